@@ -12,11 +12,11 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Body holds the bytes of a JSON request: what the client wrote, and the chat request that they
-// were translated to.
+// Body holds the bytes of a JSON request: what the client wrote, and the chat request that this was
+// translated to.
 type Body struct {
 	memory     Reservation
-	client     *[]byte // nil: there is none, or it was let go
+	client     *[]byte // nil: there is none, or it was released
 	chat       *[]byte // nil: there is no translation
 	clientHeld int64   // of memory, for client
 	came       int64
@@ -26,27 +26,27 @@ type Body struct {
 // Begin makes b an empty body whose memory comes from budget.
 func (b *Body) Begin(budget *limit.Memory) { *b = Body{memory: Reservation{budget: budget}} }
 
-// Source is where a body comes from, and what its client is held to.
+// Source is where a body comes from, and the limits that its client must keep.
 type Source struct {
 	Ctx     *fasthttp.RequestCtx
 	Start   time.Time     // of the request
 	Limit   int64         // on the body's bytes, and on those that it is decoded to
-	Silence time.Duration // that the client may keep
-	Rate    int64         // bytes a second that a large body must come with; 0: any
-	Reading *atomic.Int64 // what bodies of the client's key hold that are still read; nil: nobody counts
+	Silence time.Duration // how long the client may be silent
+	Rate    int64         // bytes a second at which a large body must arrive; 0: any
+	Reading *atomic.Int64 // what incomplete bodies of the client's key hold; nil: not counted
 }
 
 const (
 	// slowBody is the rate in bytes per second that a JSON body must keep after its first
 	// slowGrace, so that a client that drips bytes is ended, too. A large body must also fill the
 	// memory that is reserved for it within slowFill, or arrive at limits.upload_rate if that is
-	// less: otherwise a few clients that announce much and send little would keep all others out.
+	// slower. Otherwise a few clients that announce much and send little would lock out all others.
 	slowBody  = 1 << 10
 	slowGrace = 10 * time.Second
 	slowFill  = 2 * time.Minute
 )
 
-// Read reads a request's body to its end, and decodes one that is compressed.
+// Read reads a request's body to its end, and decodes a compressed one.
 func (b *Body) Read(from *Source) *apierr.Error {
 	n := Announced(&from.Ctx.Request.Header)
 	if n == 0 {
@@ -85,10 +85,10 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	b.client = newBuffer(n)
 	buf := (*b.client)[:0]
 	conn := from.Ctx.Conn()
-	var armed time.Time // the deadline for the first byte was armed with the head
+	var armed time.Time // the deadline for the first byte was set with the head
 	reads, arrived := 0, n > 0 && listen.RequestComplete(conn)
 	for int64(len(buf)) != n {
-		if len(buf) == cap(buf) { // of a chunked body: the others have their size from the start
+		if len(buf) == cap(buf) { // a chunked body: others have their full size from the start
 			var ok bool
 			if buf, ok = b.memory.grow(buf); !ok {
 				*b.client = buf
@@ -98,7 +98,7 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 		if len(buf) > 0 && !arrived {
 			now := time.Now()
 			if now.Sub(armed) > min(time.Second, from.Silence/8) {
-				// Moved now and then only: a deadline costs more than a read.
+				// Moved only now and then: a deadline costs more than a read.
 				if Drips(now.Sub(from.Start), int64(len(buf)), b.memory.held, from.Rate) {
 					*b.client = buf
 					return slowClient(nil)
@@ -123,7 +123,7 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 		}
 	}
 	*b.client = buf
-	if reads > 1 && !arrived { // one read is what had come with the head
+	if reads > 1 && !arrived { // a single read brings what came with the head
 		b.waited = time.Since(from.Start)
 	}
 	if n >= 0 && int64(len(buf)) < n {
@@ -132,26 +132,26 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	return nil
 }
 
-// Drips reports whether a JSON body comes too slowly, of which came bytes are there after a time,
-// and for which held bytes of memory are reserved. rate is that of Source.
+// Drips reports whether a JSON body comes too slowly: of which came bytes have arrived after a
+// time, and for which held bytes of memory are reserved. rate is that of Source.
 func Drips(after time.Duration, came, held, rate int64) bool {
 	late := after - slowGrace
 	return late > 0 && came < int64(late.Seconds())*max(slowBody, min(held/int64(slowFill/time.Second), rate))
 }
 
-// Came is the length of the body as it was read and decoded.
+// Came returns the length of the body as it was read and decoded.
 func (b *Body) Came() int64 { return b.came }
 
-// Waited is how long the edge waited for bytes that had not come with the head.
+// Waited returns how long the edge waited for bytes that did not come with the head.
 func (b *Body) Waited() time.Duration { return b.waited }
 
 // Held reports whether there are bytes that an engine can be sent.
 func (b *Body) Held() bool { return b.client != nil || b.chat != nil }
 
-// Client are the bytes that the client wrote, decoded; nil without a body and after DropClient.
+// Client returns the bytes that the client wrote, decoded; nil without a body and after DropClient.
 func (b *Body) Client() []byte { return bytesOf(b.client) }
 
-// Bytes are the translation, if there is one, and otherwise the client's bytes.
+// Bytes returns the translation if there is one, and otherwise the client's bytes.
 func (b *Body) Bytes() []byte {
 	if b.chat != nil {
 		return *b.chat
@@ -170,8 +170,9 @@ func bytesOf(buf *[]byte) []byte {
 // reserved.
 const translationMore = 1 << 10
 
-// Translate keeps what write makes of the client's bytes beside them. It reserves as much memory as
-// these have first, and then corrects that to the length of the translation. write appends to dst.
+// Translate keeps what write makes of the client's bytes, beside those. It first reserves as much
+// memory as these have, and then corrects that to the length of the translation. write appends to
+// dst.
 func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 	b.clientHeld = b.memory.held
 	var n int64
@@ -199,8 +200,8 @@ func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 	return nil
 }
 
-// Copy makes b a copy of what an engine can be sent of another body. It is false, and b is empty,
-// where there is nothing to be sent or no memory for it.
+// Copy makes b a copy of what another body would send to an engine. If there is nothing to send or
+// no memory for it, Copy returns false and b is empty.
 func (b *Body) Copy(of *Body) bool {
 	bytes := of.Bytes()
 	b.Begin(of.memory.budget)
@@ -213,7 +214,7 @@ func (b *Body) Copy(of *Body) bool {
 	return true
 }
 
-// DropClient lets go of the client's bytes once they are translated.
+// DropClient releases the client's bytes once they are translated.
 func (b *Body) DropClient() {
 	if b.client != nil {
 		recycle(b.client)
@@ -223,8 +224,7 @@ func (b *Body) DropClient() {
 	b.clientHeld = 0
 }
 
-// Release gives everything back, as soon as no attempt can need it any more. Further calls do
-// nothing.
+// Release gives everything back, once no attempt can need it. Further calls do nothing.
 func (b *Body) Release() {
 	for _, buf := range [...]**[]byte{&b.client, &b.chat} {
 		if *buf != nil {

@@ -22,7 +22,7 @@ const (
 	identity coding = iota // also without a Content-Encoding
 	gzipped
 	zstandard
-	otherCoding // which is refused, as is a list of codings
+	otherCoding // refused, as is a list of codings
 )
 
 func (c coding) String() string { return [...]string{"identity", "gzip", "zstd", "another"}[c] }
@@ -46,22 +46,22 @@ func codingOf(h *fasthttp.RequestHeader) coding {
 }
 
 const (
-	// A body may be decoded to any length below freelyDecoded, and beyond it to mostExpansion times its
-	// own: a prompt compresses tenfold, a bomb a thousandfold.
+	// A body may be decoded to any length below freelyDecoded, and beyond that to mostExpansion
+	// times its own length: a prompt compresses tenfold, a bomb a thousandfold.
 	freelyDecoded = 1 << 20
 	mostExpansion = 100
 
-	// zstdWindow is the largest window of a frame in bytes, which RFC 8878, 3.1.1.1.2, asks every
-	// decoder to support.
+	// zstdWindow is the largest window of a frame in bytes. RFC 8878, 3.1.1.1.2, asks every decoder
+	// to support it.
 	zstdWindow = 8 << 20
 )
 
-// decoding bounds how many bodies are decoded at once. Each keeps a processor busy, and memory of up
-// to a window beside what is reserved for its body.
+// decoding bounds how many bodies are decoded at once. Each keeps a processor busy, and takes up to
+// a window of memory beyond what is reserved for its body.
 var decoding = make(chan struct{}, min(runtime.GOMAXPROCS(0), 8))
 
-// decode replaces the client's bytes, which are in a coding, by what they stand for: at most limit
-// bytes. Memory for these is reserved as they come.
+// decode replaces the client's encoded bytes by the decoded ones, at most limit bytes. It reserves
+// memory for them as they come.
 func (b *Body) decode(c coding, limit int64) *apierr.Error {
 	decoding <- struct{}{}
 	defer func() { <-decoding }()
@@ -99,7 +99,7 @@ func (b *Body) decode(c coding, limit int64) *apierr.Error {
 	}
 }
 
-// undecodable is the answer to a body that is not in the coding that its head names.
+// undecodable answers a body that is not in the coding that its head names.
 func undecodable(c coding, cause error) *apierr.Error {
 	text := "it is damaged, cut short, or something follows its end"
 	if errors.Is(cause, zstd.ErrWindowSizeExceeded) {
@@ -121,7 +121,7 @@ var (
 	}}
 )
 
-// reader returns a reader of what encoded stands for. done gives it back and is called once.
+// reader returns a reader of the decoded bytes. done recycles it and is called once.
 func (c coding) reader(encoded []byte) (r io.Reader, done func(), err error) {
 	src := bytes.NewReader(encoded)
 	if c == zstandard {

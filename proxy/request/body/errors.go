@@ -18,7 +18,7 @@ var ErrClientGone = errors.New("client gone")
 // CodeMemory is the code of a refusal for lack of memory; no engine causes it.
 const CodeMemory = "no_body_memory"
 
-// MemoryFull is the answer where the memory of bodies has no room.
+// MemoryFull answers a body that the memory of bodies has no room for.
 func MemoryFull() *apierr.Error {
 	e := apierr.New(503, CodeMemory, "Request memory is exhausted. Retry shortly.")
 	e.RetryAfter = limit.Jitter(time.Second)
@@ -32,8 +32,8 @@ func slowClient(cause error) *apierr.Error {
 }
 
 // Broken returns the error for a body that did not arrive in full on conn: its client was too slow,
-// has left, or has sent broken framing. A client that has left is recorded as gone; the answer
-// reaches it only if it has closed no more than its sending side.
+// has left, or has sent broken framing. A client that has left is recorded as gone. The answer
+// reaches it only if it has closed just its sending side.
 func Broken(conn net.Conn, err error) *apierr.Error {
 	switch {
 	case TimedOut(err):
@@ -44,7 +44,7 @@ func Broken(conn net.Conn, err error) *apierr.Error {
 	return Misframed(err)
 }
 
-// Cut is the answer to a client that closed its side before all of its body was read.
+// Cut answers a client that closed its side before all of its body was read.
 func Cut() *apierr.Error {
 	e := apierr.BadRequest("The request body ended early: " +
 		"the client closed its side of the connection before all of it was read.")
@@ -52,14 +52,14 @@ func Cut() *apierr.Error {
 	return e
 }
 
-// Misframed is the answer to a body whose framing is broken.
+// Misframed answers a body whose framing is broken.
 func Misframed(cause error) *apierr.Error {
 	e := apierr.BadRequest(misframed(cause))
 	e.Cause = cause
 	return e
 }
 
-// misframed says what is wrong with the framing, without the bytes that are wrong.
+// misframed says what is wrong with the framing, without quoting it.
 func misframed(cause error) string {
 	switch {
 	case errors.Is(cause, listen.ErrLength):
@@ -74,7 +74,7 @@ func misframed(cause error) string {
 	return "The request body ended early, or a chunk or a trailer of it is malformed."
 }
 
-// forbiddenTrailer reports whether fasthttp has refused a trailer for its name (RFC 9110, 6.5.1).
+// forbiddenTrailer reports whether fasthttp refused a trailer for its name (RFC 9110, 6.5.1).
 func forbiddenTrailer(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if strings.HasPrefix(err.Error(), "forbidden trailer") {
@@ -84,7 +84,7 @@ func forbiddenTrailer(err error) bool {
 	return false
 }
 
-// TimedOut reports whether reading has failed because a deadline had passed.
+// TimedOut reports whether a read failed because a deadline had passed.
 func TimedOut(err error) bool {
 	var timeout net.Error
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()

@@ -13,26 +13,26 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Fields is what the fields of a form mean to its endpoint. Each is given as it comes, then End.
-// Errors are *apierr.Error.
+// Fields is what the fields of a form mean to its endpoint. Each is passed as it comes, then End is
+// called. Errors are *apierr.Error.
 type Fields interface {
 	// Text takes a text field and returns the name under which it is passed on, "" for one that is
-	// not.
+	// dropped.
 	Text(name string, value []byte) (as string, err error)
-	// File takes a part with a file name likewise, and FileEnd the length of the file when it has
-	// passed.
+	// File does the same for a part with a file name. FileEnd gets the length of the file once it
+	// has passed.
 	File(name string) (as string, err error)
 	FileEnd(size int64) error
 	// End checks the whole and returns fields to add.
 	End() ([]forward.Field, error)
-	// Model is the name that the client wrote, nil until it has come.
+	// Model returns the name that the client wrote, nil until it has come.
 	Model() []byte
 }
 
-// Form is a client's form on its way to an engine, read as it comes and written anew. Its beginning
-// is held: up to formWindow bytes, and as much more as comes before the model is known. While
-// nothing behind that has been sent, the call can go to another engine. After it the form streams:
-// each read of the engine's connection takes from the client's, so neither is ahead of the other by
+// Form is a client's form on its way to an engine, read as it comes and rewritten. Its beginning is
+// held: up to formWindow bytes, and as much more as comes before the model is known. While nothing
+// after that has been sent, the call can go to another engine. After that the form streams: each
+// read for the engine's connection takes from the client's, so neither is ahead of the other by
 // more than a buffer.
 type Form struct {
 	memory   Reservation
@@ -42,19 +42,19 @@ type Form struct {
 	boundary string
 
 	value   []byte // of the text field that is being read
-	made    []byte // for the engine and not taken yet: heads of parts, text fields
+	made    []byte // written for the engine and not taken yet: heads of parts, text fields
 	taken   int    // of made
 	inFile  bool
 	size    int64 // of the file so far
-	closed  bool  // the last boundary has been made
+	closed  bool  // the last boundary has been written
 	ended   bool  // and taken: the client's body was read to its end
-	spent   bool  // bytes behind what was held have been sent
+	spent   bool  // bytes after the held ones have been sent
 	held    [][]byte
 	holding int // bytes in held
 }
 
 const (
-	// formWindow is how much of a form has come before a slot is taken: a client that sends slowly
+	// formWindow is how much of a form comes before a slot is taken: a client that sends slowly
 	// must not hold one from its first byte on, and a small file can go to a second engine.
 	formWindow   = 256 << 10
 	maxTextField = 64 << 10
@@ -63,7 +63,7 @@ const (
 
 var windowPool = sync.Pool{New: func() any { return new([formWindow]byte) }}
 
-// Begin prepares to read a form whose fields go to fields, with memory of budget.
+// Begin prepares to read a form whose fields go to fields, with memory from budget.
 func (f *Form) Begin(from *Source, fields Fields, budget *limit.Memory) {
 	*f = Form{
 		fields: fields, boundary: "penstock" + rand.Text(),
@@ -84,17 +84,17 @@ func (f *Form) ReadHead(contentType []byte) error {
 	return nil
 }
 
-// Ended reports whether the client's form was read to its end. A call without a form has read all
-// of it.
+// Ended reports whether the client's form was read to its end. This holds for a call without a
+// form, too.
 func (f *Form) Ended() bool { return f == nil || f.ended }
 
 // Spent reports whether a part of what was sent is gone, so that it cannot be sent again.
 func (f *Form) Spent() bool { return f != nil && f.spent }
 
-// Came is how much of the client's body was read.
+// Came returns how much of the client's body was read.
 func (f *Form) Came() int64 { return f.source.total }
 
-// formError is the client's error for one of reading its form.
+// formError returns the client's error for a failure to read its form.
 func formError(err error) *apierr.Error {
 	var (
 		own    *apierr.Error
@@ -130,7 +130,7 @@ func (f *Form) hold() error {
 	return nil
 }
 
-// room returns where to put more of what is held. Its memory is reserved before it is there.
+// room returns where more of the form can be held. It reserves the memory first.
 func (f *Form) room() ([]byte, error) {
 	if n := len(f.held); n > 0 {
 		if b := f.held[n-1]; len(b) < cap(b) {
@@ -185,7 +185,7 @@ func (f *Form) write(p []byte) (int, error) {
 	}
 }
 
-// next takes the next part of the client's form and makes the engine's from it.
+// next takes the next part of the client's form and makes the engine's part from it.
 func (f *Form) next() error {
 	p, err := f.parts.Next()
 	switch {
@@ -246,7 +246,7 @@ func (f *Form) readText() error {
 	}
 }
 
-// end checks the whole form and makes the end of the engine's.
+// end checks the whole form and writes the end of the engine's.
 func (f *Form) end() error {
 	fields, err := f.fields.End()
 	if err != nil {
@@ -280,11 +280,12 @@ func appendFileHead(dst []byte, boundary, name string, p *multipart.Part) []byte
 	return append(append(dst, kind...), "\r\n\r\n"...)
 }
 
-// ContentType is the media type of the engine's form.
+// ContentType returns the media type of the engine's form.
 func (f *Form) ContentType() string { return "multipart/form-data; boundary=" + f.boundary }
 
-// ForEngine returns the engine's form with the served name in front: in pieces if it is held whole,
-// so that it is sent with its length and can be sent again, and otherwise as a reader.
+// ForEngine returns the engine's form with the served name in front. A form that is held whole is
+// returned in pieces, so that it is sent with its length and can be sent again; any other as a
+// reader.
 func (f *Form) ForEngine(served string) (pieces [][]byte, rest io.Reader) {
 	pieces = append([][]byte{appendField(nil, f.boundary, "model", []byte(served))}, f.held...)
 	if f.ended {
@@ -305,7 +306,7 @@ func (f *Form) Release() {
 	f.memory.release(f.memory.held)
 }
 
-// formReader reads the engine's form for one attempt: what is held, and behind it what comes.
+// formReader reads the engine's form for one attempt: first what is held, then what comes.
 type formReader struct {
 	form *Form
 	held [][]byte // not read yet

@@ -10,12 +10,13 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// headerAnnounced marks a request whose body was cut off before it was read; its value is the
+// headerAnnounced marks a request whose body was cut off before it was read. Its value is the
 // announced length.
 const headerAnnounced = "X-Penstock-Announced"
 
-// CutOff removes the announced body of a request, which is going to be refused: it is answered at
-// once, and the connection ends with that answer. Announced still returns its length.
+// CutOff removes the announced body of a request that is going to be refused. The request is
+// answered at once, and the connection ends with that answer. Announced still returns the body's
+// length.
 func CutOff(h *fasthttp.RequestHeader) {
 	h.Set(headerAnnounced, strconv.Itoa(h.ContentLength()))
 	h.SetConnectionClose()
@@ -38,8 +39,8 @@ func Announced(h *fasthttp.RequestHeader) int64 {
 	return n
 }
 
-// CheckHead refuses codings and media types that an endpoint does not take: it takes forms, or JSON,
-// which may be compressed.
+// CheckHead refuses codings and media types that an endpoint does not take. It takes either forms,
+// or JSON, which may be compressed.
 func CheckHead(h *fasthttp.RequestHeader, form bool) *apierr.Error {
 	switch c := codingOf(h); {
 	case form && c != identity:
@@ -49,7 +50,7 @@ func CheckHead(h *fasthttp.RequestHeader, form bool) *apierr.Error {
 	}
 	t := h.ContentType()
 	switch {
-	case len(t) == 0: // of a form there is no boundary either then, which is another mistake
+	case len(t) == 0: // then a form has no boundary either, which is reported as another mistake
 	case form && !httptoken.EqualFold(BareType(t), "multipart/form-data"):
 		return unsupported("The request body must be a form: send it as multipart/form-data.")
 	case !form && !IsJSON(t):
@@ -71,7 +72,7 @@ func unsupportedCoding(accepted, text string) *apierr.Error {
 	return e
 }
 
-// otherUnicode reports whether a media type has a charset that is a form of Unicode which JSON must
+// otherUnicode reports whether a media type names a form of Unicode as its charset that JSON must
 // not have between systems. Other charsets agree with UTF-8 in ASCII, and old libraries name them
 // without meaning it.
 func otherUnicode(t []byte) bool {
@@ -89,7 +90,7 @@ func otherUnicode(t []byte) bool {
 	return false
 }
 
-// BareType is a media type without its parameters.
+// BareType returns a media type without its parameters.
 func BareType(t []byte) []byte {
 	for i, b := range t {
 		if b == ';' || b == ' ' {
@@ -99,7 +100,7 @@ func BareType(t []byte) []byte {
 	return t
 }
 
-// IsJSON reports whether a media type, parameters apart, is application/json or ends in +json.
+// IsJSON reports whether a media type without its parameters is application/json or ends in +json.
 func IsJSON(t []byte) bool {
 	t = BareType(t)
 	return httptoken.EqualFold(t, "application/json") || len(t) > 5 && httptoken.EqualFold(t[len(t)-5:], "+json")

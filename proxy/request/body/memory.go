@@ -9,7 +9,7 @@ import (
 
 const (
 	pooledBody = 64 << 10 // buffers up to this size are kept for the next request
-	largeBody  = 2 << 20  // and larger ones up to this in a pool of their own
+	largeBody  = 2 << 20  // larger ones, up to this size, are kept in a pool of their own
 	firstChunk = 4 << 10  // what a chunked body reserves before its size is known
 )
 
@@ -18,7 +18,7 @@ var (
 	largePool = sync.Pool{New: func() any { return new([]byte) }}
 )
 
-// newBuffer returns an empty buffer with room for n bytes; recycle takes it back.
+// newBuffer returns an empty buffer with room for n bytes; recycle returns it to its pool.
 func newBuffer(n int64) *[]byte {
 	pool := &smallPool
 	if n > pooledBody && n <= largeBody {
@@ -31,7 +31,7 @@ func newBuffer(n int64) *[]byte {
 	return buf
 }
 
-// recycle gives a buffer back to its pool, or lets a huge one go.
+// recycle returns a buffer to its pool, or drops a huge one.
 func recycle(buf *[]byte) {
 	*buf = (*buf)[:0]
 	switch n := cap(*buf); {
@@ -42,8 +42,8 @@ func recycle(buf *[]byte) {
 	}
 }
 
-// Reservation is what one body holds of the budget for all bodies, and what of that counts for its
-// key while the body is not complete. It belongs to one goroutine at a time.
+// Reservation is what one body holds of the budget for all bodies. While the body is incomplete, it
+// also counts for the body's key. It belongs to one goroutine at a time.
 type Reservation struct {
 	budget *limit.Memory
 	held   int64
@@ -58,11 +58,11 @@ func NewReservation(budget *limit.Memory, reading *atomic.Int64) Reservation {
 	return Reservation{budget: budget, reading: reading}
 }
 
-// readingShare is the part of the budget that incomplete bodies of one key may hold, 1/2: a client
-// that leaves its bodies unfinished keeps no others out. A single body may have more.
+// readingShare is the part of the budget that incomplete bodies of one key may hold, 1/2, so that a
+// client that leaves its bodies unfinished does not lock out others. A single body may have more.
 const readingShare = 2
 
-// Reserve takes n more bytes, or none and returns false.
+// Reserve takes n more bytes. If there is no room, it takes none and returns false.
 func (r *Reservation) Reserve(n int64) bool {
 	if r.reading != nil {
 		sum := r.reading.Add(n)
@@ -80,8 +80,8 @@ func (r *Reservation) Reserve(n int64) bool {
 	return true
 }
 
-// grow returns a buffer of twice the room that begins as buf, which is full, or buf itself and false
-// if there is no memory for it.
+// grow returns a copy of buf, which is full, with twice the room. If there is no memory for it, it
+// returns buf itself and false.
 func (r *Reservation) grow(buf []byte) ([]byte, bool) {
 	n := int64(cap(buf))
 	if !r.Reserve(n) {
@@ -90,8 +90,8 @@ func (r *Reservation) grow(buf []byte) ([]byte, bool) {
 	return append(make([]byte, 0, 2*n), buf...), true
 }
 
-// Complete is called when all of the body is there, or a message begins as a call: its bytes stay
-// reserved, and count for its key no more.
+// Complete is called when all of the body has come, or a message begins as a call. Its bytes stay
+// reserved, and no longer count for its key.
 func (r *Reservation) Complete() {
 	r.uncount(r.counted)
 	r.reading = nil
@@ -104,7 +104,7 @@ func (r *Reservation) uncount(n int64) {
 	}
 }
 
-// Held is how many bytes are reserved.
+// Held returns how many bytes are reserved.
 func (r *Reservation) Held() int64 { return r.held }
 
 // release gives n bytes back.
