@@ -8,8 +8,8 @@ import (
 
 const maxBoundary = 70 // RFC 2046, 5.1.1
 
-// Boundary returns the boundary of a Content-Type. The error is an *Error when the type is not
-// multipart/form-data or the boundary is missing, given twice, or not a boundary.
+// Boundary returns the boundary of a Content-Type. The error is an *Error if the type is not
+// multipart/form-data, or if the boundary is missing, given twice or malformed.
 func Boundary(contentType []byte) (string, error) {
 	kind, rest, _ := bytes.Cut(contentType, []byte{';'})
 	if !httptoken.EqualFold(bytes.TrimSpace(kind), "multipart/form-data") {
@@ -36,7 +36,7 @@ func Boundary(contentType []byte) (string, error) {
 	return boundary, nil
 }
 
-// validBoundary checks the alphabet of RFC 2046. A blank within is legal there and met nowhere.
+// validBoundary checks the alphabet of RFC 2046. A blank inside is legal there and used nowhere.
 func validBoundary(b []byte) bool {
 	if len(b) == 0 || len(b) > maxBoundary {
 		return false
@@ -49,8 +49,8 @@ func validBoundary(b []byte) bool {
 	return true
 }
 
-// parameter reads one "name=value" of a header value, and the semicolon behind it. A value in
-// quotes comes without them, its escapes untouched; one without them must be plain. Many clients'
+// parameter reads one "name=value" of a header value, and the semicolon after it. A quoted value is
+// returned without its quotes, its escapes untouched. An unquoted one must be plain: many clients'
 // boundaries hold more than the tokens of RFC 2045.
 func parameter(in []byte, plain func([]byte) bool) (name, value, rest []byte, ok bool) {
 	in = trimLeft(in)

@@ -1,13 +1,13 @@
-// Package multipart reads multipart/form-data bodies as they come, holding one buffer and writing
+// Package multipart reads multipart/form-data bodies as they come. It holds one buffer and writes
 // no file.
 //
-// A Reader yields the parts one after the other: Next finds a part and reads its head, Read yields
-// its body. Boundary takes the boundary out of a Content-Type.
+// A Reader yields the parts one after the other: Next finds a part and reads its head, and Read
+// yields its body. Boundary extracts the boundary from a Content-Type.
 //
 // # What is accepted
 //
-// Uploads come from other people's programs and pass other people's filters on their way, so what
-// two parsers could read in two ways is refused (RFC 2046, 5.1.1; RFC 7578):
+// Uploads come from other people's programs and pass other people's filters, so the reader refuses
+// everything that two parsers could read in two ways (RFC 2046, 5.1.1; RFC 7578):
 //
 //   - Lines end in CR LF. The body begins with the first delimiter, or an empty line before it.
 //   - What follows a delimiter is CR LF or, for the last one, "--" and nothing but line ends. A
@@ -19,9 +19,9 @@
 //
 // # Design
 //
-// The standard library's reader (mime/multipart, NextRawPart) does not hold these rules, and behind
-// it they cannot be checked: it reports neither the bytes of a head nor those around a delimiter,
-// and has read up to 4 KiB beyond them. TestStandardReaderIsLooser shows what it takes; when that
+// The standard library's reader (mime/multipart, NextRawPart) does not enforce these rules, and its
+// user cannot check them: it reports neither the bytes of a head nor those around a delimiter, and
+// has read up to 4 KiB beyond them. TestStandardReaderIsLooser shows what it accepts. When that
 // test fails, this reader can go.
 //
 //   - A delimiter with padding behind it, or with a bare line feed at the first one.
@@ -31,7 +31,7 @@
 //   - A body that goes on after the last boundary, or does not begin with the first.
 //   - Heads of up to 10 MiB.
 //
-// What is accepted here it accepts too, with the same names and the same bytes: FuzzReader holds
-// the two together. A body is searched for the delimiter once, with bytes.Index; what has been
-// searched is remembered, so that small reads do not search again.
+// The standard reader accepts everything that is accepted here, with the same names and the same
+// bytes: FuzzReader checks this. A body is searched for the delimiter once, with bytes.Index. The
+// reader remembers what it has searched, so that small reads do not search again.
 package multipart

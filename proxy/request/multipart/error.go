@@ -1,10 +1,10 @@
 package multipart
 
-// Error says why a body is not a form. Reason is one of the constants: our own words, none of the
-// client's.
+// Error says why a body is not a form. Reason is one of the constants: it holds our own words,
+// never the client's.
 type Error struct{ Reason string }
 
-// Error returns the reason behind what was done.
+// Error returns the reason with the operation that failed.
 func (e *Error) Error() string { return "read multipart form: " + e.Reason }
 
 func fault(reason string) error { return &Error{reason} }

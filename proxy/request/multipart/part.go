@@ -13,7 +13,7 @@ type Part struct {
 	// Filename is what it may be called when it is passed on: letters, digits and "-_.", at most
 	// the last 64 characters; others are replaced. Empty when the client gave none.
 	Filename string
-	// ContentType is the media type without parameters, "" when there is none or it is none.
+	// ContentType is the media type without parameters, "" if it is missing or malformed.
 	ContentType string
 }
 
@@ -89,7 +89,7 @@ func (p *Part) disposition(value []byte) error {
 		case httptoken.EqualFold(name, "filename*"):
 			which = 2
 			p.File = true
-			if !seen[1] { // the plain one will do where both are
+			if !seen[1] { // if both are there, the plain one is used
 				p.Filename = harmless(value[bytes.LastIndexByte(value, '\'')+1:])
 			}
 		case bytes.IndexByte(name, '*') >= 0: // RFC 2231: names in pieces
@@ -105,8 +105,8 @@ func (p *Part) disposition(value []byte) error {
 	return nil
 }
 
-// validName accepts what fields are called. A name outside of it can only be meant to be read in
-// two ways.
+// validName accepts the usual characters of field names. Parsers could read other names in two
+// ways.
 func validName(b []byte) bool {
 	if len(b) == 0 || len(b) > maxName {
 		return false
@@ -119,8 +119,8 @@ func validName(b []byte) bool {
 	return true
 }
 
-// harmless returns the last part of a path with everything replaced that could mean something to a
-// shell, a file system or a parser. What engines want of a file name is its end, ".wav".
+// harmless returns the last part of a path, with every character replaced that could mean something
+// to a shell, a file system or a parser. Engines need only the end of a file name, ".wav".
 func harmless(b []byte) string {
 	b = b[bytes.LastIndexAny(b, `/\`)+1:]
 	b = b[max(0, len(b)-maxFilename):]

@@ -8,22 +8,22 @@ import (
 )
 
 const (
-	// MaxParts is how many parts a form may have.
+	// MaxParts is the most parts that a form may have.
 	MaxParts = 32
-	// MaxHeader is how many bytes the head of a part may have.
+	// MaxHeader is the most bytes that the head of a part may have.
 	MaxHeader = 8 << 10
 
 	bufferSize = 32 << 10 // larger than any head and delimiter
 )
 
-// Reader reads one form. It is used by one goroutine. Its buffer of 32 KiB is all that it holds.
+// Reader reads one form. One goroutine uses it. Its buffer of 32 KiB is all that it holds.
 type Reader struct {
 	src     bufio.Reader
 	delim   []byte // CR LF and two dashes before the boundary
-	content int    // how much of what has come is content for sure
+	content int    // how much of what has come is certainly content
 	state   state
 	parts   int
-	fail    error // of the first failure, for all later calls
+	fail    error // the first failure, for all later calls
 }
 
 type state uint8
@@ -31,7 +31,7 @@ type state uint8
 const (
 	atStart state = iota
 	inBody
-	atDelimiter // the delimiter was taken, what follows it was not
+	atDelimiter // the delimiter was taken, but not what follows it
 	atEnd
 )
 
@@ -40,7 +40,7 @@ func NewReader(src io.Reader, boundary string) *Reader {
 	return &Reader{src: *bufio.NewReaderSize(src, bufferSize), delim: []byte("\r\n--" + boundary)}
 }
 
-// peek returns the next n bytes, fewer with an error. The end of src is the fault CutShort.
+// peek returns the next n bytes, or fewer with an error. The end of src is the fault CutShort.
 func (r *Reader) peek(n int) ([]byte, error) {
 	data, err := r.src.Peek(n)
 	if errors.Is(err, io.EOF) {
@@ -49,13 +49,13 @@ func (r *Reader) peek(n int) ([]byte, error) {
 	return data, err
 }
 
-// more waits for at least one more byte behind data, which has come, and returns all that has.
+// more waits for at least one more byte after data, which has come, and returns all that has come.
 func (r *Reader) more(data []byte) ([]byte, error) {
 	_, err := r.peek(len(data) + 1)
 	return r.come(), err
 }
 
-// come returns what has come and was not taken.
+// come returns what has come and has not been taken.
 func (r *Reader) come() []byte {
 	data, _ := r.src.Peek(r.src.Buffered())
 	return data
@@ -64,9 +64,9 @@ func (r *Reader) come() []byte {
 // take takes n bytes that have come.
 func (r *Reader) take(n int) { _, _ = r.src.Discard(n) }
 
-// Next skips what is left of the current part and reads the head of the next one. It returns io.EOF
-// after the last part, when src has ended too. Other errors are an *Error or what src returned. The
-// Part is its own and stays valid.
+// Next skips the rest of the current part and reads the head of the next one. It returns io.EOF
+// after the last part, once src has ended too. Other errors are an *Error or what src returned. The
+// Part stays valid.
 func (r *Reader) Next() (Part, error) {
 	if r.fail != nil {
 		return Part{}, r.fail
@@ -109,8 +109,8 @@ func (r *Reader) next() (Part, error) {
 	return r.head()
 }
 
-// Read reads the body of the current part. It returns io.EOF at the part's end; the errors of Next
-// apply.
+// Read reads the body of the current part. It returns io.EOF at the part's end, and otherwise the
+// errors of Next.
 func (r *Reader) Read(p []byte) (int, error) {
 	if r.fail != nil && !errors.Is(r.fail, io.EOF) {
 		return 0, r.fail
@@ -134,7 +134,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 	}
 }
 
-// search finds out how much of what has come is content, reading more where that is not known. It
+// search finds out how much of what has come is content, and reads more if that is not known. It
 // returns with some content, or with the delimiter taken.
 func (r *Reader) search() error {
 	for data := r.come(); ; {
@@ -220,7 +220,7 @@ func (r *Reader) afterDelimiter() (last bool, err error) {
 	return last, nil
 }
 
-// epilogue reads src to its end. Line ends are all that may come.
+// epilogue reads src to its end. Only line ends may come.
 func (r *Reader) epilogue() error {
 	for {
 		switch two, err := r.peek(2); {
@@ -263,8 +263,8 @@ func (r *Reader) head() (Part, error) {
 
 var blankLine = []byte("\r\n\r\n")
 
-// notAtOnce refuses a body that begins with the delimiter of its own line: some take it for an
-// empty body, some for content.
+// notAtOnce refuses a body that begins with the delimiter of its own line: some parsers read an
+// empty body there, others content.
 func (r *Reader) notAtOnce() error {
 	own := r.delim[2:]
 	for data := r.come(); ; {
