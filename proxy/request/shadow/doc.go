@@ -1,32 +1,32 @@
-// Package shadow sends copies of calls to another model's engines, reads what these answer, counts
-// it and throws it away (models[].shadow).
+// Package shadow sends copies of calls to another model's engines. It reads and counts their
+// answers and throws them away (models[].shadow).
 //
 // # What a copy may not do
 //
-// The call that is copied must not notice. Its own engine has been sent the request before anything
-// is done for a copy, and the copy runs on a goroutine of its own, with its own bytes. What the
-// caller does is to hash the conversation's beginning, to take a slot and to copy the body.
+// The copied call must not notice. Its own engine has been sent the request before anything is done
+// for a copy. The copy runs on a goroutine of its own, with its own bytes. The caller only hashes
+// the beginning of the conversation, takes a slot and copies the body.
 //
-// A copy takes a slot that is free at once, beside the model's reserve, of an upstream that is up,
-// whose breaker is closed and of whose slots less than half are taken, while no call waits for the
-// model. It waits in no queue, wakes no engine and is not sent again, but for once
-// in a form that its engine takes, as calls are (Changes).
+// A copy takes only a slot that is free at once, beyond the model's reserve. The upstream must be
+// up, its breaker closed and less than half of its slots taken, and no call may wait for the model.
+// A copy waits in no queue and wakes no engine. It is sent again only once, in a form that its
+// engine accepts, as calls are (Changes).
 //
-// It ends with its client: the call's attempt.Abort ends the copy's. After the call has been
-// answered the copy goes on, because a slower engine is to be measured, too. A drain ends all
+// A copy ends with its client: the call's attempt.Abort ends the copy's. After the call has been
+// answered the copy continues, because a slower engine is to be measured, too. A drain ends all
 // copies at once.
 //
-// Its memory counts as that of calls does: the body in limits.body_memory, the reply in
+// Its memory counts like that of calls: the body in limits.body_memory, the reply in
 // limits.reply_memory. It is charged to no key, and neither the ledger nor the usage knows it. Its
-// failures are noted for the status page and say nothing to the breaker, health and poison. Its
-// first tokens teach the speeds of engines, as those of calls do.
+// failures are recorded for the status page, but not for the breaker, health and poison. Its first
+// tokens teach the speeds of engines, as those of calls do.
 //
-// The consent of the call's key holds: a prompt goes to no external upstream that the key has not
-// listed. The key need not be allowed to use the other model, because it gets nothing of it.
+// The consent of the call's key applies: a prompt goes to no external upstream that the key has not
+// listed. The key needs no right to the other model, because it gets nothing from it.
 //
 // # Design
 //
-// All dialects that are chat underneath are copied as the chat request that they amount to. It is
-// decoded anew: a codec belongs to one call and its goroutine. Which conversations are copied
-// follows from a hash, as with arms, so all of their turns are.
+// All dialects that are chat underneath are copied as their chat request. The copy is decoded anew,
+// because a codec belongs to one call and its goroutine. As with arms, a hash decides which
+// conversations are copied, so all turns of a conversation are copied or none.
 package shadow

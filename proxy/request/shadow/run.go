@@ -15,7 +15,7 @@ import (
 
 // run sends the copy and reads its answer.
 func (p *shadow) run() {
-	defer p.of.remove(p) // when the slot is free
+	defer p.of.remove(p) // after the slot is free
 	defer p.finish()
 	p.of.o.Guard.Point("shadow.run")
 	if p.decode() != nil {
@@ -38,8 +38,8 @@ func (p *shadow) run() {
 	p.attempt.End(upstreams.OutcomeOK, time.Now())
 }
 
-// finish gives back what the copy holds, and counts it. What has not ended well says nothing to the
-// upstream's breaker.
+// finish gives back what the copy holds, and counts it. A copy that has not ended well reports
+// nothing to the upstream's breaker.
 func (p *shadow) finish() {
 	now := time.Now()
 	defer p.count(now)
@@ -57,7 +57,8 @@ func (p *shadow) count(now time.Time) {
 	observe.Shadowed(p.of.o.Calls, &p.record, p.model.Config.ID, p.end, now.Sub(p.record.Start).Seconds())
 }
 
-// failed says what a failure means for the copy. One of the engine is noted for the status page.
+// failed says what a failure means for the copy. A failure of the engine is recorded for the status
+// page.
 func (p *shadow) failed(f *failure.Failure) {
 	switch cause := p.abort.Cause(); {
 	case errors.Is(cause, failure.ErrDrained), f.Outcome == upstreams.OutcomeHandedOver:
@@ -74,7 +75,7 @@ func (p *shadow) failed(f *failure.Failure) {
 	}
 }
 
-// decode reads the copied request by the rules of its model.
+// decode reads the copied request under the rules of its model.
 func (p *shadow) decode() error {
 	if err := p.request.Decode(endpoint.Input{Body: &p.body, Snapshot: p.snapshot}); err != nil {
 		return err
@@ -89,7 +90,7 @@ func (p *shadow) decode() error {
 	return nil
 }
 
-// change has the copy asked once more, in a form that its engine may take, as a call is.
+// change prepares to ask once more, in a form that the copy's engine may accept, as for a call.
 func (p *shadow) change(why *failure.Failure) bool {
 	if p.model.Rules.Strict || p.attempt.Target() == nil || p.abort.Cause() != nil {
 		return false
@@ -107,7 +108,7 @@ func (p *shadow) change(why *failure.Failure) bool {
 	return true
 }
 
-// target is the engine of the copy, with what it is known to refuse.
+// target returns the engine of the copy, with what it is known to refuse.
 func (p *shadow) target() endpoint.Target {
 	up, served := p.place.lease.Upstream(), p.place.target.Served
 	return endpoint.Target{
@@ -118,7 +119,7 @@ func (p *shadow) target() endpoint.Target {
 	}
 }
 
-// ask sends the copy to its engine, once more if again, and reads the answer to its end.
+// ask sends the copy to its engine, with again set once more, and reads the answer to its end.
 func (p *shadow) ask(again bool) error {
 	lease, target := p.place.lease, p.place.target
 	exchange := lease.Exchange
@@ -147,7 +148,7 @@ func (p *shadow) ask(again bool) error {
 	return p.readWhole(p.request.Unary(about))
 }
 
-// readStream reads a stream to its end. While nothing comes it holds no buffer.
+// readStream reads a stream to its end. It holds no buffer while it waits.
 func (p *shadow) readStream(stream endpoint.Stream) error {
 	defer func() { p.noteUsage(stream.Usage()) }()
 	if err := p.attempt.AwaitHead(time.Time{}); err != nil {
@@ -201,7 +202,7 @@ type unknownBody struct{}
 func (unknownBody) BodyHash() uint64 { return 0 }
 
 // leaver implements attempt.Mover: a copy leaves an engine that has stalled or is drained, and goes
-// nowhere.
+// to no other.
 type leaver struct{}
 
 func (leaver) Leave() bool { return true }

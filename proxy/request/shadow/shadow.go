@@ -25,19 +25,19 @@ type Options struct {
 	Calls   *observe.Calls
 }
 
-// Shadows are the copies of calls that run.
+// Shadows are the running copies of calls.
 type Shadows struct {
 	o Options
 
 	mu      sync.Mutex
 	running map[*shadow]struct{}
-	ended   bool // no more begin
+	ended   bool // no more copies begin
 }
 
-// New returns a Shadows without any.
+// New returns a Shadows without copies.
 func New(o Options) *Shadows { return &Shadows{o: o, running: map[*shadow]struct{}{}} }
 
-// Call is the call that is to be copied. Begin keeps nothing of it but the models and what does not
+// Call is the call that is to be copied. Of it, Begin keeps only the models and what does not
 // change.
 type Call struct {
 	Model     *snapshot.Model // with a Shadow
@@ -47,26 +47,26 @@ type Call struct {
 	Snapshot  *snapshot.Snapshot
 	RequestID []byte
 	Key       string // id of the client's key
-	Tiers     uint8  // that it lists
+	Tiers     uint8  // that the key lists
 	Pool      upstreams.Pool
 	Tokens    int // of the prompt, estimated
 	Rank      int // behind every class of calls
 	Abort     *attempt.Abort
 	Formats   *endpoint.Formats
 	Changes   Changes
-	// Owner is whose prompts the other model's engines keep apart, by the salt.
+	// Owner is the owner whose prompts the other model's engines keep apart, by the salt.
 	Owner string
 	Salt  func(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt
 }
 
-// Changes are the forms in which engines take what they have refused, as calls find them.
+// Changes are the forms in which engines accept what they have refused, as calls find them.
 type Changes interface {
-	// Known is what an engine is known to refuse in requests for a model that it serves.
+	// Known returns what an engine is known to refuse in requests for a model that it serves.
 	Known(up upstreams.ID, served string, now time.Time) endpoint.Refused
-	// After says in which form a request that was refused may be taken: with a limit on the answer's
-	// tokens (0: as before), or without what it names. ok is false where no change would help.
+	// After says in which form a refused request may be accepted: with a limit on the answer's
+	// tokens (0: as before), or without what refused names. ok is false if no change would help.
 	After(why *failure.Failure, sent endpoint.Sent) (limit int, refused endpoint.Refused, ok bool)
-	// Learn notes that an engine has taken a request without what it had refused.
+	// Learn records that an engine has accepted a request without what it had refused.
 	Learn(up upstreams.ID, served string, refused endpoint.Refused, now time.Time)
 }
 
@@ -77,12 +77,12 @@ type shadow struct {
 	snapshot *snapshot.Snapshot
 	formats  *endpoint.Formats
 	changes  Changes
-	without  endpoint.Refused // what the engine has refused of the copy
+	without  endpoint.Refused // what the engine has refused in the copy
 	place    place
 	id       []byte
 	tiers    uint8
 	tokens   int
-	implied  chat.Implied // by the dialect of the request
+	implied  chat.Implied // by the request's dialect
 	body     body.Body
 	request  endpoint.Request
 	memory   attempt.Memory
@@ -92,14 +92,14 @@ type shadow struct {
 	end      observe.ShadowEnd
 }
 
-// place is the slot that a copy has taken, and what the engine's cache is salted with.
+// place is the slot that a copy has taken, and the salt for the engine's cache.
 type place struct {
 	lease  *upstreams.Lease
 	target *routing.Target
 	salt   chat.Salt
 }
 
-// Begin begins a copy of a call that is of the share, if there is a slot for it.
+// Begin begins a copy of a call if the call falls within the share and a slot is free.
 func (s *Shadows) Begin(c *Call) {
 	to := c.Model.Shadow
 	number := routing.CallNumber(c.Key, chat.Beginning(c.Request.Chat()))
@@ -131,7 +131,7 @@ func (s *Shadows) Begin(c *Call) {
 	go s.o.Guard.Once(guard.Shadow, p.run)
 }
 
-// refused reports whether there is to be no copy, and notes why. Otherwise it has a slot.
+// refused reports whether there is to be no copy, and records why. Otherwise the copy has a slot.
 func (p *shadow) refused(c *Call, number uint64, now time.Time) bool {
 	switch {
 	case !routing.Open(p.model.Route, c.Tiers):
@@ -174,15 +174,15 @@ func (p *shadow) acquire(c *Call, number uint64, now time.Time) bool {
 	return true
 }
 
-// idles reports whether an upstream is up and less than half of its slots are taken, also by other
-// clients of the engine as far as is known.
+// idles reports whether an upstream is up and less than half of its slots are taken. Slots that
+// other clients of the engine take count, as far as they are known.
 func idles(u *upstreams.Upstream, p upstreams.Pool, now time.Time) bool {
 	var load upstreams.Load
 	u.ReadLoad(&load, p, upstreams.At(now))
 	return u.State() == upstreams.StateUp && 2*(load.Active+load.Others) < load.Limit
 }
 
-// add notes a copy that is to run. It is false once the edge drains.
+// add registers a copy that is to run. It returns false once the edge drains.
 func (s *Shadows) add(p *shadow) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,14 +199,14 @@ func (s *Shadows) remove(p *shadow) {
 	delete(s.running, p)
 }
 
-// Running returns how many copies run.
+// Running returns how many copies are running.
 func (s *Shadows) Running() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.running)
 }
 
-// End ends all copies, because the edge drains. No more begin.
+// End ends all copies, because the edge drains. No more copies begin.
 func (s *Shadows) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
