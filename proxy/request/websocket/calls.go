@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// maxQueued is how many calls may wait for the one that runs.
+	// maxQueued is how many calls may wait for the running one.
 	maxQueued = 16
-	// longest is how long a connection lasts, by the protocol.
+	// longest is how long a connection lasts, as the protocol says.
 	longest = 60 * time.Minute
 )
 
-// calls are the calls of one connection, which run one after the other on a goroutine that is there
-// while there are any. What others use, too, is below mu.
+// calls are the calls of one connection. They run one after the other, on a goroutine that exists
+// while there are any. Fields that other goroutines use are below mu.
 type calls struct {
 	terms  *terms
 	peer   *peer
@@ -35,23 +35,23 @@ type calls struct {
 	head   []header  // of each call's request
 	query  []byte
 	raw    net.Conn     // as the server knows it
-	client *listen.Conn // beneath raw; nil when the connection is not one of ours (tests)
+	client *listen.Conn // beneath raw; nil if the connection is not one of ours (tests)
 	shown  *cert.Peer   // the client by its certificate; nil: it has none
-	until  time.Time    // which the connection lasts
+	until  time.Time    // when the connection has lasted long enough
 	lanes  lanes
 
 	mu      sync.Mutex
 	queue   []*turn
-	running bool      // there is a goroutine for calls
-	begun   int       // calls of which the client has not said that it has processed the response
-	over    bool      // the connection is
+	running bool      // a goroutine runs calls
+	begun   int       // calls whose response the client has not yet reported as processed
+	over    bool      // the connection has ended
 	heard   time.Time // when the last call ended
 }
 
-// callHeaders are those of the upgrade's request that a call reads, beside the one of an end user.
+// callHeaders are the headers of the upgrade that a call reads, besides the one of an end user.
 var callHeaders = [...]string{fasthttp.HeaderHost, fasthttp.HeaderAuthorization, "X-Api-Key", "Traceparent", "Tracestate"}
 
-// keepHead keeps what each call's request has of the upgrade's.
+// keepHead keeps the part of the upgrade's head that each call's request has.
 func (c *calls) keepHead(ctx *fasthttp.RequestCtx) {
 	names := callHeaders[:]
 	if n := c.terms.services.Current().Secrets.EndUsers; n != nil && n.Header() != "" {
@@ -65,7 +65,7 @@ func (c *calls) keepHead(ctx *fasthttp.RequestCtx) {
 	c.query = append(c.query, ctx.URI().QueryString()...)
 }
 
-// enqueue has a turn run once those before it have, or refuses it.
+// enqueue lets a turn run once those before it have, or refuses it.
 func (c *calls) enqueue(t *turn) *apierr.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,16 +87,16 @@ func (c *calls) enqueue(t *turn) *apierr.Error {
 	return nil
 }
 
-// keep asks whether a message that has not come to its end may take more memory.
+// keep asks whether an incomplete message may take more memory.
 func (c *calls) keep(m *message) *apierr.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mayWait(m)
 }
 
-// mayWait asks whether a message may wait for the calls before it: together with the others that
-// wait on the connection it is no longer than one request, and its key has no more of them than
-// concurrent calls. A message that has no call before it does not wait.
+// mayWait asks whether a message may wait for the calls before it. Together with the others that
+// wait on the connection it must not be longer than one request, and its key may have no more of
+// them than concurrent calls. A message without a call before it does not wait.
 func (c *calls) mayWait(m *message) *apierr.Error {
 	if !c.running {
 		return nil
@@ -122,7 +122,8 @@ func (c *calls) work() {
 	}
 }
 
-// runNext runs the turn that has waited longest. It is false when there is none, or none may run.
+// runNext runs the turn that has waited longest. It returns false if there is none, or if none may
+// run.
 func (c *calls) runNext() (more bool) {
 	t := c.dequeue()
 	if t == nil {
@@ -132,7 +133,7 @@ func (c *calls) runNext() (more bool) {
 	t.message.begin()
 	defer c.terms.services.Guard.Catch(guard.WebSocket, func() {
 		c.peer.panicked()
-		more = true // dequeue says what follows
+		more = true // dequeue decides what follows
 	})
 	c.terms.services.Guard.Point("websocket.turn")
 	if c.outlived() {
@@ -143,7 +144,7 @@ func (c *calls) runNext() (more bool) {
 	status := c.run(t)
 	if code, reason := c.terms.verdict(c.key); code != 0 {
 		c.peer.close(code, reason)
-	} else if status == 401 { // as will all others be
+	} else if status == 401 { // and so will all others
 		c.peer.close(websocket.StatusPolicyViolation, reasonKey)
 	} else if status == 500 {
 		c.peer.panicked()
@@ -151,14 +152,14 @@ func (c *calls) runNext() (more bool) {
 	return true
 }
 
-// dequeue takes the turn that has waited longest. Without one the connection is idle, or what it
-// uses is given back if it has ended.
+// dequeue takes the turn that has waited longest. If there is none, the connection becomes idle; if
+// it has ended, its memory is given back.
 func (c *calls) dequeue() *turn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.ended() && len(c.queue) > 0 {
 		t := c.queue[0]
-		c.queue[0], c.queue = nil, c.queue[1:] // what is idle holds no message
+		c.queue[0], c.queue = nil, c.queue[1:] // an idle connection holds no message
 		c.begun++
 		return t
 	}
@@ -170,8 +171,8 @@ func (c *calls) dequeue() *turn {
 	return nil
 }
 
-// acknowledge takes the client's word that it has processed a response. It is false for more of
-// them than there were calls: those count as requests.
+// acknowledge records that the client has processed a response. It returns false for more reports
+// than there were calls: those count as requests.
 func (c *calls) acknowledge() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,8 +183,8 @@ func (c *calls) acknowledge() bool {
 	return true
 }
 
-// ended reports whether nothing may begin any more. A client that goes without a word is known to
-// be gone before the reading of the connection fails: that is what ends the running call.
+// ended reports whether nothing may begin any longer. A client that leaves silently is known to be
+// gone before the reading of the connection fails: this is also what ends the running call.
 func (c *calls) ended() bool {
 	return c.peer.ended.Load() || c.client != nil && c.client.Gone()
 }
@@ -223,14 +224,14 @@ func (c *calls) run(t *turn) (status int) {
 	if c.answer(ctx, events) != nil {
 		return fasthttp.StatusInternalServerError
 	}
-	if !events.kept && from != nil { // the protocol: a failed turn ends the chain that it goes on from
+	if !events.kept && from != nil { // the protocol: a failed turn ends the chain that it continues
 		c.lanes.drop(from)
 	}
 	return ctx.Response.StatusCode()
 }
 
-// refuse tells the client that its message is no call. It counts as a request of the key's, and is
-// told of that limit instead when it is above it.
+// refuse reports to the client that its message is no call. The message counts as a request of the
+// key; if the key is above that limit, refuse reports this instead.
 func (c *calls) refuse(lane string, e *apierr.Error) {
 	if limited := call.TakeRequest(c.terms.services.Current(), c.key, time.Now()); limited != nil {
 		e = limited
@@ -238,7 +239,7 @@ func (c *calls) refuse(lane string, e *apierr.Error) {
 	c.peer.refuse(lane, e)
 }
 
-// request makes the request that a turn amounts to: a POST with what counts of the upgrade's head.
+// request makes the request of a turn: a POST with the relevant part of the upgrade's head.
 func (c *calls) request(t *turn, before []byte) *fasthttp.RequestCtx {
 	ctx := new(fasthttp.RequestCtx)
 	ctx.Init2(callConn{Conn: c.raw, client: c.client, shown: c.shown}, nil, true)
@@ -264,8 +265,8 @@ func (c *calls) outlived() bool { return !time.Now().Before(c.until) }
 
 const reasonOutlived = "the connection has lasted 60 minutes"
 
-// answer writes the answer of a call: events of a stream, which may still have to be made, or an
-// error. It fails where the connection has, and where a stream breaks off.
+// answer writes the answer of a call: the events of a stream, which may still have to be made, or
+// an error. It fails if the connection has failed or a stream breaks off.
 func (c *calls) answer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error) {
 	response := &ctx.Response
 	switch stream := response.BodyStream(); {
@@ -281,17 +282,17 @@ func (c *calls) answer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error
 	return err
 }
 
-// callConn is the connection as a call sees it. Its body is not read from there.
+// callConn is the connection as a call sees it. The call's body is not read from it.
 type callConn struct {
 	net.Conn
 	client net.Conn
 	shown  *cert.Peer
 }
 
-// CertificatePeer is what listen.PeerOf looks for.
+// CertificatePeer lets listen.PeerOf find the client's certificate.
 func (c callConn) CertificatePeer() *cert.Peer { return c.shown }
 
-// NetConn is what listen.ConnOf looks for.
+// NetConn lets listen.ConnOf find the connection.
 func (c callConn) NetConn() net.Conn { return c.client }
 
 // Read implements net.Conn.
@@ -300,15 +301,15 @@ func (callConn) Read([]byte) (int, error) { return 0, io.EOF }
 // SetReadDeadline implements net.Conn: the message has come.
 func (callConn) SetReadDeadline(time.Time) error { return nil }
 
-// endIdle says that nothing is begun any more, and reports whether nothing runs and nobody else has
-// said so: the caller is to close the connection then.
+// endIdle keeps new calls from beginning. It reports whether none is running and no earlier caller
+// has done the same: the caller must then close the connection.
 func (c *calls) endIdle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.running && c.peer.ended.CompareAndSwap(false, true)
 }
 
-// idle returns how long there was no call; 0 while one runs.
+// idle returns how long there has been no call; 0 while one runs.
 func (c *calls) idle() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -318,8 +319,8 @@ func (c *calls) idle() time.Duration {
 	return time.Since(c.heard)
 }
 
-// end follows the end of the connection. A running call ends: its client has left. What it uses is
-// given back when it has.
+// end runs after the connection has ended. A running call ends: its client has left. Its memory is
+// given back after that.
 func (c *calls) end() {
 	c.peer.ended.Store(true)
 	if c.client != nil {

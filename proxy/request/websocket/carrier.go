@@ -29,8 +29,8 @@ type Carrier struct {
 	opened   uint64
 }
 
-// shareOfKey is how many of limits.connections the WebSocket connections of one key may be: one in
-// so many. They are kept open without a call, and so could keep the clients of other keys out.
+// shareOfKey is the part of limits.connections that the WebSocket connections of one key may take,
+// 1/4. They stay open without a call, and so could lock out the clients of other keys.
 const shareOfKey = 4
 
 // mostOfKey returns how many connections one key may have.
@@ -46,7 +46,7 @@ func (c *Carrier) room(key *auth.Key) bool {
 	return c.ofKey[key.ID] < mostOfKey(c.terms.services.Current().Config.Limits.Connections)
 }
 
-// New makes a carrier of calls of s.
+// New makes a carrier of calls for s.
 func New(s *call.Services, draining func() bool) *Carrier {
 	return &Carrier{
 		terms: terms{
@@ -58,14 +58,15 @@ func New(s *call.Services, draining func() bool) *Carrier {
 	}
 }
 
-// carried is an endpoint whose bodies are made of messages: the limit is that of what clients send.
+// carried adapts an endpoint to bodies that are made of messages: the limit applies to what clients
+// send.
 func carried(ep *endpoint.Endpoint) *endpoint.Endpoint {
 	made := *ep
 	made.Wrapping = int64(len(inputMember) + len(userStart) + len(userEnd) + len(inputEnd) + 2*len(comma))
 	return &made
 }
 
-// Wants reports whether a request is one for Upgrade.
+// Wants reports whether a request is for Upgrade.
 func Wants(ctx *fasthttp.RequestCtx) bool {
 	return ctx.IsGet() && string(ctx.URI().PathOriginal()) == endpoint.Responses.Path &&
 		asksWebSocket(ctx.Request.Header.Peek(fasthttp.HeaderUpgrade))
@@ -81,8 +82,8 @@ func asksWebSocket(list []byte) bool {
 	return false
 }
 
-// Upgrade takes the connection of a request over, or returns why not. The key is that of a call,
-// and so are the rules for web pages; those of the server have been applied.
+// Upgrade takes over the connection of a request, or returns why not. The key is found as for a
+// call, and web pages are subject to the same rules. Those of the server have been applied.
 func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	snap, h := c.terms.services.Current(), &ctx.Request.Header
 	if !snap.Config.Responses.WebSocket {
@@ -118,8 +119,8 @@ func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	return nil
 }
 
-// off is the answer where WebSocket is not served. Its status is what makes Codex go on by POST at
-// once: after another one it tries for seven seconds.
+// off answers if WebSocket is not served. Its status makes Codex continue by POST at once: after
+// any other it retries for seven seconds.
 func (c *Carrier) off(ctx *fasthttp.RequestCtx) *apierr.Error {
 	ctx.Response.Header.Set(fasthttp.HeaderUpgrade, "HTTP/1.1")
 	ctx.Response.Header.Set(fasthttp.HeaderConnection, fasthttp.HeaderUpgrade)
@@ -127,15 +128,15 @@ func (c *Carrier) off(ctx *fasthttp.RequestCtx) *apierr.Error {
 		"WebSocket is not served here: send a POST.")
 }
 
-// Connections returns how many connections there are, and have been.
+// Connections returns how many connections are open, and how many were opened.
 func (c *Carrier) Connections() (open int, opened uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.sessions), c.opened
 }
 
-// Review ends the connections that may not go on, each when its call has ended: the edge drains,
-// its configuration has WebSocket no more, or the key is gone.
+// Review ends the connections that may not continue, each once its call has ended: the edge drains,
+// the configuration no longer has WebSocket, or the key is gone.
 func (c *Carrier) Review() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

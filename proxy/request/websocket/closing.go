@@ -5,20 +5,20 @@ import (
 	"unicode/utf8"
 )
 
-// errCloseReason ends the reading of a connection whose close frame gives a reason that is not
-// UTF-8. The library confirms such a close as it does any; RFC 6455, 8.1, wants 1007.
+// errCloseReason ends the reading of a connection whose close frame has a reason that is not UTF-8.
+// The library confirms such a close like any other; RFC 6455, 8.1, requires 1007.
 var errCloseReason = errors.New("the reason of a close is not UTF-8")
 
-// closeFrame follows the payload of a close frame: two bytes of a code, then the reason.
+// closeFrame follows the payload of a close frame: two bytes of code, then the reason.
 type closeFrame struct {
 	mask  [4]byte
-	bytes []byte // unmasked; nil but within such a frame
+	bytes []byte // unmasked; nil outside of such a frame
 }
 
 // mostControl is how long the payload of a control frame may be (RFC 6455, 5.5).
 const mostControl = 125
 
-// begin takes the head of a close frame. One that is no protocol is the library's to refuse.
+// begin takes the head of a close frame. The library refuses a malformed one.
 func (c *closeFrame) begin(head []byte, length uint64) {
 	masked := head[1]&0x80 != 0
 	if head[0] != 0x88 || !masked || length <= 2 || length > mostControl {
@@ -28,7 +28,7 @@ func (c *closeFrame) begin(head []byte, length uint64) {
 	c.bytes = make([]byte, 0, length)
 }
 
-// take takes bytes of the payload. Behind the last one it reports a reason that is not UTF-8.
+// take takes bytes of the payload. After the last one it reports a reason that is not UTF-8.
 func (c *closeFrame) take(p []byte) error {
 	if c.bytes == nil {
 		return nil

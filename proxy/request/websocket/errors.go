@@ -20,7 +20,7 @@ const (
 	codeCancel     = "cancel_not_supported"
 )
 
-// Errors about a message that is no call.
+// Errors about a message that does not become a call.
 var (
 	errPrevious = apierr.Invalid("previous_response_id", codePrevious,
 		"This connection has no such response to go on from: it keeps the last one of each stream_id that has not failed, as far as they are together no larger than a request may be. Send the whole conversation without previous_response_id.")
@@ -38,13 +38,13 @@ var (
 		"The calls that wait on this connection would be longer together than one request may be. Wait for a response.")
 )
 
-// conversationTooLarge is about a turn that is too much with what it goes on from.
+// conversationTooLarge refuses a turn that is too large together with what it continues.
 func conversationTooLarge(limit int64) *apierr.Error {
 	return apierr.New(fasthttp.StatusRequestEntityTooLarge, apierr.CodeRequestTooLarge,
 		"The conversation of this connection is larger than the limit of %d bytes: begin a new one, or compact it and send it without previous_response_id.", limit)
 }
 
-// leadOf is the beginning of every message of a named lane; nil: it has none.
+// leadOf returns the beginning of every message of a named lane; nil for the default lane.
 func leadOf(lane string) []byte {
 	if lane == "" {
 		return nil
@@ -52,10 +52,10 @@ func leadOf(lane string) []byte {
 	return appendLane([]byte{'{'}, lane)
 }
 
-// header is one of a request, or of an answer.
+// header is a header of a request or of an answer.
 type header struct{ name, value string }
 
-// appendHeaders appends the headers that an event tells, with a comma.
+// appendHeaders appends the headers that an event carries, with a comma.
 func appendHeaders(dst []byte, headers []header) []byte {
 	dst = append(dst, `"headers":{`...)
 	for i, h := range headers {
@@ -68,7 +68,7 @@ func appendHeaders(dst []byte, headers []header) []byte {
 	return append(dst, `},`...)
 }
 
-// headersOf returns those of the named headers that an answer has.
+// headersOf returns the named headers that an answer has.
 func headersOf(from *fasthttp.Response, names ...string) (headers []header) {
 	for _, name := range names {
 		if value := from.Header.Peek(name); len(value) > 0 {
@@ -78,7 +78,7 @@ func headersOf(from *fasthttp.Response, names ...string) (headers []header) {
 	return headers
 }
 
-// errorEvent is the event for an error that a call was answered with.
+// errorEvent returns the event for an error that a call was answered with.
 func errorEvent(lane string, from *fasthttp.Response) []byte {
 	headers := headersOf(from, "X-Request-Id", fasthttp.HeaderRetryAfter, "X-Should-Retry")
 	return appendError(nil, lane, from.StatusCode(), from.Body(), headers)
@@ -94,8 +94,8 @@ func appendError(dst []byte, lane string, status int, body []byte, headers []hea
 	return append(dst, body[1:]...)
 }
 
-// steerFailed is the answer to an event that asks to change what an engine is told while it
-// answers. It gives the input back, for a call of its own.
+// steerFailed answers an event that asks to change an engine's input while it answers. It returns
+// the input, for a call of its own.
 func steerFailed(d *jsonx.Doc) []byte {
 	dst := []byte(`{"type":"response.steer.failed","sequence_number":0,"error":{"type":"invalid_request_error","code":"`)
 	dst = append(dst, codeSteerFails+`","message":"Engines cannot be steered here. Send the input in a response.create."},"steer":{`...)
@@ -113,7 +113,7 @@ func steerFailed(d *jsonx.Doc) []byte {
 	return append(dst, `}}`...)
 }
 
-// appendLane appends the member by which a client knows the lane of an event, with a comma.
+// appendLane appends the member that names an event's lane to the client, with a comma.
 func appendLane(dst []byte, lane string) []byte {
 	if lane == "" {
 		return dst

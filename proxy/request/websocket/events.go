@@ -7,15 +7,15 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// eventWriter turns the events of a stream into messages, and keeps the response that they end with
-// for the turns that go on from it.
+// eventWriter turns the events of a stream into messages. It keeps the response that they end with,
+// for the turns that continue it.
 type eventWriter struct {
 	peer     *peer
 	lanes    *lanes
 	turn     *turn
 	to, from *lane
 	kept     bool // the response has ended well
-	leftOut  int  // how many events were
+	leftOut  int  // how many events were left out
 	dropped  []header
 	lead     []byte // the beginning of every message of a named lane
 	pieces   [][]byte
@@ -28,10 +28,10 @@ var (
 	eventEnd  = []byte("\n\n")
 )
 
-// Write implements io.Writer: p has whole events, each of one line of data. A comment is a sign of
-// life for readers of streams, and nothing here; what ends a stream behind its last event has no
-// name. A stream that fails has an error and then the failed response. Here each of them would end
-// a turn, so the response comes alone, with the number that the error had.
+// Write implements io.Writer. p has whole events, each with one line of data. A comment keeps
+// readers of streams waiting and means nothing here; what ends a stream after its last event has no
+// name. A stream that fails has an error and then the failed response. Here each of the two would
+// end a turn, so only the response is sent, with the error's sequence number.
 func (w *eventWriter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		var event []byte
@@ -57,7 +57,7 @@ func (w *eventWriter) message(name, data []byte) [][]byte {
 	if len(w.lead) > 0 {
 		w.pieces = append(w.pieces, w.lead)
 	}
-	if len(w.dropped) > 0 && string(name) == "response.created" { // as the header of a POST's answer tells it
+	if len(w.dropped) > 0 && string(name) == "response.created" { // as in a POST's answer
 		w.pieces = append(w.pieces, appendHeaders([]byte{'{'}, w.dropped))
 	}
 	before := len(w.pieces)
@@ -69,14 +69,14 @@ func (w *eventWriter) message(name, data []byte) [][]byte {
 	default:
 		w.pieces = append(w.pieces, data)
 	}
-	for i := 1; i <= before; i++ { // one object of all
+	for i := 1; i <= before; i++ { // join them into one object
 		w.pieces[i] = w.pieces[i][1:]
 	}
 	return w.pieces
 }
 
-// response appends the pieces of an event's data that has a response, with the id of the one that
-// it goes on from. At its end the response is kept.
+// response appends the pieces of an event's data that has a response, with the id of the response
+// that it continues. At its end the response is kept.
 func (w *eventWriter) response(data []byte, ended bool) {
 	if w.turn.previous == "" && !ended && w.leftOut == 0 {
 		w.pieces = append(w.pieces, data)
@@ -103,5 +103,5 @@ func (w *eventWriter) response(data []byte, ended bool) {
 	w.pieces = p.edits.Segments(w.pieces, data)
 }
 
-// eventOptions are for events of our own, whatever they repeat of a request.
+// eventOptions are for the edge's own events, whatever they repeat of a request.
 var eventOptions = jsonx.Options{Record: 2, MaxDepth: jsonx.DefaultMaxDepth + 8}

@@ -13,14 +13,14 @@ import (
 	"penstock/translate/apierr"
 )
 
-// The buffers of a connection, which it holds for as long as it is open. A message that is larger
-// is read and written past them.
+// The buffers that a connection holds while it is open. A larger message is read and written past
+// them.
 const (
 	readBuffer  = 1 << 10
 	writeBuffer = 2 << 10
 )
 
-// handshake is what websocket.Accept takes for a request's writer. fasthttp sends the answer.
+// handshake is the writer that websocket.Accept needs for a request. fasthttp sends the answer.
 type handshake struct {
 	header http.Header
 	status int
@@ -40,7 +40,7 @@ func (h *handshake) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // accept checks the handshake of a request and prepares its answer, or returns what is wrong.
 func accept(ctx *fasthttp.RequestCtx) (*peer, *apierr.Error) {
 	from := &ctx.Request.Header
-	if n := body.Announced(from); n > 0 || n == -1 { // -2: a GET has none
+	if n := body.Announced(from); n > 0 || n == -1 { // -2: as for a GET without one
 		ctx.SetConnectionClose()
 		return nil, apierr.BadRequest("A request for WebSocket has no body: messages follow the answer.")
 	}
@@ -53,7 +53,7 @@ func accept(ctx *fasthttp.RequestCtx) (*peer, *apierr.Error) {
 			request.Header.Add(name, string(value))
 		}
 	}
-	if len(request.Header["Sec-Websocket-Version"]) > 1 { // the library reads the first
+	if len(request.Header["Sec-Websocket-Version"]) > 1 { // the library reads only the first
 		request.Header.Del("Sec-Websocket-Version")
 	}
 	h := &handshake{header: http.Header{}, conn: &lateConn{raw: ctx.Conn()}}
@@ -69,7 +69,7 @@ func accept(ctx *fasthttp.RequestCtx) (*peer, *apierr.Error) {
 			response.Header.Set(name, value)
 		}
 	}
-	if err != nil { // its text may have what the client sent
+	if err != nil { // its text may quote the client
 		return nil, apierr.New(h.status, apierr.CodeBadRequest, "The WebSocket handshake is malformed (RFC 6455, 4.2.1).")
 	}
 	response.SetStatusCode(h.status)

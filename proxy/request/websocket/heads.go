@@ -9,31 +9,32 @@ import (
 // errAnnounced ends the reading of a message whose frames announce more than a message may have.
 var errAnnounced = errors.New("a message is announced that is too large")
 
-// errEmptyFrames ends the reading of a message that has more empty frames than mostEmptyFrames.
+// errEmptyFrames ends the reading of a message with more empty frames than mostEmptyFrames.
 var errEmptyFrames = errors.New("a message has too many empty frames")
 
-// mostEmptyFrames is how many frames of a message may bring nothing. Each costs work, and no bound
-// on bytes ends them. A library sends one or two, where it flushes.
+// mostEmptyFrames is how many frames of a message may be empty. Each costs work, and no bound on
+// bytes stops them. A library sends one or two when it flushes.
 const mostEmptyFrames = 1000
 
 // frameHeads follows the heads of frames (RFC 6455, 5.2) in what a client sends. The library shows
-// no length, so a message that is too large could otherwise be refused no sooner than its bytes
-// have come. It judges lengths and the reason of a close; what else is no protocol is the library's
-// to find.
+// no length, so without this a message that is too large could be refused only after its bytes have
+// come. frameHeads checks lengths and the reason of a close; the library finds all other violations
+// of the protocol.
 type frameHeads struct {
 	most  func() int64 // of a message
-	wrong error        // nothing is read behind it
+	wrong error        // nothing is read after it
 
 	head    [14]byte
 	n       int    // bytes of head that have come
 	rest    uint64 // of the frame's payload
-	message uint64 // announced so far, of the message
-	empty   int    // frames of the message that bring nothing
+	message uint64 // announced so far for the message
+	empty   int    // empty frames of the message
 	closing closeFrame
 }
 
-// scan takes bytes as they come. It returns how many of them the library may see: all, but for the
-// last byte of a close whose reason is wrong, without which it does not confirm the close.
+// scan takes bytes as they come. It returns how many of them the library may see. These are all,
+// except for the last byte of a close whose reason is wrong: without that byte the library does not
+// confirm the close.
 func (f *frameHeads) scan(p []byte) int {
 	for at := 0; at < len(p) && f.wrong == nil; {
 		if f.rest > 0 {
@@ -54,7 +55,7 @@ func (f *frameHeads) scan(p []byte) int {
 	return len(p)
 }
 
-// next begins the payload if the head is whole.
+// next begins the payload once the head is complete.
 func (f *frameHeads) next() {
 	size, length := 2, uint64(f.head[1]&0x7f)
 	switch length {

@@ -8,15 +8,15 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// memory is what the conversations of all connections hold of the memory of bodies: half of it at
-// most, so that what waits between turns does not keep calls out. Those of one key have half of
-// that beside other keys; a single conversation may have more.
+// memory is what the conversations of all connections hold of the memory of bodies. They may hold
+// half of it, so that data that waits between turns does not keep calls out. The conversations of
+// one of several keys may hold half of that; a single conversation may have more.
 type memory struct {
 	bodies *limit.Memory
 	held   atomic.Int64
 }
 
-// reserve takes n bytes, which count for a key in ofKey; nil: for none.
+// reserve takes n bytes. ofKey counts them for a key; nil: for none.
 func (m *memory) reserve(n int64, ofKey *atomic.Int64) bool {
 	if ofKey != nil {
 		if sum := ofKey.Add(n); sum > n && sum > m.bodies.Limit()/4 {
@@ -42,28 +42,28 @@ func (m *memory) discard(n int64, ofKey *atomic.Int64) {
 	m.bodies.Discard(n)
 }
 
-// maxLanes is how many named lanes a connection may have, by the protocol.
+// maxLanes is how many named lanes a connection may have, as the protocol says.
 const maxLanes = 32
 
-// lanes are the conversations of a connection: of each lane the last response, as what a request
-// would have in input that went on from it. Where the memory for them has no room, or they are
-// longer together than one request may be, the lane that was used longest ago loses its
-// conversation first.
+// lanes are the conversations of a connection: for each lane its last response, in the form that a
+// request that continues it would have in input. If there is no memory for them, or if together
+// they are longer than one request may be, the least recently used lane loses its conversation
+// first.
 type lanes struct {
 	memory *memory
 	ofKey  *atomic.Int64 // bytes of the key's conversations, on all connections; nil: not counted
 	limit  func() int64
-	list   []*lane // the last used one comes last
+	list   []*lane // in order of use, the latest last
 	named  int
 }
 
 type lane struct {
-	name  string // empty: the default one
-	last  string // the id of its last response; empty: there is none to go on from
+	name  string // empty: the default lane
+	last  string // the id of its last response; empty: there is none to continue
 	items []byte // elements of input, with commas between them
 }
 
-// at returns the lane of a name, or nil if there may be no more.
+// at returns the lane of a name, or nil if there are too many lanes.
 func (l *lanes) at(name string) *lane {
 	i := slices.IndexFunc(l.list, func(x *lane) bool { return x.name == name })
 	switch {
@@ -91,8 +91,8 @@ func (l *lanes) holding(id string) *lane {
 	return nil
 }
 
-// keep makes a response the last one of a lane: what went before it, which from has (nil: nothing),
-// the input of its request, in pieces, and its output.
+// keep makes a response the last one of a lane. It joins the conversation before it, which from
+// holds (nil: none), the input of its request, in pieces, and its output.
 func (l *lanes) keep(x, from *lane, id string, input [][]byte, output []byte) {
 	var parts [][]byte
 	if from != nil && len(from.items) > 0 {
@@ -119,7 +119,7 @@ func (l *lanes) keep(x, from *lane, id string, input [][]byte, output []byte) {
 	x.last, x.items = id, items
 }
 
-// makeRoom reserves n bytes for the conversation of x, which goes on from that of from. Other lanes
+// makeRoom reserves n bytes for the conversation of x, which continues that of from. Other lanes
 // lose theirs for it if need be.
 func (l *lanes) makeRoom(x, from *lane, n int64) bool {
 	for {
@@ -146,7 +146,7 @@ func (l *lanes) drop(x *lane) {
 	x.last, x.items = "", nil
 }
 
-// release forgets all of them.
+// release forgets all conversations.
 func (l *lanes) release() {
 	for _, x := range l.list {
 		l.drop(x)
@@ -154,7 +154,7 @@ func (l *lanes) release() {
 	l.list = nil
 }
 
-// validLane reports whether name may be that of a lane: one to 256 letters, digits, underscores,
+// validLane reports whether name may be a lane's name: 1 to 256 letters, digits, underscores,
 // hyphens and periods.
 func validLane(name string) bool {
 	const others = "_-."

@@ -22,10 +22,10 @@ var errSlow = errors.New("the message came too slowly")
 type message struct {
 	bytes  []byte
 	memory body.Reservation
-	place  *limit.Key // among the messages of its key that wait; nil: it has none
+	place  *limit.Key // among the waiting messages of its key; nil: it has none
 }
 
-// grow makes room for more bytes, as many as there are already, up to the first one above most.
+// grow doubles the room for bytes, up to the first byte above most.
 func (m *message) grow(most int64) bool {
 	size := min(max(2*int64(cap(m.bytes)), firstPiece), most+1)
 	before := m.memory.Held()
@@ -46,7 +46,7 @@ func (m *message) begin() {
 	}
 }
 
-// release gives the message's memory back.
+// release gives back the message's memory.
 func (m *message) release() {
 	m.memory.Discard(m.memory.Held())
 	m.begin()
@@ -67,8 +67,9 @@ func (s *session) room(m *message, most int64) *apierr.Error {
 	return nil
 }
 
-// receive reads a message to its end, or to where it is too large. The error is an *apierr.Error
-// for that, and if it may not wait or there is no memory for it: it has been skipped then.
+// receive reads a message to its end, or until it is too large. The error is an *apierr.Error if it
+// is too large, may not wait or finds no memory. In the last two cases the message has been
+// skipped.
 func (s *session) receive(r io.Reader) (*message, error) {
 	snap := s.terms.services.Current()
 	m := &message{memory: body.NewReservation(s.terms.services.Bodies, call.ReadingOf(snap, s.key))}
@@ -76,7 +77,7 @@ func (s *session) receive(r io.Reader) (*message, error) {
 	begun, armed := time.Now(), time.Time{}
 	defer s.disarm()
 	came := int64(0)
-	var refused *apierr.Error // and the rest of the message is skipped
+	var refused *apierr.Error // the rest of the message is then skipped
 	for {
 		now := time.Now()
 		if body.Drips(now.Sub(begun), came, m.memory.Held(), rate) {
@@ -115,7 +116,7 @@ func (s *session) receive(r io.Reader) (*message, error) {
 	}
 }
 
-// slowOr is errSlow for an error that a deadline has caused.
+// slowOr returns errSlow for an error that a deadline has caused.
 func slowOr(err error) error {
 	if body.TimedOut(err) {
 		return errSlow
@@ -123,10 +124,10 @@ func slowOr(err error) error {
 	return err
 }
 
-// arm gives the client the time that it has for silence within a message.
+// arm sets the deadline for silence within a message.
 func (s *session) arm(now time.Time) {
 	_ = s.raw.SetReadDeadline(now.Add(s.terms.services.Current().Config.Timeouts.ClientBody.D()))
 }
 
-// disarm ends that: between messages a client may be silent.
+// disarm removes that deadline: between messages a client may be silent.
 func (s *session) disarm() { _ = s.raw.SetReadDeadline(time.Time{}) }

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// pingEvery is how often the peer is asked for a sign of life, which also keeps balancers before
-	// the edge from closing the connection. A peer that has not answered within it has gone.
+	// pingEvery is how often the peer is pinged, which also keeps balancers before the edge from
+	// closing the connection. A peer that has not answered within this time has gone.
 	pingEvery = 30 * time.Second
 	// pongPatience is how long the answer to a ping waits for the message that is being written.
 	pongPatience = 4 * time.Second
@@ -32,20 +32,20 @@ type peer struct {
 	ws      *websocket.Conn
 	late    *lateConn
 	writing chan struct{} // holds an element while a message is being written
-	joint   []byte        // of the one who writes
-	ended   atomic.Bool   // nothing is begun any more
+	joint   []byte        // owned by the writer
+	ended   atomic.Bool   // nothing new begins
 	refused *observe.Calls
 	guard   *guard.Guard
 }
 
-// lateConn is a connection that is there once fasthttp has sent the answer to its request.
+// lateConn is a connection that exists once fasthttp has sent the answer to its request.
 type lateConn struct {
 	net.Conn
-	raw   net.Conn // what is to be closed
+	raw   net.Conn // closed in its place
 	heads frameHeads
 }
 
-// Read implements net.Conn. Behind the head of a frame that may not come nothing is read.
+// Read implements net.Conn. It reads nothing after the head of a frame that is not allowed.
 func (c *lateConn) Read(p []byte) (int, error) {
 	if c.heads.wrong != nil {
 		return 0, c.heads.wrong
@@ -57,7 +57,7 @@ func (c *lateConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements net.Conn. A connection that was never there is fasthttp's.
+// Close implements net.Conn. A connection that was never set belongs to fasthttp.
 func (c *lateConn) Close() error {
 	if c.Conn == nil {
 		return nil
@@ -65,8 +65,8 @@ func (c *lateConn) Close() error {
 	return c.raw.Close()
 }
 
-// close ends the connection with a code: nothing is begun any more, and the peer has some seconds
-// to confirm.
+// close ends the connection with a code. Nothing new begins, and the peer has some seconds to
+// confirm.
 func (p *peer) close(code websocket.StatusCode, reason string) {
 	p.ended.Store(true)
 	defer time.AfterFunc(closeTime, p.cut).Stop()
@@ -82,7 +82,7 @@ func (p *peer) cut() {
 // panicked ends the connection after a panic.
 func (p *peer) panicked() { p.close(websocket.StatusInternalError, "internal error") }
 
-// refuse tells the client that its message is no call, and counts that.
+// refuse reports to the client that its message is no call, and counts that.
 func (p *peer) refuse(lane string, e *apierr.Error) {
 	p.refused.Refused(e.Code)
 	var headers []header
@@ -92,7 +92,7 @@ func (p *peer) refuse(lane string, e *apierr.Error) {
 	_ = p.send(appendError(nil, lane, e.Status, e.Append(nil), headers)) // if it fails so does the reading
 }
 
-// ping reports whether the peer answers, or does not take what is being written just now.
+// ping reports whether the peer answers, or is still being written to.
 func (p *peer) ping() bool {
 	select {
 	case p.writing <- struct{}{}:
@@ -105,8 +105,9 @@ func (p *peer) ping() bool {
 	return p.ws.Ping(limit) == nil
 }
 
-// mayPong reports whether a ping is answered: not while a message is being written that the peer
-// does not take, as it would not see the answer, and waiting for it ends the connection.
+// mayPong reports whether a ping is answered. It is not while a message is being written that the
+// peer does not take: the peer would not see the answer, and waiting for it would end the
+// connection.
 func (p *peer) mayPong(ctx context.Context) bool {
 	limit, cancel := context.WithTimeout(ctx, pongPatience)
 	defer cancel()
@@ -119,11 +120,11 @@ func (p *peer) mayPong(ctx context.Context) bool {
 	}
 }
 
-// joined is how long a message may be that is put together before it is written, as one frame. A
-// longer one is written piece by piece.
+// joined is how long a message may be that is joined into one frame before it is written. A longer
+// one is written piece by piece.
 const joined = 64 << 10
 
-// send writes a message, given in pieces. Its bound is the time of listen.Conn.SetWriteTimeout.
+// send writes a message, given in pieces, within the time of listen.Conn.SetWriteTimeout.
 func (p *peer) send(pieces ...[]byte) error {
 	p.writing <- struct{}{}
 	defer func() { <-p.writing }()
@@ -148,7 +149,7 @@ func (p *peer) send(pieces ...[]byte) error {
 	return w.Close()
 }
 
-// join puts pieces together. The buffer of a small message is kept for the next one.
+// join joins pieces. It keeps the buffer of a small message for the next one.
 func (p *peer) join(pieces [][]byte) []byte {
 	message := p.joint[:0]
 	for _, piece := range pieces {

@@ -19,7 +19,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// idleTime is how long a connection may be without a call. It may hold a conversation in memory.
+// idleTime is how long a connection may have no call. It may hold a conversation in memory.
 const idleTime = 10 * time.Minute
 
 // session is one connection. Its goroutine reads it for as long as it is open.
@@ -27,7 +27,7 @@ type session struct {
 	terms  *terms
 	key    *auth.Key
 	raw    net.Conn     // as the server knows it
-	client *listen.Conn // beneath raw; nil when the connection is not one of ours (tests)
+	client *listen.Conn // beneath raw; nil if the connection is not one of ours (tests)
 	peer   *peer
 	calls  calls
 	timer  *time.Timer
@@ -57,7 +57,7 @@ func newSession(
 }
 
 // takeConn is called by fasthttp when the answer has been sent. A plain connection leaves fasthttp,
-// which so holds no buffers for it; see listen.Conn.DetachOnClose.
+// which then holds no buffers for it; see listen.Conn.DetachOnClose.
 func (s *session) takeConn(from net.Conn) {
 	g := s.terms.services.Guard
 	defer g.Catch(guard.WebSocket, nil)
@@ -82,19 +82,19 @@ func (s *session) serve() {
 	if s.client != nil {
 		s.client.SetWriteTimeout(s.terms.services.Current().Config.Timeouts.Write.D())
 	}
-	s.peer.ws.SetReadLimit(-1) // receive has one
+	s.peer.ws.SetReadLimit(-1) // receive has a limit of its own
 	s.opened(s)
 	if code, reason := s.terms.verdict(s.key); code != 0 {
 		s.peer.close(code, reason)
 		return
 	}
 	s.timer = time.AfterFunc(idleTime, s.tick)
-	s.timer.Reset(pingEvery) // behind the assignment, which tick reads
+	s.timer.Reset(pingEvery) // after the assignment, which tick reads
 	for s.next() {
 	}
 }
 
-// next reads a message and does what it asks for. It is false at the end of the connection.
+// next reads a message and does what it asks for. It returns false at the end of the connection.
 func (s *session) next() bool {
 	kind, r, err := s.peer.ws.Reader(context.Background())
 	switch {
@@ -131,7 +131,7 @@ func (s *session) tooLarge(refused *apierr.Error) {
 	s.peer.close(websocket.StatusMessageTooBig, refused.Message)
 }
 
-// linger has the client, which is still sending, read why the connection is closed.
+// linger lets the client, which is still sending, read why the connection is closed.
 func (s *session) linger() {
 	if s.client != nil {
 		s.client.Linger()
@@ -146,7 +146,7 @@ const (
 	typeCancel    = "response.cancel" // of other APIs
 )
 
-// take does what a message asks for. It is false at the end of the connection.
+// take does what a message asks for. It returns false at the end of the connection.
 func (s *session) take(m *message) bool {
 	p := parsers.Get().(*parser)
 	defer p.recycle()
@@ -171,9 +171,9 @@ func (s *session) take(m *message) bool {
 		}
 	case kind == typeSteer:
 		if refused = s.takeRequest(); refused == nil {
-			_ = s.peer.send(steerFailed(&p.doc)) // if it fails so does the reading
+			_ = s.peer.send(steerFailed(&p.doc)) // if this fails, so does the reading
 		}
-	case kind == typeProcessed: // says that a response was read, and expects no answer
+	case kind == typeProcessed: // reports that a response was read, and expects no answer
 		if !s.calls.acknowledge() {
 			refused = s.takeRequest()
 		}
@@ -189,14 +189,14 @@ func (s *session) take(m *message) bool {
 	return true
 }
 
-// takeRequest takes a request of the key's for a message that is no call, or returns why there is
-// none left.
+// takeRequest takes one of the key's requests for a message that is no call, or returns why there
+// is none left.
 func (s *session) takeRequest() *apierr.Error {
 	return call.TakeRequest(s.terms.services.Current(), s.key, time.Now())
 }
 
-// readFailed ends the connection after an error of a read: without a word where it has failed, as
-// the peer has ended it, or one has been said.
+// readFailed ends the connection after a failed read. It sends no close if the connection itself
+// has failed, because the peer has ended it, or if one was sent before.
 func (s *session) readFailed(err error) {
 	var failed net.Error
 	switch {
@@ -214,7 +214,7 @@ func (s *session) readFailed(err error) {
 	}
 }
 
-// end follows the reading.
+// end runs after the reading has ended.
 func (s *session) end() {
 	if s.timer != nil {
 		s.timer.Stop()
@@ -224,7 +224,7 @@ func (s *session) end() {
 	s.closed(s)
 }
 
-// tick looks after an open connection.
+// tick checks an open connection.
 func (s *session) tick() {
 	defer s.terms.services.Guard.Catch(guard.WebSocket, nil)
 	s.terms.services.Guard.Point("websocket.tick")

@@ -16,11 +16,11 @@ type terms struct {
 	services *call.Services
 	draining func() bool
 	create   fasthttp.RequestHandler // of a call
-	prepare  fasthttp.RequestHandler // of one of which nothing is generated
+	prepare  fasthttp.RequestHandler // of a call that generates nothing
 	memory   memory                  // of conversations
 }
 
-// verdict says with what code a connection of a key ends; 0: it may go on.
+// verdict returns the code with which a connection of a key ends; 0: it may continue.
 func (t *terms) verdict(key *auth.Key) (code websocket.StatusCode, reason string) {
 	switch snap := t.services.Current(); {
 	case t.draining():
@@ -36,8 +36,9 @@ func (t *terms) verdict(key *auth.Key) (code websocket.StatusCode, reason string
 
 const reasonKey = "the key is not valid any more"
 
-// bodyLimit is how long a message of a key may be, the messages that wait on a connection together,
-// and its conversations together: as the body of a request.
+// bodyLimit returns how long a message of a key may be. It applies to the waiting messages of a
+// connection together, and to its conversations together: the same limit as for the body of a
+// request.
 func (t *terms) bodyLimit(key *auth.Key) int64 {
 	return endpoint.Responses.BodyLimit(t.services.Current().Config, key.Bodies())
 }

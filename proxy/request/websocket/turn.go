@@ -9,20 +9,20 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// turn is a call that a client has asked for, and waits its turn.
+// turn is a call that a client has asked for, and that waits for its turn.
 type turn struct {
 	message  *message
-	lane     string // empty: the default one
-	previous string // the response that it goes on from; empty: none
+	lane     string // empty: the default lane
+	previous string // the response that it continues; empty: none
 	warmUp   bool   // nothing is generated
 
-	// The body of its request is head, the conversation before it, input, tail. If the message has no
-	// input to which something could be joined, it is head alone.
+	// The body of its request is head, the conversation before it, input, tail. If the message has
+	// no input that something could be joined to, the body is head alone.
 	head, input, tail [][]byte
 	joins             bool
 }
 
-// The members of a message that are the carrier's own.
+// The members of a message that the carrier itself reads.
 const (
 	memberType = iota
 	memberLane
@@ -66,7 +66,7 @@ func (p *parser) read(src []byte, v *[memberCount]jsonx.Value) (kind string, ref
 	return textOf(v[memberType]), nil
 }
 
-// textOf is the text of a string; empty for anything else.
+// textOf returns the text of a string; empty for anything else.
 func textOf(v jsonx.Value) string {
 	if !v.IsString() {
 		return ""
@@ -74,7 +74,7 @@ func textOf(v jsonx.Value) string {
 	return string(v.AppendText(nil))
 }
 
-// turn makes a turn of a message, which it borrows.
+// turn makes a turn from a message, which it borrows.
 func (p *parser) turn(m *message, v *[memberCount]jsonx.Value) (*turn, *apierr.Error) {
 	t := &turn{message: m, lane: textOf(v[memberLane]), previous: textOf(v[memberPrevious])}
 	if l := v[memberLane]; chat.Given(l) && (!l.IsString() || !validLane(t.lane)) {
@@ -138,7 +138,7 @@ func (t *turn) split(p *parser, src []byte, v *[memberCount]jsonx.Value) {
 	}
 }
 
-// body returns the pieces of the request's body, behind what went before it, and their length.
+// body returns the pieces of the request's body, with before inserted, and their length.
 func (t *turn) body(before []byte) (pieces [][]byte, size int64) {
 	pieces = append(pieces, t.head...)
 	if t.joins {
