@@ -32,7 +32,7 @@ type Failure struct {
 	Failed  uint64            // hash of what the engine says in its 500 or 501; 0: none
 	Label   string            // the error's code in metrics and log, if it differs from the error's own
 
-	About engineerror.Subject // what in the request the engine refuses and may accept in another form
+	About engineerror.Subject // what the engine refuses and may accept in another form
 }
 
 // Error implements error, so that a failure can be returned where any error can.
@@ -114,7 +114,7 @@ func BadResponse(cause error) *Failure {
 		API: e, Cause: why, Outcome: upstreams.OutcomeBadResponse, Result: observe.UpstreamFail, Retry: true,
 	}
 	var bad *translate.BadAnswer
-	if errors.As(cause, &bad) && bad.ByModel { // the model may do better next time; its engine is healthy
+	if errors.As(cause, &bad) && bad.ByModel { // a retry may do better; its engine is healthy
 		e.Message = "The model called a tool with arguments that break off."
 		f.Outcome = upstreams.OutcomeOK
 	}
