@@ -19,7 +19,7 @@ const (
 
 	longestWait  = time.Second      // of a token, for a fetch
 	mostWaiting  = 64               // tokens of one issuer
-	absentFor    = 30 * time.Second // for which a kid is known not to be in the set
+	absentFor    = 30 * time.Second // how long a kid is known not to be in the set
 	suspectPause = 30 * time.Second // between fetches that bad signatures ask for
 	mostAbsent   = 1024             // kids that are remembered
 )
@@ -28,7 +28,7 @@ const (
 type Options struct {
 	Log   *zap.Logger
 	Guard *guard.Guard
-	// OnLoss is called when a set has lost a key: what began with tokens of that key may have to end.
+	// OnLoss is called when a set has lost a key: calls that began with its tokens may have to end.
 	OnLoss func()
 }
 
@@ -45,7 +45,7 @@ type Keeper struct {
 // New returns a Keeper without sources.
 func New(o Options) *Keeper { return &Keeper{opts: o, fetch: fetch, sources: map[string]*Source{}} }
 
-// Source returns what knows the set at a URL. It is fetched once Follow names it.
+// Source returns the source of the set at a URL. It is fetched once Follow names it.
 func (k *Keeper) Source(url string) *Source {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -57,7 +57,7 @@ func (k *Keeper) Source(url string) *Source {
 	return s
 }
 
-// Follow has the sets at these URLs followed, and no others.
+// Follow makes the keeper follow the sets at these URLs, and no others.
 func (k *Keeper) Follow(urls []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -93,7 +93,7 @@ func (k *Keeper) Close() {
 type Source struct {
 	url    string
 	keeper *Keeper
-	cancel context.CancelFunc // while it is followed; held by Keeper.mu
+	cancel context.CancelFunc // while it is followed; guarded by Keeper.mu
 	nudge  chan struct{}
 
 	set     atomic.Pointer[jwt.Set]
@@ -103,30 +103,30 @@ type Source struct {
 
 	mu       sync.Mutex
 	fetching bool
-	good     bool                    // the last fetch has brought a set
+	good     bool                    // the last fetch brought a set
 	asked    bool                    // a token has asked for a fetch that has not begun
-	ended    chan struct{}           // is closed at the end of the fetch that runs, or of the next one
+	ended    chan struct{}           // closed at the end of the running fetch, or of the next one
 	waiting  int                     // tokens
 	suspects time.Time               // when a bad signature asked last
-	absent   map[jwt.Print]time.Time // headers of tokens that the set has no key for, and until when
+	absent   map[jwt.Print]time.Time // headers of tokens without a key in the set, and until when
 }
 
 // miss remembers that the set has no key for tokens of that header. The caller holds mu.
 func (s *Source) miss(header jwt.Print, now time.Time) {
-	if len(s.absent) >= mostAbsent { // of guessed kids: those that are still asked for come again
+	if len(s.absent) >= mostAbsent { // of guessed kids; those that are still asked for return
 		clear(s.absent)
 	}
 	s.absent[header] = now.Add(absentFor)
 }
 
-// Keys returns the set that was fetched last, nil before the first.
+// Keys returns the set that was fetched last, nil before the first fetch.
 func (s *Source) Keys() *jwt.Set { return s.set.Load() }
 
-// Renew asks for a newer set for a token that this one does not verify, and waits for a second at
-// most until a fetch has ended. suspect says that the set has a key for the token, by which its
-// signature is not good. The caller looks at Keys again. final reports whether what they say is
-// final: a fetch that began after the call has ended, or none is due for such a token. Otherwise the
-// fetch has not ended, or one that began before has, or too many tokens wait.
+// Renew asks for a newer set for a token that this one does not verify, and waits for at most a
+// second until a fetch has ended. suspect says that the set has a key for the token with which its
+// signature is wrong. The caller then looks at Keys again. final reports whether their verdict is
+// final: a fetch that began after the call has ended, or none is due for such a token. Otherwise
+// the fetch has not ended, or one that began earlier has, or too many tokens wait.
 func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	ended, fresh, final := s.join(t, suspect, time.Now())
 	if ended == nil {
@@ -148,8 +148,8 @@ func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	return final
 }
 
-// join has a token wait for the fetch that runs, or asks for one, which is fresh. Without a channel
-// it does not wait, and final is that of Renew.
+// join makes a token wait for the running fetch, or asks for one, which is then fresh. If it
+// returns no channel, the token does not wait, and final is the result of Renew.
 func (s *Source) join(t *jwt.Token, suspect bool, now time.Time) (ended <-chan struct{}, fresh, final bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +182,7 @@ type State struct {
 	Keys     int
 	Fetched  time.Time // zero: never
 	Failures uint64    // since the start
-	Trouble  string    // why the last fetch failed; empty if it did not
+	Trouble  string    // why the last fetch failed; empty if it succeeded
 }
 
 // State returns the state of the source.
@@ -210,10 +210,10 @@ func (s *Source) end() {
 	}
 }
 
-// follow fetches the set whenever it is time, until ctx ends.
+// follow fetches the set whenever a fetch is due, until ctx ends.
 func (s *Source) follow(ctx context.Context) {
 	pause := time.Duration(0)
-	asked := time.Time{} // when a token last had it fetched
+	asked := time.Time{} // when a token last caused a fetch
 	for {
 		s.keeper.opts.Guard.Point(guard.Issuers)
 		err := s.refresh(ctx)
@@ -237,14 +237,14 @@ func (s *Source) follow(ctx context.Context) {
 	}
 }
 
-// wait waits until the next fetch is due: after most, or when a token asks for it, but for that no
-// less than least. ok is false at the end of ctx.
+// wait waits until the next fetch is due: after most, or when a token asks for it, but in that case
+// not before least has passed. ok is false at the end of ctx.
 func (s *Source) wait(ctx context.Context, most, least time.Duration) (nudged, ok bool) {
 	due := time.NewTimer(most)
 	defer due.Stop()
 	quiet := time.NewTimer(least)
 	defer quiet.Stop()
-	var nudge chan struct{} // heard once the fetch that a token asked for before is long enough ago
+	var nudge chan struct{} // set once the last fetch for a token is long enough ago
 	for {
 		select {
 		case <-due.C:
