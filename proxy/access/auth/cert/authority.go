@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Authority is whose signature makes a client's certificate good: the certificates of a file. It is
-// immutable.
+// Authority holds the certificates of a file, whose signature makes a client's certificate valid.
+// It is immutable.
 type Authority struct{ roots *x509.CertPool }
 
-// ReadAuthority reads certificates in PEM form. It is nil for no bytes.
+// ReadAuthority reads certificates in PEM form. Without bytes it returns nil.
 func ReadAuthority(pem []byte) (*Authority, error) {
 	if len(pem) == 0 {
 		return nil, nil
@@ -22,7 +22,7 @@ func ReadAuthority(pem []byte) (*Authority, error) {
 	return &Authority{roots}, nil
 }
 
-// Roots are the authority's certificates, for a handshake; nil for a nil Authority.
+// Roots returns the authority's certificates, for a handshake; nil for a nil Authority.
 func (a *Authority) Roots() *x509.CertPool {
 	if a == nil {
 		return nil

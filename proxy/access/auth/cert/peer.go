@@ -33,16 +33,16 @@ func NewPeer(chain []*x509.Certificate) *Peer {
 	return &Peer{chain: chain, marks: marksOf(chain[0]), start: time.Now()}
 }
 
-// Start is when the certificate was shown.
+// Start returns when the certificate was shown.
 func (p *Peer) Start() time.Time { return p.start }
 
-// Marks are what a key may name the client's certificate by: what PublicKey and Name return.
+// Marks returns what a key may name the client's certificate by, in the form of PublicKey and Name.
 func (p *Peer) Marks() []string { return p.marks }
 
-// Remember keeps value, which follows from the configuration of that number, with the connection.
+// Remember keeps value, which depends on the configuration with that number, with the connection.
 func (p *Peer) Remember(number uint64, value any) { p.memory.Store(&memory{number, value}) }
 
-// Recall returns what was last remembered, if it was with this number.
+// Recall returns the value that was last remembered, if it was with this number.
 func (p *Peer) Recall(number uint64) (value any, ok bool) {
 	m := p.memory.Load()
 	if m == nil || m.number != number {
@@ -51,20 +51,20 @@ func (p *Peer) Recall(number uint64) (value any, ok bool) {
 	return m.value, true
 }
 
-// hashPrefix begins the hash of a public key, as it does that of an API key.
+// hashPrefix begins the hash of a public key, like that of an API key.
 const hashPrefix = "sha256:"
 
-// PublicKey returns the mark of a certificate with a public key, by the SHA-256 of its
-// SubjectPublicKeyInfo: "sha256:" and 64 hexadecimal digits; false for another form.
+// PublicKey returns the mark of a certificate's public key, given the SHA-256 of its
+// SubjectPublicKeyInfo as "sha256:" and 64 hexadecimal digits; false for another form.
 func PublicKey(hash string) (mark string, ok bool) {
 	digits, ok := strings.CutPrefix(strings.ToLower(hash), hashPrefix)
 	sum, err := hex.DecodeString(digits)
 	return "key " + digits, ok && err == nil && len(sum) == sha256.Size
 }
 
-// Name returns the mark of a certificate with a name among its subject alternative names. The name
-// is of one kind, by its form: an IP address; a URI if it has a colon; a mail address if it has an
-// @; or a DNS name. A certificate's name of another kind and the same text has another mark.
+// Name returns the mark of a name among a certificate's subject alternative names. The form of the
+// name determines its kind: an IP address; a URI if it has a colon; a mail address if it has an @;
+// otherwise a DNS name. A name of another kind with the same text has another mark.
 func Name(name string) (mark string) {
 	if ip, err := netip.ParseAddr(name); err == nil {
 		return "ip " + ip.Unmap().String()
@@ -85,11 +85,11 @@ func Name(name string) (mark string) {
 func dnsMark(name string) string   { return "dns " + strings.ToLower(name) }
 func emailMark(name string) string { return "email " + strings.ToLower(name) }
 
-// uriMark is without regard to case in scheme and host alone: those of a SPIFFE ID are, its path is
-// not.
+// uriMark ignores case in scheme and host only: in a SPIFFE ID these are case-insensitive, the path
+// is not.
 func uriMark(u *url.URL) string {
 	folded := *u
-	folded.Host = strings.ToLower(u.Host) // the scheme is in small letters since it was parsed
+	folded.Host = strings.ToLower(u.Host) // parsing has lower-cased the scheme
 	return "uri " + folded.String()
 }
 
