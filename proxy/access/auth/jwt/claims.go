@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// Text returns the text of a claim, and "" where there is none. A name with dots is that of a claim
-// or the way to one: realm_access.roles.
+// Text returns the text of a claim, and "" if there is none. A name with dots is the name of a
+// claim, or the path to one: realm_access.roles.
 func (c Claims) Text(name string) string {
 	text, _ := find(c.members, name).(string)
 	return text
 }
 
-// Any reports whether a claim has a text for which is true: it is one, lists some, or is an object
-// with members that are called so. Scopes are a list with blanks between them (RFC 8693).
+// Any reports whether a claim has a text for which is returns true: it is such a text, lists some,
+// or is an object whose member names are such texts. Scopes are a list with blanks between them
+// (RFC 8693).
 func (c Claims) Any(name string, is func(string) bool) bool {
 	return slices.ContainsFunc(c.texts(name), is)
 }
@@ -45,7 +46,7 @@ func listed(value any) (out []string) {
 }
 
 // given returns the names that an object gives, as Zitadel writes roles: {"admin": {"ORG":
-// "DOMAIN"}}. Its members are objects or true; what is false, empty or a value of another kind
+// "DOMAIN"}}. Such members are objects or true; a member that is false, empty or of another kind
 // gives nothing. MaxToken bounds how many there are.
 func given(members map[string]any) (names []string) {
 	for name, value := range members {
@@ -57,9 +58,9 @@ func given(members map[string]any) (names []string) {
 	return names
 }
 
-// find follows a name through objects. A member of the whole name goes before the way by its dots,
-// and a way whose first name is shorter before others. Each object of a token is looked at once at
-// most, because the way to it says how much of the name is left.
+// find follows a name through objects. A member with the whole name comes before a path along its
+// dots, and a path whose first name is shorter before others. Each object of a token is visited at
+// most once, because the path to it determines how much of the name is left.
 func find(members map[string]any, name string) any {
 	if value, ok := members[name]; ok {
 		return value

@@ -1,13 +1,13 @@
-// Package jwt judges signed tokens (JWT, RFC 7519) by the public keys of their issuer.
+// Package jwt verifies signed tokens (JWT, RFC 7519) with the public keys of their issuer.
 //
-// A Set is an issuer's keys, read from a JWK Set (RFC 7517). Parse takes a token apart without
-// believing it, which says whose it is; Token.Verify checks its signature by a Set; Claims.Check
-// says whether what it states holds here and now.
+// A Set is an issuer's keys, read from a JWK Set (RFC 7517). Parse parses a token without trusting
+// it and shows who claims to have issued it. Token.Verify checks its signature with a Set.
+// Claims.Check says whether its claims hold here and now.
 //
 // # Design
 //
-// go-jose reads JSON and does the arithmetic of signatures. It refuses members that are given twice
-// and compares names by case. What remains here is what a library leaves to its user (RFC 8725):
+// go-jose reads JSON and computes signatures. It refuses duplicate members and compares names by
+// case. What remains here is what a library leaves to its user (RFC 8725):
 //
 //   - The algorithm belongs to the key. ES256 takes a P-256 key, RS256 an RSA key of 2048 bits or
 //     more, EdDSA an Ed25519 key. Symmetric keys are no keys here, so a public key can never be the
@@ -20,8 +20,8 @@
 //   - Base64 is canonical. A token has one spelling.
 //   - A token without an end is refused.
 //
-// Claims are read as providers write them: texts, lists, and objects whose members are the values
-// (claims.go). That is for rights alone; an audience is a text or a list.
+// Claims are read as providers write them: texts, lists, and objects whose member names are the
+// values (claims.go). That applies to rights only; an audience is a text or a list.
 //
-// No error holds anything of a token.
+// No error quotes a token.
 package jwt

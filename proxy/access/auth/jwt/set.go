@@ -21,8 +21,8 @@ const (
 	MaxSet  = 256 << 10
 	maxKeys = 100
 
-	// mostTried is how many keys a token's signature is tried by. A set has one for a kid, or a few
-	// while an issuer without kids rotates; each try costs up to a millisecond.
+	// mostTried is how many keys are tried on a token's signature. A set has one for a kid, or a
+	// few while an issuer without kids rotates; each try costs up to a millisecond.
 	mostTried = 8
 
 	leastRSA, mostRSA = 2048, 8192 // bits; above, a signature would cost milliseconds
@@ -44,9 +44,9 @@ type key struct {
 	print     Print
 }
 
-// ParseSet reads a JWK Set. Keys that sign nothing we take (for encryption, of other types, too
-// short) are left out; a set without any other is an error, because no token could be verified by
-// it. An empty list is none: so an issuer withdraws all of its keys.
+// ParseSet reads a JWK Set. It leaves out keys that verify nothing we accept (for encryption, of
+// other types, too short). A set with only such keys is an error, because it could verify no token.
+// An empty list is no error: an issuer withdraws all of its keys with it.
 func ParseSet(text []byte) (*Set, error) {
 	if len(text) > MaxSet {
 		return nil, fmt.Errorf("the key set is longer than %d KiB", MaxSet>>10)
@@ -54,7 +54,7 @@ func ParseSet(text []byte) (*Set, error) {
 	var raw struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if !stdjson.Valid(text) { // its nesting is bounded, which go-jose's is not
+	if !stdjson.Valid(text) { // it bounds the nesting, which go-jose does not
 		return nil, errors.New("the key set is not JSON")
 	}
 	if err := json.Unmarshal(text, &raw); err != nil || raw.Keys == nil {
@@ -80,7 +80,7 @@ func ParseSet(text []byte) (*Set, error) {
 	return s, nil
 }
 
-// parseKey reads one key; ok is false where tokens are not verified by it.
+// parseKey reads one key; ok is false if it does not verify tokens.
 func parseKey(text []byte) (k key, ok bool) {
 	var jwk jose.JSONWebKey
 	if json.Unmarshal(text, &jwk) != nil || !jwk.IsPublic() || !jwk.Valid() || jwk.Use != "" && jwk.Use != "sig" {
@@ -107,7 +107,7 @@ func parseKey(text []byte) (k key, ok bool) {
 	return k, true
 }
 
-// namesEd25519 reports whether a key's algorithm is EdDSA by its newer name (RFC 9864).
+// namesEd25519 reports whether a key names EdDSA by its newer name (RFC 9864).
 func namesEd25519(name string, a jose.SignatureAlgorithm) bool {
 	return name == "Ed25519" && a == jose.EdDSA
 }
@@ -115,7 +115,7 @@ func namesEd25519(name string, a jose.SignatureAlgorithm) bool {
 // same reports whether a set lists the same key twice.
 func (k key) same(o key) bool { return o.id == k.id && o.print == k.print }
 
-// Len is how many keys of the set verify tokens.
+// Len returns how many keys of the set verify tokens.
 func (s *Set) Len() int { return len(s.keys) }
 
 // Has reports whether a key is in the set.
@@ -134,13 +134,13 @@ func (s *Set) Within(other *Set) bool {
 	return true
 }
 
-// Knows reports whether the set has a key by which the signature of a token can be tried.
+// Knows reports whether the set has a key to try on a token's signature.
 func (s *Set) Knows(t *Token) bool {
 	return slices.ContainsFunc(s.keys, func(k key) bool { return k.fits(t) })
 }
 
-// of returns the keys that a token's header can mean: those of its kid, or without one all of its
-// algorithm, at most mostTried.
+// of returns the keys that a token's header can mean: those with its kid, or without a kid all of
+// its algorithm, at most mostTried.
 func (s *Set) of(t *Token) (found []*key) {
 	for i := range s.keys {
 		if k := &s.keys[i]; k.fits(t) && len(found) < mostTried {

@@ -15,13 +15,13 @@ import (
 	"github.com/go-jose/go-jose/v4/json"
 )
 
-// MaxToken is how long a token may be. Its header and claims come to a few KiB.
+// MaxToken is how long a token may be. Header and claims come to a few KiB.
 const MaxToken = 16 << 10
 
 // Leeway is how far the clocks of the issuer and the edge may differ.
 const Leeway = 60 * time.Second
 
-// What is wrong with a token.
+// The faults of a token.
 var (
 	ErrMalformed  = errors.New("it is no token of a form that is taken")
 	ErrUnknownKey = errors.New("its key is not among the issuer's")
@@ -34,16 +34,16 @@ var (
 // Looks reports whether a credential has the form of a token: three parts with dots between them.
 func Looks(credential []byte) bool { return bytes.Count(credential, []byte{'.'}) == 2 }
 
-// Token is a token that was taken apart. Nothing of it is to be believed before Verify.
+// Token is a parsed token. Nothing in it may be trusted before Verify.
 type Token struct {
-	Issuer    string // by the token's own word
+	Issuer    string // as the token states it
 	Algorithm string
 	keyID     string
 	jws       *jose.JSONWebSignature
 	claims    map[string]any
 }
 
-// Parse takes a token apart. The error is ErrMalformed.
+// Parse parses a token. The error is ErrMalformed.
 func Parse(credential []byte) (*Token, error) {
 	if len(credential) > MaxToken {
 		return nil, ErrMalformed
@@ -79,7 +79,7 @@ func Parse(credential []byte) (*Token, error) {
 	return t, nil
 }
 
-// plainHeader reports whether a header asks for nothing that changes what the token means.
+// plainHeader reports whether a header asks for nothing that changes the token's meaning.
 func plainHeader(text []byte) bool {
 	header := object(text)
 	if header == nil {
@@ -102,7 +102,7 @@ func plainHeader(text []byte) bool {
 	return false
 }
 
-// object reads a JSON object; nil if it is none, or a member of it is there twice.
+// object reads a JSON object; nil if it is none, or if it has a member twice.
 func object(text []byte) (members map[string]any) {
 	if !stdjson.Valid(text) || json.Unmarshal(text, &members) != nil {
 		return nil
@@ -110,8 +110,8 @@ func object(text []byte) (members map[string]any) {
 	return members
 }
 
-// Verify checks the signature by the keys of the issuer: those of the token's kid, or without one
-// all of its algorithm, and 8 of them at most. It returns what the token states and by which key.
+// Verify checks the signature with the keys of the issuer: those with the token's kid, or without a
+// kid all of its algorithm, at most 8. It returns what the token states, and which key verified it.
 // The error is ErrUnknownKey or ErrSignature.
 func (t *Token) Verify(s *Set) (Claims, Print, error) {
 	keys := s.of(t)
@@ -126,25 +126,25 @@ func (t *Token) Verify(s *Set) (Claims, Print, error) {
 	return Claims{}, Print{}, ErrSignature
 }
 
-// Plausible reports whether the token would be taken at a time if its signature were good: one of
-// its audiences and its times fit. Only for such a token is it worth to fetch a
-// newer set, since anybody can write another.
+// Plausible reports whether the token would be accepted at a time if its signature were good: one
+// of its audiences and its times fit. A newer set is fetched only for such a token, since anyone
+// can write other ones.
 func (t *Token) Plausible(audiences []string, now time.Time) bool {
 	times, err := Claims{t.claims}.Check(audiences)
 	return err == nil && times.Hold(now) == nil
 }
 
-// Header identifies what the token's header says of its key: the algorithm and the kid.
+// Header identifies what the token's header says about its key: the algorithm and the kid.
 func (t *Token) Header() Print { return sha256.Sum256([]byte(t.Algorithm + "\x00" + t.keyID)) }
 
 // Claims are what a verified token states.
 type Claims struct{ members map[string]any }
 
-// Times are those between which a token holds, the leeway included.
+// Times are the bounds between which a token is valid, including the leeway.
 type Times struct{ From, To time.Time }
 
-// Check says whether the token is for one of the audiences, and returns when it holds. The error is
-// ErrAudience or ErrMalformed.
+// Check checks that the token is for one of the audiences, and returns when it is valid. The error
+// is ErrAudience or ErrMalformed.
 func (c Claims) Check(audiences []string) (Times, error) {
 	if !slices.ContainsFunc(listed(c.members["aud"]), func(a string) bool { return slices.Contains(audiences, a) }) {
 		return Times{}, ErrAudience
@@ -172,7 +172,7 @@ func (c Claims) Check(audiences []string) (Times, error) {
 	return at, nil
 }
 
-// Hold says whether the token holds at a time, by the wall clock. The error is ErrExpired or
+// Hold checks that the token is valid at a time, by the wall clock. The error is ErrExpired or
 // ErrNotYet.
 func (t Times) Hold(now time.Time) error {
 	switch now = now.Round(0); {
