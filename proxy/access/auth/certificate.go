@@ -14,20 +14,20 @@ import (
 type certificates struct {
 	authority *cert.Authority
 	keys      map[string]*Key // by the mark that they name
-	number    uint64          // of this ring, for what is remembered with a connection
+	number    uint64          // of this ring, for what a connection remembers
 }
 
-// rings counts the rings with certificates of the process.
+// rings counts the rings with certificates in the process.
 var rings atomic.Uint64
 
-// shown is what a client's certificate meant to a ring.
+// shown is what a client's certificate means to a ring.
 type shown struct {
-	key   *Key // nil: it is no key's
+	key   *Key // nil: no key names it
 	err   error
-	until time.Time // that it is trusted
+	until time.Time // when its trust ends
 }
 
-// newCertificates returns the certificates that keys name; nil when none does.
+// newCertificates returns the certificates that keys name; nil if none does.
 func newCertificates(keys []config.Key, authority []byte) (*certificates, error) {
 	c := &certificates{keys: map[string]*Key{}}
 	for i := range keys {
@@ -81,7 +81,7 @@ func (c *certificates) find(p *cert.Peer, now time.Time) (*Key, error) {
 	return s.key, nil
 }
 
-// look finds out what a client's certificate means.
+// look determines what a client's certificate means.
 func (c *certificates) look(p *cert.Peer, now time.Time) *shown {
 	var key *Key
 	for _, mark := range p.Marks() {
@@ -105,8 +105,8 @@ func (c *certificates) look(p *cert.Peer, now time.Time) *shown {
 	return &shown{key: key, until: until}
 }
 
-// holds reports whether a key that was found by a certificate may go on. A certificate that ends
-// meanwhile lets it.
+// holds reports whether the calls of a key that was found by a certificate may continue. They may
+// if the certificate ends meanwhile.
 func (c *certificates) holds(found *Key, now time.Time) bool {
 	k := c.keys[found.mark]
 	if k == nil || k.ID != found.ID || !k.active || expired(k.expires[0], now) {

@@ -11,7 +11,7 @@ import (
 	"penstock/config"
 )
 
-// LineError is a value that the configuration would refuse in a key's lines.
+// LineError reports a value that the configuration would refuse in a key's lines.
 type LineError struct {
 	Value   string // name, models, expires or limits
 	Message string
@@ -19,8 +19,8 @@ type LineError struct {
 
 func (e *LineError) Error() string { return e.Value + ": " + e.Message }
 
-// ConfigLines returns the lines of a configuration that admit a key by its hash. Empty expires: it
-// has no end. The error is a *LineError.
+// ConfigLines returns the lines of a configuration that admit a key by its hash. An empty expires
+// means that the key does not expire. The error is a *LineError.
 func ConfigLines(
 	name, hash string, models, operations []string, expires string, limits map[string]string, known config.Known,
 ) (string, error) {
@@ -43,7 +43,7 @@ func ConfigLines(
 	for _, p := range problems {
 		_, member, _ := strings.Cut(p.Path, "].")
 		switch {
-		case strings.HasPrefix(member, "expires") && p.Warning: // of a key that is the only one
+		case strings.HasPrefix(member, "expires") && p.Warning: // if it is the only key
 			return "", &LineError{"expires", expires + " is past"}
 		case p.Warning:
 		case strings.HasPrefix(member, "expires"), strings.HasPrefix(member, "models"), strings.HasPrefix(member, "limits"),
@@ -58,10 +58,10 @@ func ConfigLines(
 	return lines, nil
 }
 
-// plainScalar is text that YAML takes as it stands, but for its own words.
+// plainScalar matches text that YAML reads as it stands, except for YAML's own words.
 var plainScalar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:+-]*$`)
 
-// scalar returns text as YAML reads it back.
+// scalar returns text so that YAML reads the same text back.
 func scalar(text string) string {
 	switch word := strings.ToLower(text); {
 	case word == "null", word == "true", word == "false", strings.HasSuffix(word, ":"), !plainScalar.MatchString(text):

@@ -26,8 +26,8 @@ func (c Credential) String() string { return "redacted" }
 // GoString hides the key from %#v.
 func (c Credential) GoString() string { return "redacted" }
 
-// The errors are built once: a flood of bad credentials allocates nothing. They are shared, so
-// nobody may change them.
+// The errors are built once, so that a flood of bad credentials allocates nothing. They are shared
+// and must not be changed.
 var (
 	errInvalid   = apierr.Unauthorized(apierr.CodeInvalidAPIKey)
 	errUnread    = apierr.KeysUnavailable(time.Second)
@@ -39,8 +39,8 @@ var (
 // ErrConflict is the 401 for a request with two credentials. It is shared and read-only.
 var ErrConflict = apierr.Unauthorized(apierr.CodeCredentialConflict)
 
-// The errors of a request that has both headers, one of them empty: a client whose variable is not
-// set sends an empty one beside the key that it was given.
+// The errors of a request with both headers, one of them empty. A client whose variable is not set
+// sends an empty header beside the key that it was given.
 var (
 	errEmptyAuthorization = emptyHeader("Authorization", "x-api-key")
 	errEmptyAPIKey        = emptyHeader("x-api-key", "Authorization")
@@ -57,12 +57,12 @@ func emptyHeader(name, other string) *apierr.Error {
 // (contract, Authentication 1 to 3).
 //
 // The error is always an *apierr.Error, shared and read-only, and is returned for every endpoint,
-// public ones too. It is a 401 for a header that comes twice or holds a list, for two keys that
-// differ, for another scheme than Bearer, for an empty or malformed key, and for a credential in
-// the query string, even beside a good header; it is a 400 for a query string that cannot be
+// including public ones. It is a 401 for a header that comes twice or holds a list, for two keys
+// that differ, for a scheme other than Bearer, for an empty or malformed key, and for a credential
+// in the query string, even next to a good header. It is a 400 for a query string that cannot be
 // decoded.
 //
-// A key is one or more visible ASCII characters but the comma, which HTTP gives to lists.
+// A key is one or more visible ASCII characters except the comma, which HTTP reserves for lists.
 func Extract(r *Request) (c Credential, present bool, err error) {
 	if len(r.Query) > 0 {
 		if err := CheckQuery(r.Query); err != nil {
@@ -92,7 +92,7 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 		if err != nil {
 			return Credential{}, false, err
 		}
-		// Both values came with this request, so there is nothing that a timing could tell.
+		// Both values came with this request, so a timing reveals nothing.
 		if present && !bytes.Equal(key, c.key) {
 			return Credential{}, false, ErrConflict
 		}
@@ -101,7 +101,7 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 	return c, present, nil
 }
 
-// emptyBearer reports whether an Authorization header has nothing in it, or no key behind Bearer.
+// emptyBearer reports whether an Authorization header is empty, or has no key after Bearer.
 func emptyBearer(value []byte) bool {
 	value = trim(value)
 	return len(value) == 0 || httptoken.EqualFold(value, "bearer")
@@ -137,7 +137,7 @@ func parseKey(value []byte) ([]byte, error) {
 	return value, nil
 }
 
-// trim cuts the blanks that HTTP allows around the value of a header and that are no part of it.
+// trim cuts the blanks that HTTP allows around the value of a header.
 func trim(value []byte) []byte { return httptoken.TrimBlanks(value) }
 
 func lowerByte(b byte) byte {

@@ -18,13 +18,13 @@ import (
 	"penstock/translate/apierr"
 )
 
-// KeySet is what verifies the tokens of an issuer.
+// KeySet verifies the tokens of an issuer.
 type KeySet interface {
-	// Keys returns the keys of now, nil while there are none yet.
+	// Keys returns the current keys, nil while there are none yet.
 	Keys() *jwt.Set
-	// Renew asks for newer keys for a token that those of now do not verify, and waits for them for a
-	// second at most. suspect says that they have a key for it, by which its signature is not good.
-	// final is false where keys may still come by which the token is good.
+	// Renew asks for newer keys for a token that the current ones do not verify, and waits for them
+	// for at most a second. suspect says that they have a key for it with which its signature is
+	// wrong. final is false if keys may still come that verify the token.
 	Renew(t *jwt.Token, suspect bool) (final bool)
 }
 
@@ -33,16 +33,16 @@ type fixedKeys struct{ set *jwt.Set }
 
 func (f fixedKeys) Keys() *jwt.Set { return f.set }
 
-// Renew implements KeySet: a file is read again by a reload alone.
+// Renew implements KeySet: only a reload reads a file again.
 func (fixedKeys) Renew(*jwt.Token, bool) bool { return true }
 
 // rememberedTokens is how many verified tokens a ring remembers, the latest first.
 const rememberedTokens = 4096
 
-// issuers are those whose tokens are taken beside keys. What a token's signature has proved is
-// remembered by the token's hash, so each is verified once.
+// issuers are the issuers whose tokens are accepted besides keys. What a token's signature has
+// proved is remembered by the token's hash, so each is verified once.
 type issuers struct {
-	byName   map[string]*issuer  // the iss of their tokens
+	byName   map[string]*issuer  // by the iss of their tokens
 	taken    map[string]struct{} // ids of keys
 	verified *lru.Cache[[sha256.Size]byte, *Key]
 }
@@ -53,14 +53,14 @@ type issuer struct {
 	templates []template // in the order of the configuration
 }
 
-// template gives those tokens the rights of a key that have a value in a claim.
+// template gives tokens that have a value in a claim the rights of a key.
 type template struct {
 	claim, value string // a value that ends in a star is a prefix; no claim: all tokens
 	key          *Key
 	ends         time.Time
 }
 
-// What is said of tokens whose signature is good. The texts hold nothing of them.
+// The errors for tokens whose signature is good. Their texts quote nothing of a token.
 var (
 	errExpired  = tokenError("The token has expired. Get a new one.")
 	errNotYet   = tokenError("The token is not valid yet. Check the clock of its issuer.")
@@ -73,16 +73,17 @@ func tokenError(text string) *apierr.Error {
 	return apierr.New(http.StatusUnauthorized, apierr.CodeInvalidAPIKey, "%s", text)
 }
 
-// Issuers are who vouches for callers beside keys: those whose tokens a ring takes, what knows the
-// keys that some of them have at a URL, and the authority of clients' certificates, in PEM form.
+// Issuers vouch for callers besides keys. They are the issuers whose tokens a ring accepts, the
+// source of the keys that some of them publish at a URL, and the authority of clients'
+// certificates, in PEM form.
 type Issuers struct {
 	Config   []config.Issuer
 	Source   func(url string) KeySet
 	ClientCA []byte
-	Unread   bool // there are more keys than those of the ring, which have not been read yet
+	Unread   bool // there are more keys than the ring's, which have not been read yet
 }
 
-// names reports whether tokens have the rights of a key.
+// names reports whether tokens get the rights of a key.
 func (o *Issuers) names(id string) bool {
 	return slices.ContainsFunc(o.Config, func(is config.Issuer) bool {
 		return slices.ContainsFunc(is.Claims.Templates, func(t config.IssuerTemplate) bool { return t.Key == id })
@@ -90,7 +91,7 @@ func (o *Issuers) names(id string) bool {
 }
 
 // newIssuers returns the issuers of a configuration, whose templates are among keys; nil without
-// any. taken are the ids that no token may get.
+// issuers. No token may get an id in taken.
 func newIssuers(o *Issuers, keys []config.Key, taken map[string]struct{}) (*issuers, error) {
 	all := o.Config
 	if len(all) == 0 {
@@ -127,8 +128,8 @@ func newIssuers(o *Issuers, keys []config.Key, taken map[string]struct{}) (*issu
 	return s, nil
 }
 
-// find returns the key that a token stands for. sum is the token's hash. Without a remembered token
-// it verifies the signature.
+// find returns the key that a token stands for. sum is the token's hash. If the token is not
+// remembered, find verifies its signature.
 func (s *issuers) find(credential []byte, sum [sha256.Size]byte, now time.Time) (*Key, error) {
 	if !jwt.Looks(credential) {
 		return nil, errInvalid
@@ -153,8 +154,8 @@ func (s *issuers) find(credential []byte, sum [sha256.Size]byte, now time.Time) 
 	return k, nil
 }
 
-// holds reports whether the public key of a token, its audience and the template of its rights are
-// in force.
+// holds reports whether a token's public key, its audience and the template of its rights are in
+// force.
 func (s *issuers) holds(k *Key, now time.Time) bool {
 	of := k.token.issuer
 	is := s.byName[of.Issuer]
@@ -162,7 +163,7 @@ func (s *issuers) holds(k *Key, now time.Time) bool {
 		return false
 	}
 	withdrawn := func(audience string) bool { return !slices.Contains(is.config.Audience, audience) }
-	if is.config != of && slices.ContainsFunc(of.Audience, withdrawn) { // the token's may be the one
+	if is.config != of && slices.ContainsFunc(of.Audience, withdrawn) { // the token's may be among them
 		return false
 	}
 	set := is.keys.Keys()
@@ -174,7 +175,7 @@ func (s *issuers) holds(k *Key, now time.Time) bool {
 	})
 }
 
-// tiers are those that the template of a token's rights lists. There may be no issuers.
+// tiers returns the tiers of the template that gives a token its rights. s may be nil.
 func (s *issuers) tiers(k *Key) uint8 {
 	if s == nil || s.byName[k.token.issuer.Issuer] == nil {
 		return 0
@@ -216,7 +217,7 @@ func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
 		if role := &is.templates[i]; role.fits(claims) {
 			k := *role.key
 			k.ID = is.config.Name + "/" + safeID(subject)
-			if _, taken := s.taken[k.ID]; taken { // by a key of the store: its limits are not this caller's
+			if _, taken := s.taken[k.ID]; taken { // by a key of the store, whose limits are its own
 				return nil, errInvalid
 			}
 			k.CacheOwner = cmp.Or(groupOf(role.key.Template), "key "+k.ID)
@@ -227,9 +228,8 @@ func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
 	return nil, errNoRole
 }
 
-// prove checks a token's signature by the keys of its issuer. A token that may be good by newer ones
-// waits for these: without them it is refused by a 503, which clients try again, as they do not try
-// a 401.
+// prove checks a token's signature with the keys of its issuer. A token that newer keys may verify
+// waits for these. Without them it is refused with a 503, which clients retry, unlike a 401.
 func (is *issuer) prove(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Print, error) {
 	verify := func(set *jwt.Set) (jwt.Claims, jwt.Print, error) {
 		if set == nil {
@@ -272,17 +272,17 @@ func (t *template) fits(c jwt.Claims) bool {
 	})
 }
 
-// longestID is how much of a claim stands in a key's id.
+// longestID is how much of a claim a key's id may hold.
 const longestID = 128
 
-// plainMarks are the characters of a claim, beside letters and digits of ASCII, that mean nothing
-// in logs, pages, queries, paths and patterns: those of mail addresses, of UUIDs, of names with
-// colons, bars and slashes that providers give, and of base64.
+// plainMarks are the characters of a claim, besides ASCII letters and digits, that mean nothing in
+// logs, pages, queries, paths and patterns: those of mail addresses, of UUIDs, of providers' names
+// with colons, bars and slashes, and of base64.
 const plainMarks = "._-@:|+/="
 
-// safeID returns a claim as a part of a key's id, for logs, metrics and limits: as it is, or, if it
-// is long, could be read as a way up in a path, or has other characters than plain ones, a hash of
-// it. Two claims never have one id.
+// safeID returns a claim as a part of a key's id, for logs, metrics and limits. It replaces a claim
+// by a hash of it if the claim is long, could be read as a way up in a path, or has other
+// characters than plain ones. Two claims never have the same id.
 func safeID(claim string) string {
 	odd := func(c rune) bool {
 		return (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && !strings.ContainsRune(plainMarks, c)

@@ -12,20 +12,20 @@ import (
 	"penstock/proxy/access/auth/jwt"
 )
 
-// Key is what a configured key may use: all that the configuration does not narrow. It is immutable
-// and belongs to one Ring; a call may keep it as long as it lives.
+// Key is what a configured key may use: everything that the configuration does not exclude. It is
+// immutable and belongs to one Ring. A call may keep it for the call's whole life.
 type Key struct {
 	ID string // for the log and for the limits; never empty for a configured key
-	// CacheOwner tells whose cached prompts the key may use, where keys are kept apart: its own, or
-	// its group's.
+	// CacheOwner is the owner whose cached prompts the key may use if keys are kept apart: the key
+	// itself, or its group.
 	CacheOwner string
-	// Template is the entry that a token has its rights and limits from; nil for a key.
+	// Template is the entry that gives a token its rights and limits; nil for a key.
 	Template *config.Key
 	// Tiers has a bit for each tier of deployments that the key lists; 0: it lists none.
 	Tiers uint8
 	Class string // of its calls; empty: the first
 
-	weight int // its share where keys take turns; at least 1
+	weight int // its share when keys take turns; at least 1
 
 	bodies config.BodyLimits
 
@@ -35,20 +35,20 @@ type Key struct {
 	prefixes   []string          // patterns without their star
 	operations []string          // nil: every operation
 	expires    []time.Time       // the ends of its hashes
-	sum        [sha256.Size]byte // the hash that this one was found by
+	sum        [sha256.Size]byte // the hash that found it
 
 	token *token // nil for a key
 
-	peer *cert.Peer // that showed the certificate which it was found by; nil without one
+	peer *cert.Peer // the client whose certificate found it; nil without one
 	mark string     // of that certificate
 
-	withheld map[string]struct{} // models that it may not use until those of its file are in force; see Ring.Withhold
+	withheld map[string]struct{} // models that it may not use yet; see Ring.Withhold
 }
 
-// token is what a Key knows of the token that it was found by.
+// token is what a Key knows of its token.
 type token struct {
 	issuer *config.Issuer
-	role   *template // that gives its rights
+	role   *template // which gives its rights
 	print  jwt.Print // of the public key that verified it
 	times  jwt.Times
 }
@@ -60,7 +60,7 @@ func newConfigured(c *config.Key) *Key {
 		models: make(map[string]struct{}, len(c.Models)), operations: slices.Clone(c.Operations),
 	}
 	for _, tier := range c.Tiers {
-		k.Tiers |= uint8(1 << max(0, tier)) // one above config.MaxTier is none
+		k.Tiers |= uint8(1 << max(0, tier)) // one above config.MaxTier has no bit
 	}
 	for _, m := range c.Models {
 		prefix, pattern := strings.CutSuffix(m, "*")
@@ -84,8 +84,8 @@ func groupOf(c *config.Key) string {
 	return "group " + c.CacheGroup
 }
 
-// Allows reports whether the key may use the model, given by its canonical id. A key names models
-// exactly or by a pattern that ends with a star. A nil key may use nothing.
+// Allows reports whether the key may use the model with a canonical id. A key names models exactly
+// or by a pattern that ends with a star. A nil key may use nothing.
 func (k *Key) Allows(model string) bool {
 	if k == nil {
 		return false
@@ -115,7 +115,7 @@ func (k *Key) AllowsOp(op string) bool {
 	return k != nil && (k.operations == nil || slices.Contains(k.operations, op))
 }
 
-// Share is the key's weight where keys take turns. A nil key's is 1.
+// Share returns the key's weight when keys take turns. A nil key's is 1.
 func (k *Key) Share() float64 {
 	if k == nil {
 		return 1
@@ -123,7 +123,7 @@ func (k *Key) Share() float64 {
 	return float64(k.weight)
 }
 
-// Bodies are the key's own limits on bodies; a nil key has none.
+// Bodies returns the key's own limits on bodies; a nil key has none.
 func (k *Key) Bodies() (l config.BodyLimits) {
 	if k != nil {
 		l = k.bodies

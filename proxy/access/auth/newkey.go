@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Prefix starts every key that NewKey makes. It is spelt so that secret scanners can look for it
-// and that nobody's own keys are likely to start with it.
+// Prefix starts every key that NewKey makes. Its spelling lets secret scanners find it, and keys of
+// other origin are unlikely to start with it.
 const Prefix = "pstk_"
 
 const (
@@ -25,7 +25,7 @@ const (
 )
 
 // NewKey makes a key: the prefix, 256 random bits and a checksum, all in letters and digits. hash
-// is the form that the configuration holds. The error is the random source's.
+// is the form that the configuration holds. The error comes from the random source.
 func NewKey() (plain, hash string, err error) {
 	return newKey(rand.Reader)
 }
@@ -39,7 +39,7 @@ func newKey(random io.Reader) (plain, hash string, err error) {
 			return "", "", fmt.Errorf("read random bytes for a key: %w", err)
 		}
 		for _, b := range buf {
-			// 62 and 63 are thrown away: wrapped round they would make two characters likelier than
+			// 62 and 63 are discarded: wrapped around, they would make two characters likelier than
 			// the others.
 			if b &= 63; int(b) < len(alphabet) && len(key) < len(Prefix)+secretLen {
 				key = append(key, alphabet[b])
@@ -60,7 +60,7 @@ func Hash(plain string) string {
 // guessableLen is the length below which no key has the 128 bits that a fast hash needs.
 const guessableLen = 20
 
-// Guessable reports whether a key of somebody's own is too short or too monotonous to withstand
+// Guessable reports whether a key of other origin is too short or too monotonous to withstand
 // guessing against its hash.
 func Guessable(plain string) bool {
 	different := map[rune]bool{}
@@ -71,7 +71,7 @@ func Guessable(plain string) bool {
 }
 
 // CheckKey says why a key could never be used: no header can carry it, or it looks like one of ours
-// and is none.
+// and is not.
 func CheckKey(plain string) error {
 	for i := range len(plain) {
 		if c := plain[i]; c <= ' ' || c >= 0x7f {
@@ -84,8 +84,8 @@ func CheckKey(plain string) error {
 	return nil
 }
 
-// Checksum reports whether plain has the form of a key that NewKey makes, checksum included. It
-// says nothing about whether the key exists.
+// Checksum reports whether plain has the form of a key that NewKey makes, including the checksum.
+// It does not say whether the key exists.
 func Checksum(plain string) bool { return checksum([]byte(plain)) }
 
 func checksum(key []byte) bool {

@@ -13,9 +13,9 @@ var credentialNames = map[string]struct{}{
 
 // CheckQuery looks for a credential in a query string, and returns the *apierr.Error that refuses
 // it: a 401 for a credential, a 400 for a string that cannot be decoded. Both are shared and
-// read-only. A parameter is a credential by its name, however it is spelt: percent escapes are
-// decoded, case and everything but letters and digits is left out, and a name in brackets (key[],
-// a[token]) is also looked at piece by piece. A name or value that is one of our own keys is a
+// read-only. The name makes a parameter a credential, however it is spelt: percent escapes are
+// decoded, case and everything but letters and digits are ignored, and a name in brackets (key[],
+// a[token]) is also checked piece by piece. A name or value that is one of our own keys is a
 // credential under any name.
 //
 // A credential wins over a part that cannot be decoded, so that breaking an escape does not hide
@@ -36,7 +36,7 @@ func CheckQuery(query []byte) error {
 	return broken
 }
 
-// cutPair cuts at the next separator. The semicolon is one too: some servers still split there, so
+// cutPair cuts at the next separator. The semicolon is one, too: some servers still split there, so
 // it must not hide a parameter.
 func cutPair(query []byte) (pair, rest []byte) {
 	for i, b := range query {
@@ -55,10 +55,10 @@ const (
 	pairBroken
 )
 
-// maxName bounds what is kept of a reduced name; it is longer than every name we look for.
+// maxName bounds how much of a reduced name is kept; it is longer than every name we look for.
 const maxName = 24
 
-// pairScan walks one name=value pair once, decoding as it goes, without allocating.
+// pairScan scans one name=value pair once, decodes it on the way, and does not allocate.
 type pairScan struct {
 	src []byte
 	pos int
@@ -102,7 +102,7 @@ func (p *pairScan) scan() pairVerdict {
 	return pairHarmless
 }
 
-// next returns the next byte, decoded; ok is false for an escape that is none.
+// next returns the next byte, decoded; ok is false for a malformed escape.
 func (p *pairScan) next() (b byte, ok bool) {
 	b = p.src[p.pos]
 	p.pos++

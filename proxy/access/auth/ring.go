@@ -21,7 +21,7 @@ type Ring struct {
 
 	issuers      *issuers      // nil without any
 	certificates *certificates // nil without any
-	unknown      error         // what is said of an unknown key
+	unknown      error         // the error for an unknown key
 }
 
 // entry is one hash of a key. A key has several while it is being rotated.
@@ -31,8 +31,8 @@ type entry struct {
 	expires time.Time // zero: never
 }
 
-// NewRing compiles the keys of a configuration and who vouches for callers beside them. The error
-// names the key or the issuer and says what to correct; it never holds a hash.
+// NewRing compiles the keys of a configuration, and the issuers that vouch for callers besides
+// them. The error names the key or the issuer and says what to correct; it never holds a hash.
 func NewRing(keys []config.Key, from *Issuers) (*Ring, error) {
 	r := &Ring{
 		byHash: make(map[[sha256.Size]byte]entry, len(keys)),
@@ -86,10 +86,10 @@ func (r *Ring) add(c *config.Key) error {
 	return nil
 }
 
-// Find returns the key that c is, or that a token stands for. The error is one and the same 401,
-// shared and read-only, for a key that is unknown, expired or inactive, and for a token without a
-// good signature. It is a 503 while an unknown one may be among those that have not been read. now
-// is compared by the wall clock. It does not allocate, but for a token that is new to the ring.
+// Find returns the key that c is, or that a token stands for. For a key that is unknown, expired or
+// inactive, and for a token without a good signature, the error is one and the same 401, shared and
+// read-only. It is a 503 while an unknown key may be among those that have not been read. now is
+// compared by the wall clock. Find does not allocate, except for a token that is new to the ring.
 func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	if len(c.key) >= len(Prefix) && string(c.key[:len(Prefix)]) == Prefix && !checksum(c.key) {
 		return nil, errInvalid
@@ -110,12 +110,12 @@ func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	return e.key, nil
 }
 
-// TakesCertificates reports whether a client may be known by its certificate.
+// TakesCertificates reports whether a client can be identified by its certificate.
 func (r *Ring) TakesCertificates() bool { return r.certificates != nil }
 
-// FindPeer returns the key of a client by its certificate, and nil without an error if the
-// certificate is no key's. The error is the 401 of Find, or that of two credentials for a
-// certificate that two keys name by different marks. p may be nil. It does not allocate, but for a
+// FindPeer returns the key of a client by its certificate, or nil without an error if no key names
+// the certificate. The error is the 401 of Find, or the one for two credentials if two keys name
+// the certificate by different marks. p may be nil. FindPeer does not allocate, except for a
 // connection that is new to the ring.
 func (r *Ring) FindPeer(p *cert.Peer, now time.Time) (*Key, error) {
 	if p == nil || r.certificates == nil {
@@ -124,12 +124,13 @@ func (r *Ring) FindPeer(p *cert.Peer, now time.Time) (*Key, error) {
 	return r.certificates.find(p, now)
 }
 
-// Holds reports whether a key that this or another ring found may go on: one of its id is in the
-// ring and active, still has the hash that it was found by, and not all of its hashes have expired.
-// It tells what a reload means for the streams that a key has running: a hash that is taken away is
-// revoked, and so is what was begun with it; one that expired beside a newer one lets it end. A
-// token may go on past its end while its issuer, the public key that verified it and the template
-// of its rights are there; a certificate past its end while its authority and its key are.
+// Holds reports whether the calls of a key that this or another ring found may continue. The ring
+// must have an active key with its id, that key must still have the hash that found it, and at
+// least one of its hashes must not have expired. This is how a reload affects the streams that a
+// key has running. A hash that is removed is revoked, and so are the calls that began with it; a
+// hash that expired next to a newer one lets them end. A token's calls may continue past its end
+// while its issuer, the public key that verified it and the template of its rights are there; a
+// certificate's, while its authority and its key are.
 func (r *Ring) Holds(found *Key, now time.Time) bool {
 	if found.token != nil {
 		return r.issuers != nil && r.issuers.holds(found, now)
@@ -149,7 +150,7 @@ func (r *Ring) Holds(found *Key, now time.Time) bool {
 	return false
 }
 
-// Tiers are those that a key lists in this ring, which another one may have found.
+// Tiers returns the tiers that a key lists in this ring. Another ring may have found the key.
 func (r *Ring) Tiers(found *Key) uint8 {
 	if found.token != nil {
 		return r.issuers.tiers(found)
@@ -172,7 +173,7 @@ func parseHash(s string) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// earlier returns the earlier of two ends; a zero one is "never".
+// earlier returns the earlier of two ends; zero means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b

@@ -2,11 +2,11 @@ package auth
 
 import "iter"
 
-// Withhold takes rights to models from the keys of r: a key whose id has no right to one of the
-// models in before loses it here. A reload calls it for keys that come into force while the models
-// of their file do not, or not yet: a right that was written for the next file's model is no right
-// to what runs under the same name. In the same way a key lists no tier that it did not. Narrowed
-// rights and removed keys are left as they are. It must be called before r is shared.
+// Withhold takes rights to models from the keys of r: a key whose id has no right in before to one
+// of the models loses it here. A reload calls it for keys that come into force while the models of
+// their file do not, or not yet: a right to the next file's model is no right to the model that
+// runs under the same name now. Likewise a key gets no tier that it did not list before. Narrowed
+// rights and removed keys stay as they are. Withhold must be called before r is shared.
 func (r *Ring) Withhold(models []string, before *Ring) {
 	old := make(map[string]*Key, len(before.byHash))
 	for k := range before.all() {
@@ -14,7 +14,7 @@ func (r *Ring) Withhold(models []string, before *Ring) {
 	}
 	for k := range r.all() {
 		if len(models) > 0 {
-			k.Tiers &= tiersOf(old[k.ID]) // a tier of the next file is not that of what runs
+			k.Tiers &= tiersOf(old[k.ID]) // a tier of the next file is not one that runs
 		}
 		for _, m := range models {
 			if !k.Allows(m) || old[k.ID].Allows(m) {
@@ -28,7 +28,7 @@ func (r *Ring) Withhold(models []string, before *Ring) {
 	}
 }
 
-// all yields every key of r, one for each hash, and those that tokens have their rights from.
+// all yields every key of r, one for each hash, and the keys that give tokens their rights.
 func (r *Ring) all() iter.Seq[*Key] {
 	return func(yield func(*Key) bool) {
 		for _, e := range r.byHash {
@@ -49,7 +49,7 @@ func (r *Ring) all() iter.Seq[*Key] {
 	}
 }
 
-// tiersOf are the tiers that a key lists, which may be nil.
+// tiersOf returns the tiers that a key lists. k may be nil.
 func tiersOf(k *Key) uint8 {
 	if k == nil {
 		return 0
