@@ -16,7 +16,7 @@ import (
 // MaxBody bounds what an operator sends for a key, in bytes.
 const MaxBody = 16 << 10
 
-// MistakeError is what is wrong with what an operator asks for. It holds no hash and no key.
+// MistakeError says what is wrong with an operator's request. It holds no hash and no key.
 type MistakeError struct {
 	Field   string // empty: the body as a whole
 	Message string
@@ -32,8 +32,8 @@ func (m *MistakeError) Error() string {
 // noHash stands for the hash of a key while an operator's members are checked without one.
 var noHash = config.HashPrefix + strings.Repeat("0", 64)
 
-// New returns the entry of a new key from the members that an operator has sent. hash is that of the
-// key. The error is a *MistakeError.
+// New returns the entry of a new key from the members that an operator has sent. hash is the key's
+// hash. The error is a *MistakeError.
 func New(body []byte, hash string) (entry string, err error) {
 	members, err := membersOf(body)
 	if err != nil {
@@ -50,9 +50,9 @@ func New(body []byte, hash string) (entry string, err error) {
 	return encode(members)
 }
 
-// Change returns an entry with other members: each that an operator has sent replaces the entry's,
-// one that is null takes it out, and limits are replaced one by one (RFC 7396). The error is a
-// *MistakeError where it is the operator's.
+// Change returns an entry with other members. Each member that an operator has sent replaces the
+// entry's, a null removes it, and limits are replaced one by one (RFC 7396). The error is a
+// *MistakeError if the operator caused it.
 func Change(entry string, patch []byte) (string, error) {
 	change, err := membersOf(patch)
 	if err != nil {
@@ -88,8 +88,8 @@ func Change(entry string, patch []byte) (string, error) {
 	return encode(members)
 }
 
-// Rotate returns an entry with another hash beside those that it has, which end at until. Hashes that
-// have ended by now are left out, and so are all others if until is not after now.
+// Rotate returns an entry with another hash besides those that it has, which end at until. Hashes
+// that have ended by now are left out, and so are all others if until is not after now.
 func Rotate(entry, hash string, until, now time.Time) (string, error) {
 	key, err := config.ReadKey(entry)
 	if err != nil {
@@ -132,8 +132,8 @@ func membersOf(body []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// check finds what the rules of the file say against the members, each of which may be there once.
-// id is given where they have none.
+// check applies the rules of the file to the members, each of which may be there only once. id is
+// given if the members have none.
 func check(body []byte, id string) error {
 	var line bytes.Buffer
 	if err := json.Compact(&line, body); err != nil {
@@ -156,7 +156,7 @@ func check(body []byte, id string) error {
 	return err
 }
 
-// drop takes members out that are null, which means what is left out means.
+// drop removes members that are null: null means the same as a missing member.
 func drop(members map[string]json.RawMessage) {
 	maps.DeleteFunc(members, func(_ string, v json.RawMessage) bool { return string(v) == "null" })
 }
@@ -166,7 +166,7 @@ func decode(entry string) (members map[string]json.RawMessage, err error) {
 	return members, err
 }
 
-// encode writes an entry in one line: its id and hash first, so that people find them.
+// encode writes an entry on one line, with its id and hash first, so that people find them.
 func encode(members map[string]json.RawMessage) (string, error) {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(members)), func(n string) bool { return n == "id" || n == "hash" })
 	var out bytes.Buffer

@@ -24,7 +24,7 @@ import (
 // FileOptions say where a File is, and who uses its keys.
 type FileOptions struct {
 	Path string
-	// Use is given the keys whenever they change, in the order of the file. No two calls run at a time.
+	// Use gets the keys whenever they change, in the order of the file. Calls do not overlap.
 	Use func([]config.Key)
 	Log *zap.Logger
 }
@@ -34,10 +34,10 @@ type File struct {
 	opts FileOptions
 
 	mu     sync.Mutex
-	lock   *os.File // held while this edge is the one that writes; nil: another does, or none yet
-	lines  []entry  // as they were read last
-	known  bool     // they have been read
-	text   []byte   // of the file then
+	lock   *os.File // held while this edge writes; nil: another edge does, or none yet
+	lines  []entry  // as last read
+	known  bool     // lines have been read
+	text   []byte   // of the file when it was last read
 	broken error    // why the file cannot be read now
 }
 
@@ -47,8 +47,8 @@ type entry struct {
 	key      config.Key
 }
 
-// Open reads the file and puts its keys into use. There need not be one yet. The error says what an
-// operator has to do: to mend the file, or to let the edge write in its folder.
+// Open reads the file and puts its keys into use. The file need not exist yet. The error says what
+// an operator has to do: fix the file, or let the edge write in its folder.
 func Open(o FileOptions) (*File, error) {
 	f := &File{opts: o}
 	f.mu.Lock()
@@ -69,7 +69,7 @@ func Open(o FileOptions) (*File, error) {
 	return f, nil
 }
 
-// watchInterval is how often the file is looked at where no event reports a change.
+// watchInterval is how often the file is checked if no event reports a change.
 const watchInterval = 500 * time.Millisecond
 
 // Run follows the file until ctx ends.
@@ -96,7 +96,7 @@ func (f *File) unlock() {
 	}
 }
 
-// look reads the file again, and logs when it cannot be read.
+// look reads the file again, and logs if it cannot be read.
 func (f *File) look() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +110,7 @@ func (f *File) look() {
 	}
 }
 
-// read reads the file, and puts its keys into use if they are others.
+// read reads the file, and puts its keys into use if they have changed.
 func (f *File) read() error {
 	text := []byte(fileOf(nil))
 	if gone := f.gone(); gone && len(f.lines) > 0 {
@@ -142,7 +142,7 @@ func (f *File) use(lines []entry, text []byte) {
 	f.opts.Use(keys)
 }
 
-// Entries is that of Store.
+// Entries implements Store.
 func (f *File) Entries(context.Context) (map[string]string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -153,10 +153,10 @@ func (f *File) Entries(context.Context) (map[string]string, error) {
 	return all, nil
 }
 
-// InForce is that of Store.
+// InForce implements Store.
 func (f *File) InForce() string { return "It is in force." }
 
-// Update is that of Store. When it returns, the change is on the disk and in use.
+// Update implements Store. When it returns, the change is on the disk and in use.
 func (f *File) Update(_ context.Context, id string, change func(entry string) (string, error)) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -224,14 +224,14 @@ func (f *File) write(text []byte) error {
 		_ = os.Remove(name)
 		return err
 	}
-	if dir, err := os.Open(folder); err == nil { // the rename, too, is to survive a loss of power
-		_ = dir.Sync() // not every system has it
+	if dir, err := os.Open(folder); err == nil { // the rename must survive a loss of power, too
+		_ = dir.Sync() // not every system supports it
 		_ = dir.Close()
 	}
 	return nil
 }
 
-// takeLock makes this edge the one that writes, unless another one is.
+// takeLock makes this edge the one that writes, unless another edge already does.
 func (f *File) takeLock() error {
 	if f.lock != nil {
 		return nil
@@ -261,7 +261,7 @@ func (f *File) takeLock() error {
 	return nil
 }
 
-// rights adds the remedy to an error of the folder.
+// rights adds the remedy to an error about the folder.
 func (f *File) rights(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: give the user of the edge the right to write in %s", err, filepath.Dir(f.opts.Path))
@@ -269,7 +269,7 @@ func (f *File) rights(err error) error {
 	return err
 }
 
-// fileOf is the text of a file with these entries. It is a keys_file, too.
+// fileOf returns the text of a file with these entries. It is also a valid keys_file.
 func fileOf(lines []entry) string {
 	const head = "# Keys that were made while edges run, one in a line. Edges alone write this file (admin.keys.file):\n" +
 		"# make and change keys by `penstock key` or at /-/keys.\n"
@@ -284,7 +284,7 @@ func fileOf(lines []entry) string {
 	return out.String()
 }
 
-// parse reads the text of a file. known are entries that need not be read again.
+// parse reads the text of a file. Entries in known need not be read again.
 func parse(path string, text []byte, known []entry) (lines []entry, err error) {
 	seen, before, headed, none := map[string]int{}, map[string]entry{}, false, false
 	for _, e := range known {
@@ -320,7 +320,7 @@ func parse(path string, text []byte, known []entry) (lines []entry, err error) {
 			lines = append(lines, e)
 		}
 	}
-	if !none && len(lines) == 0 { // as half a file would look
+	if !none && len(lines) == 0 { // half a file would look like this
 		return nil, fail(max(n, 1), "the file lists no keys: an edge writes keys: [] where there are none")
 	}
 	return lines, nil

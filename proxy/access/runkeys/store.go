@@ -9,14 +9,14 @@ import (
 type Store interface {
 	// Entries returns the entries of the keys that are not revoked, by id.
 	Entries(ctx context.Context) (map[string]string, error)
-	// Update replaces the entry of a key by what change makes of the one that is there; an empty one
-	// means that there is none, and that the key is revoked. change may be called several times. After
-	// an error of it nothing has changed, and Update returns that error.
+	// Update replaces the entry of a key by the result of change, which is given the current entry.
+	// An empty entry means that there is none, and as a result that the key is revoked. change may
+	// be called several times. If change fails, nothing has changed, and Update returns its error.
 	Update(ctx context.Context, id string, change func(entry string) (string, error)) error
-	// InForce says where and when a change counts, for an operator.
+	// InForce says for an operator where and when a change takes effect.
 	InForce() string
 }
 
-// ErrReadOnly is why an edge does not write a file of keys: another one does, or an operator must
-// mend it first. Its text says so.
+// ErrReadOnly is why an edge does not write a file of keys: another edge does, or an operator must
+// fix it first. The wrapping error says which.
 var ErrReadOnly = errors.New("this edge does not write it")
