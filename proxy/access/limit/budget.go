@@ -9,7 +9,7 @@ import (
 	"penstock/config/money"
 )
 
-// Cost is what calls use of a key: tokens, and what they cost by the models' pricing.
+// Cost is what calls use of a key: tokens, and their price under the models' pricing.
 type Cost struct {
 	Tokens int64
 	Spend  money.Amount
@@ -20,22 +20,22 @@ func (c Cost) Plus(d Cost) Cost { return Cost{c.Tokens + d.Tokens, c.Spend.Plus(
 
 func (c Cost) minus(d Cost) Cost { return Cost{c.Tokens - d.Tokens, c.Spend.Minus(d.Spend)} }
 
-// Budget counts what a key uses in each day and month, in UTC. What calls that run are expected to
-// use is held. The limits may change from call to call. Its methods may be called from any
+// Budget counts what a key uses in each day and month, in UTC. It holds what running calls are
+// expected to use. The limits may change from call to call. Its methods may be called from any
 // goroutine.
 type Budget interface {
-	// Hold holds what a call is expected to use; held is what Settle must be given back.
+	// Hold holds what a call is expected to use; held must be passed to Settle.
 	Hold(l *config.KeyLimits, expected Cost, now time.Time) (held Held, d Decision)
 	// Settle counts what a call has used in place of what was held for it.
 	Settle(held Held, used Cost, now time.Time)
-	// Used returns what was used in a period, as far as is known; what calls hold is not among it.
+	// Used returns what was used in a period, as far as is known, without what calls hold.
 	Used(period int, now time.Time) Cost
 }
 
 // Held is what a call holds of a budget.
 type Held struct {
 	In [Periods]Cost
-	At [Periods]int64 // the numbers of the periods, where they matter; 0: nothing is held
+	At [Periods]int64 // the numbers of the periods, if they matter; 0: nothing is held
 }
 
 // Periods of budgets.
@@ -56,7 +56,7 @@ func PeriodOf(period int, now time.Time) (number int64, renews time.Time) {
 	return renews.Unix() / (24 * 3600), renews
 }
 
-// OfPeriod returns the budget of a period: of tokens and of money, each 0 without one.
+// OfPeriod returns the budgets of a period, of tokens and of money; 0: none.
 func OfPeriod(l *config.KeyLimits, period int) Cost {
 	if period == Month {
 		return Cost{int64(l.TokensPerMonth), l.SpendPerMonth}
@@ -64,7 +64,7 @@ func OfPeriod(l *config.KeyLimits, period int) Cost {
 	return Cost{int64(l.TokensPerDay), l.SpendPerDay}
 }
 
-// Used says what a key has used in the days and months that run now.
+// Used returns what a key has used in the current day and month.
 type Used func(id string, now time.Time) [Periods]Cost
 
 // localBudget is a key's budget at this edge.
@@ -83,8 +83,8 @@ func newLocalBudget(used [Periods]Cost, now time.Time) *localBudget {
 	return b
 }
 
-// begin begins the periods of now, where they are later ones. A clock that is set back stays in the
-// later period until it is there again.
+// begin begins the periods of now if they are later ones. If the clock is set back, the later
+// period stays until the clock reaches it again.
 func (b *localBudget) begin(now time.Time) {
 	for p := range b.at {
 		if at, _ := PeriodOf(p, now); at > b.at[p] {
@@ -111,19 +111,19 @@ func (b *localBudget) Hold(l *config.KeyLimits, expected Cost, now time.Time) (h
 	return Held{In: [Periods]Cost{Day: expected}}, allowed
 }
 
-// refusal is what is said of a call that a period's budget refuses.
+// refusal describes a call that a period's budget refuses.
 func (b *localBudget) refusal(p int, budget, expected Cost) Refused {
 	return Refused{Budget: budget, Used: b.used[p], Expected: expected, Freed: b.freed(p, budget, expected)}
 }
 
-// freed reports whether the call would be let in once those that run have ended and used nothing.
+// freed reports whether the call would be admitted if the running calls ended and had used nothing.
 func (b *localBudget) freed(p int, budget, expected Cost) bool {
 	return (budget.Tokens == 0 || !over(b.used[p].Tokens, 0, expected.Tokens, budget.Tokens)) &&
 		(budget.Spend.Zero() || !overSpent(b.used[p].Spend, money.Amount{}, expected.Spend, budget.Spend))
 }
 
-// over reports whether a call is too much for a budget. One that is expected to use more than all
-// of it is let in when nothing of it is used or held.
+// over reports whether a call is too much for a budget. A call that is expected to use more than
+// the whole budget is admitted if nothing of it is used or held.
 func over(used, held, expected, budget int64) bool {
 	return used >= budget || used+held+min(expected, budget) > budget
 }
@@ -164,19 +164,19 @@ func (b *localBudget) add(used [Periods]Cost, now time.Time) {
 	}
 }
 
-// Refused is why a budget refuses a call.
+// Refused says why a budget refuses a call.
 type Refused struct {
 	Budget, Used, Expected Cost
-	Freed                  bool // calls that run hold what is missing, and may give it back any moment
+	Freed                  bool // running calls hold what is missing, and may give it back at any moment
 
-	// Parted: this edge may give no more than Part of what is left, until it has heard of what the
-	// other edges of its fleet have used. Wait is until then, where that is known.
+	// Parted says that this edge may give no more than Part of what is left until it has learned
+	// what the other edges of its fleet have used. Wait is the time until then, if known.
 	Parted bool
 	Part   Cost
 	Wait   time.Duration
 }
 
-// Exhausted is the refusal by a budget, of tokens or of money.
+// Exhausted returns the refusal by a budget, of tokens or of money.
 func Exhausted(period int, spend bool, r Refused, now time.Time) Decision {
 	_, renews := PeriodOf(period, now)
 	d := Decision{RetryAfter: max(renews.Sub(now), time.Second), Limit: r.Budget.Tokens}

@@ -17,9 +17,10 @@ const (
 type Decision struct {
 	OK        bool
 	LimitName string // the limit that refused, one of the constants above; "" if OK
-	// Unavailable: nobody can decide, because the fleet's store is lost and the file says to refuse.
+	// Unavailable says that the fleet's store is lost and the file says to refuse: nothing can
+	// decide.
 	Unavailable bool
-	RetryAfter  time.Duration // if refused: the time until a retry makes sense, above zero
+	RetryAfter  time.Duration // if refused: when a retry makes sense, above zero
 	Limit       int64         // if refused: the number that the limit allows; 0 for money
 	Quota       *Quota        // if a budget refused
 }
@@ -30,14 +31,14 @@ type Quota struct {
 	Limit, Used string
 	// What is left, and what the call may need of it; empty if the budget is used up.
 	Remaining, Needed string
-	Part              string    // of what is left, that this edge may give for now; empty: all of it
-	Held              bool      // what is missing may come back any moment, as of calls that run
+	Part              string    // of what is left, what this edge may give for now; empty: all of it
+	Held              bool      // running calls may give back what is missing at any moment
 	Renews            time.Time // when the next period begins
 }
 
 // allowed is the decision of a limit that has room or is not set.
 var allowed = Decision{OK: true}
 
-// concurrencyRetry is the Retry-After of a call that needs the end of another one, whose time is
-// unknown.
+// concurrencyRetry is the Retry-After of a call that must wait for another one to end, at an
+// unknown time.
 const concurrencyRetry = time.Second

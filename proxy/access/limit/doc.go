@@ -1,10 +1,10 @@
-// Package limit bounds keys, bodies, retries and guesses. It decides and counts. It does no
-// I/O, and time is a parameter wherever it matters.
+// Package limit bounds keys, bodies, retries and guesses. It decides and counts. It does no I/O,
+// and time is a parameter wherever it matters.
 //
 // Five limits live here:
 //
 //   - Keys: requests per minute, tokens per minute and concurrency of every API key (key.go,
-//     rate.go, tokens.go). Answers show the rest of the first two (level.go).
+//     rate.go, tokens.go). Answers show what is left of the first two (level.go).
 //   - Budgets: what a key may use in a day and a month, in tokens and in money (budget.go).
 //   - Memory: the bytes of request bodies (memory.go).
 //   - Retries: the share of second attempts in the traffic (retries.go).
@@ -20,16 +20,16 @@
 // Tokens are known only when a call ends. So a call first holds an estimate, and at its end it is
 // charged what it used. Held amounts do not decay; charged ones do. The obvious design charges the
 // estimate at once and refunds the difference. It cannot be right with one timestamp: after a long
-// call, time has already paid for the estimate. A refund then either gives the same tokens twice
-// or, made safe, gives nothing back, and the effective limit is one of estimates. Held and charged
-// amounts change together, under a mutex of the key.
+// call, time has already paid for the estimate. A refund then either gives the same tokens twice,
+// or, if made safe, gives nothing back, and the effective limit is one on estimates. Held and
+// charged amounts change together, under a mutex of the key.
 //
 // An estimate above the limit is held as the whole limit. Such a call is admitted when no other
-// call of its key runs, and charged in full at its end, so the next call waits. The alternative, to
-// refuse it for ever, would answer with a Retry-After that no wait can satisfy.
+// call of its key runs, and charged in full at its end, so the next call waits. Refusing it for
+// ever instead would answer with a Retry-After that no wait can satisfy.
 //
-// A budget does not refill. What it counts is what usage counts (proxy/telemetry/observe), so it begins with
-// that: after a restart by the ledger, and when a reload gives a budget to a key.
+// A budget does not refill. It counts what usage counts (proxy/telemetry/observe), so it begins
+// with that: from the ledger after a restart, and when a reload gives a budget to a key.
 //
 // State belongs to the id of a key and survives reloads; the numbers belong to the configuration.
 // Keys.Bind puts the two together without changing either, so a reload that fails has changed

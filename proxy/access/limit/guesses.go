@@ -7,10 +7,10 @@ import (
 )
 
 // Guesses limits guesses at a secret by address. An address has guessBurst tries and gets one more
-// every guessEvery. While it has none, the caller compares nothing that it sends: comparing would
-// let it go on guessing. The secrets are too long to be guessed at any rate; the limit keeps
-// guesses cheap for the edge and makes them visible. The zero value is ready, and it is safe for
-// concurrent use.
+// every guessEvery. While it has none, the caller compares nothing that the address sends: a
+// comparison would let it continue guessing. The secrets are too long to be guessed at any rate.
+// The limit keeps guesses cheap for the edge and makes them visible. The zero value is ready, and
+// it is safe for concurrent use.
 type Guesses struct {
 	mu    sync.Mutex
 	tries map[netip.Addr]tries
@@ -25,8 +25,8 @@ type tries struct {
 const (
 	guessBurst = 20
 	guessEvery = 3 * time.Second
-	// guessers is how many addresses are remembered. A new one beyond it replaces one that has all
-	// of its tries back, or any if there is none.
+	// guessers is how many addresses are remembered. Beyond that, a new one replaces one that has
+	// all of its tries back, or any one if there is none.
 	guessers = 4096
 )
 
@@ -53,7 +53,7 @@ func (g *Guesses) Wait(a netip.Addr, now time.Time) time.Duration {
 	return 0
 }
 
-// Wrong records a wrong guess of a. It reports whether that was the last try that a had.
+// Wrong records a wrong guess by a. It reports whether that was a's last try.
 func (g *Guesses) Wrong(a netip.Addr, now time.Time) (last bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -16,7 +16,7 @@ type keyState struct {
 	waiting  atomic.Int64 // messages over WebSocket
 
 	conversations atomic.Int64 // bytes
-	shared        Account      // nil: this edge counts for itself
+	shared        Account      // nil: this edge counts by itself
 	budget        Budget       // nil while the key has none
 }
 
@@ -33,15 +33,15 @@ type Key struct {
 // so a step of the wall clock changes nothing.
 func (k *Key) since(now time.Time) int64 { return int64(now.Sub(k.epoch)) }
 
-// Reading counts the bytes of memory that the key's bodies hold of which more is to come.
+// Reading counts the bytes of memory that the key's incomplete bodies hold.
 func (k *Key) Reading() *atomic.Int64 { return &k.state.reading }
 
 // Conversations counts the bytes of memory that the key's conversations over WebSocket hold.
 func (k *Key) Conversations() *atomic.Int64 { return &k.state.conversations }
 
 // Wait takes a place for a message that waits until it becomes a call. A key may have as many of
-// them as concurrent calls: what waits for longer than that is memory held for a refusal. StopWaiting
-// gives the place back.
+// them as concurrent calls: more would only hold memory for a refusal. StopWaiting gives the place
+// back.
 func (k *Key) Wait() Decision {
 	limit := int64(k.limits.Concurrency)
 	if n := k.state.waiting.Add(1); limit != 0 && n > limit {
@@ -51,7 +51,7 @@ func (k *Key) Wait() Decision {
 	return allowed
 }
 
-// StopWaiting gives a place of Wait back.
+// StopWaiting gives back a place of Wait.
 func (k *Key) StopWaiting() { k.state.waiting.Add(-1) }
 
 // Take takes one of the key's requests per minute. A refused request takes nothing.
@@ -66,10 +66,10 @@ func (k *Key) Take(now time.Time) Decision {
 	return decide(RequestsPerMinute, k.state.requests.admit(k.since(now), limit), limit)
 }
 
-// Reserve admits one call of the key: it takes a place in its concurrency and holds what it is
-// expected to use of its tokens per minute and its budgets, or nothing. On success r holds it until
-// Settle or Cancel. Calls are counted even without a limit, so that a limit of a later reload is
-// exact from the start.
+// Reserve admits one call of the key. It takes a place in its concurrency, and holds what the call
+// is expected to use of its tokens per minute and its budgets, or it takes nothing. On success r
+// holds it until Settle or Cancel. Calls are counted even without a limit, so that a limit of a
+// later reload is exact from the start.
 //
 // r must be idle: new or settled. Reserve does not allocate.
 func (k *Key) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
@@ -131,7 +131,7 @@ func (k *Key) acquireConcurrency() Decision {
 	}
 }
 
-// decide turns the nanoseconds of a limit's wait into a decision.
+// decide turns the wait for a limit, in nanoseconds, into a decision.
 func decide(what string, wait, limit int64) Decision {
 	if wait > 0 {
 		return Decision{LimitName: what, RetryAfter: time.Duration(wait), Limit: limit}

@@ -14,9 +14,9 @@ import (
 // from any goroutine.
 type Keys struct {
 	epoch   time.Time
-	account func(id string) Account // nil: this edge counts for itself
-	used    Used                    // nil: budgets begin at nothing
-	budget  func(id string) Budget  // nil: this edge counts for itself
+	account func(id string) Account // nil: this edge counts by itself
+	used    Used                    // nil: budgets begin at zero
+	budget  func(id string) Budget  // nil: this edge counts by itself
 
 	mu      sync.Mutex
 	live    map[string]*keyState
@@ -39,11 +39,11 @@ func NewKeys(retired int, now time.Time) *Keys {
 	return &Keys{epoch: now, live: make(map[string]*keyState), retired: cache, tokens: tokens}
 }
 
-// rememberedTokens is of how many callers with tokens the usage is remembered, the latest first.
+// rememberedTokens is how many callers with tokens have their usage remembered, the latest first.
 const rememberedTokens = 8192
 
-// OfToken returns the limits of a caller by its id, whom a token gives the rights of a key of the
-// configuration. Each caller has those limits alone. Its usage is remembered over reloads.
+// OfToken returns the limits of a caller by its id. A token gives this caller the rights of a
+// configured key. Each caller has those limits to itself. Its usage is remembered across reloads.
 func (k *Keys) OfToken(id string, from *config.Key) *Key {
 	limits := from.Share()
 	if k.account != nil {
@@ -69,23 +69,22 @@ func (k *Keys) OfToken(id string, from *config.Key) *Key {
 	return next
 }
 
-// ShareBy has the usage of every key counted by an account of its own. It must be called before
-// Bind.
+// ShareBy makes an account of its own count the usage of every key. It must be called before Bind.
 func (k *Keys) ShareBy(account func(id string) Account) { k.account = account }
 
-// BeginWith has budgets begin with what their keys have used before. It must be called before Bind.
+// BeginWith makes budgets begin with what their keys have used before. It must be called before
+// Bind.
 func (k *Keys) BeginWith(used Used) { k.used = used }
 
-// ShareBudgetsBy has what keys use of their budgets counted by others. It must be called before
-// Bind.
+// ShareBudgetsBy makes shared budgets count what keys use. It must be called before Bind.
 func (k *Keys) ShareBudgetsBy(budget func(id string) Budget) { k.budget = budget }
 
 // Bound holds the limits of the keys of one configuration, by id. It is not changed after Bind.
 type Bound map[string]*Key
 
-// Bind returns the keys of a configuration with the state that they had before. It changes no
-// limit of an earlier Bound, whose calls keep their numbers over the same state. A key has its
-// share of what a fleet shares, unless an account counts for all of it. The configuration may then
+// Bind returns the keys of a configuration with the state that they had before. It changes no limit
+// of an earlier Bound, whose calls keep their numbers over the same state. A key has its share of
+// what a fleet shares, unless an account counts for the whole fleet. The configuration may then
 // remain unused.
 func (k *Keys) Bind(keys []config.Key) Bound {
 	k.mu.Lock()
@@ -112,8 +111,8 @@ func (k *Keys) Bind(keys []config.Key) Bound {
 	return bound
 }
 
-// budgetOf returns the budget of a key, nil where it has none. A key that gets one begins with what
-// it has used, so calls without a budget need not count for one.
+// budgetOf returns the budget of a key, nil if it has none. A key that gets one begins with what it
+// has used, so calls without a budget need not be counted for one.
 func (k *Keys) budgetOf(id string, s *keyState, l *config.KeyLimits) Budget {
 	if !l.Budgeted() {
 		s.budget = nil
@@ -132,7 +131,7 @@ func (k *Keys) budgetOf(id string, s *keyState, l *config.KeyLimits) Budget {
 	return s.budget
 }
 
-// Add counts in the budgets of this edge what keys have used elsewhere. It is for what becomes
+// Add counts in this edge's budgets what keys have used elsewhere. It is for usage that becomes
 // known after Bind.
 func (k *Keys) Add(used Used) {
 	k.mu.Lock()
@@ -158,7 +157,7 @@ func (k *Keys) Add(used Used) {
 	}
 }
 
-// find returns the state of id: in use, remembered, or new.
+// find returns the state of id: the one in use, a remembered or a new one.
 func (k *Keys) find(id string) *keyState {
 	if s := k.live[id]; s != nil {
 		return s

@@ -11,7 +11,7 @@ import (
 type Level struct {
 	Limit     int64
 	Remaining int64         // what can be used at once
-	Reset     time.Duration // until all of it can be
+	Reset     time.Duration // until all of it can be used
 }
 
 // Limited reports whether the key has a limit per minute at all.
@@ -53,7 +53,7 @@ func (k *Key) Tokens(now time.Time) (Level, bool) {
 	return Level{Limit: limit, Remaining: unitsFor(max(window-used, 0), limit), Reset: time.Duration(used)}, true
 }
 
-// unitsFor returns the most units of limit per minute that cost at most c, which is at most a
+// unitsFor returns the most units under a limit per minute that cost at most c, which is at most a
 // window.
 func unitsFor(c, limit int64) int64 {
 	// cost rounds n×window/limit down, so n fits while n×window is below (c+1)×limit.
@@ -65,8 +65,8 @@ func unitsFor(c, limit int64) int64 {
 	return min(int64(n), limit)
 }
 
-// BudgetLevel is the use of one of a key's budgets. Of its costs only the tokens matter, or only
-// the money.
+// BudgetLevel is the use of one of a key's budgets. Of its costs, only the tokens or only the money
+// matter.
 type BudgetLevel struct {
 	Name        string // TokensPerDay and so on
 	Limit, Used Cost
@@ -74,7 +74,7 @@ type BudgetLevel struct {
 	Renews      time.Time
 }
 
-// Share is how much of the budget is used: 1 is all of it.
+// Share returns how much of the budget is used: 1 is all of it.
 func (l *BudgetLevel) Share() float64 {
 	if l.Spend {
 		return unitsOf(l.Used.Spend) / unitsOf(l.Limit.Spend)
@@ -84,7 +84,7 @@ func (l *BudgetLevel) Share() float64 {
 
 func unitsOf(a money.Amount) float64 { return float64(a.Micros) + float64(a.Picos)/1e6 }
 
-// Budgets returns the levels of the key's budgets, days first; none where it has none.
+// Budgets returns the levels of the key's budgets, days first; nil if it has none.
 func (k *Key) Budgets(now time.Time) (out []BudgetLevel) {
 	if k.budget == nil {
 		return nil

@@ -10,16 +10,16 @@ import (
 // Memory is the budget of bytes that request bodies, or engines' replies, may hold at one time. Its
 // methods may be called from any goroutine.
 //
-// Bytes that are given back may be garbage that occupies memory until the next collection, and by
-// itself the collector leaves as much garbage as there is in use. Discard is for large pieces: they
-// count until a collection, which Reserve starts once it needs their room: at once where they are
-// 1/16 of the limit, and otherwise once a second at most.
+// Bytes that are given back may be garbage that occupies memory until the next collection. By
+// itself the collector leaves as much garbage as there is memory in use. Discard is for large
+// pieces: they count until a collection, which Reserve starts once it needs their room. It collects
+// at once if they are 1/16 of the limit, and otherwise at most once a second.
 type Memory struct {
 	limit      atomic.Int64
-	used       atomic.Int64 // with garbage
+	used       atomic.Int64 // including garbage
 	garbage    atomic.Int64
 	collecting sync.Mutex // held during a collection
-	collected  time.Time  // when the last one ended; held by collecting
+	collected  time.Time  // when the last one ended; guarded by collecting
 	collect    func()
 }
 
@@ -33,14 +33,15 @@ func NewMemory(limit int64) *Memory {
 // SetLimit changes the budget. Reserved bytes stay reserved, even beyond the new limit.
 func (m *Memory) SetLimit(limit int64) { m.limit.Store(limit) }
 
-// Reserve takes n bytes, or none and returns false. The sum of reserved bytes never grows beyond
-// the limit. They must be given back with Release or Discard.
+// Reserve takes n bytes. If there is no room, it takes none and returns false. The sum of reserved
+// bytes never grows beyond the limit. They must be given back with Release or Discard.
 func (m *Memory) Reserve(n int64) bool {
 	return m.tryTake(n) || m.garbage.Load() > 0 && m.reclaim(n) && m.tryTake(n)
 }
 
 const (
-	// largeGarbage: garbage of this part of the limit, 1/16, is collected as soon as it is in the way.
+	// largeGarbage: garbage of this part of the limit, 1/16, is collected as soon as its room is
+	// needed.
 	largeGarbage = 16
 	// collectEvery is how often less garbage is collected: a budget that stays nearly full must not
 	// cost a collection for each piece that comes and goes.

@@ -13,8 +13,8 @@ const window = int64(time.Minute)
 // maxCost bounds the debt that one charge can add to a key, whatever usage an engine reports.
 const maxCost = int64(24 * time.Hour)
 
-// cost returns the price of n units of limit per minute in nanoseconds. It rounds down, so that
-// limit units always fit into the window. The error is below a nanosecond a charge.
+// cost returns the price in nanoseconds of n units under a limit per minute. It rounds down, so
+// that limit units always fit into the window. The error is below a nanosecond a charge.
 func cost(n, limit int64) int64 {
 	if n <= 0 || limit <= 0 {
 		return 0
@@ -27,11 +27,11 @@ func cost(n, limit int64) int64 {
 	return int64(min(q, uint64(maxCost)))
 }
 
-// gcra is a cell of the generic cell rate algorithm: the theoretical arrival time, at which
-// everything taken will have been paid for, in nanoseconds since an epoch.
+// gcra is a cell of the generic cell rate algorithm. It holds the theoretical arrival time, in
+// nanoseconds since an epoch, at which everything that was taken will have been paid for.
 type gcra struct{ tat atomic.Int64 }
 
-// admit takes one unit of limit per minute and returns zero, or the exact time until that is
+// admit takes one unit under a limit per minute and returns zero, or the exact time until that is
 // possible.
 func (m *gcra) admit(now, limit int64) (wait int64) {
 	c := cost(1, limit)

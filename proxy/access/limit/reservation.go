@@ -6,8 +6,8 @@ import (
 )
 
 // Reservation is what an admitted call holds of its key: a place in the concurrency and an estimate
-// of tokens. The zero value is idle. It is a field of the call, so that holding one allocates
-// nothing. It must not be copied, and a call must settle before it is recycled.
+// of tokens. The zero value is idle. It is a field of the call, so holding one allocates nothing.
+// It must not be copied, and a call must settle before it is recycled.
 //
 // Settle and Cancel may be called from any goroutine and any number of times. Only the first one
 // counts; the others, and those of an idle reservation, do nothing.
@@ -16,7 +16,7 @@ type Reservation struct {
 	key   *Key
 	held  int64
 
-	expected Held // held of the key's budgets
+	expected Held // held in the key's budgets
 }
 
 const (

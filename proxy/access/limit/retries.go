@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// retrySpan is the number of seconds that the retry budget looks back, the running one
-	// included.
+	// retrySpan is the number of seconds that the retry budget looks back, including the running
+	// one.
 	retrySpan = 10
-	// minRetries is what the budget allows in a span however little traffic there is.
+	// minRetries is what the budget allows in a span, however little traffic there is.
 	minRetries = 3
 )
 
@@ -32,8 +32,8 @@ func NewRetries(now time.Time) *Retries { return &Retries{epoch: now} }
 // Call counts a call. It takes no lock.
 func (r *Retries) Call(now time.Time) { r.calls.add(r.second(now)) }
 
-// Allow takes one retry of the budget and reports whether there was one. The retries of the last
-// ten seconds, with this one, are at most share of the calls of that time, or three.
+// Allow takes one retry from the budget and reports whether there was one. The retries of the last
+// ten seconds, including this one, are at most share of the calls of that time, or three.
 func (r *Retries) Allow(now time.Time, share config.Percent) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
