@@ -1,14 +1,15 @@
-// Package enduser names those who use the applications of clients: a key is often an application's,
-// and only the application knows who is behind a request. It says so in the request, as the APIs
-// have it, or in a header.
+// Package enduser names the people who use clients' applications. A key often belongs to an
+// application, and only the application knows who is behind a request. It names that person in the
+// request, as the APIs provide, or in a header.
 //
-// What a client writes there is nobody's business here, so the name is a keyed hash of it: an HMAC
-// with SHA-256 by the configuration's secret, cut to 16 bytes. Who has the secret can find the hash
-// of an end user he knows. Who has the hashes alone can find nobody, and cannot even try names.
+// The edge has no use for the name itself, so it keeps a keyed hash: an HMAC with SHA-256 by the
+// configuration's secret, cut to 16 bytes. The holder of the secret can compute the hash of a known
+// end user. The hashes alone identify no end user, and without the secret names cannot even be
+// tried.
 //
-// Nothing that a client writes there can fail a request. What is no string, is empty or longer than
-// MaxID names nobody, and so does a member or a header that is there twice, as two readers would
-// see two names.
+// Nothing that a client writes there can fail a request. A value that is no string, is empty or is
+// longer than MaxID names no end user. Neither does a duplicate member or header, in which two
+// readers would see two names.
 package enduser
 
 import (
@@ -33,7 +34,7 @@ type Namer struct {
 	readers sync.Pool // of *reader
 }
 
-// reader is what one request's end user is found and named with.
+// reader holds what it takes to find and name one request's end user.
 type reader struct {
 	doc  jsonx.Doc
 	mac  hash.Hash
@@ -41,7 +42,7 @@ type reader struct {
 	sum  [sha256.Size]byte
 }
 
-// New returns the namer of a configuration; nil where it does not ask for any.
+// New returns the namer of a configuration; nil if it asks for none.
 func New(c *config.EndUsers) *Namer {
 	secret := []byte(c.Secret.Value())
 	if len(secret) == 0 {
@@ -52,17 +53,17 @@ func New(c *config.EndUsers) *Namer {
 	}}}
 }
 
-// Header is the header that is read; empty: none.
+// Header returns the header that is read; empty: none.
 func (n *Namer) Header() string { return n.header }
 
-// Of names the end user of a request with a JSON body, or with another one that names nobody. It is
-// zero where the request names nobody.
+// Of names the end user of a request with a JSON body; any other body names none. The result is
+// zero if the request names none.
 func (n *Namer) Of(h *fasthttp.RequestHeader, body []byte) (name observe.EndUser) {
 	r := n.readers.Get().(*reader)
 	defer n.readers.Put(r)
 	if n.header != "" {
 		switch lines := h.PeekAll(n.header); {
-		case len(lines) > 1: // a proxy has added its line to a client's, and may not be the one that counts
+		case len(lines) > 1: // a proxy has added its line to a client's, and either could count
 			return name
 		case len(lines) == 1 && len(lines[0]) > 0:
 			return r.name(lines[0])
@@ -82,10 +83,10 @@ func (r *reader) name(id []byte) (name observe.EndUser) {
 	return name
 }
 
-// members are where the dialects name an end user, the first one first.
+// members are where the dialects name an end user, in order of preference.
 var members, inMetadata = []string{"safety_identifier", "user", "metadata"}, []string{"user_id"}
 
-// find returns the id in a body, borrowed; nil: there is none.
+// find returns the id in a body, borrowed; nil: none.
 func (r *reader) find(body []byte) []byte {
 	defer r.doc.Reset()
 	if len(body) == 0 || r.doc.Parse(body, jsonx.Options{Record: 2, MaxNodes: maxNodes}) != nil {
@@ -115,5 +116,5 @@ func (r *reader) find(body []byte) []byte {
 // longestID is the length of the longest id with each byte escaped, in its quotes.
 const longestID = 6*MaxID + 2
 
-// maxNodes bounds the memory for a body of many members.
+// maxNodes bounds the memory for a body with many members.
 const maxNodes = 1 << 16
