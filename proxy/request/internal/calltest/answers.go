@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Say answers a chat request with text, as a stream of its words where one is asked for.
+// Say answers a chat request with text, as a stream of its words if a stream was asked for.
 func Say(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !AsksStream(r) {
@@ -25,7 +25,7 @@ func Say(text string) http.HandlerFunc {
 	}
 }
 
-// AsksStream reports whether a request asks for a stream. It may be called once a request.
+// AsksStream reports whether a request asks for a stream. It may be called once for each request.
 func AsksStream(r *http.Request) bool {
 	var asked struct{ Stream bool }
 	body, _ := io.ReadAll(r.Body)
@@ -48,7 +48,7 @@ func Refuse(status int, message string) http.HandlerFunc {
 // BreakOff ends the connection without an answer.
 func BreakOff(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// After waits, and answers then, unless the edge has closed the connection.
+// After waits and then answers, unless the edge has closed the connection.
 func After(d time.Duration, then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -59,7 +59,7 @@ func After(d time.Duration, then http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// InTurn answers each request by the next one of answers, and those behind them by the last.
+// InTurn answers each request with the next one of answers, and all further ones with the last.
 func InTurn(answers ...http.HandlerFunc) http.HandlerFunc {
 	n := make(chan int, 1)
 	n <- 0
@@ -73,7 +73,7 @@ func InTurn(answers ...http.HandlerFunc) http.HandlerFunc {
 // Events is a stream of chunks that an engine sends.
 type Events struct{ w http.ResponseWriter }
 
-// Stream begins one.
+// Stream begins a stream.
 func Stream(w http.ResponseWriter) Events {
 	w.Header().Set("Content-Type", "text/event-stream")
 	return Events{w}

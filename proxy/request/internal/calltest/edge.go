@@ -1,6 +1,6 @@
 // Package calltest runs calls without sockets: engines are functions behind pipes, clients are
-// values, and in a bubble of testing/synctest the clock is the test's. A call takes the same way as
-// behind a listener, but its stream does not leave fasthttp.
+// values, and in a bubble of testing/synctest the clock belongs to the test. A call takes the same
+// path as behind a listener, but its stream does not leave fasthttp.
 package calltest
 
 import (
@@ -49,12 +49,12 @@ type Edge struct {
 	running atomic.Pointer[snapshot.Snapshot]
 	keys    *snapshot.Sources
 	queues  *queue.Queues
-	engines map[string]*Engine // by the address that they are dialled at
-	hosts   *strings.Replacer  // engines' names in URLs by addresses, which need no resolver
+	engines map[string]*Engine // by the address at which they are dialled
+	hosts   *strings.Replacer  // replaces engines' names in URLs by addresses, which need no resolver
 }
 
 // New makes an edge of a configuration in which the upstream of each engine has the URL
-// http://NAME, and waits until they have been probed. It ends with the test.
+// http://NAME. It waits until the engines have been probed. The edge ends with the test.
 func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	t.Helper()
 	e := &Edge{t: t, Metrics: metrics.NewSet(), queues: queue.New(), engines: map[string]*Engine{}}
@@ -92,10 +92,10 @@ func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	return e
 }
 
-// probed is how long it takes until engines have been found up.
+// probed is how long it takes until probes have found the engines up.
 const probed = 5 * time.Second
 
-// Load makes a configuration the running one, as a reload does.
+// Load makes a configuration the running one, like a reload.
 func (e *Edge) Load(yaml string) {
 	e.t.Helper()
 	f, problems := config.ParseValid("penstock.yaml", []byte(e.hosts.Replace(yaml)), engine.Known())
@@ -158,10 +158,10 @@ func (e *Edge) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 // Count returns the value of a counter.
 func (e *Edge) Count(name string) int { return int(e.Metrics.GetOrCreateCounter(name).Get()) }
 
-// Client is where an answer goes. Its zero value takes all.
+// Client receives an answer. Its zero value takes all of it.
 type Client struct {
-	Lines func(at time.Duration, piece string) // of each write, with the time since the request; may be nil
-	Stays int                                  // how many writes it takes before it has left; 0: all
+	Lines func(at time.Duration, piece string) // gets each write, with the time since the request; may be nil
+	Stays int                                  // how many writes it takes before it leaves; 0: all
 
 	begun  time.Time
 	writes int
@@ -169,7 +169,7 @@ type Client struct {
 	conn   clientConn
 }
 
-// Call returns the call that runs for the client; nil: none does.
+// Call returns the client's running call; nil: none.
 func (c *Client) Call() *call.Call {
 	c.conn.mu.Lock()
 	defer c.conn.mu.Unlock()
@@ -189,22 +189,22 @@ func (c *Client) Write(p []byte) (int, error) {
 	return c.body.Write(p)
 }
 
-// Answer is what a client has got.
+// Answer is what a client has received.
 type Answer struct {
 	Status int
 	Header *fasthttp.ResponseHeader
 	Body   string
-	Err    error         // of a body that was broken off
+	Err    error         // of a body that broke off
 	Took   time.Duration // from the request to the last byte
 }
 
-// Post sends body to the endpoint at path, with more headers as "Name: value", and returns the
-// answer when it has ended.
+// Post sends body to the endpoint at path, with further headers as "Name: value", and returns the
+// answer once it has ended.
 func (e *Edge) Post(path, body string, headers ...string) *Answer {
 	return e.Send(&Client{}, path, body, headers...)
 }
 
-// Send is Post for a client.
+// Send is Post for a given client.
 func (e *Edge) Send(to *Client, path, body string, headers ...string) *Answer {
 	e.t.Helper()
 	ep := endpoint.At([]byte(path))
@@ -238,7 +238,7 @@ func (e *Edge) Send(to *Client, path, body string, headers ...string) *Answer {
 	return a
 }
 
-// clientConn is a client's connection, of which nothing is read or written.
+// clientConn is a client's connection. Nothing is read from it or written to it.
 type clientConn struct {
 	net.Conn
 	mu     sync.Mutex
@@ -272,31 +272,31 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// Engine is an engine that answers as its test says.
+// Engine is an engine that answers as its test specifies.
 type Engine struct {
-	Name   string // of the host in its upstream's URL
+	Name   string // the host's name in its upstream's URL
 	Models []string
-	// Answer answers the requests that are not probes; nil: Say("ok").
+	// Answer answers all requests except probes; nil: Say("ok").
 	Answer http.HandlerFunc
-	// Pages are answers to GETs, by path, beside the list of models.
+	// Pages are answers to GETs, by path, besides the list of models.
 	Pages map[string]string
 
 	mu     sync.Mutex
-	gone   bool // it cannot be connected to
+	gone   bool // connections are refused
 	served []string
 	server *http.Server
 	pipes  *pipes
 	runs   sync.WaitGroup // requests that are being answered
 }
 
-// Gone has connections to the engine refused, or taken again.
+// Gone makes the engine refuse connections, or accept them again.
 func (e *Engine) Gone(yes bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.gone = yes
 }
 
-// Requests returns the bodies that the engine was sent, probes left out.
+// Requests returns the bodies that the engine was sent, without probes.
 func (e *Engine) Requests() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -326,7 +326,7 @@ func (e *Engine) connect(ctx context.Context) (net.Conn, error) {
 
 var errRefused = refusedError{}
 
-// refusedError is a refused connection, as net has it.
+// refusedError is a refused connection, as net reports it.
 type refusedError struct{}
 
 func (refusedError) Error() string { return "connection refused" }
@@ -406,7 +406,7 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Hash returns what a configuration holds of a key.
+// Hash returns the form of a key that a configuration holds.
 func Hash(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:])
