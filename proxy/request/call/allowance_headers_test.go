@@ -23,7 +23,7 @@ func TestAppendSeconds(t *testing.T) {
 	}
 }
 
-// TestRateHeadersAllocateNothing: neither for a key with limits nor for one without.
+// TestRateHeadersAllocateNothing checks a key with limits and one without.
 func TestRateHeadersAllocateNothing(t *testing.T) {
 	now := time.Now()
 	keys := limit.NewKeys(1, now).Bind([]config.Key{

@@ -11,7 +11,8 @@ import (
 	"penstock/translate/engineerror"
 )
 
-// refusalOf is a refusal of a request that is about something, or about the context where there are sizes.
+// refusalOf returns a refusal of a request about a subject, or about the context if there are
+// sizes.
 func refusalOf(about engineerror.Subject, o apierr.Overflow) *failure.Failure {
 	f := &failure.Failure{API: &apierr.Error{Status: 400, Code: apierr.CodeRejectedByEngine, Overflow: o}, About: about}
 	if o.Known() {
@@ -20,7 +21,8 @@ func refusalOf(about engineerror.Subject, o apierr.Overflow) *failure.Failure {
 	return f
 }
 
-// TestChangeAfter has in what form an engine is asked once more, by its refusal and by what it was sent.
+// TestChangeAfter checks in what form an engine is asked again, given its refusal and what it was
+// sent.
 func TestChangeAfter(t *testing.T) {
 	room := apierr.Overflow{Prompt: 3000, Answer: 2000, Max: 4096}
 	effort := func(word string) change { return change{refused: endpoint.Refused{Efforts: chat.EffortsOf(word)}} }
@@ -47,7 +49,7 @@ func TestChangeAfter(t *testing.T) {
 	}
 }
 
-// TestTookChange: a change is worth remembering when the engine complains of something else.
+// TestTookChange: a change is worth remembering if the engine then complains about something else.
 func TestTookChange(t *testing.T) {
 	var (
 		effort   = endpoint.Refused{Efforts: chat.EffortsOf("high")}
@@ -73,7 +75,7 @@ func TestTookChange(t *testing.T) {
 	}
 }
 
-// TestRefusals: what engines refuse is added up by engine and model, and forgotten after an hour.
+// TestRefusals: refusals are collected by engine and model, and forgotten after an hour.
 func TestRefusals(t *testing.T) {
 	var (
 		r     refusals

@@ -46,7 +46,7 @@ func (l counter) engineCount() (tokens int, ok bool) {
 	q := routing.Query{
 		Pool: c.tries.pool, Key: c.record.Key, Tiers: picker(l).tiers(), Now: time.Now(), Rand: rand.Uint64(),
 	}
-	route := routing.First(m.Route) // a count is not worth another tier, or an arm that is not the call's
+	route := routing.First(m.Route) // a count is not worth another tier, or another arm
 	targets, own := route.Targets(), routing.Query{Arms: picker(l).arms()}
 	for i := range targets {
 		if u := targets[i].Upstream; u.Engine().Path(local.Operation) == "" || !own.Reaches(&targets[i]) {

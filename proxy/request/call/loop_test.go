@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// chat is a short request, whole or for a stream.
+// chat returns a short request, whole or for a stream.
 func chat(more string) string {
 	return `{"model":"m","messages":[{"role":"user","content":"hi"}]` + more + `}`
 }
@@ -23,8 +23,8 @@ const (
 	stream        = `,"stream":true`
 )
 
-// twoEngines is a model m at the engines a and b, of which a is asked first. more is what else its
-// entry has; at the top level stands what is in top.
+// twoEngines returns a model m at the engines a and b; a is asked first. more extends the model's
+// entry, and top the top level.
 func twoEngines(top, more string) string {
 	return top + `
 auth: none
@@ -38,7 +38,7 @@ models:
 ` + more
 }
 
-// oneEngine is a model m at the engine a.
+// oneEngine returns a model m at the engine a.
 func oneEngine(top, more string) string {
 	return top + `
 auth: none
@@ -50,7 +50,7 @@ models:
 ` + more
 }
 
-// pair are the two engines.
+// pair returns the two engines.
 func pair(a, b http.HandlerFunc) (first, second *calltest.Engine) {
 	return &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: a}, &calltest.Engine{Name: "b", Models: []string{"m"}, Answer: b}
 }
@@ -67,7 +67,7 @@ func reply(status int, mediaType, body string) http.HandlerFunc {
 	}
 }
 
-// events streams events as they stand, and then leaves the connection or breaks it off.
+// events streams events as they are, and then keeps the connection or breaks it off.
 func events(broken bool, all ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		s := calltest.Stream(w)
@@ -80,19 +80,19 @@ func events(broken bool, all ...string) http.HandlerFunc {
 	}
 }
 
-// delta is an event with a piece of text.
+// delta returns an event with a piece of text.
 func delta(text string) string {
 	return fmt.Sprintf(`{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%q}}]}`, text)
 }
 
-// TestAfterFailure: what the client and the two engines see when the first one that is asked fails
-// in every way, whole and as a stream. The rules are package retry's; this is the loop around them.
+// TestAfterFailure: what the client and the two engines see when the first engine fails in every
+// way, whole and as a stream. The rules are package retry's; this is the loop around them.
 func TestAfterFailure(t *testing.T) {
 	const json, sse = "application/json", "text/event-stream"
 	tests := []struct {
 		name   string
 		first  http.HandlerFunc // of the engine that is asked first
-		body   string           // what is asked; "": chat, whole and as a stream
+		body   string           // the request; "": chat, whole and as a stream
 		status int
 		has    string // in the body
 		sends  [2]int // to the two engines
@@ -121,7 +121,7 @@ func TestAfterFailure(t *testing.T) {
 		for i, body := range bodies {
 			t.Run(fmt.Sprint(tt.name, i), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					// Round robin begins at either engine: whichever is asked first fails.
+					// Round robin begins at either engine: the one that is asked first fails.
 					turn := calltest.InTurn(tt.first, calltest.Say("other"))
 					a, b := pair(turn, turn)
 					e := calltest.New(t, twoEngines("", ""), a, b)
@@ -138,8 +138,8 @@ func TestAfterFailure(t *testing.T) {
 	}
 }
 
-// TestBothFail: a call whose second engine fails as well ends with the first one's failure in the
-// words of its dialect.
+// TestBothFail: a call whose second engine fails, too, ends with the first one's failure, worded in
+// its dialect.
 func TestBothFail(t *testing.T) {
 	tests := []struct {
 		name, path, body string
@@ -209,7 +209,7 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// TestClocks: an engine that keeps a call waiting, by each clock of the configuration.
+// TestClocks: an engine keeps a call waiting, under each clock of the configuration.
 func TestClocks(t *testing.T) {
 	halfway := func(w http.ResponseWriter, r *http.Request) {
 		calltest.Stream(w).Say("half")
@@ -241,7 +241,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestSignsOfLife: a silent stream and a slow whole answer show their client that they live.
+// TestSignsOfLife: a silent stream and a slow whole answer send their client keep-alives.
 func TestSignsOfLife(t *testing.T) {
 	tests := []struct {
 		name, top, path, body string
@@ -276,7 +276,7 @@ func TestSignsOfLife(t *testing.T) {
 	}
 }
 
-// TestClientLeaves: a client that takes no more ends its call, and the engine's.
+// TestClientLeaves: a client that stops reading ends its call, and the engine's work.
 func TestClientLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Duration, 2)

@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestLargeAnswer: an answer larger than a pooled buffer is written from its own, and its memory is
-// given back.
+// TestLargeAnswer: an answer larger than a pooled buffer is written from its own buffer, and its
+// memory is given back.
 func TestLargeAnswer(t *testing.T) {
 	for path, body := range map[string]string{chatPath: chat(""), messagesPath: chat(`,"max_tokens":9`), responsesPath: `{"model":"m","input":"hi"}`} {
 		synctest.Test(t, func(t *testing.T) {
@@ -61,7 +61,7 @@ models:
 	})
 }
 
-// TestBodies: bodies that cannot be taken.
+// TestBodies: bodies that are refused.
 func TestBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := calltest.New(t, oneEngine("limits: {request_body: 2KiB}", ""), only(nil))
@@ -87,7 +87,7 @@ func TestBodies(t *testing.T) {
 	})
 }
 
-// TestArms: shares of a model's traffic, which a conversation keeps.
+// TestArms: shares of a model's traffic, which are stable within a conversation.
 func TestArms(t *testing.T) {
 	const yaml = `
 auth: none
@@ -117,7 +117,7 @@ models:
 	})
 }
 
-// TestNotNow: an engine that says in its own words that it may answer in a moment is asked again.
+// TestNotNow: an engine that says that it may answer in a moment is asked again.
 func TestNotNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: calltest.InTurn(calltest.Refuse(503, "Loading model"), calltest.Say("loaded"))}
@@ -129,7 +129,7 @@ func TestNotNow(t *testing.T) {
 	})
 }
 
-// TestCachePerKey: engines that can are told whose prompts to keep apart.
+// TestCachePerKey: engines that support it are told whose prompts to keep apart.
 func TestCachePerKey(t *testing.T) {
 	const yaml = `
 keys:
@@ -152,8 +152,8 @@ models:
 	})
 }
 
-// TestResumedAtItsLimit: a stream that was cut off behind its last token has only its end left, which
-// the edge says.
+// TestResumedAtItsLimit: a stream that was cut off after its last token lacks only its end, which
+// the edge adds.
 func TestResumedAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.InTurn(events(true, delta("one "), delta("two")), calltest.Say("three"))
@@ -199,7 +199,7 @@ func hung(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// TestHungEngine: a stream whose engine has fallen silent goes on at another one.
+// TestHungEngine: a stream whose engine has fallen silent continues at another one.
 func TestHungEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.InTurn(hung, calltest.Say("other"))

@@ -15,7 +15,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Which losses count against a body: those of engines that had taken the request, and whose stream had not begun.
+// TestRecordLoss: a loss counts against a body if the engine had taken the request, and its stream
+// had not begun.
 func TestRecordLoss(t *testing.T) {
 	var b body.Body
 	b.Begin(limit.NewMemory(1 << 20))

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// perToken are the functions that run for each token of a stream; Meter.Note gathers what they measure.
+// perToken are the functions that run for each token of a stream; Meter.Note collects their
+// measurements.
 var perToken = []string{
 	"proxy/request/call relay.run", "proxy/request/call relay.write", "proxy/request/call relay.fill",
 	"proxy/request/call relay.fillStream", "proxy/request/call relay.recycleOut", "proxy/request/call newOut",
@@ -24,13 +25,14 @@ var perToken = []string{
 	"upstreams/http1 Exchange.Read", "upstreams/http1 Exchange.Take", "upstreams/http1 Exchange.Wait",
 }
 
-// writes are the methods by which words that cores share are written: of atomics, locks and counters.
+// writes are the methods that write words that cores share: of atomics, locks and counters.
 var writes = []string{
 	"Add", "And", "CompareAndSwap", "Dec", "Inc", "Lock", "Observe", "Or", "RLock", "Store", "Swap", "TryLock", "Update",
 }
 
-// TestNoSharedWordPerToken: what runs for each token writes no word that streams on other cores write, too: a counter in
-// there would cost every stream a cache miss for each token. Such words are written through the Meter, every sixteen events.
+// TestNoSharedWordPerToken: code that runs for each token writes no word that streams on other
+// cores write, too. A counter there would cost every stream a cache miss for each token. Such words
+// are written through the Meter, every sixteen events.
 func TestNoSharedWordPerToken(t *testing.T) {
 	missing := map[string]bool{}
 	folders := map[string]bool{}
@@ -69,7 +71,8 @@ func TestNoSharedWordPerToken(t *testing.T) {
 	}
 }
 
-// sharedWrites returns the calls of what writes shared words. An Add whose result is used is that of a time.
+// sharedWrites returns the calls that write shared words. An Add whose result is used belongs to a
+// time.
 func sharedWrites(body *ast.BlockStmt) (found []*ast.CallExpr) {
 	alone := map[ast.Expr]bool{}
 	ast.Inspect(body, func(n ast.Node) bool {
@@ -87,7 +90,7 @@ func sharedWrites(body *ast.BlockStmt) (found []*ast.CallExpr) {
 	return found
 }
 
-// nameOf is a function's name, with the type that it is a method of.
+// nameOf returns a function's name, with the type of its receiver.
 func nameOf(fn *ast.FuncDecl) string {
 	if fn.Recv == nil {
 		return fn.Name.Name

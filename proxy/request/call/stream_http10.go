@@ -44,7 +44,7 @@ func (s *http10Stream) takeConn(net.Conn) {
 		}
 	})
 	c.shared.Guard.Point("stream.http10")
-	if c.ep.Form { // fasthttp has lifted the deadline, and the rest of the form may still be to come
+	if c.ep.Form { // fasthttp has lifted the deadline, and the rest of the form may be missing
 		_ = s.conn.SetReadDeadline(time.Now().Add(c.config.snapshot.Config.Timeouts.ClientBody.D()))
 	}
 	h := &c.client.ctx.Response.Header

@@ -40,7 +40,8 @@ func TestTracestateOf(t *testing.T) {
 	}
 }
 
-// A tracestate in several lines is one list, and without a trace context it is nothing.
+// TestTracestateLines: a tracestate on several lines is one list; without a trace context it is
+// dropped.
 func TestTracestateLines(t *testing.T) {
 	cl, tr := client{ctx: &fasthttp.RequestCtx{}}, trace{}
 	h := &cl.ctx.Request.Header

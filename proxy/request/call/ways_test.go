@@ -14,12 +14,12 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// only is the engine of oneEngine.
+// only returns the engine of oneEngine.
 func only(answer http.HandlerFunc) *calltest.Engine {
 	return &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: answer}
 }
 
-// TestQueue: calls that wait for the one slot get it, get their turn too late, or find the queue
+// TestQueue: calls that wait for the only slot get it, get their turn too late, or find the queue
 // full.
 func TestQueue(t *testing.T) {
 	const queued = "    queue: {depth: 1, wait: 30s}\n"
@@ -28,7 +28,7 @@ func TestQueue(t *testing.T) {
 		name, more string
 		answer     http.HandlerFunc
 		body       string
-		status     []int // of three calls, a second after one another
+		status     []int // of three calls, one second apart
 		took       []time.Duration
 	}{
 		{"no queue", "", slow, chat(""), []int{200, 429, 429}, []time.Duration{20 * time.Second, 0, 0}},
@@ -56,7 +56,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestFallback: a fallback model answers where the model's engine does not.
+// TestFallback: a fallback model answers if the model's engine does not.
 func TestFallback(t *testing.T) {
 	const yaml = `
 auth: none
@@ -118,7 +118,7 @@ models:
 	})
 }
 
-// TestResume: another engine goes on with a stream that was cut off.
+// TestResume: another engine continues a stream that was cut off.
 func TestResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.InTurn(events(true, delta("one "), delta("two ")), calltest.Say("three"))
@@ -138,15 +138,15 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestChangedRequest: an engine that refuses a request as it stands is asked again in a form that it
-// takes.
+// TestChangedRequest: an engine that refuses a request as it stands is asked again in a form that
+// it accepts.
 func TestChangedRequest(t *testing.T) {
 	const overflow = "This model's maximum context length is 1000 tokens. However, you requested 1050 tokens (50 in the messages, 1000 in the completion). Please reduce the length of the messages or completion."
 	tests := []struct {
 		name, body string
 		refusal    http.HandlerFunc
 		second     []string // in the second request
-		without    string   // of it
+		without    string   // not in it
 	}{
 		{"limit", chat(`,"max_tokens":1000`), calltest.Refuse(400, overflow), []string{`"max_tokens":`}, `"max_tokens":1000`},
 		{"roles", `{"model":"m","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}`, calltest.Refuse(400, "Conversation roles must alternate user/assistant/user/assistant/..."), []string{`{"type":"text","text":"b"}`}, `{"role":"user","content":"b"}`},
@@ -173,7 +173,7 @@ func TestChangedRequest(t *testing.T) {
 	}
 }
 
-// TestTooLong: a prompt that fits nowhere is told in the words by which agents shorten it, and the
+// TestTooLong: a prompt that fits nowhere is refused in words that make agents shorten it. The
 // engine with more room is asked first.
 func TestTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -296,7 +296,7 @@ models:
 	}
 }
 
-// TestShadow: a copy of a call goes to another model, and its answer to nobody.
+// TestShadow: a copy of a call goes to another model, and its answer is dropped.
 func TestShadow(t *testing.T) {
 	const yaml = `
 auth: none
@@ -325,7 +325,7 @@ models:
 	})
 }
 
-// TestReload: a call that waits for a slot is taken over to the engines of a newer configuration.
+// TestReload: a call that waits for a slot moves to the engines of a newer configuration.
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const queued = "    queue: {depth: 4, wait: 60s}\n"
@@ -346,7 +346,7 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// TestPoison: a body that has ended two engines is refused before it ends the third.
+// TestPoison: a body that has ended two engines is refused before it ends a third.
 func TestPoison(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(calltest.BreakOff, calltest.BreakOff)
@@ -361,7 +361,7 @@ func TestPoison(t *testing.T) {
 	})
 }
 
-// TestDebugHeaders: an answer tells where it came from, where that is asked for.
+// TestDebugHeaders: an answer shows where it came from, if the configuration asks for that.
 func TestDebugHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.InTurn(calltest.BreakOff, calltest.Say("ok"))
@@ -376,7 +376,7 @@ func TestDebugHeaders(t *testing.T) {
 	})
 }
 
-// TestCutShort: calls that are ended from outside: by a drain, and by a key that was removed.
+// TestCutShort: calls are ended from outside: by a drain, and by the removal of a key.
 func TestCutShort(t *testing.T) {
 	endings := []struct {
 		name string
