@@ -10,8 +10,9 @@ import (
 	"penstock/upstreams"
 )
 
-// TestSilenceHasACeiling: with clocks that the file leaves to the engine's progress, which is what 0s asks for, every reply that
-// stays silent has an end: the usual one where nothing is seen of its engine, and 15 minutes after its last bytes at most.
+// TestSilenceHasACeiling: with clocks of 0s, which the file leaves to the engine's progress, every
+// silent reply has an end. That is the usual one if nothing is seen of its engine, and otherwise at
+// most 15 minutes after its last bytes.
 func TestSilenceHasACeiling(t *testing.T) {
 	limits := config.Defaults().Timeouts
 	limits.FirstEvent, limits.Idle = 0, 0
@@ -22,7 +23,7 @@ func TestSilenceHasACeiling(t *testing.T) {
 			streams: bits&1 != 0, headed: bits&2 != 0, begun: bits&4 != 0, excused: bits&8 != 0, buffered: bits&16 != 0,
 		}
 		seen := c.excused || c.buffered
-		want, why := limits.Answer.D(), upstreams.CauseAnswerTimeout // of an answer that comes whole
+		want, why := limits.Answer.D(), upstreams.CauseAnswerTimeout // of a whole answer
 		switch {
 		case c.streams && !c.headed && c.begun:
 			continue // there is no such reply

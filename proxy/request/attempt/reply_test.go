@@ -36,7 +36,7 @@ const (
 	done       = "data: [DONE]\n\n"
 )
 
-// reply answers with a head and pieces of a body, a millisecond after one another.
+// reply answers with a head and pieces of a body, one millisecond apart.
 func reply(status int, mediaType string, pieces ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if mediaType != "" {
@@ -69,7 +69,7 @@ func inBytes(text string, n int) (pieces []string) {
 	return append(pieces, text)
 }
 
-// TestReplies: replies of engines, good and odd, and what the client gets of them.
+// TestReplies: what the client gets of engines' replies, good and odd.
 func TestReplies(t *testing.T) {
 	const sse, json = "text/event-stream", "application/json"
 	tests := []struct {
@@ -180,7 +180,8 @@ models:
 	}
 }
 
-// TestPassedOn: a large whole answer goes to the client as it comes, and breaks off where it does.
+// TestPassedOn: a large whole answer goes to the client as it comes, and breaks off where the
+// engine's does.
 func TestPassedOn(t *testing.T) {
 	const yaml = `
 auth: none
@@ -207,8 +208,8 @@ models:
 	}
 }
 
-// TestEnded: a call that is ended from outside, before and behind its first token, while its reply is
-// read whole, as a stream, and put together.
+// TestEnded: a call is ended from outside, before and after its first token, while its reply is
+// read whole, as a stream, and assembled.
 func TestEnded(t *testing.T) {
 	for _, profile := range []string{"vllm", "llamacpp"} {
 		for _, ask := range []string{whole, stream} {
@@ -236,7 +237,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: how long an engine asks its clients to wait is told to them, within bounds.
+// TestRetryAfter: an engine's Retry-After is passed on to its clients, within bounds.
 func TestRetryAfter(t *testing.T) {
 	for _, tt := range []struct{ given, want string }{{"", "1"}, {"7", "7"}, {"0", "1"}, {"soon", "1"}, {"-5", "1"}} {
 		t.Run(fmt.Sprintf("%q", tt.given), func(t *testing.T) {

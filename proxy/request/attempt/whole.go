@@ -20,7 +20,7 @@ const OutMore = 1 << 10
 
 // whole is the part of a reply that is read whole.
 type whole struct {
-	body      *[]byte           // what has come, or a stream's completion; nil: nothing was read yet
+	body      *[]byte           // what has come, or a stream's completion; nil: nothing yet
 	assembler *answer.Assembler // assembles a stream for a client that wants it whole
 }
 
