@@ -30,7 +30,7 @@ type Failure struct {
 	Cause   upstreams.Cause   // why the attempt failed; empty if the upstream has not failed
 	Status  int               // of the engine's HTTP answer; 0: there was none
 	Failed  uint64            // hash of what the engine says in its 500 or 501; 0: none
-	Label   string            // the error's code in metrics and log, if it differs from the error's own
+	Label   string            // the code in metrics and log, if it differs from the error's
 
 	About engineerror.Subject // what the engine refuses and may accept in another form
 }
@@ -379,7 +379,7 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 			f.Failed = e.Gist(status)
 		}
 		f.API = upstreamFailed(apierr.CodeUpstreamFailed, "The engine failed.")
-	default: // 402, 415, 424, redirects, 101, 204 and anything else that does not answer a generation
+	default: // 402, 415, 424, redirects, 101, 204 and all else that does not answer a generation
 		f.API = upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
 	}
 	return f

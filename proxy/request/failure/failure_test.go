@@ -6,7 +6,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestUnreachable: what a client reads of an engine without an answer follows what became of the connection; the code does not.
+// TestUnreachable: if an engine gives no answer, the message depends on what happened to the
+// connection; the code does not.
 func TestUnreachable(t *testing.T) {
 	for reason, want := range map[string]string{
 		http1.ReasonConnect: "The engine could not be reached.",

@@ -9,7 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// A refusal for want of a slot says so when engines do not answer their probes; with images it says the contract's numbers, too.
+// TestFullText: a refusal for lack of a slot mentions engines that do not answer their probes; with
+// images it also has the contract's numbers.
 func TestFullText(t *testing.T) {
 	for _, c := range []struct {
 		pool   upstreams.Pool

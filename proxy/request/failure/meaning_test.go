@@ -16,7 +16,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestMeanings: what each way to fail tells the client, the upstream's health and package retry.
+// TestMeanings: what each failure means to the client, the upstream's health and package retry.
 func TestMeanings(t *testing.T) {
 	status := func(n int) *Failure { return FromStatus(n, &engineerror.Error{Message: "m"}, 0) }
 	exchange := func(f http1.Failure) *Failure { return FromExchange(&f) }
@@ -28,7 +28,7 @@ func TestMeanings(t *testing.T) {
 		outcome upstreams.Outcome
 		cause   upstreams.Cause
 		next    retry.Cause
-		lost    bool // another engine may go on with a stream
+		lost    bool // another engine may continue a stream
 	}{
 		{"400", status(400), 400, apierr.CodeRejectedByEngine, upstreams.OutcomeRejected, upstreams.CauseRejected, retry.Final, false},
 		{"401", status(401), 502, apierr.CodeUpstreamAuth, upstreams.OutcomeBadResponse, upstreams.CauseCredential, retry.Final, true},
@@ -85,8 +85,8 @@ func TestMeanings(t *testing.T) {
 	}
 }
 
-// TestFromAcquire: a pick without a slot is a 429 with a wait where engines are full, and a 503
-// where there is none.
+// TestFromAcquire: a pick without a slot is a 429 with a wait if engines are full, and a 503 if
+// there is none.
 func TestFromAcquire(t *testing.T) {
 	vision := &routing.FullError{Pool: upstreams.PoolVision, Capacity: routing.Capacity{Active: 2, Total: 2}}
 	for _, tt := range []struct {
@@ -110,7 +110,7 @@ func TestFromAcquire(t *testing.T) {
 	}
 }
 
-// TestReadRetryAfter: seconds, a date, and what is neither.
+// TestReadRetryAfter: seconds, a date, and neither.
 func TestReadRetryAfter(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for given, want := range map[string]time.Duration{
@@ -123,8 +123,8 @@ func TestReadRetryAfter(t *testing.T) {
 	}
 }
 
-// TestExplainOverflow: the words by which agents shorten a conversation have the numbers of the
-// largest engine, and never numbers that fit.
+// TestExplainOverflow: the words that make agents shorten a conversation have the numbers of the
+// engine with the longest context, and never numbers that fit.
 func TestExplainOverflow(t *testing.T) {
 	for _, tt := range []struct {
 		prompt, answer, most, context int
