@@ -21,10 +21,10 @@ type Cause uint8
 // The causes.
 const (
 	Final     Cause = iota // the call ended, or would fail anywhere: the client left, a timeout, a fault of the request
-	Lost                   // no answer, and the engine has done no work that counts: not reached, cut off, a 502
+	Lost                   // no answer, and no work done that counts: not reached, cut off, a 502
 	Full                   // the engine takes no call now: 429, 503, 529
 	NotNow                 // the engine says that it may answer in a moment
-	ModelGone              // the engine does not have the model or the endpoint, so it has done no work
+	ModelGone              // the engine lacks the model or the endpoint, so it has done no work
 	Failed                 // the engine says that it failed: 500 or 501
 	BadAnswer              // the answer cannot be read
 	Gone                   // the engine is lost to all of its calls: its host vanished, it is down, stalled or drained

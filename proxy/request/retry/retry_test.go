@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fresh is a call after its first send, with an idle engine beside the one that failed.
+// fresh returns a call after its first send, with an idle engine besides the failed one.
 func fresh(change func(*State)) State {
 	s := State{Room: true, Attempts: 2}
 	if change != nil {
@@ -88,8 +88,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestDecideEnds: whatever happens to a call, it ends, after at most four sends, one move and the
-// resumed streams that it may have; what a client has a part of is not sent again but to be resumed.
+// TestDecideEnds: whatever happens to a call, it ends, after at most four sends, one move and its
+// allowed resumed streams. Once the client has a part of the answer, the call is only sent again to
+// be resumed.
 func TestDecideEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
@@ -123,7 +124,7 @@ func TestDecideEnds(t *testing.T) {
 	})
 }
 
-// TestTable holds the table in proxy/README.md to the rules.
+// TestTable compares the table in proxy/README.md with the rules.
 func TestTable(t *testing.T) {
 	path := filepath.Join("..", "README.md")
 	for {
