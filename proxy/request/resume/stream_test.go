@@ -42,7 +42,8 @@ func add(t *testing.T, s *Stream, deltas ...string) (out string) {
 	return out
 }
 
-// What is kept is what was shown: whole characters, reasoning apart, as the engine wrote it.
+// TestKept: a stream keeps what was shown: whole characters, reasoning apart, as the engine wrote
+// it.
 func TestKept(t *testing.T) {
 	s := wrap(limit.NewMemory(1 << 20))
 	add(t, s, `"role":"assistant","content":""`, `"reasoning_content":"hm"`, `"reasoning_content":";"`)
@@ -68,7 +69,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// What an engine cannot be handed, and what there is no room for, is not kept, and all is given back.
+// TestNotKept: what no engine can continue, or finds no memory, is not kept, and all memory is
+// given back.
 func TestNotKept(t *testing.T) {
 	for name, deltas := range map[string][]string{
 		"a tool call":            {`"content":"I look"`, `"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}]`},
@@ -91,7 +93,7 @@ func TestNotKept(t *testing.T) {
 	}
 }
 
-// Where half of the memory is taken, what is kept makes room.
+// TestYields: when half of the memory is taken, kept streams make room.
 func TestYields(t *testing.T) {
 	m := limit.NewMemory(64 << 10)
 	s := wrap(m)
@@ -107,7 +109,7 @@ func TestYields(t *testing.T) {
 	}
 }
 
-// A long answer costs as many reservations as doublings.
+// TestKeptGrows: a long answer costs one reservation for each doubling.
 func TestKeptGrows(t *testing.T) {
 	m := limit.NewMemory(8 << 20)
 	s := wrap(m)
@@ -126,7 +128,8 @@ func TestKeptGrows(t *testing.T) {
 	}
 }
 
-// What an engine says of its tokens counts as far as the client can have been shown them.
+// TestTokens: the tokens that an engine reports count as far as the client can have been shown
+// them.
 func TestTokens(t *testing.T) {
 	counted := func(text string, tokens int) sse.Event {
 		return sse.Event{Data: fmt.Appendf(nil, `{"id":"c","object":"chat.completion.chunk","created":1,"model":"x",`+
