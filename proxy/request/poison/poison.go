@@ -30,7 +30,7 @@ type Requests struct {
 
 	mu     sync.Mutex
 	bodies map[uint64]*lostEngines
-	failed map[uint64]time.Time             // bodies that engines have failed at, and until when that counts
+	failed map[uint64]time.Time             // bodies that engines have failed at, and until when
 	shared map[uint64][]*upstreams.Upstream // what the fleet knows
 }
 
