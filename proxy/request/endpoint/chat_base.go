@@ -107,8 +107,8 @@ func (b *chatBase) AsksStream(p *engine.Profile) bool {
 
 func (b *chatBase) Fill(to Target) (Sending, error) {
 	p, format := to.Upstream.Engine(), formatOf(&to)
-	// Usage in every chunk costs a full parse of each. An engine that continues a stream has to
-	// know how many tokens there were.
+	// Usage in every chunk costs a full parse of each. A stream that may be resumed needs it: the
+	// edge has to know how many tokens there were.
 	resumes := b.wantsStream && to.Model.Config.Retry.Resume > 0
 	format.ContinuousUsage = format.ContinuousUsage && (b.countsAtStart || resumes)
 	format.TokenTimings = format.TokenTimings && resumes

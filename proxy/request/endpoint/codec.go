@@ -191,8 +191,8 @@ const (
 	Bytes                          // passed on as they come
 	WholeOfStream                  // one document in place of the stream that was asked for
 	BytesOfStream                  // bytes in place of the stream, put into events as they come
-	Document                       // in another media type than the stream: an answer, an error, or the stream after all
-	Complaint                      // in place of the stream, where no document is possible: an error, or nonsense
+	Document                       // of another media type: an answer, an error, or the stream after all
+	Complaint                      // a document where none is possible: an error, or nonsense
 	WrongType
 )
 

@@ -17,8 +17,8 @@ type Dialect struct {
 	appendError func(dst []byte, e *apierr.Error, requestID string) []byte
 	// mapError returns an upstream's failure in this dialect's statuses; nil: as it is.
 	mapError func(e *apierr.Error) *apierr.Error
-	// prompt is the member that is named when an engine's prompt is too long; empty: messages, or
-	// mapError's choice.
+	// prompt is the member that an error names if the prompt is too long for the engine; empty:
+	// messages, or mapError's choice.
 	prompt string
 }
 

@@ -13,7 +13,7 @@ import (
 	"penstock/translate/engineerror"
 )
 
-// TestMessagesError holds the column of the error table that belongs to Messages.
+// TestMessagesError checks the column of the error table that belongs to Messages.
 func TestMessagesError(t *testing.T) {
 	overflow := func(prompt, most int) *apierr.Error {
 		e := apierr.Invalid("messages", apierr.CodeContextLength, "The request exceeds the available context size.")
@@ -94,7 +94,7 @@ func TestDialectAt(t *testing.T) {
 	}
 }
 
-// What an engine calls too long is the member that holds it on that endpoint.
+// TestPromptTooLongParam: the error names the member that holds the prompt on that endpoint.
 func TestPromptTooLongParam(t *testing.T) {
 	for _, ep := range All {
 		e := apierr.Invalid("messages", apierr.CodeContextLength, "The request exceeds the available context size.")
@@ -116,8 +116,8 @@ func TestPromptTooLongParam(t *testing.T) {
 	}
 }
 
-// TestShouldRetry: a budget that is used up keeps SDKs from asking again, and not one of which calls that run hold what is
-// missing, for it may come back within a second.
+// TestShouldRetry: a budget that is used up keeps SDKs from asking again. One of which running
+// calls hold the rest does not, because that may come back within a second.
 func TestShouldRetry(t *testing.T) {
 	for held, want := range map[bool]string{false: "false", true: ""} {
 		var h fasthttp.ResponseHeader
@@ -128,7 +128,7 @@ func TestShouldRetry(t *testing.T) {
 	}
 }
 
-// A 415 for a body's coding names the ones that are accepted (RFC 9110, 15.5.16).
+// TestErrorHeaders_Codings: a 415 for a body's coding names the accepted ones (RFC 9110, 15.5.16).
 func TestErrorHeaders_Codings(t *testing.T) {
 	var h fasthttp.ResponseHeader
 	if ErrorHeaders(&h, &apierr.Error{Status: 415, Codings: "gzip, zstd"}); string(h.Peek("Accept-Encoding")) != "gzip, zstd" {

@@ -6,7 +6,7 @@ import (
 	"penstock/translate/chat"
 )
 
-// TestEstimate: what is held of a key's limits is what all of an answer's choices may come to.
+// TestEstimate: a key's limits hold what all choices of an answer together may come to.
 func TestEstimate(t *testing.T) {
 	for body, want := range map[string]int{
 		`"prompt":"a"`:                                                               usualOutput,

@@ -58,8 +58,8 @@ func reply(mediaType, body string) http.HandlerFunc {
 	}
 }
 
-// TestExchanges: for each endpoint a request, what the engine is sent of it, the engine's reply, and
-// what the client gets.
+// TestExchanges: for each endpoint a request, what the engine is sent, the engine's reply, and what
+// the client gets.
 func TestExchanges(t *testing.T) {
 	const json, events = "application/json", "text/event-stream"
 	heard, heardType := form("model", "hear", "language", "en", "file", "RIFFsound")
@@ -218,7 +218,7 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
-// TestNear: a path that misses an endpoint by its version or a slash has a hint at it.
+// TestNear: a path that misses an endpoint by its version or a slash gets a hint.
 func TestNear(t *testing.T) {
 	for path, want := range map[string]string{
 		"/v1/v1/chat/completions": "/v1/chat/completions", "/chat/completions": "/v1/chat/completions", "/v1/messages/": "/v1/messages",

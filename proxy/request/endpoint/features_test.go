@@ -16,7 +16,7 @@ type asked struct {
 
 func (a asked) Chat() *chat.Request { return a.chat }
 
-// TestFeaturesOf: what a request asks of an engine, by its members.
+// TestFeaturesOf: what a request needs of an engine, by its members.
 func TestFeaturesOf(t *testing.T) {
 	const tools = `"tools":[{"type":"function","function":{"name":"f"}}]`
 	base := upstreams.FeatureOf(config.OpChat)

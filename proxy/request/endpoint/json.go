@@ -26,7 +26,7 @@ const tracedContent = "generate_content"
 // passing makes an endpoint whose text is in the member prompt.
 func passing(path, operation, prompt string, decode func(r *forward.Request, body []byte) error) *Endpoint {
 	ep := &Endpoint{
-		Path: path, Operation: operation, Traced: operation, // the conventions have no word for some of them yet
+		Path: path, Operation: operation, Traced: operation, // some of them have no word yet
 		Dialect: withChatErrors(operation, prompt),
 	}
 	if operation == config.OpImages {

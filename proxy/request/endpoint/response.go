@@ -76,7 +76,7 @@ func ErrorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 	if n := e.RetryAfterSeconds(); n > 0 {
 		h.Set("Retry-After", strconv.Itoa(n))
 	}
-	if e.Quota != nil && !e.Quota.Held { // SDKs would retry within seconds, and nothing comes back that soon
+	if e.Quota != nil && !e.Quota.Held { // SDKs would retry within seconds, which is too soon
 		h.Set("X-Should-Retry", "false")
 	}
 }
