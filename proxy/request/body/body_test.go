@@ -8,7 +8,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// A translation is written once there is memory for it, and what it takes more than the body is reserved, too.
+// TestTranslate: a translation is written once there is memory for it. What it takes beyond the
+// body is reserved, too.
 func TestTranslate(t *testing.T) {
 	const size = 100 << 10
 	for _, c := range []struct {
@@ -18,7 +19,7 @@ func TestTranslate(t *testing.T) {
 		fails   error
 		written bool
 		full    bool
-		held    int64 // afterwards, beside the body
+		held    int64 // afterwards, besides the body
 	}{
 		{"no room", size + size/2, size, nil, false, true, 0},
 		{"room", 3 * size, size / 2, nil, true, false, size / 2},

@@ -32,7 +32,8 @@ func encode(t testing.TB, c coding, text []byte) []byte {
 	return out.Bytes()
 }
 
-// decoded is the outcome of a body of the given bytes: its status, 200 if it was decoded, and what it became.
+// decoded returns the outcome of a body of the given bytes: its status, 200 if it was decoded, and
+// its text.
 func decoded(t testing.TB, c coding, encoded []byte, most, memory int64) (status int, text []byte) {
 	t.Helper()
 	budget := limit.NewMemory(memory)
@@ -59,7 +60,8 @@ func decoded(t testing.TB, c coding, encoded []byte, most, memory int64) (status
 	return 200, text
 }
 
-// A compressed body becomes what it stands for, within its limit, its memory and a hundred times its length.
+// TestDecode: a compressed body is decoded, within its limit, its memory and a hundred times its
+// length.
 func TestDecode(t *testing.T) {
 	noise := make([]byte, 3<<20)
 	r := rand.NewChaCha8([32]byte{})
@@ -104,7 +106,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// What is cut short anywhere, or followed by a byte, is refused.
+// TestDecode_Damaged: a body that is truncated anywhere, or followed by a byte, is refused.
 func TestDecode_Damaged(t *testing.T) {
 	text := []byte(`{"model":"m","messages":[{"role":"user","content":"Say hello, hello, hello."}]}`)
 	for _, coding := range []coding{gzipped, zstandard} {
@@ -150,7 +152,7 @@ func TestCodingOf(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever bytes come, the outcome is a body or a refusal, and all memory is given back.
+// FuzzDecode: for any bytes the outcome is a body or a refusal, and all memory is given back.
 func FuzzDecode(f *testing.F) {
 	for _, text := range []string{"", "{}", `{"model":"m","messages":[]}`} {
 		f.Add(encode(f, gzipped, []byte(text)), false)

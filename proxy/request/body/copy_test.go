@@ -6,7 +6,8 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestCopy: a copy has bytes of its own, of the translation where there is one, and holds memory for them until its end.
+// TestCopy: a copy has bytes of its own, of the translation if there is one, and holds memory for
+// them until it ends.
 func TestCopy(t *testing.T) {
 	budget := limit.NewMemory(100)
 	var b, c Body

@@ -16,7 +16,7 @@ import (
 	"penstock/translate/audio"
 )
 
-// rewriter is a form without a call: the client's in, the engine's out.
+// rewriter is a form without a call: it reads the client's form and writes the engine's.
 type rewriter struct{ f *Form }
 
 func (r rewriter) Read(p []byte) (int, error) { return r.f.write(p) }
@@ -69,7 +69,7 @@ verbose_json
 	}
 }
 
-// FuzzForm: no panic; and what an engine reads is what the client wrote, less the model.
+// FuzzForm: no panic occurs, and an engine reads what the client wrote, except for the model.
 func FuzzForm(f *testing.F) {
 	part := "--B\r\nContent-Disposition: form-data; name=\""
 	f.Add([]byte(part + "model\"\r\n\r\nm\r\n" + part + "file\"; filename=\"a\"\r\n\r\n\r\n--C\r\n" + part + "other\"\r\n\r\n\r\n--B--"))
@@ -125,7 +125,8 @@ func fields(t *testing.T, form, boundary string) (out [][2]string) {
 	}
 }
 
-// pace sends bytes at the given rate for the given time, then falls silent, and returns when and how the reading ended.
+// pace sends bytes at the given rate for the given time, then falls silent. It returns when and how
+// the reading ended.
 func pace(t *testing.T, rate int, sending time.Duration, readEvery time.Duration) (ended time.Duration, status int) {
 	synctest.Test(t, func(*testing.T) {
 		client, server := net.Pipe()

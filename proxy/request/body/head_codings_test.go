@@ -6,7 +6,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// The refusal of a coding names those that are accepted, and that of a media type names none.
+// TestCheckHead_Codings: the refusal of a coding names the accepted ones; that of a media type
+// names none.
 func TestCheckHead_Codings(t *testing.T) {
 	for _, c := range []struct {
 		form                  bool

@@ -6,7 +6,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// TestCheckHead_Charset: JSON is UTF-8. Charsets that only agree with it in ASCII are names that old libraries send.
+// TestCheckHead_Charset: JSON is UTF-8. Old libraries send the names of charsets that agree with it
+// only in ASCII.
 func TestCheckHead_Charset(t *testing.T) {
 	for kind, refused := range map[string]bool{
 		"application/json":                                false,
