@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// part is a part as a test sees it.
+// part is a part in the form that tests compare.
 type part struct {
 	Name, Filename, ContentType, Body string
 	File                              bool
@@ -143,8 +143,8 @@ func TestReaderRefuses(t *testing.T) {
 	}
 }
 
-// TestStandardReaderIsLooser shows why the standard library's reader is not used: what it takes,
-// two parsers could read in two ways.
+// TestStandardReaderIsLooser shows why the standard library's reader is not used: two parsers could
+// read in two ways what it accepts.
 func TestStandardReaderIsLooser(t *testing.T) {
 	t.Parallel()
 	head := "Content-Disposition: form-data; name=\"a\"\r\n"
@@ -192,7 +192,8 @@ func TestReaderTakesTheMost(t *testing.T) {
 	}
 }
 
-// Bodies that are encoded as they are, in any case, and the longest name.
+// TestReaderTakesWhatIsNotEncoded: encodings that change nothing are accepted in any case, and so
+// is the longest name.
 func TestReaderTakesWhatIsNotEncoded(t *testing.T) {
 	t.Parallel()
 	name := strings.Repeat("n", maxName)
@@ -278,8 +279,8 @@ func TestFilename(t *testing.T) {
 	}
 }
 
-// FuzzReader holds the reader to the standard library's: what is accepted here is accepted there,
-// with the same names and bytes; and how the bytes are cut into reads makes no difference.
+// FuzzReader compares the reader with the standard library's. What is accepted here is accepted
+// there, with the same names and bytes. How the bytes are split into reads makes no difference.
 func FuzzReader(f *testing.F) {
 	for _, s := range []string{plainForm, "--B--", "--B\nContent-Disposition: form-data; name=\"a\"; filename=\"\\\"\"\n\n\n--B--\n\n", "--B\nContent-Disposition: form-data; name=a\n\n\n--Bx\n--B--"} {
 		f.Add([]byte(crlf(s)), uint64(1))
