@@ -8,7 +8,8 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// TestEventAllocations: an event of a stream costs no allocation as a message, of a named lane neither.
+// TestEventAllocations: sending an event of a stream as a message allocates nothing, also on a
+// named lane.
 func TestEventAllocations(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")

@@ -80,7 +80,8 @@ const (
 	opPong  = 0xa
 )
 
-// TestSilentPeer: a client that does not answer the first ping has gone a minute after it connected.
+// TestSilentPeer: a client that does not answer the first ping is dropped a minute after it
+// connected.
 func TestSilentPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, c := open(t)
@@ -98,7 +99,7 @@ func TestSilentPeer(t *testing.T) {
 	})
 }
 
-// TestIdle: a client that says nothing but what keeps it alive is closed after ten minutes, by 1000.
+// TestIdle: a client that only answers pings is closed with 1000 after ten minutes.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, c := open(t)
@@ -125,7 +126,8 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestSilentAfterClose: a client that does not confirm a close within a message, silent or sending, is left after five seconds.
+// TestSilentAfterClose: a client that does not confirm a close in the middle of a message, silent
+// or sending, is dropped after five seconds.
 func TestSilentAfterClose(t *testing.T) {
 	for _, sends := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -163,7 +165,8 @@ func TestSilentAfterClose(t *testing.T) {
 	}
 }
 
-// TestLongest: after an hour a connection is told so, in the protocol's words, and closed, however busy it is.
+// TestLongest: after an hour a connection gets the protocol's error for that and is closed, however
+// busy it is.
 func TestLongest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, _ := open(t)

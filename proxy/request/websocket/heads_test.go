@@ -8,13 +8,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// However the bytes come, a message is found too large at the head that says so, and no sooner.
+// TestFrameHeads: however the bytes are split, a message is found too large at the head that shows
+// it, and no sooner.
 func TestFrameHeads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 300
 		f := frameHeads{most: func() int64 { return most }}
 		var wire []byte
-		message, at := uint64(0), -1 // where in wire the head that is too much ends
+		message, at := uint64(0), -1 // where in wire the head ends that is too much
 		for range rapid.IntRange(1, 8).Draw(t, "frames") {
 			op := rapid.SampledFrom([]byte{0, 1, 2, 8, 9, 10}).Draw(t, "op")
 			n := rapid.SampledFrom([]uint64{0, 1, 100, 125, 126, 200, 300, 301, 65535, 65536, 1 << 40, 1<<64 - 1}).Draw(t, "length")
@@ -59,7 +60,7 @@ func TestFrameHeads(t *testing.T) {
 	})
 }
 
-// TestEmptyFrames: a message may have some frames that bring nothing, each message anew, and no more. Pings are none of it.
+// TestEmptyFrames: each message may have a bounded number of empty frames. Pings do not count.
 func TestEmptyFrames(t *testing.T) {
 	f := frameHeads{most: func() int64 { return 300 }}
 	empty, piece, ping := []byte{0, 0x80, 1, 2, 3, 4}, []byte{0, 1, 'x'}, []byte{0x89, 0}
@@ -79,7 +80,8 @@ func TestEmptyFrames(t *testing.T) {
 	}
 }
 
-// TestCloseReason: however the bytes come, the library never sees the last one of a close whose reason is not UTF-8.
+// TestCloseReason: however the bytes are split, the library never sees the last byte of a close
+// whose reason is not UTF-8.
 func TestCloseReason(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := frameHeads{most: func() int64 { return 300 }}

@@ -11,14 +11,15 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestLanes holds the lanes to a model: what may be gone on from has exactly the items of its chain, is no longer together than
-// the limit nor than half of the budget, and is what that says; whatever is dropped, what was used last is so last.
+// TestLanes compares the lanes with a model. A response that may be continued has exactly the items
+// of its chain. Together they are no larger than the limit and half of the budget, and take as much
+// memory as recorded. Whatever is dropped, the most recently used lane comes last.
 func TestLanes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := int64(rapid.IntRange(10, 200).Draw(t, "limit"))
 		budget := limit.NewMemory(int64(rapid.IntRange(10, 400).Draw(t, "budget")))
 		l := lanes{memory: &memory{bodies: budget}, limit: func() int64 { return most }}
-		chains := map[string]string{} // by id: what it would have
+		chains := map[string]string{} // by id: its conversation
 		for n := range rapid.IntRange(1, 60).Draw(t, "turns") {
 			to := l.at(rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "lane"))
 			previous := rapid.SampledFrom(append([]string{""}, held(&l)...)).Draw(t, "previous")
@@ -65,7 +66,7 @@ func TestLanes(t *testing.T) {
 	})
 }
 
-// held are the ids that may be gone on from.
+// held returns the ids that may be continued.
 func held(l *lanes) (ids []string) {
 	for _, x := range l.list {
 		if x.last != "" {
@@ -75,7 +76,8 @@ func held(l *lanes) (ids []string) {
 	return ids
 }
 
-// TestOldestLeavesFirst: room is made by what was used longest ago, and never by what is gone on from.
+// TestOldestLeavesFirst: the least recently used lane makes room, and never the one that is
+// continued.
 func TestOldestLeavesFirst(t *testing.T) {
 	l := lanes{memory: &memory{bodies: limit.NewMemory(1 << 20)}, limit: func() int64 { return 30 }}
 	ten := []byte("0123456789")
@@ -87,7 +89,7 @@ func TestOldestLeavesFirst(t *testing.T) {
 	if got := strings.Join(held(&l), " "); got != "c a d" {
 		t.Errorf("kept: %s", got)
 	}
-	l.keep(l.at("e"), l.holding("c"), "e", [][]byte{ten[:8]}, nil) // 19 bytes, made of c's
+	l.keep(l.at("e"), l.holding("c"), "e", [][]byte{ten[:8]}, nil) // 19 bytes, made from c's
 	if got := strings.Join(held(&l), " "); got != "c e" {
 		t.Errorf("kept: %s", got)
 	}
@@ -97,8 +99,8 @@ func TestOldestLeavesFirst(t *testing.T) {
 	}
 }
 
-// TestLanes_Share: the conversations of one key, on all of its connections, have half of the memory for conversations; a single
-// one may have all of it, and others find room.
+// TestLanes_Share: the conversations of one key, on all of its connections, have half of the memory
+// for conversations. A single one may have all of it, and others find room.
 func TestLanes_Share(t *testing.T) {
 	m := &memory{bodies: limit.NewMemory(400)}
 	var one, other atomic.Int64
