@@ -50,7 +50,7 @@ type Edge struct {
 	keys    *snapshot.Sources
 	queues  *queue.Queues
 	engines map[string]*Engine // by the address at which they are dialled
-	hosts   *strings.Replacer  // replaces engines' names in URLs by addresses, which need no resolver
+	hosts   *strings.Replacer  // engines' names in URLs to addresses, which need no resolver
 }
 
 // New makes an edge of a configuration in which the upstream of each engine has the URL
@@ -160,7 +160,7 @@ func (e *Edge) Count(name string) int { return int(e.Metrics.GetOrCreateCounter(
 
 // Client receives an answer. Its zero value takes all of it.
 type Client struct {
-	Lines func(at time.Duration, piece string) // gets each write, with the time since the request; may be nil
+	Lines func(at time.Duration, piece string) // gets each write, and when; may be nil
 	Stays int                                  // how many writes it takes before it leaves; 0: all
 
 	begun  time.Time
