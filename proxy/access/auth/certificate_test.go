@@ -15,7 +15,7 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// clients are an authority and the keys of its clients' certificates.
+// clients returns an authority, and a ring with the keys of its clients' certificates.
 func clients(t *testing.T, keys ...config.Key) (*selfsigned.Authority, *Ring) {
 	t.Helper()
 	a := selfsigned.NewAuthority(t, "clients")
@@ -44,7 +44,7 @@ func hosts(names ...string) func(*x509.Certificate) {
 	return func(c *x509.Certificate) { c.DNSNames = names }
 }
 
-// TestFindPeer: a certificate stands for the key that names it, as long as both are good.
+// TestFindPeer: a certificate stands for the key that names it, as long as both are valid.
 func TestFindPeer(t *testing.T) {
 	off, now := false, time.Now()
 	switchedOff := named("off", "off.test")
@@ -107,8 +107,9 @@ func TestFindPeer(t *testing.T) {
 	}
 }
 
-// TestFindPeerByKind: a name is of the kind that its form tells, and a certificate's name of another kind with the same text
-// is not it. An authority that checks DNS names may sign any mail address or URI.
+// TestFindPeerByKind: the form of a name determines its kind, and a certificate's name of another
+// kind with the same text does not match. An authority that checks DNS names may sign any mail
+// address or URI.
 func TestFindPeerByKind(t *testing.T) {
 	names := map[string]string{"dns": "agent", "uri": "urn:agent", "mail": "agent@house", "ip": "10.1.2.3", "ip6": "2001:DB8:0::1"}
 	var keys []config.Key
@@ -155,7 +156,7 @@ func TestFindPeerByKind(t *testing.T) {
 	}
 }
 
-// TestFindPeerByKeyPair: the hash of a public key is what openssl prints, and outlives a renewal.
+// TestFindPeerByKeyPair: the hash of a public key is what openssl prints, and survives a renewal.
 func TestFindPeerByKeyPair(t *testing.T) {
 	a := selfsigned.NewAuthority(t, "clients")
 	c := a.Client(t, hosts("agent.test"))
@@ -174,7 +175,8 @@ func TestFindPeerByKeyPair(t *testing.T) {
 	}
 }
 
-// TestCertificatesEnd: what a reload takes away ends calls that were begun by it, and connections that stay open.
+// TestCertificatesEnd: a reload ends calls whose certificate or key it removes, and open
+// connections.
 func TestCertificatesEnd(t *testing.T) {
 	now, off := time.Now(), false
 	key := named("agent", "agent.test")
@@ -190,8 +192,8 @@ func TestCertificatesEnd(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		ring  *Ring
-		goes  bool // the running call goes on
-		known bool // the connection's next call is let in
+		goes  bool // the running call continues
+		known bool // the connection's next call is admitted
 	}{
 		{"the same", trusting(t, a.PEM, key), true, true},
 		{"one more authority", trusting(t, stranger+a.PEM, key), true, true},
@@ -215,7 +217,7 @@ func TestCertificatesEnd(t *testing.T) {
 	}
 }
 
-// TestNewRingCertificates: what cannot be told apart, or checked, is refused.
+// TestNewRingCertificates: ambiguous or unverifiable certificates are refused.
 func TestNewRingCertificates(t *testing.T) {
 	a := selfsigned.NewAuthority(t, "clients")
 	for want, o := range map[string]struct {

@@ -19,7 +19,8 @@ func headers(values ...string) [][]byte {
 	return out
 }
 
-// code returns "" for no error, else the status and code of the API error that err must be.
+// code returns "" for no error, and otherwise the status and code of err, which must be an API
+// error.
 func code(t *testing.T, err error) string {
 	t.Helper()
 	if err == nil {
@@ -107,7 +108,7 @@ func TestExtractQuery(t *testing.T) {
 		{"", ""},
 		{"api-version=2024-06-01&limit=5", ""},
 		{"a=key&b=api_key&c=token", ""},     // values
-		{"monkey=1&keys=2&keyboard=3", ""},  // names that only hold one
+		{"monkey=1&keys=2&keyboard=3", ""},  // names that merely contain one
 		{"max_tokens=5&tokenizer=x", ""},    // likewise
 		{"&&==&=&a", ""},                    // odd, but harmless
 		{"beta=true&x=%F0%9F%98%80+y", ""},  // decodable
@@ -194,7 +195,7 @@ func TestCredentialNeverPrints(t *testing.T) {
 	}
 }
 
-// FuzzAuthorization holds the grammar against a second, slower reading of it.
+// FuzzAuthorization compares the parser with a second, slower one.
 func FuzzAuthorization(f *testing.F) {
 	for _, s := range []string{"Bearer k", "bearer  k ", "Bearer a,b", "Basic k", "Bearer", "Bearer a b", "\tBearer\tk"} {
 		f.Add([]byte(s))

@@ -163,7 +163,7 @@ func (s *issuers) holds(k *Key, now time.Time) bool {
 		return false
 	}
 	withdrawn := func(audience string) bool { return !slices.Contains(is.config.Audience, audience) }
-	if is.config != of && slices.ContainsFunc(of.Audience, withdrawn) { // the token's may be among them
+	if is.config != of && slices.ContainsFunc(of.Audience, withdrawn) { // perhaps the token's
 		return false
 	}
 	set := is.keys.Keys()

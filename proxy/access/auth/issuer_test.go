@@ -17,14 +17,14 @@ import (
 	"penstock/proxy/access/auth/jwt"
 )
 
-// provider signs tokens and is the KeySet of its public keys.
+// provider signs tokens, and is the KeySet of its public keys.
 type provider struct {
 	private ed25519.PrivateKey
 	set     *jwt.Set
-	renewed int      // asked for
+	renewed int      // requests for newer keys
 	suspect int      // of those, for bad signatures
-	newer   *jwt.Set // that a fetch brings
-	pending bool     // and has not returned
+	newer   *jwt.Set // what a fetch brings
+	pending bool     // and the fetch has not returned
 }
 
 func (p *provider) Keys() *jwt.Set { return p.set }
@@ -67,7 +67,7 @@ func setOf(t testing.TB, public ...ed25519.PublicKey) *jwt.Set {
 	return set
 }
 
-// token signs claims that hold for an hour from now on.
+// token signs claims that are valid for an hour from now.
 func (p *provider) token(more string) Credential { return p.until(now.Add(time.Hour), more) }
 
 func (p *provider) until(end time.Time, more string) Credential {
@@ -144,8 +144,9 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestTokenEnds: what was verified and remembered is refused when it has expired, when the clock goes back, and when its key,
-// its template or its issuer is taken away; Holds says the same but for the end.
+// TestTokenEnds: a verified and remembered token is refused when it has expired, when the clock
+// goes back, and when its key, its template or its issuer is removed. Holds agrees, except about
+// expiry.
 func TestTokenEnds(t *testing.T) {
 	p := newProvider(t)
 	r := p.ring(t, nil)
@@ -201,14 +202,14 @@ func TestTokenEnds(t *testing.T) {
 	}
 }
 
-// TestTokenOfAnUnknownKey: a token whose claims fit waits for newer keys, and is judged by them: refused if they have none for it,
-// a 503 while they have not come.
+// TestTokenOfAnUnknownKey: a token whose claims fit waits for newer keys and is judged by them. It
+// is refused if they have no key for it, with a 503 if they have not come.
 func TestTokenOfAnUnknownKey(t *testing.T) {
 	const role = `"sub":"alice","groups":"staff"`
 	far := fmt.Sprint(now.Add(2 * time.Minute).Unix())
 	for name, c := range map[string]struct {
 		token         func(p *provider) Credential
-		known         bool // the set of now has a key under the kid, which another has replaced
+		known         bool // the current set has a key under the kid, which another has replaced
 		comes         bool // a newer set has the key
 		pending, none bool // there is no newer set yet, there is none at all
 		err           error
@@ -282,7 +283,7 @@ func TestSafeID(t *testing.T) {
 	}
 }
 
-// TestTokenDoesNotAllocate holds it for keys and for remembered tokens.
+// TestTokenDoesNotAllocate checks keys and remembered tokens.
 func TestTokenDoesNotAllocate(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")

@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// FuzzQuery holds the scan against net/url: what net/url would hand to a program under a name that reads as a
-// credential must be refused, and what it can read without one must pass.
+// FuzzQuery compares the scan with net/url. What net/url would return under a name that reads as a
+// credential must be refused, and a query that it can read without one must pass.
 func FuzzQuery(f *testing.F) {
 	for _, s := range []string{
 		"api_key=x", "%61pi%5Fkey=x", "key[]=x", "a[token]=x", "a=%zz", "a;key=1", "a=1&b=2", "key%3Da=x", "=key", "%5Bkey",
@@ -25,7 +25,7 @@ func FuzzQuery(f *testing.F) {
 			value, err2 := url.QueryUnescape(rawValue)
 			if err != nil || err2 != nil {
 				broken = true
-				continue // what a broken name reduces to is nobody's business: either refusal is right
+				continue // a broken name may reduce to anything: either refusal is right
 			}
 			found = found || isCredentialName(name) || Checksum(value) || Checksum(name)
 		}

@@ -30,7 +30,8 @@ func mustRing(t testing.TB, keys ...config.Key) *Ring {
 	return r
 }
 
-// While not all keys have been read an unknown one may be right. What can be judged is.
+// TestFindUnread: while not all keys have been read, an unknown one may be valid. All others are
+// judged.
 func TestFindUnread(t *testing.T) {
 	own, _, err := NewKey()
 	if err != nil {

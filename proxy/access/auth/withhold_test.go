@@ -6,7 +6,8 @@ import (
 	"penstock/config"
 )
 
-// TestWithhold: of a file whose models are not in force, keys lose rights and gain none to models that it changes.
+// TestWithhold: while the models of a file are not in force, its keys lose rights, and gain none to
+// models that it changes.
 func TestWithhold(t *testing.T) {
 	ring := func(guest, team []string) *Ring {
 		t.Helper()
@@ -26,9 +27,9 @@ func TestWithhold(t *testing.T) {
 		key, model string
 		want       bool
 	}{
-		{"guest", "chat", false}, // widened, and the model is another one
+		{"guest", "chat", false}, // widened, and the model is a different one
 		{"guest", "small", false},
-		{"guest", "tools", true}, // widened, for a model that is the same
+		{"guest", "tools", true}, // widened, for an unchanged model
 		{"team", "chat", true},   // had it
 		{"team", "small", false}, // narrowed
 	} {
@@ -40,7 +41,8 @@ func TestWithhold(t *testing.T) {
 	}
 }
 
-// A key lists no tier of what runs that it did not list: the next file may give the tiers other numbers.
+// TestWithholdTiers: a key gets no running tier that it did not list: the next file may number the
+// tiers differently.
 func TestWithholdTiers(t *testing.T) {
 	ring := func(tiers ...int) *Ring {
 		t.Helper()
@@ -55,7 +57,7 @@ func TestWithholdTiers(t *testing.T) {
 		models             []string
 	}{
 		{nil, []int{0, 1}, nil, []string{"m"}},
-		{nil, []int{0, 1}, []int{0, 1}, nil}, // all models stay what they are
+		{nil, []int{0, 1}, []int{0, 1}, nil}, // all models stay the same
 		{[]int{0, 1}, []int{0, 1, 2}, []int{0, 1}, []string{"m"}},
 		{[]int{0, 1}, []int{0}, []int{0}, []string{"m"}},
 		{[]int{0, 1}, nil, nil, []string{"m"}},

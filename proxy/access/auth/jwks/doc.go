@@ -1,10 +1,10 @@
 // Package jwks follows the key sets that issuers of tokens publish at a URL.
 //
 // A Keeper has one Source for each URL, across all reloads. Requests read the set that was fetched
-// last. A set is fetched when its source is first followed, every five minutes, and when a token
-// asks for it, at the earliest five seconds after the last fetch that a token asked for. A failed
-// fetch is retried after one second, two, and so on up to a minute. Meanwhile the last good set
-// stays, however long.
+// last. A set is fetched when its source starts to be followed, every five minutes, and when a
+// token asks for it, at the earliest five seconds after the last fetch that a token asked for. A
+// failed fetch is retried after one second, two, and so on up to a minute. Meanwhile the last good
+// set stays, however long.
 //
 // A token asks for a newer set, and waits for it for at most a second, if the set has no key for
 // it, or one with which its signature is wrong, as after an issuer has replaced a key under its

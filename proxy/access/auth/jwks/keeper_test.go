@@ -63,7 +63,7 @@ func (i *issuer) keeper() *Keeper {
 	return k
 }
 
-// later lets time pass, and then whatever is due.
+// later lets time pass, and then runs whatever is due.
 func later(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -85,11 +85,11 @@ func TestRefresh(t *testing.T) {
 		if later(refreshEvery); i.fetches.Load() != 2 {
 			t.Fatalf("%d fetches after the period", i.fetches.Load())
 		}
-		// The token of an unknown key has it fetched at once, also right behind a fetch of the period.
+		// The token of an unknown key causes a fetch at once, also right after a periodic one.
 		if !s.Renew(token(t, "a"), false) || i.fetches.Load() != 3 {
 			t.Fatalf("%d fetches for an unknown key", i.fetches.Load())
 		}
-		// More of them have it fetched once, however many they are, and no sooner than the pause.
+		// More such tokens cause one fetch, however many they are, and no sooner than the pause.
 		for n := range 100 {
 			go s.Renew(token(t, fmt.Sprint(n)), false)
 		}
@@ -110,7 +110,7 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
-// token returns one of a key with that kid. Its signature is not looked at here.
+// token returns a token of a key with that kid. Its signature is not checked here.
 func token(t *testing.T, kid string) *jwt.Token {
 	t.Helper()
 	encode := base64.RawURLEncoding.EncodeToString
@@ -121,7 +121,7 @@ func token(t *testing.T, kid string) *jwt.Token {
 	return x
 }
 
-// TestRenew: which tokens wait for a set, how long, and what is then known of them.
+// TestRenew: which tokens wait for a set, for how long, and what is known about them afterwards.
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := answering(first, nil)
@@ -165,7 +165,8 @@ func TestRenew(t *testing.T) {
 		later(leastPause)
 		renew("of a live one again", "y", false, true, 1, 0) // it was not known to be absent
 
-		// A fetch that runs: those beyond the bound do not wait, the others no longer than the time.
+		// While a fetch runs, tokens beyond the bound do not wait, and the others wait no longer
+		// than the limit.
 		later(leastPause)
 		i.hang.Store(true)
 		results := make(chan bool, mostWaiting)
@@ -243,7 +244,7 @@ func TestWithdrawnKey(t *testing.T) {
 	})
 }
 
-// TestFetch asks a real server, whose answers are what they should not be.
+// TestFetch asks a real server that gives bad answers.
 func TestFetch(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	elsewhere := 0

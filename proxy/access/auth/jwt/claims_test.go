@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// claims are those of a token with a good signature.
+// claims returns the claims of a token with a good signature.
 func claims(t *testing.T, text string) Claims {
 	t.Helper()
 	i := newIssuer(t)
@@ -38,8 +38,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestClaimsOfProviders holds where providers write roles and groups: names with dots, colons and slashes,
-// claims within claims, and objects whose members are the roles.
+// TestClaimsOfProviders checks the places where providers write roles and groups: names with dots,
+// colons and slashes, claims within claims, and objects whose member names are the roles.
 func TestClaimsOfProviders(t *testing.T) {
 	c := claims(t, `{
 		"resource_access": {"penstock": {"roles": ["user"]}, "my.client": {"roles": ["ml"]}, "none": {}},
@@ -64,8 +64,8 @@ func TestClaimsOfProviders(t *testing.T) {
 	}
 }
 
-// TestClaimsInDepth: a deep token is read by a long name, and costs no more than its length: a search of all ways
-// would not end.
+// TestClaimsInDepth: reading a deep token by a long name costs no more than its length. A search of
+// all paths would not end.
 func TestClaimsInDepth(t *testing.T) {
 	const deep = 1000
 	c := claims(t, strings.Repeat(`{"a":`, deep)+`"end"`+strings.Repeat("}", deep))

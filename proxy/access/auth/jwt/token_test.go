@@ -91,7 +91,7 @@ func (i *issuer) verify(token string) (Claims, error) {
 	return c, err
 }
 
-// TestVectors holds the examples of RFC 7515, A.2 and A.3, and RFC 8037, A.3 and A.4.
+// TestVectors checks the examples of RFC 7515, A.2 and A.3, and RFC 8037, A.3 and A.4.
 func TestVectors(t *testing.T) {
 	const claims = "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ"
 	for name, c := range map[string]struct{ key, token string }{
@@ -120,7 +120,7 @@ func TestVectors(t *testing.T) {
 			t.Errorf("%s has no audience: %v", name, err)
 		}
 	}
-	// The payload of RFC 8037 is text and so no token; its key and its signature are good.
+	// The payload of RFC 8037 is text, so it is no token; its key and its signature are good.
 	const ed = `{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`
 	const text = "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc.hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg"
 	set, err := ParseSet([]byte(`{"keys":[` + ed + `]}`))
@@ -157,7 +157,7 @@ func TestGoodTokens(t *testing.T) {
 	}
 }
 
-// TestConfusion holds the attacks on verifiers of tokens that are known: none of them may verify.
+// TestConfusion checks the known attacks on verifiers of tokens: none of the tokens may verify.
 func TestConfusion(t *testing.T) {
 	i, other := newIssuer(t), newIssuer(t)
 	good := signed(t, `{"alg":"ES256","kid":"ec"}`, plainClaims, i.ec)
@@ -221,13 +221,13 @@ func TestConfusion(t *testing.T) {
 	if _, err := i.verify(good); err != nil {
 		t.Errorf("the good one: %v", err)
 	}
-	// The last letter of 64 bytes in base64 has four bits to spare: another spelling is no token.
+	// The last letter of 64 bytes in base64 has four spare bits: another spelling is no token.
 	last := strings.IndexByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", good[len(good)-1])
 	spelt := good[:len(good)-1] + string("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[last^1])
 	if _, err := i.verify(spelt); err == nil {
 		t.Error("another spelling of the signature is verified")
 	}
-	// Headers that lead to other keys are not looked at, so they spoil nothing either.
+	// Headers that point to other keys are ignored, so they do no harm either.
 	if _, err := i.verify(signed(t, `{"alg":"ES256","kid":"ec","jku":"https://evil.test/","x5u":"https://evil.test/"}`, plainClaims, i.ec)); err != nil {
 		t.Errorf("a good token with jku and x5u: %v", err)
 	}
@@ -319,7 +319,8 @@ func TestParseSet(t *testing.T) {
 	}
 }
 
-// TestSeveralKeys: without a kid, or with several keys under it, those of the algorithm are tried, but no more than 8.
+// TestSeveralKeys: without a kid, or with several keys under it, at most 8 keys of the algorithm
+// are tried.
 func TestSeveralKeys(t *testing.T) {
 	other := newIssuer(t)
 	var keys []ed25519.PrivateKey
@@ -363,7 +364,7 @@ func TestSeveralKeys(t *testing.T) {
 	}
 }
 
-// FuzzParse holds that whatever comes is refused without a panic, and that what verifies is what was signed.
+// FuzzParse: everything malformed is refused without a panic, and what verifies is what was signed.
 func FuzzParse(f *testing.F) {
 	i := newIssuer(f)
 	good := signed(f, `{"alg":"EdDSA","kid":"ed"}`, plainClaims, i.ed)
