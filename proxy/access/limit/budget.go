@@ -167,7 +167,7 @@ func (b *localBudget) add(used [Periods]Cost, now time.Time) {
 // Refused says why a budget refuses a call.
 type Refused struct {
 	Budget, Used, Expected Cost
-	Freed                  bool // running calls hold what is missing, and may give it back at any moment
+	Freed                  bool // running calls hold what is missing, and may give it back
 
 	// Parted says that this edge may give no more than Part of what is left until it has learned
 	// what the other edges of its fleet have used. Wait is the time until then, if known.

@@ -29,7 +29,7 @@ func spend(t testing.TB, s string) money.Amount {
 	return a
 }
 
-// TestBudgets: each budget refuses with its name, what it is, what was used, and when it renews.
+// TestBudgets: each refusal names the budget, its size, what was used, and when it renews.
 func TestBudgets(t *testing.T) {
 	now := time.Now()
 	_, tomorrow := PeriodOf(Day, now)
@@ -73,10 +73,10 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// TestBudgetLevels: the levels of a key's budgets are what has been used, not what running calls hold, and begin anew with
-// their period.
+// TestBudgetLevels: the levels of a key's budgets are what has been used, without what running
+// calls hold. They start again with each period.
 func TestBudgetLevels(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // at the first day of a month
+	synctest.Test(t, func(t *testing.T) { // on the first day of a month
 		now := time.Now().UTC().Add(12 * time.Hour)
 		k := boundKey(config.KeyLimits{TokensPerDay: 200, SpendPerDay: spend(t, "1"), SpendPerMonth: spend(t, "2.5")}, nil, now)
 		if none := boundKey(config.KeyLimits{RequestsPerMinute: 1}, nil, now).Budgets(now); none != nil {
@@ -106,7 +106,7 @@ func wantLevels(t *testing.T, k *Key, at time.Time, shares ...float64) {
 	}
 }
 
-// TestPeriods: days and months are those of UTC, whatever zone a time is in.
+// TestPeriods: days and months are UTC's, whatever zone a time is in.
 func TestPeriods(t *testing.T) {
 	day, renews := PeriodOf(Day, evening)
 	month, renewsMonth := PeriodOf(Month, evening.In(time.FixedZone("", 5*3600))) // December there
@@ -120,8 +120,8 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// TestBudgetBegins: a budget begins with what was used before, a reload that brings it later, too, and one that takes it away
-// and back.
+// TestBudgetBegins: a budget begins with what was used before, also if a later reload adds it, or
+// removes it and adds it again.
 func TestBudgetBegins(t *testing.T) {
 	now := time.Now()
 	used := Cost{Tokens: 90}
@@ -159,8 +159,8 @@ func TestBudgetBegins(t *testing.T) {
 	}
 }
 
-// Whatever calls come, end and use: what was used, and what calls that run are expected to use, is never more than the budget
-// when a call is let in; and a call that fits is let in.
+// TestBudgetIsExact: for any sequence of calls, when a call is admitted, what was used and what
+// running calls are expected to use never exceeds the budget. A call that fits is admitted.
 func TestBudgetIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := evening

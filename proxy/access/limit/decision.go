@@ -31,8 +31,8 @@ type Quota struct {
 	Limit, Used string
 	// What is left, and what the call may need of it; empty if the budget is used up.
 	Remaining, Needed string
-	Part              string    // of what is left, what this edge may give for now; empty: all of it
-	Held              bool      // running calls may give back what is missing at any moment
+	Part              string    // what this edge may give of that for now; empty: all of it
+	Held              bool      // running calls may give back what is missing any moment
 	Renews            time.Time // when the next period begins
 }
 

@@ -40,8 +40,8 @@ func TestGuesses(t *testing.T) {
 	})
 }
 
-// The addresses of an IPv6 network count as one, and so do the two forms of an IPv4 address. The
-// number of remembered addresses is bounded.
+// TestGuessesAddresses: the addresses of an IPv6 network count as one, and so do the two forms of
+// an IPv4 address. The number of remembered addresses is bounded.
 func TestGuessesAddresses(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	for _, pair := range [][2]string{{"2001:db8::1", "2001:db8::ffff:2"}, {"192.0.2.1", "::ffff:192.0.2.1"}, {"fe80::1%eth0", "fe80::1"}} {

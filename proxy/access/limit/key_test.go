@@ -115,7 +115,7 @@ func TestTokens(t *testing.T) {
 	if k.state.running.Load() != 1 {
 		t.Fatalf("a refused call stays counted: %d", k.state.running.Load())
 	}
-	// What is held does not decay.
+	// Held amounts do not decay.
 	if d := k.Reserve(&b, Cost{Tokens: 3000}, now.Add(time.Minute)); d.OK {
 		t.Fatalf("%+v", d)
 	}
@@ -127,7 +127,7 @@ func TestTokens(t *testing.T) {
 	if d := k.Reserve(&b, Cost{Tokens: 5000}, now); !d.OK {
 		t.Fatalf("%+v", d)
 	}
-	// Cancelled: everything but the 1000 is back, which time pays for at 100 a second.
+	// Cancelled: all but the 1000 is back; time pays for those at 100 a second.
 	b.Cancel()
 	if d := k.Reserve(&b, Cost{Tokens: 6000}, now.Add(4*time.Second)); d.OK || d.RetryAfter != 6*time.Second {
 		t.Fatalf("%+v", d)
@@ -135,7 +135,7 @@ func TestTokens(t *testing.T) {
 	if d := k.Reserve(&b, Cost{Tokens: 6000}, now.Add(10*time.Second)); !d.OK {
 		t.Fatalf("%+v", d)
 	}
-	// More used than held: the rest is charged and makes the next wait.
+	// More was used than held: the rest is charged and makes the next call wait.
 	now = now.Add(10 * time.Second)
 	b.Settle(Cost{Tokens: 9000}, now)
 	if d := k.Reserve(&c, Cost{Tokens: 1}, now); d.OK || d.RetryAfter != 30*time.Second+10*time.Millisecond {
@@ -173,8 +173,9 @@ func TestAbsurdUsageLocksForADayAtMost(t *testing.T) {
 	}
 }
 
-// While no call uses more than it held, what is used in any span stays within the burst and the
-// rate, whatever calls do in between; held tokens are back, to the nanosecond, when all have ended.
+// TestTokensNeverExceedRate: while no call uses more than it held, usage in any span stays within
+// the burst and the rate, whatever calls do in between. Held tokens are back, to the nanosecond,
+// when all calls have ended.
 func TestTokensNeverExceedRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 100_000).Draw(t, "limit")
@@ -258,7 +259,7 @@ func TestReserveTwicePanics(t *testing.T) {
 	k.Reserve(&r, Cost{Tokens: 0}, now)
 }
 
-// An edge of a fleet allows its share.
+// TestShareOfAFleet: an edge of a fleet allows its share.
 func TestShareOfAFleet(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(2, now)
@@ -305,7 +306,7 @@ func TestStateSurvivesReload(t *testing.T) {
 	keys.Bind([]config.Key{{ID: "b"}, {ID: "c"}})
 	check("swapped and put back", keys.Bind(a)["a"])
 
-	// A tenfold limit scales what was used: all of the minute is still all of the minute.
+	// A tenfold limit scales the usage: all of the minute is still all of the minute.
 	a[0].Limits.RequestsPerMinute = 20
 	check("raised", keys.Bind(a)["a"])
 	if d := keys.Bind(a)["a"].Take(now.Add(3 * time.Second)); !d.OK {
@@ -361,7 +362,8 @@ func BenchmarkKey(b *testing.B) {
 	})
 }
 
-// TestOfToken: callers with tokens have the limits of their template one by one, over reloads that change it, too.
+// TestOfToken: each caller with a token has the limits of its template for itself, also across
+// reloads that change the template.
 func TestOfToken(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(4, now)

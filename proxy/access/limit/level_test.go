@@ -9,8 +9,8 @@ import (
 	"penstock/config"
 )
 
-// TestLevels: a key can use exactly the remaining units that its level reports, and after the reset
-// all of its limit again.
+// TestLevels: a key can use exactly the remaining units that its level reports, and its whole limit
+// again after the reset.
 func TestLevels(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		epoch := time.Unix(1_700_000_000, 0)

@@ -47,7 +47,8 @@ func TestMemoryIsExactUnderConcurrency(t *testing.T) {
 	}
 }
 
-// Garbage counts until it is collected, which happens when it stands in the way: much of it at once, little once a second.
+// TestMemoryGarbage: garbage counts until it is collected, which happens when its room is needed:
+// at once for a large amount, once a second for a small one.
 func TestMemoryGarbage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory(1600)

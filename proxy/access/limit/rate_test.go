@@ -47,8 +47,9 @@ func TestCostAgainstBig(t *testing.T) {
 	})
 }
 
-// Over any span, no more is taken than the burst and what the rate gives in that span; and
-// Retry-After is exact: a nanosecond before it nothing is allowed, at it something is.
+// TestMeterNeverExceedsRate: over any span, no more is taken than the burst and the rate of that
+// span. Retry-After is exact: a nanosecond earlier nothing is allowed, and at that time something
+// is.
 func TestMeterNeverExceedsRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Int64Range(1, 5000).Draw(t, "limit")
@@ -80,7 +81,7 @@ func TestMeterNeverExceedsRate(t *testing.T) {
 		}
 		for i := range taken {
 			for j := i; j < len(taken); j++ {
-				// One nanosecond a request is what cost rounds away.
+				// cost rounds one nanosecond a request away.
 				span := taken[j] - taken[i] + int64(j-i+1)
 				if n, most := int64(j-i+1), limit+span*limit/window; n > most {
 					t.Fatalf("%d taken in %v, at most %d allowed", n, time.Duration(span), most)
