@@ -63,7 +63,7 @@ func (n *Namer) Of(h *fasthttp.RequestHeader, body []byte) (name observe.EndUser
 	defer n.readers.Put(r)
 	if n.header != "" {
 		switch lines := h.PeekAll(n.header); {
-		case len(lines) > 1: // a proxy has added its line to a client's, and either could count
+		case len(lines) > 1: // a proxy has added its line to a client's: which counts is unknown
 			return name
 		case len(lines) == 1 && len(lines[0]) > 0:
 			return r.name(lines[0])

@@ -16,7 +16,8 @@ import (
 
 const secret = "a-secret-of-enough-characters-for-it"
 
-// hashOf is what an operator gets from: printf %s ID | openssl dgst -sha256 -hmac SECRET | head -c 32
+// hashOf returns what an operator gets from: printf %s ID | openssl dgst -sha256 -hmac SECRET |
+// head -c 32
 func hashOf(id string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(id))
@@ -27,7 +28,7 @@ func namer(header string) *Namer {
 	return New(&config.EndUsers{Secret: secret, Header: header})
 }
 
-// TestOf: the first place that names somebody counts, and what no client should send names nobody.
+// TestOf: the first place that names an end user counts, and malformed values name none.
 func TestOf(t *testing.T) {
 	long := strings.Repeat("x", MaxID)
 	for _, c := range []struct{ name, header, body, want string }{
@@ -66,7 +67,7 @@ func TestOf(t *testing.T) {
 		} else {
 			want = observe.EndUser{}.String()
 		}
-		for range 2 { // nothing of the one before is left
+		for range 2 { // nothing is left over from the one before
 			if got := n.Of(h, []byte(c.body)).String(); got != want {
 				t.Errorf("%s: %s, want that of %q", c.name, got, c.want)
 			}
@@ -97,7 +98,7 @@ func TestSecretsDiffer(t *testing.T) {
 	}
 }
 
-// TestAllocs: naming somebody allocates nothing once the readers are warm.
+// TestAllocs: naming an end user allocates nothing once the readers are warm.
 func TestAllocs(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector empties pools")
@@ -108,7 +109,7 @@ func TestAllocs(t *testing.T) {
 	}
 }
 
-// FuzzOf: no body and no header fails, and whoever is named has an id of a legal length.
+// FuzzOf: no body and no header fails, and each end user that is named has an id of a legal length.
 func FuzzOf(f *testing.F) {
 	f.Add("", []byte(`{"user":"a","safety_identifier":"b","metadata":{"user_id":"c"}}`))
 	f.Add("alice", []byte(`{`))
