@@ -11,9 +11,9 @@ import (
 
 var hashA, hashB = config.HashPrefix + strings.Repeat("a", 64), config.HashPrefix + strings.Repeat("b", 64)
 
-// TestNew: what an operator asks for is held to the rules of the file, and an error names the member.
+// TestNew: the rules of the file apply to an operator's request, and an error names the member.
 func TestNew(t *testing.T) {
-	for _, row := range []struct{ body, field, message string }{ // field "-": it is good
+	for _, row := range []struct{ body, field, message string }{ // field "-": it is valid
 		{`{"id":"a"}`, "-", ""},
 		{` { "id" : "a", "models": ["llama-*"], "limits": { "requests_per_minute": 5, "spend_per_day": "1.50" },
 			"class": "gold", "weight": 2, "active": false, "expires": "2031-01-01", "tiers": [0, 1], "cache_group": null }`, "-", ""},
@@ -68,7 +68,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestChange: members replace those of the entry, limits one by one, and null takes one out.
+// TestChange: members replace those of the entry, limits one by one, and null removes a member.
 func TestChange(t *testing.T) {
 	const head = `{"id":"a","hash":"sha256:`
 	entry := head + strings.Repeat("a", 64) + `","limits":{"concurrency":2,"requests_per_minute":5},"models":["x"]}`
@@ -96,7 +96,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestRotate: the new hash stands beside the old ones, which end with the overlap, or before it where they did.
+// TestRotate: the new hash is added to the old ones, which end with the overlap, or earlier if they
+// did.
 func TestRotate(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	entry, err := New([]byte(`{"id":"a"}`), hashA)

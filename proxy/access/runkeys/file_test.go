@@ -49,7 +49,7 @@ func openFile(t *testing.T, path string) *user {
 	return u
 }
 
-// hashOf is a hash that no other key of the test has.
+// hashOf returns a hash that no other key of the test has.
 func hashOf(id string) string { return config.HashPrefix + fmt.Sprintf("%064x", id) }
 
 func (u *user) add(id string) error {
@@ -72,8 +72,8 @@ func (u *user) want(t *testing.T, ids string) {
 	}
 }
 
-// TestFile: a change is on the disk and in use when Update returns, in a file that an operator can read, and which holds no more
-// than hashes; and the next edge begins with it.
+// TestFile: when Update returns, a change is on the disk and in use. The file is readable for an
+// operator and holds hashes only. The next edge begins with it.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made.yaml")
 	u := openFile(t, path)
@@ -99,14 +99,15 @@ func TestFile(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("its mode: %v, %v", info.Mode(), err)
 	}
-	u.Close() // as an edge that is killed: nothing else is written at the end
+	u.Close() // like an edge that is killed: nothing else is written at the end
 	openFile(t, path).want(t, "b c")
 	if rest, _ := filepath.Glob(path + ".new"); rest != nil {
 		t.Errorf("left behind: %v", rest)
 	}
 }
 
-// TestTwoAtOnce: of operators who make keys at a time each gets his, and of those who change one key neither undoes the other.
+// TestTwoAtOnce: operators who make keys at the same time each get theirs, and of those who change
+// one key neither undoes the other's change.
 func TestTwoAtOnce(t *testing.T) {
 	u := openFile(t, filepath.Join(t.TempDir(), "made.yaml"))
 	if err := u.add("shared"); err != nil {
@@ -134,7 +135,8 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-// TestTwoEdges: of two edges on one file one writes it, the other follows and says so, and writes when the first has ended.
+// TestTwoEdges: of two edges on one file, one writes it. The other follows, reports that, and
+// writes once the first has ended.
 func TestTwoEdges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made.yaml")
 	first, second := openFile(t, path), openFile(t, path)
@@ -165,7 +167,8 @@ func TestTwoEdges(t *testing.T) {
 	second.want(t, "b")
 }
 
-// TestBroken: a file that somebody has broken changes nothing and is not written over; one that is gone is written anew whole.
+// TestBroken: a broken file changes nothing and is not overwritten; a missing one is written again,
+// complete.
 func TestBroken(t *testing.T) {
 	good := fileOf([]entry{{id: "a", text: `{"id":"a","hash":"` + hashOf("a") + `"}`}})
 	for _, row := range []struct{ name, text, trouble string }{
@@ -211,7 +214,8 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestUnwritable: where the file cannot be written nothing changes, neither on the disk nor in use, until it can be again.
+// TestUnwritable: while the file cannot be written, nothing changes, neither on the disk nor in
+// use.
 func TestUnwritable(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "made.yaml")
@@ -219,7 +223,7 @@ func TestUnwritable(t *testing.T) {
 	if err := u.add("kept"); err != nil {
 		t.Fatal(err)
 	}
-	obstacle := path + ".new" // a folder, which not even root writes into as a file
+	obstacle := path + ".new" // a folder, which not even root can write into as a file
 	if err := os.Mkdir(obstacle, 0o700); err != nil {
 		t.Fatal(err)
 	}
