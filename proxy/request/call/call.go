@@ -100,7 +100,7 @@ func (c *Call) fail(f *failure.Failure) {
 // one more at the same engine.
 func (c *Call) attempts() int { return max(c.attempt.Sends()+c.tries.counts, c.tries.targets) }
 
-// learnChange remembers a change that the engine has accepted, which its answer shows.
+// learnChange remembers a change that the engine has accepted, as its answer shows.
 func (c *Call) learnChange() {
 	if c.record.TTFT > 0 {
 		changer{c}.learn()

@@ -240,7 +240,7 @@ func (d dispatcher) giveUp(f *failure.Failure, begun bool, now time.Time) {
 	d.call.poison.recordLoss(f, begun, d.call.tries.upstream, now)
 	if first := d.call.tries.failure; f.Failed != 0 {
 		d.call.poison.recordFailure(now)
-		if first != nil && first.Failed == f.Failed { // two engines say so: it is the call's fault
+		if first != nil && first.Failed == f.Failed { // two engines agree: the call is at fault
 			f.Outcome = upstreams.OutcomeRejected
 		}
 	}

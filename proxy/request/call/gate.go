@@ -103,7 +103,7 @@ func (g gate) decode() error {
 		Ctx: c.client.ctx, Start: c.record.Start, Limit: most,
 		Silence: f.Timeouts.ClientBody.D(), Rate: int64(f.Limits.UploadRate),
 	}
-	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 { // a lone key limits no others
+	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 { // a lone key blocks no others
 		from.Reading = c.rates.limits.Reading()
 	}
 	if !c.ep.Form {
