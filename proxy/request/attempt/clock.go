@@ -44,7 +44,8 @@ type clock struct {
 	buffered bool // the answer has a tool call, which the engine may hold back
 }
 
-// limit returns a limit. If the file leaves it at 0, it depends on the engine's progress.
+// limit returns given, or, if the file leaves it at 0, a limit that depends on the engine's
+// progress.
 func (c *clock) limit(given, unseen config.Duration) time.Duration {
 	switch {
 	case given > 0:

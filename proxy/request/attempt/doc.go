@@ -10,9 +10,9 @@
 // Begin takes over the lease, and Send writes the request. AwaitHead reads the head of the reply.
 // If a stream was asked for and the head announces none, it also reads enough of the body to tell
 // what it is. Then Pull appends the client's bytes for what has come, as the endpoint's codec
-// writes them (package endpoint), or ReadWhole reads a reply to its end. FailureOf says what an
-// error of these means. End releases the lease with the attempt's outcome, once. Close ends only
-// the exchange, for another one under the same lease.
+// writes them (package endpoint), or ReadWhole reads a reply to its end. FailureOf says what
+// an error of these methods means. End releases the lease with the attempt's outcome, once. Close
+// ends only the exchange, for another one under the same lease.
 //
 // # Silence
 //

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxEvent      = 8 << 20         // of one event: more than engines send, and small enough to hold
+	maxEvent      = 8 << 20         // of one event: more than engines send, small enough to hold
 	maxErrorBody  = 8 << 20         // engines repeat the request in a complaint, around the reason
 	errorPatience = 5 * time.Second // for the body of an engine's refusal
 	// drainPatience is short: after [DONE] comes one chunk of five bytes, which has nearly always
