@@ -191,7 +191,7 @@ const (
 	Bytes                          // passed on as they come
 	WholeOfStream                  // one document in place of the stream that was asked for
 	BytesOfStream                  // bytes in place of the stream, put into events as they come
-	Document                       // of another media type: an answer, an error, or the stream after all
+	Document                       // of another type: an answer, an error, or the stream
 	Complaint                      // a document where none is possible: an error, or nonsense
 	WrongType
 )
