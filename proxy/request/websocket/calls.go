@@ -144,7 +144,7 @@ func (c *calls) runNext() (more bool) {
 	status := c.run(t)
 	if code, reason := c.terms.verdict(c.key); code != 0 {
 		c.peer.close(code, reason)
-	} else if status == 401 { // and so will all others
+	} else if status == 401 { // all others will get it, too
 		c.peer.close(websocket.StatusPolicyViolation, reasonKey)
 	} else if status == 500 {
 		c.peer.panicked()

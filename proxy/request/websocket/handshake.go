@@ -40,7 +40,7 @@ func (h *handshake) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // accept checks the handshake of a request and prepares its answer, or returns what is wrong.
 func accept(ctx *fasthttp.RequestCtx) (*peer, *apierr.Error) {
 	from := &ctx.Request.Header
-	if n := body.Announced(from); n > 0 || n == -1 { // -2: as for a GET without one
+	if n := body.Announced(from); n > 0 || n == -1 { // -2: none, in a GET
 		ctx.SetConnectionClose()
 		return nil, apierr.BadRequest("A request for WebSocket has no body: messages follow the answer.")
 	}
