@@ -42,7 +42,7 @@ type Key struct {
 	peer *cert.Peer // the client whose certificate found it; nil without one
 	mark string     // of that certificate
 
-	withheld map[string]struct{} // models that it may not use yet; see Ring.Withhold
+	withheld map[string]struct{} // models it may not use until its file's are in force; see Withhold
 }
 
 // token is what a Key knows of its token.
