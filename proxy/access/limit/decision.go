@@ -20,7 +20,7 @@ type Decision struct {
 	// Unavailable says that the fleet's store is lost and the file says to refuse: nothing can
 	// decide.
 	Unavailable bool
-	RetryAfter  time.Duration // if refused: when a retry makes sense, above zero
+	RetryAfter  time.Duration // if refused: the time until a retry makes sense, above zero
 	Limit       int64         // if refused: the number that the limit allows; 0 for money
 	Quota       *Quota        // if a budget refused
 }
