@@ -11,7 +11,7 @@
 //
 //   - Lines end in CR LF. The body begins with the first delimiter, or an empty line before it.
 //   - What follows a delimiter is CR LF or, for the last one, "--" and nothing but line ends. A
-//     delimiter with anything else behind it is neither content nor a boundary.
+//     delimiter followed by anything else is neither content nor a boundary.
 //   - A part has at most MaxHeader bytes of head; its lines are not folded, its names are tokens.
 //     It has one Content-Disposition, form-data, with one name of letters, digits and "-_.[]"; one
 //     Content-Type at most; and a body that is not encoded.
@@ -24,11 +24,11 @@
 // has read up to 4 KiB beyond them. TestStandardReaderIsLooser shows what it accepts. When that
 // test fails, this reader can go.
 //
-//   - A delimiter with padding behind it, or with a bare line feed at the first one.
-//   - A delimiter with anything else behind it, which it takes for content.
-//   - The delimiter of a part's own line as its body, which it takes for an empty one.
+//   - A delimiter followed by padding, or the first one with a bare line feed.
+//   - A delimiter followed by anything else, which it reads as content.
+//   - The delimiter of a part's own line as its body, which it reads as an empty one.
 //   - Lines of a head that are folded, or that end in a bare line feed.
-//   - A body that goes on after the last boundary, or does not begin with the first.
+//   - A body that continues after the last boundary, or does not begin with the first.
 //   - Heads of up to 10 MiB.
 //
 // The standard reader accepts everything that is accepted here, with the same names and the same

@@ -10,8 +10,8 @@ import (
 type Part struct {
 	Name string // 1 to 64 letters, digits and "-_.[]"
 	File bool   // it has a file name, which may be empty
-	// Filename is what it may be called when it is passed on: letters, digits and "-_.", at most
-	// the last 64 characters; others are replaced. Empty when the client gave none.
+	// Filename is the name under which the file may be passed on: letters, digits and "-_.", at
+	// most the last 64 characters; others are replaced. Empty if the client gave none.
 	Filename string
 	// ContentType is the media type without parameters, "" if it is missing or malformed.
 	ContentType string
