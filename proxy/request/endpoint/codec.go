@@ -25,7 +25,7 @@ import (
 type Request interface {
 	// Decode reads the request and validates what needs no model.
 	Decode(in Input) error
-	// Model is the model's name as the client wrote it.
+	// Model returns the model's name as the client wrote it.
 	Model() []byte
 	// Streams reports whether the client gets its answer as it is generated. For a form this may
 	// change until the form has been read to its end.
@@ -43,7 +43,7 @@ type Request interface {
 	Session() chat.Session
 	// AsksStream reports whether an engine is asked for a stream.
 	AsksStream(p *engine.Profile) bool
-	// Fill makes the request to an engine.
+	// Fill makes the request for an engine.
 	Fill(to Target) (Sending, error)
 	// Reads says what a reply with status 200 is, by its head. asked: for a stream.
 	Reads(reply Reply, asked bool) ReplyForm

@@ -85,7 +85,7 @@ func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
 		}
 		box = box.For(m.Config.ID)
 	}
-	if r.decoded { // for an engine that speaks the dialect, from the same body
+	if r.decoded { // for an engine's counter, from the same body
 		box = box.Uncounted()
 	}
 	return box.Open(dst, blob)
