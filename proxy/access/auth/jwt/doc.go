@@ -10,13 +10,13 @@
 // case. What remains here is what a library leaves to its user (RFC 8725):
 //
 //   - The algorithm belongs to the key. ES256 takes a P-256 key, RS256 an RSA key of 2048 bits or
-//     more, EdDSA an Ed25519 key. Symmetric keys are no keys here, so a public key can never be the
-//     secret of an HMAC, and "none" has no key at all.
-//   - Keys come from the Set alone. The header's jwk, jku, x5u and x5c are not looked at; kid is a
-//     name to look up and nothing else.
+//     more, EdDSA an Ed25519 key. Symmetric keys are not accepted, so a public key can never be
+//     the secret of an HMAC, and "none" has no key at all.
+//   - Keys come from the Set alone. The header's jwk, jku, x5u and x5c are ignored; kid is only a
+//     name to look up.
 //   - A header that marks anything as critical is refused, and so is b64, which a JWT must not have
 //     (RFC 7797, 7). A typ says that the token is a JWT or an access token, or is absent; tokens
-//     for other purposes (logout, security events, DPoP proofs) are none.
+//     for other purposes (logout, security events, DPoP proofs) are refused.
 //   - Base64 is canonical. A token has one spelling.
 //   - A token without an end is refused.
 //
