@@ -30,8 +30,8 @@ func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 	return lease, target, err
 }
 
-// acquireAny is Acquire without regard to claims. Engines that lack what the call needs are asked
-// if no other one takes calls: their refusal tells the client more than that there is none.
+// acquireAny is Acquire without claims. If no other engine takes calls, it asks engines that lack a
+// needed feature: their refusal tells the client more than "no upstream" would.
 func acquireAny(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	q.anyway = false
 	lease, target, err := acquireFit(r, q)
@@ -42,7 +42,7 @@ func acquireAny(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	return acquireFit(r, q)
 }
 
-// acquireFit is acquireAny at the engines that the query may go to.
+// acquireFit is acquireAny for the engines that the query may use now.
 func acquireFit(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	if r.Tiers != nil || q.Arms != 0 {
 		return descend(r, q)
@@ -50,11 +50,11 @@ func acquireFit(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	return acquire(r, q, (*upstreams.ServedModel).TryLease)
 }
 
-// take is ServedModel.TryLease. A test has something happen between a pick and the lease on it.
+// take is ServedModel.TryLease. Tests use it to interfere between a pick and its lease.
 type take func(*upstreams.ServedModel, string, upstreams.Pool, upstreams.Prompt, config.Percent, time.Time) (*upstreams.Lease, bool)
 
-// acquire is Acquire. A call that loses the race for what it has picked looks again, and is told
-// what it meets then: a slot that is gone is a full pool, a trial that is gone is no upstream.
+// acquire is Acquire at one route. A call that loses the race for its pick scans again, and that
+// scan gives the error: a lost slot means a full pool, a lost trial means no upstream.
 func acquire(r *Route, q *Query, take take) (*upstreams.Lease, *Target, error) {
 	start := 0
 	if n := len(r.targets); n > 1 {
@@ -89,8 +89,8 @@ func acquire(r *Route, q *Query, take take) (*upstreams.Lease, *Target, error) {
 	}
 }
 
-// pick chooses among the targets, from start on. Targets that were never probed are asked only when
-// none of the route is up, and stalled ones when there is no other.
+// pick chooses among the targets, from start on. Targets that were never probed are asked only if
+// no target of the route is up, and stalled ones only if there is no other.
 func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
 	q.at = upstreams.At(q.Now)
 	c := choice{r: r, q: q, start: start}
@@ -102,7 +102,7 @@ func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
 	return best, eligible
 }
 
-// choose has the route's policy choose.
+// choose applies the route's policy.
 func (r *Route) choose(c *choice) (best *Target, eligible bool) {
 	if r.policy == policyRoundRobin {
 		return c.nextInTurn()
@@ -111,13 +111,12 @@ func (r *Route) choose(c *choice) (best *Target, eligible bool) {
 }
 
 // A tier is a part of a route's targets that takes calls only while no target of the tiers before
-// it does: they are out, or, where the tier is for that, full. That is found out anew for each
-// call, so traffic is back with the first slot that is free there. A target that a call has tried,
-// or that cannot answer it, does not count for that call. Stalled targets are asked when no tier
-// has another one.
+// it does: they are down or, for a tier with config.WhenFull, full. Each call finds this out anew,
+// so traffic returns with the first free slot there. A target that a call has tried, or that cannot
+// answer it, does not count for that call. Stalled targets are asked when no tier has another one.
 
-// descend is Acquire of a route with tiers or arms. An engine that may be woken is, also if another
-// tier takes the call. The error is that of the first tier which is full.
+// descend is Acquire of a route with tiers or arms. It wakes a sleeping engine even if another tier
+// takes the call. The error is that of the first full tier.
 func descend(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	defer func() { q.notStalled = false }()
 	var full, starting error
@@ -149,8 +148,8 @@ func descend(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	return nil, nil, cmp.Or(full, starting, ErrNoUpstream)
 }
 
-// acquireArm is acquire at a tier for a query that is of an arm, or of the rest. Once nothing else
-// takes calls it goes to any target.
+// acquireArm is acquire at one tier for a query that belongs to an arm or to the rest. Once no
+// other target takes calls, it may go to any target.
 func acquireArm(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	own := q.Arms &^ rest
 	if own != 0 && q.notStalled && slices.ContainsFunc(r.targets, func(t Target) bool { return t.of(own) }) {
@@ -159,7 +158,7 @@ func acquireArm(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 		if err == nil {
 			return l, t, nil
 		}
-		r.Wake(q) // of the arm, where it sleeps
+		r.Wake(q) // wakes the arm's engine if it sleeps
 	}
 	q.within = 0
 	if q.notStalled {

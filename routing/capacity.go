@@ -8,22 +8,21 @@ import (
 )
 
 // Capacity is a pool's slots at one moment. Available is what this edge may still admit: max(0,
-// Total − Active), and nothing of an upstream where it is another model's turn.
+// Total − Active), without upstreams where it is another model's turn.
 type Capacity struct {
 	Active, Total, Available int
 	Utilization              float64 // percent, 0 to 100
 }
 
-// Capacity sums the pool over the targets that may take calls now, of several tiers over those of
-// the first one, and without those of arms while others take calls: it is what any call may use. An
-// upstream with two targets of the route counts once.
+// Capacity sums the pool over the targets that may take calls now. Of several tiers it counts the
+// first, and it leaves out arms while other targets take calls: the sum is what any call may use.
+// An upstream with two targets of the route counts once.
 func (r *Route) Capacity(p upstreams.Pool, now time.Time) Capacity {
 	return r.Sum([]upstreams.Pool{p}, now)
 }
 
-// Sum is the capacity of several pools together. Where an upstream's pools are one shared pool it
-// counts once: its slots are not there a second time for images, nor is a call that holds one of
-// them.
+// Sum returns the capacity of several pools together. An upstream with one shared pool counts once:
+// its slots and its calls must not be counted again for images.
 func (r *Route) Sum(pools []upstreams.Pool, now time.Time) Capacity {
 	var c Capacity
 	var l upstreams.Load
@@ -45,7 +44,7 @@ func (r *Route) Sum(pools []upstreams.Pool, now time.Time) Capacity {
 	return c.withUtilization()
 }
 
-// hasTurn reports whether u has time for calls, and it is the turn of any of the route's names there.
+// hasTurn reports whether u takes calls now and it is the turn of one of the route's models there.
 func hasTurn(r *Route, u *upstreams.Upstream, now time.Time) bool {
 	if u.State() == upstreams.StateBusy {
 		return false
@@ -72,8 +71,8 @@ func (r *Route) Ready(now time.Time) bool {
 	return r.visit(now, upstreams.StateUp, 0, none) || r.visit(now, upstreams.StateBusy, 0, none)
 }
 
-// Serving is the first tier that has an upstream which takes calls now, full or not, and the route
-// where there are no tiers. It is nil if none has.
+// Serving returns the first tier that has an upstream which takes calls now, full or not, and nil
+// if none has. Without tiers it is the route.
 func Serving(r *Route, now time.Time) *Route {
 	if r.Tiers == nil {
 		return r
@@ -86,8 +85,8 @@ func Serving(r *Route, now time.Time) *Route {
 	return nil
 }
 
-// NextChance returns how long it will be, as far as can be foreseen, until one of the targets may
-// take a call of a key with these tiers: 0 when one may now, at most an hour.
+// NextChance estimates how long it takes until one of the targets may take a call of a key with
+// these tiers: 0 if one may now, at most an hour.
 func (r *Route) NextChance(tiers uint8, now time.Time) time.Duration {
 	soonest := time.Hour // no target may ever take it
 	for i := range r.targets {
@@ -98,15 +97,15 @@ func (r *Route) NextChance(tiers uint8, now time.Time) time.Duration {
 	return soonest
 }
 
-// Room is what a call of a route would find at one of its upstreams now.
+// Room is what a call of a route would find now at one of its upstreams.
 type Room struct {
-	Slots  int  // that it could take
-	Shared bool // they are calls' of every pool
-	None   bool // no upstream of the route may take it, here or elsewhere: Acquire would say ErrNoUpstream
+	Slots  int  // slots that it could take
+	Shared bool // calls of every pool share them
+	None   bool // no upstream of the route may take it: Acquire would return ErrNoUpstream
 }
 
-// Room returns what Acquire would find at u for a query, of which pool, excluded upstreams and time
-// count. A breaker that is half-open has one slot, for a trial.
+// Room returns what Acquire would find at u for a query. Only the query's pool, excluded upstreams
+// and time count. A half-open breaker has one slot, for a trial.
 func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 	q.at = upstreams.At(q.Now)
 	tier, at := opening(r, q)
@@ -119,7 +118,7 @@ func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 		if t := &tier.targets[i]; t.Upstream == u && q.allows(t, state) {
 			var l upstreams.Load
 			t.readLoad(&l, q)
-			room.Slots = max(room.Slots, l.Limit-l.Taken) // it may not be the turn of each name
+			room.Slots = max(room.Slots, l.Limit-l.Taken) // each name's turn may differ
 		}
 	}
 	if u.Breaker.Position(q.Now) == upstreams.BreakerHalfOpen {
@@ -128,8 +127,8 @@ func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 	return room
 }
 
-// opening returns the tier that a query may go to, or wait for, and the state of its targets, of
-// which some may be full. at is negative if there is none.
+// opening returns the tier that a query may go to, or wait for, and the index of its targets'
+// state. Some of them may be full. at is negative if there is no such tier.
 func opening(r *Route, q *Query) (tier *Route, at int) {
 	const stalled = len(states) - 1
 	for _, last := range [...]bool{false, true} {
@@ -166,7 +165,7 @@ func (r *Route) anyAllowed(q *Query, s upstreams.State) bool {
 }
 
 // eachEligible visits the distinct upstreams that a call could go to now, by the rule of pick:
-// those in the first of the states that has any, and of an arm only if there are no others.
+// those in the first state that has any. It visits arms only if there are no others.
 func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {
 	if r.arms != nil {
 		for _, s := range states[:len(states)-1] {
@@ -182,8 +181,8 @@ func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {
 	}
 }
 
-// visit visits those in one state. Like a pick it counts an engine that refuses what every call of
-// the route asks for only where there is no other.
+// visit visits the upstreams in one state. Like a pick, it counts an engine that refuses a feature
+// which every call of the route needs only if there is no other.
 func (r *Route) visit(now time.Time, s upstreams.State, of Arms, visit func(*upstreams.Upstream)) bool {
 	return r.visitThat(of, visit, func(t *Target) bool { return t.takes(now, s) && !t.model.Lacks(t.work, upstreams.At(now)) }) ||
 		r.visitThat(of, visit, func(t *Target) bool { return t.takes(now, s) })
@@ -209,13 +208,13 @@ next:
 	return found
 }
 
-// takes reports whether a call could go to the target now, if that is in the given state.
+// takes reports whether a call could go to the target now if the target is in the given state.
 func (t *Target) takes(now time.Time, s upstreams.State) bool {
 	return t.Upstream.EligibleIn(s, upstreams.At(now)) && t.model.Available()
 }
 
-// BytesPerToken is how many bytes of prompt text make a token of the model: the mean over its
-// engines, whether they take calls now or not. It is 0 while none has reported a prompt's tokens.
+// BytesPerToken returns the mean bytes of prompt text per token over the model's engines, whether
+// they take calls or not. It is 0 until an engine has reported a prompt's tokens.
 func (r *Route) BytesPerToken() float64 {
 	sum, n := 0.0, 0
 	for i := range r.targets {
@@ -227,8 +226,8 @@ func (r *Route) BytesPerToken() float64 {
 	return sum / float64(max(1, n))
 }
 
-// ContextLength is the smallest context that the engines which may take calls now report for the
-// model, in tokens; 0 when none of them says.
+// ContextLength returns the smallest context length, in tokens, that the engines which may take
+// calls now report for the model; 0 if none reports one.
 func (r *Route) ContextLength(now time.Time) int {
 	smallest := 0
 	for i := range r.targets {
@@ -243,8 +242,8 @@ func (r *Route) ContextLength(now time.Time) int {
 	return smallest
 }
 
-// TextOnly reports whether every engine that lists the model says that it takes no images. Engines
-// that list nothing, or say nothing of images, may take them.
+// TextOnly reports whether every engine that lists the model says that it takes no images. An
+// engine that lists nothing, or does not mention images, may take them.
 func (r *Route) TextOnly() bool {
 	some := false
 	for i := range r.targets {
@@ -259,8 +258,8 @@ func (r *Route) TextOnly() bool {
 	return some
 }
 
-// SeparatePools reports whether any of the route's upstreams, of several tiers any of the first,
-// has separate pools for text, vision and audio.
+// SeparatePools reports whether any of the route's upstreams has separate pools for text, vision
+// and audio. Of several tiers it looks at the first.
 func (r *Route) SeparatePools() bool {
 	r = First(r)
 	for i := range r.targets {
@@ -271,8 +270,8 @@ func (r *Route) SeparatePools() bool {
 	return false
 }
 
-// Full is the refusal of a query for which every eligible target is at its limit, or is to be woken
-// first.
+// Full returns the refusal of a query if every eligible target is at its limit, or must first be
+// woken.
 func (r *Route) Full(q *Query) error {
 	if starting(r, q) {
 		return ErrStarting
@@ -281,15 +280,15 @@ func (r *Route) Full(q *Query) error {
 	return fullAt(tier, q)
 }
 
-// fullAt is the refusal of a query by a tier of whose targets each is at its limit, or busy.
+// fullAt returns the refusal of a query by a tier whose targets are all at their limits or busy.
 func fullAt(tier *Route, q *Query) error {
 	full := &FullError{Pool: q.Pool, Capacity: tier.Capacity(q.Pool, q.Now)}
 	tier.visit(q.Now, upstreams.StateBusy, 0, func(*upstreams.Upstream) { full.Silent++ })
 	return full
 }
 
-// starting reports whether none of the route's engines is there, and one may be woken or is being
-// woken.
+// starting reports whether none of the route's engines is available and at least one may be woken
+// or is being woken.
 func starting(r *Route, q *Query) (starting bool) {
 	q.at = upstreams.At(q.Now)
 	for i := range r.targets {
@@ -310,8 +309,8 @@ func (t *Target) wakes(q *Query) bool {
 		!q.excludes(t) && t.of(q.within) && t.OpenTo(q.Tiers) && u.Health.Wake.Possible(q.Now)
 }
 
-// Wake asks for one of the route's engines, of those that may be woken the first in the
-// configuration, unless one is being woken already.
+// Wake asks to wake one of the route's engines, the first in the configuration that may be woken,
+// unless one is being woken already.
 func (r *Route) Wake(q *Query) {
 	var first *upstreams.Upstream
 	for i := range r.targets {

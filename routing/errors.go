@@ -7,16 +7,16 @@ import (
 	"penstock/upstreams"
 )
 
-// ErrNoUpstream says that no target of the route may take a call now: all are down, retiring,
-// behind an open breaker, or were excluded by the query.
+// ErrNoUpstream says that no target of the route may take a call now: every target is down,
+// retiring, behind an open breaker, or excluded by the query.
 var ErrNoUpstream = errors.New("no healthy upstream")
 
-// ErrStarting is an ErrNoUpstream of a route that has an engine which is being woken, or may be: it
-// is worth to wait.
+// ErrStarting is the ErrNoUpstream of a route with an engine that is being woken, or may be:
+// waiting is worthwhile.
 var ErrStarting = fmt.Errorf("%w: an engine is to be woken", ErrNoUpstream)
 
-// FullError says that eligible targets exist and every one of them is at its limit. It carries the
-// capacity at that moment, for the refusal's metadata.
+// FullError says that there are eligible targets and all of them are at their limits. It carries
+// the capacity at that moment, for the refusal's metadata.
 type FullError struct {
 	Pool     upstreams.Pool
 	Capacity Capacity

@@ -7,36 +7,37 @@ import (
 )
 
 // Placement says that a conversation whose prompt ended with a block was sent to an upstream. Both
-// are hashes: the block's is chained (HashBlocks), so the conversation's later prompts hold it,
-// too.
+// fields are hashes. The block's hash is chained (HashBlocks), so later prompts of the conversation
+// contain it, too.
 type Placement struct{ Block, Upstream uint64 }
 
-// Places are what the edges of a fleet tell each other of a route's conversations: where each
-// began, and where it went when it left that engine. They are bounded, outlive reloads and are
+// Places are the placements that the edges of a fleet share for a route's conversations: where each
+// began, and where it went after it left that engine. They are bounded, outlive reloads and are
 // safe for concurrent use.
 type Places struct {
 	known *lru.Cache[uint64, place]
 
 	mu    sync.Mutex
-	fresh []Placement // of this edge, that the others have not been told
+	fresh []Placement // placements of this edge that are not yet shared
 }
 
 // place is where the newest conversation went whose prompt ended with a block.
 type place struct {
 	upstream uint64
-	times    uint32 // that such a prompt was placed
+	times    uint32 // how often such a prompt was placed
 }
 
 const (
-	// placesMost bounds the placements that are known, some 6 MiB.
+	// placesMost bounds the known placements: about 6 MiB.
 	placesMost = 64 << 10
-	// freshMost bounds those that wait to be told; the oldest are given up.
+	// freshMost bounds the placements not yet shared; the oldest are dropped.
 	freshMost = 4096
-	// manyPlaced is how many prompts that end with one block show that it is no conversation's own.
+	// manyPlaced is how many prompts that end with one block show that the block belongs to no
+	// single conversation.
 	manyPlaced = 4
 )
 
-// PlacesOf returns the places of a route; nil where it tells none.
+// PlacesOf returns the places of a route; nil if it shares none.
 func PlacesOf(r *Route) *Places {
 	if r.directory == nil {
 		return nil
@@ -49,7 +50,7 @@ func newPlaces() (*Places, error) {
 	return &Places{known: known}, err
 }
 
-// Learn takes over what other edges have told, in the order in which they have.
+// Learn takes over the placements of other edges, in the order in which they were shared.
 func (p *Places) Learn(told []Placement) {
 	for _, t := range told {
 		before, _ := p.known.Get(t.Block)
@@ -57,7 +58,7 @@ func (p *Places) Learn(told []Placement) {
 	}
 }
 
-// TakeFresh appends to dst what the others are to be told.
+// TakeFresh moves the placements to be shared to dst.
 func (p *Places) TakeFresh(dst []Placement) []Placement {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +67,8 @@ func (p *Places) TakeFresh(dst []Placement) []Placement {
 	return dst
 }
 
-// add has the others told of a placement. This edge learns of it with them, in the same order.
+// add queues a placement for the other edges. This edge learns it together with them, in the same
+// order.
 func (p *Places) add(t Placement) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,8 +78,8 @@ func (p *Places) add(t Placement) {
 	p.fresh = append(p.fresh, t)
 }
 
-// placed adds to k who holds a prompt by what other edges have told: the upstream at which the newest
-// conversation is whose prompt was a beginning of this one, and no shorter one than is known here.
+// placed adds to k the holder of a prompt that other edges have reported: the upstream of the
+// newest conversation whose prompt is a prefix of this one and no shorter than what is known here.
 // The caller holds mu.
 func (d *directory) placed(places *Places, blocks []uint64, k *knowledge) {
 	for at := len(blocks) - 1; at >= max(0, k.blocks()-1); at-- {
@@ -92,8 +94,8 @@ func (d *directory) placed(places *Places, blocks []uint64, k *knowledge) {
 	}
 }
 
-// tell has the other edges told that a prompt was sent to an upstream, unless they can know it: a
-// conversation stays where it was.
+// tell shares that a prompt was sent to an upstream, unless other edges can infer it: a
+// conversation normally stays where it is.
 func (p *Places) tell(q *Query, t *Target) {
 	if len(q.Prefix) == 0 {
 		return

@@ -15,8 +15,8 @@ const (
 	policyRoundRobin
 )
 
-// policyOf returns the policy of a name. two_choices and prefix_affinity are names of the default:
-// it does what each of them was for.
+// policyOf returns the policy of a name. two_choices and prefix_affinity are other names of the
+// default, which covers the purpose of both.
 func policyOf(name string) policy {
 	if name == config.PolicyRoundRobin {
 		return policyRoundRobin
@@ -24,16 +24,16 @@ func policyOf(name string) policy {
 	return policyLeastLoaded
 }
 
-// lowest keeps the target with the lowest score of those it is shown, and chance decides between
-// equal ones.
+// lowest keeps the target with the lowest score of those passed to show. Chance decides between
+// equal scores.
 type lowest struct {
 	score float64
-	n     int              // of the equals
+	n     int              // number of equals
 	equal [maxEqual]uint16 // positions in the route
 }
 
-// maxEqual bounds the choice among equals. In larger routes the rotating start brings everybody's
-// turn.
+// maxEqual bounds the choice among equals. In larger routes the rotating start gives every target
+// its turn.
 const maxEqual = 64
 
 func (m *lowest) show(at int, score float64) {
@@ -46,7 +46,7 @@ func (m *lowest) show(at int, score float64) {
 	}
 }
 
-// target is nil when none was shown.
+// target returns nil if show was never called.
 func (m *lowest) target(targets []Target, chance uint64) *Target {
 	if m.n == 0 {
 		return nil
@@ -64,28 +64,28 @@ func mix(x uint64) uint64 {
 }
 
 // choice is one look at the targets of a route for a query. Its methods are the policies: best is
-// nil when all targets are full, and eligible says that the query may go to any.
+// nil if all targets are full, and eligible says that the query may go to some target.
 type choice struct {
 	r     *Route
 	q     *Query
-	start int             // the position at which it begins
+	start int             // position of the first target
 	state upstreams.State // that a target must be in
 }
 
-// turn goes once around the targets, over those that the query allows in the state.
+// turn goes once around the targets and visits those that the query allows in the state.
 type turn struct {
 	c    choice
-	to   int // the position that is looked at next
+	to   int // the next position to look at
 	left int // positions to look at
 
-	at   int            // the position of the target that next has returned
-	load upstreams.Load // its load
-	met  bool           // it has returned one
+	at   int            // position of the target that next returned
+	load upstreams.Load // load of that target
+	met  bool           // next has returned a target
 }
 
 func (c *choice) turn(start int) turn { return turn{c: *c, to: start, left: len(c.r.targets)} }
 
-// next returns the next target, or nil behind the last one.
+// next returns the next target, or nil after the last one.
 func (w *turn) next() *Target {
 	for w.left > 0 {
 		w.left--
@@ -102,11 +102,11 @@ func (w *turn) next() *Target {
 	return nil
 }
 
-// passed is how many positions were looked at before the target that next has returned.
+// passed returns how many positions came before the target that next returned.
 func (w *turn) passed() int { return len(w.c.r.targets) - w.left - 1 }
 
-// nextInTurn picks the first target from the rotating start on, with those that fail lately put
-// off: a penalty of one call costs as many turns as the target has slots.
+// nextInTurn picks the first target from the rotating start on. Targets with recent failures come
+// later: a penalty of one call costs as many turns as the target has slots.
 func (c *choice) nextInTurn() (best *Target, eligible bool) {
 	var m lowest
 	w := c.turn(c.start)

@@ -12,21 +12,22 @@ const (
 	// blockBytes is the granularity of a prefix: about 128 tokens. Engines cache in blocks of 16 to
 	// 64 tokens; a coarser grain costs less here and loses at most one block of reuse.
 	blockBytes = 512
-	// maxPrompt bounds the part of a prompt that is looked at. Agents send 60 to 100 thousand
-	// tokens, of which the engine has read all but the last turn: a bound of 128 KiB would take
-	// every one of them for a new prompt.
+	// maxPrompt bounds the part of a prompt that is hashed. Agents send 60 to 100 thousand tokens,
+	// of which the engine has read all but the last turn. With a bound of 128 KiB each of them
+	// would look like a new prompt.
 	maxPrompt = 1 << 20
 )
 
-// HashBlocks appends to dst the hashes of the prompt's full blocks, each of them of the whole prompt
-// up to its block's end: equal hashes mean equal prompts up to there, at every edge and on every
-// processor. seed is a hash of what makes prompts differ that begin alike: the model, the tools.
-// What lies behind 1 MiB is left out.
+// HashBlocks appends to dst the hashes of the prompt's full blocks. Each hash covers the whole
+// prompt up to its block's end: equal hashes mean equal prompts up to there, at every edge and on
+// every processor. seed is a hash of what distinguishes prompts that begin alike: the model, the
+// tools. Bytes after the first 1 MiB are left out.
 //
-// Every byte of every prompt comes by here, so sixteen bytes are three instructions: two words go
-// into the 128 bits of a product, and those whole into the next one. A block's halves are chains of
-// their own that go on in the next block, so that a processor works on both at once. It is no hash
-// against people who look for collisions. They would send their own calls to another engine.
+// Every byte of every prompt passes here, so sixteen bytes cost three instructions: two words are
+// multiplied into 128 bits, and the full product goes into the next multiplication. The two halves
+// of a block are separate chains that go on in the next block, so that a processor works on both at
+// once. The hash does not withstand deliberate collisions. Their authors would only send their own
+// calls to another engine.
 func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 	var chains [2]chain
 	for i := range chains {
@@ -39,14 +40,15 @@ func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 	return dst
 }
 
-// salt goes into either half of a product in turn. Of zeros alone the low half would gather factors of
-// two and the high half would shrink, until the product is zero and has forgotten what came before.
+// salt goes into either half of a product in turn. Without it a run of zeros would gather factors
+// of two in the low half and shrink the high half, until the product is zero and has lost all
+// earlier words.
 const salt = 0x9e3779b97f4a7c15
 
-// chain is a product of all words that went into it.
+// chain is the product of all words so far.
 type chain struct{ low, high uint64 }
 
-// hashBlocks sets each hash to that of all that the chains have taken, block by block.
+// hashBlocks sets each hash to that of the prompt up to the end of its block.
 func hashBlocks(hashes []uint64, chains *[2]chain, prompt []byte) {
 	const part = blockBytes / len(chains)
 	for n := range hashes {
@@ -79,8 +81,8 @@ func hashBlocks(hashes []uint64, chains *[2]chain, prompt []byte) {
 
 func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// Seed hashes what stands before the messages of a prompt, and whose prompt it is where engines
-// keep those apart; owner is empty elsewhere.
+// Seed hashes what precedes the messages of a prompt, and the prompt's owner if engines keep owners
+// apart; otherwise owner is empty.
 func Seed(model, owner string, tools []byte) uint64 {
 	seed := mix(xxhash.Sum64String(model)) ^ xxhash.Sum64(tools)
 	if owner != "" {

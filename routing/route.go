@@ -15,13 +15,13 @@ type Target struct {
 	Upstream *upstreams.Upstream
 	Served   string
 	Tier     int                    // of its deployment
-	Arm      string                 // name of its arm; empty: it is of none
-	external bool                   // it is not of the house
-	arm      uint8                  // its arm's place among the route's, from 1 on
+	Arm      string                 // name of its arm; empty: none
+	external bool                   // it runs outside the house
+	arm      uint8                  // number of its arm among the route's, from 1
 	model    *upstreams.ServedModel // of the served name
-	work     upstreams.Features     // what every call of the route asks of the engine
-	// directory is the route's, where there is one; member is the target's place in it, and rank a hash
-	// of the upstream's id, the same at every edge.
+	work     upstreams.Features     // the features that every call of the route needs
+	// directory is the route's, if it has one. member is the target's number in it, and rank is a
+	// hash of the upstream's id that is the same at every edge.
 	directory *directory
 	member    member
 	rank      uint64
@@ -30,47 +30,47 @@ type Target struct {
 // Percent is a share in hundredths.
 type Percent = config.Percent
 
-// Query is one call's question. It is borrowed for the length of Acquire.
+// Query is one call's question. Acquire borrows it and does not keep it.
 type Query struct {
 	Pool    upstreams.Pool
 	Key     string   // id of the client's key, empty without one
-	Weight  float64  // of the key where keys take turns (package turns); 0: the call takes no part in that
+	Weight  float64  // weight of the key where keys take turns (package turns); 0: the call takes no part
 	Tokens  int      // estimated tokens of the prompt
 	Prefix  []uint64 // HashBlocks of the prompt, for a route that WantsPrefix
-	Text    int      // bytes of the prompt that Prefix is of; 0: as many as its blocks have
-	Session uint64   // hash of the session that the call is of, the same at every edge; 0: not known
-	// CacheKey is a hash of the key by which the client wants like prompts to find one cache; 0: none.
-	// Calls with one key need not be of one conversation.
+	Text    int      // bytes of the prompt text that Prefix hashes; 0: the size of its blocks
+	Session uint64   // hash of the call's session, the same at every edge; 0: unknown
+	// CacheKey is a hash of the client's cache key, which asks that like prompts share one cache;
+	// 0: none. Calls with one key may be of several conversations.
 	CacheKey uint64
-	Exclude  []upstreams.ID // upstreams that this call has tried
-	Busy     bool           // one of Exclude has refused the call for want of room: it is full, not down
-	UpOnly   bool           // no upstream that would be asked for want of a better one
-	Tiers    uint8          // a bit for each tier that the key lists; 0: it lists none, so all but external targets
-	Arms     Arms           // that the call is of, by ArmsOf
+	Exclude  []upstreams.ID // upstreams that this call has already tried
+	Busy     bool           // one of Exclude refused the call for lack of room: it is full, not down
+	UpOnly   bool           // only upstreams that are up, none that is a last resort
+	Tiers    uint8          // a bit for each tier that the key lists; 0: no list, so all but external targets
+	Arms     Arms           // the call's arms, from ArmsOf
 	// Overflow says that the call waits for no slot, or no longer: while the targets before a tier
 	// that serves then are full, that one does.
 	Overflow bool
-	Needs    upstreams.Features // what the call asks of its engine
+	Needs    upstreams.Features // features that the call needs from its engine
 	Now      time.Time
-	Rand     uint64 // source of chance for ties
+	Rand     uint64 // random number that breaks ties
 	// RetryAfter is when a client is told to come back for which no slot is free. It then has a
 	// claim on one (Claims). 0: the call heeds no claims and makes none.
 	RetryAfter time.Duration
-	Rank       int     // of its class: it goes behind the claims of those before it
-	Reserve    Percent // of an upstream's slots, rounded down, that it leaves free
-	Why        *Why    // gets what the pick goes by; nil: nobody asks
+	Rank       int     // of its class: claims of earlier classes go before it
+	Reserve    Percent // share of an upstream's slots, rounded down, that it must leave free
+	Why        *Why    // receives the reasons for the pick; nil: not wanted
 
-	// Turn is set by Acquire while keys take turns at the model: what the call is served is booked in
-	// it. The caller has it from then on.
+	// Turn is set by Acquire while keys take turns at the model. It books what the call is served,
+	// and belongs to the caller from then on.
 	Turn turns.Turn
 
 	at         upstreams.Moment // Now, once a pick has begun
-	notStalled bool             // a stalled upstream is not asked yet
-	anyway     bool             // no engine has all that it needs: those that lack some are asked
-	within     Arms             // of which targets are asked now
+	notStalled bool             // skip stalled upstreams for now
+	anyway     bool             // no engine has every needed feature: ask those that lack some
+	within     Arms             // the arms whose targets are asked now
 	known      knowledge        // of Prefix
 
-	full []upstreams.ID // upstreams whose slots other edges of the fleet have turned out to hold, or claims do
+	full []upstreams.ID // upstreams whose slots are held by other edges of the fleet or kept for claims
 }
 
 func (q *Query) excludes(t *Target) bool {
@@ -82,8 +82,8 @@ func (q *Query) excludes(t *Target) bool {
 	return false
 }
 
-// allows filters: the upstream is in the state and may be used by the key, it has the model, and
-// this call has not tried it.
+// allows filters: the target is in the state, open to the key, has the model, and was not tried by
+// this call.
 func (q *Query) allows(t *Target, s upstreams.State) bool {
 	return t.of(q.within) && t.Upstream.EligibleFor(q.Key, s, q.at) && t.model.Available() && t.OpenTo(q.Tiers) &&
 		(q.anyway || !t.model.Lacks(q.Needs, q.at)) &&
@@ -91,7 +91,7 @@ func (q *Query) allows(t *Target, s upstreams.State) bool {
 }
 
 // OpenTo reports whether calls of a key with these tiers (Query.Tiers) may go to the target at all:
-// prompts leave the house by consent alone.
+// prompts leave the house only if the key lists the tier.
 func (t *Target) OpenTo(tiers uint8) bool {
 	if tiers == 0 {
 		return !t.external
@@ -110,12 +110,12 @@ func Open(r *Route, tiers uint8) bool {
 	return len(r.targets) == 0
 }
 
-// External reports whether a target of a route is not of the house.
+// External reports whether any target of a route is outside the house.
 func External(r *Route) bool {
 	return slices.ContainsFunc(r.targets, func(t Target) bool { return t.external })
 }
 
-// readLoad sets l to the load that a query would meet at the target.
+// readLoad sets l to the load that a query would find at the target.
 func (t *Target) readLoad(l *upstreams.Load, q *Query) {
 	t.Upstream.ReadLoad(l, q.Pool, q.at)
 	t.model.Weigh(l, q.Now)
@@ -128,8 +128,8 @@ func (t *Target) readLoad(l *upstreams.Load, q *Query) {
 	}
 }
 
-// states are those in which targets take calls: of each one only if no target is in one before it.
-// Busy targets are full to every call.
+// states are the states in which targets take calls, in order of preference: a state is used only
+// if no target is in an earlier one. Busy targets are full for every call.
 var states = [...]upstreams.State{
 	upstreams.StateUp, upstreams.StatePending, upstreams.StateBusy, upstreams.StateStalled,
 }
@@ -138,24 +138,24 @@ var states = [...]upstreams.State{
 type Route struct {
 	ID    string // the model's canonical id
 	Index int    // position in Table.Routes
-	// Tiers are the route's tiers in their order, each a route of its own over a part of the targets;
-	// nil where there are no several. When is a tier's: what has it serve, config.WhenFull or
+	// Tiers are the route's tiers in order, each a route of its own over a part of the targets; nil
+	// if there is only one tier. When belongs to a tier and says when it serves: config.WhenFull or
 	// config.WhenDown, and empty for the first.
 	Tiers   []*Route
 	When    string
 	targets []Target
-	arms    []share // of all tiers; nil: every target takes its part of all calls
+	arms    []share // of all tiers; nil: the targets share all calls
 	seed    uint64  // hash of the id
 	policy  policy
 	rotor   *atomic.Uint32
 	claims  *Claims // of all routes of the table
 	line    *turns.Line
-	// directory knows the prompts that were sent to the targets. It is nil where there is no choice
-	// that it could change: one target, or turns.
+	// directory knows the prompts that were sent to the targets. It is nil if it cannot change a
+	// choice: with one target, or with round robin.
 	directory *directory
 }
 
-// First is the tier that always serves, and the route where there are no several.
+// First is the tier that always serves: the route itself if it has no tiers.
 func First(r *Route) *Route {
 	if r.Tiers != nil {
 		return r.Tiers[0]
@@ -163,7 +163,7 @@ func First(r *Route) *Route {
 	return r
 }
 
-// tiersOf are the tiers of a route, which is its own where there are no several.
+// tiersOf returns the tiers of a route: the route itself if it has no tiers.
 func tiersOf(r *Route) []*Route {
 	if r.Tiers != nil {
 		return r.Tiers
@@ -175,11 +175,11 @@ func tiersOf(r *Route) []*Route {
 // is the route's own.
 func (r *Route) Targets() []Target { return r.targets }
 
-// Line has what keys were served at the model while they took turns.
+// Line returns the account of what each key was served at the model while keys took turns.
 func Line(r *Route) *turns.Line { return r.line }
 
-// Wait counts a call that waits for a slot with the targets that keep few models in memory, so that
-// they come to load its model. quit ends that.
+// Wait counts a call that waits for a slot at the targets that keep few models in memory, so that
+// they load its model. quit ends the count.
 func (r *Route) Wait(q *Query) (quit func()) {
 	var all []func()
 	for i := range r.targets {

@@ -7,12 +7,13 @@ import (
 	"penstock/upstreams"
 )
 
-// stallsLately is how long an upstream that stalled counts among those that go at once.
+// stallsLately is how long a stall counts as recent.
 const stallsLately = 30 * time.Second
 
-// Stall decides for every route of an upstream that has stalled: the last target of a route stays,
-// and where more than half of a route would go within half a minute a generation probe decides,
-// since a fault of the edge, or a burst of long prompts, is more likely than one of each engine.
+// Stall decides, over all routes, what happens to an upstream that has stalled. The last target of
+// a route stays. If more than half of a route would stall within half a minute, a generation probe
+// decides: a fault of the edge, or a burst of long prompts, is then likelier than a fault of each
+// engine.
 func (t *Table) Stall(u *upstreams.Upstream, now time.Time) upstreams.Stall {
 	decision := upstreams.StallOut
 	for _, r := range t.routes {
@@ -23,8 +24,8 @@ func (t *Table) Stall(u *upstreams.Upstream, now time.Time) upstreams.Stall {
 	return decision
 }
 
-// stallOf decides for one of all upstreams of a route, of which others take calls and some have
-// stalled lately.
+// stallOf decides for one upstream of a route with all upstreams, of which others take calls and
+// lately have stalled recently.
 func stallOf(all, others, lately int) upstreams.Stall {
 	switch {
 	case others == 0:
@@ -35,8 +36,8 @@ func stallOf(all, others, lately int) upstreams.Stall {
 	return upstreams.StallOut
 }
 
-// stalls counts the upstreams of the route: all, those beside u that take calls, and those that
-// have stalled lately. own is false if u is none of them.
+// stalls counts the route's upstreams: all of them, those other than u that take calls, and those
+// that have stalled recently. own is false if u is not among them.
 func stalls(r *Route, u *upstreams.Upstream, now time.Time) (all, others, lately int, own bool) {
 	for i := range r.targets {
 		t := &r.targets[i]

@@ -36,8 +36,8 @@ type pattern struct {
 	route  *Route
 }
 
-// Build compiles the models of f. What a route remembers (the rotor's position, the directory of
-// prompts, the claims) is taken over from keep, which may be nil. An error means that f was not
+// Build compiles the models of f. The routes take over their state (the rotor's position, the
+// directory of prompts, the claims) from keep, which may be nil. An error means that f was not
 // validated.
 func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	t := &Table{exact: make(map[string]*Route, len(f.Models)), Claims: &Claims{}}
@@ -69,7 +69,7 @@ func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	return t, nil
 }
 
-// before returns the route that a model had in t, which may be nil, for what is kept of it.
+// before returns the model's route in t, whose state is kept. t may be nil.
 func (t *Table) before(id string) *Route {
 	if t != nil {
 		if r, ok := t.exact[id]; ok && r.ID == id {
@@ -115,7 +115,7 @@ func newRoute(f *config.File, index int, external map[string]bool, r Resolver, k
 	return route, nil
 }
 
-// split makes a route's tiers, where its targets are of several, and brings these in their order.
+// split sorts a route's targets by tier, and makes the tiers if there are several.
 func split(r *Route, when map[int]string) {
 	slices.SortStableFunc(r.targets, func(a, b Target) int { return cmp.Compare(a.Tier, b.Tier) })
 	if r.targets[len(r.targets)-1].Tier == r.targets[0].Tier {
@@ -134,8 +134,8 @@ func split(r *Route, when map[int]string) {
 	}
 }
 
-// Lookup finds the route of a model's id or alias. An exact name wins over one with a variant in
-// brackets behind it, that over a pattern, and a longer pattern over a shorter one.
+// Lookup finds the route of a model's id or alias. An exact name wins over a name with a bracketed
+// variant, that wins over a pattern, and a longer pattern wins over a shorter one.
 func (t *Table) Lookup(model []byte) (*Route, bool) {
 	if r, ok := t.exact[string(model)]; ok {
 		return r, true

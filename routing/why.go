@@ -1,6 +1,6 @@
 package routing
 
-// Reason says by what a target was picked among several.
+// Reason says why one of several targets was picked.
 type Reason string
 
 // The closed set of reasons.
@@ -20,30 +20,30 @@ var reasonMeanings = map[Reason]string{
 	ReasonUnmeasured: "the speed of one of them was not known, and this one had the least to read beside the fewest calls",
 }
 
-// Meaning says in a clause why a target was picked for the reason.
+// Meaning explains the reason in a clause.
 func (r Reason) Meaning() string { return reasonMeanings[r] }
 
-// maxEstimates bounds how many targets a Why tells of.
+// maxEstimates bounds the targets that a Why lists.
 const maxEstimates = 8
 
-// Why is what a pick went by, for an operator who asks why a call went to its engine.
+// Why explains a pick to an operator who asks why a call went to its engine.
 type Why struct {
 	Reason Reason // empty: there was no choice
-	// Estimates are what the pick knew of the targets with room, the best first: the one that was
-	// picked is among them where there are up to eight.
+	// Estimates are what the pick knew of the targets with room, best first. Of up to eight targets
+	// the list includes the picked one.
 	Estimates []Estimate
 }
 
 // Estimate is what a pick knew of one target.
 type Estimate struct {
 	Upstream string
-	// Seconds is how soon the tenth token of the answer was to come from there; 0: not known, as the
-	// speed of one of the targets was not.
+	// Seconds is the estimated time to the tenth token of the answer; 0: unknown, since the speed
+	// of one of the targets was unknown.
 	Seconds float64
 	Cached  int // tokens of the prompt that its engine was believed to hold
 }
 
-// explain notes what a pick of best went by.
+// explain records why a pick chose best.
 func (q *Query) explain(targets []Target, s *scores, best *Target, home bool) {
 	w := q.Why
 	var top [maxEstimates]scored // the lowest scores, in their order
