@@ -9,27 +9,28 @@ import (
 	"penstock/config"
 )
 
-// An arm is a part of a tier's targets, those of the deployments with one share of the model's
-// calls (config.Deployment.Traffic). Which calls are its own follows from a number of the call,
-// which is the same at every edge and for every turn of a conversation, so nothing is remembered.
+// An arm is a part of a tier's targets: those of the deployments with one share of the model's
+// calls (config.Deployment.Traffic). A number of the call, the same at every edge and for every
+// turn of a conversation, decides which arm it belongs to, so no state is kept.
 //
-// A call of an arm goes to the rest of its tier where no target of the arm takes it. The calls of
-// the rest go to an arm when nothing else of the route takes calls, full or not: a new engine that
-// is to prove itself with a twentieth of the calls is not handed all of them at the busiest hour.
+// A call of an arm goes to the rest of its tier if no target of the arm takes it. Calls of the rest
+// go to an arm only when no other target of the route takes calls, full or not: a new engine that
+// is tried with a twentieth of the calls must not get all of them at the busiest hour.
 
-// Arms is a set of a route's arms, a bit for each; bit 0 is for the targets of no arm. 0 is all.
+// Arms is a set of a route's arms, one bit each; bit 0 is the targets of no arm. 0 means all
+// targets.
 type Arms uint32
 
 const rest Arms = 1
 
-// share is which calls are an arm's: those whose number is at least from and below to.
+// share says which calls belong to an arm: those whose number is at least from and below to.
 type share struct {
 	tier     int
 	name     string
 	from, to uint64
 }
 
-// armOf returns the route's arm, from 1 on, of a deployment, and 0 where that has no share.
+// armOf returns the number of a deployment's arm in the route, from 1 on, or 0 if it has no share.
 func armOf(r *Route, d *config.Deployment) uint8 {
 	if d.Traffic == nil {
 		return 0
@@ -38,7 +39,7 @@ func armOf(r *Route, d *config.Deployment) uint8 {
 		return uint8(i + 1)
 	}
 	s := share{tier: d.Tier, name: d.Arm}
-	sum := 0.0 // of the tier's arms before
+	sum := 0.0 // of the tier's earlier arms
 	for i := range r.arms {
 		if r.arms[i].tier == d.Tier {
 			s.from, sum = r.arms[i].to, float64(r.arms[i].to)
@@ -54,17 +55,18 @@ func armOf(r *Route, d *config.Deployment) uint8 {
 }
 
 // SharesCalls reports whether some of the route's deployments have a share of its calls, so that
-// Query.Arms is to be set.
+// Query.Arms must be set.
 func SharesCalls(r *Route) bool { return r.arms != nil }
 
-// CallNumber is a number of a key's conversation, the same for all of its turns and at every edge:
-// of what its first turn begins with, and where a call is of no conversation, of the key alone.
+// CallNumber returns a number of a key's conversation that is the same for all of its turns and at
+// every edge: a hash of how its first turn begins, or of the key alone if the call belongs to no
+// conversation.
 func CallNumber(key string, begin []byte) uint64 {
 	return mix(xxhash.Sum64String(key)) ^ xxhash.Sum64(begin)
 }
 
-// ArmsOf returns what Query.Arms is for a call of the number, whose key has these tiers: the arms
-// that it is of, one a tier at most, and the rest.
+// ArmsOf returns Query.Arms for a call with this number whose key has these tiers: the call's arms,
+// at most one a tier, and the rest.
 func ArmsOf(r *Route, number uint64, tiers uint8) Arms {
 	if r.arms == nil {
 		return 0
@@ -81,8 +83,8 @@ func ArmsOf(r *Route, number uint64, tiers uint8) Arms {
 	return set
 }
 
-// InShare reports whether a call of the number is of a share of those that may go to the route: the
-// same conversations always, and others than an arm of the same share has.
+// InShare reports whether a call with this number is in a share of the route's calls. It always
+// selects the same conversations, and not those of an arm with the same share.
 func InShare(r *Route, number uint64, part config.Percent) bool {
 	return float64(mix(mix(number^r.seed))) < float64(part)/100*math.MaxUint64
 }
@@ -110,8 +112,8 @@ func ArmNames(r *Route) (names []string) {
 	return names
 }
 
-// Missed reports whether a call with these arms is sent to a target where it should not have gone
-// first, and returns the arm that it is of; empty: it is of none.
+// Missed reports whether a call with these arms went to a target that was not its first choice, and
+// returns the arm it belongs to; empty: none.
 func Missed(r *Route, arms Arms, t *Target) (own string, missed bool) {
 	for i := range r.arms {
 		if s := &r.arms[i]; arms>>(i+1)&1 != 0 && s.tier <= t.Tier && s.name != t.Arm {
@@ -121,8 +123,8 @@ func Missed(r *Route, arms Arms, t *Target) (own string, missed bool) {
 	return "", !t.of(arms)
 }
 
-// Own returns the arm that a call with these arms, whose key has these tiers, is to go to in the
-// first tier that is open to it; empty: it is of none there.
+// Own returns the arm that a call with these arms, whose key has these tiers, should use in the
+// first tier that is open to it; empty: none there.
 func Own(r *Route, arms Arms, tiers uint8) string {
 	first := slices.IndexFunc(r.targets, func(t Target) bool { return t.OpenTo(tiers) })
 	for i := range r.arms {
@@ -133,8 +135,8 @@ func Own(r *Route, arms Arms, tiers uint8) string {
 	return ""
 }
 
-// Reaches reports whether a query may go to a target as long as others take calls.
+// Reaches reports whether a query may go to a target while other targets take calls.
 func (q *Query) Reaches(t *Target) bool { return t.of(q.Arms) }
 
-// of reports whether a target is of one of the arms.
+// of reports whether a target belongs to one of the arms.
 func (t *Target) of(set Arms) bool { return set == 0 || set>>t.arm&1 != 0 }

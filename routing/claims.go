@@ -10,38 +10,38 @@ import (
 	"penstock/upstreams"
 )
 
-// longestHold bounds how long before a client is due a slot is kept for it.
+// longestHold bounds how early a slot is reserved before its client is due.
 const longestHold = 2 * time.Second
 
-// mostClaims bounds the claims on one model. A key that is refused beyond it holds none.
+// mostClaims bounds the claims on one model. A key that is refused beyond it gets none.
 const mostClaims = 1024
 
-// servedFor is how long it counts for the order of claims when a key was served last.
+// servedFor is how long a key's last service counts for the order of claims.
 const servedFor = time.Minute
 
-// Claims are what keys that were refused for want of a slot hold on the next one, at models without
-// a queue: a client that comes back when its Retry-After says so would otherwise meet a pool that
-// another key's flood, which never waits, has filled in between.
+// Claims reserve the next slot for keys that were refused for lack of one, at models without a
+// queue. A client that obeys its Retry-After would otherwise return to a pool that another key's
+// flood, which never waits, has filled in between.
 //
-// A key has one claim on a model. It lasts from the refusal until a quarter of its hold behind the
-// moment at which the client is due. While it does, a call of another key may not take the last
-// free slots if that key has more slots there than the claim's. Keys with as many take turns, as
-// they do in a queue: the one that was served less goes first. There the claim counts only around the
-// moment at which its client is due, unless the other key floods, that is calls before it was told
-// to. So no slot is idle for long among keys with one call each, and a key that is alone is never
+// A key has one claim on a model. The claim lasts from the refusal until a quarter of its hold
+// after the client is due. Meanwhile a call of another key may not take the last free slots if that
+// key has more slots there than the claim's key. Keys with equally many slots take turns, as in a
+// queue: the one that was served less goes first. Between those the claim counts only around the
+// moment when its client is due, unless the other key floods, that is, calls before its Retry-After
+// has passed. So no slot is idle for long among keys with one call each, and a lone key is never
 // refused.
 //
-// Without a live claim an Acquire costs one atomic load more.
+// Without a live claim an Acquire costs one more atomic load.
 type Claims struct {
-	live    atomic.Int64  // claims, with those that have ended since the last look
+	live    atomic.Int64  // claims, including those that expired since the last sweep
 	yielded atomic.Uint64 // calls that were refused although a slot was free
 
 	mu     sync.Mutex
 	groups []*claimGroup
 }
 
-// claimGroup are the keys that claim one model's slots of one pool, and those that have got one
-// beside them.
+// claimGroup holds the keys that claim slots of one model and pool, and the keys that got a slot
+// meanwhile.
 type claimGroup struct {
 	route *Route
 	pool  upstreams.Pool
@@ -51,23 +51,23 @@ type claimGroup struct {
 // claimant is a key at one model's slots.
 type claimant struct {
 	key    string
-	served time.Time      // when it last got a slot; zero: not while there were claims
-	waits  *turns.Account // what it was served, while it has a claim
+	served time.Time      // when it last got a slot; zero: never while there were claims
+	waits  *turns.Account // account of what it was served, while it has a claim
 	due    time.Time      // when its client comes back; zero: it has no claim
 	hold   time.Duration  // how long before that the claim counts
-	floods bool           // it has called before it was due
+	floods bool           // it called again before it was due
 	rank   int            // of its last call
 }
 
-// grace is how long the claim counts behind the time at which its client is due.
+// grace is how long the claim still counts after its client was due.
 func (c *claimant) grace() time.Duration { return c.hold / 4 }
 
 // claims reports whether the key has a claim.
 func (c *claimant) claims() bool { return !c.due.IsZero() }
 
-// hasTurn reports whether it is the claimant's turn, whose client is due after a wait, rather than
-// that of a key with as many slots that was served so much; nil: one that is not known here. A client that comes when it
-// was told to does not wait for others that are late.
+// hasTurn reports whether the claimant, whose client is due after a wait, goes before another key o
+// with as many slots that was served this much. o is nil if that key is not known here. A client
+// that comes on time does not wait for others that are late.
 func (c *claimant) hasTurn(o *claimant, served float64, wait time.Duration) bool {
 	soon, own := wait <= c.grace()/4, c.waits.Served()
 	switch {
@@ -94,7 +94,8 @@ func (c *Claims) before(r *Route, q *Query) (kept bool) {
 	return len(q.full) > 0
 }
 
-// after makes a claim for such a call if it was refused, and settles its key's if it was not.
+// after makes a claim for the call's key if the call was refused, and ends the key's claim if it
+// was served.
 func (c *Claims) after(r *Route, q *Query, kept bool, err error) {
 	switch {
 	case isFull(err):
@@ -111,7 +112,7 @@ func (c *Claims) after(r *Route, q *Query, kept bool, err error) {
 	}
 }
 
-// keep has the upstreams look full whose free slots are kept for claims that go before q.
+// keep marks the upstreams as full whose free slots are reserved for claims that go before q.
 func (c *Claims) keep(r *Route, q *Query) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +129,7 @@ func (c *Claims) keep(r *Route, q *Query) {
 	}
 }
 
-// sweep forgets the claims whose clients have not come back, and what nothing depends on.
+// sweep removes the claims whose clients have not come back, and entries that no decision needs.
 func (c *Claims) sweep(now time.Time) {
 	for _, g := range c.groups {
 		for i := range g.keys {
@@ -150,7 +151,7 @@ func (c *Claims) end(k *claimant, now time.Time) {
 	c.live.Add(-1)
 }
 
-// group returns the keys at what a query asks for, or nil.
+// group returns the claims for a query's model and pool, or nil.
 func (c *Claims) group(r *Route, q *Query) *claimGroup {
 	for _, g := range c.groups {
 		if g.route.ID == r.ID && g.pool == q.Pool {
@@ -160,7 +161,8 @@ func (c *Claims) group(r *Route, q *Query) *claimGroup {
 	return nil
 }
 
-// claim has the key hold a claim, or renews one whose client was due and has met a full pool again.
+// claim gives the key a claim, or renews the claim of a client that was due and found the pool full
+// again.
 func (c *Claims) claim(r *Route, q *Query) {
 	g := c.group(r, q)
 	if g == nil {
@@ -183,7 +185,7 @@ func (c *Claims) claim(r *Route, q *Query) {
 	k.due, k.hold, k.rank = q.Now.Add(q.RetryAfter), min(q.RetryAfter, longestHold), q.Rank
 }
 
-// serve ends the claim of a key that has got a slot, and puts it behind the others.
+// serve ends the claim of a key that got a slot, and puts the key behind the others.
 func (c *Claims) serve(r *Route, q *Query) {
 	g := c.group(r, q)
 	if g == nil {
@@ -199,7 +201,7 @@ func (c *Claims) serve(r *Route, q *Query) {
 	k.served = q.Now
 }
 
-// claimant returns a key, which is known here from now on, or nil where there is no more room.
+// claimant returns the entry of a key, which it adds if there is room, or nil.
 func (g *claimGroup) claimant(key string) *claimant {
 	if k := g.of(key); k != nil || len(g.keys) >= mostClaims {
 		return k
@@ -208,7 +210,7 @@ func (g *claimGroup) claimant(key string) *claimant {
 	return &g.keys[len(g.keys)-1]
 }
 
-// of returns a key, or nil when it is not known here.
+// of returns the entry of a key, or nil.
 func (g *claimGroup) of(key string) *claimant {
 	for i := range g.keys {
 		if g.keys[i].key == key {
@@ -218,8 +220,8 @@ func (g *claimGroup) of(key string) *claimant {
 	return nil
 }
 
-// keeps reports whether the free slots of the group's model are kept for claims that go before the
-// query of a route.
+// keeps reports whether the free slots of the group's model are reserved for claims that go before
+// the query of a route.
 func (g *claimGroup) keeps(r *Route, q *Query) bool {
 	if !g.shares(r, q) {
 		return false
@@ -243,7 +245,7 @@ func (g *claimGroup) keeps(r *Route, q *Query) bool {
 	return before > 0 && g.route.Capacity(g.pool, q.Now).Available <= before
 }
 
-// shares reports whether a query of a route may take a slot that the group's claims are for.
+// shares reports whether a query of a route may take a slot that the group's claims reserve.
 func (g *claimGroup) shares(r *Route, q *Query) bool {
 	return slices.ContainsFunc(g.route.targets, func(t Target) bool {
 		return (g.pool == q.Pool || t.Upstream.Limits().Shared) &&

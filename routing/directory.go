@@ -9,18 +9,18 @@ import (
 	"penstock/upstreams"
 )
 
-// directory is what a route believes its engines to hold of the prompts that it has sent them: for
-// each engine the blocks that it has read last, as many as its cache has room for. It is bounded,
+// directory is what a route believes its engines hold of the prompts that it has sent them: for
+// each engine the newest blocks it has read, as many as its cache has room for. It is bounded,
 // outlives reloads and is safe for concurrent use.
 //
-// The blocks of all engines are in one map: the question is who holds how much of a prompt, and one
-// look-up answers it for all of them. Each engine has a list of its own through them, in the order
-// in which it has read them. Of a prompt the first block is the newest in that list, so an engine
-// forgets a prompt from its end, as engines do, and what it holds of a prompt is a beginning of it.
-// A look-up therefore halves its way to where holders change, and does not ask for every block.
+// The blocks of all engines are in one map, so one look-up tells for every engine how much of a
+// prompt it holds. Each engine has a list of its own through the blocks, ordered by when it read
+// them. The first block of a prompt is the newest in that list, so an engine forgets a prompt from
+// its end, as real engines do, and always holds a prefix of it. A look-up can therefore use binary
+// search for the points where the holders change, and need not visit every block.
 //
-// Entries and links are in pages and refer to each other by number. There may be a million of them,
-// and pointers would be the collector's work at every turn.
+// Entries and links live in pages and refer to each other by number. There may be a million of
+// them, and the garbage collector would scan pointers in every cycle.
 type directory struct {
 	mu      sync.RWMutex
 	blocks  map[uint64]int32 // to entries
@@ -28,22 +28,22 @@ type directory struct {
 	links   pages[link]
 	holds   [maxMembers]holding
 
-	// numbers are the members' places in holders, the same for as long as a name of an upstream is
-	// used.
+	// numbers are the members' places in holders. They stay the same while an upstream's name is in
+	// use.
 	numbers map[upstreams.ID]member
 	ranks   map[uint64]member // the same by Target.rank
-	// places are what the edges of a fleet tell each other; nil: there is no store.
+	// places are the placements shared by the edges of a fleet; nil without a store.
 	places atomic.Pointer[Places]
 }
 
 const (
-	// usualBlocks is how many blocks an engine is taken to hold that does not say: about a million
-	// tokens.
+	// usualBlocks is how many blocks an engine is assumed to hold if it does not report its cache:
+	// about a million tokens.
 	usualBlocks = 8 << 10
-	// mostBlocks bounds what is remembered of one engine: 32 MiB of prompts, in 8 MB of memory.
+	// mostBlocks bounds the blocks remembered for one engine: 32 MiB of prompts, in 8 MB of memory.
 	mostBlocks = 64 << 10
-	// maxMembers is how many upstreams have a place of their own. In a larger route some share one,
-	// and a conversation may go to the wrong one of those.
+	// maxMembers is how many upstreams have a place of their own. In a larger route some share a
+	// place, and a conversation may go to the wrong one of those.
 	maxMembers = 128
 )
 
@@ -62,12 +62,12 @@ type entry struct {
 	block uint64
 	who   members
 	next  uint64 // the block that followed first; 0: none yet
-	// session is that of the newest prompt through the block. A conversation that goes on otherwise
-	// than before, as after an edit, is not another one.
+	// session is the session of the newest prompt through the block. If a conversation continues
+	// differently than before, as after an edit, it is still the same one.
 	session uint64
-	ways    uint32 // conversations that have parted at or after the block, beside the first one
+	ways    uint32 // conversations that parted at or after the block, besides the first one
 	ends    uint32 // prompts that ended here
-	links   int32  // the first of its links, one for each of who
+	links   int32  // the first of its links, one for each member of who
 }
 
 // link is one block of one engine.
@@ -83,29 +83,29 @@ type link struct {
 type holding struct {
 	newest, oldest int32 // 0: none; the first link and the first entry are never used
 	blocks         int
-	most           int    // that it is believed to have room for
-	published      int    // by its own pages; 0: they do not say
-	misses         int    // in a row, of what it has read not long ago
-	emptied        uint32 // upstreams.PromptCache.Emptied that the list is of
+	most           int    // blocks that it is believed to have room for
+	published      int    // capacity that the engine reports; 0: unknown
+	misses         int    // recently read prompts in a row that the engine no longer had
+	emptied        uint32 // value of upstreams.PromptCache.Emptied that the list belongs to
 	// fresh counts the blocks that it has begun to hold. How much that has grown since a block was
 	// read last is how much room the block's survival has needed.
 	fresh uint32
 }
 
-// crowds are numbers of conversations with one beginning. A crowd's part of what a cold engine would
-// have to read of that beginning counts, since the conversations to come are spared it. For many it
-// counts for nothing: one of them pays for each engine, and all are spread from then on, also while
-// no load would spread them.
+// crowds groups numbers of conversations with one prefix. part is the fraction of that prefix,
+// which a cold engine would have to read, that counts against the engine, since reading it also
+// spares later conversations. For many conversations it counts for nothing: one of them pays for
+// each engine, and from then on all are spread, even if load alone would not spread them.
 var crowds = [...]struct {
 	ways uint32
 	part float64
 }{{16, 0}, {4, 1. / 2}, {0, 1}}
 
-// manyEnds is how many prompts have to end in one block to show that conversations begin alike
-// which do not differ by a whole block. The short turns of one conversation end in one block too.
+// manyEnds is how many prompts must end in one block to show that conversations share a prefix and
+// differ by less than a whole block. The short turns of one conversation end in one block, too.
 const manyEnds = 16
 
-// crowd is the place in crowds of a number of conversations.
+// crowd returns the index in crowds for a number of conversations.
 func crowd(ways uint32) uint8 {
 	for i := range crowds {
 		if ways >= crowds[i].ways {
@@ -115,13 +115,13 @@ func crowd(ways uint32) uint8 {
 	return uint8(len(crowds) - 1)
 }
 
-// knowledge is what a directory knows of one prompt: its beginning in parts, each of which is held
-// by other engines than the next one, or shared by more conversations. Holders and sharers only
-// become fewer from part to part.
+// knowledge is what a directory knows of one prompt: its prefix in parts. Each part is held by
+// other engines than the next one, or shared by more conversations. Holders and sharers only
+// decrease from part to part.
 type knowledge struct {
 	n     int
 	parts [maxParts]part
-	// place is where other edges have sent the conversation last, from 1 on; 0: they have told of none.
+	// place is the member, from 1, to which other edges last sent the conversation; 0: unknown.
 	place int16
 }
 
@@ -134,7 +134,7 @@ type part struct {
 	crowd uint8
 }
 
-// blocks is how much of the prompt any engine holds.
+// blocks returns how many leading blocks any engine holds.
 func (k *knowledge) blocks() int {
 	if k.n == 0 {
 		return 0
@@ -142,7 +142,7 @@ func (k *knowledge) blocks() int {
 	return k.parts[k.n-1].to
 }
 
-// own is how much of the prompt many conversations share; what comes behind it is its own.
+// own returns how many leading blocks many conversations share. The prompt's own part follows them.
 func (k *knowledge) own() int {
 	for i := k.n - 1; i >= 0; i-- {
 		if int(k.parts[i].crowd) < len(crowds)-1 {
@@ -152,8 +152,8 @@ func (k *knowledge) own() int {
 	return 0
 }
 
-// held returns how many leading blocks a member holds, and what it would have to read up to where
-// anything is known: blocks, those of a crowd in part.
+// held returns how many leading blocks a member holds, and how many of the known blocks it would
+// have to read; blocks of a crowd count in part.
 func (k *knowledge) held(m member) (blocks int, missing float64) {
 	for i := k.n - 1; i >= 0; i-- {
 		p := &k.parts[i]
@@ -169,13 +169,13 @@ func (k *knowledge) held(m member) (blocks int, missing float64) {
 	return 0, missing
 }
 
-// newDirectory makes the directory of targets, or goes on with the one that the route had before,
-// which may be nil.
+// newDirectory makes the directory of targets, or reuses the route's previous one, before, which
+// may be nil.
 func newDirectory(targets []Target, before *directory, shared bool) (*directory, error) {
 	d := before
 	if d == nil {
 		d = &directory{blocks: map[uint64]int32{}}
-		d.entries.add() // 0 is none
+		d.entries.add() // index 0 means none
 		d.links.add()
 	}
 	d.mu.Lock()
@@ -193,8 +193,8 @@ func newDirectory(targets []Target, before *directory, shared bool) (*directory,
 	return d, nil
 }
 
-// number gives every target its place. An upstream keeps the one that it had, and a place that has
-// changed hands is emptied. The caller holds mu.
+// number gives every target its place. An upstream keeps the place it had. A place that goes to
+// another upstream is emptied. The caller holds mu.
 func (d *directory) number(targets []Target) {
 	before := d.numbers
 	d.numbers, d.ranks = map[upstreams.ID]member{}, map[uint64]member{}
@@ -229,8 +229,8 @@ func (d *directory) number(targets []Target) {
 	}
 }
 
-// look sets k to what is known of a prompt. Of targets whose engines have lost what they held
-// nothing is.
+// look sets k to what is known of a prompt. It first empties the targets whose engines have lost
+// their cache.
 func (d *directory) look(blocks []uint64, targets []Target, k *knowledge) {
 	k.n, k.place = 0, 0
 	if len(blocks) == 0 {
@@ -256,7 +256,7 @@ func (d *directory) look(blocks []uint64, targets []Target, k *knowledge) {
 			e := d.find(blocks[at])
 			return e != nil && e.who == p.who && crowd(e.ways) == p.crowd
 		}
-		low, high := from+1, len(blocks) // up to low they are alike; from high on they are not
+		low, high := from+1, len(blocks) // blocks before low are alike; blocks from high on are not
 		if low < high && like(high-1) {
 			low = high
 		}
@@ -282,8 +282,8 @@ func (d *directory) look(blocks []uint64, targets []Target, k *knowledge) {
 	}
 }
 
-// add notes that a member holds so many leading blocks, which is at least what any is known to hold,
-// and is where the conversation is.
+// add records that a member holds this many leading blocks, at least as many as any other member,
+// and that the conversation is there.
 func (k *knowledge) add(blocks int, m member) {
 	for i := range k.parts[:k.n] {
 		k.parts[i].who.add(m)
@@ -297,7 +297,7 @@ func (k *knowledge) add(blocks int, m member) {
 	k.place = int16(m) + 1
 }
 
-// find returns the entry of a block; nil: no engine holds it. The caller holds mu.
+// find returns the entry of a block; nil if no engine holds it. The caller holds mu.
 func (d *directory) find(block uint64) *entry {
 	if i, ok := d.blocks[block]; ok {
 		return d.entries.at(i)
@@ -305,8 +305,8 @@ func (d *directory) find(block uint64) *entry {
 	return nil
 }
 
-// age returns how much room the survival of a prompt's block at a member has needed since it was
-// read last, in blocks.
+// age returns how much room, in blocks, the survival of a prompt's block at a member has needed
+// since it was last read.
 func (d *directory) age(block uint64, m member) int {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -316,7 +316,8 @@ func (d *directory) age(block uint64, m member) int {
 	return 0
 }
 
-// linkOf returns the number of a member's link of an entry that it holds. The caller holds mu.
+// linkOf returns the number of a member's link of an entry; the member must hold the entry. The
+// caller holds mu.
 func (d *directory) linkOf(e *entry, m member) int32 {
 	i := e.links
 	for d.links.at(i).of != m {
@@ -325,8 +326,8 @@ func (d *directory) linkOf(e *entry, m member) int32 {
 	return i
 }
 
-// learn notes that a prompt was sent to an upstream, which holds it from now on. session is a hash
-// of the session that the prompt is of; 0: not known.
+// learn records that a prompt was sent to an upstream, which holds it from now on. session is a
+// hash of the prompt's session; 0: unknown.
 func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
 	if len(blocks) == 0 {
 		return
@@ -338,7 +339,7 @@ func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
 	all := blocks
 	blocks = blocks[:min(len(blocks), max(1, d.holds[m].most))] // it has no room for more
 	again, before := d.again(blocks, m, session)
-	known := again // how much of it was there, and before whose it was
+	known := again // how many blocks were known, and the session of the last of them
 	for i := len(blocks) - 1; i >= again; i-- {
 		at, ok := d.blocks[blocks[i]]
 		if !ok {
@@ -362,16 +363,16 @@ func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
 	}
 }
 
-// again makes those leading blocks the newest that a member has read one after the other before: a
-// turn of a conversation repeats all that came before it, which is in the list in its order. It
-// returns how many those are, and the session that the last of them was of. The caller holds mu.
+// again moves to the front those leading blocks that a member has read in this order before: a turn
+// of a conversation repeats everything before it, in the list's order. It returns how many blocks
+// those are, and the session of the last of them. The caller holds mu.
 func (d *directory) again(blocks []uint64, m member, session uint64) (n int, before uint64) {
 	e := d.find(blocks[0])
 	if e == nil || !e.who.has(m) {
 		return 0, 0
 	}
 	h, first := &d.holds[m], d.linkOf(e, m)
-	links, entries, fresh := d.links.all, d.entries.all, h.fresh // every block of every turn comes by here
+	links, entries, fresh := d.links.all, d.entries.all, h.fresh // every block of every turn passes here
 	last := first
 	for next := first; next != 0 && n < len(blocks); n++ {
 		l := links.at(next)
@@ -397,11 +398,11 @@ func (d *directory) again(blocks []uint64, m member, session uint64) (n int, bef
 	return n, before
 }
 
-// part notes how a prompt went on after the part of it that was known. The caller holds mu.
+// part records how a prompt continued after its known part. The caller holds mu.
 func (d *directory) part(blocks []uint64, known int) {
 	last := d.find(blocks[known-1])
 	switch {
-	case last == nil: // the engine has room for less than the prompt
+	case last == nil: // the engine has no room for the whole prompt
 	case known == len(blocks):
 		last.ends++
 	case last.next == 0:
@@ -415,8 +416,8 @@ func (d *directory) part(blocks []uint64, known int) {
 	}
 }
 
-// hold makes a block the newest of those that a member holds, and lets go of the oldest where it
-// has no room for all. The caller holds mu.
+// hold makes a block the newest that a member holds, and drops the oldest if there is no room for
+// all. The caller holds mu.
 func (d *directory) hold(at int32, m member) {
 	h, e := &d.holds[m], d.entries.at(at)
 	if e.who.has(m) {
@@ -464,7 +465,7 @@ func (d *directory) unlink(h *holding, i int32) {
 	}
 }
 
-// drop takes a block from those that a member holds. The caller holds mu.
+// drop removes a block from those that a member holds. The caller holds mu.
 func (d *directory) drop(h *holding, i int32) {
 	l := d.links.at(i)
 	d.unlink(h, i)
@@ -483,7 +484,7 @@ func (d *directory) drop(h *holding, i int32) {
 	d.links.free(i)
 }
 
-// forget empties what a member holds. The caller holds mu.
+// forget removes all blocks that a member holds. The caller holds mu.
 func (d *directory) forget(m member) {
 	h := &d.holds[m]
 	for h.oldest != 0 {
@@ -492,7 +493,7 @@ func (d *directory) forget(m member) {
 	*h = holding{}
 }
 
-// empty forgets what a target's engine has held: it was started again.
+// empty forgets what a target's engine held, because the engine was restarted.
 func (d *directory) empty(t *Target) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -501,15 +502,15 @@ func (d *directory) empty(t *Target) {
 	d.holds[t.member] = holding{most: most, published: published, emptied: t.Upstream.Cache.Emptied()}
 }
 
-// resize takes over how much a target's engine has room for. It says so in tokens, and how many bytes
-// a token has is learned. The caller holds mu.
+// resize updates how much a target's engine has room for. The engine reports it in tokens; the
+// bytes per token are learned. The caller holds mu.
 func (d *directory) resize(t *Target) {
 	h := &d.holds[t.member]
 	token := t.Upstream.Averages.BytesPerToken()
 	if token == 0 {
 		token = usualToken
 	}
-	// A few bytes more or less a token are no other size.
+	// A small change of the bytes per token is not a new size.
 	published := min(mostBlocks, int(float64(t.Upstream.Cache.Tokens())*token/blockBytes))
 	if diff := published - h.published; diff > h.published/8 || -diff > h.published/8 {
 		h.published, h.most = published, published
@@ -519,21 +520,21 @@ func (d *directory) resize(t *Target) {
 	}
 }
 
-// usualToken is how many bytes of a prompt make a token where no engine has counted any.
+// usualToken is the assumed number of prompt bytes per token until an engine has counted some.
 const usualToken = 4
 
 const (
-	// surprise is by how many tokens an engine's cache has to be better or worse than expected for
-	// anything to follow from it: an engine caches in blocks, and leaves the last one out.
+	// surprise is by how many tokens an engine's cached tokens must differ from the expectation to
+	// count: an engine caches in blocks, and leaves the last one out.
 	surprise = 1024
-	// missesAtOnce is how many prompts in a row that were read not long ago have to be gone for the
-	// whole cache to be: an operator has reset it.
+	// missesAtOnce is how many recently read prompts in a row must be missing for the whole cache
+	// to count as gone: an operator has reset it.
 	missesAtOnce = 3
 )
 
-// counted takes how many tokens of a prompt an engine has had in its cache, and how many were
-// expected of that age. What survives shows how much room there is: a prompt that is gone needed
-// more than the engine has, one that is there nearly all of it that it can have.
+// counted compares how many tokens of a prompt an engine had cached with how many were expected at
+// that age. Survival shows how much room there is: a prompt that is gone needed more than the
+// engine has, and one that survived needed nearly all of what the engine can have.
 func (d *directory) counted(t *Target, expected, cached, age int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -566,11 +567,11 @@ func (d *directory) counted(t *Target, expected, cached, age int) {
 	}
 }
 
-// leastBlocks is what every engine is believed to have room for, a prompt of a few thousand tokens:
-// with less it would not be found out when it has more.
+// leastBlocks is the least room that every engine is believed to have, a prompt of a few thousand
+// tokens: with less, the edge would not notice when an engine has more.
 const leastBlocks = 32
 
-// pages are things of one kind that are numbered. They never move, so growing copies nothing.
+// pages are numbered items of one kind. They never move, so growing copies nothing.
 type pages[T any] struct {
 	all    filled[T]
 	unused []int32
@@ -579,14 +580,14 @@ type pages[T any] struct {
 
 const pageSize = 1 << 10
 
-// filled are the pages that there are.
+// filled are the allocated pages.
 type filled[T any] []*[pageSize]T
 
 func (f filled[T]) at(i int32) *T { return &f[uint32(i)/pageSize][uint32(i)%pageSize] }
 
 func (p *pages[T]) at(i int32) *T { return p.all.at(i) }
 
-// add returns the number of an unused thing.
+// add returns the number of an unused item.
 func (p *pages[T]) add() int32 {
 	if last := len(p.unused) - 1; last >= 0 {
 		i := p.unused[last]

@@ -47,14 +47,14 @@ type Query struct {
 	UpOnly   bool           // only upstreams that are up, none that is a last resort
 	Tiers    uint8          // a bit for each tier that the key lists; 0: no list, so all but external targets
 	Arms     Arms           // the call's arms, from ArmsOf
-	// Overflow says that the call waits for no slot, or no longer: while the targets before a tier
-	// that serves then are full, that one does.
+	// Overflow says that the call does not wait for a slot, or has stopped waiting: a tier that
+	// serves when the tiers before it are full may take it.
 	Overflow bool
 	Needs    upstreams.Features // features that the call needs from its engine
 	Now      time.Time
 	Rand     uint64 // random number that breaks ties
-	// RetryAfter is when a client is told to come back for which no slot is free. It then has a
-	// claim on one (Claims). 0: the call heeds no claims and makes none.
+	// RetryAfter is the Retry-After that a refused client gets. The client then has a claim on a
+	// slot (Claims). 0: the call heeds no claims and makes none.
 	RetryAfter time.Duration
 	Rank       int     // of its class: claims of earlier classes go before it
 	Reserve    Percent // share of an upstream's slots, rounded down, that it must leave free

@@ -16,8 +16,8 @@ const (
 	// room from what this one holds, and costs the calls that come behind. With 1 calls leave a warm
 	// engine too easily: of 64 agents at 8 engines 4.45 s at the 90th percentile with 1.5, 2.5 with 2.
 	missingWeight = 2
-	// nearTie is by how much a target may be later than the soonest one and still be the home of a
-	// conversation that no engine knows: estimates are no better.
+	// nearTie is the factor by which a target may be later than the soonest one and still be the
+	// home of a conversation that no engine knows: estimates are no more precise.
 	nearTie = 1.1
 	// leastTokens is what a prompt weighs at least where no speed is known: calls without one, or
 	// with a few words, are told apart by the batches that they join.
@@ -31,7 +31,7 @@ type need struct {
 	fresh float64 // what no engine holds
 }
 
-// needs works out what the prompt is in tokens.
+// needs computes the size of the prompt in tokens.
 func (q *Query) needs() need {
 	tokens := float64(q.Tokens)
 	if q.known.n == 0 {
@@ -45,7 +45,7 @@ func (q *Query) needs() need {
 	return need{tokens, block, max(0, tokens-block*float64(q.known.blocks()))}
 }
 
-// at returns what a target would have to read: the tokens that it does not hold, and what they cost.
+// at returns what a target would have to read: the tokens that it does not hold, and their cost.
 // Half or all of what many conversations share costs nothing.
 func (n *need) at(k *knowledge, t *Target) (uncached, charged float64) {
 	if k.n == 0 {
@@ -55,7 +55,7 @@ func (n *need) at(k *knowledge, t *Target) (uncached, charged float64) {
 	return max(0, n.all-n.block*float64(held)), n.fresh + missingWeight*n.block*missing
 }
 
-// promptAt is the call's prompt as its lease at a target books it.
+// promptAt returns the call's prompt as the lease at a target books it.
 func (q *Query) promptAt(t *Target) upstreams.Prompt {
 	n := q.needs()
 	uncached, _ := n.at(&q.known, t)
@@ -67,51 +67,52 @@ func (q *Query) promptAt(t *Target) upstreams.Prompt {
 	return p
 }
 
-// Counted takes what the target's engine has counted of the prompt of a call that holds a lease on
-// it: its tokens, and those that it had in its cache. It shows how far what is believed of that
-// cache is true.
+// Counted takes the engine's count of a leased call's prompt: its tokens, and how many of them were
+// cached. It corrects the directory's estimate of the cache.
 func (t *Target) Counted(l *upstreams.Lease, tokens, cached int) {
 	if !t.Upstream.Cache.Counted(cached) {
 		return
 	}
 	l.Counted(tokens, cached)
-	// What another call was still having read shows nothing: it is not older than what was unread.
+	// A prompt that another call was still having read shows nothing: it is not older than the
+	// unread tokens.
 	if p := l.Prompt(); t.directory != nil && p.Tokens > 0 && p.Age*blockBytes >= l.Ahead()*usualToken {
 		share := float64(tokens) / float64(p.Tokens) // the prompt's tokens were estimated
 		t.directory.counted(t, int(share*float64(p.Tokens-p.Uncached)), cached, p.Age)
 	}
 }
 
-// timeOf is how many seconds a call that has so many tokens to be read would wait for the first
-// tokens of its answer: until the prompts ahead of it and its own are read, and the tokens written
-// beside the other calls. Calls beyond the places wait for those to end, and a recent failure weighs
-// like one of them. A weight says how much faster the engine is than it has shown.
+// timeOf returns how many seconds a call with this many tokens to be read would wait for the first
+// tokens of its answer: until the prompts ahead of it and its own are read, and the tokens are
+// written beside the other calls. Calls beyond the places wait for running ones to end, and a
+// recent failure weighs like one of them. A weight says how much faster the engine is than
+// measured.
 func timeOf(l *upstreams.Load, v *upstreams.Speed, charged float64) float64 {
 	calls := float64(l.Active+1) + l.Usual
 	ahead := float64(l.Unread)
 	ahead = max(ahead/10, ahead-l.Reading/v.Prefill)
 	unread := ahead + charged + l.Usual*v.Unread
 	places := float64(max(1, l.Places))
-	full := calls / places // to the fourth: next to nothing up to the half, and the time of two calls at the end
+	full := calls / places // to the fourth power: next to nothing up to one half, and the time of two calls when full
 	wait := (max(0, calls-places) + 2*full*full*full*full + l.Penalty) / places * v.Answer
 	return (wait + v.Start + unread*v.Prefill + firstTokens*v.TokenTime(calls)) / l.Weight
 }
 
-// productOf is what stands for the time while too little is known of speeds: the tokens to be read
-// times the share of the places in use, so that neither long prompts nor large batches gather at one
-// engine (LMetric, arXiv 2603.15202). A weight says how much of both an engine is to have.
+// productOf replaces the time while too little is known of speeds: the tokens to be read times the
+// share of the places in use, so that neither long prompts nor large batches gather at one engine
+// (LMetric, arXiv 2603.15202). A weight says how much of both an engine should get.
 func productOf(l *upstreams.Load, charged float64) float64 {
 	calls := float64(l.Active+1) + l.Usual + l.Penalty
 	return (float64(l.Unread)/l.Weight + charged + leastTokens) * calls * l.Share
 }
 
-// doubt is the penalty above which what an engine holds does not count: two failures, or the slow
-// start after an outage.
+// doubt is the penalty from which an engine's cache does not count: two failures, or the slow start
+// after an outage.
 const doubt = 2
 
-// soonest picks the target with the shortest time, by what calls have shown of all of those with
-// room; the smallest product where too little is known of one of them. A conversation that no
-// engine knows goes to its home, if that is nearly as soon.
+// soonest picks the target with the shortest estimated time if the speeds of all targets with room
+// are known, and the one with the smallest product otherwise. A conversation that no engine knows
+// goes to its home, if that is nearly as soon.
 func (c *choice) soonest() (best *Target, eligible bool) {
 	var all scores
 	if all.known = true; !c.score(&all) {
@@ -132,8 +133,8 @@ func (c *choice) soonest() (best *Target, eligible bool) {
 	return best, all.met
 }
 
-// score looks at the targets that have room, by their times, or by products where all.known says so.
-// It ends with false at a target whose speed is not known, if times were asked for.
+// score visits the targets that have room and scores them by time if all.known is set, and by
+// product otherwise. It returns false at a target with unknown speed if times were wanted.
 func (c *choice) score(all *scores) bool {
 	var speed upstreams.Speed
 	need := c.q.needs()
@@ -161,7 +162,7 @@ func (c *choice) score(all *scores) bool {
 	return true
 }
 
-// scores are those of the targets that a pick has looked at, up to maxEqual.
+// scores are the scores of the targets that a pick has looked at, up to maxEqual.
 type scores struct {
 	best  lowest
 	known bool // they are times, not products
@@ -184,10 +185,11 @@ func (s *scores) add(at int, held, score float64) {
 	}
 }
 
-// homeKey returns what the home of the call's conversation follows from: its session, or where that
-// is not known the client's cache key, or the first of its blocks that many do not share. A key of
-// conversations that are known to begin alike is no conversation's own, and would gather them at one
-// engine. It is 0 where an engine knows the conversation, or nothing tells it from others.
+// homeKey returns what determines the home of the call's conversation: its session. If that is
+// unknown, it is the client's cache key, or the first block that few conversations share. A cache
+// key of conversations that are known to begin alike belongs to no single one, and would gather
+// them at one engine. homeKey returns 0 if an engine knows the conversation, or nothing
+// distinguishes it.
 func (q *Query) homeKey() uint64 {
 	own := q.known.own()
 	switch {
@@ -203,9 +205,9 @@ func (q *Query) homeKey() uint64 {
 	return 0
 }
 
-// home returns the one of the targets that are soon enough where other edges have sent the
+// home returns, among the targets that are soon enough, the one to which other edges sent the
 // conversation, and otherwise the first in rendezvous rank for the key. Every edge in front of the
-// same engines ranks them alike, so edges agree without talking.
+// same engines ranks them alike, so edges agree without communicating.
 func (c *choice) home(key uint64, all *scores, latest float64) (best *Target) {
 	first := uint64(0)
 	for i := range all.of[:all.n] {

@@ -15,8 +15,8 @@ import (
 
 // Why a wait ended without a slot.
 var (
-	// ErrFull is returned if the queue has no room, at once or after a call of another key
-	// took it.
+	// ErrFull is returned if the queue has no room, at once or after a call of another key took the
+	// place.
 	ErrFull = errors.New("queue is full")
 	// ErrDeadline is returned at the deadline.
 	ErrDeadline = errors.New("waited too long in the queue")
@@ -30,8 +30,8 @@ var (
 type Route interface {
 	Targets() []routing.Target
 	Room(u *upstreams.Upstream, q *routing.Query) routing.Room
-	// Wait counts a waiting call at the upstreams whose models take turns. quit ends that. Both may
-	// report a change of an upstream, so no lock may be held.
+	// Wait counts a waiting call at the upstreams whose models take turns. quit ends the count.
+	// Both may report a change of an upstream, so no lock may be held.
 	Wait(q *routing.Query) (quit func())
 }
 
@@ -40,27 +40,27 @@ type Need struct {
 	Key   string // waiting keys take turns, by what they were served
 	Pool  upstreams.Pool
 	Tried []upstreams.ID     // upstreams that the call must not be sent to
-	Tiers uint8              // that its key lists
-	Arms  routing.Arms       // that it is of
-	Needs upstreams.Features // of its engine
+	Tiers uint8              // tiers that its key lists
+	Arms  routing.Arms       // arms of the call
+	Needs upstreams.Features // features that it needs from its engine
 
-	Rank    int             // of its class; it goes behind the calls of those before it
-	Ages    time.Time       // when it does so no longer
-	Reserve routing.Percent // of an upstream's slots, that it leaves free
+	Rank    int             // of its class; the call goes behind those of earlier classes
+	Ages    time.Time       // when it stops going behind them
+	Reserve routing.Percent // share of an upstream's slots that it must leave free
 
-	Weight   float64 // of the key: a key of two is served twice as much as one of one; 0: 1
+	Weight   float64 // of the key: weight two is served twice as much as weight one; 0: 1
 	Session  uint64  // sessions of a key take turns within it; 0: not known
-	Expected int64   // what the call will be served, by turns.Weight, as far as is known
+	Expected int64   // what the call will probably be served, by turns.Weight
 }
 
-// MaxRanks is how many ranks of calls a queue tells apart.
+// MaxRanks is how many ranks of calls a queue distinguishes.
 const MaxRanks = 8
 
 // Queue is the short wait of calls for a model whose slots are all taken. Its depth is bounded, and
-// its time by the callers' deadlines. It is fair: the waiting key that was served least is next, its
-// sessions take turns, and the calls of a session keep their order. Calls of a later class go behind
-// the others until they have aged. Its methods may be called from any goroutine. It belongs to
-// Queues, which wakes its waiters.
+// the callers' deadlines bound the wait. It is fair: the waiting key that was served least is next,
+// its sessions take turns, and the calls of a session keep their order. Calls of a later class go
+// behind the others until they have aged. Its methods may be called from any goroutine. It belongs
+// to Queues, which wakes its waiters.
 type Queue struct {
 	queues *Queues
 	count  atomic.Int64 // of waiters; changed with the lock of queues held
@@ -69,27 +69,27 @@ type Queue struct {
 	route   Route
 	depth   int
 	keys    map[string]*waitingKey
-	order   list.List // of *waitingKey with waiters; of equals the front one is next
+	order   list.List // of *waitingKey with waiters; among equals the front one is next
 	line    *turns.Line
 	classes []*waiterClass
 	ranks   [MaxRanks]rankState
-	behind  int     // waiters of all ranks but the first
-	unwoken *waiter // tries to take a slot without a wake-up; no waiter is woken meanwhile
+	behind  int     // waiters of all ranks except the first
+	unwoken *waiter // tries to take a slot without a wake-up; no other waiter is woken meanwhile
 }
 
-// waitingKey has the waiters of one key, the next one first.
+// waitingKey holds the waiters of one key, the next one first.
 type waitingKey struct {
 	name     string
 	weight   float64
 	waiters  list.List // of *waiter
 	element  *list.Element
 	account  *turns.Account
-	promised int64 // what those that were woken and have not tried yet are expected to be served
+	promised int64 // what its woken calls that have not tried yet are expected to be served
 	round    uint64
-	sessions map[uint64]session // that wait
+	sessions map[uint64]session // sessions that wait
 }
 
-// session are the waiters of a key's session: one in each round.
+// session is one session's waiters of a key: one in each round.
 type session struct {
 	waiters int
 	round   uint64 // of the newest
@@ -114,7 +114,7 @@ func (k *waitingKey) add(w *waiter) {
 	}
 }
 
-// remove is the opposite of add.
+// remove undoes add.
 func (k *waitingKey) remove(w *waiter) {
 	k.waiters.Remove(w.element)
 	w.element = nil
@@ -135,7 +135,7 @@ type waiterClass struct {
 	needs   upstreams.Features
 	reserve routing.Percent
 	waiters int
-	asleep  int  // waiters without an offer, with the unwoken one
+	asleep  int  // waiters without an offer, including the unwoken one
 	fits    bool // the offered slot suits them
 }
 
@@ -146,7 +146,7 @@ type waiter struct {
 	offered   *queuedUpstream // the upstream that it was woken for; nil: it sleeps
 	lastEvent uint64          // the event of its last wake-up
 	wake      chan struct{}   // holds one token while offered or evicted is set
-	evicted   bool            // evicted
+	evicted   bool            // it lost its place
 	counts    counts
 	session   uint64
 	round     uint64 // of its session; see waitingKey.add
@@ -156,21 +156,21 @@ type waiter struct {
 	passes    bool // it joined a full queue for a slot that is free
 }
 
-// counts is where a waiter counts among the calls that wait for the turns of their models.
+// counts says where a waiter counts among the calls that wait for their models' turns.
 type counts struct {
-	mu    sync.Mutex // is taken before that of queues
+	mu    sync.Mutex // is locked before the mutex of queues
 	quit  func()     // nil: it counts nowhere
 	ended bool
 }
 
-// rankState is what a queue knows of a class of calls.
+// rankState is the queue's state of one class of calls.
 type rankState struct {
 	waiters int
-	floor   routing.Percent // of the slots that are freed while calls of the class wait
-	credit  routing.Percent // what the class has not got of that; a slot is a hundred
+	floor   routing.Percent // share of the slots freed while calls of the class wait
+	credit  routing.Percent // the part of that share the class has not received yet; a slot is 100
 }
 
-// rankAt is the rank that the waiter goes with: its own, and the first once it has aged.
+// rankAt returns the waiter's rank now: its own, and the first once it has aged.
 func (w *waiter) rankAt(now time.Time) int {
 	if w.rank > 0 && now.Before(w.ages) {
 		return w.rank
@@ -178,7 +178,7 @@ func (w *waiter) rankAt(now time.Time) int {
 	return 0
 }
 
-// Waiting returns the number of waiting calls. If there are some, a new call must wait, too: taking
+// Waiting returns the number of waiting calls. If there are any, a new call must wait, too: taking
 // a slot directly would jump the queue.
 func (q *Queue) Waiting() int { return int(q.count.Load()) }
 
@@ -208,10 +208,10 @@ type Waiting struct {
 
 // Join takes a place in the queue, which Leave gives back. The error is ErrFull.
 //
-// If the queue is full, the newest call of the key with the most waiting calls is evicted for this
-// one, unless that key would then wait with fewer calls than this one's: a key that floods the
-// queue cannot keep others out. Nothing is evicted for a call that a free slot suits and none of
-// those who wait: it passes through the queue, and needs a place only if another call is faster.
+// If the queue is full, Join evicts the newest call of the key with the most waiting calls, unless
+// that key would then wait with fewer calls than this one's: a key that floods the queue cannot
+// keep others out. Nothing is evicted if a free slot suits this call and no waiter: it passes
+// through the queue, and needs a place only if another call is faster.
 func (q *Queue) Join(n *Need) (*Waiting, error) {
 	w, first, err := q.join(n)
 	if err != nil {
@@ -221,13 +221,13 @@ func (q *Queue) Join(n *Need) (*Waiting, error) {
 	return &Waiting{q, w, first}, nil
 }
 
-// Leave gives the place back, if it was not taken away before.
+// Leave gives the place back, unless it was taken away before.
 func (p *Waiting) Leave() {
 	p.q.leave(p.w)
 	p.w.counts.end()
 }
 
-// awaitTurns counts a waiter where the route of its queue leads now.
+// awaitTurns counts a waiter at the queue's current route.
 func (q *Queue) awaitTurns(w *waiter) {
 	t := &w.counts
 	t.mu.Lock()
@@ -240,12 +240,12 @@ func (q *Queue) awaitTurns(w *waiter) {
 	}
 	before := t.quit
 	t.quit = route.Wait(&routing.Query{Exclude: w.class.tried, Tiers: w.class.tiers, Now: time.Now()})
-	if before != nil { // after it counts at the next route: its turn at an engine of both stays
+	if before != nil { // only now, so that an engine of both routes keeps the waiter's turn
 		before()
 	}
 }
 
-// end has the waiter count nowhere any more.
+// end stops counting the waiter.
 func (t *counts) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -260,9 +260,9 @@ func (t *counts) end() {
 // Await calls it on the caller's goroutine: once at the start if no other call waits, and then
 // whenever a slot is offered to this waiter. No lock is held, so two waiters may try at one time.
 //
-// The error is ErrDeadline at the deadline, ErrLeft when done is closed, ErrFull if the
-// call was evicted, and ErrNotYet when until comes before all of them: then Await may be
-// called again, and the place in the queue stays.
+// The error is ErrDeadline at the deadline, ErrLeft when done is closed, and ErrFull if the call
+// was evicted. It is ErrNotYet when until comes first: the place in the queue stays, and Await may
+// be called again.
 func (p *Waiting) Await(done <-chan struct{}, until, deadline time.Time, try func() bool) error {
 	if p.first {
 		p.first = false
@@ -298,7 +298,7 @@ func (p *Waiting) Await(done <-chan struct{}, until, deadline time.Time, try fun
 	}
 }
 
-// join adds a waiter. first reports that no other call waits: then this one tries to take a slot at
+// join adds a waiter. first reports that no other call waits, so this one tries to take a slot at
 // once.
 func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
 	q.queues.mu.Lock()
@@ -345,7 +345,7 @@ func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
 }
 
 // class returns the class of a need. There is one for each pool, and few more, because waiting
-// calls rarely have attempts.
+// calls have rarely been tried elsewhere.
 func (q *Queue) class(n *Need) *waiterClass {
 	for _, c := range q.classes {
 		if c.pool == n.Pool && c.tiers == n.Tiers && c.arms == n.Arms && c.needs == n.Needs && c.reserve == n.Reserve &&
@@ -358,7 +358,7 @@ func (q *Queue) class(n *Need) *waiterClass {
 	return c
 }
 
-// moveTo has the waiting keys wait in another line. The lock of queues is held.
+// moveTo moves the waiting keys to another line. The lock of queues is held.
 func (q *Queue) moveTo(line *turns.Line) {
 	q.line = line
 	now := time.Now()
@@ -381,8 +381,8 @@ func (q *Queue) all() (all []*waiter) {
 	return all
 }
 
-// suited reports whether a slot is free that suits a newcomer, and that no waiter is woken for or
-// about to take.
+// suited reports whether there is a free slot that suits a newcomer and that no waiter is woken for
+// or about to take.
 func suited(q *Queue, n *Need) bool {
 	taken := 0
 	if q.unwoken != nil {
@@ -407,9 +407,10 @@ func suited(q *Queue, n *Need) bool {
 	return false
 }
 
-// makeRoom evicts a waiter for a newcomer of a rank, whose key has so many: the newest of the last
-// class behind its own, and else the newest of the key with the most waiters of its class, unless
-// that key would then have fewer waiters than the newcomer's.
+// makeRoom evicts a waiter for a newcomer of a rank whose key already has own waiters. It takes the
+// newest waiter of the last class behind the newcomer's. If there is none, it takes the newest of
+// the key with the most waiters of the newcomer's class, unless that key would then have fewer
+// waiters than the newcomer's.
 func (q *Queue) makeRoom(of, own int) bool {
 	for rank := len(q.ranks) - 1; rank > of && q.behind > 0; rank-- {
 		if q.ranks[rank].waiters > 0 {
@@ -442,7 +443,7 @@ func (q *Queue) newest(rank int) (newest *waiter) {
 	return newest
 }
 
-// evict takes a waiter's place away.
+// evict takes away a waiter's place.
 func (q *Queue) evict(w *waiter) {
 	w.evicted = true
 	q.remove(w)
@@ -456,8 +457,8 @@ func (q *Queue) evicted(w *waiter) bool {
 	return w.evicted
 }
 
-// leave removes a waiter, for any reason. A slot that it was woken for and has not taken is offered
-// to the others.
+// leave removes a waiter, for any reason. If it was woken for a slot and has not taken it, the slot
+// is offered to the others.
 func (q *Queue) leave(w *waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
@@ -503,7 +504,7 @@ func (q *Queue) remove(w *waiter) {
 	}
 }
 
-// sleepAgain puts a waiter back to sleep that found no slot. Its key comes to the front again,
+// sleepAgain puts a waiter that found no slot back to sleep. Its key moves to the front again,
 // because it got nothing. Slots that were freed while it was awake were not offered to it, so all
 // are offered again.
 func (q *Queue) sleepAgain(w *waiter) {
@@ -531,8 +532,8 @@ func (q *Queue) sleepAgain(w *waiter) {
 	q.queues.offerQueue(q)
 }
 
-// wakeNext wakes the next waiter that a slot of p suits, and reports whether there is one. Waiters
-// whose calls no upstream may take are woken, too, so that they can fail.
+// wakeNext wakes the next waiter that a slot of p suits, and reports whether there is one. It also
+// wakes waiters whose calls no upstream may take, so that they can fail.
 func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 	if q.Waiting() == 0 || q.unwoken != nil {
 		return false
@@ -575,8 +576,9 @@ func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 // aSlot is a slot as a rankState's credit counts it.
 const aSlot = 100
 
-// wakeRank wakes the next waiter whose class fits, of those that go with a rank now or, if own, are
-// of it: of the key that was served least, what its woken calls are about to be served included.
+// wakeRank wakes the next waiter whose class fits, among those with this rank now or, if own is
+// set, of this class. It chooses the key that was served least, including what its woken calls are
+// about to be served.
 func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) bool {
 	var next *waiter
 	var least float64
@@ -584,7 +586,7 @@ func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) b
 		k := e.Value.(*waitingKey)
 		served := k.account.With(k.promised)
 		if next != nil && served >= least || p.upstream.Breaker.Bars(k.name) {
-			continue // the free slot may be a breaker's trial, which another key may be
+			continue // the free slot may be a breaker's trial, which a call of another key may take
 		}
 		for f := k.waiters.Front(); f != nil; f = f.Next() {
 			w := f.Value.(*waiter)
@@ -607,7 +609,7 @@ func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) b
 	return true
 }
 
-// credit counts a slot that a waiter of a rank is woken for.
+// credit books a slot for which a waiter of a rank was woken.
 func (q *Queue) credit(served int) {
 	if q.behind == 0 {
 		return

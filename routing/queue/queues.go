@@ -11,14 +11,14 @@ import (
 )
 
 // Queues are the queues of all models of an edge. Models may share upstreams, so a free slot is
-// offered to the queues of those models that have its upstream, one after the other. It wakes one
-// waiter: the first, in fair order, that the slot suits. A woken waiter has no guarantee, because a
-// call of a model without waiters may be faster. It then keeps its position.
+// offered in turn to the queues of the models that have its upstream. It wakes one waiter: the
+// first, in fair order, that the slot suits. A woken waiter has no guarantee, because a call of a
+// model without waiters may be faster. The waiter then keeps its position.
 //
-// The state of the upstreams decides, and not the signals. Whenever a slot is freed, an upstream
+// The state of the upstreams decides, not the signals. Whenever a slot is freed, an upstream
 // changes, or a waiter comes, leaves or finds no slot, as many waiters are woken as there are free
-// slots without a woken waiter. So no signal can be lost, and one too many wakes no waiter. The
-// route itself decides whether a slot suits a waiter, so a waiter that is woken in vain has been
+// slots without a woken waiter. So no signal can be lost, and a surplus signal wakes no waiter. The
+// route itself decides whether a slot suits a waiter, so a waiter that is woken in vain was
 // overtaken. Each event wakes a waiter at most once: if route and upstream ever disagree, that
 // costs one wake-up and causes no loop.
 type Queues struct {
@@ -28,14 +28,14 @@ type Queues struct {
 	mu      sync.Mutex // guards the following fields, and all queues
 	events  uint64
 	byModel map[string]*Queue
-	retired map[string]*Queue // of models without a queue, while calls may wait in it
+	retired map[string]*Queue // of models that no longer have a queue, while calls may wait in it
 }
 
 // queuedUpstream is the queues' state of one upstream.
 type queuedUpstream struct {
 	upstream *upstreams.Upstream
 	queues   atomic.Pointer[[]*Queue]     // of the models that have the upstream
-	next     int                          // the queue that is offered a slot first
+	next     int                          // the queue that is offered the next slot first
 	promised [upstreams.PoolAudio + 1]int // waiters that were woken for a slot of a pool and have not tried yet
 }
 
@@ -58,8 +58,8 @@ func New() *Queues {
 	return s
 }
 
-// ForModel returns the queue of a model: the one in use, or one in which calls may still wait, or a
-// new one, whose waiters are woken once Apply has it.
+// ForModel returns the queue of a model: the one in use, one in which calls may still wait, or a
+// new one, whose waiters are woken once it is passed to Apply.
 func (s *Queues) ForModel(model string) *Queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,9 +78,10 @@ type Use struct {
 	Queue *Queue
 	Depth int
 	Route Route
-	// Line has what the keys were served; nil: the queue has one of its own, which nobody else books in.
+	// Line accounts for what the keys were served; nil: the queue has one of its own, in which only
+	// it books.
 	Line *turns.Line
-	// Floors are those of the classes, in their order; nil: there are none.
+	// Floors are the floors of the classes, in order; nil: none.
 	Floors []routing.Percent
 }
 
@@ -98,7 +99,7 @@ func (s *Queues) Apply(uses []Use) {
 func (s *Queues) apply(uses []Use) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := s.byModel // also without waiters: a call on the last configuration may be about to join
+	left := s.byModel // including queues without waiters: a call on the last configuration may be about to join
 	for model, q := range s.retired {
 		if q.Waiting() > 0 {
 			left[model] = q
@@ -160,8 +161,8 @@ func (s *Queues) SlotFreed(u *upstreams.Upstream) {
 	}
 }
 
-// UpstreamChanged is SlotFreed for any other change of an upstream. That may affect other upstreams
-// of a route: those that were never probed take calls only while no upstream that is up does.
+// UpstreamChanged is SlotFreed for any other change of an upstream. The change may affect other
+// upstreams of a route: never-probed ones take calls only while no upstream that is up does.
 func (s *Queues) UpstreamChanged(u *upstreams.Upstream) {
 	if p := s.awaitedUpstream(u); p != nil {
 		s.mu.Lock()

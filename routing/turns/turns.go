@@ -1,6 +1,6 @@
 // Package turns decides which key is next at a model whose slots are taken: the one that has been
-// served least, in proportion to its weight. Keys are opaque names, and what is served is a number
-// of the caller's (Weight). It does no I/O, and time is a parameter.
+// served least, in proportion to its weight. Keys are opaque names, and the caller measures what is
+// served (Weight). It does no I/O, and time is a parameter.
 //
 // # Design
 //
@@ -9,13 +9,13 @@
 // (VTC, arXiv 2401.00588). An account is charged with an estimate when a call gets its slot, and
 // corrected while the answer comes and when it has ended.
 //
-// An idle key does not save credit: when it waits again its account is lifted to the line's time,
-// which is between the accounts of the keys that wait. That time goes on by what is served, divided
-// among those who wait, as in fair queueing of packets. So it reaches whatever account is ahead,
-// also where new keys come all the time, and no key waits for ever. An account that the line's time
-// has passed says nothing any more and is forgotten.
+// An idle key does not save credit: when it waits again, its account is lifted to the line's time,
+// which lies between the accounts of the waiting keys. That time advances with what is served,
+// divided among the waiting keys, as in fair queueing of packets. So it reaches even the account
+// that is furthest ahead, also while new keys keep coming, and no key waits forever. An account
+// that the line's time has passed carries no information and is forgotten.
 //
-// Where no key has waited for a minute nothing is counted, and a call costs one atomic load.
+// If no key has waited for a minute, nothing is counted, and a call costs one atomic load.
 package turns
 
 import (
@@ -29,13 +29,13 @@ import (
 // tokens in a step, and writes one for each call. It is a choice and not a measurement.
 const answerWeight = 4
 
-// Weight is what a call is served: the prompt tokens that its engine had to read, and the tokens of
-// its answer, each of which counts four times.
+// Weight returns what a call is served: the prompt tokens that its engine had to read, plus four
+// times the tokens of its answer.
 func Weight(uncached, answer int) int64 {
 	return int64(max(0, uncached)) + answerWeight*int64(max(0, answer))
 }
 
-// remembered is how long a line counts after the last key has waited.
+// remembered is how long a line keeps counting after the last key has waited.
 const remembered = time.Minute
 
 // mostIdle bounds the accounts of keys that do not wait.
@@ -44,14 +44,14 @@ const mostIdle = 1024
 // Line is the order in which keys get their turns at one model. The zero value is ready. Its
 // methods may be called from any goroutine.
 type Line struct {
-	busy atomic.Bool // keys wait, or have waited within what is remembered
+	busy atomic.Bool // keys wait, or have waited within remembered
 
 	mu       sync.Mutex
 	accounts map[string]*Account
-	waiting  map[string]*Account // those of them that wait
-	share    float64             // the sum of the weights of those that wait
+	waiting  map[string]*Account // the accounts of waiting keys
+	share    float64             // the sum of the weights of the waiting keys
 	time     float64
-	last     time.Time // when a key waited last, while none does
+	last     time.Time // when the last key stopped waiting, if none waits
 }
 
 // Account is what a key has been served at a line.
@@ -61,15 +61,14 @@ type Account struct {
 	line    *Line
 	name    string
 	weight  float64 // of the key
-	waiters int     // Wait less Leave
+	waiters int     // calls of Wait minus calls of Leave
 }
 
-// Quiet reports whether no key has waited for a while: then nothing needs to be counted.
+// Quiet reports whether no key has waited for a while, so that nothing needs to be counted.
 func (l *Line) Quiet() bool { return !l.busy.Load() }
 
-// Wait has a key of a weight wait, which ends with one Leave for each Wait. A key that did not wait
-// before goes behind those that have been served less than it, and has no credit for having been
-// idle.
+// Wait starts the wait of a key with a weight; each Wait needs one Leave. A key that did not wait
+// before goes behind the keys that were served less, and gets no credit for having been idle.
 func (l *Line) Wait(key string, weight float64, now time.Time) *Account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,13 +104,14 @@ func (a *Account) Leave(now time.Time) {
 	l.forget(a)
 }
 
-// Served is what the key has been served, as the line orders keys by it: the least is next.
+// Served returns what the key has been served, in the measure by which the line orders keys: the
+// least is next.
 func (a *Account) Served() float64 { return math.Float64frombits(a.served.Load()) }
 
-// With is Served if the key was served so much more.
+// With returns Served as if the key had been served this much more.
 func (a *Account) With(more int64) float64 { return a.Served() + float64(more)/a.weight }
 
-// ServedOf is Served of a key that may not wait.
+// ServedOf is Served for a key that may not be waiting.
 func (l *Line) ServedOf(key string) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +125,8 @@ func (l *Line) ServedOf(key string) float64 {
 	return a.Served()
 }
 
-// Turn is one call's part of an account. The zero value is of no line. It belongs to one goroutine.
+// Turn is one call's part of an account. The zero value belongs to no line. A Turn belongs to one
+// goroutine.
 type Turn struct {
 	line     *Line
 	key      string
@@ -134,11 +135,11 @@ type Turn struct {
 	booked   int64
 }
 
-// Begun reports whether the turn counts at a line.
+// Begun reports whether the turn is booked at a line.
 func (t *Turn) Begun() bool { return t.line != nil }
 
-// Begin books a call that has got its slot with what it is expected to be served, at least 1. It
-// books nothing and returns the zero value while the line is quiet.
+// Begin books what a call that got its slot is expected to be served, at least 1. While the line is
+// quiet it books nothing and returns the zero value.
 func (l *Line) Begin(key string, weight float64, expected int64, now time.Time) Turn {
 	if l.Quiet() {
 		return Turn{}
@@ -158,12 +159,12 @@ func (l *Line) Begin(key string, weight float64, expected int64, now time.Time) 
 	return Turn{l, key, a.weight, expected, expected}
 }
 
-// bookEvery is how many tokens of an answer are booked at a time while it comes.
+// bookEvery is how many tokens of a running answer are booked at a time.
 const bookEvery = 16
 
-// Answered books the tokens of an answer that have come so far, beside what was expected of the
-// prompt, so that a long answer counts while its call holds the slot. It is cheap to call for each
-// token.
+// Answered books the answer tokens that have come so far, in addition to what was expected of the
+// prompt, so that a long answer counts while its call holds the slot. It is cheap enough to call
+// for each token.
 func (t *Turn) Answered(tokens int) {
 	if t.line == nil {
 		return
@@ -173,8 +174,8 @@ func (t *Turn) Answered(tokens int) {
 	}
 }
 
-// End books what the call was served in the end. Where the engine has counted no tokens (known is
-// false), what was expected of the prompt stays, if there was an answer.
+// End books what the call was served in the end. If the engine has counted no tokens (known is
+// false), the estimate for the prompt stays, provided there was an answer.
 func (t *Turn) End(uncached, answer int, known bool) {
 	switch {
 	case known:
@@ -186,7 +187,7 @@ func (t *Turn) End(uncached, answer int, known bool) {
 	}
 }
 
-// Book books what the call has been served so far in all, which may be less than what was expected.
+// Book books what the call has been served in all so far, which may be less than expected.
 func (t *Turn) Book(served int64) {
 	more := served - t.booked
 	if t.line == nil || more == 0 {
@@ -200,7 +201,7 @@ func (t *Turn) Book(served int64) {
 		return
 	}
 	a := l.accounts[t.key]
-	if a == nil { // the line's time has passed what was booked
+	if a == nil { // the line's time has passed the account
 		if more < 0 {
 			return
 		}
@@ -211,10 +212,10 @@ func (t *Turn) Book(served int64) {
 	l.forget(a)
 }
 
-// Booked is what the turn is booked with.
+// Booked returns what the turn has booked.
 func (t *Turn) Booked() int64 { return t.booked }
 
-// book adds to an account, and has the line's time go on.
+// book adds to an account and advances the line's time.
 func (l *Line) book(a *Account, more int64) {
 	a.store(a.Served() + float64(more)/a.weight)
 	share := l.share
@@ -226,7 +227,7 @@ func (l *Line) book(a *Account, more int64) {
 	}
 }
 
-// settle brings the line's time between the accounts of those that wait.
+// settle moves the line's time between the accounts of the waiting keys.
 func (l *Line) settle() {
 	if len(l.waiting) == 0 {
 		return
@@ -238,7 +239,7 @@ func (l *Line) settle() {
 	l.time = min(max(l.time, least), most)
 }
 
-// account returns the account of a key, whose weight is this from now on.
+// account returns the account of a key, and sets the key's weight.
 func (l *Line) account(key string, weight float64) *Account {
 	if !(weight > 0) {
 		weight = 1
@@ -266,7 +267,8 @@ func (l *Line) account(key string, weight float64) *Account {
 	return a
 }
 
-// expire makes the line quiet when nothing has waited for long. It reports whether it is.
+// expire makes the line quiet when no key has waited for long. It reports whether the line is
+// quiet.
 func (l *Line) expire(now time.Time) (quiet bool) {
 	if len(l.waiting) == 0 && l.busy.Load() && now.Sub(l.last) > remembered {
 		clear(l.accounts)
@@ -276,7 +278,7 @@ func (l *Line) expire(now time.Time) (quiet bool) {
 	return l.Quiet()
 }
 
-// forget removes the account of a key that does not wait, once it says nothing.
+// forget removes the account of a key that does not wait, once the line's time has passed it.
 func (l *Line) forget(a *Account) {
 	if a.waiters == 0 && a.Served() <= l.time {
 		delete(l.accounts, a.name)
