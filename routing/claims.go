@@ -84,9 +84,9 @@ func (c *claimant) hasTurn(o *claimant, served float64, wait time.Duration) bool
 // Yielded returns how many calls were refused although a slot was free.
 func (c *Claims) Yielded() uint64 { return c.yielded.Load() }
 
-// before has slots look full to a call of a key that heeds claims, which must go before it. It
-// reports whether there are any. No lock is held from here to after, as to take a slot may ask a
-// fleet's store, and no function is passed for it, as that would put the query on the heap.
+// before makes slots that claims reserve look full to a query whose key heeds claims, and reports
+// whether there are any. No lock is held from here to after, since taking a slot may ask a fleet's
+// store. No function is passed for it, since that would put the query on the heap.
 func (c *Claims) before(r *Route, q *Query) (kept bool) {
 	if c.live.Load() > 0 {
 		c.keep(r, q)

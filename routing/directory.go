@@ -87,8 +87,8 @@ type holding struct {
 	published      int    // capacity that the engine reports; 0: unknown
 	misses         int    // recently read prompts in a row that the engine no longer had
 	emptied        uint32 // value of upstreams.PromptCache.Emptied that the list belongs to
-	// fresh counts the blocks that it has begun to hold. How much that has grown since a block was
-	// read last is how much room the block's survival has needed.
+	// fresh counts the blocks that the engine has begun to hold. Its growth since a block was last
+	// read is the room that the block needed to survive.
 	fresh uint32
 }
 

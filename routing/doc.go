@@ -63,6 +63,7 @@
 // turns are for waiting calls. Here no call waits, and a client that obeys Retry-After would lose
 // to one that does not. The slots each key holds are counted by a hash of its id, so a call that
 // finds a free slot and no claim pays for one addition and one load.
+//
 // A tier is a route of its own over a part of the targets. It is asked when the tiers before it
 // have no slot for the call. No state is kept, so there is nothing to switch back.
 //

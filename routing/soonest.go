@@ -9,18 +9,19 @@ import (
 // place.
 
 const (
-	// firstTokens is how many tokens of an answer a pick has in view: enough for the speed of answers
-	// to count beside the wait for the first one, and few beside an answer, because clients read along.
+	// firstTokens is how many tokens of an answer a pick considers: enough for the writing speed to
+	// count beside the wait for the first token, and few compared with an answer, because clients read
+	// along.
 	firstTokens = 10
-	// missingWeight is how much more tokens weigh that another engine holds: reading them again takes
-	// room from what this one holds, and costs the calls that come behind. With 1 calls leave a warm
-	// engine too easily: of 64 agents at 8 engines 4.45 s at the 90th percentile with 1.5, 2.5 with 2.
+	// missingWeight is the extra weight of tokens that another engine holds: reading them again evicts
+	// what this engine holds, and delays the calls behind. With 1 calls leave a warm engine too easily:
+	// of 64 agents at 8 engines 4.45 s at the 90th percentile with 1.5, 2.5 with 2.
 	missingWeight = 2
 	// nearTie is the factor by which a target may be later than the soonest one and still be the
 	// home of a conversation that no engine knows: estimates are no more precise.
 	nearTie = 1.1
-	// leastTokens is what a prompt weighs at least where no speed is known: calls without one, or
-	// with a few words, are told apart by the batches that they join.
+	// leastTokens is the least weight of a prompt while no speed is known: calls with no prompt, or a
+	// few words, are compared by the batches that they would join.
 	leastTokens = 128
 )
 
@@ -93,7 +94,7 @@ func timeOf(l *upstreams.Load, v *upstreams.Speed, charged float64) float64 {
 	ahead = max(ahead/10, ahead-l.Reading/v.Prefill)
 	unread := ahead + charged + l.Usual*v.Unread
 	places := float64(max(1, l.Places))
-	full := calls / places // to the fourth power: next to nothing up to one half, and the time of two calls when full
+	full := calls / places // to the fourth power: next to nothing up to one half, two calls' time when full
 	wait := (max(0, calls-places) + 2*full*full*full*full + l.Penalty) / places * v.Answer
 	return (wait + v.Start + unread*v.Prefill + firstTokens*v.TokenTime(calls)) / l.Weight
 }

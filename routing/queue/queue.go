@@ -149,7 +149,7 @@ type waiter struct {
 	evicted   bool            // it lost its place
 	counts    counts
 	session   uint64
-	round     uint64 // of its session; see waitingKey.add
+	round     uint64 // round of its session; see waitingKey.add
 	expected  int64
 	rank      int // of its class
 	ages      time.Time

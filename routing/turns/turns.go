@@ -25,8 +25,8 @@ import (
 	"time"
 )
 
-// answerWeight is how many tokens of a prompt one of an answer counts for: an engine reads many
-// tokens in a step, and writes one for each call. It is a choice and not a measurement.
+// answerWeight is how many prompt tokens one answer token counts for: an engine reads many tokens
+// in a step, and writes one for each call. It is a choice, not a measurement.
 const answerWeight = 4
 
 // Weight returns what a call is served: the prompt tokens that its engine had to read, plus four
@@ -56,7 +56,7 @@ type Line struct {
 
 // Account is what a key has been served at a line.
 type Account struct {
-	served atomic.Uint64 // bits of a float64: weight served, divided by that of the key; written with mu of the line held
+	served atomic.Uint64 // bits of a float64: weight served, divided by the key's weight; written with the line's mu held
 
 	line    *Line
 	name    string
