@@ -15,12 +15,12 @@ import (
 	"penstock/upstreams/wake"
 )
 
-// State is where in its life an upstream is.
+// State is an upstream's state.
 type State uint8
 
 // The states. Pending lasts until the first probe; retiring until the last lease is back. Stalled
-// is up by its probes, but nothing moves although it has work. Busy has work, too, and leaves its
-// probes without an answer (busy.go).
+// is up by its probes, but nothing moves although it has work. Busy has work, too, and does not
+// answer its probes (busy.go).
 const (
 	StatePending State = iota
 	StateUp
@@ -35,7 +35,7 @@ func (s State) String() string {
 	return [...]string{"pending", "up", "down", "retiring", "stalled", "busy"}[s]
 }
 
-// takesCalls reports whether calls may be sent in this state, if only for want of a better one.
+// takesCalls reports whether calls may be sent in this state, even if only as a last resort.
 func (s State) takesCalls() bool { return s == StateUp || s == StatePending || s == StateStalled }
 
 // unreachableRow is how many calls in a row that cannot reach the engine take it down without a
@@ -45,7 +45,7 @@ const unreachableRow = 2
 // liveness is the state machine that decides between up and down. It is pure: the caller
 // serialises.
 //
-// Probes decide by thresholds. Calls outrank them: one that cannot reach the engine makes the
+// Probes decide by thresholds. Calls outrank them: a call that cannot reach the engine makes the
 // upstream suspect, and then a single failed probe or a second such call takes it down.
 type liveness struct {
 	fall, rise int
@@ -58,7 +58,7 @@ type liveness struct {
 	unreachableBy FailureSource // of the first of them
 }
 
-// serves reports whether the engine is there, by its probes or by its work.
+// serves reports whether the engine is alive, by its probes or by its work.
 func (l *liveness) serves() bool { return l.state == StateUp || l.state == StateBusy }
 
 // probe takes a probe's verdict.
@@ -88,7 +88,7 @@ func (l *liveness) probe(v verdict) {
 	}
 }
 
-// works takes a sign of work that came although a probe found no answer: it outranks that probe,
+// works records a sign of work that came although a probe found no answer: it outranks that probe
 // and those before it.
 func (l *liveness) works() {
 	if l.serves() {
@@ -100,7 +100,7 @@ func (l *liveness) become(s State) {
 	l.state, l.bad, l.suspect, l.unreachable = s, 0, false, 0
 }
 
-// outcome takes a call's outcome, and reports whether a probe should look at once.
+// outcome records a call's outcome, and reports whether a probe should follow at once.
 func (l *liveness) outcome(o Outcome, by FailureSource) (look bool) {
 	switch o {
 	case OutcomeUnreachable:
@@ -114,9 +114,9 @@ func (l *liveness) outcome(o Outcome, by FailureSource) (look bool) {
 	return false
 }
 
-// unreachableCall takes a call that could not reach the engine. A request that did reach it, before
-// the connection ended, may itself be the cause. So a second one from the same client does not take
-// the engine down: the probe that is asked for decides.
+// unreachableCall records a call that could not reach the engine. If the request did reach the
+// engine before the connection ended, it may itself be the cause. So a second one from the same
+// client does not take the engine down: the requested probe decides.
 func (l *liveness) unreachableCall(by FailureSource) (look bool) {
 	if !l.serves() && l.state != StatePending {
 		return false
@@ -137,12 +137,12 @@ func (l *liveness) unreachableCall(by FailureSource) (look bool) {
 // Health is whether an upstream is up, as its probes and calls show.
 type Health struct {
 	state    atomic.Uint32 // a State, never retiring
-	suspect  atomic.Bool   // the machine is suspicious, so a call's answer means something to it
+	suspect  atomic.Bool   // the machine is suspicious, so a call's answer matters to it
 	returned atomic.Int64  // when the upstream last came back from down (ticks); 0: never
-	silent   atomic.Bool   // down, and nothing comes for its calls
-	unheard  atomic.Int64  // since when nothing has come (ticks), while that makes a busy one doubtful; 0: it does not
+	silent   atomic.Bool   // down, and its calls will get nothing more
+	unheard  atomic.Int64  // since when nothing has come (ticks) from a busy upstream that may have stopped; 0: not doubtful
 
-	Wake wake.Waker // of an engine that is away
+	Wake wake.Waker // for an engine that is down or asleep
 
 	mu    sync.Mutex // held for bookkeeping only, never over I/O
 	facts healthFacts
@@ -158,24 +158,24 @@ type healthFacts struct {
 	changed  time.Time // when the state last changed
 	downs    uint64    // how often it went down or stalled
 	probedAt time.Time
-	check    *LastCheck // never written again, as is failure
+	check    *LastCheck // immutable once set, as is failure
 	failure  *LastFailure
 }
 
 // LastCheck is how the last probe went.
 type LastCheck struct {
 	OK           bool    `json:"ok"`
-	Reason       string  `json:"reason,omitempty"` // why not
+	Reason       string  `json:"reason,omitempty"` // why it failed
 	Status       int     `json:"status,omitempty"` // what the engine answered with
 	Milliseconds float64 `json:"milliseconds"`
 }
 
-// LastFailure is the newest thing that went wrong, for the state page.
+// LastFailure is the newest failure, for the state page.
 type LastFailure struct {
 	At     time.Time `json:"at"`
 	During string    `json:"during"`           // probe, call
 	Reason string    `json:"reason"`           // a Cause
-	Detail string    `json:"detail,omitempty"` // why no connection could be made: http1.Failure.Detail
+	Detail string    `json:"detail,omitempty"` // why no connection was made: http1.Failure.Detail
 	Status int       `json:"status,omitempty"`
 }
 
@@ -187,8 +187,8 @@ func (f *LastFailure) Why() string {
 	return f.Reason + ": " + f.Detail
 }
 
-// Note records why a call failed, for the state page: the cause, why no connection could be made, or
-// "", and the status that the engine answered with, 0 when it did not.
+// Note records why a call failed, for the state page: the cause, the detail of a failed connect or
+// "", and the engine's status, 0 without an answer.
 func (h *Health) Note(cause Cause, detail string, status int, now time.Time) {
 	h.mu.Lock()
 	h.facts.failure = &LastFailure{At: now, During: "call", Reason: string(cause), Detail: detail, Status: status}
@@ -197,8 +197,8 @@ func (h *Health) Note(cause Cause, detail string, status int, now time.Time) {
 
 func (h *Health) now() State { return State(h.state.Load()) }
 
-// outcome takes a call's outcome, and reports whether a probe should look at once. While nothing is
-// wrong it takes no lock.
+// outcome records a call's outcome, and reports whether a probe should follow at once. It takes no
+// lock while nothing is wrong.
 func (h *Health) outcome(o Outcome, by FailureSource, now time.Time) (look bool) {
 	if o != OutcomeUnreachable && !h.suspect.Load() {
 		return o == OutcomeTimeout
@@ -210,13 +210,13 @@ func (h *Health) outcome(o Outcome, by FailureSource, now time.Time) (look bool)
 	return look
 }
 
-// verdict is what a probe shows of an engine, seen beside the calls that it works for.
+// verdict is what a probe shows of an engine, judged together with its calls.
 type verdict uint8
 
 const (
 	verdictGood  verdict = iota
-	verdictBad           // it answered badly, or not at all and without a reason
-	verdictGone          // it is not there: the connection was refused or reset
+	verdictBad           // it answered badly, or failed for no known reason
+	verdictGone          // it is gone: the connection was refused or reset
 	verdictWaits         // no answer in time, while a call is at work
 	verdictFlows         // no answer in time, while answers of calls come
 )
@@ -224,16 +224,16 @@ const (
 // probeResult is how a probe went.
 type probeResult struct {
 	good    bool
-	flows   bool // answers of calls have come since the probe before
+	flows   bool // answers of calls have come since the previous probe
 	working bool // the engine has calls
-	lives   bool // a host that accepted no connection answers on those that it has
+	lives   bool // a host that accepted no connection still answers on open ones
 	status  int
 	err     error
 	took    time.Duration
 }
 
-// verdict judges the result. An engine that has no time for its probe may be at work: an accepted
-// connection shows that much and no more, because the kernel accepts for a stopped process, too.
+// verdict judges the result. An engine without time for its probe may be at work. An accepted
+// connection shows no more than that, because the kernel also accepts for a stopped process.
 func (r *probeResult) verdict() verdict {
 	var f *http1.Failure
 	switch {
@@ -255,7 +255,7 @@ func (r *probeResult) verdict() verdict {
 	return verdictBad
 }
 
-// probeEnded takes a probe's result over and reports whether the engine is there.
+// probeEnded records a probe's result and reports whether the engine is alive.
 func (h *Health) probeEnded(r probeResult) (serves bool) {
 	now := time.Now()
 	cause := "probe answered"
@@ -271,13 +271,13 @@ func (h *Health) probeEnded(r probeResult) (serves bool) {
 			cause = "probe failed: " + f.Why()
 		}
 	}
-	r.working = r.working && !h.facts.stalled // what it has stands still
+	r.working = r.working && !h.facts.stalled // its work stands still
 	h.facts.machine.probe(r.verdict())
 	h.publish(cause, now)
 	return h.facts.machine.serves()
 }
 
-// endBusy ends the state of a busy engine: it works, or it is taken for dead.
+// endBusy ends the busy state: the engine works, or counts as dead.
 func (h *Health) endBusy(works bool, cause string, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -294,23 +294,23 @@ func (h *Health) endBusy(works bool, cause string, now time.Time) {
 }
 
 // Silent reports whether the upstream is down because it answers neither its probes nor its calls,
-// as a stopped process does: nothing will come for those that wait there. One that is down because
-// it refuses connections may go on with the calls that it has.
+// as a stopped process does: waiting calls will get nothing. An upstream that is down because it
+// refuses connections may go on with its calls.
 func (h *Health) Silent() bool { return h.silent.Load() }
 
-// Unheard reports whether the upstream is busy, answers no probe, and nothing has come from it for
-// longer than its work explains: it may have stopped.
+// Unheard reports whether the upstream is busy, answers no probe, and has sent nothing for longer
+// than its work explains: it may have stopped.
 func (h *Health) Unheard() bool { return h.unheard.Load() != 0 }
 
-// setUnheard notes that a busy upstream is doubtful, and since when nothing has come. It reports
-// whether that is new.
+// setUnheard records since when nothing has come from a busy upstream, which makes it doubtful. It
+// reports whether the doubt is new.
 func (h *Health) setUnheard(since time.Time) (begins bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.now() == StateBusy && h.unheard.Swap(ticks(since)) == 0
 }
 
-// StalledSince returns since when the upstream is out because no work moves.
+// StalledSince returns since when the upstream has been out because no work moves.
 func (h *Health) StalledSince() (since time.Time, stalled bool) {
 	if h.now() != StateStalled {
 		return time.Time{}, false
@@ -318,7 +318,7 @@ func (h *Health) StalledSince() (since time.Time, stalled bool) {
 	return h.read().changed, true
 }
 
-// setStalled notes that no work moves, or that it does again.
+// setStalled records whether the upstream has stalled.
 func (h *Health) setStalled(stalled bool, cause string, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -334,7 +334,7 @@ func (h *Health) distrust() {
 	h.suspect.Store(true)
 }
 
-// setThresholds takes over other settings.
+// setThresholds applies new thresholds.
 func (h *Health) setThresholds(fall, rise int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -387,7 +387,7 @@ func (h *Health) publish(cause string, now time.Time) {
 	h.hooks.room()
 }
 
-// lastFailure says for an operator what went wrong last.
+// lastFailure describes the last failure for an operator.
 func (h *Health) lastFailure() string {
 	f := h.read().failure
 	switch {

@@ -15,42 +15,42 @@ import (
 type Lease struct {
 	_         noCopy
 	held      atomic.Bool
-	trial     atomic.Bool    // decides a half-open breaker; false again once it has
+	trial     atomic.Bool    // decides a half-open breaker; false again once it has decided
 	failedFor *FailureSource // of a call that failed
 	pool      Pool
 	holder    uint8 // see slots.holders
 	up        *Upstream
-	model     *ServedModel     // nil: no model's turn was asked for
-	place     *residency.Model // that it has entered; nil: there are no turns
+	model     *ServedModel     // nil: for no particular model
+	place     *residency.Model // the turn that it has entered; nil: there are no turns
 	prompt    Prompt
-	weight    int64         // tokens that the upstream's load has for it
-	unread    int64         // of the prompt, until it brings a first token
-	uncached  int64         // the same, as the upstream's load has it
-	reading   time.Duration // of the prompt, by its first token; 0: none that shows how fast the engine reads
+	weight    int64         // tokens that it adds to the upstream's load
+	unread    int64         // prompt tokens still to be read, until the first token
+	uncached  int64         // the same, as counted in the upstream's load
+	reading   time.Duration // time to read the prompt, from its first token; 0: no measurement
 	met       met
 	needs     Features
-	doubt     *Doubt         // that the call's end settles; nil: none
-	loading   bool           // it waits for its model to be loaded
+	doubt     *Doubt         // settled by the call's end; nil: none
+	loading   bool           // it waits for its model to load
 	buffers   bool           // see Buffers
-	exchange  http1.Exchange // here and not behind a pointer, so that a call allocates once
+	exchange  http1.Exchange // not behind a pointer, so that a call allocates once
 }
 
-// met is what a call met at its upstream when it got its slot, itself included.
+// met is what a call found at its upstream when it got its slot, including itself.
 type met struct {
 	at     Moment
 	calls  float64 // see callsAt
-	unread int64   // prompt tokens that were still to be read
+	unread int64   // prompt tokens still to be read
 }
 
 // Prompt is a call's prompt as a lease books it.
 type Prompt struct {
 	Tokens   int // estimated
-	Uncached int // of them, those that the engine is believed to have to read
+	Uncached int // tokens that the engine probably has to read
 	// Age is how long ago the engine has read the others, by what it has begun to hold since. It is
 	// in the router's own unit, which gets it back with Lease.Prompt.
 	Age int
-	// Stays says that the engine holds what the call's conversation shares with no other. Other edges
-	// have no such reason to send their calls there.
+	// Stays says that the engine holds a part of the prompt that belongs to this conversation
+	// alone. Other edges then have no such reason to send their calls there.
 	Stays bool
 }
 
@@ -60,16 +60,16 @@ type noCopy struct{}
 func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
-// TryLease takes a slot of the pool if there is one and the upstream may be used now by the key
-// with that id: the calls of a key whose failures opened the breaker are not taken as its trial.
-// tokens, the call's estimate, is added to the upstream's load while the lease is held. There is no
-// check before the act: the limit and the single half-open trial are decided by compare-and-swap,
-// so the in-flight count never exceeds the limit.
+// TryLease takes a slot of the pool if one is free and the key with that id may use the upstream
+// now: if the key's failures opened the breaker, its call is not taken as the trial. tokens, the
+// call's estimate, is added to the upstream's load while the lease is held. There is no
+// check-then-act: compare-and-swap decides the limit and the single half-open trial, so the
+// in-flight count never exceeds the limit.
 func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lease, bool) {
 	return lease(u, key, p, Prompt{Tokens: tokens, Uncached: tokens}, 0, now)
 }
 
-// lease is Upstream.TryLease for a call that leaves a part of the slots free.
+// lease is Upstream.TryLease for a call that must leave a part of the slots free.
 func lease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
 	if !u.State().takesCalls() || u.Mode() != ModeReady {
 		return nil, false
@@ -81,11 +81,11 @@ func lease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, 
 	if !u.slots.take(p, free) {
 		if trial {
 			u.Breaker.trial.Store(false)
-			u.hooks.room() // calls of a pool that is not full were kept out meanwhile
+			u.hooks.room() // calls of pools with room were kept out meanwhile
 		}
 		return nil, false
 	}
-	if u.State() == StateRetiring { // in between: Retire may have seen the slot, so give it back as a release would
+	if u.State() == StateRetiring { // a race: Retire may have seen the slot, so give it back as a release would
 		u.set.giveBack(u, p, trial)
 		return nil, false
 	}
@@ -106,8 +106,8 @@ func lease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, 
 	return l, true
 }
 
-// enter takes the turn of the lease's model. It reports whether it is the model's; if not, the
-// lease is given back.
+// enter takes the turn of the lease's model. If it is not the model's turn, it gives the lease back
+// and returns false.
 func (l *Lease) enter(now time.Time) bool {
 	place := l.model.place.Load()
 	if place == nil {
@@ -129,7 +129,7 @@ func (l *Lease) enter(now time.Time) bool {
 	return false
 }
 
-// leave ends the turn of the lease's model, where it has one.
+// leave ends the turn of the lease's model, if it has one.
 func (l *Lease) leave(o Outcome, now time.Time) {
 	if l.place == nil {
 		return
@@ -141,12 +141,12 @@ func (l *Lease) leave(o Outcome, now time.Time) {
 	l.up.Models.awaitTurn(now)
 }
 
-// Upstream returns where the lease is held.
+// Upstream returns the upstream of the lease.
 func (l *Lease) Upstream() *Upstream { return l.up }
 
-// Exchange returns the lease's one exchange with the upstream. Nothing has been sent; it can be
-// aborted from any goroutine, and its Close belongs to the caller. The connection is made with the
-// settings of this moment. It may be called once.
+// Exchange returns the lease's one exchange with the upstream. Nothing has been sent. The exchange
+// can be aborted from any goroutine, and the caller must Close it. The connection uses the current
+// settings. Exchange may be called once.
 func (l *Lease) Exchange() *http1.Exchange {
 	if !l.held.Load() {
 		bug("exchange of a lease that was released")
@@ -156,7 +156,7 @@ func (l *Lease) Exchange() *http1.Exchange {
 }
 
 // Again returns another exchange, for a holder that has closed the last one and asks the same
-// upstream once more without giving up its place.
+// upstream again without giving up its slot.
 func (l *Lease) Again() *http1.Exchange {
 	if !l.held.Load() {
 		bug("exchange of a lease that was released")
@@ -166,19 +166,19 @@ func (l *Lease) Again() *http1.Exchange {
 	return x
 }
 
-// longTrial is how long after its first token a trial passes although it has not ended.
+// longTrial is how long after its first token a running trial passes.
 const longTrial = 3 * time.Second
 
-// FirstToken books the time from sending to the first content. A trial is to end well, but one that
-// runs longer than longTrial from here on passes, so that a long stream does not keep everyone else
-// out.
+// FirstToken books the time from sending to the first content. A trial must end well, but one that
+// runs longer than longTrial from here on passes, so that a long stream does not keep all other
+// calls out.
 func (l *Lease) FirstToken(ttft time.Duration) {
 	if l.loading {
 		l.model.answered.Store(time.Now().UnixNano())
 	}
-	if l.place == nil || !l.place.Cold() { // a load says nothing of how fast the engine is
+	if l.place == nil || !l.place.Cold() { // a load does not show how fast the engine is
 		l.up.Averages.ttft.learn(ttft.Seconds(), 0, 0.1)
-		// The engine has read this prompt since it had read the one before it.
+		// The engine read this prompt after it had read the one before it.
 		at := int64(l.met.at) + int64(ttft)
 		d := time.Duration(at - max(int64(l.met.at), l.up.slots.reads.Swap(at)))
 		if !l.loading {
@@ -194,42 +194,42 @@ func (l *Lease) FirstToken(ttft time.Duration) {
 	}
 }
 
-// Prompt returns the prompt as it was booked.
+// Prompt returns the booked prompt.
 func (l *Lease) Prompt() Prompt { return l.prompt }
 
-// Ahead is how many prompt tokens were still to be read at the engine when the call was sent there.
+// Ahead returns how many prompt tokens the engine still had to read when the call was sent.
 func (l *Lease) Ahead() int { return int(l.met.unread) - max(0, l.prompt.Uncached) }
 
-// Counted books what the engine has counted: the tokens of the prompt, and how many of those it had
-// in its cache. It is called before Answered.
+// Counted books the engine's count: the tokens of the prompt, and how many of them were cached. It
+// is called before Answered.
 func (l *Lease) Counted(tokens, cached int) {
 	uncached := max(0, tokens-cached)
 	l.up.slots.tokens[l.pool].Add(int64(uncached) - l.weight)
 	l.weight = int64(uncached)
 }
 
-// Answered books a whole answer's tokens, and the time from its first one to its last one, which
-// came at a time.
+// Answered books a whole answer's tokens, and the time from the first to the last of them. at is
+// the time of the last one.
 func (l *Lease) Answered(tokens int, took time.Duration, at time.Time) {
 	if l.model == nil {
 		return
 	}
 	places := float64(l.up.slots.limits.Load().places[l.pool])
-	if l.reading > 0 && l.met.calls <= places { // else the engine had the call wait for a place
+	if l.reading > 0 && l.met.calls <= places { // otherwise the call waited for a place at the engine
 		l.model.speed.readPrompt(l.reading, l.weight, l.met, At(at))
 	}
 	calls := (l.met.calls + callsAt(l.up, At(at))) / 2
 	l.model.speed.wroteAnswer(took, tokens, min(calls, places), At(at))
 }
 
-// callsAt is how many calls the engine has, as far as is known: this edge's, its fleet's and, on
-// average, others'.
+// callsAt returns how many calls the engine probably has: this edge's, its fleet's and, on average,
+// others'.
 func callsAt(u *Upstream, now Moment) float64 {
 	_, usual := u.reports.others(now)
 	return float64(u.slots.inFlight()+u.slots.fleet.elsewhere.Load().inFlight(PoolText, true)) + usual
 }
 
-// read notes that the prompt is read, or is not to be read any more.
+// read records that the prompt has been read, or no longer needs to be.
 func (l *Lease) read() {
 	l.up.Progress.Unread(-l.unread)
 	l.up.slots.unread.Add(-l.uncached)
@@ -240,7 +240,8 @@ func (l *Lease) read() {
 	}
 }
 
-// load notes that the engine may have to load the model first: its silence shows nothing then.
+// load records that the engine may first have to load the model: until then its silence shows
+// nothing.
 func (l *Lease) load() {
 	if l.up.engine.Load().Has(config.QuirkLoadsOnDemand) && l.model.loads() {
 		l.loading = true
@@ -248,11 +249,11 @@ func (l *Lease) load() {
 	}
 }
 
-// Loads reports whether the engine is still loading the model for this call, as far as is known.
+// Loads reports whether the engine is probably still loading the model for this call.
 func (l *Lease) Loads() bool { return l.loading && l.model.loads() }
 
-// Buffers notes that the engine may hold the answer back until it is whole: its silence shows
-// nothing.
+// Buffers records that the engine may hold the answer back until it is complete, so its silence
+// shows nothing.
 func (l *Lease) Buffers() {
 	if !l.buffers {
 		l.buffers = true
@@ -260,7 +261,7 @@ func (l *Lease) Buffers() {
 	}
 }
 
-// passLongTrial closes the breaker in the middle of a call that is its trial still.
+// passLongTrial closes the breaker during a call that is still its trial.
 func (l *Lease) passLongTrial() {
 	defer l.up.hooks.guard.Catch(guardRoom, nil)
 	if l.trial.CompareAndSwap(true, false) {
@@ -268,16 +269,16 @@ func (l *Lease) passLongTrial() {
 	}
 }
 
-// FailedFor says whose call is about to be released with a failure. Without it the failure counts
-// as one of a call without a key.
+// FailedFor sets the source of a call that is about to be released with a failure. Without it the
+// failure counts as that of a call without a key.
 func (l *Lease) FailedFor(f FailureSource) { l.failedFor = &f }
 
 // Release gives the slot back, counts the outcome and wakes calls that wait for room. It must be
-// called exactly once, from any goroutine, when the upstream's reply has ended. A second call
-// changes nothing but a counter, and panics under `-tags testing`.
+// called exactly once, from any goroutine, when the upstream's reply has ended. A second call only
+// increments a counter, and panics under `-tags testing`.
 func (l *Lease) Release(o Outcome) { l.ReleaseAt(o, time.Now()) }
 
-// ReleaseAt is Release for a caller that has read the clock already.
+// ReleaseAt is Release for a caller that has already read the clock.
 func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 	if !l.held.CompareAndSwap(true, false) {
 		l.up.set.doubleReleases.Inc()
@@ -298,7 +299,7 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 		by = *l.failedFor
 	}
 	passedOn := false
-	defer func() { // whatever the booking comes to
+	defer func() { // even if the booking panics
 		if !passedOn {
 			l.up.set.freeSlot(l.up, l.pool)
 		}
@@ -312,7 +313,7 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 		l.doubt.settle(o, At(now))
 	}
 	if o == OutcomeTimeout && l.model != nil && l.model.loads() {
-		o = OutcomeClientGone // that the engine was loading the model is no failure, and shows nothing else
+		o = OutcomeClientGone // a timeout while the engine loads the model is no failure, and shows nothing
 		l.up.probing.kick()
 	}
 	l.leave(o, now)
@@ -320,10 +321,10 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 }
 
 // book books the outcome: breaker, passive health, penalty. It reports whether a generation probe
-// is to confirm that the engine fails.
+// should confirm that the engine fails.
 func (l *Lease) book(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	u := l.up
-	if o.failed() || o == OutcomeRefused || o == OutcomeModelGone { // quick refusals must not look like room
+	if o.failed() || o == OutcomeRefused || o == OutcomeModelGone { // fast refusals must not look like room
 		u.penalty.charge(At(now))
 	}
 	if o == OutcomeClientGone || o == OutcomeTimeout || o == OutcomeStalled || o == OutcomeHandedOver {

@@ -23,7 +23,7 @@ type Options struct {
 
 	// Guard catches panics of the goroutines of the set. Default: they pass.
 	Guard Guard
-	// Register and Unregister take in and drop the metrics of one upstream, or of the set. Default:
+	// Register and Unregister add and remove the metrics of one upstream, or of the set. Default:
 	// the metrics package's own registry.
 	Register, Unregister func(*metrics.Set)
 
@@ -34,40 +34,40 @@ type Options struct {
 	// LookupSRV returns the records of a name with `resolve: srv:NAME`. Default: the system's
 	// resolver.
 	LookupSRV func(ctx context.Context, name string) ([]*net.SRV, error)
-	// OnAddresses is called, from a goroutine of the set, when a discovery has found other
-	// endpoints: plan again.
+	// OnAddresses is called, from a goroutine of the set, when a discovery has found different
+	// endpoints. The caller plans again.
 	OnAddresses func()
-	// OnModels is called, from any goroutine, when an upstream that publishes its models by its list
-	// has others: apply the configuration again. It must not block.
+	// OnModels is called, from any goroutine, when the models change of an upstream that publishes
+	// its list. The caller applies the configuration again. It must not block.
 	OnModels func()
-	// SlotAccount returns an account of the slots of an upstream, for those whose slots are held
-	// exactly over a fleet. Default: this edge alone counts them.
+	// SlotAccount returns the slot account of an upstream whose slots a fleet counts exactly.
+	// Default: this edge alone counts them.
 	SlotAccount func(*Upstream) SlotAccount
-	// OnFree is called, from any goroutine, when a lease was given back. It must not block.
+	// OnFree is called, from any goroutine, when a lease was released. It must not block.
 	OnFree func(*Upstream)
-	// Stall decides what becomes of an upstream that has stalled. It is called from a goroutine of
+	// Stall decides what happens to an upstream that has stalled. It is called from a goroutine of
 	// the set. Default: it gets no new calls.
 	Stall func(u *Upstream, now time.Time) Stall
-	// DrainTime is how long the calls of an upstream that gets no new ones may run before they are to
-	// leave it. Default: for ever.
+	// DrainTime is how long calls may still run at an upstream that gets no new ones before they
+	// should leave it. Default: forever.
 	DrainTime func() time.Duration
-	// OnRoom is called, from any goroutine, after every other change of what calls an upstream
-	// takes: it came up or went down, its breaker or its mode let calls in or kept them out, it has
-	// a model again or no longer, or more slots. The upstream's lock may be held, so it must not
-	// block and must read of an upstream only what a pick reads.
+	// OnRoom is called, from any goroutine, after every other change of which calls an upstream
+	// takes: it came up or went down, its breaker or its mode admitted or barred calls, it gained
+	// or lost a model, or it has more slots. The upstream's lock may be held, so OnRoom must not
+	// block and may read only what a pick reads.
 	OnRoom func(*Upstream)
 }
 
-// Set is every live upstream, by identity. It outlives reloads: Plan what a configuration asks for,
-// build routes on the plan, Commit it, and when the routes are in use Retire what they left out.
-// Plan may be called at any time; Commit and Retire by one goroutine at a time.
+// Set holds every live upstream, by identity. It outlives reloads: Plan a configuration, build
+// routes on the plan, Commit it, and once the routes are in use Retire the upstreams that they left
+// out. Plan may be called at any time; Commit and Retire by one goroutine at a time.
 type Set struct {
 	o              Options
 	profiles       atomic.Pointer[engine.Profiles] // of the plan in force
 	own            *metrics.Set
 	doubleReleases *metrics.Counter
 
-	stalls sync.Mutex // held while it is decided what becomes of a stalled upstream
+	stalls sync.Mutex // held while the fate of a stalled upstream is decided
 
 	mu          sync.Mutex
 	byID        map[ID]*Upstream
@@ -118,8 +118,8 @@ func NewSet(o Options) (*Set, error) {
 	return s, nil
 }
 
-// Commit puts the plan into force: settings are swapped, new upstreams enter the set and are probed
-// at once. It cannot fail. Upstreams that the plan leaves out stay as they are until Retire.
+// Commit puts the plan into force: it swaps settings, and adds new upstreams to the set and probes
+// them at once. It cannot fail. Upstreams that the plan leaves out stay as they are until Retire.
 func (s *Set) Commit(p *Plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +138,7 @@ func (s *Set) Commit(p *Plan) {
 	}
 }
 
-// commit puts one upstream's part into force. renewed says that the profiles are other ones.
+// commit puts one upstream's part into force. renewed says that the profiles have changed.
 func (s *Set) commit(item *planned, renewed bool) {
 	u, st := item.up, item.settings
 	old := u.settings.Swap(st)
@@ -155,7 +155,7 @@ func (s *Set) commit(item *planned, renewed bool) {
 	}
 }
 
-// adopt has the parts of an upstream follow new settings. It reports whether the upstream is to
+// adopt applies new settings to the parts of an upstream. It reports whether the upstream must
 // enter the set.
 func (s *Set) adopt(u *Upstream, old, st *settings, renewed bool) (entering bool) {
 	u.recognition.Lock()
@@ -172,9 +172,9 @@ func (s *Set) adopt(u *Upstream, old, st *settings, renewed bool) (entering bool
 	return u.probing.current() == nil
 }
 
-// enter makes an added or revived upstream live. Called with mu held.
+// enter makes an added or revived upstream live. The caller holds mu.
 func (s *Set) enter(u *Upstream) {
-	for _, other := range s.byID { // one upstream at a time has a label's series; the newest
+	for _, other := range s.byID { // only one upstream may have a label's series; the newest gets it
 		if other != u && other.identity.label == u.identity.label {
 			s.dropMetrics(other)
 		}
@@ -193,7 +193,7 @@ func (s *Set) enter(u *Upstream) {
 	s.reprobe(u)
 }
 
-// dropMetrics takes an upstream's series away. Called with mu held.
+// dropMetrics unregisters an upstream's series. The caller holds mu.
 func (s *Set) dropMetrics(u *Upstream) {
 	if u.series.registered {
 		s.o.Unregister(u.series.set)
@@ -202,7 +202,7 @@ func (s *Set) dropMetrics(u *Upstream) {
 	}
 }
 
-// reprobe starts probing with the settings in force, in place of what probed before.
+// reprobe starts probing with the settings in force and replaces the previous prober.
 func (s *Set) reprobe(u *Upstream) {
 	transport, err := http1.NewTransport(u.settings.Load().transport.options.ForProbes())
 	if err != nil { // the same link made the main transport
@@ -233,8 +233,8 @@ func (s *Set) WaitProbed(ctx context.Context, p *Plan) {
 	}
 }
 
-// Retire takes out what the plan leaves out: no new lease, no probe, gone when the last lease is
-// back. Call it when no new request can pick one of them any more.
+// Retire removes the upstreams that the plan leaves out: they get no new lease and no probe, and
+// are gone when the last lease is back. Call it once no new request can pick one of them.
 func (s *Set) Retire(p *Plan) {
 	var out []*Upstream
 	s.mu.Lock()
@@ -264,7 +264,7 @@ func (s *Set) freeSlot(u *Upstream, p Pool) {
 	s.o.OnFree(u)
 }
 
-// giveBack gives back a slot that was not used, and the place of the breaker's trial.
+// giveBack gives back an unused slot and ends the breaker's trial.
 func (s *Set) giveBack(u *Upstream, p Pool, trial bool) {
 	if trial {
 		u.Breaker.trial.Store(false)
@@ -273,8 +273,8 @@ func (s *Set) giveBack(u *Upstream, p Pool, trial bool) {
 	s.removeIdle(u)
 }
 
-// removeIdle removes a retiring upstream that holds no lease any more. Whoever gives back the last
-// slot gets here, and so does Retire, so none is missed.
+// removeIdle removes a retiring upstream that holds no lease any more. Both the release of the last
+// slot and Retire call it, so no upstream is missed.
 func (s *Set) removeIdle(u *Upstream) {
 	if !u.ending.retiring.Load() || u.slots.inUse.Load() != 0 {
 		return
@@ -287,7 +287,7 @@ func (s *Set) removeIdle(u *Upstream) {
 	if s.byID[u.identity.id] == u {
 		delete(s.byID, u.identity.id)
 	}
-	u.ending.handover.end() // its timer would hold the upstream for the drain time
+	u.ending.handover.end() // its timer would keep the upstream in memory for the drain time
 	s.dropMetrics(u)
 	u.client.transport.Load().Close()
 }
@@ -304,8 +304,8 @@ func (s *Set) All() []*Upstream {
 	return out
 }
 
-// Listed returns the models that the engines of each upstream list, for those whose models are
-// published by their lists and of which an engine has listed some.
+// Listed returns the models that the engines of each upstream list, for upstreams that publish
+// their lists and whose engines have listed models.
 func Listed(s *Set) map[string][]config.Listed {
 	out := map[string][]config.Listed{}
 	for _, u := range s.All() {
@@ -325,7 +325,7 @@ func Listed(s *Set) map[string][]config.Listed {
 }
 
 // Close stops all probes, waits for the leases until ctx ends, and closes every connection. It
-// returns ctx's error when leases were left.
+// returns ctx's error if leases were left.
 func (s *Set) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -353,7 +353,7 @@ func (s *Set) Close(ctx context.Context) error {
 	return err
 }
 
-// idlePoll is how often a closing set looks whether the leases are back.
+// idlePoll is how often a closing set checks whether all leases are back.
 const idlePoll = 20 * time.Millisecond
 
 func waitIdle(ctx context.Context, all []*Upstream) error {

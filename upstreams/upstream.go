@@ -12,10 +12,10 @@ import (
 )
 
 // Upstream is one engine process (one of those that a discovery finds): its identity, its settings
-// and everything that is known about it. It survives reloads for as long as its ID is configured,
-// is used by pointer, never copied, and all of its methods are safe for concurrent use. What is
-// known is in parts with locks of their own, which do not know each other. The methods that a pick
-// calls read atomics only and do not allocate.
+// and everything known about it. It survives reloads for as long as its ID is configured. It is
+// used by pointer and never copied, and all of its methods are safe for concurrent use. Its parts
+// have locks of their own and do not know each other. The methods that a pick calls read only
+// atomics and do not allocate.
 type Upstream struct {
 	identity identity
 	set      *Set
@@ -44,39 +44,39 @@ type Upstream struct {
 	client client
 }
 
-// ending is how far an upstream is on its way out.
+// ending is the state of an upstream's removal.
 type ending struct {
 	leaving           atomic.Bool // its pod is gone: no new calls, although routes still have it
 	retiring, removed atomic.Bool
 	handover          handover
 }
 
-// client is how an upstream is reached.
+// client reaches the upstream.
 type client struct {
 	transport atomic.Pointer[http1.Transport] // for calls; a reload may replace it
 	hosts     *http1.HostWatch
 	answers   http1.AnswerWatch
 }
 
-// identity is what makes an upstream this one. It never changes.
+// identity is what distinguishes the upstream. It never changes.
 type identity struct {
 	id      ID
 	name    string // as configured
 	label   string // in metrics and logs: the name, and the address where there are several
-	url     string // what is dialled
+	url     string // the dialled URL
 	address string // the resolved address, or empty
 }
 
-// settings are what a reload may change without making another upstream of it.
+// settings are what a reload may change while the upstream stays the same.
 type settings struct {
 	spec      config.Upstream
 	weight    float64
-	transport transportConfig // what the transports are made from
+	transport transportConfig // makes the transports
 	probe     probeSettings
-	source    *discovery // that has found it; nil: none
+	source    *discovery // the discovery that found it; nil: none
 	found     endpoint
-	expected  []string // served names that routes send here
-	works     []work   // what their models are for
+	expected  []string // served names that routes expect here
+	works     []work   // purposes of their models
 }
 
 // ID identifies an upstream: its configured name, its normalised base URL and, where a name stands
@@ -93,28 +93,28 @@ func (u *Upstream) Name() string { return u.identity.name }
 // Label returns the name of this upstream in metrics and logs, which no other upstream has.
 func (u *Upstream) Label() string { return u.identity.label }
 
-// APIKey returns the credential that the engine gets with each request, so that it can be kept out
-// of what the engine says.
+// APIKey returns the credential sent to the engine with each request, so that it can be redacted
+// from the engine's replies.
 func (u *Upstream) APIKey() string { return u.settings.Load().spec.APIKey.Value() }
 
-// TagsOf returns the words that the configuration has given an upstream.
+// TagsOf returns the configured tags of an upstream.
 func TagsOf(u *Upstream) []string { return u.settings.Load().spec.Tags }
 
 // URL returns the base URL that is dialled, without a credential.
 func (u *Upstream) URL() string { return u.identity.url }
 
-// Engine returns the profile in force. With `engine: auto` that is the generic one until the first
-// detection. Never nil.
+// Engine returns the profile in force, never nil. With `engine: auto` it is the generic one until
+// the first detection.
 func (u *Upstream) Engine() *engine.Profile { return u.engine.Load() }
 
-// ContinuesAnswers reports whether the engine of an upstream is known to go on with an answer that
-// a request has begun.
+// ContinuesAnswers reports whether an upstream's engine is known to continue an answer that the
+// request begins.
 func ContinuesAnswers(u *Upstream) bool {
 	return u.settings.Load().spec.Prefill == config.PrefillProven || engine.ContinuesAnswers(u.Engine())
 }
 
-// Priority returns what an engine that is told of priorities gets for a call of a class: its rank,
-// 0 for the first, by the engine's order. ok is false for one that is told of none.
+// Priority returns the priority to send with a call of a class: its rank, 0 for the first, in the
+// engine's order. ok is false if the engine is sent no priorities.
 func Priority(u *Upstream, rank int) (number int, ok bool) {
 	order := engine.PriorityOrder(u.Engine())
 	if !u.settings.Load().spec.Priorities || order == "" {
@@ -126,7 +126,7 @@ func Priority(u *Upstream, rank int) (number int, ok bool) {
 	return rank, true
 }
 
-// State returns where in its life the upstream is.
+// State returns the upstream's state.
 func (u *Upstream) State() State {
 	if u.ending.retiring.Load() || u.ending.leaving.Load() {
 		return StateRetiring
@@ -134,22 +134,22 @@ func (u *Upstream) State() State {
 	return u.Health.now()
 }
 
-// EligibleIn reports whether a call may be sent here now, of an upstream in a given state: up, or
-// pending, which means that it has not been probed yet. A route falls back on pending ones when
-// none of its upstreams is up, so that the first requests after a start are served. The upstream
-// must not be retiring, and the breaker be closed or free for a trial.
+// EligibleIn reports whether a call may be sent here now, if the upstream is in the given state:
+// up, or pending, which means not yet probed. A route falls back on pending upstreams when none is
+// up, so that the first requests after a start are served. The upstream must not be retiring, and
+// its breaker must be closed or free for a trial.
 func (u *Upstream) EligibleIn(s State, now Moment) bool {
 	return u.Health.now() == s && !u.ending.retiring.Load() && !u.ending.leaving.Load() &&
 		u.mode.now() == ModeReady && u.Breaker.passes(now)
 }
 
-// EligibleFor is EligibleIn for a call of the key with that id, which may not be a half-open
-// breaker's trial if its failures opened it.
+// EligibleFor is EligibleIn for a call of the key with that id. If the key's failures opened the
+// breaker, its call may not be the half-open trial.
 func (u *Upstream) EligibleFor(key string, s State, now Moment) bool {
 	return u.EligibleIn(s, now) && !u.Breaker.Bars(key)
 }
 
-// returns forgets what was held against an engine that may have been started anew.
+// returns clears what was held against an engine that may have been restarted.
 func (u *Upstream) returns() {
 	u.penalty.clear()
 	u.Models.mu.Lock()
@@ -159,11 +159,11 @@ func (u *Upstream) returns() {
 	}
 }
 
-// Limits returns the configured or learned slots, before ghosts are taken off.
+// Limits returns the configured or learned slots, before ghosts are subtracted.
 func (u *Upstream) Limits() Limits { return u.slots.limits.Load().Limits }
 
-// NextChance returns how long it will be, as far as can be foreseen, until a call for the served
-// name may go here: 0 when one may now. It is an hour where nothing is in sight.
+// NextChance estimates how long it takes until a call for the served name may go here: 0 if it may
+// now, an hour if nothing is in sight.
 func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
 	until := ticks(now)
 	switch s := u.State(); {
@@ -184,9 +184,9 @@ func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
 }
 
 // ModelGone records that the engine answered a call with a 404 about f.Served. A probe starts at
-// once. Only this name leaves the upstream, unless the engine lists it in spite of an earlier 404,
-// or never did, and f is the only source. The name is back when a list that was read later has it,
-// or after 30 s where the engine lists nothing or not everything.
+// once. Only this name leaves the upstream. It stays if f is the only source and the engine listed
+// the name after an earlier 404, or never listed it. The name is back when a list that was read
+// later has it, or after 30 s if the engine lists nothing or not everything.
 func (u *Upstream) ModelGone(f FailureSource) {
 	now := time.Now()
 	u.Health.Note(CauseModelGone, "", 404, now)
