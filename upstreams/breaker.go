@@ -25,13 +25,13 @@ const (
 // String returns the position's name: closed, open or half-open.
 func (b Breaker) String() string { return [...]string{"closed", "open", "half-open"}[b] }
 
-// CircuitBreaker keeps calls away from an engine that answers its probes and fails its work. Picks
+// CircuitBreaker keeps calls away from an engine that answers its probes but fails its work. Picks
 // read the atomics that it publishes.
 type CircuitBreaker struct {
 	openUntil atomic.Int64             // nothing passes before this (ticks), or breakerClosed
-	trial     atomic.Bool              // a half-open trial is out
-	barred    atomic.Pointer[[]string] // keys whose calls may not be that trial
-	doubted   atomic.Bool              // calls failed since the last that went well
+	trial     atomic.Bool              // a half-open trial is running
+	barred    atomic.Pointer[[]string] // keys whose calls cannot be that trial
+	doubted   atomic.Bool              // calls have failed since the last success
 
 	mu      sync.Mutex // held for bookkeeping only
 	circuit circuit
@@ -55,8 +55,8 @@ func (b *CircuitBreaker) Position(now time.Time) Breaker {
 	return BreakerHalfOpen
 }
 
-// Bars reports whether the calls of a key may not be the trial of the breaker, which is open or
-// half-open: their failures opened it.
+// Bars reports whether the calls of a key cannot be the trial of the open or half-open breaker:
+// their failures opened it.
 func (b *CircuitBreaker) Bars(key string) bool {
 	if b.openUntil.Load() == breakerClosed {
 		return false
@@ -66,7 +66,7 @@ func (b *CircuitBreaker) Bars(key string) bool {
 }
 
 // Doubted reports whether calls have failed here since the last success. The hash of a call's body
-// is worth keeping then, as evidence in case that it fails, too.
+// is then kept as evidence in case it fails, too.
 func (b *CircuitBreaker) Doubted() bool { return b.doubted.Load() }
 
 // passes reports whether the breaker is closed, or free for a trial.
@@ -75,8 +75,8 @@ func (b *CircuitBreaker) passes(now Moment) bool {
 	return until == breakerClosed || int64(now) >= until && !b.trial.Load()
 }
 
-// admit lets a call of a key in, perhaps as the trial. A compare-and-swap decides which call that
-// is.
+// admit lets in a call of a key, perhaps as the trial. A compare-and-swap decides which call is the
+// trial.
 func (b *CircuitBreaker) admit(key string, now time.Time) (trial, ok bool) {
 	until := b.openUntil.Load()
 	if until == breakerClosed {
@@ -86,7 +86,7 @@ func (b *CircuitBreaker) admit(key string, now time.Time) (trial, ok bool) {
 	return ok, ok
 }
 
-// outcome takes a call's outcome. It reports whether a generation probe is to confirm that the
+// outcome records a call's outcome. It reports whether a generation probe should confirm that the
 // engine fails.
 func (b *CircuitBreaker) outcome(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	b.mu.Lock()
@@ -103,7 +103,7 @@ func (b *CircuitBreaker) outcome(o Outcome, by FailureSource, trial bool, now ti
 	return generate
 }
 
-// generation takes the verdict of a generation probe.
+// generation records the verdict of a generation probe.
 func (b *CircuitBreaker) generation(g engine.Generation, trial bool, cause string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,7 +111,7 @@ func (b *CircuitBreaker) generation(g engine.Generation, trial bool, cause strin
 	b.publish(cause, now)
 }
 
-// passTrial closes the breaker for a trial that goes on.
+// passTrial closes the breaker for a trial that is still running.
 func (b *CircuitBreaker) passTrial(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -162,13 +162,13 @@ func (b *CircuitBreaker) halfOpen() {
 	b.hooks.room()
 }
 
-// trialMissing reports whether the breaker is half-open, and not every call may be its trial.
+// trialMissing reports whether the breaker is half-open and some calls cannot be its trial.
 func (b *CircuitBreaker) trialMissing() bool {
 	until, barred := b.openUntil.Load(), b.barred.Load()
 	return until != breakerClosed && ticks(time.Now()) >= until && barred != nil && len(*barred) > 0
 }
 
-// lookLater sets the timer that looks for a trial, unless none is missing.
+// lookLater sets the timer that looks for a trial, if one is missing.
 func (b *CircuitBreaker) lookLater(timer *time.Timer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -187,8 +187,8 @@ func (b *CircuitBreaker) doubt() (failures int, look bool) {
 	return b.circuit.failures, b.circuit.inDoubt()
 }
 
-// headStart is how long other clients' calls are given to be the trial before a generation probe,
-// or the call of a client whose trial failed, may be it.
+// headStart returns how long other clients' calls may become the trial before a generation probe,
+// or the call of a client whose trial failed, may.
 func (b *CircuitBreaker) headStart() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,43 +7,44 @@ import (
 	"go.uber.org/zap"
 )
 
-// Some engines have no time for their health page while they work: whisper and image servers
-// always, vLLM under load for half a minute. So a probe without an answer in time says nothing
-// about an upstream that has calls: it is busy, not down. A busy upstream gets no new calls, is
-// full to those that have no other, and keeps the calls that it has. It is up again with the first
-// probe that is answered and with the first sign of work, and down
+// Some engines do not answer their health page while they work: whisper and image servers never do,
+// and vLLM under load may not for half a minute. So a probe that times out says nothing about an
+// upstream that has calls: it is busy, not down. A busy upstream gets no new calls, is full to
+// calls that have no other, and keeps its calls. It is up again with the first answered probe or
+// the first sign of work, and down
 //
 //	as soon as a probe is refused or reset
 //	when nothing has been read, has ended or was counted for busyBound
 //
-// After half of that its calls that have shown nothing leave it for an upstream with a free slot, and
-// an operator reads that it may have stopped (Health.Unheard): nothing tells a stopped process from
-// one at work, but the longer both are silent, the likelier is the first.
+// After half of that, calls that have sent nothing leave it for an upstream with a free slot, and
+// the operator is warned that it may have stopped (Health.Unheard). Nothing distinguishes a stopped
+// process from a working one, but the longer it is silent, the likelier it has stopped.
 //
-// Where its counters can be read, the stall rule (stall.go) takes it out sooner. How often its
-// kernel accepts a connection shows nothing: it does that for a stopped process, too.
+// If its counters can be read, the stall rule (stall.go) takes it out sooner. Accepted connections
+// show nothing: the kernel also accepts for a stopped process.
 
 const (
-	// busyPatience is how long a probe of a busy engine waits for an answer. It is answered as soon as
-	// the engine is free, and takes one place in a short accept queue where ten probes would take ten.
+	// busyPatience is how long a probe of a busy engine waits for an answer. The engine answers as
+	// soon as it is free, and the probe takes one place in a short accept queue where ten probes
+	// would take ten.
 	busyPatience = 10 * time.Second
-	// busyLeast and busyAnswers are the bound on how long nothing may come from a busy engine: a
-	// minute, or longer where its answers take longer.
+	// busyLeast and busyAnswers bound how long a busy engine may be silent: a minute, or longer if
+	// its answers take longer.
 	busyLeast   = time.Minute
 	busyAnswers = 3
-	// answersFor is how long the longest answer counts.
+	// answersFor is how long the longest answer is remembered.
 	answersFor = 10 * time.Minute
 )
 
 // busyFacts is what is known of a busy engine's work.
 type busyFacts struct {
-	works   bool          // something was read, ended or counted since it is busy
-	stands  bool          // its counters, which can be read, stand still for longer than they may
-	still   time.Duration // for how long nothing was read, ended or counted
-	longest time.Duration // the longest recent answer of the models whose calls wait
+	works   bool          // something was read, ended or counted since it became busy
+	stands  bool          // its readable counters have stood still beyond their bound
+	still   time.Duration // how long nothing was read, ended or counted
+	longest time.Duration // the longest recent answer of the models with waiting calls
 }
 
-// busyEnd is what becomes of a busy upstream.
+// busyEnd is the verdict on a busy upstream.
 type busyEnd uint8
 
 const (
@@ -53,7 +54,7 @@ const (
 	busyDead           // it is down
 )
 
-// end decides what becomes of a busy upstream.
+// end decides what happens to a busy upstream.
 func (f busyFacts) end() busyEnd {
 	switch {
 	case f.works:
@@ -66,15 +67,15 @@ func (f busyFacts) end() busyEnd {
 	return busyStays
 }
 
-// unheard reports whether nothing has come for longer than the engine's work explains: half of
+// unheard reports whether the engine has been silent for longer than its work explains: half of
 // busyBound.
 func (f busyFacts) unheard() bool { return f.still >= busyBound(f.longest)/2 }
 
-// busyBound is how long nothing may come from a busy engine whose longest recent answer took so
+// busyBound returns how long a busy engine may be silent whose longest recent answer took this
 // long.
 func busyBound(longest time.Duration) time.Duration { return max(busyLeast, busyAnswers*longest) }
 
-// signs are what shows that an engine works for calls. Any change is a sign.
+// signs are the counts that show work for calls. Any change is a sign.
 type signs struct {
 	reads     uint64 // of answers
 	ended     uint64 // calls that the engine has ended
@@ -87,8 +88,8 @@ type heard struct {
 	at    time.Time
 }
 
-// listen notes the signs of now. An engine without work owes none, but for one that is busy: its
-// calls have left it.
+// listen records the current signs. An engine without work owes none, unless it is busy: its calls
+// have left it.
 func (h *heard) listen(u *Upstream, now time.Time) {
 	s := signs{reads: u.client.answers.Looks(), elsewhere: u.slots.fleet.elsewhere.Load().all()}
 	for _, o := range [...]Outcome{OutcomeOK, OutcomeBadResponse, OutcomeRefused, OutcomeRejected, OutcomeModelGone} {
@@ -105,14 +106,14 @@ func hasCalls(u *Upstream) bool {
 	return u.slots.inFlight() > 0 || !DownElsewhere(u) && u.slots.fleet.elsewhere.Load().all() > 0
 }
 
-// all is how many calls the other edges have there.
+// all returns how many calls the other edges have there.
 func (v *elsewhere) all() int { return v.inFlight(PoolText, true) }
 
-// judgeBusy ends the state of a busy upstream, when it is time.
+// judgeBusy ends the busy state when it is time.
 func (p *prober) judgeBusy(l *looker, now time.Time) {
 	u := p.up
 	if since := u.Health.read().changed; !since.Equal(l.since) {
-		l.since, l.first = since, now // what this look heard may have been before that
+		l.since, l.first = since, now // what this look heard may predate the state
 	}
 	f := busyFacts{
 		works: l.heard.at.After(l.first), stands: u.Progress.StandsStill(now),
@@ -142,7 +143,7 @@ type answerTimes struct {
 	at      atomic.Int64 // when that one came, in ticks
 }
 
-// learn takes an answer that took so long. Most of them change nothing.
+// learn records how long an answer took. Most answers change nothing.
 func (a *answerTimes) learn(took time.Duration, now Moment) {
 	if int64(took) >= a.longest.Load() || now-Moment(a.at.Load()) > Moment(answersFor) {
 		a.longest.Store(int64(took))
@@ -150,8 +151,8 @@ func (a *answerTimes) learn(took time.Duration, now Moment) {
 	}
 }
 
-// longestAwaited returns how long the longest recent answer took of the models whose calls wait
-// for the engine.
+// longestAwaited returns the duration of the longest recent answer of the models with calls waiting
+// at the engine.
 func (s *ServedModels) longestAwaited() (longest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,8 +164,7 @@ func (s *ServedModels) longestAwaited() (longest time.Duration) {
 	return longest
 }
 
-// Waits counts a call that has begun (1) or ceased (-1) to wait for its engine after
-// progress.Patience.
+// Waits counts a call that begins (1) or stops (-1) to wait for its engine after progress.Patience.
 func (l *Lease) Waits(n int64) {
 	l.up.Progress.Waits(n)
 	if l.model != nil {

@@ -2,15 +2,15 @@ package upstreams
 
 import "penstock/upstreams/http1"
 
-// Cause says why an attempt at an upstream failed, or a probe of it. The set is closed, so that a
-// cause may be a metric's label: log, call page, events and metrics have the same words. The
-// empty Cause means that the upstream has not failed: the client left, the key was revoked, the
-// edge shut down.
+// Cause says why an attempt at an upstream, or a probe of it, failed. The set is closed, so that a
+// cause can be a metric label: log, call page, events and metrics use the same words. The empty
+// Cause means that the upstream has not failed: the client left, the key was revoked, or the edge
+// shut down.
 //
-// The words of package http1's failures are causes as they are.
+// The reasons of package http1's failures are used as causes unchanged.
 type Cause string
 
-// The causes that package http1 does not know.
+// The causes that package http1 does not define.
 const (
 	CauseStatus     Cause = "status"
 	CauseCredential Cause = "credential"
@@ -47,10 +47,10 @@ type CauseMeaning struct {
 	Meaning string // a sentence
 }
 
-// Meaning says in a sentence what the cause means; empty for a word that is not a cause.
+// Meaning explains the cause in a sentence; empty for an unknown word.
 func (c Cause) Meaning() string { return c.explained().Meaning }
 
-// Words says in a few words what has failed; empty for a word that is not a cause.
+// Words describes the failure in a few words; empty for an unknown word.
 func (c Cause) Words() string { return c.explained().Words }
 
 func (c Cause) explained() CauseMeaning {

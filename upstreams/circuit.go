@@ -8,54 +8,54 @@ import (
 )
 
 const (
-	// breakerRow is how many failures in a row concern the breaker. As many independent ones open
-	// it without a generation probe.
+	// breakerRow is how many failures in a row concern the breaker. If they are independent, they
+	// open it without a generation probe.
 	breakerRow = 5
-	// doubtRow is how many failures in a row have a generation probe look after doubtPause.
+	// doubtRow is how many failures in a row cause a generation probe after doubtPause.
 	doubtRow   = 2
 	doubtPause = 500 * time.Millisecond
-	// breakerShare is the share of failures in the window that does the same, once the window holds
-	// breakerVolume outcomes.
+	// breakerShare is the share of failures in the window that concerns the breaker as well, once
+	// the window holds breakerVolume outcomes.
 	breakerShare  = 0.5
 	breakerVolume = 20
 	windowSeconds = 10
 
-	// The breaker stays open for coolDown, twice as long after each trial that failed, up to
-	// coolDownMax. A trial may pass and the engine fail all the same, so the wait starts over only
+	// The breaker stays open for coolDown, and twice as long after each failed trial, up to
+	// coolDownMax. A trial may pass although the engine still fails, so the wait starts over only
 	// when the engine has done well for a while.
 	coolDown    = time.Second
 	coolDownMax = 15 * time.Second
-	// relapse is how long after its closing an opening counts as a trial that failed.
+	// relapse is how long after closing an opening still counts as a failed trial.
 	relapse = 15 * time.Second
 )
 
-// circuit is the state machine of a breaker: it takes the outcomes of calls and the verdicts of
-// generation probes. It is pure: the caller passes the time and serialises.
+// circuit is the state machine of a breaker. Its inputs are the outcomes of calls and the verdicts
+// of generation probes. It is pure: the caller passes the time and serialises.
 //
 // No client opens the breaker alone. Failures of one key, of calls without a key, or of one body
 // count once (see evidence). Five independent failures open the breaker. Any other five ask for a
 // generation probe: its failure opens the breaker. Its success starts the count over, but fresh
-// evidence stays. Where no probe is possible, five independent failures are needed; of clients
+// evidence stays. If no probe is possible, five independent failures are needed; for clients
 // without keys, five of different bodies.
 type circuit struct {
 	open           bool
 	openUntil      time.Time
-	reopened       int       // how often the wait was doubled: by failed trials, and by openings soon after a closing
+	reopened       int       // how often the wait was doubled, by failed trials and by openings soon after closing
 	closedAt       time.Time // when the breaker was last closed; zero: never
-	barred         []string  // keys whose calls may not be the trial: they opened the breaker, or kept it open
+	barred         []string  // keys whose calls cannot be the trial: they opened the breaker, or kept it open
 	tried          []string  // keys whose trials have failed since the breaker opened
 	failures       int       // calls failed in a row
 	rowEvidence    evidence  // of these failures
 	window         window
 	windowEvidence evidence // of the failures in the window
 	broken         bool     // a call failed after its answer had begun, and none has succeeded since
-	// unprobed says that the edge cannot generate here by itself: no model of the upstream is of a
-	// kind that has a probe, or the engine rejects it. Then nothing but calls decides.
+	// unprobed says that the edge cannot generate here by itself: no model of the upstream has a
+	// probe for its kind, or the engine rejects the probe. Then only calls decide.
 	unprobed bool
 }
 
-// outcome takes a call's outcome, and reports whether a generation probe should confirm that the
-// engine fails. trial says that the call was the one that a half-open breaker let through.
+// outcome records a call's outcome, and reports whether a generation probe should confirm that the
+// engine fails. trial says that a half-open breaker let this call through.
 func (c *circuit) outcome(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	if c.open && !trial {
 		return false // a call from before the breaker opened proves nothing about now
@@ -79,12 +79,11 @@ func (c *circuit) outcome(o Outcome, by FailureSource, trial bool, now time.Time
 	return false
 }
 
-// inDoubt reports whether a generation probe should look soon, although too few calls have failed
-// in a row to ask for one: routing avoids such an engine, so the next failure may be long in
-// coming.
+// inDoubt reports whether a generation probe should follow soon, although too few calls have failed
+// in a row to ask for one: routing avoids such an engine, so the next failure may take long.
 func (c *circuit) inDoubt() bool { return c.failures >= doubtRow && !c.open && !c.unprobed }
 
-// judge decides after a failure whether the breaker opens, or a generation probe is to decide.
+// judge decides after a failure whether the breaker opens or a generation probe decides.
 func (c *circuit) judge(by FailureSource, trial bool, now time.Time) (generate bool) {
 	switch {
 	case c.open && trial:
@@ -105,8 +104,8 @@ func (c *circuit) judge(by FailureSource, trial bool, now time.Time) (generate b
 	return false
 }
 
-// generation takes the result of a generation probe. trial says that it was the one that a
-// half-open breaker let through.
+// generation records the result of a generation probe. trial says that a half-open breaker let this
+// probe through.
 func (c *circuit) generation(g engine.Generation, trial bool, now time.Time) {
 	switch {
 	case g == engine.GenerationOK && c.open && trial:
@@ -126,13 +125,13 @@ func (c *circuit) generation(g engine.Generation, trial bool, now time.Time) {
 	}
 }
 
-// trip opens the breaker. Calls of the given keys may not be its trial.
+// trip opens the breaker. Calls of the given keys cannot be its trial.
 func (c *circuit) trip(barred []string, now time.Time) {
 	if c.unprobed {
 		barred = nil // otherwise no call could be the trial
 	}
 	if !c.open && !c.closedAt.IsZero() && now.Sub(c.closedAt) < relapse {
-		c.reopened++ // what closed it has shown too little
+		c.reopened++ // what closed it was not enough evidence
 	} else {
 		c.reopened = 0
 	}
@@ -140,13 +139,13 @@ func (c *circuit) trip(barred []string, now time.Time) {
 	c.openUntil = now.Add(c.wait())
 }
 
-// wait is how long the breaker stays open.
+// wait returns how long the breaker stays open.
 func (c *circuit) wait() time.Duration { return min(coolDownMax, coolDown<<min(c.reopened, 8)) }
 
-// failTrial follows a call of a key that was the trial and failed: the next trial is not its. Where
-// there is no generation probe, it is let in all the same when no other client's call has come for
-// a while. If it fails again, that shows nothing new, and the wait stays short: other clients have
-// half of the time to be the trial, whatever this one sends.
+// failTrial follows a failed trial by a call of a key: that key does not get the next trial. If
+// there is no generation probe, the key is let in again when no other client's call has come for a
+// while. A repeated failure shows nothing new, so the wait stays short: other clients have half of
+// the time to be the trial, whatever this one sends.
 func (c *circuit) failTrial(key string, now time.Time) {
 	if !slices.Contains(c.barred, key) {
 		c.barred = append(slices.Clone(c.barred), key) // a new slice: picks read the old one
@@ -173,7 +172,7 @@ func (c *circuit) close(now time.Time) {
 }
 
 // acquit follows a generation probe that succeeded while the breaker was closed. The failures so
-// far ask for no other probe. Fresh evidence stays, because a probe does not outvote five
+// far ask for no further probe. Fresh evidence stays, because a probe does not outvote five
 // independent failures.
 func (c *circuit) acquit(now time.Time) {
 	c.failures, c.unprobed = 0, false
@@ -182,7 +181,7 @@ func (c *circuit) acquit(now time.Time) {
 	c.windowEvidence.expire(now)
 }
 
-// window counts outcomes of the last windowSeconds in buckets of a second.
+// window counts the outcomes of the last windowSeconds in buckets of one second.
 type window struct {
 	buckets [windowSeconds]struct {
 		second     int64
@@ -227,7 +226,7 @@ type failureRecord struct {
 	at time.Time
 }
 
-// add keeps a failure, as far as it is new evidence.
+// add keeps a failure if it is new evidence.
 func (e *evidence) add(f FailureSource, at time.Time) {
 	t := failureRecord{f, at}
 	repeats := func(old failureRecord) bool { return f.Body != 0 && f.Body == old.Body }
@@ -249,9 +248,9 @@ func (e *evidence) expire(now time.Time) {
 	e.bodyCount = len(slices.DeleteFunc(e.bodies[:e.bodyCount], old))
 }
 
-// enough reports whether the evidence opens a breaker without a generation probe. Where no probe is
-// possible, failures of different bodies are enough for clients without keys, who cannot be told
-// apart: one request that is repeated takes no engine out.
+// enough reports whether the evidence opens a breaker without a generation probe. If no probe is
+// possible, failures of different bodies are enough for clients without keys, which cannot be
+// distinguished: one repeated request takes no engine out.
 func (e *evidence) enough(unprobed bool) bool {
 	keyed := func(t failureRecord) bool { return t.Key != "" }
 	return e.n == len(e.independent) ||

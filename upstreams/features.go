@@ -29,13 +29,13 @@ import (
 //	Lease.Refused        a refusal, which returns a Doubt where a sibling is to be asked
 //	Lease.Settles        the sibling's answer settles the Doubt
 //
-// A feature is never taken for one body alone, so one request that is broken harms nobody; one key
-// is enough, because it may be the only one.
+// One body alone never takes a feature away, so a single broken request does no harm. One key is
+// enough, because it may be the only one.
 
-// Features are what a call asks of an engine: a set of them.
+// Features is a set of what a call needs from an engine.
 type Features uint32
 
-// The features beside the operations, of which each has one (FeatureOf).
+// The features other than the operations, each of which has one (FeatureOf).
 const (
 	FeatureTools      Features = 1 << iota // tools that the model may call
 	FeatureForcedTool                      // a tool that it has to call
@@ -45,10 +45,10 @@ const (
 	featureOperation
 )
 
-// specials are the features that only some calls of an operation ask for.
+// specials are the features that only some calls of an operation need.
 const specials = featureOperation - 1
 
-// operations are those that have a feature, in the order of their bits.
+// operations are the operations that have a feature, in the order of their bits.
 var operations = []string{
 	config.OpChat, engine.OpCompletions, config.OpMessages, config.OpResponses, config.OpTranscriptions,
 	config.OpSpeech, config.OpEmbeddings, config.OpRerank, config.OpImages, engine.OpImageEdits,
@@ -56,7 +56,7 @@ var operations = []string{
 }
 
 // FeatureOf returns the feature of an operation at an engine (config.OpChat and its neighbours), or
-// none.
+// 0.
 func FeatureOf(operation string) Features {
 	if i := slices.Index(operations, operation); i >= 0 {
 		return featureOperation << i
@@ -64,7 +64,7 @@ func FeatureOf(operation string) Features {
 	return 0
 }
 
-// FeatureOfKind returns the feature that every call of a model of that kind asks for.
+// FeatureOfKind returns the feature that every call of a model of this kind needs.
 func FeatureOfKind(kind string) Features {
 	return FeatureOf(map[string]string{
 		config.KindChat: config.OpChat, config.KindTranscription: config.OpTranscriptions, config.KindSpeech: config.OpSpeech,
@@ -73,7 +73,7 @@ func FeatureOfKind(kind string) Features {
 	}[kind])
 }
 
-// name is the name of one feature.
+// name returns the name of one feature.
 func (f Features) name() string {
 	names := [...]string{"tools", "forced_tool", "json_schema", "images", "effort"}
 	i := bits.TrailingZeros32(uint32(f))
@@ -90,8 +90,8 @@ func (f Features) each(visit func(Features)) {
 	}
 }
 
-// blamed are the features that a refusal of a call with such needs is about: what is special about
-// the call, or its operation where nothing is.
+// blamed returns the features that a refusal of a call with these needs is attributed to: the
+// special ones, or the operation if there are none.
 func (f Features) blamed() Features {
 	if special := f & specials; special != 0 {
 		return special
@@ -100,26 +100,25 @@ func (f Features) blamed() Features {
 }
 
 const (
-	answersSeen    = 20               // answers of which a refusal has to be most
-	askEvery       = 10               // suspected refusals for one of which a sibling is asked
-	bodiesNeeded   = 3                // different ones that a sibling has to answer
-	lackingLeast   = 30 * time.Second // until a feature that was taken is tried again, and the longest time
+	answersSeen    = 20               // window of answers in which a refusal must be the most frequent
+	askEvery       = 10               // one in this many suspected refusals goes to a sibling
+	bodiesNeeded   = 3                // different bodies that siblings must answer
+	lackingLeast   = 30 * time.Second // until a lost feature is tried again, and the longest time
 	lackingMost    = 5 * time.Minute
-	refusalIsNone  = 0 // the text of an answer that is no refusal
+	refusalIsNone  = 0 // the text of an answer that is not a refusal
 	bodyIsNotKnown = 0
 )
 
-// suspicion is what is known of a feature that an engine may lack. It is pure: the caller
-// serialises.
+// suspicion is the state of a feature that an engine may lack. It is pure: the caller serialises.
 type suspicion struct {
 	answers [answersSeen]uint64 // the texts of the last refusals, refusalIsNone for other answers
 	n       int
-	unasked int           // suspected refusals since a sibling was asked
-	asked   bool          // one was
-	bodies  []uint64      // that a sibling has answered
-	trial   bool          // the feature was taken, and is tried again
-	out     bool          // it is taken
-	until   Moment        // while it is
+	unasked int           // suspected refusals since a sibling was last asked
+	asked   bool          // a sibling was asked
+	bodies  []uint64      // bodies that a sibling has answered
+	trial   bool          // the feature was taken and is being tried again
+	out     bool          // the feature is taken
+	until   Moment        // until when it is taken
 	pause   time.Duration // for how long
 	status  int           // of the refusals
 }
@@ -129,14 +128,14 @@ func (s *suspicion) add(text uint64) {
 	s.n++
 }
 
-// answered takes an answer. It reports whether there is no suspicion any more.
+// answered records an answer. It reports whether the suspicion is over.
 func (s *suspicion) answered() (clear bool) {
 	s.add(refusalIsNone)
 	return s.trial || s.answers == [answersSeen]uint64{}
 }
 
-// refused takes a refusal and reports whether a sibling is to be asked. plain says that the refusal
-// leaves no doubt what it is about.
+// refused records a refusal and reports whether to ask a sibling. plain says that the cause of the
+// refusal is certain.
 func (s *suspicion) refused(text uint64, plain bool) (ask bool) {
 	s.add(text)
 	same := 0
@@ -147,7 +146,7 @@ func (s *suspicion) refused(text uint64, plain bool) (ask bool) {
 	}
 	switch {
 	case s.out:
-		return false // of a call that was there before, or has no other engine
+		return false // of a call sent earlier, or one with no other engine
 	case plain, s.trial:
 		return true
 	case same <= answersSeen/2:
@@ -160,7 +159,7 @@ func (s *suspicion) refused(text uint64, plain bool) (ask bool) {
 	return true
 }
 
-// confirmed takes a body that a sibling has answered, and reports whether the engine loses the
+// confirmed records a body that a sibling has answered, and reports whether the engine loses the
 // feature.
 func (s *suspicion) confirmed(body uint64, now Moment) (takes bool) {
 	if s.out || body == bodyIsNotKnown {
@@ -177,12 +176,12 @@ func (s *suspicion) confirmed(body uint64, now Moment) (takes bool) {
 	return true
 }
 
-// retry has the feature tried again.
+// retry makes the feature be tried again.
 func (s *suspicion) retry() {
 	*s = suspicion{trial: true, status: s.status, bodies: s.bodies, pause: s.pause}
 }
 
-// lacking is what an engine lacks for one of its models. The zero value is nothing.
+// lacking is what an engine lacks for one of its models. The zero value means nothing.
 type lacking struct {
 	watched atomic.Uint32 // features with a suspicion
 	out     atomic.Uint32 // features that are taken
@@ -190,7 +189,7 @@ type lacking struct {
 
 	mu    sync.Mutex
 	of    map[Features]*suspicion
-	shown map[Features]string // series of those that are taken
+	shown map[Features]string // series of the taken features
 }
 
 // Lacks reports whether the engine lacks one of the features.
@@ -205,7 +204,7 @@ func (m *ServedModel) Lacks(f Features, now Moment) bool {
 	return l.out.Load()&uint32(f) != 0
 }
 
-// retry has the features tried again whose time is over.
+// retry tries the features again whose time is over.
 func (l *lacking) retry(m *ServedModel, now Moment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -219,7 +218,7 @@ func (l *lacking) retry(m *ServedModel, now Moment) {
 	l.publish(m)
 }
 
-// publish brings the atomics and the series up to date. The caller holds mu.
+// publish updates the atomics and the series. The caller holds mu.
 func (l *lacking) publish(m *ServedModel) {
 	var watched, out Features
 	next := Moment(1<<63 - 1)
@@ -257,7 +256,8 @@ func (l *lacking) publish(m *ServedModel) {
 	})
 }
 
-// answered takes an answer to a call with those needs. While nothing is suspected that is one load.
+// answered records an answer to a call with these needs. While nothing is suspected it costs one
+// load.
 func (l *lacking) answered(m *ServedModel, needs Features) {
 	if l.watched.Load()&uint32(needs) == 0 {
 		return
@@ -272,7 +272,7 @@ func (l *lacking) answered(m *ServedModel, needs Features) {
 	l.publish(m)
 }
 
-// clear forgets all.
+// clear forgets all suspicions.
 func (l *lacking) clear(m *ServedModel) {
 	if l.watched.Load() == 0 {
 		return
@@ -286,8 +286,8 @@ func (l *lacking) clear(m *ServedModel) {
 // Refusal is an engine's refusal of a request.
 type Refusal struct {
 	Status int
-	Text   uint64 // a hash of its words, without what differs from request to request; not 0
-	Body   uint64 // a hash of the request's body; 0: not known
+	Text   uint64 // hash of its words, without the parts that differ between requests; not 0
+	Body   uint64 // hash of the request's body; 0: unknown
 	Path   bool   // the engine does not have the path, which leaves no doubt
 }
 
@@ -298,14 +298,14 @@ type Doubt struct {
 	body   uint64
 }
 
-// ofItsOwn is a bit of bodies that cannot be identified (forms): each counts as another one.
+// ofItsOwn marks bodies that cannot be identified (forms): each counts as different.
 const ofItsOwn = 1 << 63
 
-// Needs notes what the call asks of the engine.
+// Needs records what the call needs from the engine.
 func (l *Lease) Needs(f Features) { l.needs = f }
 
-// Refused books a refusal that may not be the client's fault. It returns a Doubt where another
-// engine is to be asked, and nil otherwise.
+// Refused books a refusal that may not be the client's fault. It returns a Doubt if another engine
+// should be asked, and nil otherwise.
 func (l *Lease) Refused(r Refusal) *Doubt {
 	if l.model == nil {
 		return nil
@@ -340,10 +340,10 @@ func (l *Lease) Refused(r Refusal) *Doubt {
 	return &Doubt{l.model, blamed, r.Body}
 }
 
-// Settles has the answer to this lease's call settle a doubt about another engine.
+// Settles makes the answer to this lease's call settle a doubt about another engine.
 func (l *Lease) Settles(d *Doubt) { l.doubt = d }
 
-// settle settles the doubt by how the call has ended here.
+// settle settles the doubt by the outcome of the call here.
 func (d *Doubt) settle(o Outcome, now Moment) {
 	k := &d.model.lacking
 	k.mu.Lock()
@@ -369,9 +369,9 @@ func (d *Doubt) settle(o Outcome, now Moment) {
 type Lack struct {
 	Served  string  `json:"served"`
 	Feature string  `json:"feature"`
-	Status  int     `json:"status"`         // with which the engine refuses it
-	Flag    string  `json:"flag,omitempty"` // that the engine has to be started with
-	Retry   float64 `json:"retry_seconds"`  // it is tried again then
+	Status  int     `json:"status"`         // status of the refusals
+	Flag    string  `json:"flag,omitempty"` // flag that the engine must be started with
+	Retry   float64 `json:"retry_seconds"`  // seconds until it is tried again
 }
 
 // Lacking returns what the upstream lacks, by served name and feature.

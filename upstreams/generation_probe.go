@@ -10,33 +10,33 @@ import (
 )
 
 // A generation probe is the edge's own tiny piece of work for an engine: one token of chat (or
-// some, and a good end, where answers broke off in the middle), an embedding of one word. Health
-// probes ask whether an engine answers; this one asks whether it does its work, without a client's
-// request that might be the reason why it does not.
+// some, with a proper end, if answers broke off in the middle), or an embedding of one word. Health
+// probes show whether an engine answers. This one shows whether it works, without a client's
+// request that might itself be the cause of the failure.
 //
 //	generationProber.start     starts one in a slot, at most one a second
 //	settings.generation        the model to ask, and what to send
 //	engine.GenerationSteps     what to send to an engine for a kind of model
 //	engine.Generate            sends it and judges the answer
 //
-// The verdict goes to the breaker (circuit.generation), and into metrics of its own: it is no
-// client's call.
+// The verdict goes to the breaker (circuit.generation) and into metrics of its own, since it is not
+// a client's call.
 
 const (
 	// generationPause is the least time between two generation probes of an upstream.
 	generationPause = time.Second
-	// generationLimit bounds a probe where the failed call's own limit is longer; generationLoading
-	// where it may have to wait for a model to be loaded.
+	// generationLimit bounds a probe if the failed call's own limit is longer. generationLoading
+	// does so if the probe may have to wait for a model to load.
 	generationLimit   = 10 * time.Second
 	generationLoading = time.Minute
 )
 
-// LastGeneration is what the newest generation probe came to.
+// LastGeneration is the result of the newest generation probe.
 type LastGeneration struct {
 	At           time.Time `json:"at"`
 	Result       string    `json:"result"`
-	Reason       string    `json:"reason,omitempty"` // why not: a Failure's reason, or "status"
-	Status       int       `json:"status,omitempty"` // what the engine answered with
+	Reason       string    `json:"reason,omitempty"` // why it failed: a Failure's reason, or "status"
+	Status       int       `json:"status,omitempty"` // the engine's status
 	Milliseconds float64   `json:"milliseconds"`
 }
 
@@ -46,30 +46,30 @@ type generationProber struct {
 
 	mu      sync.Mutex
 	last    work          // of the last call that failed
-	limit   time.Duration // how long that call might have waited for its first token
+	limit   time.Duration // how long that call could have waited for its first token
 	running bool
-	doubted int // failures in a row when lookAtDoubt was last set to come; 0: it is not due
+	doubted int // failures in a row when lookAtDoubt was last scheduled; 0: not scheduled
 	begun   time.Time
-	newest  *LastGeneration // never written again
+	newest  *LastGeneration // immutable once set
 }
 
-// failed notes a call that failed: the next probe is of its kind.
+// failed records a failed call: the next probe is of its kind.
 func (g *generationProber) failed(by FailureSource) {
 	g.mu.Lock()
 	g.last, g.limit = work{by.Served, by.Kind}, by.Limit
 	g.mu.Unlock()
 }
 
-// work is what a model of the configuration wants of an engine: a served name, and the kind of
-// model that it stands for.
+// work is what a configured model needs from an engine: a served name, and the kind of model behind
+// it.
 type work struct {
 	served, kind string
 }
 
-// generation returns what a generation probe asks for. That is the work of the last call that
-// failed, as far as the edge has a probe for its kind. Otherwise (an image) it is the chat model of
-// the upstream, or another of its models: five failed calls of one client shall not take the
-// engine from the others without a look at it. There are no steps where nothing can be asked.
+// generation returns what a generation probe sends: the work of the last failed call, if its kind
+// has a probe. Otherwise (an image) it is the upstream's chat model, or another of its models: five
+// failed calls of one client must not take the engine from the others without a look at it. There
+// are no steps if nothing can be asked.
 func (s *settings) generation(
 	last work, profile *engine.Profile, models *ServedModels, toEnd bool,
 ) (served string, steps []engine.GenerationStep) {
@@ -91,10 +91,10 @@ func (s *settings) generation(
 	return last.served, nil
 }
 
-// start starts a generation probe in a slot of the pool, which the caller has taken and which the
-// probe gives back. It is false, and the slot stays the caller's, when there may be none now:
-// another one runs or ran less than a second ago, the upstream is out, or the edge has no probe for
-// any of its models.
+// start starts a generation probe in a slot of the pool that the caller has taken; the probe gives
+// it back. It returns false, and the caller keeps the slot, if no probe is possible now: another
+// one runs or ran less than a second ago, the upstream is out, or the edge has no probe for any of
+// its models.
 func (g *generationProber) start(pool Pool, trial bool) bool {
 	u, now := g.up, time.Now()
 	p, s := u.probing.current(), u.State()
@@ -139,7 +139,7 @@ func (g *generationProber) run(
 	p *prober, profile *engine.Profile, steps []engine.GenerationStep, limit time.Duration, pool Pool, trial bool,
 ) {
 	u, result := g.up, engine.GenerationResult{Verdict: engine.GenerationAborted}
-	defer func() { // whatever the booking comes to
+	defer func() { // even if the booking panics
 		u.set.freeSlot(u, pool)
 		if trial { // calls that looked meanwhile were kept out
 			u.hooks.room()
@@ -153,7 +153,7 @@ func (g *generationProber) run(
 		progressed := u.client.answers.Looks() != reads || u.Progress.MovedSince(begun)
 		timedOut := result.Verdict == engine.GenerationFailed && result.Reason == http1.ReasonTimeout
 		if timedOut && (progressed || u.reports.queuesForOthers(begun)) {
-			result.Verdict = engine.GenerationRefused // the probe waited its turn, as long as one client makes it
+			result.Verdict = engine.GenerationRefused // the probe waited its turn, as a busy engine makes every client wait
 		}
 		if result.Verdict != engine.GenerationRejected {
 			return
@@ -181,7 +181,7 @@ func (g *generationProber) book(result engine.GenerationResult, trial bool) {
 	u.Breaker.generation(result.Verdict, trial, "generation probe: "+g.newest.Result, now)
 }
 
-// failsSince reports whether the newest probe since then has failed.
+// failsSince reports whether the newest probe came after then and failed.
 func (g *generationProber) failsSince(then time.Time) bool {
 	last := g.result()
 	return last != nil && last.At.After(then) && last.Result == engine.GenerationFailed.String()
@@ -194,7 +194,7 @@ func (g *generationProber) result() *LastGeneration {
 	return g.newest
 }
 
-// lookLater calls lookAtDoubt soon, if there is reason to.
+// lookLater schedules lookAtDoubt if there is reason to.
 func (g *generationProber) lookLater() {
 	failures, wanted := g.up.Breaker.doubt()
 	if !wanted || g.up.probing.current() == nil {
@@ -208,8 +208,8 @@ func (g *generationProber) lookLater() {
 	}
 }
 
-// lookAtDoubt sends a generation probe if there has been no success since, and a slot is free.
-// Where calls still come, it waits for what they show.
+// lookAtDoubt sends a generation probe if there was no success since and a slot is free. While
+// calls still come, it waits for their outcomes.
 func (g *generationProber) lookAtDoubt() {
 	defer g.up.hooks.guard.Catch(guardRoom, nil)
 	u := g.up
@@ -227,18 +227,18 @@ func (g *generationProber) lookAtDoubt() {
 	}
 }
 
-// trialHeadStart is how long calls that wait are given to be the trial of a half-open breaker,
-// before a generation probe is it. Where there is no probe, other clients get unprobedHeadStart:
-// then every call may be the trial, one of the client whose trial failed, too.
+// trialHeadStart is how long waiting calls may become the trial of a half-open breaker before a
+// generation probe does. If there is no probe, other clients get unprobedHeadStart. After that
+// every call may be the trial, also one of the client whose trial failed.
 const (
 	trialHeadStart    = 100 * time.Millisecond
 	unprobedHeadStart = time.Second
 )
 
-// probeTrial makes a generation probe the trial of a half-open breaker.
+// probeTrial sends a generation probe as the trial of a half-open breaker.
 func (g *generationProber) probeTrial() {
 	defer g.up.hooks.guard.Catch(guardRoom, nil)
-	defer g.retrialLater() // where the probe could not be sent, or decides nothing
+	defer g.retrialLater() // if the probe could not be sent, or decides nothing
 	u := g.up
 	if !g.trialMissing() || !u.Breaker.trial.CompareAndSwap(false, true) {
 		return
@@ -255,21 +255,21 @@ func (g *generationProber) probeTrial() {
 	u.hooks.room() // calls that looked meanwhile were kept out
 }
 
-// trialLater calls probeTrial soon, where not every call may be the trial of the half-open breaker.
+// trialLater schedules probeTrial if some calls cannot be the trial of the half-open breaker.
 func (g *generationProber) trialLater() {
 	if g.trialMissing() {
 		g.up.Breaker.lookLater(time.AfterFunc(g.up.Breaker.headStart(), g.probeTrial))
 	}
 }
 
-// retrialLater has the breaker look for a trial again, where it is half-open still.
+// retrialLater makes the breaker look for a trial again if it is still half-open.
 func (g *generationProber) retrialLater() {
 	if g.trialMissing() {
 		g.up.Breaker.lookLater(time.AfterFunc(generationPause, g.up.Breaker.halfOpen))
 	}
 }
 
-// trialMissing reports whether not every call may be the trial of the half-open breaker.
+// trialMissing reports whether some calls cannot be the trial of the half-open breaker.
 func (g *generationProber) trialMissing() bool {
 	return g.up.Breaker.trialMissing() && !g.up.ending.retiring.Load() && g.up.probing.current() != nil
 }

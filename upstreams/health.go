@@ -140,7 +140,7 @@ type Health struct {
 	suspect  atomic.Bool   // the machine is suspicious, so a call's answer matters to it
 	returned atomic.Int64  // when the upstream last came back from down (ticks); 0: never
 	silent   atomic.Bool   // down, and its calls will get nothing more
-	unheard  atomic.Int64  // since when nothing has come (ticks) from a busy upstream that may have stopped; 0: not doubtful
+	unheard  atomic.Int64  // since when nothing has come (ticks) from a doubtful busy upstream; 0: it is not doubtful
 
 	Wake wake.Waker // for an engine that is down or asleep
 
@@ -148,7 +148,7 @@ type Health struct {
 	facts healthFacts
 
 	hooks *hooks
-	back  func() // called before an upstream that was down is up
+	back  func() // called just before an upstream that was down is up
 }
 
 // healthFacts is what is known of an upstream's health.

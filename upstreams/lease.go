@@ -46,8 +46,8 @@ type met struct {
 type Prompt struct {
 	Tokens   int // estimated
 	Uncached int // tokens that the engine probably has to read
-	// Age is how long ago the engine has read the others, by what it has begun to hold since. It is
-	// in the router's own unit, which gets it back with Lease.Prompt.
+	// Age is how long ago the engine has read the rest, measured by the blocks that it has begun to
+	// hold since. The unit is the router's own, which reads it back with Lease.Prompt.
 	Age int
 	// Stays says that the engine holds a part of the prompt that belongs to this conversation
 	// alone. Other edges then have no such reason to send their calls there.

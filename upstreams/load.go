@@ -9,24 +9,24 @@ import (
 
 // Load is the load of one pool of one upstream at one moment, as a pick weighs it.
 type Load struct {
-	Active int     // own leases, exactly, and Elsewhere; with a shared pool those of every pool
-	Taken  int     // of Limit, as far as a pick can tell: Active, but without Elsewhere where an account decides, and all while it is busy
-	Others int     // work that other clients of the engine have there, by its last fresh report
-	Usual  float64 // Others on average over othersTime, which is what a pick weighs
-	// Elsewhere are the calls of the other edges of a fleet, as they have told them.
+	Active int     // own leases, exactly, and Elsewhere; of every pool if the pool is shared
+	Taken  int     // used part of Limit as a pick sees it: Active, without Elsewhere if an account decides, and all while it is busy
+	Others int     // work of the engine's other clients, from its last fresh report
+	Usual  float64 // Others averaged over othersTime, which a pick weighs
+	// Elsewhere counts the calls that the other edges of a fleet have reported.
 	Elsewhere int
-	Limit     int     // slots, less those that ghosts hold
+	Limit     int     // slots minus those that ghosts hold
 	Places    int     // calls that the engine runs at once: as many as it is given, or fewer if it was seen to queue
-	Tokens    int64   // of the own leases' prompts, those that the engine had to read, as far as is known
-	Unread    int64   // of those, tokens of prompts that have brought no first token yet
-	Reading   float64 // seconds since the engine has begun to read the first of those, as far as is known
+	Tokens    int64   // prompt tokens of the own leases that the engine probably had to read
+	Unread    int64   // those of prompts that have brought no first token yet
+	Reading   float64 // estimated seconds since the engine began to read the first of those
 	Penalty   float64 // recent failures and the slow start after a return, in calls
 	Share     float64 // of the weighted places that one call takes: 1/(Places × Weight)
 	Weight    float64 // as configured or discovered
 }
 
-// ReadLoad sets l to a pool's load. It reads atomics only and does not allocate. It writes into the
-// caller's variable, because a pick asks dozens of upstreams and copying the answer would be half
+// ReadLoad sets l to a pool's load. It reads only atomics and does not allocate. It writes into the
+// caller's variable, because a pick asks dozens of upstreams, and copying the result would be half
 // the cost of each.
 func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
 	c, word := u.slots.limits.Load(), u.slots.inUse.Load()
@@ -51,7 +51,7 @@ func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
 }
 
 // penalty counts failures and refusals as load, so that an upstream which fails fast does not look
-// idle. The zero value is none.
+// idle. The zero value is no penalty.
 type penalty struct{ newest atomic.Pointer[decaying] }
 
 // decaying is a quantity that halves every halfLife.
@@ -60,14 +60,14 @@ type decaying struct {
 	since Moment
 }
 
-// halfLife makes a failure weigh like a call that runs for some seconds.
+// halfLife makes a failure weigh like a call that runs for a few seconds.
 const halfLife = 5 * time.Second
 
 // penaltyMax bounds the penalty in calls, so that after an outage under load a good upstream is not
-// shunned for a minute.
+// avoided for a minute.
 const penaltyMax = 64
 
-// After decayed any penalty is below 0.002 calls and counts as none.
+// After decayed every penalty is below 0.002 calls and counts as zero.
 const decayed = Moment(15 * halfLife)
 
 func (d *decaying) at(now Moment) float64 {
@@ -97,8 +97,8 @@ func (p *penalty) charge(now Moment) {
 func (p *penalty) clear() { p.newest.Store(nil) }
 
 // After its return from down an upstream looks a quarter full, and less so over slowStartTime: its
-// share of calls grows instead of arriving at once. That is a score and no limit: the only upstream
-// of a route is used in full.
+// share of calls grows gradually. That is a score, not a limit: the only upstream of a route is
+// used in full.
 const (
 	slowStartTime  = 3 * time.Second
 	slowStartShare = 0.25
@@ -109,10 +109,10 @@ func slowStart(since int64, limit int) float64 {
 	return min(1, max(0, left)) * slowStartShare * float64(limit)
 }
 
-// Work is what one edge, or several, have at an upstream.
+// Work is the work of one or more edges at an upstream.
 type Work struct {
 	InFlight [poolCount]int // calls, by pool
-	Down     bool           // it was found down
+	Down     bool           // an edge found it down
 }
 
 // Here is this edge's work at an upstream.
@@ -120,8 +120,8 @@ type Here struct {
 	ID       ID
 	Upstream *Upstream
 	Work     Work
-	// Placed counts the calls that this edge has sent there since it began to share, beside those whose
-	// conversation was there before.
+	// Placed counts the calls that this edge has sent there since it began to share, except those
+	// whose conversation was already there.
 	Placed int64
 }
 
@@ -141,17 +141,17 @@ func (s *Set) Here(dst []Here) []Here {
 	return dst
 }
 
-// Elsewhere is the work of the other edges of a fleet, as they have told it.
+// Elsewhere is the reported work of the other edges of a fleet.
 type Elsewhere struct {
-	Edges int // that are alive, this one included
+	Edges int // live edges, including this one
 	Works map[ID]Work
-	// Placed is Here.Placed, by upstream, of the moment that the works are of.
+	// Placed is Here.Placed, by upstream, at the time of the works.
 	Placed map[ID]int64
 }
 
-// Share has every upstream weigh the work of other edges, and hold the limits together with them.
-// An upstream that another edge has found down since is probed at once: that is a hint, and its own
-// probes decide.
+// Share makes every upstream weigh the work of other edges and enforce the limits together with
+// them. If another edge has newly found an upstream down, the upstream is probed at once: the
+// report is a hint, and this edge's own probes decide.
 func (s *Set) Share(e *Elsewhere) {
 	for _, u := range s.All() {
 		v := &elsewhere{Work: e.Works[u.identity.id], edges: e.Edges, placed: e.Placed[u.identity.id]}
@@ -165,27 +165,27 @@ func (s *Set) Share(e *Elsewhere) {
 	}
 }
 
-// Divide ends what Share began: each edge has its own part of the limits, one of edges.
+// Divide ends Share: each edge gets its own part of the limits, one of edges.
 func (s *Set) Divide(edges int) {
 	for _, u := range s.All() {
 		u.slots.setElsewhere(nil, edges)
 	}
 }
 
-// DownElsewhere reports whether another edge of the fleet says that an upstream is down.
+// DownElsewhere reports whether another edge of the fleet says that the upstream is down.
 func DownElsewhere(u *Upstream) bool {
 	v := u.slots.fleet.elsewhere.Load()
 	return v != nil && v.Down
 }
 
-// elsewhere is what is known of other edges' work at one upstream. It never changes.
+// elsewhere is the known work of other edges at one upstream. It never changes.
 type elsewhere struct {
 	Work
 	edges  int
-	placed int64 // fleetSlots.placed of the moment that it is of
+	placed int64 // fleetSlots.placed at that time
 }
 
-// inFlight is the count that the pool's limit bounds.
+// inFlight returns the count that the pool's limit bounds.
 func (v *elsewhere) inFlight(p Pool, shared bool) int {
 	if v == nil {
 		return 0
@@ -206,7 +206,7 @@ func (v *elsewhere) fewer(before *elsewhere) bool {
 	return false
 }
 
-// SlotAccount counts the calls at an upstream together with the other edges of a fleet, exactly.
+// SlotAccount counts the calls at an upstream exactly, together with the other edges of a fleet.
 // Its methods may be called from any goroutine.
 type SlotAccount interface {
 	// Take takes one of limit slots, if one is free. It may wait for the other edges' store.
@@ -214,17 +214,17 @@ type SlotAccount interface {
 	Give()
 }
 
-// fleetSlots is what an upstream's slots have to do with other edges.
+// fleetSlots is the part of an upstream's slots that concerns other edges.
 type fleetSlots struct {
 	elsewhere atomic.Pointer[elsewhere] // nil: nothing is known, and each edge has its part
-	edges     atomic.Int64              // that have a part then; 0: as many as are configured
+	edges     atomic.Int64              // edges that then have a part; 0: the configured number
 	placed    atomic.Int64              // calls of Here.Placed
-	drawn     atomic.Int64              // slots in use that the account counts
+	drawn     atomic.Int64              // used slots that the account counts
 	account   atomic.Pointer[SlotAccount]
 }
 
-// draw takes a slot from the account, where there is one: that no slot is taken twice is decided
-// there.
+// draw takes a slot from the account, if there is one. The account guarantees that no slot is taken
+// twice.
 func (f *fleetSlots) draw(c *capacity) bool {
 	a := f.account.Load()
 	if a == nil {
@@ -237,8 +237,8 @@ func (f *fleetSlots) draw(c *capacity) bool {
 	return true
 }
 
-// giveBack gives a slot back to the account. A reload may have begun or ended that slots are drawn,
-// so those that were are counted.
+// giveBack returns a slot to the account. A reload may have switched the account on or off, so
+// drawn slots are counted.
 func (f *fleetSlots) giveBack() {
 	for n := f.drawn.Load(); n > 0; n = f.drawn.Load() {
 		if f.drawn.CompareAndSwap(n, n-1) {
@@ -248,8 +248,8 @@ func (f *fleetSlots) giveBack() {
 	}
 }
 
-// setElsewhere takes over what is known of other edges' work, or with nil how many edges have a
-// part, and returns what was known before.
+// setElsewhere stores the known work of other edges, or with nil the number of edges that have a
+// part. It returns the previous work.
 func (s *slots) setElsewhere(v *elsewhere, edges int) (before *elsewhere) {
 	before = s.fleet.elsewhere.Swap(v)
 	if others := s.fleet.edges.Swap(int64(edges)); (before == nil) != (v == nil) || others != int64(edges) {
@@ -260,9 +260,9 @@ func (s *slots) setElsewhere(v *elsewhere, edges int) (before *elsewhere) {
 	return before
 }
 
-// parts is into how many the slots are divided. Where the work of the other edges is known, or an
-// account counts, each edge may use all that others leave. Otherwise the number of edges that were
-// seen wins over the configured one. The caller holds mu.
+// parts returns the number of parts of the slots. If the work of the other edges is known, or an
+// account counts, each edge may use all that the others leave. Otherwise the number of edges seen
+// wins over the configured one. The caller holds mu.
 func (s *slots) parts(l Limits, configured int) int {
 	if l.Exact || s.fleet.elsewhere.Load() != nil {
 		return 1
@@ -280,7 +280,7 @@ func (v *elsewhere) weigh(l *Load, c *capacity, p Pool, placed int64) {
 	if !c.Exact {
 		l.Taken = l.Active
 	}
-	// Until they tell it, others are taken to have sent as much as this edge by the numbers that they
-	// see, too.
+	// Until their next report, the other edges are assumed to have sent as many calls as this edge,
+	// since they see the same numbers.
 	l.Usual += float64(placed-v.placed) * float64(v.edges-1)
 }

@@ -6,30 +6,29 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// A 404 that is about a model takes a listed model off its upstream at once. The engine's list
-// decides when it is back. The prober reads it again at once: a router that was asked in the middle
-// of swapping models has the model back in a moment. A name that flaps, listed and answered with
-// 404 in turn, stays away longer each time, so that a wrong list does not cost a call every tenth
-// of a second.
+// A 404 about a model takes a listed model off its upstream at once. The engine's list decides when
+// it is back. The prober reads the list again at once: a router that was asked while it swapped
+// models has the model back in a moment. A name that flaps, listed and answered with 404 in turn,
+// stays away longer each time, so that a wrong list does not cost a call every tenth of a second.
 //
-// No client takes a model away alone, since engines repeat in their errors what a client wrote. Two
-// independent sources are needed against a list that has shown the model after a 404, and where no
-// list names the model at all.
+// No client takes a model away alone, since engines repeat the client's input in their errors. Two
+// independent sources are needed if a list has shown the model after a 404, or if no list names the
+// model at all.
 
 const (
-	// missingUnlisted is how long a name without a list to bring it back stays away.
+	// missingUnlisted is how long a name stays away if no list can bring it back.
 	missingUnlisted = 30 * time.Second
 	// missingAgain is how long a listed name stays away after its second 404. Each further one
-	// doubles it up to missingAgainMax, which is short: a 404 may also be about what one client
-	// asked for.
+	// doubles the time, up to missingAgainMax. That is short: a 404 may also concern only what one
+	// client asked for.
 	missingAgain    = time.Second
 	missingAgainMax = 4 * time.Second
 	// flapsForgotten is the pause after which the next 404 counts as the first again.
 	flapsForgotten = 2 * time.Minute
-	// missingSources is how many independent 404s stand against a list, or in for one.
+	// missingSources is how many independent 404s outweigh a list, or replace one.
 	missingSources = 2
-	// missingReread is how long after a 404 the prober reads the list every confirmPause, rather
-	// than with every probe.
+	// missingReread is how long after a 404 the prober reads the list every confirmPause instead of
+	// with every probe.
 	missingReread = 30 * time.Second
 )
 
@@ -43,20 +42,20 @@ type missingModel struct {
 // are configured ones.
 type missingModels map[string]missingModel
 
-// flaps counts the losses of one name that came soon after one another.
+// flaps counts the losses of one name in quick succession.
 type flaps struct {
 	last  time.Time // newest 404
 	count int
-	by    evidence // the calls that got them
+	by    evidence // the calls that received them
 }
 
 // confirmed reports whether more than one client got such a 404. Clients without a key cannot be
-// distinguished, so for them different bodies count.
+// distinguished, so different bodies count for them.
 func (r *flaps) confirmed(f FailureSource) bool {
 	return r.by.n >= missingSources || f.Key == "" && r.by.bodyCount >= missingSources
 }
 
-// gone records a 404 of an engine that was asked for f.Served.
+// gone records that the engine answered 404 for f.Served.
 func (s *ServedModels) gone(f FailureSource, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +87,7 @@ func (s *ServedModels) gone(f FailureSource, now time.Time) {
 	}
 }
 
-// lately reports whether a model got its 404 so lately that it may soon be back.
+// lately reports whether a model got its 404 so recently that it may soon be back.
 func (m missingModels) lately(now time.Time) bool {
 	for _, g := range m {
 		if now.Sub(g.at) < missingReread {
@@ -98,7 +97,7 @@ func (m missingModels) lately(now time.Time) bool {
 	return false
 }
 
-// still returns the names that a list which was read from begun on does not bring back.
+// still returns the names that a list whose reading began at begun does not bring back.
 func (m missingModels) still(p *engine.Profile, list *engine.ModelList, begun time.Time) missingModels {
 	var next missingModels
 	for name, g := range m {

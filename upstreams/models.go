@@ -13,19 +13,19 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// ServedModels are the models that an upstream has, by its engine's list and by 404s of calls.
+// ServedModels are the models that an upstream has, from its engine's list and from 404s of calls.
 type ServedModels struct {
 	view   atomic.Pointer[modelView]
-	places residency.Places // whose turn it is, where the engine keeps few of them in memory
+	places residency.Places // decides turns if the engine keeps few models in memory
 	up     *Upstream
 
 	mu       sync.Mutex
 	expected []string // served names that routes send here
 	entries  map[string]*ServedModel
 	flaps    map[string]flaps // by served name
-	found    engine.Listing   // where they are published by the list
-	lists    bool             // they are
-	turn     *time.Timer      // calls turnsChange; nil: it was never needed
+	found    engine.Listing   // models published by the list
+	lists    bool             // the list publishes models
+	turn     *time.Timer      // calls turnsChange; nil: never needed so far
 
 	hooks *hooks
 }
@@ -37,8 +37,8 @@ func (s *ServedModels) init(u *Upstream, profile *engine.Profile, st *settings) 
 	s.places.Configure(st.spec.Residents)
 }
 
-// awaitTurn has the calls that wait look again when those of another model may pass although no
-// call ends. It is called after a call has ended, and after one has begun to wait.
+// awaitTurn makes waiting calls look again when the turns change without a call ending. It is
+// called after a call has ended, and after one has begun to wait.
 func (s *ServedModels) awaitTurn(now time.Time) {
 	if s.places.Gate() == nil {
 		return
@@ -48,8 +48,8 @@ func (s *ServedModels) awaitTurn(now time.Time) {
 	changeTurns(s, now)
 }
 
-// changeTurns sees to it that turnsChange is called when the turns may change next. The caller
-// holds mu.
+// changeTurns sets the timer that calls turnsChange at the next possible change of turns. The
+// caller holds mu.
 func changeTurns(s *ServedModels, now time.Time) {
 	g := s.places.Gate()
 	if g == nil {
@@ -65,7 +65,7 @@ func changeTurns(s *ServedModels, now time.Time) {
 	}
 }
 
-// turnsChange has the calls that wait look again.
+// turnsChange makes waiting calls look again.
 func (s *ServedModels) turnsChange() {
 	defer s.hooks.guard.Catch(guardRoom, nil)
 	s.hooks.room()
@@ -76,7 +76,7 @@ func (s *ServedModels) turnsChange() {
 type modelView struct {
 	profile *engine.Profile
 	list    *engine.ModelList // nil: the engine lists nothing
-	listed  time.Time         // the list was read from then on
+	listed  time.Time         // when the reading of the list began
 	missing missingModels
 }
 
@@ -87,7 +87,7 @@ func (v *modelView) serves(served string) bool {
 	return v.list.Serves(v.profile, served)
 }
 
-// loaded reports whether the engine lists the name as loaded, and false for ok where it does not
+// loaded reports whether the engine lists the name as loaded. ok is false if the engine does not
 // say.
 func (v *modelView) loaded(served string) (loaded, ok bool) {
 	m, _ := v.list.Find(v.profile, served)
@@ -95,8 +95,8 @@ func (v *modelView) loaded(served string) (loaded, ok bool) {
 }
 
 // ServedModel is one served name at one upstream. The upstream keeps it up to date, so that a pick
-// reads an atomic where Serves and MaxContext look the name up. It lives as long as the upstream, and any
-// goroutine may call its methods.
+// reads an atomic where Serves and MaxContext would look up the name. It lives as long as the
+// upstream, and any goroutine may call its methods.
 type ServedModel struct {
 	speed       speedometer
 	answers     answerTimes
@@ -105,32 +105,32 @@ type ServedModel struct {
 	context     atomic.Int64                    // 0: the engine does not say
 	place       atomic.Pointer[residency.Model] // nil: its calls wait for no turn
 	answered    atomic.Int64                    // when a call found it loaded, Unix nanoseconds
-	away        atomic.Bool                     // it is an adapter that the engine has not used lately
+	away        atomic.Bool                     // it is an adapter that the engine has not used recently
 	served      string
-	used        time.Time // when the engine has said that it uses this adapter; the mutex of all guards it
+	used        time.Time // when the engine last reported this adapter in use; all.mu guards it
 	all         *ServedModels
 }
 
-// Available is what Serves returns for the name.
+// Available reports what Serves returns for the name.
 func (m *ServedModel) Available() bool { return !m.unavailable.Load() }
 
-// Context is what MaxContext returns for the name.
+// Context returns what MaxContext returns for the name.
 func (m *ServedModel) Context() int { return int(m.context.Load()) }
 
-// Speed sets v to what calls have shown of the engine's speed with the model. It is false while too
-// few have, and where the last ones are long ago.
+// Speed sets v to the measured speed of the engine with the model. It returns false if there are
+// too few recent measurements.
 func (m *ServedModel) Speed(v *Speed, now Moment) bool { return m.speed.read(v, now) }
 
-// coldPenalty is how many times full an upstream looks that would have to load the model first:
-// where it is loaded, a call is faster, as long as there is room.
+// coldPenalty is how many times full an upstream looks that would first have to load the model: a
+// call is faster where it is loaded, as long as there is room.
 const coldPenalty = 2
 
-// awayPenalty is by how many calls busier an upstream looks that would have to load an adapter into
-// its engine first: a moment's work.
+// awayPenalty is how many calls busier an upstream looks that would first have to load an adapter,
+// which takes a moment.
 const awayPenalty = 1
 
-// setAdapters notes which adapters the engine has at hand by its newest report: as many as it can
-// work with, those that it used last. Where its list publishes no models, none counts as away.
+// setAdapters records which adapters the engine has loaded according to its newest report: the most
+// recently used ones, as many as fit. If its list publishes no models, no adapter counts as away.
 func setAdapters(s *ServedModels, a *engine.Adapters, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +152,7 @@ func setAdapters(s *ServedModels, a *engine.Adapters, at time.Time) {
 	}
 }
 
-// Weigh corrects a load of the upstream for calls of this model. There is no room while it is not
+// Weigh adjusts a load of the upstream for calls of this model. There is no room while it is not
 // the model's turn.
 func (m *ServedModel) Weigh(l *Load, now time.Time) {
 	if m.away.Load() {
@@ -170,8 +170,8 @@ func (m *ServedModel) Weigh(l *Load, now time.Time) {
 	}
 }
 
-// TryLease is Upstream.TryLease for a call of this model, whose turn it must be, that leaves a part
-// of the slots free.
+// TryLease is Upstream.TryLease for a call of this model that leaves a part of the slots free. It
+// must be the model's turn.
 func (m *ServedModel) TryLease(key string, p Pool, prompt Prompt, free config.Percent, now time.Time) (*Lease, bool) {
 	l, ok := lease(m.all.up, key, p, prompt, free, now)
 	if !ok {
@@ -184,8 +184,8 @@ func (m *ServedModel) TryLease(key string, p Pool, prompt Prompt, free config.Pe
 	return l, true
 }
 
-// Wait counts a call that waits for a slot, so that its model gets a turn. quit ends that; it is
-// nil where there are no turns.
+// Wait counts a call that waits for a slot, so that its model gets a turn. quit ends the count; it
+// is nil if there are no turns.
 func (m *ServedModel) Wait(now time.Time) (quit func()) {
 	p := m.place.Load()
 	if p == nil {
@@ -202,8 +202,8 @@ func (m *ServedModel) Wait(now time.Time) (quit func()) {
 	}
 }
 
-// loads reports whether the engine has been asked for the model and may not have loaded it yet. A
-// call that was answered knows more than a list that was read before.
+// loads reports whether the engine was asked for the model and may not have loaded it yet. An
+// answered call is newer evidence than a list that was read before it.
 func (m *ServedModel) loads() bool {
 	if p := m.place.Load(); p != nil {
 		return p.Cold()
@@ -213,8 +213,7 @@ func (m *ServedModel) loads() bool {
 	return ok && !loaded && v.profile.Has(config.QuirkLoadsOnDemand) && m.answered.Load() <= v.listed.UnixNano()
 }
 
-// HasTurn reports whether a call of the model could go to the upstream now, as far as turns of
-// models decide.
+// HasTurn reports whether the turns of models let a call of the model go to the upstream now.
 func (m *ServedModel) HasTurn(now time.Time) bool {
 	p := m.place.Load()
 	if p == nil {
@@ -224,8 +223,8 @@ func (m *ServedModel) HasTurn(now time.Time) bool {
 	return ok
 }
 
-// takeTurn takes a turn of a model for a request of the edge's own. The turn is nil where there are
-// none.
+// takeTurn takes a turn of a model for a request of the edge's own. The turn is nil if there are no
+// turns.
 func (s *ServedModels) takeTurn(served string, now time.Time) (turn *residency.Model, ok bool) {
 	if turn = s.Entry(served).place.Load(); turn == nil {
 		return nil, true
@@ -233,8 +232,8 @@ func (s *ServedModels) takeTurn(served string, now time.Time) (turn *residency.M
 	return turn, s.enter(turn, now)
 }
 
-// enter takes a turn of a model, if it is the model's, and has the calls that wait look again where
-// that makes room for another.
+// enter takes a turn of a model if it is the model's turn. If that makes room for another model,
+// waiting calls look again.
 func (s *ServedModels) enter(turn *residency.Model, now time.Time) bool {
 	ok, opens := turn.Enter(now)
 	if opens {
@@ -243,8 +242,8 @@ func (s *ServedModels) enter(turn *residency.Model, now time.Time) bool {
 	return ok
 }
 
-// Loading reports whether the engine is loading a model, as far as the turns of its models show:
-// it may answer nothing meanwhile.
+// Loading reports whether the engine seems to be loading a model, judged by the turns: it may
+// answer nothing until then.
 func (s *ServedModels) Loading() bool {
 	g := s.places.Gate()
 	return g != nil && g.Loading()
@@ -271,8 +270,8 @@ func (m *ServedModel) setPlace() {
 	}
 }
 
-// Entry returns the entry of a served name, the same one for as long as the configuration expects
-// the name here. The caller passes names that it does expect, so the map is bounded.
+// Entry returns the entry of a served name, the same one while the configuration expects the name
+// here. The caller passes only expected names, so the map is bounded.
 func (s *ServedModels) Entry(served string) *ServedModel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,29 +286,29 @@ func (s *ServedModels) Entry(served string) *ServedModel {
 	return m
 }
 
-// Serves reports whether the upstream has the model now. It is false only when the engine's list
-// lacks the name, where that list means something, or when the engine answered 404 for it and no
-// list has had it since. It does not allocate.
+// Serves reports whether the upstream has the model now. It is false only if the engine's list is
+// authoritative and lacks the name, or if the engine answered 404 for it and no later list had it.
+// It does not allocate.
 func (s *ServedModels) Serves(served string) bool { return s.view.Load().serves(served) }
 
-// All returns what the engine listed last, nil when it lists nothing. The slice is shared and must
-// not be written.
+// All returns the engine's last list, or nil if the engine lists nothing. The slice is shared and
+// must not be modified.
 func (s *ServedModels) All() []engine.ModelInfo { return s.view.Load().list.All() }
 
-// Find returns what the engine says about a served name, and false when it says nothing.
+// Find returns the engine's information on a served name, and false if there is none.
 func (s *ServedModels) Find(served string) (engine.ModelInfo, bool) {
 	v := s.view.Load()
 	return v.list.Find(v.profile, served)
 }
 
-// MaxContext returns the greatest context in tokens that the engine reports for a served name, 0
-// when it does not.
+// MaxContext returns the greatest context in tokens that the engine reports for a served name, or 0
+// if it reports none.
 func (s *ServedModels) MaxContext(served string) int {
 	m, _ := s.Find(served)
 	return m.Context
 }
 
-// configure takes over another engine and other settings.
+// configure applies another engine and other settings.
 func (s *ServedModels) configure(profile *engine.Profile, st *settings) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -317,7 +316,7 @@ func (s *ServedModels) configure(profile *engine.Profile, st *settings) {
 	s.setPlaces(s.places.Configure, st.spec.Residents)
 	v := s.view.Load()
 	s.show(profile, v.list, v.listed, v.missing)
-	for served := range s.entries { // of models that are no more, which an engine may have named
+	for served := range s.entries { // of removed models, which an engine may have named
 		if !slices.Contains(st.expected, served) {
 			delete(s.entries, served)
 			delete(s.flaps, served)
@@ -328,7 +327,7 @@ func (s *ServedModels) configure(profile *engine.Profile, st *settings) {
 	}
 }
 
-// recognise takes over another engine.
+// recognise applies another engine.
 func (s *ServedModels) recognise(profile *engine.Profile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -336,8 +335,8 @@ func (s *ServedModels) recognise(profile *engine.Profile) {
 	s.show(profile, v.list, v.listed, v.missing)
 }
 
-// setList stores a list that was read from begun on. A nil list forgets the last one: an engine
-// that stops listing is not empty.
+// setList stores a list whose reading began at begun. A nil list drops the last one: an engine that
+// stops listing is not empty.
 func (s *ServedModels) setList(list *engine.ModelList, begun time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -351,8 +350,8 @@ func (s *ServedModels) setList(list *engine.ModelList, begun time.Time) {
 	}
 }
 
-// found returns the models that the engine is known to have by its lists, for an upstream whose
-// models are published by them; ok is false as long as there was no list.
+// found returns the models that the engine's lists have shown, for an upstream that publishes them;
+// ok is false until there is a list.
 func found(s *ServedModels) (models []config.Listed, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -365,15 +364,15 @@ func found(s *ServedModels) (models []config.Listed, ok bool) {
 	return models, s.found.Listed
 }
 
-// told takes over how many models the engine says that it keeps.
+// told stores how many models the engine reports that it keeps.
 func (s *ServedModels) told(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.setPlaces(s.places.Tell, n)
 }
 
-// show puts another view in place and brings every ServedModel up to date. It logs each model that
-// left its route or came back to it. The caller holds mu.
+// show replaces the view and updates every ServedModel. It logs each model that left its route or
+// came back. The caller holds mu.
 func (s *ServedModels) show(profile *engine.Profile, list *engine.ModelList, listed time.Time, missing missingModels) {
 	v := &modelView{profile, list, listed, missing}
 	s.view.Store(v)
@@ -397,7 +396,7 @@ func (s *ServedModels) show(profile *engine.Profile, list *engine.ModelList, lis
 	changeTurns(s, time.Now())
 }
 
-// whyNot says why a name is not served.
+// whyNot explains why a name is not served.
 func (s *ServedModels) whyNot(served string) string {
 	v := s.view.Load()
 	if _, gone := v.missing[served]; gone {

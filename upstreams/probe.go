@@ -18,26 +18,25 @@ import (
 )
 
 const (
-	// modelsEvery is how many probes go by between two readings of the models and the capacity.
+	// modelsEvery is the number of probes between two readings of the models and the capacity.
 	modelsEvery = 5
-	// listFailuresMax is how many readings may fail before the last list counts as stale and is
-	// forgotten.
+	// listFailuresMax is how many readings may fail before the last list is stale and is dropped.
 	listFailuresMax = 3
-	// kickPause is the least time between a probe and one that passive evidence asks for.
+	// kickPause is the least time between a probe and one that a call's failure asks for.
 	kickPause = 100 * time.Millisecond
-	// confirmPause and returnPause are how soon a doubt is settled: after a first bad probe, after
-	// a first good one.
+	// confirmPause is how soon a first bad probe is checked, and returnPause how soon a first good
+	// one is.
 	confirmPause = time.Second
 	returnPause  = 500 * time.Millisecond
 	// backoffMax bounds the pause between probes of an engine that is down, which doubles from
-	// returnPause to twice the interval. Short: a probe costs little, and the pause is how long an
-	// engine that came back waits for its traffic.
+	// returnPause to twice the interval. It is short: a probe costs little, and an engine that came
+	// back waits for its traffic during the pause.
 	backoffMax = 10 * time.Second
-	// probeTimeout is used where neither config nor profile gives one.
+	// probeTimeout applies if neither config nor profile sets one.
 	probeTimeout = time.Second
 )
 
-// probeSettings is how the operator wants an upstream probed.
+// probeSettings are the operator's settings for the probes of an upstream.
 type probeSettings struct {
 	path       string // empty: the profile's
 	interval   time.Duration
@@ -45,7 +44,7 @@ type probeSettings struct {
 	fall, rise int
 }
 
-// What the configuration leaves open.
+// The defaults of the configuration.
 const (
 	defaultInterval = 2 * time.Second
 	defaultFall     = 3
@@ -59,15 +58,16 @@ func probeSettingsOf(p *config.Probe) probeSettings {
 	}
 }
 
-// prober watches one upstream from one goroutine: is it alive, which models has it, how busy is it.
+// prober watches one upstream from one goroutine: whether it is alive, which models it has, how
+// busy it is.
 type prober struct {
 	up  *Upstream
 	get http1.GetPage
-	// count is get for the counters alone, which are read beside the probes.
+	// count is get for the counters alone, which are read in parallel with the probes.
 	count http1.GetPage
 	// generate sends a generation probe; nil: there are none.
 	generate engine.Generate
-	refresh  func() // drops kept connections: a fresh one shows that the engine still accepts
+	refresh  func() // drops kept connections: a new one shows that the engine still accepts
 	rand     func() float64
 	kicks    chan struct{}
 	ctx      context.Context // ends with the prober; generation probes run beside its loop
@@ -76,11 +76,11 @@ type prober struct {
 	done     chan struct{}
 
 	ticks        int
-	engine       string // the config's word that known is about
+	engine       string // the configured engine that known refers to
 	known        bool   // the engine has been recognised since it last came up
 	listFailures int
 	listsDue     bool
-	source       int    // the load source that answered last
+	source       int    // index of the load source that answered last
 	reads        uint64 // of answers, at the last verdict
 	backoff      time.Duration
 	rest         rest
@@ -111,7 +111,7 @@ func (p *prober) start(last func()) {
 	})
 }
 
-// kick asks for a probe now. It never blocks; several kicks are one.
+// kick asks for a probe now. It never blocks, and several kicks count as one.
 func (p *prober) kick() {
 	select {
 	case p.kicks <- struct{}{}:
@@ -120,7 +120,7 @@ func (p *prober) kick() {
 	}
 }
 
-// due notes when the next probe will be.
+// due records when the next probe is due.
 func (p *prober) due(in time.Duration) { p.up.probing.due.Store(ticks(time.Now().Add(in))) }
 
 func (p *prober) run(ctx context.Context) {
@@ -152,8 +152,8 @@ func (p *prober) run(ctx context.Context) {
 	}
 }
 
-// pause is the time to the next probe: the interval within ten percent, less where a doubt is open,
-// more while down and at rest (rest.go).
+// pause returns the time to the next probe: the interval within ten percent, less in case of doubt,
+// more while the upstream is down or idle (rest.go).
 func (p *prober) pause() time.Duration {
 	interval := p.interval(time.Now())
 	machine := p.up.Health.read().machine
@@ -175,8 +175,8 @@ func (p *prober) pause() time.Duration {
 	return time.Duration(float64(pause) * (0.9 + 0.2*p.rand()))
 }
 
-// tick is one probe. Models and capacity are read before the verdict is booked, so that an upstream
-// is up only once it is known what it serves.
+// tick is one probe. It reads models and capacity before it books the verdict, so that an upstream
+// is up only once its models are known.
 func (p *prober) tick(ctx context.Context) {
 	u, s := p.up, p.up.settings.Load()
 	u.hooks.guard.Point(guardProbe)
@@ -205,14 +205,14 @@ func (p *prober) tick(ctx context.Context) {
 	}
 	if good && !engine.IsAuto(s.spec.Engine) && !p.known {
 		health.Body = bytes.Clone(health.Body)
-		_ = p.recognise(ctx, s) // the named profile holds until a variant shows itself
+		_ = p.recognise(ctx, s) // the named profile holds until a variant is detected
 	}
 	if ctx.Err() != nil {
 		return
 	}
 	if good {
-		// As long as a model that a route sends here is missing, every probe looks for it. Where the
-		// list decides what is published, every probe reads it.
+		// While a model that a route expects here is missing, every probe looks for it. If the list
+		// decides what is published, every probe reads it.
 		missing := len(u.Models.unserved(s.expected)) > 0
 		if p.listsDue || missing || s.spec.Lists || p.ticks%modelsEvery == 0 {
 			p.readModels(ctx, path, health, timeout, begun)
@@ -227,11 +227,10 @@ func (p *prober) tick(ctx context.Context) {
 	}
 }
 
-// errAsleep is the failure of a probe of an engine that says that it sleeps.
+// errAsleep is the failure of a probe whose engine reports that it sleeps.
 var errAsleep = &http1.Failure{Kind: http1.Unreachable, Reason: string(CauseAsleep)}
 
-// wake makes the request that wakes the engine, and has the calls that wait look again where that
-// has come to nothing.
+// wake sends the request that wakes the engine. If that fails, waiting calls look again.
 func (p *prober) wake(run wake.Run) {
 	u, last := p.up, time.NewTimer(run.Wait+run.Patience)
 	defer last.Stop()
@@ -240,7 +239,7 @@ func (p *prober) wake(run wake.Run) {
 	first := time.NewTimer(run.Wait)
 	defer first.Stop()
 	select {
-	case <-p.ctx.Done(): // a reload may have put another prober in the place of this one
+	case <-p.ctx.Done(): // a reload may have replaced this prober
 		u.Health.Wake.Cancel()
 		return
 	case <-run.Over: // back by itself
@@ -265,8 +264,8 @@ func (p *prober) wake(run wake.Run) {
 	}
 }
 
-// healthPage returns what to ask and which statuses are good: the operator's own page must answer
-// 2xx.
+// healthPage returns which page to ask and which statuses are good: a page that the operator
+// configured must answer 2xx.
 func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, alive func(int) bool) {
 	profile := p.up.engine.Load()
 	health := profile.Health()
@@ -283,7 +282,7 @@ func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, al
 	return path, timeout, alive
 }
 
-// patience is how long the health page of an engine that answers within timeout is waited for now.
+// patience returns how long to wait for the health page of an engine whose usual limit is timeout.
 func (p *prober) patience(timeout time.Duration) time.Duration {
 	if m := p.up.Health.read().machine; m.state == StateBusy && m.bad == 0 {
 		return max(timeout, busyPatience)
@@ -291,23 +290,23 @@ func (p *prober) patience(timeout time.Duration) time.Duration {
 	return timeout
 }
 
-// book feeds the verdict to the health machine.
+// book passes the verdict to the health machine.
 func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	reads := p.up.client.answers.Looks()
 	flows := reads != p.reads
 	p.reads = reads
 	r := probeResult{good: good, flows: flows, working: hasCalls(p.up), status: status, err: err, took: took}
-	// An engine whose accept queue is full leaves connects unanswered, as a host does that is gone.
-	// It takes some more probes until the connections that there are show which it is.
+	// An engine with a full accept queue leaves connects unanswered, like a host that is gone.
+	// After a few more probes the open connections show which it is.
 	m := p.up.Health.read().machine
 	if m.state == StateBusy && !good && m.bad+1 >= max(m.fall, defaultFall) {
 		r.lives = p.up.client.hosts.EndVanished() == 0
 	}
 	serves := p.up.Health.probeEnded(r)
 	if serves && m.state == StateDown && !p.up.Progress.Counts() {
-		p.up.Cache.Empty() // most engines that were down were started again, and this one has no counters to show it
+		p.up.Cache.Empty() // most engines that were down were restarted, and this one has no counters to show it
 	}
-	if !good && !serves { // what comes back may be another engine, or show more of itself once it has loaded
+	if !good && !serves { // the returning engine may be another one, or show more of itself once it has loaded
 		p.known, p.listsDue = false, true
 		if n := p.up.client.hosts.EndVanished(); n > 0 {
 			p.up.hooks.log.Warn("upstream's host vanished", zap.Int("connections_ended", n))
@@ -315,11 +314,11 @@ func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	}
 }
 
-// recogniseMax bounds a whole recognition: an engine may leave unknown paths unanswered.
+// recogniseMax bounds a whole recognition: an engine may not answer unknown paths at all.
 const recogniseMax = 5 * time.Second
 
-// recognise finds out which engine this is, where the operator leaves it open or the named profile
-// has variants. An error means that the engine does not answer.
+// recognise detects the engine if the operator leaves it open or the named profile has variants. An
+// error means that the engine does not answer.
 func (p *prober) recognise(ctx context.Context, s *settings) error {
 	u := p.up
 	if p.known {
@@ -338,7 +337,7 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 	}
 	u.recognition.Lock()
 	defer u.recognition.Unlock()
-	if u.settings.Load() != s { // a reload came in between, and may name the engine; the next probe looks again
+	if u.settings.Load() != s { // a reload intervened and may name the engine; the next probe looks again
 		return nil
 	}
 	p.known = true
@@ -351,7 +350,7 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 	return nil
 }
 
-// readModels reads the list of models; health is the page just read, which may be the same one.
+// readModels reads the list of models. health is the page just read, which may be the list's.
 func (p *prober) readModels(
 	ctx context.Context, healthPath string, health http1.Page, timeout time.Duration, begun time.Time,
 ) {
@@ -378,12 +377,12 @@ func (p *prober) readModels(
 	u.Models.setList(engine.NewModelList(infos, u.Models.view.Load().list), begun)
 }
 
-// reader reads the pages of the engine that the upstream is taken for.
+// reader returns a Reader for the engine that the upstream is believed to run.
 func (p *prober) reader(timeout time.Duration) engine.Reader {
 	return engine.Reader{Get: p.get, Profile: p.up.engine.Load(), Timeout: timeout}
 }
 
-// readCapacity reads how many requests the engine runs at once. A number stays until another is
+// readCapacity reads how many requests the engine runs at once. A number stays until another one is
 // read.
 func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	r := p.reader(timeout)
@@ -397,7 +396,7 @@ func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	}
 }
 
-// readLoad scrapes the first source that answers, beginning with the one that did last time.
+// readLoad scrapes the first source that answers, starting with the one that answered last time.
 func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	u, r := p.up, p.reader(timeout)
 	now, before, elsewhere := time.Now(), u.slots.inFlight(), u.slots.fleet.elsewhere.Load().inFlight(PoolText, true)
@@ -415,8 +414,8 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	if load.Counts {
 		u.count(time.Now(), load.Progress)
 	}
-	// The engine counted at some moment of the exchange. Taking the greater own count errs toward
-	// an engine that is less busy with others' work.
+	// The engine counted at some moment of the exchange. The greater own count errs toward less
+	// work of others.
 	after := u.slots.inFlight()
 	elsewhere = max(elsewhere, u.slots.fleet.elsewhere.Load().inFlight(PoolText, true))
 	report := &Report{Load: load, OwnAtScrape: max(before, after), Elsewhere: elsewhere, At: time.Now(), Source: path}
@@ -426,7 +425,7 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	p.bookReport(report, batch, report.At)
 }
 
-// bookReport stores what the engine has reported, nil for nothing.
+// bookReport stores the engine's report; nil for none.
 func (p *prober) bookReport(r *Report, batch int, now time.Time) {
 	u := p.up
 	ghosts, places, fates := u.reports.set(r, batch, freshIntervals*p.interval(now), now)
@@ -434,10 +433,10 @@ func (p *prober) bookReport(r *Report, batch int, now time.Time) {
 	u.slots.setSeen(ghosts, places)
 }
 
-// freshIntervals is how many probe intervals a report counts for.
+// freshIntervals is for how many probe intervals a report stays fresh.
 const freshIntervals = 3
 
-// probing is the prober that watches an upstream now.
+// probing holds the current prober of an upstream.
 type probing struct {
 	due   atomic.Int64  // when the next probe is (ticks)
 	first chan struct{} // closed by the first verdict
@@ -453,7 +452,7 @@ func (p *probing) current() *prober {
 	return p.prober
 }
 
-// replace returns the prober before.
+// replace sets the prober and returns the previous one.
 func (p *probing) replace(next *prober) (before *prober) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -461,7 +460,7 @@ func (p *probing) replace(next *prober) (before *prober) {
 	return before
 }
 
-// stop ends probing. done is nil where there was none.
+// stop ends probing. done is nil if there was no prober.
 func (p *probing) stop() (done <-chan struct{}) {
 	if prober := p.replace(nil); prober != nil {
 		prober.stop()
@@ -470,7 +469,7 @@ func (p *probing) stop() (done <-chan struct{}) {
 	return nil
 }
 
-// wake has the prober wake the engine.
+// wake makes the prober wake the engine.
 func (p *probing) wake(run wake.Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -485,12 +484,12 @@ func (p *probing) wake(run wake.Run) {
 	})
 }
 
-// kick has the prober look at once.
+// kick makes the prober look at once.
 func (p *probing) kick() {
 	if prober := p.current(); prober != nil {
 		prober.kick()
 	}
 }
 
-// verdict notes that there is one.
+// verdict records the first verdict.
 func (p *probing) verdict() { p.once.Do(func() { close(p.first) }) }

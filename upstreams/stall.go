@@ -10,43 +10,43 @@ import (
 	"penstock/upstreams/progress"
 )
 
-// An upstream that has work and in which nothing moves has stalled (package progress). It gets no
-// new calls then, and those that have shown nothing to their clients leave it. A look each second
-// finds that, beside the prober, whose probes an engine may answer that has stalled. While nothing
-// of ours moves, the look reads the engine's counters more often than the prober does.
+// An upstream has stalled if it has work and nothing moves in it (package progress). It then gets
+// no new calls, and calls that have sent nothing to their clients leave it. A look each second
+// detects this, apart from the prober, since a stalled engine may still answer probes. While
+// nothing of ours moves, the look reads the engine's counters more often than the prober does.
 
 const (
 	// lookEvery is the time between two looks.
 	lookEvery = time.Second
-	// countTimeout is how long counters are waited for: llama.cpp answers between two batches.
+	// countTimeout is how long to wait for counters: llama.cpp answers between two batches.
 	countTimeout = time.Minute
-	// trialAfter is how long an upstream without work is out, which no generation probe can bring
-	// back: its next call shows whether it works.
+	// trialAfter is how long an upstream without work stays out if no generation probe can bring it
+	// back. After that its next call shows whether it works.
 	trialAfter = 30 * time.Second
 )
 
-// Stall is what becomes of an upstream that has stalled.
+// Stall is the decision on an upstream that has stalled.
 type Stall uint8
 
-// The answers of Options.Stall.
+// The results of Options.Stall.
 const (
 	StallOut     Stall = iota // it gets no new calls
-	StallConfirm              // a generation probe decides, by way of the breaker
+	StallConfirm              // a generation probe decides, through the breaker
 	StallStay                 // it is the last one of a route
 )
 
 // looker is the state of the looks.
 type looker struct {
-	counting chan counters // the counters that are being read; nil: none are
+	counting chan counters // receives the counters being read; nil: none are being read
 	outSince time.Time     // zero: it is not out
 	heard    heard
-	busy     bool      // it was at the last look
-	since    time.Time // when the busy state that the looks are about began
+	busy     bool      // it was busy at the last look
+	since    time.Time // when the busy state being watched began
 	first    time.Time // the first look at that state
 	ended    uint64    // calls, at the last look
 }
 
-// counters are the engine's, as they were read.
+// counters is one reading of the engine's counters.
 type counters struct {
 	sum    float64
 	counts bool
@@ -82,8 +82,7 @@ func (p *prober) look(ctx context.Context) {
 	}
 }
 
-// sample hands in what is known of the upstream's calls. Work for an engine at rest asks for a
-// probe.
+// sample passes on the state of the upstream's calls. Work at an idle engine asks for a probe.
 func (p *prober) sample(now time.Time, l *looker) {
 	u := p.up
 	s := progress.Sample{At: now, Held: u.slots.inFlight(), Reads: u.client.answers.Looks(), Ended: endedCalls(u)}
@@ -94,14 +93,14 @@ func (p *prober) sample(now time.Time, l *looker) {
 	l.ended = s.Ended
 }
 
-// readCounters reads the engine's counters, for as long as it takes.
+// readCounters reads the engine's counters, however long that takes.
 func readCounters(ctx context.Context, r engine.Reader, to chan<- counters) {
 	var c counters
 	defer func() { to <- c }()
 	c.sum, _, c.counts = r.Progress(ctx)
 }
 
-// judge takes the upstream out when it has stalled, and back when something moves.
+// judge takes the upstream out when it has stalled, and brings it back when something moves.
 func (p *prober) judge(l *looker, now time.Time) {
 	u, state := p.up, p.up.Health.now()
 	if u.Models.Loading() { // it may answer nothing meanwhile
@@ -132,14 +131,14 @@ func (p *prober) judge(l *looker, now time.Time) {
 	}
 }
 
-// stalls decides what becomes of an upstream that has just stalled.
+// stalls decides what happens to an upstream that has just stalled.
 func (p *prober) stalls(l *looker, now time.Time) {
 	u := p.up
 	if u.Mode() != ModeReady {
-		return // it gets no calls, and those that are there may wait
+		return // it gets no calls, and its running calls may wait
 	}
 	facts := u.Progress.Facts(now)
-	u.set.stalls.Lock() // one after the other, or the last two of a route would go
+	u.set.stalls.Lock() // one at a time, or the last two of a route would go
 	defer u.set.stalls.Unlock()
 	switch u.set.o.Stall(u, now) {
 	case StallOut:
@@ -154,7 +153,7 @@ func (p *prober) stalls(l *looker, now time.Time) {
 	}
 }
 
-// try sends a generation probe: what it brings is a sign of work.
+// try sends a generation probe: any answer to it is a sign of work.
 func (p *prober) try(l *looker, now time.Time) {
 	u := p.up
 	if u.slots.take(PoolText, 0) && !u.generations.start(PoolText, false) {

@@ -92,7 +92,7 @@ type waitingKey struct {
 // session is one session's waiters of a key: one in each round.
 type session struct {
 	waiters int
-	round   uint64 // of the newest
+	round   uint64 // of the newest waiter
 }
 
 // add puts a waiter in its place.
