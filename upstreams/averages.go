@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Averages are what an upstream's calls have shown of it. Any goroutine may feed and read them.
+// Averages are measurements from an upstream's calls. Any goroutine may update and read them.
 type Averages struct {
 	ttft          average // seconds
 	bytesPerToken average
 }
 
 // BytesPerToken returns how many bytes of prompt text make a token here, learned from the usage
-// that the engine reports; 0 when it has reported none yet.
+// that the engine reports; 0 before its first report.
 func (a *Averages) BytesPerToken() float64 { return a.bytesPerToken.value() }
 
-// usualBytesPerToken is where learning starts: English text in the tokens of most models.
+// usualBytesPerToken is the starting value: English text in the tokens of most models.
 const usualBytesPerToken = 4
 
 // LearnTokens feeds BytesPerToken with one call's prompt: its bytes of text and the tokens that the
@@ -36,7 +36,7 @@ func (a *Averages) TTFT() time.Duration { return time.Duration(a.ttft.value() * 
 // average is an exponentially weighted moving average. The zero value knows nothing yet.
 type average struct{ bits atomic.Uint64 }
 
-// value is 0 as long as nothing is known.
+// value returns 0 until something is known.
 func (a *average) value() float64 { return math.Float64frombits(a.bits.Load()) }
 
 // learn moves the average toward v by weight, starting from start (from v itself when start is 0).
@@ -55,61 +55,61 @@ func (a *average) learn(v, start, weight float64) {
 	}
 }
 
-// Speed is how fast an engine is with a model, as calls have shown. Times are in seconds.
+// Speed is the measured speed of an engine with a model. Times are in seconds.
 type Speed struct {
-	Start   float64 // to a first token where there is nothing to read
-	Prefill float64 // for each token that is to be read, those of the prompts ahead of it included
-	Token   float64 // for a token of an answer, of a call that is alone
-	Beside  float64 // by which that is longer for each call at the engine
+	Start   float64 // to a first token if there is nothing to read
+	Prefill float64 // for each token to be read, including those of the prompts ahead
+	Token   float64 // for a token of an answer when the call is alone
+	Beside  float64 // additional time for each call at the engine
 	Answer  float64 // from an answer's first token to its last one
-	Unread  float64 // prompt tokens that were still to be read, for each call at the engine
+	Unread  float64 // prompt tokens still to be read, for each call at the engine
 }
 
-// TokenTime is the time for a token of an answer beside so many calls.
+// TokenTime returns the time for a token of an answer beside this many calls.
 func (v *Speed) TokenTime(calls float64) float64 { return v.Token + v.Beside*calls }
 
-// speedometer learns the speed of an engine with a model. Calls tell it when their prompts are read
-// and when their answers end; a pick reads atomics. A slow engine is told from one with much to do
-// by what was there when: a prompt takes the time from the first token before its own, or from when
-// it was sent, to its first token, which is a line over its tokens that were not cached; and the time
-// of an answer's token is a line over the calls beside it.
+// speedometer learns the speed of an engine with a model. Calls report when their prompts are read
+// and when their answers end; a pick reads atomics. To distinguish a slow engine from a busy one,
+// it relates times to the work that was there. A prompt takes the time from the previous first
+// token, or from when it was sent, to its own first token: a line over its uncached tokens. The
+// time of an answer's token is a line over the calls beside it.
 type speedometer struct {
 	mu      sync.Mutex
-	prompts samples // x is of tokens that were read, y of the seconds that it took
-	ahead   samples // x is of calls, y of tokens that were to be read
-	answers samples // x is of calls, y of times of a token, z of seconds of answers
+	prompts samples // x is tokens read, y the seconds that took
+	ahead   samples // x is calls, y tokens to be read
+	answers samples // x is calls, y the time of a token, z the seconds of the answer
 	long    int     // prompts above speedPrompt among the samples
 
 	start, prefill, token, beside, answer, unread atomic.Uint64
-	until                                         atomic.Int64 // Moment up to which it knows enough; 0: never yet
+	until                                         atomic.Int64 // Moment up to which enough is known; 0: never yet
 }
 
-// samples are sums in which older samples fade.
+// samples are sums with fading older samples.
 type samples struct {
 	n, x, y, xx, xy, z float64
 	at                 Moment
 }
 
 const (
-	// speedMemory is of how many samples the newest ones make up most.
+	// speedMemory is the number of newest samples that make up most of the sums.
 	speedMemory = 64
 	// speedTime is the time in which samples fade by e: an engine that gets no calls may have
-	// become faster, and is looked at anew when too little is left.
+	// become faster, and is measured anew when too little is left.
 	speedTime = 5 * time.Minute
-	// speedSamples is how many have to be left for a pick.
+	// speedSamples is how many samples a pick needs.
 	speedSamples = 2.5
 	// speedLong is how many prompts with more than speedPrompt tokens to read it takes until the
-	// speed counts as known. Short ones show the fixed start alone: by their tokens a second two
-	// equal engines differ three times.
+	// speed counts as known. Short ones show only the fixed start: judged by their tokens per
+	// second, two equal engines differ by a factor of three.
 	speedLong   = 10
 	speedPrompt = 500
-	// startDoubt is of how many samples with a start of zero the doubt is that there is one: without
+	// startDoubt is the weight, in samples, of the assumption that the start takes no time: without
 	// it prompts of one length would show no speed.
 	startDoubt = 2
-	// speedMost bounds the learned speed, in seconds a token: a cache that was larger than believed
-	// must not make an engine infinitely fast.
+	// speedMost bounds the learned speed, in seconds a token: a cache larger than believed must not
+	// make an engine infinitely fast.
 	speedMost = 1e-6
-	// speedAnswer is how many tokens an answer has whose time says how long each takes.
+	// speedAnswer is how many tokens an answer needs for its time to show the time per token.
 	speedAnswer = 8
 )
 
@@ -122,13 +122,13 @@ func (s *samples) add(x, y, z float64, at Moment) {
 	s.xx, s.xy, s.z = s.xx*keep+x*x, s.xy*keep+x*y, s.z*keep+z
 }
 
-// until is when too little is left of the samples.
+// until returns when too little is left of the samples.
 func (s *samples) until() Moment {
 	return s.at + Moment(math.Log(s.n/speedSamples)*float64(speedTime))
 }
 
-// line is y over x. Where the samples are of one x it is level, and it neither falls nor meets zero
-// above it.
+// line fits y over x. If all samples have one x, the line is level. Its slope is not negative, and
+// neither is at0.
 func (s *samples) line() (at0, slope float64) {
 	x, y := s.x/s.n, s.y/s.n
 	slope = (s.xy/s.n - x*y) / (s.xx/s.n - x*x + 1)
@@ -136,15 +136,15 @@ func (s *samples) line() (at0, slope float64) {
 	return y - slope*x, slope
 }
 
-// lineFromZero is y over x, through zero unless the samples show otherwise: doubt samples of y = 0 at
-// x = 0 stand against that. at0 is not negative.
+// lineFromZero fits y over x, through zero unless the samples show otherwise: doubt samples of y =
+// 0 at x = 0 count against that. at0 is not negative.
 func (s *samples) lineFromZero(doubt float64) (at0, slope float64) {
 	at0 = max(0, (s.y*s.xx-s.x*s.xy)/((s.n+doubt)*s.xx-s.x*s.x))
 	return at0, (s.xy - at0*s.x) / s.xx
 }
 
-// readPrompt takes the time in which a prompt was read, its tokens that were not cached, and what
-// the call met, itself included.
+// readPrompt records the time in which a prompt was read, its uncached tokens, and what the call
+// met, itself included.
 func (m *speedometer) readPrompt(took time.Duration, tokens int64, met met, at Moment) {
 	if tokens <= 0 || took <= 0 {
 		return
@@ -166,15 +166,15 @@ func (m *speedometer) readPrompt(took time.Duration, tokens int64, met met, at M
 	m.knows()
 }
 
-// knows sets up to when enough is known.
+// knows updates how long enough is known.
 func (m *speedometer) knows() {
 	if m.long >= speedLong && min(m.prompts.n, m.answers.n) >= speedSamples {
 		m.until.Store(int64(min(m.prompts.until(), m.answers.until())))
 	}
 }
 
-// wroteAnswer takes the tokens of an answer and the time from the first to the last of them, beside
-// so many calls on average.
+// wroteAnswer records the tokens of an answer and the time from the first to the last of them,
+// beside this many calls on average.
 func (m *speedometer) wroteAnswer(took time.Duration, tokens int, calls float64, at Moment) {
 	if tokens < speedAnswer || took <= 0 {
 		return
@@ -189,7 +189,7 @@ func (m *speedometer) wroteAnswer(took time.Duration, tokens int, calls float64,
 	m.knows()
 }
 
-// read sets v to the speed, if enough is known of it.
+// read sets v to the speed, if enough is known.
 func (m *speedometer) read(v *Speed, now Moment) bool {
 	if until := Moment(m.until.Load()); until == 0 || now > until {
 		return false
@@ -207,8 +207,8 @@ type ModelSpeed struct {
 	samples float64
 }
 
-// speedsOf returns what is known of an engine's speed with its models, the one with the most calls
-// of late first.
+// speedsOf returns the known speeds of an engine with its models, the one with the most recent
+// calls first.
 func speedsOf(s *ServedModels, now Moment) (all []ModelSpeed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,23 +19,23 @@ import (
 	"penstock/upstreams/kubernetes"
 )
 
-// lookupTimeout bounds what a plan waits for the first answer of a discovery, and one look-up of a
+// lookupTimeout bounds how long a plan waits for a discovery's first answer, and one look-up of a
 // name.
 const lookupTimeout = 2 * time.Second
 
-// endpoint is one engine process that a discovery has found. The zero endpoint stands for what has
-// not been found yet: it is dialled by the name in its URL.
+// endpoint is one engine process that a discovery has found. The zero endpoint stands for endpoints
+// not found yet: it is dialled by the name in its URL.
 type endpoint struct {
-	key         string  // what makes it this one, beside the upstream's name and URL
-	label       string  // what it is called behind the upstream's name
-	address     string  // what is dialled: an address, with a port if that is not the URL's
-	origin      string  // where it comes from, for the operator
-	weight      float64 // of the upstream's weight; 0: all of it
-	engine      string  // which profile it has, if the configuration leaves that open; empty: not known
-	concurrency int     // in place of the configured one; 0: not known
+	key         string  // what identifies it, beside the upstream's name and URL
+	label       string  // its name, appended to the upstream's name
+	address     string  // the address to dial, with a port if that is not the URL's
+	origin      string  // its source, for the operator
+	weight      float64 // factor of the upstream's weight; 0: 1
+	engine      string  // its profile, used if the configuration leaves that open; empty: unknown
+	concurrency int     // replaces the configured one; 0: unknown
 }
 
-// settings returns what the endpoint makes of its upstream's configuration.
+// settings returns the upstream's configuration as it applies to the endpoint.
 func (e *endpoint) settings(spec *config.Upstream, p *Plan) *settings {
 	st := &settings{
 		spec: *spec, weight: cmp.Or(spec.Weight, 1) * cmp.Or(e.weight, 1), probe: probeSettingsOf(&spec.Probe),
@@ -51,31 +51,31 @@ func (e *endpoint) settings(spec *config.Upstream, p *Plan) *settings {
 	return st
 }
 
-// discovery keeps the endpoints of one base URL, or of what else they are found by. No request ever
-// waits for it: it looks up in the background, keeps the last good answer, and asks for a new plan
-// when the answer changes.
+// discovery keeps the endpoints of one base URL, SRV name or set of pods. No request ever waits for
+// it: it looks up in the background, keeps the last good answer, and asks for a new plan when the
+// answer changes.
 type discovery struct {
-	name string              // of what it asks for, for the operator
+	name string              // the source, for the operator
 	find dns.Name            // nil: pods are followed
 	pods *kubernetes.Watcher // nil: names are looked up
 
 	mu       sync.Mutex
 	every    time.Duration
 	current  []endpoint      // in a fixed order
-	keys     map[string]bool // of current, and whether the endpoint says that it is ready
+	keys     map[string]bool // keys of current; true if the endpoint reports that it is ready
 	answered bool            // there was a good answer
-	failing  time.Time       // since when there is none; zero: the last one was good
-	good     time.Time       // when there was a good one; zero: never
-	trouble  string          // why there is none
-	failed   uint64          // answers that were none
+	failing  time.Time       // since when answers have failed; zero: the last one was good
+	good     time.Time       // when the last good answer came; zero: never
+	trouble  string          // why answers fail
+	failed   uint64          // failed answers
 	cancel   context.CancelFunc
 
 	series *metrics.Set // the set's mutex guards it
-	shown  string       // by which name; likewise
+	shown  string       // the name in the series; likewise
 }
 
-// discoveryKey is what upstreams have in common that share a discovery; empty: the upstream has
-// none.
+// discoveryKey returns what upstreams that share a discovery have in common; empty: the upstream
+// has no discovery.
 func discoveryKey(spec *config.Upstream, base string) string {
 	switch r := spec.Resolve; {
 	case spec.Kubernetes.Set():
@@ -97,7 +97,7 @@ func portOf(base string) string {
 	return cmp.Or(u.Port(), http1.DefaultPort(u.Scheme))
 }
 
-// newDiscovery makes the discovery of an upstream that has one.
+// newDiscovery makes the discovery of an upstream that needs one.
 func (s *Set) newDiscovery(spec *config.Upstream, base string) *discovery {
 	d := &discovery{every: spec.Resolve.Every.D()}
 	if spec.Kubernetes.Set() {
@@ -114,7 +114,7 @@ func (s *Set) newDiscovery(spec *config.Upstream, base string) *discovery {
 	return d
 }
 
-// lookUp asks every discovery of the specs for its first answer, all that are new at the same time.
+// lookUp asks every discovery of the specs for its first answer, all new ones at the same time.
 func (p *Plan) lookUp(specs []config.Upstream) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -141,8 +141,9 @@ func (p *Plan) lookUp(specs []config.Upstream) {
 	}
 }
 
-// endpoints returns what is known to belong to an upstream, which lookUp has asked for: one, or
-// several by a discovery. While that has found none, one without an address stands for them.
+// endpoints returns the known endpoints of an upstream, which lookUp has asked for: one, or several
+// from a discovery. Until the discovery has found some, one endpoint without an address stands for
+// them.
 func (p *Plan) endpoints(spec *config.Upstream, base string) ([]endpoint, *discovery) {
 	d := p.discoveries[discoveryKey(spec, base)]
 	if d == nil {
@@ -157,8 +158,8 @@ func (p *Plan) endpoints(spec *config.Upstream, base string) ([]endpoint, *disco
 	return slices.Clone(d.current), d
 }
 
-// lookup asks once and reports whether the answer is another one. A failed answer changes nothing,
-// and neither does an empty one of a name server.
+// lookup asks once and reports whether the answer has changed. A failed answer changes nothing, and
+// neither does an empty answer of a name server.
 func (d *discovery) lookup(ctx context.Context, s *Set) (changed bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -183,7 +184,7 @@ func (d *discovery) lookup(ctx context.Context, s *Set) (changed bool) {
 	return d.take(out, nil)
 }
 
-// fail notes that there was no good answer, and reports whether that is new.
+// fail records a failed answer, and reports whether it is the first in a row.
 func (d *discovery) fail(trouble string) (first bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -194,8 +195,8 @@ func (d *discovery) fail(trouble string) (first bool) {
 	return first
 }
 
-// take takes over a good answer, and reports whether it is another one than before. ready are the
-// keys of the endpoints that say they are; nil: none says anything.
+// take stores a good answer, and reports whether it differs from the last. ready holds the keys of
+// the ready endpoints; nil: readiness is unknown.
 func (d *discovery) take(found []endpoint, ready map[string]bool) (changed bool) {
 	keys := make(map[string]bool, len(found))
 	for i := range found {
@@ -223,7 +224,7 @@ func (d *discovery) podEndpoints() (out []endpoint, ready map[string]bool) {
 	return out, ready
 }
 
-// start has the discovery go on in the background. Called with the set's mutex held.
+// start runs the discovery in the background. The caller holds the set's mutex.
 func (d *discovery) start(s *Set) {
 	d.show(s)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -261,8 +262,8 @@ func (d *discovery) run(ctx context.Context, s *Set) {
 	}
 }
 
-// podsChanged acts on an event of the cluster. Pods that are gone get no call from here on, before
-// there is a plan without them, and those whose readiness has changed are probed at once.
+// podsChanged handles an event of the cluster. Deleted pods get no call from here on, before there
+// is a plan without them. Pods whose readiness has changed are probed at once.
 func (d *discovery) podsChanged(ctx context.Context, s *Set) {
 	s.o.Guard.Point(guardAddresses)
 	d.mu.Lock()
@@ -291,7 +292,7 @@ func (d *discovery) podsChanged(ctx context.Context, s *Set) {
 	}
 }
 
-// follow has an upstream take calls for as long as its discovery has its pod.
+// follow lets an upstream take calls while its discovery has its pod.
 func follow(u *Upstream, st *settings) {
 	d := st.source
 	leaving := d != nil && d.pods != nil && d.lacks(st.found.key)
@@ -300,8 +301,8 @@ func follow(u *Upstream, st *settings) {
 	}
 }
 
-// lacks reports whether the pod of a key is known to be gone. The endpoint that stands for pods
-// which are not known is gone if there are none.
+// lacks reports whether the pod of a key is known to be gone. The endpoint that stands for unknown
+// pods is gone if there are no pods.
 func (d *discovery) lacks(key string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -312,7 +313,7 @@ func (d *discovery) lacks(key string) bool {
 	return !here
 }
 
-// stop ends what start has begun. Called with the set's mutex held.
+// stop ends the work of start. The caller holds the set's mutex.
 func (d *discovery) stop(s *Set) {
 	d.mu.Lock()
 	if d.cancel != nil {
@@ -328,24 +329,24 @@ func lookupSRV(ctx context.Context, name string) ([]*net.SRV, error) {
 	return records, err
 }
 
-// Found is what was found of an upstream whose engines are looked for.
+// Found is the result of looking for the engines of an upstream.
 type Found struct {
 	Upstream string        `json:"upstream"`
-	Source   string        `json:"source"` // what was asked for
+	Source   string        `json:"source"` // what was queried
 	Engines  []FoundEngine `json:"engines"`
 	Trouble  string        `json:"trouble,omitempty"` // why there is none
 }
 
-// FoundEngine is where an engine is.
+// FoundEngine is the place of an engine.
 type FoundEngine struct {
 	Address  string  `json:"address"`
 	Pod      string  `json:"pod,omitempty"`
-	NotReady bool    `json:"not_ready,omitempty"` // as its pod says
-	Weight   float64 `json:"weight,omitempty"`    // beside the others; 0: none is given
+	NotReady bool    `json:"not_ready,omitempty"` // according to its pod
+	Weight   float64 `json:"weight,omitempty"`    // relative to the others; 0: none is given
 }
 
-// Discover asks once, as a start would, where the engines of an upstream are. It returns nil where
-// the upstream's URL says so.
+// Discover asks once, as a start would, where the engines of an upstream are. It returns nil if the
+// upstream's URL already says it.
 func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Found {
 	base, err := http1.NormalizeURL(spec.URL)
 	if err != nil || discoveryKey(spec, base) == "" {
@@ -385,17 +386,17 @@ func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Foun
 	return out
 }
 
-// Discovery is how well the endpoints of an upstream are known that are found in DNS or Kubernetes.
+// Discovery is the state of an upstream's discovery in DNS or Kubernetes.
 type Discovery struct {
-	Source  string  `json:"source"`             // what is asked for: DNS vllm, SRV _http._tcp.vllm, pods default/app=vllm
+	Source  string  `json:"source"`             // what is queried: DNS vllm, SRV _http._tcp.vllm, pods default/app=vllm
 	Targets int     `json:"targets"`            // endpoints of the last good answer
 	Age     float64 `json:"age_seconds"`        // of the last good answer, or list of pods; -1: there was none
-	Stale   float64 `json:"stale_seconds"`      // how long there has been no good answer; 0: the last one was good
+	Stale   float64 `json:"stale_seconds"`      // how long answers have failed; 0: the last one was good
 	Trouble string  `json:"trouble,omitempty"`  // why
 	Failed  uint64  `json:"failed_since_start"` // answers that were none
 }
 
-// Discoveries returns what is discovered, ordered by source.
+// Discoveries returns the state of all discoveries, ordered by source.
 func (s *Set) Discoveries(now time.Time) []Discovery {
 	s.mu.Lock()
 	all := make([]*discovery, 0, len(s.discoveries))
@@ -428,10 +429,10 @@ func (d *discovery) status(now time.Time) Discovery {
 	return st
 }
 
-// show registers the metrics of the discovery. Called with the set's mutex held.
+// show registers the metrics of the discovery. The caller holds the set's mutex.
 func (d *discovery) show(s *Set) {
 	name := d.name
-	for n := 2; s.shows(name); n++ { // they ask for the same by other ports or accounts
+	for n := 2; s.shows(name); n++ { // they query the same with other ports or accounts
 		name = d.name + " #" + strconv.Itoa(n)
 	}
 	d.shown, d.series = name, metrics.NewSet()
@@ -445,7 +446,7 @@ func (d *discovery) show(s *Set) {
 	s.o.Register(d.series)
 }
 
-// shows reports whether there are metrics of a source.
+// shows reports whether metrics with this source exist.
 func (s *Set) shows(name string) bool {
 	for _, d := range s.discoveries {
 		if d.shown == name {

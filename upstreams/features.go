@@ -15,14 +15,14 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// An engine that refuses what its siblings answer was started without a flag, or is an older one. It
-// refuses quickly, so it looks idle, and each of its refusals reads like the client's fault. So a
-// refusal is suspected where one status and one text make most of an engine's last answers for a
-// feature. Then a sibling is asked for some of the calls, of which their clients see nothing. Three
-// such calls of different bodies that it answers take the feature from the engine, for a model and
-// for half a minute; then it is tried again, and after twice as long each time that it refuses, up to
-// five minutes. A trial costs no client its answer: a sibling is asked for what it refuses. One that
-// the sibling refuses, too, clears the engine.
+// An engine that refuses what its siblings answer was started without a flag, or is an older
+// version. It refuses quickly, so it looks idle, and each of its refusals reads like the client's
+// fault. So a refusal is suspected if one status and one text make up most of an engine's last
+// answers for a feature. Then a sibling is asked for some of the calls, unseen by their clients. If
+// siblings answer three such calls with different bodies, the engine loses the feature, for one
+// model and for half a minute. Then it is tried again, and each further refusal doubles the time,
+// up to five minutes. A trial costs no client its answer: a sibling is asked for what the engine
+// refuses. If the sibling refuses, too, the engine is cleared.
 //
 //	ServedModel.Lacks    what a pick reads
 //	Lease.Needs          what a call asks for

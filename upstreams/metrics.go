@@ -17,24 +17,24 @@ type series struct {
 	generated [engine.GenerationCount]*metrics.Counter
 	wakes     [len(wakeResults)]*metrics.Counter
 
-	shown      atomic.Pointer[metrics.Set] // the set, for series that come and go
-	set        *metrics.Set                // nil: it has been taken away
+	shown      atomic.Pointer[metrics.Set] // the same set, for series that come and go
+	set        *metrics.Set                // nil: removed
 	registered bool
 }
 
-// wakeResults are what becomes of requests that wake an engine.
+// wakeResults are the results of requests that wake an engine.
 var wakeResults = [...]string{"asked", "failed"}
 
 const wakeAsked, wakeFailed = 0, 1
 
-// count books what has become of abandoned calls.
+// count books the fates of abandoned calls.
 func (s *series) count(fates [fateCount]int) {
 	for f, n := range fates {
 		s.abandoned[f].Add(n)
 	}
 }
 
-// show makes the set. Every label value is a configured name or a word of ours.
+// show makes the set. Every label value is a configured name or a word of the edge's own.
 func (s *series) show(u *Upstream) {
 	set := metrics.NewSet()
 	s.set = set
@@ -109,7 +109,7 @@ func (s *series) show(u *Upstream) {
 	}
 }
 
-// counter makes the counter at c, or lets the one of a revived upstream go on under its name.
+// counter makes the counter at c, or keeps the counter of a revived upstream under its name.
 func counter(set *metrics.Set, c **metrics.Counter, name string) {
 	if *c == nil {
 		*c = set.NewCounter(name)

@@ -9,13 +9,13 @@ import (
 	"go.uber.org/zap"
 )
 
-// Mode is what the operator wants of an upstream, whatever its probes say. It survives reloads with
-// the identity, and ends with the process.
+// Mode is the operator's setting for an upstream, independent of its probes. It survives reloads
+// with the identity, and ends with the process.
 type Mode uint8
 
-// The modes. In either of the last two no new call goes to the upstream and those that run there
-// end by themselves, or go on elsewhere when the drain time is over (HandsOver); in maintenance it
-// is not probed either, so that nothing is logged about an engine that is being worked on.
+// The modes. In drain and maintenance no new call goes to the upstream. Its running calls end by
+// themselves, or continue elsewhere when the drain time is over (HandsOver). In maintenance it is
+// not probed either, so that nothing is logged about an engine that is being worked on.
 const (
 	ModeReady Mode = iota
 	ModeDrain
@@ -45,8 +45,8 @@ type modeSwitch struct {
 	changed time.Time // zero: never
 }
 
-// handover says when the calls of an upstream that gets no new ones are to leave it: when the drain
-// time of the configuration is over. Those that no other upstream can take stay.
+// handover decides when the calls of an upstream that gets no new ones should leave it: when the
+// configured drain time is over. Calls that no other upstream can take stay.
 type handover struct {
 	due atomic.Bool
 
@@ -54,7 +54,7 @@ type handover struct {
 	timer *time.Timer // nil: the upstream gets calls
 }
 
-// begin has calls leave after a time.
+// begin makes calls leave after a time.
 func (h *handover) begin(after time.Duration, hooks *hooks) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,7 +70,7 @@ func (h *handover) begin(after time.Duration, hooks *hooks) {
 	}
 }
 
-// end has calls stay.
+// end lets calls stay.
 func (h *handover) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,11 +81,11 @@ func (h *handover) end() {
 	h.due.Store(false)
 }
 
-// HandsOver reports whether the calls of the upstream are to leave it, where another one can take
-// them: it is drained or removed, and the drain time is over.
+// HandsOver reports whether the calls of the upstream should leave it if another one can take them:
+// it is drained or removed, and the drain time is over.
 func HandsOver(u *Upstream) bool { return u.ending.handover.due.Load() }
 
-// reviewHandover begins or ends the drain time after a change of mode or configuration.
+// reviewHandover starts or ends the drain time after a change of mode or configuration.
 func reviewHandover(u *Upstream) {
 	if after := u.set.o.DrainTime; u.mode.now() == ModeReady && !u.ending.retiring.Load() {
 		u.ending.handover.end()
@@ -96,7 +96,7 @@ func reviewHandover(u *Upstream) {
 
 func (m *modeSwitch) now() Mode { return Mode(m.mode.Load()) }
 
-// set returns the mode before.
+// set returns the previous mode.
 func (m *modeSwitch) set(mode Mode) (before Mode) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,17 +106,17 @@ func (m *modeSwitch) set(mode Mode) (before Mode) {
 	return before
 }
 
-// age is the seconds since the last change, or -1.
+// age returns the seconds since the last change, or -1.
 func (m *modeSwitch) age(now time.Time) float64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return age(m.changed, now)
 }
 
-// Mode returns what the operator wants.
+// Mode returns the operator's setting.
 func (u *Upstream) Mode() Mode { return u.mode.now() }
 
-// SetMode lets calls in or keeps them out. Coming back from maintenance it is probed at once.
+// SetMode admits or bars calls. An upstream that returns from maintenance is probed at once.
 func (u *Upstream) SetMode(m Mode) {
 	before := u.mode.set(m)
 	if before == m {
@@ -126,7 +126,7 @@ func (u *Upstream) SetMode(m Mode) {
 	u.hooks.log.Info("upstream's mode set", zap.Stringer("from", before), zap.Stringer("to", m))
 	u.hooks.room()
 	if before == ModeMaintenance {
-		u.Health.distrust() // what it was before says little: one bad probe takes it down
+		u.Health.distrust() // its earlier state says little: one bad probe takes it down
 		u.probing.kick()
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Plan is what one configuration asks of a set, ready to be committed.
+// Plan is what one configuration asks of a set, ready to commit.
 type Plan struct {
 	set         *Set
 	profiles    *engine.Profiles
@@ -36,11 +36,11 @@ type planned struct {
 	added     bool
 }
 
-// Plan works out which upstreams a configuration keeps, changes and adds; models say which served
-// names are expected where, and engines are profiles of the user's own beside the bundled ones. It
-// changes nothing in the set, but it reads certificate files, and endpoints that are to be
-// discovered for the first time are looked up, all at the same time (2 s at most; where that fails,
-// one upstream stands for them until they are found).
+// Plan works out which upstreams a configuration keeps, changes and adds. models say which served
+// names are expected where, and engines are the user's profiles in addition to the bundled ones.
+// Plan changes nothing in the set, but it reads certificate files. It looks up endpoints that are
+// discovered for the first time, all at the same time (2 s at most; if that fails, one upstream
+// stands for them until they are found).
 func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...config.Engine) (*Plan, error) {
 	profiles, err := s.profiles.Load().With(engines)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...co
 }
 
 // expectedNames returns for each upstream the served names that models expect there, and the work
-// that they expect of each: a served name may belong to models of several kinds.
+// they expect of each name: a served name may belong to models of several kinds.
 func expectedNames(models []config.Model) (out map[string][]string, works map[string][]work) {
 	out, works = map[string][]string{}, map[string][]work{}
 	named, seen := map[[2]string]bool{}, map[[3]string]bool{}
@@ -105,7 +105,7 @@ func (p *Plan) add(spec *config.Upstream, expected []string, works []work) error
 	return nil
 }
 
-// place finds the upstream of an identity or makes one.
+// place finds or makes the upstream of an identity.
 func (p *Plan) place(base string, e endpoint, profile *engine.Profile, st *settings) error {
 	id := ID(st.spec.Name + " " + base)
 	if e.key != "" {
@@ -120,7 +120,7 @@ func (p *Plan) place(base string, e endpoint, profile *engine.Profile, st *setti
 		item.up = p.set.newUpstream(id, st, base, e, profile)
 	}
 	st.transport.options.Hosts = item.up.client.hosts
-	// A retiring one gets a transport too: its own may be closed by the time it is revived.
+	// A retiring upstream gets a transport too: its own may be closed by the time it is revived.
 	if item.added || item.up.ending.retiring.Load() || item.up.settings.Load().transport.digest != st.transport.digest {
 		var err error
 		if item.transport, err = http1.NewTransport(st.transport.options); err != nil {
@@ -168,16 +168,16 @@ func (s *Set) newUpstream(id ID, st *settings, base string, e endpoint, profile 
 	return u
 }
 
-// Upstream returns the upstreams of a configured name, kept or about to be added: one, or one
-// for each endpoint that is discovered. Nil when the name is not in the plan.
+// Upstream returns the upstreams of a configured name, kept or to be added: one, or one for each
+// discovered endpoint. It returns nil if the name is not in the plan.
 func (p *Plan) Upstream(name string) []*Upstream { return p.byName[name] }
 
 // Profiles returns the engine profiles of the plan.
 func (p *Plan) Profiles() *engine.Profiles { return p.profiles }
 
-// Limits returns the slots that an upstream of the plan will have once it is committed, as far as
-// that is known now: an engine's report will replace them, unless the configuration sets them. It
-// returns the zero Limits for an upstream that the plan leaves out.
+// Limits returns the slots that an upstream of the plan will have after the commit, as far as is
+// known now: an engine's report will replace them, unless the configuration sets them. It returns
+// the zero Limits for an upstream that the plan leaves out.
 func (p *Plan) Limits(u *Upstream) Limits {
 	i, ok := p.index[u]
 	if !ok {
@@ -190,20 +190,19 @@ func (p *Plan) Limits(u *Upstream) Limits {
 	return u.slots.limitsWith(&st.spec, profile)
 }
 
-// Has reports whether the plan keeps or adds the upstream of an identity.
+// Has reports whether the plan keeps or adds the upstream with an identity.
 func (p *Plan) Has(id ID) bool {
 	return slices.ContainsFunc(p.items, func(item planned) bool { return item.up.identity.id == id })
 }
 
-// Added reports whether the plan brings the upstream in.
+// Added reports whether the plan adds the upstream.
 func (p *Plan) Added(u *Upstream) bool {
 	i, ok := p.index[u]
 	return ok && p.items[i].added
 }
 
 // Probe probes the upstreams that the plan adds, once and all at the same time, before anything is
-// committed. It returns when every probe has its verdict, which UnavailableReason returns, or when
-// ctx has ended.
+// committed. It returns when every probe has its verdict (see UnavailableReason) or ctx has ended.
 func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
 	var all sync.WaitGroup
 	for _, u := range ups {
@@ -227,9 +226,8 @@ func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
 	all.Wait()
 }
 
-// transportConfig is what an upstream's transports are made from. By the digest a reload finds out
-// whether any of it has changed, the contents of certificate files included. The digest gives no
-// secret away.
+// transportConfig describes an upstream's transports. A reload compares the digests to find
+// changes, including the contents of certificate files. The digest reveals no secret.
 type transportConfig struct {
 	options http1.TransportOptions
 	digest  [sha256.Size]byte
@@ -267,7 +265,7 @@ func newTransportConfig(spec *config.Upstream, base, address string, profile *en
 	return l, nil
 }
 
-// hasPort reports whether an address, which is that of a host, has a port behind it.
+// hasPort reports whether a host's address includes a port.
 func hasPort(address string) bool {
 	_, err := netip.ParseAddrPort(address)
 	return err == nil

@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Report is what an engine said about its work.
+// Report is an engine's report of its work.
 type Report struct {
 	engine.Load
 	OwnAtScrape int       `json:"own_at_scrape"`
@@ -18,26 +18,26 @@ type Report struct {
 	Source      string    `json:"source"` // the page's path
 }
 
-// unexplained is the engine's work that the leases of this edge and of its fleet do not explain.
+// unexplained returns the engine's work that the leases of this edge and its fleet do not explain.
 func (r *Report) unexplained() int { return max(0, r.Running+r.Waiting-r.OwnAtScrape-r.Elsewhere) }
 
-// judgedReport is a report with what follows from it. It never changes.
+// judgedReport is a report with the conclusions from it. It never changes.
 type judgedReport struct {
 	Report
 	until  Moment  // when it ages out
-	others int     // the unexplained work less that of ghosts
-	usual  float64 // others on average
+	others int     // the unexplained work minus that of ghosts
+	usual  float64 // others' work on average
 }
 
 func (r *judgedReport) fresh(now Moment) bool { return r != nil && now <= r.until }
 
 // othersTime is the time constant of the average of others' work. Reports are seconds old, and
-// other edges read the same ones: if each edge used the newest alone, all would fill the engine
-// that looked empty until the next report. An average moves slower, and still shows work that
-// stays.
+// other edges read the same ones: if each edge used only the newest report, all of them would fill
+// the engine that looked empty until the next one. An average moves slower, and still shows lasting
+// work.
 const othersTime = 15 * time.Second
 
-// average sets usual, going on from the report before, which may be nil.
+// average sets usual from the previous report's average. before may be nil.
 func (r *judgedReport) average(before *judgedReport) {
 	r.usual = float64(r.others)
 	if !before.fresh(At(r.At)) {
@@ -48,8 +48,8 @@ func (r *judgedReport) average(before *judgedReport) {
 	}
 }
 
-// reports are what an engine says about its work, and what follows: the work of others, ghosts, and
-// places.
+// reports holds what an engine reports of its work, and what follows from it: others' work, ghosts
+// and places.
 type reports struct {
 	last atomic.Pointer[judgedReport] // nil: none yet
 
@@ -58,7 +58,7 @@ type reports struct {
 	places placeTracker
 }
 
-// fate is what became of an abandoned call's slot in its engine.
+// fate is what happened to an abandoned call's slot in its engine.
 type fate uint8
 
 const (
@@ -71,23 +71,23 @@ const (
 // String returns the fate as a metric label.
 func (f fate) String() string { return [...]string{"freed", "held", "unknown"}[f] }
 
-// abandon counts a call that was given up while the engine worked for it.
+// abandon counts a call that was given up while the engine worked on it.
 func (r *reports) abandon() {
 	r.mu.Lock()
 	r.ghosts.abandonedNow++
 	r.mu.Unlock()
 }
 
-// begin is called before a report is read. That report does not judge calls abandoned later.
+// begin is called before a report is read. The report does not judge calls abandoned after begin.
 func (r *reports) begin(now time.Time) (batch int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ghosts.beginReport(now)
 }
 
-// set stores a report, which counts for a while. It returns how many ghosts there are, how many
-// requests the engine is seen to run at once (0: as many as it was given), and what has become of
-// abandoned calls. report is nil when the engine reported nothing.
+// set stores a report, which stays fresh for a while. It returns the number of ghosts, how many
+// requests the engine was seen to run at once (0: as many as it was given), and the fates of
+// abandoned calls. report is nil if the engine reported nothing.
 func (r *reports) set(
 	report *Report, batch int, freshFor time.Duration, now time.Time,
 ) (ghosts, places int, fates [fateCount]int) {
@@ -107,14 +107,14 @@ func (r *reports) set(
 	judged := &judgedReport{Report: *report, until: At(report.At.Add(freshFor)), others: others}
 	judged.average(before)
 	r.last.Store(judged)
-	if !before.fresh(At(report.At)) { // it may have been started again meanwhile
+	if !before.fresh(At(report.At)) { // the engine may have been restarted meanwhile
 		r.places = placeTracker{}
 	}
 	r.places.judgeReport(report.Running, report.Waiting, report.At)
 	return r.ghosts.confirmed, r.places.now, fates
 }
 
-// others returns the work that other clients of the engine have there: now, and usually.
+// others returns the work of the engine's other clients: now, and on average.
 func (r *reports) others(now Moment) (others int, usual float64) {
 	if last := r.last.Load(); last.fresh(now) {
 		return last.others, last.usual
@@ -122,31 +122,32 @@ func (r *reports) others(now Moment) (others int, usual float64) {
 	return 0, 0
 }
 
-// queuesForOthers reports whether the engine has said since then that requests wait, and that it
-// has some which are not of this edge.
+// queuesForOthers reports whether the engine has reported, since the given time, that requests wait
+// and that some of its requests are not this edge's.
 func (r *reports) queuesForOthers(since time.Time) bool {
 	last := r.last.Load()
 	return last != nil && last.At.After(since) && last.Waiting > 0 && last.others > 0
 }
 
-// ghostTracker finds ghosts: slots that an engine still works in after their client has left
-// (llama.cpp's plain requests, some builds of SGLang). Seen from outside that is an estimate. A
-// ghost is counted only where a call of ours was abandoned *and* the engine's unexplained work rose
-// by as much above what it was before, in two reports in a row. Work that others had there before
-// is never taken for ghosts. Work of theirs that comes in the same seconds can be, for as long as
-// it lasts, and by no more than the calls abandoned. The mutex of its reports guards it.
+// ghostTracker finds ghosts: slots in which an engine still works after the client has left
+// (llama.cpp's plain requests, some builds of SGLang). From outside that can only be estimated. A
+// ghost is counted only if a call of ours was abandoned *and* the engine's unexplained work rose by
+// as much above its earlier level, in two reports in a row. Earlier work of others is never taken
+// for ghosts. Others' work that arrives in the same seconds can be, while it lasts, and by no more
+// than the abandoned calls. The mutex of its reports guards it.
 type ghostTracker struct {
 	confirmed    int       // ghosts, by the last report
 	baseline     int       // unexplained work before the first abandoned call
-	abandonedNow int       // calls abandoned since the last report was begun
-	unconfirmed  int       // calls abandoned before that which the report's unexplained work may still hold
-	since        time.Time // of the last abandoned calls
+	abandonedNow int       // calls abandoned since the last begin
+	unconfirmed  int       // calls abandoned before that, which the unexplained work may still contain
+	since        time.Time // when the last calls were abandoned
 }
 
-// ghostLife is how long a suspicion lasts without a new abandoned call.
+// ghostLife is how long a suspicion lasts without newly abandoned calls.
 const ghostLife = 10 * time.Minute
 
-// beginReport is called before a report is read. That report does not judge calls abandoned later.
+// beginReport is called before a report is read. The report does not judge calls abandoned after
+// it.
 func (g *ghostTracker) beginReport(now time.Time) (batch int) {
 	batch, g.abandonedNow = g.abandonedNow, 0
 	if batch > 0 {
@@ -155,8 +156,8 @@ func (g *ghostTracker) beginReport(now time.Time) (batch int) {
 	return batch
 }
 
-// judgeReport takes the report's unexplained work. It returns how many abandoned calls have had
-// their slots freed by the engine since, and how many have just turned out to hold theirs.
+// judgeReport evaluates the report's unexplained work. It returns how many abandoned calls' slots
+// the engine has freed since, and how many have just turned out to be held.
 func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed, held int) {
 	before := g.unconfirmed + batch
 	if before == 0 || now.Sub(g.since) > ghostLife {
@@ -170,24 +171,24 @@ func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed
 	return before - unconfirmed, held
 }
 
-// placeTracker finds how many requests an engine runs at once: one that lets some wait while it
-// runs R has R places, whatever number it was given. Two reports in a row are needed for that to
-// last, because a burst of long prompts waits for a moment at an engine with room. The mutex of its
+// placeTracker finds how many requests an engine runs at once: an engine that lets some wait while
+// it runs R has R places, whatever number it was given. The value lasts only after two reports in a
+// row, because a burst of long prompts waits for a moment at an engine with room. The mutex of its
 // reports guards it.
 type placeTracker struct {
-	now     int       // places, by the last report; 0: not known
+	now     int       // places confirmed by two reports in a row; 0: none yet
 	lasting float64   // places that two reports in a row have shown; 0: none yet
-	queued  int       // what it ran by the last report, if some waited
+	queued  int       // running requests of the last report, if some waited
 	at      time.Time // of the last report
 }
 
-// placesTime is the time in which an engine that does not queue is taken to have e times the
-// places. It may have more than it has shown, as after long prompts, and only more calls can show
-// that. The time is long, because where it has not, some of those calls wait.
+// placesTime is the time in which the assumed places of an engine that does not queue grow by a
+// factor of e. It may have more than it has shown, as after long prompts, and only more calls can
+// show that. The time is long, because some of those calls wait if it has not.
 const placesTime = 10 * time.Minute
 
-// judgeReport takes what an engine runs and lets wait. An engine that runs nothing while some wait
-// is loading, or paused, and shows nothing.
+// judgeReport records how many requests an engine runs and how many wait. An engine that runs
+// nothing while some wait is loading, or paused, and shows nothing.
 func (t *placeTracker) judgeReport(running, waiting int, at time.Time) {
 	passed := max(0, at.Sub(t.at))
 	t.at = at

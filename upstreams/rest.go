@@ -5,29 +5,27 @@ import (
 	"time"
 )
 
-// An engine at rest is probed less often: a thousand idle engines would cost the edge more than
-// their calls. At rest is an engine that has been up, has had all of its models and no work of
-// anybody for restAfter. The first call ends that: the look of the same second asks for a probe. So does a
-// call that fails (health.go), at once.
+// An idle engine is probed less often: a thousand idle engines would cost the edge more than their
+// calls. An engine is idle if it was up, had all of its models and had no work from anyone for
+// restAfter. The first call ends that: the look of the same second asks for a probe. A call that
+// fails does so at once (health.go).
 
 const (
-	// restAfter is how long nothing has to be asked of an engine.
+	// restAfter is how long an engine must be idle first.
 	restAfter = time.Minute
-	// restFactor is how many times longer the interval is then, up to restIntervalMax.
+	// restFactor is how many times longer the interval then is, up to restIntervalMax.
 	restFactor      = 5
 	restIntervalMax = 10 * time.Second
 )
 
-// rest is how long an engine has had nothing to do. The prober's goroutine owns it, but for
-// resting.
+// rest is how long an engine has been idle. The prober's goroutine owns it, except for resting.
 type rest struct {
 	since   time.Time   // when it last had work, or was in doubt
 	work    uint64      // its calls that had ended by then
 	resting atomic.Bool // the next probe comes later than usual
 }
 
-// restInterval returns the time between the probes of an engine that has had nothing to do for so
-// long.
+// restInterval returns the time between the probes of an engine that has been idle for this long.
 func restInterval(interval, idle time.Duration) time.Duration {
 	if idle < restAfter {
 		return interval
@@ -35,7 +33,7 @@ func restInterval(interval, idle time.Duration) time.Duration {
 	return max(interval, min(restFactor*interval, restIntervalMax))
 }
 
-// noteRest notes before a probe whether the engine has anything to do.
+// noteRest records before a probe whether the engine is idle.
 func (p *prober) noteRest(now time.Time) {
 	u, work := p.up, endedCalls(p.up)
 	m, missing := u.Health.read().machine, u.Models.unserved(u.settings.Load().expected)
@@ -44,8 +42,8 @@ func (p *prober) noteRest(now time.Time) {
 	}
 }
 
-// interval returns the time between two probes as things are. Work of others, which the engine's
-// report shows, keeps the usual one: their report steers the pick.
+// interval returns the current time between two probes. Others' work in the engine's report keeps
+// the usual interval, since the report steers the pick.
 func (p *prober) interval(now time.Time) time.Duration {
 	usual := p.up.settings.Load().probe.interval
 	if r := p.up.reports.last.Load(); r.fresh(At(now)) && r.Running+r.Waiting > 0 {
@@ -54,7 +52,7 @@ func (p *prober) interval(now time.Time) time.Duration {
 	return restInterval(usual, now.Sub(p.rest.since))
 }
 
-// endedCalls is how many calls have ended at the upstream.
+// endedCalls returns how many calls have ended at the upstream.
 func endedCalls(u *Upstream) (n uint64) {
 	for o := range outcomeCount {
 		n += u.series.attempts[o].Get()

@@ -25,9 +25,9 @@ const (
 // String returns the pool's name as in config, metrics and the catalog.
 func (p Pool) String() string { return [...]string{"text", "vision", "audio"}[p] }
 
-// slotUnit is one in-flight call of a pool inside slots.inUse: three counters of 21 bits in one
-// word, so that one compare-and-swap decides over a shared limit as well as over a separate one,
-// and a reload may turn one into the other while calls run.
+// slotUnit returns one in-flight call of a pool within slots.inUse: three counters of 21 bits in
+// one word. So one compare-and-swap enforces a shared limit as well as a separate one, and a reload
+// may turn one into the other while calls run.
 func slotUnit(p Pool) uint64 { return 1 << (slotBits * uint(p)) }
 
 const (
@@ -41,32 +41,32 @@ func inAll(word uint64) int {
 	return inPool(word, PoolText) + inPool(word, PoolVision) + inPool(word, PoolAudio)
 }
 
-// slots counts the calls in flight at an upstream and holds them to its limits. Taking one, giving
-// it back and reading are atomic; the mutex is for changes of the limits.
+// slots counts the calls in flight at an upstream and enforces its limits. Taking, returning and
+// reading are atomic; the mutex guards changes of the limits.
 type slots struct {
 	inUse  atomic.Uint64 // of every pool in one word, see slotUnit
 	tokens [poolCount]atomic.Int64
-	unread atomic.Int64 // prompt tokens that are still to be read, as far as is known
-	reads  atomic.Int64 // Moment since which the engine has read what brings its next first token
-	// holders counts the leases by a hash of their key: without a lock or an allocation for each
-	// call, and whatever keys there are. Two keys in 256 that share a counter count as one.
+	unread atomic.Int64 // estimated prompt tokens still to be read
+	reads  atomic.Int64 // Moment since which the engine has been reading the prompt of its next first token
+	// holders counts the leases by a hash of their key, without a lock or an allocation for each
+	// call, and for any number of keys. Two keys that share one of the 256 counters count as one.
 	holders [256]atomic.Int32
 	limits  atomic.Pointer[capacity]
 
 	mu         sync.Mutex
 	configured config.Concurrency
-	edges      int // that share the slots
+	edges      int // edges that share the slots
 	weight     float64
 	profile    *engine.Profile
-	reported   int // by the engine; 0: not reported
-	ghosts     int // slots that ghosts hold; see ghostTracker
-	places     int // requests that the engine is seen to run at once; 0: as many as it is given; see placeTracker
+	reported   int // from the engine; 0: not reported
+	ghosts     int // slots held by ghosts; see ghostTracker
+	places     int // requests that the engine was seen to run at once; 0: as many as it is given; see placeTracker
 
 	fleet fleetSlots
 	hooks *hooks
 }
 
-// take takes a slot of the pool, if there is one beside the part that is left free.
+// take takes a slot of the pool, if one is available besides the part to be left free.
 func (s *slots) take(p Pool, free config.Percent) bool {
 	c, others := s.limits.Load(), s.fleet.elsewhere.Load()
 	unit, most := slotUnit(p), c.net[p]
@@ -99,17 +99,17 @@ func (s *slots) give(p Pool) {
 	}
 }
 
-// holderSeed is for this process alone: which keys share a counter is not for clients to choose.
+// holderSeed is random for each process, so that clients cannot choose which keys share a counter.
 var holderSeed = maphash.MakeSeed()
 
 func holderOf(key string) uint8 { return uint8(maphash.String(holderSeed, key)) }
 
-// HeldBy returns how many slots of an upstream the key with an id holds.
+// HeldBy returns how many slots of an upstream the key with this id holds.
 func HeldBy(u *Upstream, key string) int { return int(u.slots.holders[holderOf(key)].Load()) }
 
 func (s *slots) inFlight() int { return inAll(s.inUse.Load()) }
 
-// configure takes over the settings and the engine that the limits follow from.
+// configure applies the settings and the engine that determine the limits.
 func (s *slots) configure(u *config.Upstream, weight float64, profile *engine.Profile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *slots) configure(u *config.Upstream, weight float64, profile *engine.Pr
 	s.renew()
 }
 
-// recognise takes over another engine, which has reported nothing yet.
+// recognise applies another engine, which has reported nothing yet.
 func (s *slots) recognise(profile *engine.Profile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *slots) setReported(n int) {
 	}
 }
 
-// setSeen stores how many slots ghosts hold, and how many places the engine has shown to have.
+// setSeen stores how many slots ghosts hold, and how many places the engine was seen to have.
 func (s *slots) setSeen(ghosts, places int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +159,7 @@ func (s *slots) limitsWith(u *config.Upstream, profile *engine.Profile) Limits {
 	return limits.shareOf(s.parts(limits, u.Edges))
 }
 
-// renew recomputes the limits after a change of what they depend on. The caller holds mu.
+// renew recomputes the limits after a change of their inputs. The caller holds mu.
 func (s *slots) renew() {
 	limits := limitsOf(s.configured, s.reported, s.profile)
 	if limits.Exact && s.fleet.account.Load() == nil && s.hooks.account != nil {
@@ -172,25 +172,25 @@ func (s *slots) renew() {
 	}
 }
 
-// Limits are the slots that an upstream has for this edge, and where the number comes from.
+// Limits are the slots that an upstream offers this edge, and the source of the number.
 type Limits struct {
-	Shared bool `json:"shared"` // every pool draws from one; the three numbers are that one
+	Shared bool `json:"shared"` // every pool draws from one; the three numbers are equal
 	Text   int  `json:"text"`
 	Vision int  `json:"vision"`
 	Audio  int  `json:"audio"`
 	// LimitFromConfig, engine.SlotsReported, SlotsOfProfile or SlotsDefault, and whether it is
 	// shared
 	Source string `json:"source"`
-	Exact  bool   `json:"exact,omitempty"` // the edges of a fleet hold it together, to the last slot
+	Exact  bool   `json:"exact,omitempty"` // the edges of a fleet enforce it together, to the last slot
 }
 
-// LimitFromConfig is the source of limits that the file sets.
+// LimitFromConfig is the source of limits that the configuration sets.
 const LimitFromConfig = "config"
 
 // Of returns the limit of a pool.
 func (l *Limits) Of(p Pool) int { return [...]int{l.Text, l.Vision, l.Audio}[p] }
 
-// active is the count that the pool's limit bounds.
+// active returns the count that the pool's limit bounds.
 func (l *Limits) active(word uint64, p Pool) int {
 	if l.Shared {
 		return inAll(word)
@@ -198,8 +198,9 @@ func (l *Limits) active(word uint64, p Pool) int {
 	return inPool(word, p)
 }
 
-// limitsOf decides the slots by the first that has a number: the file, the engine, the profile, the
-// default. A map in the file makes separate pools, and a pool that it leaves out has no slots.
+// limitsOf takes the slots from the first source that has a number: the file, the engine, the
+// profile, the default. A map in the file makes separate pools, and a pool that it omits has no
+// slots.
 func limitsOf(c config.Concurrency, reported int, p *engine.Profile) Limits {
 	switch {
 	case c.Shared > 0:
@@ -218,10 +219,10 @@ func sharedLimits(n int, source string) Limits {
 	return Limits{Shared: true, Text: n, Vision: n, Audio: n, Source: source}
 }
 
-// capacity is the limits as a pick and a lease read them. It is immutable: another one replaces it.
+// capacity holds the limits as a pick and a lease read them. It is immutable.
 type capacity struct {
 	Limits
-	net    [poolCount]int     // less what ghosts hold
+	net    [poolCount]int     // slots minus those that ghosts hold
 	places [poolCount]int     // see Load.Places
 	share  [poolCount]float64 // see Load.Share
 	weight float64
@@ -259,8 +260,8 @@ func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacit
 	return c
 }
 
-// roomier reports whether c may have a free slot that before had not. Each pool may, where pools
-// have ceased to share.
+// roomier reports whether c may have a free slot that before had not. If the pools no longer share,
+// each of them may.
 func (c *capacity) roomier(before *capacity) bool {
 	for p := range poolCount {
 		if c.net[p] > before.net[p] {

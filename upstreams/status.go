@@ -18,16 +18,16 @@ type Status struct {
 	Label         string             `json:"label"`
 	URL           string             `json:"url"`
 	Address       string             `json:"address,omitempty"`
-	Origin        string             `json:"origin,omitempty"` // of one that was discovered: DNS vllm, pod default/vllm-0
+	Origin        string             `json:"origin,omitempty"` // source of a discovered one: DNS vllm, pod default/vllm-0
 	Engine        string             `json:"engine"`
 	EngineTitle   string             `json:"engine_title"`
 	Quirks        []string           `json:"quirks,omitempty"`
 	State         string             `json:"state"`
 	StateSeconds  float64            `json:"state_seconds"`
-	Unheard       float64            `json:"unheard_seconds,omitempty"` // busy, and nothing has come for so long, which its work does not explain
+	Unheard       float64            `json:"unheard_seconds,omitempty"` // busy and silent for this long, which its work does not explain
 	Downs         uint64             `json:"downs"`                     // how often it went down or stalled, since the start
-	Mode          string             `json:"mode"`                      // ready, drain or maintenance: the operator's wish
-	ModeSeconds   float64            `json:"mode_seconds"`              // since it was wished; -1: it was never changed
+	Mode          string             `json:"mode"`                      // ready, drain or maintenance: the operator's setting
+	ModeSeconds   float64            `json:"mode_seconds"`              // since it was set; -1: never changed
 	Check         *LastCheck         `json:"last_check,omitempty"`
 	Suspect       bool               `json:"suspect"` // a call could not reach it, and no probe has confirmed that yet
 	Breaker       string             `json:"breaker"`
@@ -46,30 +46,30 @@ type Status struct {
 	Lacks         []Lack             `json:"lacks,omitempty"`   // features that its siblings have
 	LastFailure   *LastFailure       `json:"last_failure,omitempty"`
 	TTFT          float64            `json:"ttft_seconds"`
-	BytesPerToken float64            `json:"bytes_per_token"` // of prompts; what is assumed before any was counted
+	BytesPerToken float64            `json:"bytes_per_token"` // of prompts; an assumed value before any was counted
 	Speeds        []ModelSpeed       `json:"speeds,omitempty"`
 
 	Attempts  map[string]uint64 `json:"attempts"`  // by result, since the start
-	Abandoned map[string]uint64 `json:"abandoned"` // calls given up, by what the engine did with their slots
+	Abandoned map[string]uint64 `json:"abandoned"` // calls given up, by the fate of their slots
 
-	Wake      *wake.Status        `json:"wake,omitempty"`      // of an engine that can be woken
-	Residency *residency.Snapshot `json:"residency,omitempty"` // whose turn it is, where models take turns
+	Wake      *wake.Status        `json:"wake,omitempty"`      // for an engine that can be woken
+	Residency *residency.Snapshot `json:"residency,omitempty"` // whose turn it is, if models take turns
 
 	GenerationProbes map[string]uint64 `json:"generation_probes"` // the edge's own, by result, since the start
 	Generation       *LastGeneration   `json:"last_generation_probe,omitempty"`
 }
 
-// ProgressStatus is how the upstream is seen to work.
+// ProgressStatus shows whether the upstream works.
 type ProgressStatus struct {
 	By    string  `json:"by"`                      // ProgressByCounters or ProgressByAnswers
-	Still float64 `json:"still_seconds,omitempty"` // nothing has moved for so long, although there is work
+	Still float64 `json:"still_seconds,omitempty"` // nothing has moved for this long, although there is work
 	Bound float64 `json:"bound_seconds"`           // after which that is a stall
 }
 
-// What an upstream's progress is seen by.
+// The sources of an upstream's progress.
 const (
 	ProgressByCounters = "counters" // the engine's own
-	ProgressByAnswers  = "answers"  // of its calls
+	ProgressByAnswers  = "answers"  // answers to its calls
 )
 
 func progressStatus(f progress.Facts) ProgressStatus {
@@ -85,14 +85,14 @@ type PoolStatus struct {
 	Pool    string  `json:"pool"`
 	Active  int     `json:"active"` // calls of this edge
 	Limit   int     `json:"limit"`
-	Places  int     `json:"places"` // as many calls as slots, or fewer: the engine has queued what came beyond them
+	Places  int     `json:"places"` // as many as slots, or fewer: the engine queued the calls beyond them
 	Tokens  int64   `json:"tokens"`
 	Penalty float64 `json:"penalty"`
 
 	Elsewhere int `json:"elsewhere,omitempty"` // calls of the fleet's other edges
 }
 
-// Obstacle says why no call for a served name may go here now, for an operator; empty when one may.
+// Obstacle tells an operator why no call for a served name may go here now; empty if one may.
 func (u *Upstream) Obstacle(served string, now time.Time) string {
 	switch s := u.State(); {
 	case u.Mode() != ModeReady:
@@ -121,9 +121,9 @@ func (u *Upstream) Obstacle(served string, now time.Time) string {
 	return ""
 }
 
-// UnavailableReason says for the operator why this upstream will not serve a name in the near
-// future. It is empty when the upstream will, or when that is not known yet. An open breaker is no
-// reason: it closes by itself.
+// UnavailableReason tells the operator why this upstream will not serve a name in the near future.
+// It is empty if the upstream will, or if that is not known yet. An open breaker is no reason: it
+// closes by itself.
 func (u *Upstream) UnavailableReason(served string) string {
 	switch u.Health.now() {
 	case StateDown:

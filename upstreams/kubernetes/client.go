@@ -26,9 +26,9 @@ const (
 	maxPage   = 16 << 20 // of a list
 )
 
-// account is how an API server is reached, and who asks.
+// account says how to reach an API server, and with which credentials.
 type account struct {
-	server string // empty: that of the cluster in which the edge runs
+	server string // empty: that of the edge's own cluster
 	folder string // with token, ca.crt and namespace
 	guard  http1.Guard
 }
@@ -36,7 +36,7 @@ type account struct {
 // client asks one API server with one token.
 type client struct{ transport *http1.Transport }
 
-// open reads the account's folder anew. Nothing is dialled yet.
+// open reads the account's folder anew. It dials nothing yet.
 func (a *account) open() (*client, error) {
 	server := a.server
 	if server == "" {
@@ -85,10 +85,10 @@ func (a *account) read(name string) (string, error) {
 
 func (c *client) close() { c.transport.Close() }
 
-// statusError is an answer that is none: a status other than 200.
+// statusError is an unusable answer: a status other than 200.
 type statusError int
 
-// Error says what to do about it. The server's own text is not repeated.
+// Error says what to do about the status. It does not repeat the server's own text.
 func (e statusError) Error() string {
 	switch e {
 	case 401:
@@ -111,8 +111,7 @@ type body struct {
 	left     int // bytes that may still come; a watch allows more with every event
 }
 
-// get asks for a path. What is to be read of the body, and the head, has to come until the given
-// time.
+// get asks for a path. Reads of the body must finish by the given time.
 func (c *client) get(ctx context.Context, path string, until time.Time) (*body, error) {
 	x, end := c.transport.ExchangeWhile(ctx)
 	err := x.Send(&http1.Request{
@@ -132,8 +131,8 @@ func (c *client) get(ctx context.Context, path string, until time.Time) (*body, 
 	return &body{exchange: x, end: end, until: until, left: maxPage}, nil
 }
 
-// plain returns an error that says as much as an operator needs. Those of http1 name addresses and
-// causes of the system; none holds a token.
+// plain returns an error that says as much as an operator needs. Errors of http1 name addresses and
+// system causes; none holds a token.
 func plain(err error) error {
 	failure, ok := errors.AsType[*http1.Failure](err)
 	switch {
@@ -147,7 +146,7 @@ func plain(err error) error {
 	return fmt.Errorf("the API server cannot be read: %s", failure.Reason)
 }
 
-// errTooLarge ends what sends more than it may.
+// errTooLarge ends an answer that exceeds its bound.
 var errTooLarge = errors.New("the API server sends more than the edge takes")
 
 // Read implements io.Reader.

@@ -6,7 +6,7 @@
 //
 // The pods of a selector, or those of an InferencePool (inference.networking.k8s.io/v1), which has
 // a selector and ports (pool.go). Every pod and port with an address is an endpoint (pod.go). A pod
-// with a deletion timestamp is none any more, whatever else it says, and neither is one that has
+// with a deletion timestamp no longer is one, whatever else it says. Neither is a pod that has
 // ended or whose role is prefill. Ready is a hint: probes judge engines.
 //
 // # How it is followed
@@ -14,24 +14,24 @@
 //	Sync            one list, for who needs a first answer
 //	Run, RunPool    for ever: list, watch until that ends, list again
 //
-// A list is read in pages, and the watch begins at its version (follow.go). Whatever ends the watch
+// A list is read in pages, and the watch starts at its version (follow.go). Whatever ends the watch
 // (its time, a closed connection, 410, an event of the type ERROR, bytes that are no event), the
-// next step is a list, never a watch from where the last one was: events that were lost with the
-// connection cannot be known. Objects are known by their UID, so a pod that was replaced under its
-// name is another one.
+// next step is a list, never a watch from the last position: events lost with the connection cannot
+// be known. Objects are identified by their UID, so a pod that was replaced under its name is
+// another one.
 //
 // # What may go wrong
 //
 // An API server that is away, slow, hostile or forbidden changes nothing: the endpoints of the last
-// good list stay. Pages, events and the number of pods are bounded, and so is how fast events are
-// taken. After a failure it pauses, from 200 ms to 10 s.
+// good list stay. Pages, events and the number of pods are bounded, and so is the rate of events.
+// After a failure the watcher pauses, from 200 ms to 10 s.
 //
-// The token and the authority are read from the account's folder for every list, so a rotated token
-// is never older than one watch (10 minutes), and after a 401 as old as the pause.
+// The token and the CA are read from the account's folder for every list. So a rotated token is
+// never older than one watch (10 minutes), or than the pause after a 401.
 //
 // # Design
 //
-// The alternative is client-go: 25 MB of program and 47 modules for what is a GET with a body that
-// does not end. Requests go over http1, as to engines: one HTTP client to trust, whose exchanges
-// end at any instant.
+// The alternative is client-go: 25 MB of program and 47 modules for a GET whose body does not end.
+// Requests go over http1, like those to engines: one HTTP client to trust, whose exchanges end at
+// any instant.
 package kubernetes

@@ -18,7 +18,7 @@ import (
 // maxPods is how many pods an upstream may have.
 const maxPods = 2000
 
-// Bounds of what an API server may send.
+// Bounds on the API server's answers.
 const (
 	pageItems = 100
 	maxPages  = maxPods/pageItems + 1
@@ -27,7 +27,7 @@ const (
 	maxEventsPerSecond = 500
 )
 
-// How long a watch goes on before the server ends it, in seconds, and how much longer it may stay
+// How long a watch lasts before the server ends it, in seconds, and how much longer it may stay
 // silent.
 const (
 	watchSeconds, watchSpread = 290, 300
@@ -38,30 +38,30 @@ const (
 const (
 	firstPause   = 200 * time.Millisecond
 	maxPause     = 10 * time.Second
-	steadyBeyond = 5 * time.Second // a watch that has lasted so long was none of a server that fails
+	steadyBeyond = 5 * time.Second // a watch that lasted this long shows a healthy server
 )
 
-// collection is what is listed and watched, and where it is kept.
+// collection is what is listed and watched, and where the result is stored.
 type collection interface {
 	// request returns the path of the list and its selectors.
 	request() (path string, query url.Values, err error)
-	// replace takes over a whole list.
+	// replace stores a whole list.
 	replace(items []json.RawMessage) error
-	// apply takes over one event: ADDED, MODIFIED or DELETED.
+	// apply stores one event: ADDED, MODIFIED or DELETED.
 	apply(event string, object json.RawMessage) error
 }
 
 // follower follows one collection.
 type follower struct {
-	name    fmt.Stringer // of what is followed, for the log
+	name    fmt.Stringer // what is followed, for the log
 	account *account
 	log     *zap.Logger
-	again   chan struct{} // something else is to be listed
+	again   chan struct{} // list again at once
 
 	mu      sync.Mutex
-	contact time.Time          // when the API server sent something of use, or when this began
+	contact time.Time          // when the API server last sent something useful, or when this began
 	trouble string             // why it is not followed now; empty: it is
-	failed  uint64             // sessions that have failed
+	failed  uint64             // failed sessions
 	end     context.CancelFunc // of the session; nil: none has begun
 }
 
@@ -93,7 +93,7 @@ func (f *follower) run(ctx context.Context, c collection) {
 	}
 }
 
-// restart ends the session and has another one begin at once.
+// restart ends the session and starts another one at once.
 func (f *follower) restart() {
 	f.mu.Lock()
 	if f.end != nil {
@@ -106,14 +106,14 @@ func (f *follower) restart() {
 	}
 }
 
-// heard notes that the API server has sent something of use.
+// heard records that the API server has sent something useful.
 func (f *follower) heard() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.contact, f.trouble = time.Now(), ""
 }
 
-// ended notes why a session has ended. It is logged when it is another reason than the last.
+// ended records why a session has ended. It logs a reason that differs from the last.
 func (f *follower) ended(err error) {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return
@@ -136,8 +136,8 @@ func (f *follower) state() (trouble string, since time.Time, failed uint64) {
 	return f.trouble, f.contact, f.failed
 }
 
-// session is one list and the watch that begins there. It returns why that has ended: nil, if the
-// server has ended it in order.
+// session is one list and the watch that starts from it. It returns why the watch has ended: nil if
+// the server ended it regularly.
 func (f *follower) session(ctx context.Context, c collection) error {
 	api, err := f.account.open()
 	if err != nil {
@@ -151,7 +151,7 @@ func (f *follower) session(ctx context.Context, c collection) error {
 	return f.watch(ctx, api, c, version)
 }
 
-// list reads all pages and hands them over as one. It returns the version that they are of.
+// list reads all pages and stores them as one. It returns their version.
 func (f *follower) list(ctx context.Context, api *client, c collection) (version string, err error) {
 	path, query, err := c.request()
 	if err != nil {
@@ -203,7 +203,7 @@ var (
 	errTooMany = fmt.Errorf("more than %d pods: narrow the selector", maxPods)
 )
 
-// watch takes events until the watch ends.
+// watch applies events until the watch ends.
 func (f *follower) watch(ctx context.Context, api *client, c collection, version string) error {
 	path, query, err := c.request()
 	if err != nil {
@@ -244,7 +244,7 @@ func (f *follower) watch(ctx context.Context, api *client, c collection, version
 	}
 }
 
-// take hands one event over.
+// take applies one event.
 func take(c collection, event string, object json.RawMessage) error {
 	switch event {
 	case "ADDED", "MODIFIED", "DELETED":

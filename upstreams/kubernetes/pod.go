@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Labels and annotations of pods that count.
+// Labels and annotations of pods that the edge reads.
 const (
 	labelRole             = "llm-d.ai/role"
 	labelEngine           = "llm-d.ai/engine-type"
@@ -19,21 +19,21 @@ const (
 	annotationConcurrency = "penstock/concurrency"
 )
 
-// noDecode are the roles of pods that answer no call by themselves.
+// noDecode are the roles of pods that answer no call on their own.
 var noDecode = []string{"prefill", "encode", "encode-prefill"}
 
 // Endpoint is one port of one pod.
 type Endpoint struct {
-	Key         string // never that of another pod's, also if that has its name or its address
-	Pod         string // its name, and the port where there are several
+	Key         string // never equal to another pod's, even one with the same name or address
+	Pod         string // its name, and the port if there are several
 	Address     string // with the port
 	Ready       bool
-	Engine      string  // which engine a label says it is; empty: none
+	Engine      string  // the engine that a label names; empty: none
 	Weight      float64 // 0: not given
 	Concurrency int     // 0: not given
 }
 
-// pod is what counts of a pod's object.
+// pod is the part of a pod's object that the edge reads.
 type pod struct {
 	Metadata podMetadata
 	Status   struct {
@@ -48,7 +48,7 @@ type podMetadata struct {
 	Labels, Annotations map[string]string
 }
 
-// known is what is kept of a pod.
+// known is what is stored of a pod.
 type known struct {
 	endpoints []Endpoint
 	problem   string // of its annotations
@@ -63,7 +63,7 @@ func readPod(object json.RawMessage) (*pod, error) {
 	return p, nil
 }
 
-// endpoints returns where calls may go, by the ports that its upstream names.
+// endpoints returns the endpoints for calls, with the ports that its upstream names.
 func (p *pod) endpoints(ports []int) known {
 	m, s := &p.Metadata, &p.Status
 	ip, err := netip.ParseAddr(s.PodIP)
@@ -104,7 +104,7 @@ func (p *pod) endpoints(ports []int) known {
 	return k
 }
 
-// ready reports whether the pod's condition says so.
+// ready reports the pod's Ready condition.
 func (p *pod) ready() bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == "Ready" {
@@ -114,7 +114,7 @@ func (p *pod) ready() bool {
 	return false
 }
 
-// activePorts returns those of the annotation. all says that there is none.
+// activePorts returns the ports of the annotation. all says that there is no annotation.
 func (m *podMetadata) activePorts() (ports []int, all bool) {
 	text, given := m.Annotations[annotationPorts]
 	if !given {

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// maxPorts is how many ports a pool may name, as its schema has it.
+// maxPorts is how many ports a pool may name, as in its schema.
 const maxPorts = 8
 
-// wanted is which pods an upstream asks for.
+// wanted is the selector and the ports of an upstream's pods.
 type wanted struct {
 	selector string
 	ports    []int
 }
 
-// pool is what counts of an InferencePool's object.
+// pool is the part of an InferencePool's object that the edge reads.
 type pool struct {
 	Metadata struct{ Name, DeletionTimestamp string }
 	Spec     struct {

@@ -38,16 +38,16 @@ type Watcher struct {
 	changed func()           // set by Run
 }
 
-// Status is how well the pods are known.
+// Status is the state of following the pods.
 type Status struct {
 	Listed  time.Time // when the last whole list was read; zero: never
-	Trouble string    // why nothing is followed now; empty: it is
-	Failing time.Time // since when, if there is trouble: the API server's last word of use
-	Failed  uint64    // sessions that have failed
+	Trouble string    // why the pods are not followed now; empty: they are
+	Failing time.Time // if there is trouble, when the API server last sent something useful
+	Failed  uint64    // failed sessions
 }
 
-// New makes a Watcher of the pods that a file asks for; port is where their engines listen, unless
-// the file or a pool says so. Nothing is asked yet.
+// New makes a Watcher of the configured pods. port is where their engines listen, unless the file
+// or a pool says so. It sends nothing yet.
 func New(spec *config.Kubernetes, port int, o Options) *Watcher {
 	w := &Watcher{
 		log: o.Log, spec: *spec, pods: map[string]known{}, changed: func() {},
@@ -109,11 +109,11 @@ func (w *Watcher) Run(ctx context.Context, changed func()) {
 // Pooled reports whether there is a pool to follow.
 func (w *Watcher) Pooled() bool { return w.spec.Pool != "" }
 
-// RunPool follows the pool until ctx ends, beside Run.
+// RunPool follows the pool until ctx ends, in parallel with Run.
 func (w *Watcher) RunPool(ctx context.Context) { w.poolFeed.run(ctx, pools{w}) }
 
-// Endpoints returns the endpoints of the last good list and the events since, ordered by pod and
-// port. listed is false before there was one.
+// Endpoints returns the endpoints of the last good list and later events, ordered by pod and port.
+// listed is false before the first list.
 func (w *Watcher) Endpoints() (out []Endpoint, listed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +126,7 @@ func (w *Watcher) Endpoints() (out []Endpoint, listed bool) {
 	return out, !w.listed.IsZero()
 }
 
-// Status returns how well the pods are known.
+// Status returns the state of following the pods.
 func (w *Watcher) Status() Status {
 	trouble, since, failed := w.podFeed.state()
 	pools, poolsSince, poolsFailed := w.poolFeed.state()
@@ -148,14 +148,14 @@ func (w *Watcher) ports() []int {
 	return w.wanted.ports
 }
 
-// wants reports whether it is known which pods are asked for.
+// wants reports whether the wanted pods are known.
 func (w *Watcher) wants() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.wanted != nil
 }
 
-// want asks for the pods of a pool, and has them listed again if they are others.
+// want sets the pods of a pool, and lists again if they differ.
 func (w *Watcher) want(next *wanted) {
 	w.mu.Lock()
 	same := w.wanted != nil && w.wanted.selector == next.selector && slices.Equal(w.wanted.ports, next.ports)
@@ -166,7 +166,7 @@ func (w *Watcher) want(next *wanted) {
 	}
 }
 
-// derive returns the endpoints of a pod, and logs once what is wrong with its annotations.
+// derive returns the endpoints of a pod, and logs a problem with its annotations once.
 func (w *Watcher) derive(p *pod, ports []int) known {
 	next := p.endpoints(ports)
 	w.mu.Lock()
@@ -179,7 +179,7 @@ func (w *Watcher) derive(p *pod, ports []int) known {
 	return next
 }
 
-// replacePods takes over a whole list.
+// replacePods stores a whole list.
 func (w *Watcher) replacePods(next map[string]known) {
 	w.mu.Lock()
 	same := !w.listed.IsZero() && maps.EqualFunc(w.pods, next, known.same)
@@ -191,7 +191,7 @@ func (w *Watcher) replacePods(next map[string]known) {
 	}
 }
 
-// setPod takes over one pod, or that it is gone. It returns how many there are.
+// setPod stores one pod, or removes it if gone. It returns the number of pods.
 func (w *Watcher) setPod(uid string, next known, gone bool) (count int) {
 	w.mu.Lock()
 	same := w.pods[uid].same(next)

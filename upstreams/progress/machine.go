@@ -3,39 +3,39 @@ package progress
 import "time"
 
 const (
-	// Patience is how long a call is silent before it counts as one that waits for its engine.
+	// Patience is how long a call is silent before it counts as waiting for its engine.
 	Patience = 10 * time.Second
-	// Ceiling is how long a call may be silent whose engine works.
+	// Ceiling is how long a call may be silent while its engine works.
 	Ceiling = 15 * time.Minute
 
-	leastBound   = 10 * time.Second // of an engine whose step is known
-	unknownBound = 30 * time.Second // of one whose step is not
-	boundSteps   = 3                // steps that may be left out
-	stepsNeeded  = 3                // moves by which the step is known
-	fade         = 64               // moves in which the longest step fades
+	leastBound   = 10 * time.Second // for an engine whose step is known
+	unknownBound = 30 * time.Second // for one whose step is unknown
+	boundSteps   = 3                // steps that may be missed
+	stepsNeeded  = 3                // moves after which the step is known
+	fade         = 64               // moves over which the longest step fades
 
-	prefillToken     = 10 * time.Millisecond // of a prompt, as long as none was seen
+	prefillToken     = 10 * time.Millisecond // per prompt token, before any was measured
 	leastToken       = time.Millisecond
 	mostToken        = 30 * time.Millisecond
-	learnFrom        = 512  // tokens of a prompt that shows how fast prompts are read
-	chunkTokens      = 8192 // which an engine that counts reads between two moves
+	learnFrom        = 512  // prompt tokens needed to measure the reading speed
+	chunkTokens      = 8192 // tokens that an engine with counters reads between two moves
 	restartPause     = 10 * time.Second
-	missingFor       = Patience         // how long all reports must miss a call that is lost
-	partialAfter     = 15 * time.Second // in which they miss calls that move, too
-	partialFor       = Ceiling          // that such reports are not believed for
+	missingFor       = Patience         // how long all reports must miss a lost call
+	partialAfter     = 15 * time.Second // after which reports also miss calls that move
+	partialFor       = Ceiling          // how long such reports are not believed
 	churnWindow      = 4                // samples whose calls may be on their way
 	countWhenStillBy = 2 * time.Second
-	countLag         = 3 * time.Second // by which a number may be older than the last move
+	countLag         = 3 * time.Second // how much older than the last move a number may be
 )
 
-// Sample is what is known of an upstream's calls at one moment.
+// Sample is the state of an upstream's calls at one moment.
 type Sample struct {
 	At      time.Time
 	Held    int    // calls in flight
-	Waiting int    // of them, those that have been silent for Patience
-	Buffers int    // of them, those whose answers the engine may hold back
+	Waiting int    // those that have been silent for Patience
+	Buffers int    // those whose answers the engine may hold back
 	Unread  int64  // prompt tokens of those that have had no first token
-	Reads   uint64 // another number than before if there have been reads of answers
+	Reads   uint64 // changes if there have been reads of answers
 	Ended   uint64 // calls that have ended so far
 }
 
@@ -46,25 +46,25 @@ type machine struct {
 	since time.Time        // nothing has moved since
 	ours  time.Time        // no answer of ours has moved since
 	moved time.Time        // the last move; zero: none yet
-	out   bool             // it is taken out: nothing held is no sign of life
+	out   bool             // the upstream is out: holding nothing is no sign of life
 
-	step  time.Duration // usual
-	chunk time.Duration // longest between two moves while prompts were read, lately
-	moves int           // that were seen, up to stepsNeeded
-	token time.Duration // slowest of a prompt, lately; 0: none was seen
+	step  time.Duration // the usual step
+	chunk time.Duration // longest recent time between two moves while prompts were read
+	moves int           // moves seen, up to stepsNeeded
+	token time.Duration // slowest recent time per prompt token; 0: none measured
 
 	counts    bool // the engine has counters
 	numbers   numbers
 	countedAt time.Time
-	restarted time.Time // when the counters fell last
+	restarted time.Time // when the counters last fell
 
-	reports      int       // in a row in which the engine missed calls of ours
-	missing      int       // as many as each of these reports missed
-	missingSince time.Time // the first of them
-	partial      time.Time // when the reports were last seen to be those of one engine of several
+	reports      int       // consecutive reports in which the engine missed calls of ours
+	missing      int       // how many calls each of these reports missed
+	missingSince time.Time // time of the first of them
+	partial      time.Time // when the reports last seemed to come from one engine of several
 }
 
-// sample takes a sample.
+// sample records a sample.
 func (m *machine) sample(s Sample) {
 	before := m.last
 	m.last = s
@@ -80,12 +80,13 @@ func (m *machine) sample(s Sample) {
 	}
 }
 
-// count takes what the engine's counters say. It reports whether they have begun anew.
+// count records the engine's counters. It reports whether they have restarted.
 func (m *machine) count(at time.Time, sum float64) (restarted bool) {
 	if !m.counts {
 		m.numbers = numbers{}
 	}
-	// It was read about when something moved. Of one engine of several that was long ago.
+	// The last reading was taken about when something moved. For one engine of several that was
+	// long ago.
 	known := m.counts && (m.numbers.several(at) || !m.countedAt.Before(m.since.Add(-countLag)))
 	switch m.numbers.take(sum, at) {
 	case numberFell:
@@ -100,7 +101,7 @@ func (m *machine) count(at time.Time, sum float64) (restarted bool) {
 	return restarted
 }
 
-// move takes a sign of work. unread are the prompt tokens that were to be read until then.
+// move records a sign of work. unread is the number of prompt tokens to be read until then.
 func (m *machine) move(at time.Time, unread int64) {
 	if gap := at.Sub(m.since); m.last.Held > 0 && !m.out && !m.since.IsZero() {
 		m.step = max(m.step-m.step/fade, gap-m.prefill(unread))
@@ -112,16 +113,16 @@ func (m *machine) move(at time.Time, unread int64) {
 	m.since, m.moved, m.out = at, at, false
 }
 
-// firstToken takes the time to a call's first token.
+// firstToken records the time to a call's first token.
 func (m *machine) firstToken(took time.Duration, tokens int64) {
 	if tokens >= learnFrom {
 		m.token = max(m.token-m.token/fade, took/time.Duration(tokens))
 	}
 }
 
-// prefill is how long prompts of so many tokens may take that have brought nothing yet: by the
-// tokens of which an engine may make one step, and no less than its steps have taken lately. Those
-// of a long prompt take ever longer.
+// prefill returns how long prompts with this many unread tokens may take: the time of the tokens
+// that an engine may read in one step, and no less than its recent steps have taken. The steps of a
+// long prompt become ever longer.
 func (m *machine) prefill(unread int64) time.Duration {
 	if unread <= 0 {
 		return 0
@@ -136,7 +137,7 @@ func (m *machine) prefill(unread int64) time.Duration {
 	return min(Ceiling, max(time.Duration(unread)*token, boundSteps*m.chunk))
 }
 
-// bound is how long nothing may move.
+// bound returns how long the engine may stand still.
 func (m *machine) bound() time.Duration {
 	switch {
 	case m.last.Buffers > 0 && !m.counts:
@@ -147,7 +148,8 @@ func (m *machine) bound() time.Duration {
 	return max(leastBound, boundSteps*m.step) + m.prefill(m.last.Unread)
 }
 
-// stalled reports whether the engine has stalled. One that is out stays so until something moves.
+// stalled reports whether the engine has stalled. An engine that is out stays so until something
+// moves.
 func (m *machine) stalled(now time.Time) bool {
 	return m.out || m.last.Waiting > 0 && m.still(now)
 }
@@ -158,18 +160,18 @@ func (m *machine) still(now time.Time) bool {
 }
 
 // standsStill reports whether the engine's counters prove that nothing has moved for too long: they
-// were read after all of that time.
+// were read after that time.
 func (m *machine) standsStill(now time.Time) bool {
 	return m.counts && m.last.Waiting > 0 && m.still(now) && m.countedAt.Sub(m.since) >= m.bound()
 }
 
-// wantsCount reports whether to read the counters: there is work, and nothing of ours moves.
+// wantsCount reports whether to read the counters: there is work, and none of our answers move.
 func (m *machine) wantsCount(now time.Time) bool {
 	return m.last.Held > 0 && now.Sub(m.ours) >= countWhenStillBy && now.Sub(m.countedAt) >= countWhenStillBy
 }
 
-// report takes how many requests the engine says that it has, of ours and of others. held are those
-// of ours.
+// report records how many requests the engine says that it has, including others'. held is the
+// number of ours.
 func (m *machine) report(at time.Time, requests, held int) {
 	missing := held - requests
 	for _, n := range m.churn {
@@ -189,8 +191,8 @@ func (m *machine) report(at time.Time, requests, held int) {
 	}
 }
 
-// lost reports whether a call that has been silent since then is lost: the calls that wait, and no
-// others, are missing at the engine, which works.
+// lost reports whether a call that has been silent since then is lost: the engine works, and it
+// misses exactly as many calls as wait.
 func (m *machine) lost(silentSince time.Time, waiting int, now time.Time) bool {
 	return now.Sub(m.moved) < Patience && now.Sub(m.partial) >= partialFor && m.reports > 1 &&
 		m.missing == waiting && !silentSince.After(m.missingSince) && now.Sub(m.missingSince) >= missingFor

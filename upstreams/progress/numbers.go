@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// numbers are those that the counters have shown lately, the newest first: of one engine the last
-// one, and those that it fell from; of several all.
+// numbers are the recent numbers of the counters, newest first: for one engine the last one and
+// those that it fell from, for several engines all of them.
 type numbers struct {
 	seen     []float64
-	returned time.Time // when one came back that is higher than the one before it
+	returned time.Time // when an earlier number came back that is higher than the one before it
 }
 
 const (
-	numbersKept = 16          // as many engines are told apart
+	numbersKept = 16          // as many engines can be distinguished
 	severalFor  = time.Minute // since a number came back
 )
 
-// change is what a number is to those before it.
+// change is how a number relates to those before it.
 type change uint8
 
 const (
@@ -26,10 +26,10 @@ const (
 	numberFell
 )
 
-// several reports whether the numbers are those of several engines: a higher one came back.
+// several reports whether the numbers come from several engines: a higher one came back.
 func (n *numbers) several(at time.Time) bool { return at.Sub(n.returned) < severalFor }
 
-// take takes a number. Of several engines a new number is a rise of the one that was below it.
+// take records a number. With several engines a new number is a rise of the one below it.
 func (n *numbers) take(number float64, at time.Time) change {
 	if len(n.seen) == 0 {
 		n.seen = append(make([]float64, 0, numbersKept), number)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Watch knows whether one upstream's engine works. Calls tell it by atomics what they do; the one
-// that watches hands in samples and counters. The zero value is ready for use.
+// Watch decides whether one upstream's engine works. Calls report their state through atomics; the
+// prober passes in samples and counters. The zero value is ready for use.
 type Watch struct {
 	waiting atomic.Int64
 	buffers atomic.Int64
@@ -17,17 +17,17 @@ type Watch struct {
 	m  machine
 }
 
-// Waits counts calls that have begun (1) or ceased (-1) to wait for the engine after Patience.
+// Waits counts calls that start (1) or stop (-1) waiting for the engine after Patience.
 func (w *Watch) Waits(n int64) { w.waiting.Add(n) }
 
-// Buffers counts calls whose answers the engine may hold back until they are whole.
+// Buffers counts calls whose answers the engine may hold back until they are complete.
 func (w *Watch) Buffers(n int64) { w.buffers.Add(n) }
 
-// Unread counts the prompt tokens of calls that have had no first token, cached ones as well: a
-// cache that is believed in and gone must not make a stall of a prefill.
+// Unread counts the prompt tokens of calls that have had no first token, including cached ones: if
+// the believed cache is gone, the prefill must not count as a stall.
 func (w *Watch) Unread(tokens int64) { w.unread.Add(tokens) }
 
-// FirstToken takes the time to a call's first token.
+// FirstToken records the time to a call's first token.
 func (w *Watch) FirstToken(took time.Duration, tokens int64) {
 	if tokens < learnFrom {
 		return
@@ -37,7 +37,7 @@ func (w *Watch) FirstToken(took time.Duration, tokens int64) {
 	w.m.firstToken(took, tokens)
 }
 
-// Sample takes a sample, of which it adds what the calls have told.
+// Sample records a sample, to which it adds what the calls have reported.
 func (w *Watch) Sample(s Sample) {
 	s.Waiting, s.Buffers, s.Unread = int(w.waiting.Load()), int(w.buffers.Load()), w.unread.Load()
 	w.mu.Lock()
@@ -45,8 +45,8 @@ func (w *Watch) Sample(s Sample) {
 	w.m.sample(s)
 }
 
-// Count takes the sum of the engine's counters. It reports whether they have begun anew: the engine
-// was started again.
+// Count records the sum of the engine's counters. It reports whether they have restarted, which
+// means that the engine was restarted.
 func (w *Watch) Count(at time.Time, sum float64) (restarted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -60,21 +60,21 @@ func (w *Watch) Counts() bool {
 	return w.m.counts
 }
 
-// Uncounted notes that the engine has no counters.
+// Uncounted records that the engine has no counters.
 func (w *Watch) Uncounted() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.m.counts = false
 }
 
-// Moved takes a sign of work that is none of a call or a counter.
+// Moved records a sign of work that is neither a call's nor a counter's.
 func (w *Watch) Moved(at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.m.move(at, w.m.last.Unread)
 }
 
-// Report takes how many requests the engine says that it has, and how many of ours were there.
+// Report records how many requests the engine says that it has, and how many of ours it had.
 func (w *Watch) Report(at time.Time, requests, held int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,14 +95,14 @@ func (w *Watch) Stalled(now time.Time) bool {
 	return w.m.stalled(now)
 }
 
-// StandsStill reports whether the engine's counters, which can be read, prove that it has stalled.
+// StandsStill reports whether the engine's readable counters prove that it has stalled.
 func (w *Watch) StandsStill(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.m.standsStill(now)
 }
 
-// TakeOut notes that the upstream gets no new calls: from here on it is stalled until something
+// TakeOut records that the upstream gets no new calls: from here on it is stalled until something
 // moves.
 func (w *Watch) TakeOut() {
 	w.mu.Lock()
@@ -110,15 +110,14 @@ func (w *Watch) TakeOut() {
 	w.m.out = true
 }
 
-// Forget begins anew, with an engine that may be another one.
+// Forget starts over, with an engine that may be another one.
 func (w *Watch) Forget(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.m = machine{last: w.m.last, since: now, ours: now}
 }
 
-// Resume notes that the engine was busy and is there again: what stood still until now proves
-// nothing.
+// Resume records that the engine was busy and is back: standing still until now proves nothing.
 func (w *Watch) Resume(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,8 +131,8 @@ func (w *Watch) MovedSince(then time.Time) bool {
 	return w.m.moved.After(then)
 }
 
-// Works reports whether the engine is seen to work: it counts, and what it counts, or an answer of
-// ours, has moved lately enough.
+// Works reports whether the engine visibly works: it has counters, and they, or our answers, have
+// moved recently enough.
 func (w *Watch) Works(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,16 +146,16 @@ func (w *Watch) Lost(silentSince, now time.Time) bool {
 	return w.m.lost(silentSince, int(w.waiting.Load()), now)
 }
 
-// Facts are what is known, for the status page.
+// Facts is the known state, for the status page.
 type Facts struct {
-	Counts bool          // the engine has counters that are read
+	Counts bool          // the engine has readable counters
 	Held   bool          // it has work of ours
-	Still  time.Duration // nothing has moved for so long, while there was work
-	Bound  time.Duration // of that
-	Step   time.Duration // usual; 0: not known yet
+	Still  time.Duration // how long nothing has moved while there was work
+	Bound  time.Duration // bound of Still
+	Step   time.Duration // the usual step; 0: not known yet
 }
 
-// Facts returns what is known.
+// Facts returns the known state.
 func (w *Watch) Facts(now time.Time) Facts {
 	w.mu.Lock()
 	defer w.mu.Unlock()

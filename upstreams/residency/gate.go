@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// A fair share is shareLoads times as long as a load takes, so that loads take a tenth of the
-	// time at most, between shareMin and shareMax.
+	// A fair share is shareLoads times as long as a load takes, between shareMin and shareMax, so
+	// that loads take a tenth of the time at most.
 	shareLoads = 10
 	shareMin   = 2 * time.Second
 	shareMax   = 2 * time.Minute
-	// holdMax bounds how long an idle model is kept for its next call while others wait.
+	// holdMax bounds how long an idle model keeps its place for its next call while others wait.
 	holdMax = 2 * time.Second
-	// claimTime is how long a place is kept for the model whose turn it is.
+	// claimTime is how long a place is reserved for the model whose turn it is.
 	claimTime = time.Second
-	// forfeitTime is how long a model that did not take its turn is passed over.
+	// forfeitTime is how long a model that did not take its turn is skipped.
 	forfeitTime = 5 * time.Second
 )
 
@@ -27,18 +27,18 @@ type Gate struct {
 	places int
 	models map[string]*Model
 	order  []*Model      // by name, so that ties are decided the same way each time
-	calls  uint64        // that have entered
+	calls  uint64        // calls that have entered
 	load   time.Duration // how long a load usually takes; 0: none has been seen
 
-	// The following fields are made anew by renew.
+	// renew recomputes the following fields.
 	waiting   []*Model // models without a place whose calls wait, the next one first
 	residents []*Model // models with a place, the least recently used one first
 	yielding  []*Model // residents that take no call, because others wait
 	idle      int      // residents at the front whose places may be taken
 }
 
-// New returns a gate of an engine that keeps so many models loaded. The models are those that calls
-// may ask for.
+// New returns a gate for an engine that keeps this many models loaded. Calls may ask for any of its
+// models.
 func New(places int) *Gate { return &Gate{places: max(1, places), models: map[string]*Model{}} }
 
 // Model is one model's state at a gate.
@@ -49,15 +49,15 @@ type Model struct {
 	// The lock of the gate guards the following fields.
 	absent   bool // the engine does not have it now, so its calls wait for no turn here
 	resident bool
-	cold     bool      // resident, but no call of it has shown yet that it is loaded
+	cold     bool      // resident, but no call has shown yet that it is loaded
 	changed  time.Time // when it got or lost its place
 	used     uint64    // the number of its last call
 	endedAt  time.Time // when its last call ended
 	running  int
 	waiters  int
 	since    time.Time // the time from which it waits for its turn
-	offered  time.Time // when it could take a place first, in this turn; zero: not yet
-	forfeit  time.Time // its turn was not taken up; it is passed over until then
+	offered  time.Time // when it could first take a place in this turn; zero: not yet
+	forfeit  time.Time // its turn was not taken up, so it is skipped until then
 }
 
 // Model returns the state of a model, the same one for the same name until Keep forgets it.
@@ -74,7 +74,7 @@ func (g *Gate) Model(name string) *Model {
 	return m
 }
 
-// Keep forgets the models of other names that have no place and that no call waits for.
+// Keep removes the models not in names that have no place and no waiting calls.
 func (g *Gate) Keep(names []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,8 +87,8 @@ func (g *Gate) Keep(names []string) {
 	})
 }
 
-// Passes reports whether a call of the model may be sent now, and whether the engine would have to
-// load the model for it.
+// Passes reports whether a call of the model may be sent now, and whether the engine would first
+// have to load the model.
 func (m *Model) Passes(now time.Time) (ok, cold bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -97,9 +97,9 @@ func (m *Model) Passes(now time.Time) (ok, cold bool) {
 	return g.passes(m), !m.resident
 }
 
-// Enter sends a call of the model if it may be sent: ok. Leave is to be called when it has ended.
-// It reports as well whether calls of another model, which wait, may be sent from now on: the
-// engine uses this model now, so an idle one is the next that it evicts.
+// Enter sends a call of the model if it may be sent: ok. Call Leave when it has ended. opens
+// reports whether waiting calls of another model may now be sent: the engine uses this model now,
+// so an idle one is the next that it evicts.
 func (m *Model) Enter(now time.Time) (ok, opens bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -119,7 +119,7 @@ func (m *Model) Enter(now time.Time) (ok, opens bool) {
 	return true, g.available() > before
 }
 
-// Leave ends a call that has entered. Of no model it does nothing.
+// Leave ends a call that has entered. On a nil model it does nothing.
 func (m *Model) Leave(now time.Time) {
 	if m == nil {
 		return
@@ -138,8 +138,8 @@ func (m *Model) Cold() bool {
 	return !m.resident || m.cold
 }
 
-// Loaded notes that a cold model has answered: so long after it was asked, or 0 if that is not
-// known.
+// Loaded records that a cold model has answered, this long after it was asked, or 0 if that is
+// unknown.
 func (m *Model) Loaded(took time.Duration) {
 	g := m.gate
 	g.mu.Lock()
@@ -157,9 +157,9 @@ func (m *Model) Loaded(took time.Duration) {
 	}
 }
 
-// Wait counts a call that waits for the model. Quit is to be called when it waits no longer. It
-// reports whether calls of the model may be sent from now on: it was passed over until now, or it
-// has come at the same moment as another.
+// Wait counts a call that waits for the model. Call Quit when it stops waiting. Wait reports
+// whether calls of the model may now be sent: it was skipped until now, or it has come at the same
+// moment as another.
 func (m *Model) Wait(now time.Time) (opens bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -174,8 +174,8 @@ func (m *Model) Wait(now time.Time) (opens bool) {
 	return !before && g.passes(m)
 }
 
-// Quit ends a call's wait, and reports whether no other waits for the model. It may have been the
-// one whose turn it was, so that the next has claimTime anew.
+// Quit ends a call's wait, and reports whether no other call waits for the model. If its turn was
+// offered, the next call has claimTime anew.
 func (m *Model) Quit() (last bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -185,24 +185,24 @@ func (m *Model) Quit() (last bool) {
 	return m.waiters == 0
 }
 
-// SetAbsent says whether the engine lacks the model, whose calls have no turn then.
+// SetAbsent sets whether the engine lacks the model. Calls of an absent model have no turn.
 func (m *Model) SetAbsent(absent bool) {
 	m.gate.mu.Lock()
 	defer m.gate.mu.Unlock()
 	m.absent = absent
 }
 
-// SetPlaces changes how many models the engine keeps. Models that have too many places keep them
-// until others want them.
+// SetPlaces changes how many models the engine keeps. Surplus models keep their places until others
+// want them.
 func (g *Gate) SetPlaces(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.places = max(1, n)
 }
 
-// Observe corrects which models are resident by what the engine says in a list that was read from
-// begun on: which it has loaded, where ok. A model that has a call is not judged, nor one that has
-// got or lost its place since. It reports whether a place has changed hands.
+// Observe corrects which models are resident from the engine's list of loaded ones, whose reading
+// began at begun. Models with a running call are not judged, nor are those that got or lost their
+// place since. It reports whether a place has changed hands.
 func (g *Gate) Observe(loaded func(name string) (loaded, ok bool), begun time.Time) (changed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -230,8 +230,8 @@ func (g *Gate) Observe(loaded func(name string) (loaded, ok bool), begun time.Ti
 	return changed
 }
 
-// NextChange returns how long it is until what passes may change although nothing happens, and
-// false if it will not.
+// NextChange returns how long it takes until the turns may change by time alone, and false if they
+// will not.
 func (g *Gate) NextChange(now time.Time) (in time.Duration, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -297,7 +297,7 @@ func (g *Gate) Snapshot(now time.Time) *Snapshot {
 	return s
 }
 
-// Loading reports whether the engine has been asked for a model that has not shown yet that it is
+// Loading reports whether the engine was asked for a model that has not yet been shown to be
 // loaded.
 func (g *Gate) Loading() bool {
 	g.mu.Lock()
@@ -307,13 +307,13 @@ func (g *Gate) Loading() bool {
 
 func (m *Model) loading() bool { return m.resident && m.cold && m.running > 0 }
 
-// share is a model's fair share.
+// share returns a model's fair share.
 func (g *Gate) share() time.Duration { return min(max(shareLoads*g.load, shareMin), shareMax) }
 
-// hold is how long an idle model is kept for its next call.
+// hold returns how long an idle model keeps its place for its next call.
 func (g *Gate) hold() time.Duration { return min(g.load, holdMax) }
 
-// renew brings the turns up to date. The caller holds mu.
+// renew updates the turns. The caller holds mu.
 func (g *Gate) renew(now time.Time) {
 	g.waiting, g.residents, g.yielding = g.waiting[:0], g.residents[:0], g.yielding[:0]
 	for _, m := range g.order {
@@ -326,8 +326,9 @@ func (g *Gate) renew(now time.Time) {
 		}
 	}
 	slices.SortStableFunc(g.waiting, func(a, b *Model) int { return a.since.Compare(b.since) })
-	// Engines evict by least recent use, some of them also a model that has work. So a place is taken
-	// only when it is the next one by that order, and this edge's calls in it have ended.
+	// Engines evict the least recently used model, and some of them do so even if it has work. So a
+	// place is taken only if it is the next one in that order and this edge's calls in it have
+	// ended.
 	slices.SortStableFunc(g.residents, func(a, b *Model) int { return cmp.Compare(a.used, b.used) })
 	g.idle = 0
 	for g.idle < len(g.residents) && g.evictable(g.residents[g.idle], now) {
@@ -346,7 +347,7 @@ func (g *Gate) renew(now time.Time) {
 	}
 }
 
-// available is how many places models without one may take.
+// available returns how many places models without one may take.
 func (g *Gate) available() int { return g.places - len(g.residents) + g.idle }
 
 // evictable reports whether a resident has no work and will get none soon, or has had its share.
@@ -355,14 +356,14 @@ func (g *Gate) evictable(m *Model, now time.Time) bool {
 		(now.Sub(m.changed) >= g.share() || m.waiters == 0 && now.Sub(m.endedAt) >= g.hold())
 }
 
-// expire takes a turn away that was not taken up.
+// expire forfeits a turn that was not taken up.
 func (m *Model) expire(now time.Time) {
 	if !m.offered.IsZero() && now.Sub(m.offered) >= claimTime {
 		m.offered, m.forfeit, m.since = time.Time{}, now.Add(forfeitTime), now
 	}
 }
 
-// passes reports whether a call of m may be sent. renew was called.
+// passes reports whether a call of m may be sent. The caller has called renew.
 func (g *Gate) passes(m *Model) bool {
 	if m.resident {
 		return !slices.Contains(g.yielding, m)
@@ -374,7 +375,8 @@ func (g *Gate) passes(m *Model) bool {
 	return turn < g.available()
 }
 
-// place gives m a place: a free one, or that of the least recently used model. passes was true.
+// place gives m a place: a free one, or that of the least recently used model. passes must have
+// returned true.
 func (g *Gate) place(m *Model, now time.Time) {
 	for i := 0; i < g.idle && len(g.residents)-i >= g.places; i++ {
 		g.residents[i].evict(now)
@@ -382,7 +384,7 @@ func (g *Gate) place(m *Model, now time.Time) {
 	m.resident, m.cold, m.changed = true, true, now
 }
 
-// evict takes the place away. Calls that wait for the model begin to wait for their turn.
+// evict takes the place away. Calls that wait for the model start waiting for their turn.
 func (m *Model) evict(now time.Time) {
 	m.resident, m.cold, m.changed, m.since, m.offered = false, false, now, now, time.Time{}
 }

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Places is an upstream's gate while it has one: as many places as the configuration says, or as
-// the engine says, if those are fewer. Its methods may be called from any goroutine.
+// Places holds an upstream's gate while it has one. The number of places is the configured one, or
+// the engine's own if that is smaller. Its methods may be called from any goroutine.
 type Places struct {
 	gate atomic.Pointer[Gate] // nil: calls of all models are sent at once
 
@@ -14,14 +14,14 @@ type Places struct {
 	configured, told int // 0: none
 }
 
-// Gate returns the gate, or nil where there is none.
+// Gate returns the gate, or nil if there is none.
 func (p *Places) Gate() *Gate { return p.gate.Load() }
 
-// Configure takes over how many models the configuration lets the engine keep; 0: there are no
-// turns. It reports whether that changes anything.
+// Configure sets how many models the configuration lets the engine keep; 0: there are no turns. It
+// reports whether that changes anything.
 func (p *Places) Configure(n int) (changed bool) { return p.renew(&p.configured, n) }
 
-// Tell takes over how many models the engine says that it keeps, 0 if it does not say, and reports
+// Tell sets how many models the engine reports that it keeps, 0 if it does not say, and reports
 // whether that changes anything.
 func (p *Places) Tell(n int) (changed bool) { return p.renew(&p.told, n) }
 

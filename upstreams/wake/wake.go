@@ -1,10 +1,10 @@
-// Package wake decides when an engine that is away is woken: by one request to an URL of the
+// Package wake decides when an engine that is away is woken: by one request to a URL of the
 // operator's, for however many calls wait for it.
 //
-// An engine is away while its upstream is down, or says that it sleeps. A call that finds none of
-// its model's engines asks for a wake. The request is made once the engine has been away for
-// `after`, and not again before the start has had its time: three times as long as the last one
-// took, and two minutes at least. Where the request fails, the next may follow ten seconds later.
+// An engine is away while its upstream is down, or reports that it sleeps. A call that finds none
+// of its model's engines asks for a wake. The request is sent once the engine has been away for
+// `after`, and not again until the start has had its time: three times as long as the last one
+// took, and two minutes at least. If the request fails, the next may follow ten seconds later.
 //
 // The package does no I/O and has no goroutine, and the time is an argument.
 package wake
@@ -17,54 +17,55 @@ import (
 )
 
 const (
-	// assumedStart is how long a start is taken to last before one was seen.
+	// assumedStart is the assumed duration of a start before one was seen.
 	assumedStart = 30 * time.Second
-	// A start has startsMax times as long as the last one took, and startMin at least.
+	// A start may take startsMax times as long as the last one took, and startMin at least.
 	startsMax = 3
 	startMin  = 2 * time.Minute
 	// failedPause is the time between a request that failed and the next.
 	failedPause = 10 * time.Second
 )
 
-// Waker is what is known of one engine's sleep. Its methods may be called from any goroutine.
+// Waker is the sleep state of one engine. Its methods may be called from any goroutine.
 type Waker struct {
 	start func(Run)
 
 	mu     sync.Mutex
 	spec   config.Wake
 	away   time.Time     // since when the engine is away; zero: it is not
-	begun  time.Time     // when the start under way began; zero: none is
-	failed time.Time     // when a request failed last
-	took   time.Duration // the last start; 0: none was seen
-	over   chan struct{} // closed at the end of the start under way; nil: none is
+	begun  time.Time     // when the running start began; zero: none is running
+	failed time.Time     // when the last request failed
+	took   time.Duration // duration of the last start; 0: none was seen
+	over   chan struct{} // closed at the end of the running start; nil: none is running
 }
 
-// Run is one start, for who makes its request.
+// Run describes one start to the sender of its request.
 type Run struct {
 	Spec     config.Wake
 	Wait     time.Duration   // before the request
-	Patience time.Duration   // how long the whole may take
+	Patience time.Duration   // limit for the whole start
 	Over     <-chan struct{} // closed when the engine is back, or the request has failed
 }
 
-// Init sets what makes the request. It must not block, and reports with Failed where it fails.
+// Init sets the function that sends the request. It must not block, and reports a failure with
+// Failed.
 func (w *Waker) Init(start func(Run)) { w.start = start }
 
-// Configure takes over the settings.
+// Configure applies the settings.
 func (w *Waker) Configure(spec config.Wake) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.spec = spec
 }
 
-// Configured reports whether there is a request to be made.
+// Configured reports whether a request is configured.
 func (w *Waker) Configured() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.spec.URL != ""
 }
 
-// Away notes that the engine has gone.
+// Away records that the engine is gone.
 func (w *Waker) Away(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -73,7 +74,7 @@ func (w *Waker) Away(now time.Time) {
 	}
 }
 
-// Here notes that the engine is back.
+// Here records that the engine is back.
 func (w *Waker) Here(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,7 +85,7 @@ func (w *Waker) Here(now time.Time) {
 	w.end()
 }
 
-// end ends the start under way, where there is one.
+// end ends the running start, if any.
 func (w *Waker) end() {
 	if w.begun = (time.Time{}); w.over != nil {
 		close(w.over)
@@ -92,21 +93,21 @@ func (w *Waker) end() {
 	}
 }
 
-// Possible reports whether the engine is away and a start is under way or may be asked for.
+// Possible reports whether the engine is away and a start is running or may be asked for.
 func (w *Waker) Possible(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.starting(now) || w.startable(now)
 }
 
-// Starting reports whether a start is under way.
+// Starting reports whether a start is running.
 func (w *Waker) Starting(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.starting(now)
 }
 
-// Ask asks for a start, unless one is under way or may not be asked for now.
+// Ask asks for a start, unless one is running or none may be asked for now.
 func (w *Waker) Ask(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,7 +120,7 @@ func (w *Waker) Ask(now time.Time) {
 	w.start(Run{Spec: w.spec, Wait: wait, Patience: w.patience(), Over: w.over})
 }
 
-// Failed notes that the request has failed.
+// Failed records that the request failed.
 func (w *Waker) Failed(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,15 +130,15 @@ func (w *Waker) Failed(now time.Time) {
 	}
 }
 
-// Cancel notes that the request will not be made. The next call may ask for another start.
+// Cancel records that the request will not be sent. The next call may ask for another start.
 func (w *Waker) Cancel() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.end()
 }
 
-// Expected returns how long it will be until the engine is back, by its last start: 0 when it is
-// not away.
+// Expected estimates from the last start how long it takes until the engine is back: 0 if it is not
+// away.
 func (w *Waker) Expected(now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,7 +162,7 @@ type Status struct {
 	Took     float64 `json:"last_start_seconds"`
 }
 
-// Status returns the state, or nil where nothing is to be woken.
+// Status returns the state, or nil if no wake is configured.
 func (w *Waker) Status(now time.Time) *Status {
 	w.mu.Lock()
 	defer w.mu.Unlock()
