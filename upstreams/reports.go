@@ -136,7 +136,7 @@ func (r *reports) queuesForOthers(since time.Time) bool {
 // for ghosts. Others' work that arrives in the same seconds can be, while it lasts, and by no more
 // than the abandoned calls. The mutex of its reports guards it.
 type ghostTracker struct {
-	confirmed    int       // ghosts, by the last report
+	confirmed    int       // ghosts according to the last report
 	baseline     int       // unexplained work before the first abandoned call
 	abandonedNow int       // calls abandoned since the last begin
 	unconfirmed  int       // calls abandoned before that, which the unexplained work may still contain
@@ -176,8 +176,8 @@ func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed
 // row, because a burst of long prompts waits for a moment at an engine with room. The mutex of its
 // reports guards it.
 type placeTracker struct {
-	now     int       // places confirmed by two reports in a row; 0: none yet
-	lasting float64   // places that two reports in a row have shown; 0: none yet
+	now     int       // places according to the last report; 0: unknown
+	lasting float64   // places confirmed by two reports in a row; 0: none yet
 	queued  int       // running requests of the last report, if some waited
 	at      time.Time // of the last report
 }

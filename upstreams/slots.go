@@ -239,11 +239,11 @@ func (l Limits) shareOf(edges int) Limits {
 	return l
 }
 
-// newCapacity takes this edge's part, and weighs a call by the whole of the slots: what other
-// edges have there is weighed, too. It takes the ghosts off, but leaves at least one slot: an
-// engine with nothing but ghosts is still asked. Only a shared pool is derated: with several, the
-// pool that a ghost is in is not known. Neither is which pool's calls are meant by the places that
-// the engine has shown to have. They weigh and do not limit: the engine takes more, and queues.
+// newCapacity computes this edge's part, and weighs a call against all of the slots, since other
+// edges' work is weighed, too. It subtracts the ghosts but leaves at least one slot: an engine with
+// only ghosts is still asked. Ghosts and seen places apply only to a shared pool, because with
+// several pools it is not known which one they belong to. Places weigh and do not limit: the engine
+// takes more calls, and queues them.
 func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacity {
 	c := &capacity{Limits: all.shareOf(edges), weight: weight}
 	for p := range poolCount {

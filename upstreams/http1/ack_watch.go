@@ -6,18 +6,18 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// defaultAckTimeout is enough for some repetitions over a slow and lossy path, and less than the
-// 10 s in which a stream commits by default, so that another engine can still be asked. Systems
-// themselves give up after a quarter of an hour.
+// defaultAckTimeout allows some repetitions over a slow and lossy path, and is less than the 10 s
+// in which a stream commits by default, so that another engine can still be asked. Systems
+// themselves give up only after a quarter of an hour.
 const defaultAckTimeout = 5 * time.Second
 
-// ackWatch knows when to check that the engine's host acknowledges a request. It is for the time
-// before the reply: a host that vanishes later is a case for HostWatch.
+// ackWatch decides when to check that the engine's host acknowledges a request. It covers the time
+// before the reply: HostWatch handles hosts that vanish later.
 type ackWatch struct {
 	checkAt time.Time // zero: the host has acknowledged all
 }
 
-// begin starts the watch of a request that has been written.
+// begin starts to watch a request that has been written.
 func (a *ackWatch) begin(now time.Time, timeout time.Duration) { a.checkAt = now.Add(timeout) }
 
 // due reports whether to check now.
@@ -34,13 +34,13 @@ func (a *ackWatch) inTime(c *conn, now time.Time, timeout time.Duration) bool {
 	return silence < timeout
 }
 
-// writtenWithin reports whether the request may have been written less than d ago. One that was
-// acknowledged has been there for long.
+// writtenWithin reports whether the request may have been written less than d ago. An acknowledged
+// request was written long before.
 func (a *ackWatch) writtenWithin(d, timeout time.Duration) bool {
 	return !a.checkAt.IsZero() && time.Since(a.checkAt.Add(-timeout)) <= d
 }
 
-// earlier returns the earlier of two times, where zero is never.
+// earlier returns the earlier of two times. Zero means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -2,14 +2,14 @@ package http1
 
 import "sync/atomic"
 
-// AnswerWatch shows by the reads of answers whether an engine works. The zero value is ready for
-// use.
+// AnswerWatch shows whether an engine works, judged by the reads of its answers. The zero value is
+// ready for use.
 //
-// Every read of every call tells it, so it is not written by each: its number is odd once there
-// have been reads since the last look, and then they only look.
+// Every read of every call reports to it, but not every read writes it: its number is odd if there
+// were reads since the last look, and then further reads only load it.
 type AnswerWatch struct{ state atomic.Uint64 }
 
-// Looks returns a number that is another one than before if there have been reads since.
+// Looks returns a number that differs from the previous one if there were reads since.
 func (w *AnswerWatch) Looks() uint64 {
 	for {
 		s := w.state.Load()
@@ -22,13 +22,13 @@ func (w *AnswerWatch) Looks() uint64 {
 	}
 }
 
-// Came is called with bytes of a reply's body. Those of an error do not show that the engine does
-// its work, nor do comments of a stream, with which an engine that has stalled may go on.
+// Came is called with bytes of a reply's body. Bytes of an error do not show that the engine works.
+// Neither do comments of a stream, which a stalled engine may keep sending.
 func (w *AnswerWatch) Came(status int, p []byte) {
 	if status != 200 || p[0] == ':' {
 		return
 	}
 	if s := w.state.Load(); s&1 == 0 {
-		w.state.CompareAndSwap(s, s+1) // it fails when another read has been noted
+		w.state.CompareAndSwap(s, s+1) // it fails if another read has been recorded
 	}
 }

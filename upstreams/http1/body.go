@@ -6,28 +6,28 @@ import (
 	"penstock/upstreams/http1/chunked"
 )
 
-// replyRules are strict where nothing is known to need more.
+// replyRules are strict, except where engines are known to need more.
 var replyRules = chunked.Rules{MaxDigits: 16, MaxExtensions: 1<<10 + 1, MaxTrailers: 8 << 10, Folded: true}
 
 // bodyKind is how a body is framed.
 type bodyKind uint8
 
 const (
-	bodyUnknown bodyKind = iota // the head has not come
+	bodyUnknown bodyKind = iota // the head has not come yet
 	bodyNone
 	bodySized
 	bodyChunked
 	bodyUntilClose
 )
 
-// body is a place in the body of a reply.
+// body is the read position in a reply's body.
 type body struct {
 	kind    bodyKind
 	done    bool  // it was read to its end
-	surplus bool  // bytes came behind its end, in the read that brought the end
+	surplus bool  // the read that brought the end also brought bytes behind it
 	left    int64 // of a sized body
 	chunks  chunked.Decoder
-	later   error // wrong framing behind payload that was returned
+	later   error // a framing error behind payload that was returned
 }
 
 // begin takes the kind and the length from the head (RFC 9112, 6.3).
@@ -44,7 +44,7 @@ func (b *body) begin(method string, h *head) {
 	}
 }
 
-// skipFraming returns how many bytes of framing p begins with.
+// skipFraming returns how many bytes of framing p starts with.
 func (b *body) skipFraming(p []byte) (n int, err error) {
 	if b.kind == bodyChunked && !b.done {
 		n, err = b.chunks.SkipFraming(p, &replyRules)
@@ -53,7 +53,7 @@ func (b *body) skipFraming(p []byte) (n int, err error) {
 	return n, err
 }
 
-// available returns how much payload follows without framing in between.
+// available returns how much payload follows before the next framing.
 func (b *body) available() int64 {
 	if b.kind == bodyChunked {
 		return b.chunks.Payload()
@@ -72,8 +72,8 @@ func (b *body) consumed(n int64) {
 	}
 }
 
-// payload returns the payload in p, moved together if it is in several chunks. What it says of the
-// end and of errors is as unframe has it, but for an error before any payload, which is kept, too.
+// payload returns the payload in p, moved together if it is in several chunks. It treats the end
+// and errors like unframe, except that it also keeps an error before any payload.
 func (b *body) payload(p []byte) []byte {
 	start, err := b.skipFraming(p)
 	n := 0
@@ -86,8 +86,8 @@ func (b *body) payload(p []byte) []byte {
 	return p[start : start+n : start+n]
 }
 
-// unframe moves the payload in p to its beginning and returns its length. What follows the end of
-// the body is no part of this exchange, and the connection is not used again.
+// unframe moves the payload in p to its beginning and returns its length. Bytes after the end of
+// the body do not belong to this exchange, and the connection is not used again.
 func (b *body) unframe(p []byte) (n int, err error) {
 	if b.kind != bodyChunked {
 		n = int(min(int64(len(p)), b.left))

@@ -15,29 +15,29 @@ import (
 // conn is one connection to an engine. It has one owner at a time: an exchange, or the idle list of
 // its transport. Only close is safe for other goroutines.
 //
-// The deadlines a socket holds are remembered here and changed as rarely as possible, because each
-// change moves a timer of the runtime. A deadline is only a reason to look at the clock: read and
+// The conn remembers the socket's deadlines and changes them as rarely as possible, because each
+// change moves a timer of the runtime. A deadline is only a reason to check the clock: read and
 // send decide by the time they were given. So a deadline left over from an earlier exchange costs
-// one look at the clock when it fires, and nothing else.
+// only one check of the clock when it fires.
 type conn struct {
-	nc      net.Conn        // what is read and written: a plainConn, or TLS over it
+	nc      net.Conn        // the connection to read and write: a plainConn, or TLS over it
 	sock    net.Conn        // the socket itself
-	raw     syscall.RawConn // for what runs on the descriptor; noSocket where there is none
+	raw     syscall.RawConn // for calls on the descriptor; noSocket if there is none
 	secured bool            // nc is TLS
 	poll    poll
 
-	catchUp catchUp   // of reads, also of those by TLS
+	catchUp catchUp   // of reads, including those by TLS
 	readBy  time.Time // the read deadline the socket holds; zero: none
 	writeBy time.Time // the write deadline the socket holds; zero: none
 
-	retires     time.Time // when it is too old to be kept, however much it is used; set as it is first kept
-	expires     time.Time // while idle: when it is too old to be used again
-	kept        time.Time // while idle: since when
-	unsolicited bool      // unsolicited bytes have come right behind a reply
+	retires     time.Time // when it is too old to be kept, even if in use; set when it is first kept
+	expires     time.Time // while idle: when it becomes too old to be used again
+	kept        time.Time // while idle: when it became idle
+	unsolicited bool      // unsolicited bytes came right behind a reply
 
-	watch    *HostWatch  // which knows it until it is closed
-	addr     string      // by which watch knows the host
-	vanished atomic.Bool // watch has closed it because its host has vanished
+	watch    *HostWatch  // knows the connection until it is closed
+	addr     string      // the host's address in watch
+	vanished atomic.Bool // watch closed it because its host has vanished
 }
 
 // newConn wraps a connected socket, or a connection without one (net.Pipe), which has no
@@ -61,22 +61,22 @@ func newConn(sock net.Conn) (*conn, error) {
 	return c, nil
 }
 
-// noSocket is the descriptor of a connection that has none. Nothing runs on it.
+// noSocket is the descriptor of a connection without one. It runs nothing.
 type noSocket struct{}
 
 func (noSocket) Control(func(uintptr)) error    { return errors.ErrUnsupported }
 func (noSocket) Read(func(uintptr) bool) error  { return errors.ErrUnsupported }
 func (noSocket) Write(func(uintptr) bool) error { return errors.ErrUnsupported }
 
-// plainConn reads by package socket. A read by package net wakes the runtime's monitor thread where
-// the process was idle (requestWriter.pushAtOnce), once and more for each reply above 4 KiB.
+// plainConn reads by package socket. A read by package net wakes the runtime's monitor thread if
+// the process was idle (requestWriter.pushAtOnce), at least once for each reply above 4 KiB.
 type plainConn struct {
 	net.Conn
 	stream  socket.Stream
 	catchUp *catchUp // of the conn
 }
 
-// Read implements net.Conn. When the deadline has passed, it still returns what has come.
+// Read implements net.Conn. After its deadline it still returns what has already arrived.
 func (c *plainConn) Read(p []byte) (int, error) {
 	n, err := c.stream.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) && c.catchUp.allowed(time.Now()) {
@@ -85,21 +85,21 @@ func (c *plainConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// catchUp decides whether a read returns what has come by the time that its deadline has passed.
-// A process that was stopped, or had no processor, finds the deadline behind it and the answer in
-// its socket: that answer counts. An engine that sends without a pause must not outlast its
-// deadline like that, so there is an end to it.
+// catchUp decides whether a read returns bytes that have arrived when its deadline has passed. A
+// process that was stopped, or had no processor, finds its deadline passed and the answer in its
+// socket: that answer counts. But an engine that sends without a pause must not outlast its
+// deadline this way, so the time for this is limited.
 type catchUp struct {
 	until time.Time // the deadline of the running read; zero: none
 	of    time.Time // the deadline that was found to have passed
-	since time.Time // when it was
+	since time.Time // when that was found
 }
 
-// catchUpMost is for how long reads return what comes behind a deadline: generous for what a socket
-// and the network hold.
+// catchUpMost is how long after a deadline reads still return bytes: generous for the contents of a
+// socket and the network.
 const catchUpMost = time.Second
 
-// allowed reports whether the socket is to be looked at once more.
+// allowed reports whether to check the socket once more.
 func (c *catchUp) allowed(now time.Time) bool {
 	if c.until.IsZero() || now.Before(c.until) {
 		return false // an old deadline has fired, and the read is repeated
@@ -110,9 +110,9 @@ func (c *catchUp) allowed(now time.Time) bool {
 	return now.Sub(c.since) < catchUpMost
 }
 
-// close closes the socket at once, from any goroutine and any number of times. A read or write that
-// is under way returns. It sends no close_notify over TLS, which could block behind a write that
-// the engine does not read.
+// close closes the socket at once, from any goroutine and any number of times. A running read or
+// write returns. It sends no close_notify over TLS, which could block behind a write that the
+// engine does not read.
 func (c *conn) close() {
 	_ = c.sock.Close()
 	if c.watch != nil {
@@ -120,17 +120,16 @@ func (c *conn) close() {
 	}
 }
 
-// reset makes the coming close discard what is still unsent and send a reset. It is for requests
-// that are given up half-way: the kernel would otherwise deliver the rest before the engine sees
-// the end.
+// reset makes the coming close discard unsent bytes and send a reset. It is for requests abandoned
+// half-way: otherwise the kernel would deliver the rest before the engine sees the end.
 func (c *conn) reset() {
 	if s, ok := c.sock.(interface{ SetLinger(seconds int) error }); ok {
 		_ = s.SetLinger(0) // fails on a closed socket only
 	}
 }
 
-// read reads what has come, waiting for it no longer than until (zero: without limit). It returns
-// ErrNotYet when the time has passed and nothing has come, and never both bytes and an error.
+// read reads what has come, and waits for it no longer than until (zero: without limit). It returns
+// ErrNotYet if the time has passed and nothing has come, and never both bytes and an error.
 func (c *conn) read(p []byte, until time.Time) (int, error) {
 	c.catchUp.until = until
 	c.armRead(until)
@@ -148,8 +147,8 @@ func (c *conn) read(p []byte, until time.Time) (int, error) {
 	}
 }
 
-// late translates the error of a read: it is nil when only an old deadline has fired, and the
-// caller is to repeat the read.
+// late translates the error of a read: it is nil if only an old deadline has fired, and the caller
+// must repeat the read.
 func (c *conn) late(err error, until time.Time) error {
 	switch {
 	case !errors.Is(err, os.ErrDeadlineExceeded):
@@ -164,11 +163,11 @@ func (c *conn) late(err error, until time.Time) error {
 // fetches reports whether fetch can be used.
 func (c *conn) fetches() bool { return c.poll.grab != nil && !c.secured }
 
-// fetch is read into a buffer of readBuffers, which it takes only when there is something to read.
-// The buffer is the caller's if n is not 0, and nil otherwise. See fetches.
+// fetch is read into a buffer from readBuffers, which it takes only when there is something to
+// read. If n is not 0, the caller owns the buffer; otherwise it is nil. See fetches.
 //
-// fetch first writes poll.unsent, if the connection is quiet. The poller watches the socket by
-// then, so the reply cannot come unnoticed. It returns errUnsent if it could not write all.
+// fetch first writes poll.unsent, if the connection is quiet. The poller already watches the socket
+// then, so the reply cannot arrive unnoticed. It returns errUnsent if it could not write all of it.
 func (c *conn) fetch(until time.Time) (b *[readBuffer]byte, n int, err error) {
 	c.catchUp.until = until
 	c.armRead(until)
@@ -187,7 +186,7 @@ func (c *conn) fetch(until time.Time) (b *[readBuffer]byte, n int, err error) {
 	}
 }
 
-// fetchNow takes what has come although the time has passed, as plainConn.Read does.
+// fetchNow takes what has arrived although the time has passed, as plainConn.Read does.
 func (c *conn) fetchNow() (came bool) {
 	if !c.catchUp.allowed(time.Now()) {
 		return false
@@ -196,12 +195,12 @@ func (c *conn) fetchNow() (came bool) {
 	return came
 }
 
-// peeks reports whether peek sees what has come without taking it. Elsewhere an early answer is seen
-// only when the write fails or its time is up.
+// peeks reports whether peek can see received bytes without taking them. If it cannot, an early
+// answer is seen only when the write fails or its time is up.
 func (c *conn) peeks() bool { return c.poll.probe != nil }
 
-// peek looks at what the socket has received, without waiting and without taking anything. It sees
-// nothing where it cannot look; see peeks.
+// peek checks what the socket has received, without waiting and without taking anything. It sees
+// nothing if it cannot look; see peeks.
 func (c *conn) peek() peeked {
 	if !c.peeks() {
 		return peekedQuiet
@@ -209,8 +208,8 @@ func (c *conn) peek() peeked {
 	return c.poll.peek(c.raw)
 }
 
-// leftover reports whether bytes are there although the engine's host has acknowledged nothing of
-// the request that was begun with size bytes: they cannot be the answer to it. See errLeftover.
+// leftover reports whether bytes are there although the engine's host has acknowledged nothing of a
+// request whose first write had size bytes: they cannot be its answer. See errLeftover.
 func (c *conn) leftover(size int) (yes bool) {
 	if c.peek() != peekedData {
 		return false
@@ -220,7 +219,7 @@ func (c *conn) leftover(size int) (yes bool) {
 }
 
 // sendHead writes the head of a request on a kept connection that fetches, between two looks. It
-// returns how much was sent: less than all where the socket takes no more, or is not quiet. The
+// returns how many bytes were sent: less than all if the socket takes no more, or is not quiet. The
 // error is errLeftover.
 func (c *conn) sendHead(b []byte) (int, error) {
 	p := &c.poll
@@ -253,10 +252,10 @@ func (c *conn) writeWithin(by time.Time) {
 	c.writeBy = by
 }
 
-// sendPiece bounds what goes into one TLS write, so that progress can be seen between the pieces.
+// sendPiece bounds one TLS write, so that progress shows between the pieces.
 const sendPiece = 64 << 10
 
-// send writes from the front of v and takes off what was written. One call is one attempt: it may
+// send writes from the front of v and removes what was written. One call is one attempt: it may
 // leave some of v, with or without an error.
 func (c *conn) send(v *net.Buffers) (int, error) {
 	if len(*v) > 1 && !c.secured {
@@ -277,8 +276,8 @@ func (c *conn) send(v *net.Buffers) (int, error) {
 	return n, err
 }
 
-// interruptUnacked ends a write, until stop is called, once the engine's host has acknowledged
-// nothing for patience. It is for TLS, which cannot go on with a write that was interrupted for a
+// interruptUnacked ends a write, until stop is called, if the engine's host has acknowledged
+// nothing for patience. It is for TLS, which cannot continue a write that was interrupted for a
 // check.
 func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 	done := make(chan struct{})
@@ -301,7 +300,7 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 }
 
 // armWrite makes the next write return after step, and not later than limit after last. On a plain
-// connection an earlier deadline will do, so the one of the previous exchange mostly serves this
+// connection an earlier deadline is fine, so the one of the previous exchange mostly serves this
 // one too.
 func (c *conn) armWrite(now, last time.Time, step, limit time.Duration) {
 	if step <= 0 {
@@ -319,11 +318,12 @@ func (c *conn) armWrite(now, last time.Time, step, limit time.Duration) {
 	}
 }
 
-// justKept reports whether the last reply ended so shortly ago that bytes which come now belong to
-// it. Later ones are mostly the 408 with which servers end connections that were idle for too long.
+// justKept reports whether the last reply ended so recently that bytes which arrive now belong to
+// it. Later bytes are mostly the 408 with which servers end connections that were idle for too
+// long.
 func (c *conn) justKept(now time.Time) bool { return now.Sub(c.kept) < time.Second }
 
-// stale reports whether an idle connection cannot be used: it was closed, it is broken, or it holds
+// stale reports whether an idle connection is unusable: it was closed, it is broken, or it holds
 // unsolicited bytes that would be taken for the next reply.
 func (c *conn) stale(now time.Time) bool {
 	if c.peek() != peekedQuiet {
@@ -333,9 +333,9 @@ func (c *conn) stale(now time.Time) bool {
 	if c.peeks() && !c.secured {
 		return false
 	}
-	// Surplus that TLS has decrypted or buffered already is invisible to a peek, and some systems
-	// have no peek: read with next to no patience. A timeout is the healthy answer, and does not
-	// harm a TLS connection's reading side.
+	// A peek cannot see surplus that TLS has already decrypted or buffered, and some systems have
+	// no peek. So read with almost no patience: a healthy connection times out, and the timeout
+	// does not harm the reading side of TLS.
 	c.readWithin(time.Now().Add(stalePatience))
 	n, err := c.nc.Read(c.poll.one[:])
 	c.readWithin(time.Time{})
@@ -343,7 +343,7 @@ func (c *conn) stale(now time.Time) bool {
 	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// ask has socket.UnackedFor or socket.SilentFor answer about the engine's host.
+// ask calls socket.UnackedFor or socket.SilentFor on the connection.
 func (c *conn) ask(question func(fd uintptr) (ms int, yes bool)) (silence time.Duration, yes bool) {
 	ms := 0
 	_ = c.raw.Control(func(fd uintptr) { ms, yes = question(fd) }) // fails on a closed socket only
@@ -359,7 +359,7 @@ func (c *conn) ended(err error) error {
 	return err
 }
 
-// reasonOf says in a word how a connection ended.
+// reasonOf names how a connection ended.
 func (c *conn) reasonOf(err error) string {
 	var errno syscall.Errno
 	switch {

@@ -7,17 +7,18 @@ import (
 
 const (
 	// resendWithin bounds how long after the request a kept connection may end for the request to
-	// be sent once more: a round trip, generously.
+	// be sent again: generously a round trip.
 	resendWithin = time.Second
-	// lastWords is how long a connection that cannot be written to any more is listened to: what
-	// the engine said before it closed has arrived already.
+	// lastWords is how long to listen on a connection that can no longer be written to: what the
+	// engine said before it closed has already arrived.
 	lastWords = 50 * time.Millisecond
 )
 
-// delivery is how a request gets to the engine: over which connection, and whether once more.
+// delivery brings a request to the engine: it chooses the connection, and decides whether to send
+// again.
 //
 // A kept connection may turn out to be dead, or to hold bytes that answer something else. Then the
-// request goes to a new connection, once: a new one that fails is a failure of the engine.
+// request goes to a new connection, once: the failure of a new one is the engine's failure.
 type delivery struct {
 	t      *Transport
 	c      *conn
@@ -25,11 +26,11 @@ type delivery struct {
 	sends  int32
 	reused bool // c was used before
 	small  bool // the request leaves in one write
-	cut    bool // the request was not written to its end on c
+	cut    bool // the request was not completely written on c
 	ack    ackWatch
 }
 
-// start finds a connection for the request and writes it, or leaves that to the first fill.
+// start finds a connection for the request and writes it, or leaves the write to the first fill.
 func (d *delivery) start(life *lifetime, in *reply) error {
 	if d.req.BodyReader != nil || d.req.NoReplay {
 		return d.startAnew(life, in)
@@ -61,7 +62,7 @@ func (d *delivery) start(life *lifetime, in *reply) error {
 
 // startAnew writes the request to a new connection.
 func (d *delivery) startAnew(life *lifetime, in *reply) error {
-	d.req.At = time.Time{} // connecting takes its time
+	d.req.At = time.Time{} // connecting takes time
 	c, err := d.t.connect(life, d.req.ConnectTimeout)
 	if err != nil {
 		return err
@@ -72,7 +73,7 @@ func (d *delivery) startAnew(life *lifetime, in *reply) error {
 	return d.write(life, in)
 }
 
-// attach makes c the connection of this exchange, which Abort closes from now on.
+// attach makes c the connection of this exchange. Abort closes it from now on.
 func (d *delivery) attach(life *lifetime, c *conn, reused bool) error {
 	if err := life.hold(c, nil); err != nil {
 		c.close()
@@ -82,9 +83,9 @@ func (d *delivery) attach(life *lifetime, c *conn, reused bool) error {
 	return nil
 }
 
-// detach closes the connection, for another one to be taken.
+// detach closes the connection, so that another one can be used.
 func (d *delivery) detach(life *lifetime) {
-	_ = life.hold(nil, nil) // what follows finds out
+	_ = life.hold(nil, nil) // the caller finds out
 	d.t.discard(d.c)
 }
 
@@ -99,7 +100,7 @@ func (d *delivery) write(life *lifetime, in *reply) error {
 	return d.written(life, in, w.write())
 }
 
-// fill waits for more of the reply's head, once a request that is left to it is written.
+// fill waits for more of the reply's head, and first writes a request that start left to it.
 func (d *delivery) fill(life *lifetime, in *reply, until time.Time) error {
 	waiting := d.c.poll.unsent != nil
 	err := in.fill(d.c, earlier(until, d.ack.checkAt))
@@ -110,7 +111,7 @@ func (d *delivery) fill(life *lifetime, in *reply, until time.Time) error {
 	return err
 }
 
-// resume goes on where fill came back without a reply, since the connection could not be used or
+// resume continues after fill returned without a reply, because the connection could not be used or
 // took less than the whole request.
 func (d *delivery) resume(life *lifetime, in *reply) error {
 	o := d.c.poll.unsent
@@ -136,7 +137,7 @@ func (d *delivery) written(life *lifetime, in *reply, err error) error {
 	}
 	d.cut = true
 	if gone := life.check(); gone != nil {
-		return gone // what went wrong is the socket that Abort closed
+		return gone // the error comes from the socket that Abort closed
 	}
 	own, fromReader := errors.AsType[*bodyError](err)
 	switch {
@@ -144,7 +145,7 @@ func (d *delivery) written(life *lifetime, in *reply, err error) error {
 		life.writing.Store(false)
 		return nil
 	case errors.Is(err, errLeftover):
-		return d.replace(life, in, !d.c.secured) // TLS has words of its own
+		return d.replace(life, in, !d.c.secured) // TLS has handshake bytes of its own
 	case fromReader:
 		d.c.reset()
 		return life.fail(&Failure{Kind: Aborted, Reason: ReasonBody, Err: own.err})
@@ -160,18 +161,18 @@ func (d *delivery) written(life *lifetime, in *reply, err error) error {
 	return d.lost(life, in, err)
 }
 
-// lost is called when the connection has ended before a byte of the reply came. A kept connection
-// that ends soon was most likely closed by the engine just as the request came: the request is sent
-// once more, on a new connection. Otherwise the exchange has failed.
+// lost is called when the connection has ended before a byte of the reply came. If a kept
+// connection ends soon, the engine most likely closed it just as the request came: the request is
+// sent again, once, on a new connection. Otherwise the exchange has failed.
 func (d *delivery) lost(life *lifetime, in *reply, cause error) error {
 	if err := life.check(); err != nil {
 		return err
 	}
 	cause = d.c.ended(cause)
 	if errors.Is(cause, errUnacked) {
-		d.c.reset() // or the kernel delivers it when the host is back, although it has been sent elsewhere by then
+		d.c.reset() // or the kernel delivers it when the host is back, although by then it was sent elsewhere
 	}
-	vanished := errors.Is(cause, ErrHostVanished) // there is no new connection to it, either
+	vanished := errors.Is(cause, ErrHostVanished) // there will be no new connection to it, either
 	if !d.reused || d.sends > 1 || vanished || d.worked(cause) {
 		return life.fail(&Failure{Kind: Unreachable, Reason: d.c.reasonOf(cause), Err: cause})
 	}
@@ -180,20 +181,20 @@ func (d *delivery) lost(life *lifetime, in *reply, cause error) error {
 	return d.startAnew(life, in)
 }
 
-// worked reports whether the engine may have worked for the request before its connection ended
-// with cause: it had all of it, and time.
+// worked reports whether the engine may have worked on the request before its connection ended with
+// cause: it had all of it, and time.
 func (d *delivery) worked(cause error) bool {
 	return !d.cut && !errors.Is(cause, errUnacked) && !d.ack.writtenWithin(resendWithin, d.t.ackTimeout)
 }
 
-// answersAnother reports whether the reply came on a kept connection together with more than it:
-// then it is as likely a reply to the request before, and the right one is behind it.
+// answersAnother reports whether more bytes came with the reply on a kept connection: then it is as
+// likely the reply to the previous request, and the right one follows it.
 func (d *delivery) answersAnother(in *reply) bool {
 	return d.reused && d.sends <= 1 && in.followed(d.req.Method)
 }
 
-// replace sends the request once more, on a new connection, because what has come on this one is no
-// answer to it. unsolicited says that it answers no other request, either.
+// replace sends the request again on a new connection, because the bytes on this one do not answer
+// it. unsolicited says that they answer no other request, either.
 func (d *delivery) replace(life *lifetime, in *reply, unsolicited bool) error {
 	if err := life.check(); err != nil {
 		return err

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// connect makes a new connection for an exchange, which may be aborted meanwhile. A limit of 0 is
-// the default.
+// connect makes a new connection for an exchange, which may be aborted meanwhile. A limit of 0
+// means the default.
 func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) {
 	if limit <= 0 {
 		limit = defaultConnectTimeout
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	if err := life.hold(nil, cancel); err != nil { // Abort came before there was something to cancel
+	if err := life.hold(nil, cancel); err != nil { // Abort came before there was anything to cancel
 		return nil, err
 	}
 	c, failure := t.connectOnce(ctx)
@@ -27,17 +27,17 @@ func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) 
 	return c, nil
 }
 
-// connectOnce makes a new connection, TLS included, before ctx ends. Every address of the upstream's name
-// is tried in turn; each gets an even share of the time that is left, and one that fails is tried
-// last from then on. The failure is that of the address that got furthest: an engine whose
-// certificate is not good is no less there because its name has another address as well.
+// connectOnce makes a new connection, TLS included, before ctx ends. It tries every address of the
+// upstream's name in turn. Each gets an even share of the remaining time, and a failed address is
+// tried last from then on. The failure is that of the address that got furthest: an engine with a
+// bad certificate is still there, even if its name has another address that fails.
 func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	if t.idle.isClosed() {
 		return nil, &Failure{Kind: Unreachable, Reason: ReasonClosed, Err: errTransportClosed}
 	}
 	addrs, err := t.dns.addresses(ctx)
 	if err != nil {
-		// Also when it is the clock that ran out: what failed is the name, and nothing was sent.
+		// Also if the clock ran out: the name lookup failed, and nothing was sent.
 		return nil, &Failure{Kind: Unreachable, Reason: ReasonDNS, Err: err}
 	}
 	reason := ""
@@ -61,7 +61,7 @@ func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	return nil, &Failure{Kind: Unreachable, Reason: reason, Err: err}
 }
 
-// dialOne connects to one address, which is followed by others: left counts it and them.
+// dialOne connects to one address. left is the number of remaining addresses, including this one.
 func (t *Transport) dialOne(ctx context.Context, addr string, left int) (*conn, string, error) {
 	share := ctx
 	if end, ok := ctx.Deadline(); ok && left > 1 {

@@ -11,15 +11,14 @@ import (
 )
 
 const (
-	dnsFresh       = 30 * time.Second // an older answer is renewed in the background, and used meanwhile
+	dnsFresh       = 30 * time.Second // older answers are renewed in the background, and used meanwhile
 	dnsPause       = time.Second      // between two lookups of a name
 	dnsTimeout     = 10 * time.Second // of one lookup
-	unreachableFor = 5 * time.Minute  // how long an address that could not be reached is tried last
+	unreachableFor = 5 * time.Minute  // how long an unreachable address is tried last
 )
 
 // dnsCache resolves the host of an upstream into addresses to dial. It keeps the last good answer
-// until there is a newer one: a request waits for the resolver only while there has never been an
-// answer.
+// until there is a newer one: a request waits for the resolver only before the first answer.
 type dnsCache struct {
 	host, port string
 	fixed      []string // for literals and localhost, which need no resolver
@@ -49,7 +48,7 @@ func newDNSCache(life context.Context, host, port string, g Guard) *dnsCache {
 }
 
 // addresses returns the addresses to dial, in order of preference. The slice is shared: callers
-// must not write to it.
+// must not modify it.
 func (n *dnsCache) addresses(ctx context.Context) ([]string, error) {
 	if n.fixed != nil {
 		return n.fixed, nil
@@ -79,9 +78,9 @@ func (n *dnsCache) addresses(ctx context.Context) ([]string, error) {
 	return nil, n.lastErr
 }
 
-// demote puts an address that could not be reached behind the others. Otherwise each new connection
-// would first spend its share of the time on it, as long as the resolver returns it first: a name
-// with an IPv6 address that leads nowhere would cost every dial a second.
+// demote puts an unreachable address behind the others. Otherwise each new connection would first
+// spend its share of the time on it while the resolver returns it first: a name with an IPv6
+// address that leads nowhere would cost every dial a second.
 func (n *dnsCache) demote(addr string) {
 	if n.fixed != nil {
 		return
@@ -107,7 +106,7 @@ func (n *dnsCache) ordered(addrs []string) []string {
 	return addrs
 }
 
-// expire makes the next dial renew the answer, of which no address could be reached.
+// expire makes the next dial renew an answer none of whose addresses could be reached.
 func (n *dnsCache) expire() {
 	if n.fixed != nil {
 		return

@@ -8,17 +8,17 @@ import (
 	"penstock/upstreams/http1/chunked"
 )
 
-// Exchange is one request and its reply. Every method but Abort must be called by its owner, one at
-// a time. The zero value has to be begun.
+// Exchange is one request and its reply. Every method except Abort must be called by its owner, one
+// at a time. The zero value needs Begin.
 type Exchange struct {
-	life    lifetime // with Abort
+	life    lifetime // shared with Abort
 	request delivery
 	reply   reply
-	answers *AnswerWatch // of the upstream whose call this is; nil: it is none
+	answers *AnswerWatch // of the upstream, for a call; nil: not a call
 }
 
-// Begin makes x, which is zero, an exchange over t, as Transport.Exchange does. The watch, which
-// may be nil, notes that the engine answers.
+// Begin makes the zero x an exchange over t, as Transport.Exchange does. The watch, which may be
+// nil, records that the engine answers.
 func (x *Exchange) Begin(t *Transport, w *AnswerWatch) {
 	if x.request.t != nil {
 		panic("BUG: an exchange is begun twice")
@@ -26,10 +26,10 @@ func (x *Exchange) Begin(t *Transport, w *AnswerWatch) {
 	x.request.t, x.life.upstream, x.answers = t, t.upstream, w
 }
 
-// Send sends r, on an idle connection if there is one, else on a new one, and returns when the
-// whole request has been written. It also returns nil when the engine answers and stops reading
-// before that: Await then reads the answer. A small request for an idle connection leaves with
-// Await, which is to follow at once. r itself is copied; its slices are borrowed as it says.
+// Send sends r on an idle connection, or on a new one if there is none, and returns when the whole
+// request has been written. It also returns nil if the engine answers and stops reading earlier:
+// Await then reads the answer. A small request for an idle connection leaves only with Await, which
+// must follow at once. Send copies r and borrows its slices as documented there.
 //
 // The error is a *Failure: Unreachable, Timeout of the clocks connect and write, or Aborted. Send
 // may be called once.
@@ -50,10 +50,10 @@ func (x *Exchange) Send(r *Request) error {
 // Await waits for the head of the reply, until the given time (zero: without limit). Interim
 // replies are skipped. A reply with status 101 has no body, and its connection is not kept.
 //
-// It returns ErrNotYet when the time has passed; calling it again goes on. Any other error is a
-// *Failure: BadResponse if the reply does not parse or is cut, Unreachable if there is none,
-// Aborted. When a reused connection turns out to be dead only now, the request is sent again within
-// Await, and until can be exceeded by the time that takes.
+// It returns ErrNotYet when the time has passed; another call continues. Any other error is a
+// *Failure: BadResponse if the reply does not parse or is cut off, Unreachable if there is none,
+// Aborted. If a reused connection turns out to be dead only now, Await sends the request again, and
+// may exceed until by the time that takes.
 func (x *Exchange) Await(until time.Time) error {
 	err := x.life.check()
 	if err == nil && x.request.c == nil {
@@ -78,7 +78,7 @@ func (x *Exchange) Await(until time.Time) error {
 	return err
 }
 
-// awaitMore waits for more of the head, on another connection if need be.
+// awaitMore waits for more of the head, on another connection if necessary.
 func (x *Exchange) awaitMore(until time.Time) error {
 	switch err := x.request.fill(&x.life, &x.reply, until); {
 	case err == nil:
@@ -96,7 +96,7 @@ func (x *Exchange) awaitMore(until time.Time) error {
 	}
 }
 
-// noReplyYet is called when there is no reply at until, or when the acknowledgement is to be
+// noReplyYet is called when there is no reply at until, or when the acknowledgement must be
 // checked. It returns nil if the caller should keep waiting: until has not come, or the request was
 // sent again because it reached no host.
 func (x *Exchange) noReplyYet(until time.Time) error {
@@ -117,12 +117,12 @@ func (x *Exchange) noReplyYet(until time.Time) error {
 	return nil
 }
 
-// Read reads decoded bytes of the body into p, as many as have come, waiting for the first one
+// Read reads decoded bytes of the body into p, as many as have come, and waits for the first one
 // until the given time (zero: without limit). Await must have returned nil.
 //
 // It returns io.EOF when the body is complete by its framing (see Framed), and ErrNotYet when the
-// time has passed: calling it again goes on at any byte. Every other error is a *Failure of kind
-// BadResponse or Aborted. It never returns bytes together with an error. Large reads go straight
+// time has passed: another call continues at any byte. Every other error is a *Failure of kind
+// BadResponse or Aborted. It never returns bytes together with an error. Large reads go directly
 // into p.
 func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 	if err := x.life.check(); err != nil {
@@ -151,9 +151,9 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 	return 0, x.broken(err)
 }
 
-// Take returns the payload that has come and was not read, without waiting and without a copy of
-// it. It is nil where there is none, or where Read returns an error; Read then says more. The bytes
-// are the caller's, to change as well, until its next call of Read, Wait, Take or Close.
+// Take returns the unread payload that has arrived, without waiting and without copying it. It
+// returns nil if there is none, or if Read returns an error, which then says more. The caller owns
+// the bytes, and may change them, until its next call of Read, Wait, Take or Close.
 func (x *Exchange) Take() []byte {
 	if x.life.check() != nil {
 		return nil
@@ -165,11 +165,10 @@ func (x *Exchange) Take() []byte {
 	return p
 }
 
-// Wait waits until there is something for Read, or until the given time has passed (zero: without
-// limit): bytes, the end of the body or a failure, which Read then returns. It is optional. A
-// caller that waits first and then allocates what it reads into holds no memory while nothing
-// comes, and neither does the exchange. It may return early. It is false where the time has passed
-// and nothing has come.
+// Wait waits until Read has something to return (bytes, the end of the body or a failure), or until
+// the given time has passed (zero: without limit). It is optional. A caller that waits first and
+// then allocates its buffer holds no memory while nothing comes, and neither does the exchange.
+// Wait may return early. It returns false if the time has passed and nothing has come.
 func (x *Exchange) Wait(until time.Time) bool {
 	return x.life.check() != nil || x.reply.wait(x.request.c, until)
 }
@@ -197,16 +196,16 @@ func (x *Exchange) cutOff(err error) error {
 	return x.life.fail(&Failure{Kind: BadResponse, Reason: reason, Err: err})
 }
 
-// Abort ends the exchange, from any goroutine, at any time, any number of times: its connection is
-// closed at once, and every call that is under way or follows returns a *Failure of kind Aborted
-// whose Err is the first call's cause (nil: context.Canceled). After Close it does nothing.
+// Abort ends the exchange, from any goroutine, at any time, any number of times. Its connection is
+// closed at once, and every running or later call returns a *Failure of kind Aborted whose Err is
+// the first call's cause (nil: context.Canceled). After Close it does nothing.
 func (x *Exchange) Abort(cause error) { x.life.abort(cause) }
 
-// Close ends the exchange on the owner's side. It keeps the connection for another exchange if that
-// is reusable, and closes it otherwise. A second call does nothing.
+// Close ends the exchange on the owner's side. It keeps a reusable connection for another exchange,
+// and closes any other. A second call does nothing.
 func (x *Exchange) Close() { x.CloseAt(time.Now()) }
 
-// CloseAt is Close for a caller that has read the clock already.
+// CloseAt is Close for a caller that has already read the clock.
 func (x *Exchange) CloseAt(now time.Time) {
 	before := x.life.close()
 	if before == lifeClosed {
@@ -238,14 +237,14 @@ func (x *Exchange) Status() int {
 	return x.reply.head.status
 }
 
-// Header returns the value of a header of the reply, in any case of its name, or nil: the first
-// one, where there are several. Only Content-Type, Content-Length, Transfer-Encoding, Connection,
+// Header returns the value of a reply's header, whatever the case of the name, or nil. If there are
+// several, it returns the first. Only Content-Type, Content-Length, Transfer-Encoding, Connection,
 // Keep-Alive, Retry-After, Content-Encoding, X-Request-Id and Content-Disposition are kept, and
 // values up to 1 KiB. The value is borrowed until the next Read.
 func (x *Exchange) Header(name string) []byte { return x.reply.head.value(name) }
 
-// ContentLength returns the length of the body that Read will yield, or -1 if it is not known
-// beforehand.
+// ContentLength returns the length of the body that Read will yield, or -1 if it is not known in
+// advance.
 func (x *Exchange) ContentLength() int64 {
 	switch x.reply.body.kind {
 	case bodyNone:
@@ -266,13 +265,13 @@ func (x *Exchange) Framed() bool {
 // replaced.
 func (x *Exchange) Sends() int { return int(x.request.sends) }
 
-// AtOnce reports whether the request was sent without waiting for anything: it was small, and there
-// was a connection.
+// AtOnce reports whether the request was sent without waiting: it was small, and there was a
+// connection.
 func (x *Exchange) AtOnce() bool {
 	return x.request.reused && x.request.sends <= 1 && x.request.small
 }
 
-// Fresh reports whether bytes have come from the engine since the Read before the last one: by the
-// last Read, or by a Wait before it. If not, what the last Read returned came with something
+// Fresh reports whether bytes have come from the engine since the Read before the last one: during
+// the last Read, or during a Wait before it. If not, the bytes of the last Read came with something
 // earlier, such as the head.
 func (x *Exchange) Fresh() bool { return x.reply.fresh }

@@ -18,9 +18,8 @@ const (
 	// BadResponse means that the reply does not parse, ends early, is too large, or is framed in a
 	// way that is not safe to read.
 	BadResponse
-	// Aborted means that the exchange was ended from this side. Failure.Err is the cause that was
-	// given to Abort, or the error of the request's own body reader. It says nothing about the
-	// upstream.
+	// Aborted means that this side ended the exchange. Failure.Err is the cause passed to Abort, or
+	// the error of the request's own body reader. It says nothing about the upstream.
 	Aborted
 )
 
@@ -29,43 +28,43 @@ func (k Kind) String() string {
 	return [...]string{"unknown", "unreachable", "timeout", "bad_response", "aborted"}[k]
 }
 
-// Names of the clocks that a Failure of kind Timeout can carry. ClockConnect and ClockWrite are the
-// transport's, ClockAnswer a probe's; the clocks of a call are its owner's, which decides how
-// long to bear ErrNotYet.
+// Names of the clocks that a Failure of kind Timeout can carry. ClockConnect and ClockWrite belong
+// to the transport, ClockAnswer to a probe. The clocks of a call belong to its owner, which decides
+// how long to accept ErrNotYet.
 const (
 	ClockConnect = "connect"
 	ClockAnswer  = "answer"
 	ClockWrite   = "write"
 )
 
-// Reasons a Failure can carry: a closed set of low cardinality, fit to be a metric label.
+// Reasons a Failure can carry: a closed set of low cardinality, suitable as a metric label.
 const (
 	ReasonConnect   = "connect"              // the connection was refused or could not be made
 	ReasonDNS       = "dns"                  // the upstream's name did not resolve, or not in time
 	ReasonTLS       = "tls"                  // the TLS handshake failed
 	ReasonReset     = "reset"                // the connection was reset
 	ReasonEOF       = "closed_before_answer" // by the engine, before a byte of a reply
-	ReasonSilent    = "silent"               // the engine's host stopped acknowledging, or cannot be reached any more
+	ReasonSilent    = "silent"               // the engine's host stopped acknowledging, or is no longer reachable
 	ReasonInvalid   = "invalid"              // the reply does not parse, or its framing contradicts itself
 	ReasonTruncated = "truncated"            // the reply ended before its framing said so
-	ReasonTooLarge  = "too_large"            // the reply's head, or a part of its framing, exceeds its bound
-	ReasonEncoding  = "encoding"             // the reply has a content encoding that was not asked for
+	ReasonTooLarge  = "too_large"            // the reply's head, or a part of its framing, exceeds its limit
+	ReasonEncoding  = "encoding"             // the reply has a content encoding that was not requested
 	ReasonTimeout   = "timeout"              // a clock ran out
 	ReasonAborted   = "aborted"              // ended from this side
 	ReasonBody      = "body"                 // the request's own body reader failed
-	ReasonRequest   = "request"              // the request was not fit to be written
+	ReasonRequest   = "request"              // the request could not be written
 	ReasonClosed    = "closed"               // the transport was closed
 )
 
-// Failure is the error of every exchange that did not work out. It states facts only; what status a
-// client sees, and whether another upstream is tried, is decided elsewhere.
+// Failure is the error of every failed exchange. It states only facts; other packages decide which
+// status a client sees and whether another upstream is tried.
 //
-// It never holds a byte that came from a client or from an engine. Err can hold network addresses,
-// so its text belongs into a log of the operator's at most, never into a reply.
+// It never holds a byte from a client or an engine. Err can hold network addresses, so its text may
+// go only into the operator's log, never into a reply.
 type Failure struct {
 	Kind     Kind
 	Upstream string // see TransportOptions
-	Clock    string // which clock ran out, for Timeout: see ClockConnect and its neighbours
+	Clock    string // the clock that ran out, for Timeout: see ClockConnect and its neighbours
 	Reason   string // see ReasonConnect and its neighbours
 	Sent     bool   // some of the request may have reached the engine, so it may be working on it
 	Err      error  // the cause; may be nil
@@ -86,8 +85,8 @@ func (f *Failure) Error() string {
 	return s
 }
 
-// Detail returns why no connection could be made, for the operator: "tls: failed to verify
-// certificate: x509: …". It is empty for a failure after that, whose reason says enough.
+// Detail explains to the operator why no connection was made: "tls: failed to verify certificate:
+// x509: …". It is empty for later failures, whose reason is enough.
 func (f *Failure) Detail() string {
 	switch {
 	case f.Err == nil:
@@ -99,12 +98,13 @@ func (f *Failure) Detail() string {
 	return ""
 }
 
-// longestDetail bounds Detail: a certificate may hold a hundred names, which its error lists.
+// longestDetail bounds Detail: the error of a certificate lists all of its names, which may be a
+// hundred.
 const longestDetail = 300
 
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// ErrNotYet is returned by Exchange.Await and Exchange.Read when the time they were given has
-// passed. Nothing is lost and nothing has failed: the same call may be made again.
+// ErrNotYet is returned by Exchange.Await and Exchange.Read when the given time has passed. Nothing
+// is lost and nothing has failed: the same call may be repeated.
 var ErrNotYet = errors.New("no byte from the upstream yet")

@@ -20,42 +20,42 @@ type vanishedError struct{}
 func (vanishedError) Error() string { return "the upstream's host has vanished" }
 func (vanishedError) Unwrap() error { return syscall.ETIMEDOUT }
 
-// HostWatch knows every connection to the hosts of one upstream, of its calls and of its probes,
-// and whether new connections succeed.
+// HostWatch knows every connection to the hosts of one upstream, those of calls and of probes, and
+// whether new connections succeed.
 //
-// A host that has vanished (a cut cable, a power failure) ends no connection, and where it had
-// acknowledged everything there is nothing whose absence would show. But connecting to it fails in
-// a way of its own: time runs out, or there is no route. From the first such failure on its running
-// connections are asked whether they are still there (see socket.ProbeEverySecond). Once the
-// upstream is down, EndVanished ends those that have brought nothing since. Both signs are needed:
-// an engine whose accept queue is full leaves connects unanswered as well, but its host answers on
-// the connections that run. And a refused connect is an answer: an engine that drains refuses, and
-// goes on with what it has.
+// A host that has vanished (a cut cable, a power failure) ends no connection, and if it had
+// acknowledged everything, nothing is missing that would show it. But connecting to it fails in a
+// distinctive way: the time runs out, or there is no route. From the first such failure on, its
+// running connections are probed (see socket.ProbeEverySecond). Once the upstream is down,
+// EndVanished ends those that have brought nothing since. Both signs are needed: an engine whose
+// accept queue is full leaves connects unanswered as well, but its host answers on the running
+// connections. And a refused connect is an answer: a draining engine refuses, and goes on with its
+// calls.
 //
 // A request costs nothing here; a new connection costs an entry in a map.
 type HostWatch struct {
-	doubted atomic.Bool // some host cannot be connected to
+	doubted atomic.Bool // some host does not accept connections
 
-	// What follows is about unsolicited bytes; see distrust.
+	// The following fields concern unsolicited bytes; see distrust.
 	surplus      atomic.Int64              // how often such bytes were seen
 	noReuseUntil atomic.Pointer[time.Time] // nil: they were never seen
 	noReuseFor   time.Duration
 	onDistrust   func(reuseEndsFor time.Duration)
 
 	mu    sync.Mutex
-	hosts map[string]*host // by the address that is dialled
+	hosts map[string]*host // by dialled address
 }
 
 // host is one address of an upstream.
 type host struct {
-	// silentSince is when connecting failed first, with no success since. Zero: it can be connected
-	// to, as far as is known.
+	// silentSince is when connecting first failed without a success since. Zero: connections succeed,
+	// as far as is known.
 	silentSince time.Time
 	conns       map[*conn]struct{}
 }
 
-// NewHostWatch returns a watch for the transports of one upstream. It calls onDistrust, unless that
-// is nil, when unsolicited bytes end the reuse of connections for some time.
+// NewHostWatch returns a watch for the transports of one upstream. It calls onDistrust, which may
+// be nil, when unsolicited bytes end the reuse of connections for some time.
 func NewHostWatch(onDistrust func(reuseEndsFor time.Duration)) *HostWatch {
 	if onDistrust == nil {
 		onDistrust = func(time.Duration) {}
@@ -63,13 +63,13 @@ func NewHostWatch(onDistrust func(reuseEndsFor time.Duration)) *HostWatch {
 	return &HostWatch{hosts: map[string]*host{}, noReuseFor: noReuseFor, onDistrust: onDistrust}
 }
 
-// noReuseFor is how long connections are used for one request each after the last unsolicited
-// bytes.
+// noReuseFor is how long after the last unsolicited bytes each connection is used for only one
+// request.
 const noReuseFor = time.Minute
 
 // distrust counts unsolicited bytes, and ends the reuse of connections for noReuseFor. An engine
-// that sends a second reply does it again, and one that comes while the next request is on its way
-// cannot be distinguished from the right one.
+// that sends a second reply does it again, and one that arrives while the next request is on its
+// way cannot be distinguished from the right one.
 func (w *HostWatch) distrust(now time.Time) {
 	w.surplus.Add(1)
 	until := now.Add(w.noReuseFor)
@@ -81,13 +81,13 @@ func (w *HostWatch) distrust(now time.Time) {
 // Surplus returns how often unsolicited bytes were seen.
 func (w *HostWatch) Surplus() int64 { return w.surplus.Load() }
 
-// distrusted reports whether connections are used for one request each at present.
+// distrusted reports whether each connection is currently used for only one request.
 func (w *HostWatch) distrusted(now time.Time) bool {
 	until := w.noReuseUntil.Load()
 	return until != nil && now.Before(*until)
 }
 
-// connected adds a new connection: the host is there.
+// connected adds a new connection, which shows that the host is there.
 func (w *HostWatch) connected(addr string, c *conn) {
 	c.watch, c.addr = w, addr
 	w.mu.Lock()
@@ -101,7 +101,7 @@ func (w *HostWatch) connected(addr string, c *conn) {
 	w.found(h)
 }
 
-// refused takes a connect that failed with err at the time now.
+// refused records a connect that failed with err at the time now.
 func (w *HostWatch) refused(addr string, err error, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,7 +110,7 @@ func (w *HostWatch) refused(addr string, err error, now time.Time) {
 	case h == nil: // no connection to this host is open
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET):
 		w.found(h)
-	case h.silentSince.IsZero() && (isTimeout(err) || noRoute(err)): // as it is when the host is gone
+	case h.silentSince.IsZero() && (isTimeout(err) || noRoute(err)): // the errors of a host that is gone
 		h.silentSince = now
 		w.doubted.Store(true)
 		for c := range h.conns {
@@ -124,7 +124,7 @@ func noRoute(err error) bool {
 	return errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 
-// silent reports whether connecting to an address fails as it does when the host is gone.
+// silent reports whether connecting to an address fails as with a host that is gone.
 func (w *HostWatch) silent(addr string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,7 +132,7 @@ func (w *HostWatch) silent(addr string) bool {
 	return h != nil && !h.silentSince.IsZero()
 }
 
-// found records that a host can be connected to. The caller holds mu.
+// found records that a host accepts connections. The caller holds mu.
 func (w *HostWatch) found(h *host) {
 	if h.silentSince.IsZero() {
 		return
@@ -161,9 +161,9 @@ func (w *HostWatch) closed(c *conn) {
 	}
 }
 
-// EndVanished ends connections to hosts that cannot be connected to: those on which nothing has
-// come since that began, although the host owes an answer. It returns their number. Call it while
-// the upstream is down.
+// EndVanished ends connections to hosts that accept no connections: those on which nothing has come
+// since connecting first failed, although the host owes an answer. It returns their number. Call it
+// while the upstream is down.
 func (w *HostWatch) EndVanished() (ended int) {
 	if !w.doubted.Load() {
 		return 0
@@ -176,8 +176,8 @@ func (w *HostWatch) EndVanished() (ended int) {
 		}
 		for c := range h.conns {
 			silence, owed := c.ask(socket.SilentFor)
-			// The clock is read after the silence: a pause in between makes the last sign of life later,
-			// never earlier than it was.
+			// The clock is read after the silence: a pause in between makes the last sign of life
+			// look later, never earlier.
 			if owed && time.Now().Add(-silence).Before(h.silentSince) {
 				gone = append(gone, c)
 			}
@@ -186,7 +186,7 @@ func (w *HostWatch) EndVanished() (ended int) {
 	w.mu.Unlock()
 	for _, c := range gone {
 		c.vanished.Store(true)
-		c.reset() // or the system goes on to deliver what it holds, should the host come back
+		c.reset() // or the system delivers what it holds if the host comes back
 		c.close()
 	}
 	return len(gone)

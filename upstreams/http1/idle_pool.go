@@ -13,18 +13,19 @@ type idlePool struct {
 	guard Guard
 
 	mu       sync.Mutex
-	conns    []*conn // the last one was used last, and is used next
+	conns    []*conn // the last one was used most recently, and is used next
 	closed   bool
 	sweeper  *time.Timer
 	sweeping bool // the sweeper is set
 }
 
-// longestKept is how long a connection is used again after its first exchange. A busy one would
-// never idle too long, and its engine's name never be looked up again after it has moved.
+// longestKept is how long a connection is reused after its first exchange. Otherwise a busy one
+// would never idle too long, and its engine's name would never be looked up again after the engine
+// has moved.
 const longestKept = 5 * time.Minute
 
-// take returns the connection that was used last, unless it is too old, or nil. The caller finds
-// out whether it still works (see conn.stale).
+// take returns the most recently used connection, or nil if that is too old or there is none. The
+// caller checks whether it still works (see conn.stale).
 func (p *idlePool) take(now time.Time) *conn {
 	for {
 		p.mu.Lock()
@@ -45,8 +46,8 @@ func (p *idlePool) take(now time.Time) *conn {
 	}
 }
 
-// put keeps c for the next exchange, for at most keep where the engine asked for less than the
-// pool's own limit (0: it did not say).
+// put keeps c for the next exchange, for at most keep if the engine asked for less than the pool's
+// own limit (0: it did not ask).
 func (p *idlePool) put(c *conn, keep time.Duration, now time.Time) {
 	if keep == 0 || keep > p.keep {
 		keep = p.keep
@@ -77,8 +78,8 @@ func (p *idlePool) put(c *conn, keep time.Duration, now time.Time) {
 	p.mu.Unlock()
 }
 
-// sweep closes what has idled too long, and comes again for the rest. It is the only timer of a
-// transport: under load it runs once in an idle time, not once in an exchange.
+// sweep closes connections that have idled too long, and is set again for the rest. It is the only
+// timer of a transport: under load it runs once per idle time, not once per exchange.
 func (p *idlePool) sweep() {
 	defer p.guard.Catch(guardEngines, nil)
 	for _, c := range p.overdue(time.Now()) {
@@ -86,11 +87,11 @@ func (p *idlePool) sweep() {
 	}
 }
 
-// overdue takes out what has idled too long and sets the sweeper for the rest.
+// overdue removes connections that have idled too long and sets the sweeper for the rest.
 func (p *idlePool) overdue(now time.Time) (old []*conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.sweeping = false // a panic must not leave it to a sweeper that does not come
+	p.sweeping = false // after a panic the next put must set the sweeper again
 	p.guard.Point(guardEngines)
 	kept, next := p.conns[:0], p.keep
 	for _, c := range p.conns {
@@ -121,7 +122,7 @@ func (p *idlePool) empty() {
 	}
 }
 
-// close empties the pool and has it keep nothing from now on.
+// close empties the pool and stops it from keeping connections.
 func (p *idlePool) close() {
 	p.mu.Lock()
 	p.closed = true

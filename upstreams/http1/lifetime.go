@@ -14,18 +14,18 @@ const (
 	lifeClosed
 )
 
-// lifetime is what the owner of an exchange has in common with Abort: whether it goes on, and what
-// to close if not. The mutex decides which of abort and the return to the idle connections has the
-// connection. The second of them finds that it is not this exchange's any more.
+// lifetime is the state that the owner of an exchange shares with Abort: whether it goes on, and
+// what to close if not. The mutex decides whether abort or the return to the idle connections gets
+// the connection. The second of them finds that the connection no longer belongs to this exchange.
 type lifetime struct {
 	state   atomic.Uint32 // changed under mu
 	writing atomic.Bool   // the request is being written
 	mu      sync.Mutex
-	live    *conn              // what abort closes
-	cancel  context.CancelFunc // what abort calls while a connection is being made
-	cause   error              // given to abort
+	live    *conn              // closed by abort
+	cancel  context.CancelFunc // called by abort while a connection is being made
+	cause   error              // passed to abort
 
-	// What follows is the owner's alone.
+	// The following fields belong to the owner alone.
 	upstream string
 	sent     bool  // bytes of the request may have left
 	failure  error // the first one, for all later calls
@@ -56,7 +56,7 @@ func (l *lifetime) abort(cause error) {
 	}
 }
 
-// close ends the exchange on the owner's side, and returns the state before.
+// close ends the exchange on the owner's side, and returns the previous state.
 func (l *lifetime) close() (before uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,8 +66,8 @@ func (l *lifetime) close() (before uint32) {
 	return before
 }
 
-// hold makes c what abort closes and cancel what it calls, either of which may be nil. It returns
-// why the exchange cannot go on; then abort has nothing to close.
+// hold makes c the connection that abort closes and cancel the function that it calls; either may
+// be nil. If the exchange cannot go on, hold returns the reason, and abort has nothing to close.
 func (l *lifetime) hold(c *conn, cancel context.CancelFunc) error {
 	l.mu.Lock()
 	if l.state.Load() == lifeOpen {
@@ -92,8 +92,8 @@ func (l *lifetime) check() error {
 	return l.failure
 }
 
-// fail records how the exchange failed, unless it was aborted or had failed before, and closes its
-// connection.
+// fail records how the exchange failed and closes its connection, unless it was aborted or had
+// already failed.
 func (l *lifetime) fail(f *Failure) error {
 	if err := l.check(); err != nil {
 		return err

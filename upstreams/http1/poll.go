@@ -2,7 +2,7 @@ package http1
 
 import "errors"
 
-// peeked is what a look at a socket's receive queue found.
+// peeked is the result of a look at a socket's receive queue.
 type peeked uint8
 
 const (
@@ -12,30 +12,30 @@ const (
 	peekedBroken               // the connection is broken; poll.err says how
 )
 
-// poll is what runs on a connection's descriptor, within the runtime's poller or beside it, and
-// what it has found. The functions are bound once, so that calling them allocates nothing.
+// poll holds the functions that run on a connection's descriptor, inside or outside the runtime's
+// poller, and their results. The functions are bound once, so that calling them allocates nothing.
 type poll struct {
 	probe func(fd uintptr)      // look, for peek
-	grab  func(fd uintptr) bool // tryFetch, for conn.fetch; nil where there is none
+	grab  func(fd uintptr) bool // tryFetch, for conn.fetch; nil if unsupported
 	begin func(fd uintptr)      // sendHead, for conn.sendHead
 	part  func(fd uintptr)      // sendPieces, for requestWriter.pushAtOnce
 
-	found   peeked            // by the last look
+	found   peeked            // result of the last look
 	err     error             // of the last look or fetch
-	one     [1]byte           // what a look reads into
+	one     [1]byte           // the buffer of a look
 	fetched *[readBuffer]byte // what tryFetch has read: the first count bytes of it
 	count   int
-	unsent  *outgoing // a whole request for tryFetch to write first, which gives its memory back
+	unsent  *outgoing // a whole request for tryFetch to write first and then release
 	head    []byte    // for sendHead
-	left    int       // how much of either went, where err is errUnsent; or of pieces
+	left    int       // bytes sent of unsent or head if err is errUnsent, or of pieces
 	pieces  [][]byte  // for sendPieces
 }
 
-// errUnsent is returned by fetch when it could not write all of poll.unsent, and by sendHead. If
+// errUnsent is returned by sendHead, and by fetch if it could not write all of poll.unsent. If
 // poll.found is not peekedQuiet, the connection is unusable. Otherwise poll.left is the number of
 // bytes that it took.
 var errUnsent = errors.New("the request has yet to be written")
 
-// errLeftover is returned when bytes were there before the engine's host had any of the request:
-// they reply to something else, such as a second time to the request before.
+// errLeftover is returned if bytes were there before the engine's host had any of the request: they
+// answer something else, for example the previous request a second time.
 var errLeftover = errors.New("the upstream has sent unsolicited bytes")

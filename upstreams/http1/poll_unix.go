@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// stalePatience is for TLS, where a peek has found the socket empty already, and for connections
-// without a socket: a deadline that has passed makes the read look into their buffers and no further.
+// stalePatience is for TLS, if a peek has already found the socket empty, and for connections
+// without a socket: with a deadline in the past, the read checks only their buffers.
 const stalePatience = -time.Second
 
 func (p *poll) bind() {
@@ -41,7 +41,7 @@ func (p *poll) look(fd uintptr) {
 	}
 }
 
-// sendUnsent writes unsent and reports whether all that is left to do is to wait for the reply.
+// sendUnsent writes unsent and reports whether only the wait for the reply is left.
 func (p *poll) sendUnsent(fd uintptr) bool {
 	p.sendQuiet(fd, p.unsent.b)
 	if errors.Is(p.err, errUnsent) {
@@ -55,16 +55,16 @@ func (p *poll) sendUnsent(fd uintptr) bool {
 // sendHead writes head.
 func (p *poll) sendHead(fd uintptr) { p.sendQuiet(fd, p.head) }
 
-// sendPieces writes of pieces what the socket takes at once.
+// sendPieces writes the part of pieces that the socket takes at once.
 func (p *poll) sendPieces(fd uintptr) {
 	if p.left, p.err = socket.SendPieces(fd, p.pieces); errors.Is(p.err, syscall.EAGAIN) {
 		p.err = nil
 	}
 }
 
-// sendQuiet writes b, with which a request begins, if nothing has come. It looks right before and
-// right after that: what comes in between, while the peer's host has acknowledged nothing, cannot
-// be the answer.
+// sendQuiet writes b, the start of a request, if nothing has come. It looks just before and just
+// after the write: bytes that arrive in between, while the peer's host has acknowledged nothing,
+// cannot be the answer.
 func (p *poll) sendQuiet(fd uintptr, b []byte) {
 	p.look(fd)
 	p.count, p.left, p.err = 0, 0, errUnsent
@@ -75,14 +75,14 @@ func (p *poll) sendQuiet(fd uintptr, b []byte) {
 		return
 	}
 	p.look(fd)
-	p.err = nil // the reading finds out what has broken
+	p.err = nil // the read finds out what is broken
 	if p.found == peekedData && socket.UnackedBytes(fd) >= len(b) {
 		p.err = errLeftover
 	}
 }
 
-// tryFetch reads what has come and reports whether that was anything: bytes, the end or an error.
-// The buffer is of the size that one event fits in, and it goes back if there is nothing.
+// tryFetch reads what has come and reports whether there was anything: bytes, the end or an error.
+// The buffer fits one event, and goes back to the pool if there is nothing.
 func (p *poll) tryFetch(fd uintptr) bool {
 	if p.unsent != nil {
 		return !p.sendUnsent(fd)

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// readBuffer is the size of the buffer of a reply: one event of a stream fits in.
+// readBuffer is the size of a reply's buffer: one event of a stream fits in.
 const readBuffer = 4 << 10
 
 var readBuffers = sync.Pool{New: func() any { return new([readBuffer]byte) }}
 
-// received holds what has come of a reply and not been taken, in b[pos:end]. While nothing has come
-// there is no buffer.
+// received holds the bytes of a reply that have come and were not taken, in b[pos:end]. There is no
+// buffer while nothing has come.
 type received struct {
 	small    *[readBuffer]byte // the pooled buffer, if b is it
 	b        []byte
-	pos, end int // pos stays 0 until the head is whole
+	pos, end int // pos stays 0 until the head is complete
 }
 
 func (r *received) empty() bool    { return r.pos == r.end }
 func (r *received) unread() []byte { return r.b[r.pos:r.end] }
 
-// room returns where more of a head goes. The first buffer is enough for all but odd heads.
+// room returns where more of a head goes. The first buffer is enough for all but unusual heads.
 func (r *received) room() []byte {
 	switch {
 	case r.b == nil:
@@ -48,19 +48,19 @@ func (r *received) release() {
 // errCut is returned by reply.read when the connection ended within the body; reply.ended says how.
 var errCut = errors.New("the connection ended within the body")
 
-// reply is what has come of the answer to a request. Its connection is given to those methods that
-// wait for more of it.
+// reply is the part of an answer that has come. Methods that wait for more of it are passed the
+// connection.
 type reply struct {
 	in    received
 	head  head
 	body  body
 	ended error // how the connection's reading side ended
 	got   bool  // a byte has come
-	came  bool  // bytes have come by a wait, for the next read
-	fresh bool  // bytes have come for the last read
+	came  bool  // bytes came during a wait, for the next read
+	fresh bool  // bytes came for the last read
 }
 
-// fill reads what comes next behind what has come. Where it can, it has no buffer while it waits.
+// fill reads the next bytes. If possible, it holds no buffer while it waits.
 func (r *reply) fill(c *conn, until time.Time) error {
 	if r.ended != nil {
 		return r.ended
@@ -88,8 +88,8 @@ func (r *reply) fill(c *conn, until time.Time) error {
 // advance parses what has come of the head, and reports whether it is complete.
 func (r *reply) advance() (bool, error) { return r.head.advance(&r.in) }
 
-// answers reports whether there is no point in writing more of the request: the reply has begun, or
-// the engine has closed. What has come is kept. Interim replies are not an answer.
+// answers reports whether writing more of the request is pointless: the reply has begun, or the
+// engine has closed. It keeps what has come. Interim replies are not an answer.
 func (r *reply) answers(c *conn) bool {
 	switch c.peek() {
 	case peekedQuiet:
@@ -97,18 +97,18 @@ func (r *reply) answers(c *conn) bool {
 	case peekedEOF:
 		return true
 	case peekedBroken:
-		r.ended = c.poll.err // looking at the error has cleared it
+		r.ended = c.poll.err // reading the error has cleared it
 		return true
 	case peekedData:
 	}
 	if err := r.fill(c, time.Now().Add(time.Millisecond)); err != nil {
-		return !errors.Is(err, ErrNotYet) // a TLS record that holds nothing for us
+		return !errors.Is(err, ErrNotYet) // a TLS record without payload
 	}
 	done, err := r.advance()
 	return done || err != nil || r.head.status >= 200
 }
 
-// followed reports whether more has come together with the reply than the reply.
+// followed reports whether more bytes came together with the reply.
 func (r *reply) followed(method string) bool {
 	length := r.head.length
 	switch {
@@ -131,14 +131,14 @@ func (r *reply) beginBody(method string) {
 	}
 }
 
-// forget drops what has come: it does not answer the request.
+// forget drops what has come, since it does not answer the request.
 func (r *reply) forget() {
 	r.in.release()
 	*r = reply{}
 }
 
-// read is Exchange.Read. It returns io.EOF when the body is complete, errCut and what is wrong with
-// the framing, in place of a Failure.
+// read is Exchange.Read. It returns io.EOF when the body is complete, and errCut or the framing
+// error instead of a Failure.
 func (r *reply) read(c *conn, p []byte, until time.Time) (n int, err error) {
 	if r.body.later != nil {
 		return 0, r.body.later
@@ -183,9 +183,9 @@ func (r *reply) take() []byte {
 	return p
 }
 
-// more reads from the connection straight into p once the buffer is empty, and takes the framing
-// off in place. The buffer is given back before that: an exchange that waits for the next event of
-// a stream holds none. It may return 0 bytes without an error, when only framing has come.
+// more reads from the connection directly into p once the buffer is empty, and removes the framing
+// in place. It gives the buffer back first: an exchange that waits for the next event of a stream
+// holds none. It may return 0 bytes without an error if only framing has come.
 func (r *reply) more(c *conn, p []byte, until time.Time) (int, error) {
 	r.release()
 	if r.body.kind != bodyChunked {
@@ -220,8 +220,8 @@ func (r *reply) wait(c *conn, until time.Time) bool {
 	return !errors.Is(err, ErrNotYet)
 }
 
-// release gives the buffer back, once all of it has been read. Header values that are kept move out
-// of it first.
+// release gives the buffer back once all of it has been read. It first moves kept header values out
+// of it.
 func (r *reply) release() {
 	if r.in.b == nil {
 		return
@@ -234,7 +234,7 @@ func (r *reply) release() {
 // framed reports whether the reply was read to an end that its framing marks.
 func (r *reply) framed() bool { return r.body.done && r.body.kind != bodyUntilClose }
 
-// surplus reports whether bytes have come behind the reply.
+// surplus reports whether bytes came after the reply.
 func (r *reply) surplus() bool { return r.body.surplus || !r.in.empty() }
 
 // reusable reports whether the connection is at the boundary between two replies and both sides

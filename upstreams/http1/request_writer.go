@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// streamPiece is how much of a body reader is read, and written, at a time. It has four
+	// streamPiece is how much of a body reader is read and written at a time. Its size has four
 	// hexadecimal digits.
 	streamPiece = 32 << 10
-	// answerCheck is how often a write that is stuck looks whether the engine has answered already.
+	// answerCheck is how often a blocked write checks whether the engine has already answered.
 	answerCheck = 50 * time.Millisecond
 )
 
@@ -27,11 +27,11 @@ type bodyError struct{ err error }
 
 func (e *bodyError) Error() string { return "read request body: " + e.err.Error() }
 
-// outgoing is the memory that a request is written from.
+// outgoing is the memory from which a request is written.
 type outgoing struct {
 	b    []byte
 	list [][]byte
-	vec  net.Buffers // shrinks while it is written
+	vec  net.Buffers // shrinks during the write
 }
 
 var outgoingPool = sync.Pool{New: func() any { return &outgoing{b: make([]byte, 0, 4<<10)} }}
@@ -45,7 +45,7 @@ func (o *outgoing) release() {
 	outgoingPool.Put(o)
 }
 
-// one makes b what is to be written next.
+// one makes b the next bytes to write.
 func (o *outgoing) one(b []byte) *net.Buffers {
 	o.list = append(o.list[:0], b)
 	o.vec = o.list
@@ -84,7 +84,7 @@ func (w *requestWriter) writePieces(o *outgoing) error {
 	}
 	o.b = w.t.appendHead(o.b[:0], w.req, w.req.size())
 	o.list = append(o.list[:0], o.b)
-	if w.kept { // the head alone, which leaves no time for an answer to the whole
+	if w.kept { // the head alone, which leaves no time for an answer to the whole request
 		if err := w.first(o); err != nil {
 			return err
 		}
@@ -99,8 +99,7 @@ func (w *requestWriter) writePieces(o *outgoing) error {
 	return w.push(&o.vec, true)
 }
 
-// first writes o.b, with which the request begins, and looks whether bytes are there that cannot be
-// an answer to it.
+// first writes o.b, the start of the request, and checks for bytes that cannot be an answer to it.
 func (w *requestWriter) first(o *outgoing) error {
 	rest := o.b
 	if w.kept && w.c.fetches() {
@@ -120,7 +119,7 @@ func (w *requestWriter) first(o *outgoing) error {
 	return nil
 }
 
-// writeStream sends the head and what BodyReader yields, each piece as it comes.
+// writeStream sends the head and the pieces of BodyReader as they come.
 func (w *requestWriter) writeStream(o *outgoing) error {
 	o.b = w.t.appendHead(o.b[:0], w.req, -1)
 	for first, done := true, false; !done; first = false {
@@ -149,7 +148,7 @@ func (w *requestWriter) writeStream(o *outgoing) error {
 	return nil
 }
 
-// readSome reads at least a byte, or says why not.
+// readSome reads at least one byte, or returns why it cannot.
 func readSome(r io.Reader, p []byte) (int, error) {
 	for range 100 {
 		if n, err := r.Read(p); n > 0 || err != nil {
@@ -159,9 +158,9 @@ func readSome(r io.Reader, p []byte) (int, error) {
 	return 0, io.ErrNoProgress
 }
 
-// push writes v. What the socket takes at once goes without a deadline. The write timeout starts
-// anew whenever the engine takes something. While a large write is stuck the engine's answer is
-// looked for, because an engine that has refused a request need not read the rest of it.
+// push writes v. The part that the socket takes at once needs no deadline. The write timeout starts
+// anew whenever the engine takes something. While a large write is blocked, push looks for the
+// engine's answer, because an engine that has refused a request need not read the rest of it.
 func (w *requestWriter) push(v *net.Buffers, large bool) error {
 	c, limit := w.c, w.req.WriteTimeout
 	if c.fetches() {
@@ -179,7 +178,7 @@ func (w *requestWriter) push(v *net.Buffers, large bool) error {
 			step = look
 		}
 	}
-	last := w.req.At // when the engine took something
+	last := w.req.At // when the engine last took something
 	if last.IsZero() {
 		last = time.Now()
 	}
@@ -204,16 +203,17 @@ func (w *requestWriter) push(v *net.Buffers, large bool) error {
 			return errUnacked
 		}
 		if err != nil && (c.secured || limit > 0 && now.Sub(last) >= limit) {
-			return errConnStalled // after a timeout TLS cannot go on writing
+			return errConnStalled // TLS cannot continue to write after a timeout
 		}
 	}
 	return nil
 }
 
-// pushAtOnce writes from the front of v what the socket takes without a wait, 256 KiB at most, and
-// takes that off. It needs no deadline. The scheduler does not prepare for a system call that may
-// block, for which it would wake the runtime's monitor thread whenever the process was idle before:
-// three wake-ups, and a quarter of what a prompt of 100 KB costs an edge that is not busy.
+// pushAtOnce writes from the front of v what the socket takes without waiting, 256 KiB at most, and
+// removes it from v. It needs no deadline. The scheduler does not prepare for a blocking system
+// call. That preparation would wake the runtime's monitor thread whenever the process was idle
+// before: three wake-ups, and a quarter of the cost of a prompt of 100 KB at an edge that is not
+// busy.
 func (w *requestWriter) pushAtOnce(v *net.Buffers) error {
 	*w.sent = true
 	p := &w.c.poll

@@ -8,15 +8,15 @@ import (
 	"os"
 )
 
-// TLSFiles says how an upstream's certificate is checked, and which one it gets from us.
+// TLSFiles says how to check an upstream's certificate, and which certificate to present.
 type TLSFiles struct {
 	CA        string // PEM; "": the system's authorities
 	Cert, Key string // PEM; "": none
 	Insecure  bool   // any certificate will do
 }
 
-// LoadTLS reads the certificate files for connections to a host of that name, and passes their
-// contents to seen.
+// LoadTLS reads the certificate files for connections to the named host, and passes their contents
+// to seen.
 func LoadTLS(t TLSFiles, name string, seen func([]byte)) (*tls.Config, error) {
 	c := &tls.Config{
 		ServerName:         name,
@@ -63,6 +63,6 @@ func clientTLS(given *tls.Config, host string) *tls.Config {
 	}
 	c.ServerName = cmp.Or(c.ServerName, host)
 	c.ClientSessionCache = tls.NewLRUClientSessionCache(8)
-	c.NextProtos = []string{"http/1.1"} // the exchange speaks nothing else
+	c.NextProtos = []string{"http/1.1"} // the exchange supports nothing else
 	return c
 }
