@@ -118,7 +118,7 @@ func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 		if t := &tier.targets[i]; t.Upstream == u && q.allows(t, state) {
 			var l upstreams.Load
 			t.readLoad(&l, q)
-			room.Slots = max(room.Slots, l.Limit-l.Taken) // each name's turn may differ
+			room.Slots = max(room.Slots, l.Limit-l.Taken) // it may be the turn of only some names
 		}
 	}
 	if u.Breaker.Position(q.Now) == upstreams.BreakerHalfOpen {

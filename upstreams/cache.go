@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// PromptCache is what is known of an engine's cache of prompts: how much it has room for, and how
-// often it was found to be empty. Any goroutine may read it.
+// PromptCache is the known state of an engine's prompt cache: its size, and how often it was found
+// to be empty. Any goroutine may read it.
 type PromptCache struct {
 	tokens  atomic.Int64
 	emptied atomic.Uint32
 	counts  atomic.Bool
 }
 
-// Counted takes how many tokens of a prompt the engine says that it had cached. It reports whether
-// that counts: an engine that has never said that it had any may be one that does not say, as vLLM
-// without --enable-prompt-tokens-details.
+// Counted takes how many tokens of a prompt the engine reports as cached. It reports whether the
+// number is meaningful: an engine that has never reported a cached token may not report them at
+// all, like vLLM without --enable-prompt-tokens-details.
 func (c *PromptCache) Counted(cached int) bool {
 	if cached > 0 && !c.counts.Load() {
 		c.counts.Store(true)
@@ -23,22 +23,23 @@ func (c *PromptCache) Counted(cached int) bool {
 	return c.counts.Load()
 }
 
-// Tokens returns how many tokens the engine has room for, by its own pages; 0 when it does not say.
+// Tokens returns how many tokens the engine's cache holds according to its own pages; 0 if they do
+// not say.
 func (c *PromptCache) Tokens() int { return int(c.tokens.Load()) }
 
-// SetTokens stores what the engine has said, or what a simulated one has.
+// SetTokens stores the size that the engine has reported, or that of a simulated one.
 func (c *PromptCache) SetTokens(n int) { c.tokens.Store(int64(max(0, n))) }
 
-// count takes the sum of the engine's counters. Where they have begun anew its cache is empty.
+// count records the sum of the engine's counters. If they have restarted, its cache is empty.
 func (u *Upstream) count(at time.Time, sum float64) {
 	if u.Progress.Count(at, sum) {
 		u.Cache.Empty()
 	}
 }
 
-// Emptied counts how often the cache was found to have been emptied: the engine was started again.
-// What was sent there before the newest of these is not held any more.
+// Emptied counts how often the cache was emptied by a restart of the engine. Prompts sent before
+// the newest restart are no longer cached.
 func (c *PromptCache) Emptied() uint32 { return c.emptied.Load() }
 
-// Empty notes that the cache is empty.
+// Empty records that the cache is empty.
 func (c *PromptCache) Empty() { c.emptied.Add(1) }

@@ -8,11 +8,12 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Guard catches the panics of what a set runs in the background; see Options.Guard. The places are
-// words for the operator.
+// Guard catches the panics of a set's background work; see Options.Guard. The places are words for
+// the operator.
 type Guard interface {
 	http1.Guard
-	// Loop runs f until it returns: after a panic again, after a pause, unless stop is closed.
+	// Loop runs f until it returns. After a panic it runs f again, after a pause, unless stop is
+	// closed.
 	Loop(stop <-chan struct{}, place string, f func())
 }
 
@@ -35,17 +36,17 @@ func (unguarded) Loop(_ <-chan struct{}, _ string, f func()) { f() }
 type hooks struct {
 	log   *zap.Logger // names the upstream
 	guard Guard
-	room  func() // calls that wait for room should look again; a part's lock may be held
-	found func() // the engine lists other models; likewise
-	// account counts the slots exactly over a fleet; nil: there is no fleet
+	room  func() // makes calls that wait for room look again; a part's lock may be held
+	found func() // reports that the engine lists other models; likewise
+	// account returns the exact slot account of a fleet; nil: there is no fleet
 	account func() SlotAccount
 }
 
 // Moment is a time as a pick compares it: nanoseconds on the monotonic clock since a century before
-// the program began, so that a step of the wall clock holds no breaker open.
+// the program began, so that a step of the wall clock keeps no breaker open.
 type Moment int64
 
-// epoch is so early that 0 is long ago in a synctest bubble as well, where it is the year 2000.
+// epoch is early enough that 0 is long ago in a synctest bubble, too, where it is the year 2000.
 var epoch = time.Now().Add(-100 * 365 * 24 * time.Hour)
 
 // At returns the moment of a time.
@@ -53,7 +54,7 @@ func At(t time.Time) Moment { return Moment(t.Sub(epoch)) }
 
 func ticks(t time.Time) int64 { return int64(At(t)) }
 
-// age is the seconds since at, or -1 when it never was.
+// age returns the seconds since at, or -1 if at is zero.
 func age(at, now time.Time) float64 {
 	if at.IsZero() {
 		return -1

@@ -2,7 +2,7 @@ package upstreams
 
 import "time"
 
-// Outcome is what a call's try on an upstream came to. The set is closed.
+// Outcome is the result of a call's attempt at an upstream. The set is closed.
 type Outcome uint8
 
 // The outcomes. Timeout, Unreachable and BadResponse count against the upstream; the others never
@@ -34,16 +34,16 @@ func (o Outcome) failed() bool {
 	return o == OutcomeTimeout || o == OutcomeUnreachable || o == OutcomeBadResponse
 }
 
-// FailureSource is the key and the request of a call that failed, as evidence for the breaker. It
-// holds nothing of the request itself: Body is a hash under a seed of this process.
+// FailureSource is the key and the request of a failed call, as evidence for the breaker. It holds
+// nothing of the request itself: Body is a hash under a seed of this process.
 type FailureSource struct {
 	Key    string        // id of the client's key; empty: none
-	Body   uint64        // hash of the request's body; 0: not known
-	Served string        // the model's name at the engine, which a generation probe asks for
+	Body   uint64        // hash of the request's body; 0: unknown
+	Served string        // the model's name at the engine, which a generation probe uses
 	Kind   string        // of the model
 	Sent   bool          // the request had reached the engine
 	Begun  bool          // the answer had begun, so a first token does not show the failure
-	Limit  time.Duration // how long such a call may wait for its first token; 0: not known
+	Limit  time.Duration // how long such a call may wait for its first token; 0: unknown
 }
 
 // independentOf reports whether two failures are independent evidence: neither the same key nor the

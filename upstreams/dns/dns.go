@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// Bounds of an SRV answer, whatever a name server sends.
+// Bounds on an SRV answer, whatever a name server sends.
 const (
 	maxRecords = 1000
 	maxHosts   = 100 // distinct names
 )
 
-// least is what a record of weight 0 counts beside others, of the mean: RFC 2782 gives it a very
+// least is the share of a record with weight 0, relative to the mean: RFC 2782 gives it a very
 // small chance.
 const least = 0.01
 
@@ -28,17 +28,17 @@ type Resolver struct {
 	SRV  func(ctx context.Context, name string) ([]*net.SRV, error)
 }
 
-// Endpoint is where a service is.
+// Endpoint is the place of a service.
 type Endpoint struct {
-	Address string  // of an SRV record with its port
-	Weight  float64 // 1 is the mean of the records; 0: the name gives none
+	Address string  // with the port of an SRV record
+	Weight  float64 // relative to the mean of the records, which is 1; 0: the name gives none
 }
 
-// Name is a name that is looked up again and again.
+// Name is a name that is looked up repeatedly.
 type Name interface {
 	// Find asks once. The endpoints are sorted by address.
 	Find(ctx context.Context, r *Resolver) ([]Endpoint, error)
-	// String says what is asked for.
+	// String returns what is queried.
 	String() string
 }
 
@@ -62,11 +62,11 @@ func (n Host) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
 // String implements Name.
 func (n Host) String() string { return "DNS " + string(n) }
 
-// Service is a name that has SRV records, whose hosts are looked up, too. It is for one goroutine
-// at a time.
+// Service is a name with SRV records, whose hosts are looked up, too. It is for one goroutine at a
+// time.
 type Service struct {
 	name  string
-	hosts map[string][]string // the last addresses of the hosts of the last answer
+	hosts map[string][]string // last known addresses of the hosts in the last answer
 }
 
 // NewService returns a name with SRV records.
@@ -75,8 +75,8 @@ func NewService(name string) *Service { return &Service{name: name} }
 // String implements Name.
 func (n *Service) String() string { return "SRV " + n.name }
 
-// Find returns every address of the records of the best priority. A host whose look-up fails keeps
-// the addresses that it had. One that does not exist is left out.
+// Find returns every address of the records with the best priority. A host whose look-up fails
+// keeps its last addresses. A host that does not exist is left out.
 func (n *Service) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
 	records, err := r.SRV(ctx, n.name)
 	if err != nil {
@@ -97,7 +97,7 @@ func (n *Service) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
 	}
 	var out []Endpoint
 	for _, r := range records {
-		weight := 0.0 // the same for all
+		weight := 0.0 // equal for all
 		if mean > 0 {
 			weight = max(least, float64(r.Weight)/mean)
 		}
@@ -111,7 +111,7 @@ func (n *Service) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
 	return slices.CompactFunc(out, func(a, b Endpoint) bool { return a.Address == b.Address }), nil
 }
 
-// lookupHosts renews the addresses of the hosts that the records name.
+// lookupHosts renews the addresses of the records' hosts.
 func (n *Service) lookupHosts(ctx context.Context, resolver *Resolver, records []*net.SRV) error {
 	hosts := map[string][]string{}
 	for _, r := range records {

@@ -13,9 +13,9 @@ import (
 	"penstock/config"
 )
 
-// WriteConfig writes the upstreams and models of a configuration for all engines that were
-// detected: an upstream for each, and each model once with all engines that list it. `doctor`
-// prints them to be pasted, `init` writes them to a file, and a start without a file serves them.
+// WriteConfig writes the upstreams and models of a configuration for all detected engines: an
+// upstream for each, and each model once with all engines that list it. `doctor` prints them to be
+// pasted, `init` writes them to a file, and a start without a file serves them.
 func WriteConfig(w io.Writer, engines []Detection) error {
 	var b bytes.Buffer
 	names := upstreamNames(engines)
@@ -31,8 +31,8 @@ func WriteConfig(w io.Writer, engines []Detection) error {
 	return err
 }
 
-// upstreamNames names each engine by its host and port, so that the lines of two runs stand in one
-// file. Where the host is an address the profile says more.
+// upstreamNames names each engine by its host and port, so that the lines of two runs fit in one
+// file. If the host is an address, the profile's name says more.
 func upstreamNames(engines []Detection) []string {
 	used := map[string]bool{}
 	out := make([]string, len(engines))
@@ -100,18 +100,18 @@ func (d *Detection) writeUpstream(b *bytes.Buffer, name string) {
 type servedModel struct {
 	id        string
 	kind      string
-	guessed   bool // the kind, from the name
-	vision    bool // on every engine: a request with an image may go to any of them
-	turns     bool // its calls wait for its turn at an engine that keeps fewer models
+	guessed   bool // the kind is a guess from the name
+	vision    bool // every engine takes images: a request with one may go to any of them
+	turns     bool // its calls take turns at an engine that keeps fewer models
 	slots     int  // of all its engines together
 	upstreams []string
 }
 
-// placeholder is the id of a model whose engine does not say what it serves.
+// placeholder is the id of a model whose engine does not list what it serves.
 const placeholder = "MODEL"
 
-// Served returns the models that clients can name: those of the list whose names can be an id, or,
-// of an engine that does one thing only and lists nothing, one that is called like the engine.
+// Served returns the models that clients can name: the listed ones whose names can be an id. An
+// engine that does only one thing and lists nothing has one, named like the engine.
 func (d *Detection) Served() []ModelInfo {
 	served := slices.DeleteFunc(slices.Clone(d.Models), func(m ModelInfo) bool { return !config.CanBeModelID(m.ID) })
 	if len(d.Models) == 0 && d.Refused == 0 && d.Recognised && d.Profile.Path(config.OpChat) == "" {
@@ -138,7 +138,7 @@ func modelsOf(engines []Detection, names []string) []*servedModel {
 				byID[m.id] = m
 				out = append(out, m)
 			}
-			if m.kind != kind { // of engines that differ about a model the first one has it
+			if m.kind != kind { // if engines disagree about a model, the first one gets it
 				continue
 			}
 			m.vision = m.vision && models[j].Vision
@@ -150,7 +150,8 @@ func modelsOf(engines []Detection, names []string) []*servedModel {
 	return out
 }
 
-// deepest is the deepest queue that is suggested. A call far behind in it would wait in vain.
+// deepest is the deepest queue that is suggested. A call far back in a deeper one would wait in
+// vain.
 const deepest = 256
 
 func (m *servedModel) write(b *bytes.Buffer) {

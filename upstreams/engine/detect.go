@@ -14,8 +14,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Recognise finds out which engine answers, for what the operator wrote of it: with "auto" it is
-// any, else the named one or a variant of it. It is nil where there is no choice. An error means
+// Recognise detects which engine answers, given the operator's `engine`: any engine for "auto",
+// otherwise the named one or a variant of it. It returns nil if there is no choice. An error means
 // that the engine does not answer.
 func (p *Profiles) Recognise(
 	ctx context.Context, get http1.GetPage, timeout time.Duration, engine string,
@@ -31,8 +31,8 @@ func (p *Profiles) Recognise(
 	return profile, err
 }
 
-// recognise tries the signs of each candidate in order. It returns nil when the engine answers and
-// no candidate fits, and an error when the first page brings no answer at all.
+// recognise tries the signs of each candidate in order. It returns nil if the engine answers and no
+// candidate fits, and an error if the first page gets no answer at all.
 func recognise(ctx context.Context, get http1.GetPage, timeout time.Duration, candidates []*Profile) (*Profile, error) {
 	asked := false
 	for _, profile := range candidates {
@@ -54,7 +54,7 @@ func recognise(ctx context.Context, get http1.GetPage, timeout time.Duration, ca
 	return nil, nil
 }
 
-// shows reports whether a page has everything that a sign asks for.
+// shows reports whether a page has everything that a sign requires.
 func shows(sign *config.EngineSign, p *http1.Page) bool {
 	switch {
 	case p.Status != cmp.Or(sign.Status, 200):
@@ -79,34 +79,34 @@ func shows(sign *config.EngineSign, p *http1.Page) bool {
 // Detection is what an engine says about itself.
 type Detection struct {
 	URL        string      `json:"url"`
-	Profile    *Profile    `json:"-"`      // never nil; the generic one when Recognised is false
+	Profile    *Profile    `json:"-"`      // never nil; the generic one if Recognised is false
 	Engine     string      `json:"engine"` // the profile's name
 	Recognised bool        `json:"recognised"`
 	Version    string      `json:"version,omitempty"`
 	Keyed      bool        `json:"keyed"`             // a key was sent
-	Refused    int         `json:"refused,omitempty"` // 401 or 403, if that was its answer for its models; otherwise 0
-	Health     int         `json:"health"`            // status of the profile's health page, 0 when it did not answer
+	Refused    int         `json:"refused,omitempty"` // 401 or 403 if it answered its model list so; otherwise 0
+	Health     int         `json:"health"`            // status of the profile's health page, 0 if it did not answer
 	Healthy    bool        `json:"healthy"`
 	Models     []ModelInfo `json:"models"`
 	Slots      int         `json:"slots"`               // how many requests it runs at once; 0: not reported
 	Residents  int         `json:"residents,omitempty"` // how many models it keeps in memory; 0: not reported
 	Load       *Load       `json:"load,omitempty"`
-	LoadPath   string      `json:"load_path,omitempty"`     // where that stands
-	CountsPath string      `json:"progress_path,omitempty"` // of the page that counts its work
+	LoadPath   string      `json:"load_path,omitempty"`     // the page with that load
+	CountsPath string      `json:"progress_path,omitempty"` // the page that counts its work
 
 	TriedModel string  `json:"tried_model,omitempty"`
-	Tried      []Trial `json:"tried,omitempty"` // by Try
+	Tried      []Trial `json:"tried,omitempty"` // results of Try
 
-	timeouts *config.Timeouts // that the report names; nil: the defaults
+	timeouts *config.Timeouts // named in the report; nil: the defaults
 }
 
 // detectTimeout bounds one page of Detect.
 const detectTimeout = 3 * time.Second
 
-// Detect asks the engine at a base URL what it is: engine, version, models, capacity, load. The URL
-// is taken as people write it, without a scheme or with /v1 at its end. apiKey may be empty. The
-// error is an *http1.Failure when the engine does not answer. It takes some ten small GETs, over
-// one connection where the engine keeps it.
+// Detect asks the engine at a base URL what it is: engine, version, models, capacity, load. It
+// accepts the URL as people write it, without a scheme or with /v1 at its end. apiKey may be empty.
+// The error is an *http1.Failure if the engine does not answer. It takes about ten small GETs, over
+// one connection if the engine keeps it.
 func Detect(ctx context.Context, url, apiKey string, profiles *Profiles) (Detection, error) {
 	if !strings.Contains(url, "://") {
 		url = "http://" + url
@@ -159,16 +159,16 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 	return d, ctx.Err()
 }
 
-// discoverTimeout bounds each page of a discovery: what listens on loopback answers at once or is
-// no engine that is ready.
+// discoverTimeout bounds each page of a discovery: an engine on loopback that is ready answers at
+// once.
 const discoverTimeout = 300 * time.Millisecond
 
 // discoverTotal bounds a discovery. Most ports are closed and cost nothing.
 const discoverTotal = 2 * time.Second
 
-// Discover looks at addresses (host:port, see Profiles.UsualAddresses) all at once and returns the
-// engines among what listens there, in the order of the addresses. A listener that shows no sign of
-// an engine and no list of models is left out.
+// Discover looks at all addresses (host:port, see Profiles.UsualAddresses) at once and returns the
+// engines among the listeners, in the order of the addresses. It leaves out a listener that shows
+// no sign of an engine and no list of models.
 func Discover(ctx context.Context, addresses []string, profiles *Profiles) []Detection {
 	ctx, cancel := context.WithTimeout(ctx, discoverTotal)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"penstock/config"
 )
 
-// quirkTexts says what each quirk means to an operator. Every quirk of config.EngineQuirks has one.
+// quirkTexts explains each quirk to an operator. Every quirk of config.EngineQuirks has a text.
 var quirkTexts = map[string]string{
 	config.QuirkCancelOnlyStreams: "closing the connection stops a stream, but a plain request runs to its end",
 	config.QuirkContinuousUsage:   "tells usage on every chunk of a stream when asked",
@@ -32,11 +32,11 @@ var quirkTexts = map[string]string{
 	config.QuirkDeveloperAsSystem:     "knows no role developer: chat messages of that role are sent as system",
 }
 
-// DoctorOptions say what Doctor is asked.
+// DoctorOptions are the options of Doctor.
 type DoctorOptions struct {
 	URLs   []string
 	APIKey string
-	Own    []config.Engine // profiles of a configuration, which are tried as well
+	Own    []config.Engine // profiles of a configuration, which are tried, too
 	Try    bool            // also send tiny calls, see Detection.Try
 	Model  string          // for those calls
 	JSON   bool
@@ -48,8 +48,8 @@ var verdictTexts = map[TrialVerdict]string{
 	TrialBad: "BAD: ", TrialUnclear: "unclear: ", TrialSkipped: "not tried: ",
 }
 
-// Doctor writes to w what the engines at the URLs are, and the configuration lines to paste. The
-// error lists the URLs without an answer, and the engines that did not do what was tried.
+// Doctor writes to w what the engines at the URLs are, and configuration lines to paste. The error
+// lists the URLs without an answer, and the engines that failed a trial.
 func Doctor(ctx context.Context, w io.Writer, o *DoctorOptions) error {
 	profiles, err := LoadProfiles(o.Own)
 	if err != nil {
@@ -95,7 +95,7 @@ func (d *Detection) Among(engines []Detection) bool {
 	return slices.ContainsFunc(engines, func(e Detection) bool { return e.URL == d.URL })
 }
 
-// tryAll sends the calls and says how many of them show something to mend.
+// tryAll runs the trials and reports how many found something to fix.
 func (d *Detection) tryAll(ctx context.Context, o *DoctorOptions) error {
 	if err := d.Try(ctx, o.APIKey, o.Model); err != nil {
 		return fmt.Errorf("%s: %w", d.URL, err)
@@ -112,8 +112,8 @@ func (d *Detection) tryAll(ctx context.Context, o *DoctorOptions) error {
 	return nil
 }
 
-// WriteReport writes what a detection found, for a person. WriteConfig writes the lines of a
-// configuration that follow from it. Model names are the engine's own; nothing else of its pages is
+// WriteReport writes the result of a detection for a person. WriteConfig writes the configuration
+// lines that follow from it. Model names are the engine's own; nothing else of its pages is
 // repeated.
 func (d *Detection) WriteReport(w io.Writer) error {
 	var b bytes.Buffer
@@ -176,7 +176,7 @@ func (d *Detection) WriteReport(w io.Writer) error {
 	return err
 }
 
-// formTexts say what each form means to an operator, but for as_sent.
+// formTexts explain each form to an operator, except as_sent.
 var formTexts = []struct {
 	name  string
 	of    func(f Forms) string
@@ -199,7 +199,7 @@ var formTexts = []struct {
 	}},
 }
 
-// writeForms writes what the engine reads of members that others read in every form.
+// writeForms writes how the engine reads members that others accept in every form.
 func writeForms(b *bytes.Buffer, p *Profile) {
 	if words := p.Reasoning().Words; len(words) > 0 && p.Path(config.OpChat) != "" {
 		fmt.Fprintf(b, "  efforts       takes %s; the nearest is sent\n", strings.Join(words, ", "))
@@ -211,7 +211,7 @@ func writeForms(b *bytes.Buffer, p *Profile) {
 	}
 }
 
-// operations are those that the profile has a path for.
+// operations returns the operations that the profile has a path for.
 func operations(p *Profile) []string {
 	return slices.DeleteFunc(slices.Clone(config.EngineOperations), func(op string) bool { return p.Path(op) == "" })
 }
@@ -244,7 +244,7 @@ func (d *Detection) writeCapacity(b *bytes.Buffer) {
 	}
 }
 
-// silenceBounds says how long an engine without counters may be silent.
+// silenceBounds describes how long an engine without counters may be silent.
 func silenceBounds(t *config.Timeouts) string {
 	if t == nil {
 		t = &config.Defaults().Timeouts

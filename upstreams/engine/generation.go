@@ -14,7 +14,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Generation is what a generation probe came to.
+// Generation is the verdict of a generation probe.
 type Generation uint8
 
 // The verdicts. Only OK and Failed say something about the engine.
@@ -22,8 +22,8 @@ const (
 	GenerationOK       Generation = iota
 	GenerationFailed              // it broke off, timed out, or was answered with an error
 	GenerationRefused             // the engine has no room, or works for others
-	GenerationRejected            // the engine does not take this probe, or there is none for the kind of model
-	GenerationAborted             // ended from this side
+	GenerationRejected            // the engine does not accept this probe, or the kind of model has none
+	GenerationAborted             // this side ended it
 	GenerationCount
 )
 
@@ -32,21 +32,20 @@ func (g Generation) String() string {
 	return [...]string{"ok", "failed", "refused", "rejected", "aborted"}[g]
 }
 
-// GenerationStep is one request that a generation probe may consist of, and what a good answer to
-// it is.
+// GenerationStep is one request of a generation probe, and what a good answer to it is.
 type GenerationStep struct {
 	Path        string
 	ContentType string
 	Body        []byte
 	streamed    bool
-	good        func(page any) bool // of the whole answer; nil: any answer with status 200 and a body
+	good        func(page any) bool // checks the whole answer; nil: any answer with status 200 and a body
 }
 
 // generationMax bounds the answer.
 const generationMax = 1 << 20
 
-// WithPriority has the requests of a probe tell an engine that orders its queue by priorities a
-// number: without one some engines serve them last.
+// WithPriority adds a priority to the requests of a probe, for an engine that orders its queue by
+// priorities: without one some engines serve them last.
 func WithPriority(steps []GenerationStep, number int) {
 	for i := range steps {
 		if body := steps[i].Body; len(body) > 0 && body[0] == '{' {
@@ -62,7 +61,7 @@ func WithPriority(steps []GenerationStep, number int) {
 func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps []GenerationStep) {
 	prompt, tokens := "ping", 1
 	if toEnd {
-		prompt, tokens = "Count from 1 to 100.", 16 // which keeps a model from being done at once
+		prompt, tokens = "Count from 1 to 100.", 16 // keeps a model from finishing at once
 	}
 	add := func(op string, members map[string]any, streamed bool, good func(any) bool) {
 		path := p.Path(op)
@@ -102,7 +101,7 @@ func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps 
 	return steps
 }
 
-// lists returns a check that one of the fields is a list with something in it.
+// lists returns a check that one of the fields is a non-empty list.
 func lists(names ...string) func(any) bool {
 	return func(page any) bool {
 		return slices.ContainsFunc(names, func(name string) bool {
@@ -114,7 +113,7 @@ func lists(names ...string) func(any) bool {
 	}
 }
 
-// ranks reports whether an answer is a ranking with something in it: SGLang's is a bare list.
+// ranks reports whether an answer is a non-empty ranking: SGLang's is a bare list.
 func ranks(page any) bool {
 	bare, _ := page.([]any)
 	return len(bare) > 0 || lists("results", "data")(page)
@@ -147,7 +146,7 @@ func silence(served string) (contentType string, form []byte) {
 type GenerationResult struct {
 	Verdict Generation
 	Reason  string // an http1.Failure's reason, or "status"
-	Status  int    // what the engine answered with
+	Status  int    // the engine's status
 }
 
 // Generate sends one step and judges the answer. It is a function so that tests can play an engine
@@ -178,7 +177,7 @@ func GenerateOver(t *http1.Transport) Generate {
 		}
 		var f *http1.Failure
 		switch {
-		case ctx.Err() != nil: // whatever came before the end from this side: it decides nothing
+		case ctx.Err() != nil: // whatever came before this side ended it, it decides nothing
 			return GenerationResult{Verdict: GenerationAborted}
 		case err == nil:
 			if result.Verdict != GenerationOK {
@@ -221,7 +220,7 @@ func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.T
 			}
 		}
 		switch {
-		case err == io.EOF && streamed: //nolint:errorlint // wrapped, it is a failure's cause
+		case err == io.EOF && streamed: //nolint:errorlint // it did not reach its end
 			return GenerationFailed, nil // it has come to no end of its own
 		case err == io.EOF: //nolint:errorlint // likewise
 			return s.judgeWhole(status, body, profile), nil
@@ -231,8 +230,8 @@ func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.T
 	}
 }
 
-// judgeLine looks at one line of a stream of chat or completion chunks. done is true once the
-// stream has shown what it is worth.
+// judgeLine judges one line of a stream of chat or completion chunks. done is true once the verdict
+// is certain.
 func judgeLine(line []byte, profile *Profile) (verdict Generation, done bool) {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
 	if data = bytes.TrimSpace(data); !ok || len(data) == 0 || data[0] != '{' {
@@ -248,7 +247,7 @@ func judgeLine(line []byte, profile *Profile) (verdict Generation, done bool) {
 	return GenerationOK, finished(page)
 }
 
-// judgeWhole looks at an answer that is no stream.
+// judgeWhole judges an answer that is not a stream.
 func (s *GenerationStep) judgeWhole(status int, body []byte, profile *Profile) Generation {
 	page, err := parseJSON(body)
 	switch {
@@ -264,7 +263,7 @@ func (s *GenerationStep) judgeWhole(status int, body []byte, profile *Profile) G
 	return GenerationFailed
 }
 
-// failed reports whether an engine has put an error where an answer should be.
+// failed reports whether the engine sent an error in place of an answer.
 func failed(page any) (is bool) {
 	for v := range fields(page, "error") {
 		is = v != "" && v != false
@@ -272,11 +271,11 @@ func failed(page any) (is bool) {
 	return is
 }
 
-// finished reports whether a chunk or a completion says why it ends.
+// finished reports whether a chunk or a completion has a finish reason.
 func finished(page any) bool { return fieldText(page, "choices.*.finish_reason") != "" }
 
-// judgeError says what an error is worth. The status of an error in a stream, which is 200 by its
-// head, is in the error.
+// judgeError judges an error. An error in a stream holds its status itself, since the status of the
+// stream's head is 200.
 func judgeError(status int, page any, profile *Profile) Generation {
 	kind, message := fieldText(page, "error.type"), fieldText(page, "error.message")
 	if status == 200 {
@@ -296,7 +295,7 @@ func judgeError(status int, page any, profile *Profile) Generation {
 	case status == 429 || status == 503 || status == 529,
 		profile.Overload(status, kind, message), profile.NotNow(status, kind, message):
 		return GenerationRefused
-	case status == 401 || status == 402 || status == 403: // our credential, not the probe
+	case status == 401 || status == 402 || status == 403: // our credential is wrong, not the probe
 		return GenerationFailed
 	case status/100 == 4 || profile.ClientFault(status, kind, message):
 		return GenerationRejected

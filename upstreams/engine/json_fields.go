@@ -23,7 +23,7 @@ func parseJSON(body []byte) (any, error) {
 var errNotJSON = errors.New("the page is not JSON")
 
 // fields yields every value that a field names: member names and positions joined by dots, * for
-// all elements. It leaves out null.
+// all elements. It omits null.
 func fields(page any, field string) iter.Seq[any] {
 	return func(yield func(any) bool) { walk(page, field, yield) }
 }
@@ -62,7 +62,7 @@ func fieldText(page any, field string) string {
 	return ""
 }
 
-// sumField adds up a field's numbers, with true as 1; found is false when there is none.
+// sumField adds up a field's numbers, counting true as 1; found is false if there are none.
 func sumField(page any, field string) (total float64, found bool) {
 	for v := range fields(page, field) {
 		switch n := v.(type) {
@@ -79,7 +79,7 @@ func sumField(page any, field string) (total float64, found bool) {
 	return total, found
 }
 
-// meanField is sumField over the number of matches.
+// meanField is sumField divided by the number of matches.
 func meanField(page any, field string) (float64, bool) {
 	n := 0
 	for v := range fields(page, field) {
@@ -101,8 +101,8 @@ func firstField(page any, names []string, how func(any, string) (float64, bool))
 	return 0, false
 }
 
-// fieldSays reports whether a field is true, or a text or array that holds one of words. known is
-// false when the field is missing.
+// fieldSays reports whether a field is true, or a text or array that contains one of words. known
+// is false if the field is missing.
 func fieldSays(page any, field string, words ...string) (yes, known bool) {
 	if field == "" {
 		return false, false
@@ -126,5 +126,5 @@ func says(v any, words []string) (yes, known bool) {
 	return false, false
 }
 
-// clampCount bounds a number that an engine reported to what a count can be.
+// clampCount limits a number from an engine to the range of a count.
 func clampCount(n float64) int { return int(min(max(n, 0), 1<<30)) }

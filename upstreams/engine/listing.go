@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// listingMost bounds how many models of one engine are found.
+// listingMost bounds the models of one engine.
 const listingMost = 1024
 
-// Listing is the models that an engine is known to have by its lists: a model is found with the
-// first list that has it, and lost with the second in a row that has not. An engine that starts, or
-// swaps models, may show a list with holes for a moment. The zero value has none and is of no list.
+// Listing is the models that an engine has according to its lists: a model is found with the first
+// list that has it, and lost with the second in a row that lacks it. An engine that starts, or
+// swaps models, may show an incomplete list for a moment. The zero value has no models and no list.
 // It is not safe for concurrent use.
 type Listing struct {
 	Listed bool // there was a list
 	models map[string]ModelInfo
-	absent map[string]bool // those that the newest list did not have
+	absent map[string]bool // models that the newest list lacked
 }
 
-// Observe takes over a newer list, and reports whether the models have changed, or what they are.
+// Observe records a newer list, and reports whether the set of models or their kinds have changed.
 func (f *Listing) Observe(infos []ModelInfo) (changed bool) {
-	if len(infos) > listingMost { // the same ones of every list, in whichever order it is
+	if len(infos) > listingMost { // always keep the same ones, whatever the order of the list
 		infos = slices.SortedFunc(slices.Values(infos), func(a, b ModelInfo) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	next, absent := make(map[string]ModelInfo, len(infos)), map[string]bool{}
@@ -42,7 +42,7 @@ func (f *Listing) Observe(infos []ModelInfo) (changed bool) {
 	return changed
 }
 
-// All returns the models in the order of their names.
+// All returns the models, ordered by name.
 func (f *Listing) All() []ModelInfo {
 	var out []ModelInfo
 	for _, id := range slices.Sorted(maps.Keys(f.models)) {
@@ -51,14 +51,14 @@ func (f *Listing) All() []ModelInfo {
 	return out
 }
 
-// KindOf is the kind of a model of an engine, by what the engine says or its name.
+// KindOf returns the kind of an engine's model, as the engine reports it or from its name.
 func KindOf(p *Profile, m *ModelInfo) string {
 	kind, _ := p.kindOf(m)
 	return kind
 }
 
-// AliasesOf are the other names that an engine takes for a model, also the one without a tag that
-// it adds itself.
+// AliasesOf returns the other names that an engine accepts for a model, including the name without
+// a tag that it adds itself.
 func AliasesOf(p *Profile, m *ModelInfo) []string {
 	if name, tagged := strings.CutSuffix(m.ID, p.spec.ImplicitTag); tagged && p.spec.ImplicitTag != "" {
 		return append(slices.Clone(m.Aliases), name)

@@ -9,7 +9,7 @@ import (
 	"penstock/config"
 )
 
-// Load is what an engine says about its work.
+// Load is an engine's report of its work.
 type Load struct {
 	Running int     `json:"running"`
 	Waiting int     `json:"waiting"`
@@ -21,18 +21,18 @@ type Load struct {
 
 	Adapters *Adapters `json:"adapters,omitempty"` // nil: not known
 
-	CacheTokens int `json:"cache_tokens,omitempty"` // of prompts that its cache has room for; 0: it does not say
+	CacheTokens int `json:"cache_tokens,omitempty"` // prompt tokens that its cache has room for; 0: not reported
 }
 
-// Adapters are those that an engine works with.
+// Adapters are the adapters that an engine works with.
 type Adapters struct {
-	Most  int      `json:"most"` // that it can work with at once
+	Most  int      `json:"most"` // how many it can work with at once
 	InUse []string `json:"in_use"`
 	at    float64  // of the report
 }
 
-// readAdapters reads a series whose labels name adapters and whose value is a time. Of several the
-// newest counts.
+// readAdapters reads a series whose labels name adapters and whose value is a time. Of several
+// samples the newest counts.
 func readAdapters(labels []byte, newest *Adapters) *Adapters {
 	at, ok := sampleValue(labels)
 	most, err := strconv.Atoi(labelValue(labels, "max_lora"))
@@ -88,9 +88,9 @@ func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
 	return l, l.known(a)
 }
 
-// scanMetrics reads the few samples it wants out of a page of Prometheus text, 100 KB and more
-// every few seconds, without copying or allocating. Series of one name (labels) are added up. Lines
-// that do not parse are skipped: a report is advice.
+// scanMetrics reads the few wanted samples from a page of Prometheus text, 100 KB and more every
+// few seconds, without copying or allocating. Series of one name (labels) are added up. Unparsable
+// lines are skipped: a report is advice.
 func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 	var r Load
 	var totals [3]total
@@ -142,8 +142,8 @@ func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 	return r, r.known(totals[0].n > 0)
 }
 
-// cacheTokens reads how many tokens a sample says that a cache has room for: by its labels, as vLLM's
-// cache_config_info, or by its value, as SGLang's max_total_num_tokens.
+// cacheTokens reads the size of a cache in tokens from a sample: from its labels, as in vLLM's
+// cache_config_info, or from its value, as in SGLang's max_total_num_tokens.
 func cacheTokens(labels []byte) (float64, bool) {
 	blocks, err := strconv.ParseFloat(labelValue(labels, "num_gpu_blocks"), 64)
 	size, err2 := strconv.ParseFloat(labelValue(labels, "block_size"), 64)
@@ -153,9 +153,9 @@ func cacheTokens(labels []byte) (float64, bool) {
 	return sampleValue(labels)
 }
 
-// clampTokens bounds a number of tokens, which an engine may have made up.
+// clampTokens bounds a number of tokens from an engine.
 func clampTokens(n float64) int {
-	if !(n > 0) { // nor what is no number
+	if !(n > 0) { // also rejects NaN
 		return 0
 	}
 	return int(min(n, 1<<40))
@@ -179,7 +179,7 @@ func (t *total) add(v float64, rank int) {
 	}
 }
 
-// metricName is the head of a sample line up to its labels or its value.
+// metricName returns the start of a sample line up to its labels or its value.
 func metricName(line []byte) []byte {
 	for i, c := range line {
 		if c == '{' || c == ' ' || c == '\t' {
@@ -189,8 +189,8 @@ func metricName(line []byte) []byte {
 	return line
 }
 
-// sampleValue reads the value behind a name: labels in braces if there are any, blanks, a number,
-// perhaps a time. Numbers below zero and those that are none are refused: every sample we want
+// sampleValue reads the value after a name: optional labels in braces, blanks, a number, and
+// perhaps a time. It refuses negative numbers and text that is not a number: every wanted sample
 // counts something.
 func sampleValue(rest []byte) (float64, bool) {
 	if len(rest) > 0 && rest[0] == '{' {
@@ -214,8 +214,8 @@ func sampleValue(rest []byte) (float64, bool) {
 	return v, true
 }
 
-// labelsEnd returns the position behind the closing brace, which may stand inside a quoted value as
-// well, or -1.
+// labelsEnd returns the position after the closing brace, or -1. A brace inside a quoted value does
+// not close the labels.
 func labelsEnd(s []byte) int {
 	quoted := false
 	for i := 1; i < len(s); i++ {

@@ -10,31 +10,30 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// ModelInfo is what an engine says about one of its models. A number that it does not report is 0.
+// ModelInfo is an engine's information on one of its models. A number that it does not report is 0.
 type ModelInfo struct {
 	ID          string   `json:"id"`
 	Aliases     []string `json:"aliases,omitempty"`
 	Context     int      `json:"context,omitempty"` // tokens of prompt and answer together
 	Vision      bool     `json:"vision"`            // takes images
 	VisionKnown bool     `json:"vision_known"`
-	Kind        string   `json:"kind,omitempty"` // of the catalog's, e.g. audio-speech; empty: not reported
+	Kind        string   `json:"kind,omitempty"` // in the catalog's words, e.g. audio-speech; empty: not reported
 	Loaded      bool     `json:"loaded"`
 	LoadedKnown bool     `json:"loaded_known"`
-	Parent      string   `json:"parent,omitempty"` // of an adapter: the model that it changes
+	Parent      string   `json:"parent,omitempty"` // for an adapter: the model that it changes
 }
 
 // ModelList is one reading of an engine's models. It never changes.
 type ModelList struct {
 	infos  []ModelInfo
 	byName map[string]int  // ids and aliases
-	ever   map[string]bool // every name that this or an earlier list had
+	ever   map[string]bool // every name in this or an earlier list
 }
 
-// namesKept bounds what is remembered of earlier lists.
+// namesKept bounds the names remembered from earlier lists.
 const namesKept = 10_000
 
-// NewModelList makes the list of what an engine has shown. before is the list that it showed last,
-// which may be nil.
+// NewModelList makes the list of an engine's models. before is its previous list, which may be nil.
 func NewModelList(infos []ModelInfo, before *ModelList) *ModelList {
 	l := &ModelList{infos: infos, byName: make(map[string]int, len(infos)), ever: map[string]bool{}}
 	if before != nil && len(before.ever) < namesKept {
@@ -51,7 +50,7 @@ func NewModelList(infos []ModelInfo, before *ModelList) *ModelList {
 	return l
 }
 
-// All returns the models in the engine's order. The slice is the list's own. A nil list has none.
+// All returns the models in the engine's order. The slice is shared. A nil list has no models.
 func (l *ModelList) All() []ModelInfo {
 	if l == nil {
 		return nil
@@ -59,7 +58,7 @@ func (l *ModelList) All() []ModelInfo {
 	return l.infos
 }
 
-// Find looks a served name up as the engine would. A nil list has none.
+// Find looks up a served name as the engine would. A nil list has no models.
 func (l *ModelList) Find(p *Profile, served string) (ModelInfo, bool) {
 	if i := l.index(p, served); i >= 0 {
 		return l.infos[i], true
@@ -67,7 +66,7 @@ func (l *ModelList) Find(p *Profile, served string) (ModelInfo, bool) {
 	return ModelInfo{}, false
 }
 
-// index is the position of a served name, or -1.
+// index returns the position of a served name, or -1.
 func (l *ModelList) index(p *Profile, served string) int {
 	if l == nil {
 		return -1
@@ -85,7 +84,8 @@ func (l *ModelList) index(p *Profile, served string) int {
 	return i
 }
 
-// Serves reports whether the engine can serve the name, going by this list. Without a list it can.
+// Serves reports whether the engine can serve the name according to this list. Without a list it
+// can.
 func (l *ModelList) Serves(p *Profile, served string) bool {
 	if l == nil || p.spec.Names == config.NamesIgnored {
 		return true
@@ -102,7 +102,7 @@ func (l *ModelList) Names(p *Profile, served string) bool {
 	return p.spec.Names != config.NamesIgnored && l.index(p, served) >= 0
 }
 
-// Decides reports whether it means something that the list does not have the name: the engine lists
+// Decides reports whether the absence of the name from the list is meaningful: the engine lists
 // everything, or has listed this name before.
 func (l *ModelList) Decides(p *Profile, served string) bool {
 	return l != nil && (p.spec.Names == config.NamesListed || p.spec.Names != config.NamesIgnored && l.ever[served])
@@ -111,7 +111,7 @@ func (l *ModelList) Decides(p *Profile, served string) bool {
 var errNoModelList = errors.New("the engine lists no models")
 
 // Models reads every page about models. Only the first must answer; the others add details. known
-// is that first page, if it has been read already.
+// is that first page, if it has already been read.
 func (r *Reader) Models(ctx context.Context, known *http1.Page) ([]ModelInfo, error) {
 	var infos []ModelInfo
 	for i := range r.Profile.spec.Models {
@@ -146,7 +146,7 @@ func isList(content any, field string) bool {
 }
 
 // addModels reads one page about models into infos. The first page makes the list; later ones fill
-// in what is missing of names that are listed.
+// in missing details of listed names.
 func addModels(infos []ModelInfo, source *config.EngineModel, page any, makes bool) []ModelInfo {
 	index := make(map[string]int, len(infos))
 	for i := range infos {
@@ -193,7 +193,7 @@ func readModel(source *config.EngineModel, element any) ModelInfo {
 	return m
 }
 
-// readKind reads what a model is for: a word, or an object with one member of that name, as in
+// readKind reads a model's kind: a word, or an object with one member of that name, as in
 // {"reranker": {"id2label": …}} of Text Embeddings Inference.
 func readKind(element any, field string) string {
 	if word := fieldText(element, field); word != "" || field == "" {

@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// cached returns a GetPage that fetches every page once and keeps it, errors too. It lives for one
-// detection.
+// cached returns a GetPage that fetches every page once and keeps it, including errors. It lives
+// for one detection.
 func cached(get http1.GetPage) http1.GetPage {
 	type answer struct {
 		page http1.Page
@@ -55,7 +55,7 @@ func decode(page http1.Page) (any, error) {
 	return parseJSON(page.Body)
 }
 
-// Version reads the engine's version; empty: it does not say.
+// Version reads the engine's version; empty if it does not say.
 func (r *Reader) Version(ctx context.Context) string {
 	v := r.Profile.spec.Version
 	if v.Path == "" {
@@ -68,7 +68,7 @@ func (r *Reader) Version(ctx context.Context) string {
 	return fieldText(content, v.Field)
 }
 
-// Slots reads how many requests the engine runs at once. ok is false when it does not say.
+// Slots reads how many requests the engine runs at once. ok is false if it does not say.
 func (r *Reader) Slots(ctx context.Context) (n int, ok bool) {
 	for i := range r.Profile.spec.Capacity {
 		v := &r.Profile.spec.Capacity[i]
@@ -83,7 +83,7 @@ func (r *Reader) Slots(ctx context.Context) (n int, ok bool) {
 	return 0, false
 }
 
-// Residents reads how many models the engine keeps in memory. ok is false when it does not say.
+// Residents reads how many models the engine keeps in memory. ok is false if it does not say.
 func (r *Reader) Residents(ctx context.Context) (n int, ok bool) {
 	v := r.Profile.spec.Residents
 	if v.Path == "" {
@@ -97,7 +97,7 @@ func (r *Reader) Residents(ctx context.Context) (n int, ok bool) {
 	return clampCount(n64), ok && n64 >= 1
 }
 
-// Asleep reports whether the engine says that it sleeps.
+// Asleep reports whether the engine says that it is asleep.
 func (r *Reader) Asleep(ctx context.Context) bool {
 	v := r.Profile.spec.Asleep
 	if v.Path == "" {
@@ -111,8 +111,8 @@ func (r *Reader) Asleep(ctx context.Context) bool {
 	return asleep
 }
 
-// Load reads the engine's work from the first of its pages that answers, beginning with number
-// first. It returns the number and the path of that page, for the next time.
+// Load reads the engine's work from the first of its pages that answers, starting with index first.
+// It returns the index and the path of that page, for the next time.
 func (r *Reader) Load(ctx context.Context, first int) (l Load, at int, path string, ok bool) {
 	sources := r.Profile.spec.Load
 	for i := range sources {
@@ -133,8 +133,8 @@ func (r *Reader) Counts() bool {
 	return slices.ContainsFunc(r.Profile.spec.Load, func(l config.EngineLoad) bool { return len(l.Progress) > 0 })
 }
 
-// Progress reads the sum of the engine's counters of work from the first of its pages that has
-// them, and that page's path. counts is false where none has, or none answers.
+// Progress reads the sum of the engine's work counters from the first of its pages that has them,
+// and that page's path. counts is false if none has counters, or none answers.
 func (r *Reader) Progress(ctx context.Context) (sum float64, path string, counts bool) {
 	sources := r.Profile.spec.Load
 	for i := range sources {
@@ -152,7 +152,7 @@ func (r *Reader) Progress(ctx context.Context) (sum float64, path string, counts
 	return 0, "", false
 }
 
-// DetailOf says more than ReasonOf where no connection to an engine could be made, and "" elsewhere.
+// DetailOf adds to ReasonOf why no connection to an engine was made; "" for other failures.
 func DetailOf(err error) string {
 	if f, ok := errors.AsType[*http1.Failure](err); ok {
 		return f.Detail()
@@ -160,8 +160,8 @@ func DetailOf(err error) string {
 	return ""
 }
 
-// ReasonOf says in a word why a page or a generation probe is none: "status" where there was an
-// answer, a Failure's reason, or that the answer made no sense.
+// ReasonOf names why a page or a generation probe failed: "status" if there was an answer, a
+// Failure's reason, or ReasonInvalid for an answer that made no sense.
 func ReasonOf(err error) string {
 	var f *http1.Failure
 	switch {

@@ -11,7 +11,7 @@ import (
 	"penstock/config"
 )
 
-// Operations that a profile has a path for beside config's key operations.
+// Operations that a profile has a path for, in addition to config's key operations.
 const (
 	OpCompletions = "completions"
 	OpCountTokens = "count_tokens"
@@ -19,8 +19,8 @@ const (
 	OpDetokenize  = "detokenize"
 )
 
-// defaultPaths are the paths of operations where an engine follows the usual shape. The others
-// have none: an engine that has them says so.
+// defaultPaths are the usual paths of operations. Other operations have none unless the engine's
+// profile names one.
 var defaultPaths = map[string]string{
 	config.OpChat:           "/v1/chat/completions",
 	OpCompletions:           "/v1/completions",
@@ -36,7 +36,7 @@ var defaultPaths = map[string]string{
 }
 
 // Profile is a compiled engine profile. It never changes and is shared by every upstream of its
-// kind; slices and maps that its methods return are its own and must not be written.
+// kind. Slices and maps that its methods return are shared and must not be modified.
 type Profile struct {
 	spec    config.Engine
 	paths   map[string]string
@@ -83,7 +83,7 @@ func newProfile(e *config.Engine) (*Profile, error) {
 
 func members(m map[string]any) ([]Member, error) {
 	out := make([]Member, 0, len(m))
-	for _, name := range slices.Sorted(maps.Keys(m)) { // sorted: what is sent must not change from call to call
+	for _, name := range slices.Sorted(maps.Keys(m)) { // sorted, so that each call sends the same
 		value, err := json.Marshal(m[name])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -93,10 +93,10 @@ func members(m map[string]any) ([]Member, error) {
 	return out, nil
 }
 
-// Name is the word that a config's `engine` uses.
+// Name returns the word for a config's `engine`.
 func (p *Profile) Name() string { return p.spec.Name }
 
-// Title names the engine for people.
+// Title returns the engine's name for people.
 func (p *Profile) Title() string {
 	if p.spec.Title == "" {
 		return p.spec.Name
@@ -105,14 +105,15 @@ func (p *Profile) Title() string {
 }
 
 // Path returns the path of an operation (config.OpChat and its neighbours, OpCompletions,
-// OpCountTokens, OpImageEdits, OpDetokenize). It is empty for one that this engine is known not to have.
+// OpCountTokens, OpImageEdits, OpDetokenize). It is empty if this engine is known to lack the
+// operation.
 func (p *Profile) Path(op string) string { return p.paths[op] }
 
-// KeepAlive is how long an idle connection may be kept; the engine drops it later than that.
+// KeepAlive returns how long an idle connection may be kept; the engine drops it later.
 func (p *Profile) KeepAlive() time.Duration { return p.spec.KeepAlive.D() }
 
-// TokenLimitMember is the request member that the engine reads a token limit from: max_tokens or
-// max_completion_tokens. Empty means that it reads both, so the client's own stays.
+// TokenLimitMember returns the request member from which the engine reads a token limit: max_tokens
+// or max_completion_tokens. Empty means that it reads both, so the client's own stays.
 func (p *Profile) TokenLimitMember() string {
 	if p.spec.TokenLimit == config.TokenLimitAsSent {
 		return ""
@@ -120,45 +121,44 @@ func (p *Profile) TokenLimitMember() string {
 	return p.spec.TokenLimit
 }
 
-// Prefill lists the members to add to a request whose last message is the beginning of the answer;
-// none for an engine that goes on with it by itself, or never does.
+// Prefill lists the members to add to a request whose last message is the beginning of the answer.
+// There are none for an engine that continues it by itself, or never does.
 func (p *Profile) Prefill() []Member { return p.prefill }
 
-// ContinuesAnswers reports whether the engine is known to go on with an answer that a request has
-// begun: by itself, or asked by Prefill.
+// ContinuesAnswers reports whether the engine is known to continue an answer that a request has
+// begun, by itself or with the members of Prefill.
 func ContinuesAnswers(p *Profile) bool {
 	return len(p.prefill) > 0 || p.Has(config.QuirkContinuesAnswers)
 }
 
-// CacheSalt is the request member that keeps cached prompts apart; empty for an engine that has
+// CacheSalt returns the request member that keeps cached prompts apart; empty if the engine has
 // none.
 func (p *Profile) CacheSalt() string { return p.spec.CacheSalt }
 
-// PriorityOrder says which of the numbers in the member priority an engine serves first:
-// config.PriorityLowerFirst or PriorityHigherFirst; empty for one that reads none.
+// PriorityOrder says which numbers in the member priority an engine serves first:
+// config.PriorityLowerFirst or PriorityHigherFirst; empty if it ignores priorities.
 func PriorityOrder(p *Profile) string { return p.spec.Priority }
 
-// Forms are what the engine reads of parts of a request that others read in every form, in the
-// words of config.Engine.
+// Forms says how the engine reads parts of a request that others accept in every form, in the words
+// of config.Engine.
 type Forms struct{ ToolChoice, ResponseFormat, NullContent, AdjacentTurns string }
 
-// Forms returns what the engine reads of tool_choice, response_format, messages without content and
-// turns of one role in a row.
+// Forms returns how the engine reads tool_choice, response_format, messages without content and
+// consecutive turns of one role.
 func (p *Profile) Forms() Forms {
 	return Forms{p.spec.ToolChoice, p.spec.ResponseFormat, p.spec.NullContent, p.spec.AdjacentTurns}
 }
 
-// SystemMessages is "fold" or "in_place".
+// SystemMessages returns "fold" or "in_place".
 func (p *Profile) SystemMessages() string { return p.spec.SystemMessages }
 
 // RefusedMembers lists the request members that steer the engine rather than the model and must be
-// refused; one that ends in * stands for all that begin so, and outer.inner for a member of the
-// object that outer names.
+// refused. A name that ends in * is a prefix, and outer.inner names a member of the object outer.
 func (p *Profile) RefusedMembers() []string { return p.spec.Refused }
 
-// ClientFault reports whether a 5xx answer is known to be the client's mistake: it is answered with
-// 400, never retried and never counted against the upstream. errorType and message are those of the
-// engine's error body; either may be empty.
+// ClientFault reports whether a 5xx answer is known to be the client's mistake. It is then answered
+// with 400, never retried and never counted against the upstream. errorType and message come from
+// the engine's error body; either may be empty.
 func (p *Profile) ClientFault(status int, errorType, message string) bool {
 	return matches(p.spec.ClientFaults, status, errorType, message)
 }
@@ -169,13 +169,12 @@ func (p *Profile) Overload(status int, errorType, message string) bool {
 	return matches(p.spec.Overloads, status, errorType, message)
 }
 
-// NotNow reports whether an answer may be another one a moment later, without a change to the
-// request.
+// NotNow reports whether the same request may get a different answer a moment later.
 func (p *Profile) NotNow(status int, errorType, message string) bool {
 	return matches(p.spec.NotNow, status, errorType, message)
 }
 
-// matches reports whether an answer is one of those.
+// matches reports whether an answer is one of these errors.
 func matches(all []config.EngineError, status int, errorType, message string) bool {
 	return slices.ContainsFunc(all, func(e config.EngineError) bool {
 		if e.Status != status || e.Type != "" && e.Type != errorType || e.Silent && (errorType != "" || message != "") {
@@ -186,16 +185,16 @@ func matches(all []config.EngineError, status int, errorType, message string) bo
 	})
 }
 
-// Reasoning is how a request states a reasoning effort, and where it has the reasoning of earlier
-// turns.
+// Reasoning says how a request states a reasoning effort, and which member holds the reasoning of
+// earlier turns.
 type Reasoning struct {
-	Effort  string   // member that takes the effort's word; empty: none
-	Words   []string // words it takes; empty: none, low, medium, high and xhigh
+	Effort  string   // member for the effort's word; empty: none
+	Words   []string // accepted words; empty: none, low, medium, high and xhigh
 	Off, On []Member // to add when reasoning is switched off ("none") or on
-	History string   // member of an assistant's message; empty: the engine reads none
+	History string   // member of an assistant's message; empty: the engine reads no history
 }
 
-// Reasoning is how the engine is told of reasoning.
+// Reasoning returns how to tell the engine about reasoning.
 func (p *Profile) Reasoning() Reasoning {
 	r := &p.spec.Reasoning
 	out := Reasoning{Effort: r.Effort, Words: r.Words, Off: p.off, On: p.on, History: r.History}
@@ -217,7 +216,7 @@ func (p *Profile) Health() HealthPage {
 	return HealthPage{Path: h.Path, Timeout: h.Timeout.D(), AnyStatus: h.Alive == config.AliveAny}
 }
 
-// ModelsPage is the page whose list names the engine's models; empty: it has none.
+// ModelsPage returns the page that lists the engine's models; empty: it has none.
 func (p *Profile) ModelsPage() string {
 	if len(p.spec.Models) == 0 {
 		return ""
@@ -225,22 +224,22 @@ func (p *Profile) ModelsPage() string {
 	return p.spec.Models[0].Path
 }
 
-// Where the number of slots comes from that an engine is taken to have.
+// Sources of the assumed number of slots.
 const (
 	SlotsReported  = "engine"
 	SlotsOfProfile = "profile"
 	SlotsDefault   = "default"
 )
 
-// defaultSlots is how many requests an engine is taken to run at once if neither it nor its profile
-// says.
+// defaultSlots is the assumed number of concurrent requests if neither the engine nor its profile
+// gives one.
 const defaultSlots = 16
 
 // maxSlots is the most that an upstream can count.
 const maxSlots = 1<<21 - 1
 
-// Slots returns how many requests the engine is taken to run at once, and where that number comes
-// from. reported is what the engine says; 0: nothing.
+// Slots returns how many requests the engine is assumed to run at once, and the source of the
+// number. reported is the engine's own number; 0: none.
 func (p *Profile) Slots(reported int) (n int, source string) {
 	switch {
 	case reported > 0:

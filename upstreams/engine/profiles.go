@@ -18,24 +18,22 @@ import (
 //go:embed profiles/*.yaml
 var bundledFiles embed.FS
 
-// Penstock is the profile of another edge like this one, which discovery may come upon where
-// engines usually are.
+// Penstock is the profile of another edge, which discovery may find on the usual ports of engines.
 const Penstock = "penstock"
 
-// genericName is the profile that all others start from. An engine that is not recognised gets
-// it.
+// genericName is the profile from which all others start. An unrecognised engine gets it.
 const genericName = "openai"
 
 // Profiles are all profiles that an upstream may name, in the order in which detection tries them:
-// a user's own first, then the bundled ones from the most telling to the most general.
+// the user's own first, then the bundled ones from the most specific to the most general.
 type Profiles struct {
 	user    []config.Engine
 	byName  map[string]*Profile
 	ordered []*Profile
 }
 
-// LoadProfiles compiles the bundled profiles and the user's, which may replace a bundled one by its
-// name. An error names the profile and the member that is wrong.
+// LoadProfiles compiles the bundled profiles and the user's. A user's profile may replace a bundled
+// one of the same name. An error names the profile and the wrong member.
 func LoadProfiles(user []config.Engine) (*Profiles, error) {
 	specs, err := bundledSpecs()
 	if err != nil {
@@ -70,7 +68,7 @@ func LoadProfiles(user []config.Engine) (*Profiles, error) {
 	return p, nil
 }
 
-// With returns the profiles with the user's given ones: p itself when those are the same as before.
+// With returns the profiles with the given ones of the user: p itself if those have not changed.
 func (p *Profiles) With(user []config.Engine) (*Profiles, error) {
 	if len(user) == len(p.user) && (len(user) == 0 || reflect.DeepEqual(user, p.user)) {
 		return p, nil
@@ -78,9 +76,9 @@ func (p *Profiles) With(user []config.Engine) (*Profiles, error) {
 	return LoadProfiles(user)
 }
 
-// detectionOrder lists every bundled profile. An engine that answers like another one as well (the
-// router of llama.cpp, the simulator that plays vLLM) stands before it; the ones that cost the most
-// requests to rule out stand last.
+// detectionOrder lists every bundled profile. An engine that also answers like another one (the
+// router of llama.cpp, the simulator that plays vLLM) comes before it. Those that take the most
+// requests to rule out come last.
 var detectionOrder = []string{
 	"sim", "vllm", "sglang", "trtllm", "llamacpp-router", "llamacpp", "kokoro", "ollama", "whisper-openai", "whisper",
 	"tgi", "tei", "lmstudio", Penstock, "speaches", genericName,
@@ -97,11 +95,11 @@ func Names(user []config.Engine) []string {
 	return slices.Compact(names)
 }
 
-// anyEngine are the profiles that may stand for engines of any kind.
+// anyEngine are the profiles that may represent engines of any kind.
 var anyEngine = []string{genericName, "sim", Penstock}
 
-// Known returns what a configuration may name and does not define itself. Each reading of the
-// configuration asks for it, so it is made once.
+// Known returns the names that a configuration may use without defining them. Each reading of the
+// configuration needs it, so it is made once.
 var Known = sync.OnceValue(func() config.Known {
 	k := config.Known{Engines: Names(nil)}
 	profiles, err := LoadProfiles(nil)
@@ -129,8 +127,7 @@ var Known = sync.OnceValue(func() config.Known {
 	return k
 })
 
-// bundledSpecs parses the embedded files. They are part of the program, so an error is a mistake
-// in it.
+// bundledSpecs parses the embedded files. They are part of the program, so an error is a bug.
 func bundledSpecs() (map[string]config.Engine, error) {
 	files, err := fs.Glob(bundledFiles, "profiles/*.yaml")
 	if err != nil {
@@ -175,8 +172,8 @@ func resolve(specs map[string]config.Engine, name string, path []string) (*confi
 	if err != nil {
 		return nil, err
 	}
-	// How an engine is recognised belongs to it alone: a profile that is like vLLM must not claim
-	// every vLLM.
+	// Only the profile itself inherits no signs: a profile that is like vLLM must not claim every
+	// vLLM.
 	below := *base
 	below.Detect, below.Ports, below.Title = nil, nil, ""
 	full := e.Over(&below)
@@ -189,14 +186,14 @@ func (p *Profiles) Named(name string) (*Profile, bool) {
 	return profile, ok
 }
 
-// All returns every profile in the order of detection. The slice is p's own.
+// All returns every profile in the order of detection. The slice is shared.
 func (p *Profiles) All() []*Profile { return p.ordered }
 
 func (p *Profiles) generic() *Profile { return p.byName[genericName] }
 
-// UsualAddresses lists loopback with every port that a profile's engine usually has, without those
-// in skip (host:port or :port), sorted. The caller passes its own listeners, so that an edge never
-// takes itself for an engine.
+// UsualAddresses lists loopback with every usual port of a profile's engine, except those in skip
+// (host:port or :port), sorted. The caller passes its own listeners, so that an edge never takes
+// itself for an engine.
 func (p *Profiles) UsualAddresses(skip ...string) []string {
 	taken := make(map[string]bool, len(skip))
 	for _, address := range skip {
@@ -219,10 +216,10 @@ func (p *Profiles) UsualAddresses(skip ...string) []string {
 	return out
 }
 
-// IsAuto reports whether an upstream's `engine` leaves it to detection what the engine is.
+// IsAuto reports whether an upstream's `engine` leaves the engine to detection.
 func IsAuto(engine string) bool { return engine == "" || engine == config.EngineAuto }
 
-// Initial is the profile before any detection: the named one, or the generic one for auto.
+// Initial returns the profile before any detection: the named one, or the generic one for auto.
 func (p *Profiles) Initial(engine string) (*Profile, error) {
 	if IsAuto(engine) {
 		return p.generic(), nil
@@ -234,8 +231,8 @@ func (p *Profiles) Initial(engine string) (*Profile, error) {
 	return profile, nil
 }
 
-// Successor is the profile in p for an upstream whose configured engine was before and is now: the
-// one it was recognised as when the operator has not named another.
+// Successor returns the profile in p for an upstream whose configured engine was before and is now:
+// the recognised one, if the operator has not named another.
 func (p *Profiles) Successor(recognised *Profile, before, now string) *Profile {
 	if profile, ok := p.byName[recognised.Name()]; ok && before == now {
 		return profile
@@ -243,9 +240,9 @@ func (p *Profiles) Successor(recognised *Profile, before, now string) *Profile {
 	return p.Assumed(now)
 }
 
-// candidates are the profiles that detection may choose from for what the operator wrote: all for
-// "auto", else the named one's variants (profiles that are like it and have signs of their own).
-// Empty when there is no choice.
+// candidates returns the profiles that detection may choose from: all for "auto", otherwise the
+// named one's variants (profiles that are like it and have signs of their own). It is empty if
+// there is no choice.
 func (p *Profiles) candidates(engine string) []*Profile {
 	if IsAuto(engine) {
 		return p.ordered
@@ -259,7 +256,7 @@ func (p *Profiles) candidates(engine string) []*Profile {
 	return out
 }
 
-// Assumed is the profile for an engine that detection does not recognise.
+// Assumed returns the profile for an engine that detection does not recognise.
 func (p *Profiles) Assumed(engine string) *Profile {
 	if profile, ok := p.byName[engine]; ok {
 		return profile

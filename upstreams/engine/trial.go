@@ -15,32 +15,32 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Trial is what came of one tiny call that shows whether an engine does what agents need.
+// Trial is the result of one tiny call that shows whether an engine does what agents need.
 type Trial struct {
 	Name    string       `json:"name"` // "text", "tool call" and so on
 	Verdict TrialVerdict `json:"verdict"`
 	Text    string       `json:"text"` // for the operator
 }
 
-// TrialVerdict is what a trial came to.
+// TrialVerdict is the verdict of a trial.
 type TrialVerdict string
 
-// The verdicts. Only TrialBad says that there is something to mend.
+// The verdicts. Only TrialBad says that there is something to fix.
 const (
 	TrialOK      TrialVerdict = "ok"
 	TrialBad     TrialVerdict = "bad"
-	TrialUnclear TrialVerdict = "unclear" // the model did not do what would have shown it
+	TrialUnclear TrialVerdict = "unclear" // the model did not do what would have shown the answer
 	TrialSkipped TrialVerdict = "skipped"
 )
 
-// Names of the trials whose verdict others depend on.
+// Names of the trials whose verdicts others depend on.
 const (
 	trialToolCall = "tool call"
 	trialThinking = "reasoning on"
 	trialPrefill  = "prefill"
 )
 
-// trialTimeout bounds one call, with the loading of a model that is not in memory.
+// trialTimeout bounds one call, including the loading of a model that is not in memory.
 const trialTimeout = 2 * time.Minute
 
 // trier sends the calls of a trial to one model of an engine.
@@ -49,11 +49,11 @@ type trier struct {
 	profile   *Profile
 	reader    Reader
 	model     string
-	patience  time.Duration // with an engine that does not notice that its client has left
+	patience  time.Duration // how long the engine has to notice that its client has left
 	tried     []Trial
 }
 
-// Try sends the engine some tiny calls for one of its chat models, the first if model is empty. It
+// Try sends the engine some tiny calls for one of its chat models, the first if model is empty. Try
 // generates; Detect never does.
 func (d *Detection) Try(ctx context.Context, apiKey, model string) error {
 	return d.try(ctx, apiKey, model, abortWithin)
@@ -66,7 +66,7 @@ func (d *Detection) try(ctx context.Context, apiKey, model string, patience time
 	})
 	switch {
 	case d.Profile.Path(config.OpChat) == "":
-		return nil // it does something else
+		return nil // the engine does something else
 	case i >= 0:
 		model = d.Models[i].ID
 	case model == "":
@@ -86,24 +86,24 @@ func (d *Detection) try(ctx context.Context, apiKey, model string, patience time
 			return ctx.Err()
 		}
 		if t.tried[0].Verdict != TrialOK {
-			break // it cannot even write text
+			break // the engine cannot even write text
 		}
 	}
 	d.Tried, d.TriedModel = t.tried, model
 	return nil
 }
 
-// add notes what a trial came to.
+// add records the result of a trial.
 func (t *trier) add(name string, v TrialVerdict, text string) {
 	t.tried = append(t.tried, Trial{name, v, text})
 }
 
-// came reports whether a trial of that name came to a good end.
+// came reports whether a trial of that name passed.
 func (t *trier) came(name string) bool {
 	return slices.ContainsFunc(t.tried, func(r Trial) bool { return r.Name == name && r.Verdict == TrialOK })
 }
 
-// trialAnswer is an answer, whole or put together from a stream's chunks.
+// trialAnswer is a whole answer, or one assembled from a stream's chunks.
 type trialAnswer struct {
 	status         int
 	text, thinking string
@@ -115,12 +115,12 @@ type toolCall struct {
 	Function struct{ Name, Arguments string }
 }
 
-// object is the members of a request.
+// object holds the members of a request.
 type object = map[string]any
 
 func userMessage(text string) object { return object{"role": "user", "content": text} }
 
-// body is a chat request for at most so many tokens, with further members.
+// body returns a chat request for at most this many tokens, with further members.
 func (t *trier) body(tokens int, messages []any, more ...object) object {
 	limit := t.profile.TokenLimitMember()
 	if limit == "" {
@@ -133,7 +133,7 @@ func (t *trier) body(tokens int, messages []any, more ...object) object {
 	return b
 }
 
-// memberValues are members of a profile as values.
+// memberValues returns members of a profile as values.
 func memberValues(members []Member) object {
 	out := object{}
 	for _, m := range members {
@@ -197,7 +197,7 @@ func (t *trier) ask(ctx context.Context, body object) (a trialAnswer) {
 	return a
 }
 
-// read takes what a whole answer, or a chunk of a stream, says.
+// read parses a whole answer, or a chunk of a stream.
 func (a *trialAnswer) read(body []byte, part string) {
 	page, err := parseJSON(body)
 	if err != nil {
@@ -222,8 +222,7 @@ func (a *trialAnswer) read(body []byte, part string) {
 	}
 }
 
-// problem says why there is no answer; empty if there is one. It repeats nothing of the engine's
-// text.
+// problem says why there is no answer; empty if there is one. It does not repeat the engine's text.
 func (a *trialAnswer) problem() string {
 	switch {
 	case a.err != nil && errors.Is(a.err, http1.ErrNotYet):

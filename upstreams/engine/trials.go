@@ -12,10 +12,10 @@ import (
 	"penstock/config"
 )
 
-// What is tried, one by one. Texts are for the operator: they name the flag that is missing, and
-// repeat nothing of what the engine said.
+// The trials, one by one. Texts are for the operator: they name the missing flag, and do not repeat
+// the engine's answers.
 
-// thinkingMarkup and toolMarkup are models' own markup, which engines take out of the text if they
+// thinkingMarkup and toolMarkup are models' own markup, which engines remove from the text if they
 // have the model's parser.
 var (
 	thinkingMarkup = []string{"<think>", "</think>", "<|channel|>", "[THINK]", "<seed:think>"}
@@ -29,7 +29,7 @@ func hasAny(text string, marks []string) bool {
 	return slices.ContainsFunc(marks, func(m string) bool { return strings.Contains(text, m) })
 }
 
-// advice names the flags with which the engine does something, or the cause where it has none.
+// advice names the flags that make the engine do something, or the cause if there are none.
 func advice(flags, without string) string {
 	if flags == "" {
 		return without
@@ -45,7 +45,7 @@ func (t *trier) reasoningAdvice() string {
 	return advice(t.profile.spec.Flags.Reasoning, "it has no parser for this model's reasoning")
 }
 
-// text asks for a word. Without an answer nothing else is tried.
+// text asks for a word. If it fails, nothing else is tried.
 func (t *trier) text(ctx context.Context) {
 	a := t.ask(ctx, t.body(64, []any{userMessage("Say hello.")}))
 	switch p := a.problem(); {
@@ -60,12 +60,12 @@ func (t *trier) text(ctx context.Context) {
 	}
 }
 
-// effortTrial is the name of the trial of the words of an effort.
+// effortTrial is the name of the trial of reasoning efforts.
 const effortTrial = "efforts"
 
-// efforts asks with every word of an effort that the engine is sent. The template of a model may
-// know fewer of them than its engine, and fails then: calls with such a word are sent without it,
-// after a request in vain.
+// efforts tries every effort word that the edge sends to the engine. A model's template may know
+// fewer of them than its engine, and then fails: calls with such a word are sent again without it,
+// after one wasted request.
 func (t *trier) efforts(ctx context.Context) {
 	form := t.profile.Reasoning()
 	words := form.Words
@@ -75,7 +75,7 @@ func (t *trier) efforts(ctx context.Context) {
 	var taken, refused []string
 	status := 0
 	for _, word := range words {
-		if form.Effort == "" || word == "none" || word == "minimal" { // off has a trial of its own, minimal is never sent
+		if form.Effort == "" || word == "none" || word == "minimal" { // off has its own trial, and minimal is never sent
 			continue
 		}
 		a := t.ask(ctx, t.body(1, []any{userMessage("Say hello.")}, object{form.Effort: word}, memberValues(form.On)))
@@ -103,7 +103,7 @@ func (t *trier) efforts(ctx context.Context) {
 	}
 }
 
-// reasoning asks for reasoning, and then for none.
+// reasoning asks for reasoning, and then for an answer without it.
 func (t *trier) reasoning(ctx context.Context) {
 	const off = "reasoning off"
 	form := t.profile.Reasoning()
@@ -151,7 +151,7 @@ var weatherTool = object{"tools": []any{object{"type": "function", "function": o
 func (t *trier) toolCalls(ctx context.Context) {
 	const two = "two calls"
 	question := userMessage("What is the weather in Paris? Call get_weather to find out.")
-	off := memberValues(t.profile.Reasoning().Off) // a model that thinks long would come to no call
+	off := memberValues(t.profile.Reasoning().Off) // a model that thinks for long would not get to a call
 	a := t.ask(ctx, t.body(400, []any{question}, weatherTool, off))
 	name, arguments := "", map[string]any{}
 	var badArguments error
@@ -191,7 +191,7 @@ func (t *trier) toolCalls(ctx context.Context) {
 	}
 }
 
-// schema asks for JSON of a shape that nobody would write by chance.
+// schema asks for JSON of a shape that no model would write by chance.
 func (t *trier) schema(ctx context.Context) {
 	const name = "schema"
 	shape := object{
@@ -218,9 +218,9 @@ func (t *trier) schema(ctx context.Context) {
 	}
 }
 
-// prefill begins an answer and looks whether the engine goes on with it. A model may continue a
-// count in an answer of its own as well, which the second beginning tells apart: it ends within a
-// number, and only the same answer goes on with a digit.
+// prefill begins an answer and checks whether the engine continues it. A model may also continue a
+// count in an answer of its own. The second beginning distinguishes that: it ends within a number,
+// and only the same answer continues with a digit.
 func (t *trier) prefill(ctx context.Context) {
 	for _, c := range []struct{ begun, next string }{{"1 2 3", "4"}, {"1 2 3 4 5 6 7 8 9 1", "0"}} {
 		messages := []any{
@@ -230,7 +230,7 @@ func (t *trier) prefill(ctx context.Context) {
 		a := t.ask(ctx, t.body(16, messages, memberValues(t.profile.Prefill()), object{"stream": true}))
 		next := strings.TrimSpace(a.text)
 		if c.next == "0" {
-			next = a.text // a blank would begin another number
+			next = a.text // a blank would start another number
 		}
 		if p := a.problem(); p != "" {
 			t.add(trialPrefill, TrialUnclear, "an answer that is begun is refused: "+p)
@@ -247,7 +247,7 @@ func (t *trier) prefill(ctx context.Context) {
 // abortWithin is how long an engine has to notice that its client has left.
 const abortWithin = 10 * time.Second
 
-// abort leaves in the midst of a stream, and looks whether the engine stops.
+// abort leaves in the middle of a stream, and checks whether the engine stops.
 func (t *trier) abort(ctx context.Context) {
 	const name = "abort"
 	before, _, _, known := t.reader.Load(ctx, 0)
@@ -286,8 +286,8 @@ func (t *trier) abort(ctx context.Context) {
 	t.add(name, TrialBad, "it goes on for a client that has left: others wait for the slot")
 }
 
-// FlagFor names the flag without which an engine lacks a feature (tools, forced_tool, effort), or
-// nothing where its profile knows none.
+// FlagFor names the flag that an engine needs for a feature (tools, forced_tool, effort), or "" if
+// its profile knows none.
 func FlagFor(p *Profile, feature string) string {
 	switch feature {
 	case "tools", "forced_tool":

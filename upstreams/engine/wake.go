@@ -10,12 +10,12 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Wake makes the request that wakes an engine, and returns the status of the answer. The request is
-// the operator's: no body, no credential, nothing of a client's.
+// Wake sends the request that wakes an engine, and returns the status of the answer. The request is
+// the operator's: no body, no credential, nothing from a client.
 func Wake(ctx context.Context, w config.Wake, upstream string, limit time.Duration) (status int, err error) {
 	u, err := url.Parse(w.URL)
 	if err != nil {
-		return 0, errNoPage // the configuration was checked
+		return 0, errNoPage // the configuration was validated
 	}
 	base := url.URL{Scheme: u.Scheme, Host: u.Host}
 	t, err := http1.NewTransport(http1.TransportOptions{Upstream: upstream, URL: base.String(), MaxIdle: 1})

@@ -77,7 +77,7 @@
 // it in the kernel, but mistakes an engine that reads late for one that is gone. Once the request
 // is acknowledged, HostWatch takes over. Keep-alives alone take 35 s.
 //
-// # What is held of the RFCs
+// # RFC rules that are enforced
 //
 // Replies are parsed strictly (head, body, package chunked); an ambiguous reply is refused. RFC 9112: a status line of HTTP/1.x with three digits (4); CR LF or LF ends a line of
 // the head (2.2), no folded lines and no blank before the colon (5); Content-Length is digits

@@ -15,8 +15,7 @@ const (
 	maxKept      = 1 << 10  // bytes of a header value worth keeping; longer ones are read and dropped
 )
 
-// field names the response headers that anybody here has a use for. All others are checked and
-// skipped.
+// field identifies the response headers that the edge uses. All others are checked and skipped.
 type field uint8
 
 const (
@@ -48,7 +47,7 @@ func fieldOf[T string | []byte](name T) field {
 	return fieldOther
 }
 
-// wireError is what is wrong with a message on the wire. It never quotes it.
+// wireError describes a malformed message. It never quotes it.
 type wireError struct{ reason, text string }
 
 func (m *wireError) Error() string { return m.text }
@@ -71,11 +70,11 @@ var (
 // span is a piece of the buffer that holds the head.
 type span struct{ from, to uint32 }
 
-// head parses the head of a reply, line by line as it comes: RFC 9112 with every leniency left out,
-// but for a line that ends in a bare LF, which section 2.2 allows and which is unambiguous for a
-// reply. The zero value is ready for use.
+// head parses the head of a reply, line by line as it arrives. It follows RFC 9112 without its
+// leniencies, except that a line may end in a bare LF, which section 2.2 allows and which is
+// unambiguous for a reply. The zero value is ready for use.
 type head struct {
-	next      int // where the first line that is not parsed begins
+	next      int // start of the first unparsed line
 	lines     int32
 	interim   int32 // 1xx heads skipped
 	status    int
@@ -87,13 +86,13 @@ type head struct {
 	keep      bool // Connection: keep-alive
 	brief     bool // Keep-Alive: timeout=0
 	length    int64
-	idle      time.Duration // how long to keep the connection, from Keep-Alive; 0: not said
+	idle      time.Duration // how long to keep the connection, from Keep-Alive; 0: not given
 	values    [fields]span
 
-	ready bool   // the head is whole, and that of the reply
+	ready bool   // the head of the reply itself is complete
 	err   error  // what is wrong with it
-	names []byte // what the spans of values point into, once it is ready
-	inBuf bool   // which is the beginning of the buffer that it came in
+	names []byte // the bytes that the spans of values refer to, once it is ready
+	inBuf bool   // names is the start of the read buffer
 }
 
 // advance parses what has come, and reports whether the head of the reply is complete.
@@ -118,8 +117,8 @@ func (h *head) advance(in *received) (bool, error) {
 	return h.ready, h.err
 }
 
-// keepNames keeps the values of a whole head, which is at the beginning of b, where it is, unless
-// too little of the buffer would be left for the body.
+// keepNames leaves the values of a complete head, which is at the start of b, where they are,
+// unless that would leave too little of the buffer for the body.
 func (h *head) keepNames(b []byte) {
 	h.names, h.inBuf = b[:h.next], true
 	if h.next > readBuffer/2 {
@@ -127,7 +126,7 @@ func (h *head) keepNames(b []byte) {
 	}
 }
 
-// detachNames copies the values out of the buffer, so that the whole buffer is free for the body.
+// detachNames copies the values out of the buffer, so that the body can use all of it.
 func (h *head) detachNames() {
 	if !h.inBuf {
 		return
@@ -154,9 +153,9 @@ func (h *head) value(name string) []byte {
 	return h.names[h.values[f].from:h.values[f].to]
 }
 
-// parse goes on with the head at the start of b, which holds all that has come of it, earlier parts
-// included. It reports true once it has seen the empty line; head.next is then the size of the
-// head.
+// parse continues with the head at the start of b, which holds all of it that has come, earlier
+// parts included. It returns true once it has seen the empty line; head.next is then the size of
+// the head.
 func (h *head) parse(b []byte) (bool, error) {
 	for {
 		rest := b[h.next:]
@@ -201,7 +200,7 @@ func startsHTTP(b []byte) bool {
 	return string(b[:n]) == httpPrefix[:n]
 }
 
-// statusLine takes "HTTP/1.x NNN", with or without a blank and a reason.
+// statusLine parses "HTTP/1.x NNN", with or without a blank and a reason.
 func (h *head) statusLine(line []byte) bool {
 	const code = len(httpPrefix) + 2
 	if len(line) < code+3 || line[code-1] != ' ' || len(line) > code+3 && line[code+3] != ' ' {
@@ -220,7 +219,7 @@ func (h *head) statusLine(line []byte) bool {
 	return h.status >= 100 && h.status <= 599 && !httptoken.HasControl(line[code+3:])
 }
 
-// fieldLine takes one header line, which begins at offset at of the buffer.
+// fieldLine parses one header line, which starts at offset at of the buffer.
 func (h *head) fieldLine(line []byte, at int) error {
 	colon := httptoken.TokenLength(line)
 	if colon == 0 || colon == len(line) || line[colon] != ':' { // also a folded line, and a blank before the colon
@@ -244,7 +243,7 @@ func (h *head) fieldLine(line []byte, at int) error {
 	return h.interpret(f, value)
 }
 
-// interpret draws the conclusions that the exchange itself needs from a header.
+// interpret evaluates the headers that the exchange itself needs.
 func (h *head) interpret(f field, value []byte) error {
 	switch f {
 	case fieldContentLength:
@@ -274,9 +273,9 @@ func (h *head) interpret(f field, value []byte) error {
 	return nil
 }
 
-// keepAlive reads timeout=N of the Keep-Alive header. A fifth is left as a margin: the engine's
-// clock starts earlier than ours, and its close takes time to arrive. What does not parse is
-// ignored, as it is only a hint.
+// keepAlive reads timeout=N of the Keep-Alive header. It keeps a fifth as a margin: the engine's
+// clock starts earlier than ours, and its close takes time to arrive. Unparsable values are
+// ignored, since the header is only a hint.
 func (h *head) keepAlive(value []byte) {
 	for param := range bytes.SplitSeq(value, []byte{','}) {
 		name, number, found := bytes.Cut(httptoken.TrimBlanks(param), []byte{'='})
@@ -290,7 +289,7 @@ func (h *head) keepAlive(value []byte) {
 	}
 }
 
-// check looks at a whole head of a reply that is not interim.
+// check validates the complete head of a reply that is not interim.
 func (h *head) check() error {
 	switch {
 	case h.chunked && h.hasLength:
@@ -301,8 +300,8 @@ func (h *head) check() error {
 	return nil
 }
 
-// reusable reports whether both sides have agreed to keep the connection. An HTTP/1.0 reply that is
-// chunked is decoded, but its connection is not kept: RFC 9112, 6.1.
+// reusable reports whether both sides have agreed to keep the connection. A chunked HTTP/1.0 reply
+// is decoded, but its connection is not kept: RFC 9112, 6.1.
 func (h *head) reusable() bool {
 	if h.close || h.brief || h.status == 101 {
 		return false
@@ -310,7 +309,7 @@ func (h *head) reusable() bool {
 	return h.minor == 1 || h.keep && !h.chunked
 }
 
-// parseLength reads a number that consists of digits only.
+// parseLength parses a number of digits only.
 func parseLength(b []byte) (int64, bool) {
 	if len(b) == 0 {
 		return 0, false

@@ -20,10 +20,10 @@ type Page struct {
 // error is a *Failure, ErrPageTooLarge or the end of ctx.
 type GetPage func(ctx context.Context, path string, timeout time.Duration) (Page, error)
 
-// maxPage bounds a page; metrics of a busy vLLM are some 100 KB.
+// maxPage bounds a page; the metrics of a busy vLLM are about 100 KB.
 const maxPage = 4 << 20
 
-// ErrPageTooLarge is the error of a page that is not read to its end.
+// ErrPageTooLarge is returned for a page that was not read to its end.
 var ErrPageTooLarge = errors.New("the page is larger than 4 MiB")
 
 // Pages returns a GetPage over the transport. It reuses one buffer, so it is for one goroutine at a

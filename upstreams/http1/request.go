@@ -9,11 +9,11 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// smallRequest is the size up to which head and body are copied together and leave in one write.
+// smallRequest is the size up to which head and body are copied together and sent in one write.
 const smallRequest = 16 << 10
 
-// Request is what to send. The transport adds Host, User-Agent, Accept-Encoding: identity and,
-// where configured, Authorization; no other header is ever sent.
+// Request is what to send. The transport adds Host, User-Agent, Accept-Encoding: identity and, if
+// configured, Authorization; it never sends another header.
 //
 // The body is either Body or BodyReader, or neither.
 type Request struct {
@@ -23,22 +23,21 @@ type Request struct {
 	RequestID, Traceparent []byte // X-Request-Id and traceparent, likewise
 	Tracestate             []byte // tracestate, likewise
 
-	// Body is the body in pieces. They are borrowed, and must not change, until Await has returned
+	// Body is the body in pieces. They are borrowed, and must not change until Await has returned
 	// the head of the reply or the exchange has ended. The slice of slices itself is not modified.
 	Body [][]byte
 
-	// BodyReader yields the body, up to io.EOF, as it is written, in chunks, on the goroutine that
-	// calls Send. Such a request cannot be sent twice, and so is never sent on a connection that was
-	// used before.
+	// BodyReader yields the body up to io.EOF. It is sent in chunks as it is read, on the goroutine
+	// that calls Send. Such a request cannot be sent twice, so it never uses a kept connection.
 	BodyReader io.Reader
 
 	ConnectTimeout time.Duration // resolving, connecting and TLS together; 0: 10 s
 	WriteTimeout   time.Duration // for the engine to take another byte of the request; 0: no limit
-	At             time.Time     // the time, if the caller has read the clock just now; zero: Send reads it
-	NoReplay       bool          // send once at most, and so on a new connection: a kept one may turn out to be dead
+	At             time.Time     // the time, if the caller has just read the clock; zero: Send reads it
+	NoReplay       bool          // send at most once, and so on a new connection: a kept one may turn out to be dead
 }
 
-// appendFixed writes the header lines that every request of a transport has in common.
+// appendFixed writes the header lines that all requests of a transport share.
 func appendFixed(dst []byte, host, agent, authorization string) []byte {
 	dst = appendField(dst, "Host", host)
 	dst = appendField(dst, "User-Agent", agent)
@@ -57,7 +56,8 @@ func appendField[T string | []byte](dst []byte, name string, value T) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// check refuses what would end a line of the head early, or could be taken for another request.
+// check refuses bytes that would end a line of the head early, or could be taken for another
+// request.
 func (r *Request) check() error {
 	fit := httptoken.IsToken(r.Method) && strings.HasPrefix(r.Path, "/") &&
 		!httptoken.HasControl(r.ContentType) && !httptoken.HasControl(r.Accept) &&
@@ -79,7 +79,7 @@ func (r *Request) size() (n int64) {
 	return n
 }
 
-// appendHead writes the head of r; length is that of its body, or -1 for a chunked one.
+// appendHead writes the head of r. length is that of its body, or -1 for a chunked one.
 func (t *Transport) appendHead(dst []byte, r *Request, length int64) []byte {
 	dst = append(dst, r.Method...)
 	dst = append(dst, ' ')

@@ -22,39 +22,38 @@ const (
 	probeAgent            = "penstock-probe"
 )
 
-// TransportOptions says how one upstream is reached.
+// TransportOptions says how to reach one upstream.
 type TransportOptions struct {
-	Upstream    string        // what a Failure names
+	Upstream    string        // its name in a Failure
 	URL         string        // scheme (http or https), host, optional port and base path; nothing else
 	TLS         *tls.Config   // for https; copied. Nil: Go's defaults. ServerName defaults to the URL's host
 	IdleTimeout time.Duration // how long an idle connection is kept; 0: 4 s, which is under the 5 s of common engines
 	MaxIdle     int           // idle connections kept at most; 0: 256
 	UserAgent   string        // "": penstock
-	APIKey      string        // what is sent as a bearer's token; "": none
-	Host        string        // what is sent as Host; "": the URL's authority
+	APIKey      string        // sent as a bearer token; "": none
+	Host        string        // sent as Host; "": the URL's authority
 	Guard       Guard         // catches panics; nil: they pass
 	Dial        Dialer        // makes connections; nil: by TCP
-	Hosts       *HostWatch    // of the upstream, whose transports have it in common; nil: one of its own
+	Hosts       *HostWatch    // shared by the upstream's transports; nil: one of its own
 }
 
 // Dialer connects to an address, as net.Dialer.DialContext does.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// ForProbes returns the options of a small transport for probes, which must neither wait for the
+// ForProbes returns the options of a small transport for probes. Probes must neither wait for the
 // connections of calls nor use them.
 func (o TransportOptions) ForProbes() TransportOptions {
 	o.IdleTimeout, o.MaxIdle, o.UserAgent = defaultIdleTimeout, 1, probeAgent
 	return o
 }
 
-// Transport is the client of one upstream: its address, its idle connections and what every request
-// to it has in common. It is safe for use by any number of goroutines. It starts no goroutine of
-// its own but for a name that is looked up and, for an instant, the timer that closes idle
-// connections.
+// Transport is the client of one upstream: its address, its idle connections and what all requests
+// to it share. It is safe for use by any number of goroutines. It starts goroutines only to look up
+// a name and, for an instant, for the timer that closes idle connections.
 type Transport struct {
-	upstream   string // what a Failure names
+	upstream   string // its name in a Failure
 	base       string // path in front of every request's path, without a final slash
-	fixed      []byte // the header lines that are the same in every request
+	fixed      []byte // the header lines that all requests share
 	tls        *tls.Config
 	dns        *dnsCache
 	ackTimeout time.Duration // how long the engine's host may leave a request without an acknowledgement
@@ -65,7 +64,7 @@ type Transport struct {
 	idle       idlePool
 }
 
-// keepAlive finds out after 35 s that a host has vanished, where HostWatch does not before.
+// keepAlive detects a vanished host after 35 s, if HostWatch has not done so before.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}
 
 var errTransportClosed = errors.New("the transport is closed")
@@ -123,8 +122,8 @@ func NewTransport(o TransportOptions) (*Transport, error) {
 	return t, nil
 }
 
-// authority is the host and port of u as they are sent, without the zone of an address, which means
-// nothing elsewhere.
+// authority returns the host and port of u as they are sent, without the zone of an address, which
+// means nothing elsewhere.
 func authority(u *url.URL) string {
 	name, zone, found := strings.Cut(u.Host, "%")
 	if !found {
@@ -141,8 +140,8 @@ func (t *Transport) Exchange() *Exchange {
 	return x
 }
 
-// ExchangeWhile returns a new exchange that is aborted when ctx ends, and what its owner calls in
-// place of Close.
+// ExchangeWhile returns a new exchange that is aborted when ctx ends. Its owner calls end instead
+// of Close.
 func (t *Transport) ExchangeWhile(ctx context.Context) (x *Exchange, end func()) {
 	x = t.Exchange()
 	stop := context.AfterFunc(ctx, func() {
@@ -155,19 +154,18 @@ func (t *Transport) ExchangeWhile(ctx context.Context) (x *Exchange, end func())
 	}
 }
 
-// CloseIdle closes the connections that are not in use.
+// CloseIdle closes the idle connections.
 func (t *Transport) CloseIdle() { t.idle.empty() }
 
-// Close closes the idle connections and stops the work in the background. Exchanges that have been
-// sent run to their end and their connections are closed then; a Send after Close fails. A second
-// call does nothing.
+// Close closes the idle connections and stops the background work. Exchanges that have been sent
+// run to their end, and their connections are closed then; a Send after Close fails. A second call
+// does nothing.
 func (t *Transport) Close() {
 	t.idle.close()
 	t.endLife()
 }
 
-// discard closes a connection that cannot be used again, and reports unsolicited bytes to the
-// watch.
+// discard closes a connection that cannot be reused, and reports unsolicited bytes to the watch.
 func (t *Transport) discard(c *conn) {
 	if c.unsolicited {
 		t.hosts.distrust(time.Now())

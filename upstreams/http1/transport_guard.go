@@ -1,13 +1,12 @@
 package http1
 
-// Guard catches the panics of what a transport runs beside its exchanges. The places are words for
-// the operator.
+// Guard catches the panics of a transport's background work. The places are words for the operator.
 type Guard interface {
-	// Catch is deferred: it ends a panic that passes and calls after, which may be nil.
+	// Catch is deferred: it stops a panic and calls after, which may be nil.
 	Catch(place string, after func())
 	// Once runs f.
 	Once(place string, f func())
-	// Point is where a test may have the transport panic.
+	// Point is where a test may make the transport panic.
 	Point(name string)
 }
 

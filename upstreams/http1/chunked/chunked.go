@@ -1,7 +1,7 @@
-// Package chunked takes the framing off chunked bodies (RFC 9112, 7.1), of replies as of requests.
-// It is one state machine without input or output of its own, fed byte by byte, so that a body can
-// arrive in any pieces. Lines end in CR LF and nothing else. What the two sides of the edge judge
-// differently are the Rules.
+// Package chunked removes the framing of chunked bodies (RFC 9112, 7.1), of replies and of
+// requests. It is one state machine without input or output of its own, fed byte by byte, so that a
+// body can arrive in any pieces. Lines end in CR LF and nothing else. The Rules hold what the two
+// sides of the edge judge differently.
 package chunked
 
 import (
@@ -17,12 +17,12 @@ var (
 )
 
 // Rules say what is refused beyond the grammar. Extensions and trailers are skipped, so they are
-// bounded and have no control characters, and trailers are not parsed.
+// bounded and may have no control characters. Trailers are not parsed.
 type Rules struct {
 	MaxDigits     uint8 // of a chunk's size, at most 16
 	MaxExtensions int   // bytes between the size of a chunk and the end of its line
 	MaxTrailers   int   // bytes of all trailers without their line ends
-	// Total has the extensions of all chunks and the trailers add up, under either limit.
+	// Total makes the extensions of all chunks and the trailers add up, under either limit.
 	Total bool
 	// BlankEnd accepts blanks between a size and the end of its line.
 	BlankEnd bool
@@ -49,12 +49,12 @@ const (
 	atEnd
 )
 
-// Decoder is at some place in a body. The zero value is at its beginning.
+// Decoder is a position in a body. The zero value is at its beginning.
 type Decoder struct {
 	state   state
 	digits  uint8
 	skipped int32 // bytes of extensions and trailers, as the rules count them
-	payload int64 // of the current chunk, that has not been taken
+	payload int64 // of the current chunk, not yet taken
 }
 
 // Ended reports whether the body has been read to its end.
@@ -76,8 +76,8 @@ func (d *Decoder) Take(n int64) {
 }
 
 // SkipFraming parses the framing at the beginning of b, up to payload, the end of the body or the
-// end of b. It returns how many bytes that was. With an error, b[n] is the byte that is refused;
-// given again, it is refused again.
+// end of b. It returns the number of bytes parsed. With an error, b[n] is the refused byte; if it
+// is given again, it is refused again.
 func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
 	n = d.skipPlain(b, r)
 	for n < len(b) && d.state != inPayload && d.state != atEnd {
@@ -89,9 +89,9 @@ func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
 	return n, nil
 }
 
-// skipPlain is SkipFraming for what nearly all framing is: between two chunks of a stream that has
-// an event in each, the end of one and the size of the next. It leaves to step what is anything
-// else, or not there yet.
+// skipPlain is SkipFraming for nearly all framing in practice: the end of one chunk and the size of
+// the next, in a stream with an event in each chunk. It leaves everything else, or missing bytes,
+// to step.
 func (d *Decoder) skipPlain(b []byte, r *Rules) (n int) {
 	if d.state == atPayloadCR && len(b) >= 2 && b[0] == '\r' && b[1] == '\n' {
 		n, d.state = 2, inSize
@@ -117,7 +117,7 @@ func (d *Decoder) skipPlain(b []byte, r *Rules) (n int) {
 	return i + 2
 }
 
-// hexDigits has one more than the value of each digit.
+// hexDigits has the value of each digit plus one.
 var hexDigits = func() (t [256]uint8) {
 	for i := range 16 {
 		t["0123456789abcdef"[i]], t["0123456789ABCDEF"[i]] = uint8(i+1), uint8(i+1)
@@ -248,8 +248,8 @@ func (d *Decoder) skip(b byte, limit int) error {
 	return nil
 }
 
-// expect goes on to the state next if b is the byte that must come. If not, the state stays: where
-// payload before the byte is delivered first, the byte is parsed once more and must fail again.
+// expect moves to the state next if b is the byte that must come. Otherwise the state stays: if
+// payload before the byte is delivered first, the byte is parsed again and must fail again.
 func (d *Decoder) expect(b, want byte, next state) error {
 	if b != want {
 		return ErrMalformed

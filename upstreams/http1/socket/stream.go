@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Stream reads and writes a connection. The connection's own deadlines and Close act on it. One
-// goroutine at a time may call Read, and one, which may be another, Write.
+// Stream reads and writes a connection. The connection's own deadlines and Close apply to it. One
+// goroutine at a time may call Read, and one, possibly another, Write.
 type Stream struct {
 	raw     syscall.RawConn
 	in, out transfer
@@ -17,8 +17,8 @@ type Stream struct {
 	send    func(fd uintptr) bool // out.send, likewise
 }
 
-// sendLimit is how many bytes one SendPieces passes to the socket, 256 KiB: some 50 us of work, in
-// which the scheduler cannot give the processor to another goroutine.
+// sendLimit is how many bytes one SendPieces passes to the socket, 256 KiB: about 50 us of work,
+// during which the scheduler cannot give the processor to another goroutine.
 const sendLimit = 256 << 10
 
 // transfer is a running read or write.
@@ -28,7 +28,7 @@ type transfer struct {
 	err error
 }
 
-// Open prepares s for c. It fails on a closed connection only.
+// Open prepares s for c. It fails only on a closed connection.
 func (s *Stream) Open(c Conn) (err error) {
 	s.raw, err = c.SyscallConn()
 	s.recv, s.send = s.in.recv, s.out.send
@@ -51,8 +51,8 @@ func (s *Stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadNow is Read without waiting and without regard to the deadline. The error is
-// os.ErrDeadlineExceeded where nothing has come.
+// ReadNow is Read without waiting, whatever the deadline. The error is os.ErrDeadlineExceeded if
+// nothing has come.
 func (s *Stream) ReadNow(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

@@ -7,13 +7,13 @@ import (
 )
 
 // UnackedFor returns for how many milliseconds the peer's host has acknowledged nothing, although
-// bytes or the system's repeated window probes are on their way to it. It is 0 when neither is: a
-// host whose program reads slowly answers those probes. waiting says that there are bytes that the
-// host has not acknowledged, sent or not.
+// bytes or the system's repeated window probes are on their way to it. If neither is, it returns 0:
+// a host whose program reads slowly answers those probes. waiting says that there are
+// unacknowledged bytes, sent or not.
 func UnackedFor(fd uintptr) (milliseconds int, waiting bool) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
-		return 0, false // it is not a connection, so nothing can come from it
+		return 0, false // not a connection, so nothing can come from it
 	}
 	if info.Unacked > 0 || info.Probes > 1 { // an answer resets the count of probes
 		milliseconds = int(info.Last_ack_recv)
@@ -31,17 +31,17 @@ func UnackedBytes(fd uintptr) int {
 }
 
 const (
-	probeSeconds = 1 // between two of the probes that ProbeEverySecond asks for
+	probeSeconds = 1 // between two probes of ProbeEverySecond
 	// probeCount is after how many unanswered probes the system ends the connection. That takes
 	// about as long as without ProbeEverySecond.
 	probeCount = 30
-	// ackOverdue is how old sent bytes are, in milliseconds, when their acknowledgement is due.
+	// ackOverdue is the age of sent bytes, in milliseconds, at which their acknowledgement is due.
 	ackOverdue = 1000
 )
 
-// ProbeEverySecond makes the system send a keep-alive probe every second in which nothing comes
-// from the peer's host. The host answers for its program, however busy that is. After half a minute
-// without an answer the system ends the connection.
+// ProbeEverySecond makes the system send a keep-alive probe in every second without bytes from the
+// peer's host. The host answers for its program, however busy that is. After half a minute without
+// an answer the system ends the connection.
 func ProbeEverySecond(fd uintptr) error {
 	return errors.Join(
 		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPCNT, probeCount),
