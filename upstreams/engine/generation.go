@@ -54,10 +54,10 @@ func WithPriority(steps []GenerationStep, number int) {
 	}
 }
 
-// GenerationSteps returns what to send to see whether an engine works for a kind of model: one
-// request, or several of which the next is sent where the engine rejects the one before. toEnd asks
-// a chat model for an answer that reaches its end, and not for a first token alone. There are no
-// steps where generating is too expensive to be a probe (images) or the engine has no path for it.
+// GenerationSteps returns what to send to check whether an engine works for a kind of model: one
+// request, or several of which each is sent only if the engine rejects the one before. toEnd asks a
+// chat model for an answer that reaches its end instead of just a first token. There are no steps if
+// generating is too expensive for a probe (images) or the engine has no path for it.
 func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps []GenerationStep) {
 	prompt, tokens := "ping", 1
 	if toEnd {
@@ -69,7 +69,7 @@ func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps 
 			return
 		}
 		members["model"] = served
-		if body, err := json.Marshal(members); err == nil { // text and numbers: it always is
+		if body, err := json.Marshal(members); err == nil { // text and numbers always marshal
 			steps = append(steps, GenerationStep{path, "application/json", body, streamed, good})
 		}
 	}
@@ -220,8 +220,8 @@ func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.T
 			}
 		}
 		switch {
-		case err == io.EOF && streamed: //nolint:errorlint // it did not reach its end
-			return GenerationFailed, nil // it has come to no end of its own
+		case err == io.EOF && streamed: //nolint:errorlint // wrapped, it is a failure's cause
+			return GenerationFailed, nil // it did not reach its end
 		case err == io.EOF: //nolint:errorlint // likewise
 			return s.judgeWhole(status, body, profile), nil
 		case err != nil:

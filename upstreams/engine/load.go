@@ -64,8 +64,8 @@ func labelValue(labels []byte, label string) string {
 // known reports whether the page had a number of requests.
 func (l *Load) known(running bool) bool { return running || l.Queue }
 
-// readLoad reads a page about the engine's work as the source says. It is false when the page has
-// no number of requests.
+// readLoad reads a page about the engine's work as the source describes it. It returns false if the
+// page has no number of requests.
 func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
 	if source.Format == config.LoadMetrics {
 		return scanMetrics(source, body)

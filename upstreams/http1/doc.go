@@ -79,9 +79,10 @@
 //
 // # RFC rules that are enforced
 //
-// Replies are parsed strictly (head, body, package chunked); an ambiguous reply is refused. RFC 9112: a status line of HTTP/1.x with three digits (4); CR LF or LF ends a line of
-// the head (2.2), no folded lines and no blank before the colon (5); Content-Length is digits
-// only, and several agree (6.3); Transfer-Encoding is exactly chunked, without Content-Length
+// Replies are parsed strictly (head, body, package chunked); an ambiguous reply is refused.
+// RFC 9112: a status line of HTTP/1.x with three digits (4); CR LF or LF ends a line of the head
+// (2.2), no folded lines and no blank before the colon (5); Content-Length is digits only, and
+// several must agree (6.3); Transfer-Encoding is exactly chunked, without Content-Length
 // (6.1); chunks of HTTP/1.0 are decoded and end the connection (6.1); a reply to HEAD, and those
 // with 101, 204 and 304, have no body (6.3). RFC 9110: names are tokens, values have no control
 // characters (5.5, 5.6.2); at most eight interim replies (15.2). RFC 6761, 6.3: localhost is the

@@ -20,6 +20,6 @@
 // the reply.
 //
 // Systems without recvfrom and sendto like Linux's, and builds with the race detector, use package
-// syscall instead. The race detector knows only from that package that a read comes after the write
-// of the same bytes.
+// syscall instead. Only with that package does the race detector know that a read comes after the
+// write of the same bytes.
 package socket
