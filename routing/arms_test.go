@@ -18,7 +18,7 @@ func arm(upstream string, percent config.Percent, tier int) config.Deployment {
 	return config.Deployment{Upstream: upstream, Tier: tier, Traffic: &percent, Arm: upstream}
 }
 
-// of finds a number whose calls are of an arm of r; empty: of none.
+// of finds a number whose calls belong to an arm of r; empty: to none.
 func numberOf(t testing.TB, r *Route, name string) uint64 {
 	t.Helper()
 	for n := range uint64(100_000) {
@@ -30,7 +30,7 @@ func numberOf(t testing.TB, r *Route, name string) uint64 {
 	return 0
 }
 
-// armNamed is the first arm of a set.
+// armNamed returns the first arm of a set.
 func armNamed(r *Route, set Arms) string {
 	for i, a := range ArmsIn(r) {
 		if set>>(i+1)&1 != 0 {
@@ -40,7 +40,7 @@ func armNamed(r *Route, set Arms) string {
 	return ""
 }
 
-// What each target is like, and where a call of an arm, or of none, goes then.
+// The state of each target, and where a call of an arm, or of none, then goes.
 func TestArms(t *testing.T) {
 	const (
 		free = "free"
@@ -142,8 +142,8 @@ func TestArms(t *testing.T) {
 	}
 }
 
-// The calls of an arm are its share of all, the same ones at every edge and after every reload, and a greater share keeps those
-// of a smaller one.
+// The calls of an arm are its share of all, the same ones at every edge and after every reload. A
+// greater share keeps those of a smaller one.
 func TestShares(t *testing.T) {
 	const calls = 20_000
 	rapid.Check(t, func(rt *rapid.T) {
@@ -176,7 +176,7 @@ func TestShares(t *testing.T) {
 	})
 }
 
-// A call is of no arm whose upstreams are closed to its key.
+// A call belongs to no arm whose upstreams are closed to its key.
 func TestArmsNeedConsent(t *testing.T) {
 	away := upstream("away", 1)
 	away.External = true
@@ -197,7 +197,7 @@ func TestArmsNeedConsent(t *testing.T) {
 	}
 }
 
-// The capacity is what any call may use: that of an arm counts while there is nothing else.
+// The capacity is what any call may use: an arm's counts only if there is nothing else.
 func TestCapacityOfArms(t *testing.T) {
 	p := plan(t, upstream("a", 3), upstream("b", 5))
 	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "a"}, arm("b", 10, 0))), "m")

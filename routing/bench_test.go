@@ -63,8 +63,8 @@ func fleet(t testing.TB, policy string) *Route {
 
 var policies = []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
 
-// BenchmarkPick is the choice alone, over 32 upstreams that are up, list their models and tell
-// their load. The budget is two microseconds where 40 blocks of the prompt are known, and no
+// BenchmarkPick measures the choice alone, over 32 upstreams that are up, list their models and
+// report their load. The budget is two microseconds with 40 known blocks of the prompt, and no
 // allocation.
 func BenchmarkPick(b *testing.B) {
 	blocks := randomBlocks(40)
@@ -105,7 +105,7 @@ func BenchmarkPick(b *testing.B) {
 	}
 }
 
-// BenchmarkAcquire is a pick with its lease, taken and given back.
+// BenchmarkAcquire measures a pick with its lease, taken and given back.
 func BenchmarkAcquire(b *testing.B) {
 	blocks := HashBlocks(nil, 1, conversation(1))
 	for _, policy := range policies {
@@ -148,8 +148,8 @@ func TestPickDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestCapacityCosts: the sum over a route costs no memory by its targets. The edge takes it of every
-// model each second.
+// TestCapacityCosts: the sum over a route allocates nothing per target. The edge computes it for
+// every model each second.
 func TestCapacityCosts(t *testing.T) {
 	r := fleet(t, policies[0])
 	now := time.Now()

@@ -11,7 +11,7 @@ import (
 	"penstock/upstreams"
 )
 
-// market is closed loops of calls at one model, in a time of its own.
+// market runs closed loops of calls at one model, in virtual time.
 type market struct {
 	t      testing.TB
 	route  *Route
@@ -46,7 +46,7 @@ func newMarket(t testing.TB, slots int) *market {
 	return &market{t: t, route: lookup(t, table(t, plan(t, upstream("a", slots)), model("m", "", "a")), "m")}
 }
 
-// add has n loops of a key begin, one after the other.
+// add starts n loops of a key, one after the other.
 func (c *market) add(n int, key string, call, pause time.Duration) *loop {
 	var first *loop
 	for range n {
@@ -60,7 +60,7 @@ func (c *market) add(n int, key string, call, pause time.Duration) *loop {
 	return first
 }
 
-// retryAfter is what the refused are told.
+// retryAfter is the Retry-After of refused calls.
 const retryAfter = time.Second
 
 func (c *market) run(d time.Duration) {
@@ -102,8 +102,8 @@ func (c *market) ask(l *loop, now time.Time) {
 	}
 }
 
-// A client that comes back when it was told to gets at least two of five slots that it asks for
-// beside another key's flood, whose clients come back at once.
+// A client that obeys its Retry-After gets at least two of the five slots it asks for, beside
+// another key's flood, whose clients come back at once.
 func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		slots := rapid.IntRange(2, 8).Draw(rt, "slots")
@@ -120,7 +120,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	})
 }
 
-// The same client got nothing before there were claims: the test above can fail.
+// The same client got nothing before there were claims, so the test above can fail.
 func TestFloodWithoutClaims(t *testing.T) {
 	c := newMarket(t, 4)
 	c.refuse = true
@@ -132,7 +132,7 @@ func TestFloodWithoutClaims(t *testing.T) {
 	}
 }
 
-// At a single slot two keys take turns, whatever one of them does.
+// At a single slot two keys take turns, whatever either does.
 func TestSingleSlotIsShared(t *testing.T) {
 	for _, loops := range []int{1, 64} {
 		c := newMarket(t, 1)
@@ -145,7 +145,7 @@ func TestSingleSlotIsShared(t *testing.T) {
 	}
 }
 
-// A key that is alone gets what it got without claims, to the call.
+// A lone key gets exactly what it would get without claims.
 func TestFloodAloneLosesNothing(t *testing.T) {
 	served := map[bool]int{}
 	for _, refuse := range []bool{false, true} {
@@ -190,7 +190,7 @@ func TestManyKeysKeepSlotsBusy(t *testing.T) {
 	}
 }
 
-// Claims end by themselves, and with the slot that they were for.
+// Claims end by themselves, and when their key gets a slot.
 func TestClaimsEnd(t *testing.T) {
 	c := newMarket(t, 1)
 	claims := c.route.claims
@@ -246,7 +246,7 @@ func TestClaimsOfSharedUpstreams(t *testing.T) {
 	other.ReleaseAt(upstreams.OutcomeOK, t0)
 }
 
-// A call that waits for its slot, as for one that a fleet shares, keeps no other call waiting.
+// A call that waits while it takes its slot, as for one that a fleet shares, delays no other call.
 func TestClaimsHoldNoLock(t *testing.T) {
 	c := newMarket(t, 2)
 	claims := c.route.claims
@@ -263,7 +263,7 @@ func TestClaimsHoldNoLock(t *testing.T) {
 	}
 }
 
-// A call that no claim concerns allocates its lease alone, as without claims.
+// A call that no claim concerns allocates only its lease, as without claims.
 func TestClaimsCostNothing(t *testing.T) {
 	c := newMarket(t, 4)
 	allocs := func(after time.Duration) float64 {

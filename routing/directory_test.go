@@ -11,7 +11,7 @@ import (
 	"penstock/upstreams"
 )
 
-// directoryOf is the directory of a route over some targets.
+// directoryOf returns the directory of a route over some targets.
 func directoryOf(t *testing.T, names ...string) (*directory, []Target) {
 	t.Helper()
 	var ups []config.Upstream
@@ -22,14 +22,14 @@ func directoryOf(t *testing.T, names ...string) (*directory, []Target) {
 	return r.directory, r.targets
 }
 
-// know is what a directory knows of a prompt.
+// know returns what a directory knows of a prompt.
 func know(d *directory, targets []Target, blocks []uint64) *knowledge {
 	k := new(knowledge)
 	d.look(blocks, targets, k)
 	return k
 }
 
-// holdsOf is how many leading blocks of a prompt a target is believed to hold.
+// holdsOf returns how many leading blocks of a prompt a target is believed to hold.
 func holdsOf(d *directory, targets []Target, i int, blocks []uint64) int {
 	n, _ := know(d, targets, blocks).held(targets[i].member)
 	return n
@@ -65,8 +65,8 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// A target holds what it has read last, as many blocks as it has room for, and of a prompt always a
-// beginning. That is compared with lists that are searched.
+// A target holds the newest blocks it has read, as many as it has room for, and always a prefix of
+// a prompt. The test compares that with lists that are searched.
 func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d, targets := directoryOf(t, "a", "b", "c")
@@ -132,7 +132,7 @@ func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 	})
 }
 
-// How much an engine has room for follows from its pages, and from what is still there.
+// An engine's believed room follows from its pages, and from what has survived there.
 func TestDirectorySize(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	a := &targets[0]
@@ -180,8 +180,8 @@ func TestDirectorySize(t *testing.T) {
 	}
 }
 
-// An engine that was started again holds nothing, and neither does one that has lost what it has just
-// read. Others hold what they did.
+// A restarted engine holds nothing, and neither does one that has lost what it has just read. Other
+// engines hold what they did.
 func TestDirectoryForgetsWhatAnEngineHasLost(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	prompt := randomBlocks(20)
@@ -227,7 +227,8 @@ func TestDirectoryOutlivesReload(t *testing.T) {
 	}
 }
 
-// What one model learned is not another's, though it has the name now that was the other's alias.
+// Knowledge of one model does not pass to another, even one that now has a name which was the
+// other's alias.
 func TestDirectoryIsTheModels(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64))
 	first := model("m", "", "a", "b")
@@ -244,7 +245,7 @@ func TestDirectoryIsTheModels(t *testing.T) {
 	}
 }
 
-// A route that is larger than a set of members goes on working: some targets share a place.
+// A route that is larger than a set of members still works: some targets share a place.
 func TestDirectoryOfManyMembers(t *testing.T) {
 	var ups []config.Upstream
 	var names []string
@@ -273,8 +274,8 @@ func TestDirectoryOfManyMembers(t *testing.T) {
 	}
 }
 
-// What tells the next turn of a conversation, or another version of it, from one of many that begin
-// alike.
+// What distinguishes the next turn of a conversation, or another version of it, from one of many
+// that begin alike.
 func TestDirectoryCrowd(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	none := uint8(len(crowds) - 1)
@@ -324,7 +325,7 @@ func TestDirectoryCrowd(t *testing.T) {
 	expect("a conversation that goes on where they end", with(5, 6), 0, none)
 }
 
-// The edge does not look at every block of a prompt.
+// The edge does not visit every block of a prompt.
 func BenchmarkDirectory(b *testing.B) {
 	for _, n := range []int{40, 256, 2048} {
 		r := fleet(b, "")
@@ -347,8 +348,8 @@ func BenchmarkDirectory(b *testing.B) {
 	}
 }
 
-// However prompts repeat and part, an engine is believed to hold the blocks that it has read last, the
-// first of a prompt as the newest, and of a prompt that is too large its beginning.
+// However prompts repeat and part, an engine is believed to hold the newest blocks it has read, the
+// first of a prompt as the newest. Of a prompt that is too large it holds the beginning.
 func TestOrderOfBlocks(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		const most = 8

@@ -13,7 +13,7 @@ import (
 	"penstock/upstreams"
 )
 
-// described is a profile whose page of models says everything that a route asks its engines about.
+// described is a profile whose page of models has everything that a route asks its engines for.
 var described = config.Engine{
 	Name: "described", Names: config.NamesListed,
 	Health: config.EngineHealth{Path: "/v1/models"},
@@ -62,8 +62,8 @@ func probed(t *testing.T, pages ...string) *Route {
 	return lookup(t, table(t, p, m), "m")
 }
 
-// What a route tells about its model is what those of its engines say that may take calls, and an
-// engine counts once, whatever number of its names the route uses.
+// A route's facts about its model come from those of its engines that may take calls. An engine
+// counts once, however many of its names the route uses.
 func TestFactsOfEngines(t *testing.T) {
 	const (
 		small = `{"id":"m","context":4096,"vision":true}`
@@ -123,7 +123,7 @@ func TestFactsOfEngines(t *testing.T) {
 	}
 }
 
-// What a model's tokens come to is learned from all of its engines, and not from the first alone,
+// The bytes per token of a model are learned from all of its engines, not only from the first,
 // which may never serve.
 func TestBytesPerToken(t *testing.T) {
 	p := plan(t, upstream("a", 1), upstream("b", 1), upstream("c", 1))

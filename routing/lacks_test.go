@@ -8,7 +8,7 @@ import (
 )
 
 // TestCapacityWithoutRefusers: an engine that refuses what every call of the model needs is not
-// counted, unless there is no other; one that lacks something special is.
+// counted, unless there is no other; one that lacks something special is counted.
 func TestCapacityWithoutRefusers(t *testing.T) {
 	chat := upstreams.FeatureOf(config.OpChat)
 	for name, c := range map[string]struct {

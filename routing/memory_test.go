@@ -7,12 +7,12 @@ import (
 	"penstock/config"
 )
 
-// bytesABlock is what a block takes at most for each engine that holds it: the number of the formula
-// in the README of package proxy, section Sizing.
+// bytesABlock is the most memory that a block takes for each engine that holds it: the number of
+// the formula in the README of package proxy, section Sizing.
 const bytesABlock = 128
 
-// What is remembered of engines takes no more memory than operators are told: with as many blocks as
-// there may be, and while old ones make room for new ones.
+// The directory takes no more memory than operators are told: with the maximum of blocks, and while
+// old ones make room for new ones.
 func TestDirectoryMemory(t *testing.T) {
 	const most = 4 * mostBlocks * bytesABlock
 	for name, own := range map[string]bool{"each has its own": true, "all have the same": false} {
@@ -45,7 +45,7 @@ func TestDirectoryMemory(t *testing.T) {
 	}
 }
 
-// heapInUse is how many bytes are in use.
+// heapInUse returns how many bytes are in use.
 func heapInUse() int {
 	var m runtime.MemStats
 	runtime.GC()

@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams"
 )
 
-// sharing builds the route of an edge that tells others of placements.
+// sharing builds the route of an edge that shares placements with others.
 func sharing(t *testing.T, keep *Table, names ...string) *Table {
 	t.Helper()
 	var ups []config.Upstream
@@ -43,8 +43,8 @@ func send(t *testing.T, tab *Table, prompt []uint64, not ...upstreams.ID) upstre
 	return l.Upstream().ID()
 }
 
-// A conversation that one edge placed, and moved, goes to where it is through another edge, which
-// has never seen it. Its next turns there are not told again.
+// A conversation that one edge placed and then moved goes to its engine through another edge, too,
+// which has never seen it. Its next turns there are not shared again.
 func TestPlaces(t *testing.T) {
 	a, b := sharing(t, nil, "e0", "e1", "e2", "e3"), sharing(t, nil, "e0", "e1", "e2", "e3")
 	placesA, placesB := PlacesOf(a.Routes()[0]), PlacesOf(b.Routes()[0])
@@ -77,7 +77,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A beginning that many conversations share is nobody's place: they are spread.
+// A prefix that many conversations share has no place: they are spread.
 func TestPlacesOfSharedPrompts(t *testing.T) {
 	a, b := sharing(t, nil, "e0", "e1", "e2", "e3"), sharing(t, nil, "e0", "e1", "e2", "e3")
 	system := randomBlocks(20)
@@ -94,8 +94,8 @@ func TestPlacesOfSharedPrompts(t *testing.T) {
 	}
 }
 
-// Places outlive reloads, an upstream that is unknown here is passed over, and what cannot be told
-// is bounded. Without a store there are none.
+// Places outlive reloads, an unknown upstream is skipped, and unshared placements are bounded.
+// Without a store there are none.
 func TestPlacesAreBounded(t *testing.T) {
 	a := sharing(t, nil, "e0", "e1")
 	p := PlacesOf(a.Routes()[0])

@@ -31,7 +31,8 @@ func fail(t *testing.T, r *Route, target, n int) {
 	}
 }
 
-// picks counts by target where n calls would go that come one at a time, each with its own chance.
+// picks counts by target where n calls would go that come one at a time, each with its own random
+// number.
 func picks(t *testing.T, r *Route, n int, q Query) []int {
 	t.Helper()
 	got := make([]int, len(r.targets))
@@ -61,7 +62,7 @@ func routeOver(t *testing.T, policy string, slots ...int) *Route {
 // speedNeeds is how many answers make a speed known.
 const speedNeeds = 10
 
-// answered has a target answer n calls, as fast as an engine does that takes so long for a token of
+// answered makes a target answer n calls, as fast as an engine that takes this long for a token of
 // a prompt and ten times that for one of an answer.
 func answered(t testing.TB, r *Route, target, n int, token time.Duration) {
 	t.Helper()
@@ -82,8 +83,8 @@ func answered(t testing.TB, r *Route, target, n int, token time.Duration) {
 	}
 }
 
-// A target gets its part of the calls that come at once by what it was seen to do, once that is
-// known of all, while they have the same weight, and as long as it is not long ago.
+// A target gets its part of simultaneous calls by its measured speed, once that is known of all
+// targets, while they have the same weight, and as long as it is recent.
 func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	at := func(r *Route, now time.Time) []int {
 		var all []*upstreams.Lease
@@ -128,8 +129,8 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	}
 }
 
-// With every call that stays, nobody is ever two ahead of another; this is the policy of whoever
-// names none.
+// If every call stays, no target is ever two ahead of another. This is the policy of models that
+// name none.
 func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 	for _, policy := range []string{"", config.PolicyLeastLoaded} {
 		r := routeOver(t, policy, 9, 9, 9, 9)
@@ -150,7 +151,7 @@ func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 	}
 }
 
-// Whose turn it is while others are full or fail.
+// Which target's turn it is while others are full or fail.
 func TestRoundRobinPassesOver(t *testing.T) {
 	r := routeOver(t, config.PolicyRoundRobin, 2, 2, 2)
 	hold(t, r, 1, 2)
@@ -167,7 +168,7 @@ func TestRoundRobinPassesOver(t *testing.T) {
 	}
 }
 
-// The edge hashes prompts where that can change a choice.
+// The edge hashes prompts only if that can change a choice.
 func TestWantsPrefix(t *testing.T) {
 	for _, policy := range []string{"", config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity} {
 		for n, slots := range [][]int{{1}, {1, 1}} {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A block's hash is of all of the prompt up to its end, and the last part of a prompt has none.
+// A block's hash covers the whole prompt up to its end, and the last partial block has none.
 func TestHashBlocks(t *testing.T) {
 	prompt := bytes.Repeat([]byte("0123456789abcdef"), 3*blockBytes/16)
 	all := HashBlocks(nil, 1, prompt)
@@ -43,7 +43,7 @@ func TestSeedOfOwner(t *testing.T) {
 	}
 }
 
-// BenchmarkHashBlocks is the cost of looking at a prompt.
+// BenchmarkHashBlocks measures hashing a prompt.
 func BenchmarkHashBlocks(b *testing.B) {
 	for name, n := range map[string]int{"16KiB": 16 << 10, "128KiB": 128 << 10, "384KiB": 384 << 10, "1MiB": 1 << 20} {
 		b.Run(name, func(b *testing.B) {
@@ -57,8 +57,8 @@ func BenchmarkHashBlocks(b *testing.B) {
 	}
 }
 
-// Prompts that differ in two places, at any distance and in any bits, have different blocks: what
-// changes in one of them does not make up for what changes in the other.
+// Prompts that differ in two places, at any distance and in any bits, have different blocks: the
+// changes do not cancel each other.
 func TestHashBlocksOfTwoChanges(t *testing.T) {
 	prompt := bytes.Repeat([]byte("0123456789abcdef"), blockBytes/16)
 	seen := map[uint64]bool{HashBlocks(nil, 1, prompt)[0]: true}
@@ -80,7 +80,7 @@ func TestHashBlocksOfTwoChanges(t *testing.T) {
 	}
 }
 
-// TestHashBlocksOfZeros: a prompt is told from another one behind any run of one byte.
+// TestHashBlocksOfZeros: prompts remain distinct after any run of one byte.
 func TestHashBlocksOfZeros(t *testing.T) {
 	for _, fill := range []byte{0, ' ', 0xff} {
 		run := bytes.Repeat([]byte{fill}, 64<<10)

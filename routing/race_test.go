@@ -14,7 +14,7 @@ import (
 // after is when the breakers of broken are half-open.
 var after = t0.Add(time.Minute)
 
-// broken opens the breakers of a route's engines: calls of as many keys fail as that takes.
+// broken opens the breakers of a route's engines: enough calls of different keys fail.
 func broken(t *testing.T, r *Route) *Route {
 	t.Helper()
 	for _, target := range r.targets {
@@ -34,8 +34,8 @@ func broken(t *testing.T, r *Route) *Route {
 	return r
 }
 
-// A call that has picked an engine, and finds that another call was faster, is answered as it would
-// be if it came only now.
+// A call whose picked engine is taken by a faster call gets the answer that it would get if it came
+// only now.
 func TestLostRace(t *testing.T) {
 	// Each function is what happens at the engine that was picked, before the lease on it.
 	wins := func(t *testing.T, u *upstreams.Upstream) *upstreams.Lease {
@@ -122,8 +122,8 @@ func TestLostRace(t *testing.T) {
 	})
 }
 
-// Calls that come at once to half-open breakers: one a breaker gets a lease, and each other one
-// hears that there is no upstream.
+// Simultaneous calls come to half-open breakers: one call per breaker gets a lease, and each other
+// one gets ErrNoUpstream.
 func TestOneTrialOfMany(t *testing.T) {
 	for _, engines := range [][]string{{"a"}, {"a", "b"}} {
 		var ups []config.Upstream

@@ -98,7 +98,7 @@ func TestBuildUnknownUpstream(t *testing.T) {
 	}
 }
 
-// spread acquires n leases one after the other, each with its own chance, and counts them by
+// spread acquires n leases one after the other, each with its own random number, and counts them by
 // upstream.
 func spread(t testing.TB, r *Route, n int, q Query) map[string]int {
 	t.Helper()
@@ -247,8 +247,8 @@ func TestLeastLoadedMovesWhenTheHomeIsFull(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedSpreadsWhatMostConversationsShare: a system prompt that everybody begins with
-// must not bring everybody to the engine that saw it first.
+// TestLeastLoadedSpreadsWhatMostConversationsShare: a system prompt that all conversations begin
+// with must not bring all of them to the engine that saw it first.
 func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64), upstream("d", 64))
 	r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b", "c", "d")), "m")
@@ -282,8 +282,8 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 	}
 }
 
-// The same one after the other, when no load tells that an engine has got more than its share, and
-// where what is shared is the greater part: conversations are spread from their first turn on, and
+// The same one after the other, when no load shows that an engine has got more than its share, and
+// when the shared part is the greater one: conversations are spread from their first turn on, and
 // stay.
 func TestLeastLoadedSpreadsWithoutLoad(t *testing.T) {
 	for name, own := range map[string]int{"long turns": 1500, "short turns": 100} {
@@ -321,7 +321,7 @@ func TestLeastLoadedSpreadsWithoutLoad(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedLeavesAFailingHome: what an engine knows is worth nothing while it refuses.
+// TestLeastLoadedLeavesAFailingHome: an engine's cache counts for nothing while it refuses.
 func TestLeastLoadedLeavesAFailingHome(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64))
 	r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b", "c")), "m")
@@ -389,7 +389,7 @@ func TestCapacity(t *testing.T) {
 	if sum := apart.Sum(pools, t0); sum.Total != 10 || sum.Active != 1 || math.Abs(sum.Utilization-10) > 1e-9 {
 		t.Errorf("sum %+v", sum)
 	}
-	// The four slots of the shared pool are there once, whatever they are asked for, and so is the
+	// The four slots of the shared pool exist once, whatever they are used for, and so does the
 	// call in one of them.
 	if _, _, err := shared.Acquire(&Query{Now: t0, Pool: upstreams.PoolText}); err != nil {
 		t.Fatal(err)
@@ -403,8 +403,8 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// Where engines keep few models, a call goes to one that has the model loaded as long as it has
-// room, by every policy, and a model whose turn it is nowhere finds its engines full, not away.
+// If engines keep few models, a call goes to one that has the model loaded as long as it has room,
+// by every policy. A model that has its turn nowhere finds its engines full, not down.
 func TestLoadedFirst(t *testing.T) {
 	for _, policy := range policies {
 		ups := []config.Upstream{upstream("u0", 2), upstream("u1", 2), upstream("u2", 2)}

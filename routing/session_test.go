@@ -48,8 +48,8 @@ func TestHintNeverOverridesLoad(t *testing.T) {
 	}
 }
 
-// Conversations of one cache key begin at one engine. It is nothing by which they are told apart:
-// where one key is for all of them, and all begin alike, they are spread over all engines.
+// Conversations with one cache key begin at one engine. The key does not distinguish them: if all
+// have one key and begin alike, they are spread over all engines.
 func TestCacheKeyHome(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)
 	other := routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)

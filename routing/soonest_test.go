@@ -38,7 +38,7 @@ func TestTimeOf(t *testing.T) {
 	}
 }
 
-// What stands for the time while speeds are not known, term by term.
+// The score while speeds are unknown, term by term.
 func TestProductOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		load    upstreams.Load
@@ -59,7 +59,7 @@ func TestProductOf(t *testing.T) {
 	}
 }
 
-// at is where a call goes.
+// at returns where a call goes.
 func at(t *testing.T, r *Route, q Query) int {
 	t.Helper()
 	q.Now = t0
@@ -71,8 +71,8 @@ func at(t *testing.T, r *Route, q Query) int {
 	return slices.IndexFunc(r.targets, func(o Target) bool { return o.Upstream == best.Upstream })
 }
 
-// A prompt goes to where the least of it is to be read, unless too much is to be read there before
-// it: whether speeds are known or not.
+// A prompt goes to the target with the least of it left to read, unless too much is queued there
+// before it, whether speeds are known or not.
 func TestSoonestCountsWhatIsUncached(t *testing.T) {
 	const n = 40 // blocks, of some 128 tokens
 	prompt := randomBlocks(n)
@@ -132,8 +132,8 @@ func TestAcquireBooksUncachedTokens(t *testing.T) {
 	}
 }
 
-// A conversation that no engine knows goes to the home of its session, at every edge alike, unless
-// that is busier by more than a tenth; what its engine knows outweighs it.
+// A conversation that no engine knows goes to the home of its session, the same at every edge,
+// unless that is busier by more than a tenth. What its engine knows outweighs it.
 func TestSessionHome(t *testing.T) {
 	edges := []*Route{routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16), routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)}
 	homes := [4]int{}
@@ -167,9 +167,9 @@ func TestSessionHome(t *testing.T) {
 	}
 }
 
-// A beginning that many conversations share is copied to engines that have less to do, and
-// conversations with it are spread over all, also while there is hardly any load, and where the
-// client has one cache key for all of them.
+// A prefix that many conversations share is copied to engines with less to do, and conversations
+// with it are spread over all engines, even if there is hardly any load and the client has one
+// cache key for all of them.
 func TestHotBeginningsSpread(t *testing.T) {
 	for i := range 4 {
 		learned, oneKey := i&1 != 0, i&2 != 0
@@ -203,7 +203,7 @@ func TestHotBeginningsSpread(t *testing.T) {
 	}
 }
 
-// One conversation that goes on otherwise, turn after turn, stays where it is: it is no crowd.
+// One conversation that continues differently, turn after turn, stays where it is: it is no crowd.
 func TestEditsAreNoCrowd(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 64, 64, 64, 64)
 	past := randomBlocks(160)

@@ -12,7 +12,7 @@ import (
 	"penstock/upstreams"
 )
 
-// tiered is a model with a deployment for each word: an upstream, its tier, and what that serves at.
+// tiered is a model with a deployment for each word: an upstream, its tier, and when that serves.
 func tiered(id string, deployments ...config.Deployment) config.Model {
 	m := config.Model{ID: id, Deployments: deployments}
 	for i := range m.Deployments {
@@ -24,7 +24,7 @@ func tiered(id string, deployments ...config.Deployment) config.Model {
 	return m
 }
 
-// What each tier's targets are like, and where a call goes then.
+// The state of each tier's targets, and where a call then goes.
 func TestTiers(t *testing.T) {
 	const (
 		free = "free"
@@ -105,7 +105,7 @@ func TestTiers(t *testing.T) {
 	}
 }
 
-// The catalog's capacity is the first tier's; a refusal's is that of the tier which was full.
+// The catalog's capacity is the first tier's; a refusal's is that of the full tier.
 func TestCapacityOfTiers(t *testing.T) {
 	p := plan(t, upstream("a", 3), upstream("cloud", 5))
 	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "cloud", Tier: 1}, config.Deployment{Upstream: "a"})), "m")
@@ -130,8 +130,8 @@ func TestCapacityOfTiers(t *testing.T) {
 	want(1)
 }
 
-// Whatever happens to the targets, a call goes to the lowest tier that is open to it and has a slot,
-// and one that would wait does so beside no slot that is open to it.
+// Whatever happens to the targets, a call goes to the lowest tier that is open to it and has a
+// slot. A call waits only if no slot is open to it.
 func TestTiersHold(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var ups []config.Upstream
@@ -214,7 +214,7 @@ func TestTiersHold(t *testing.T) {
 	})
 }
 
-// What expected returns beside a tier.
+// The results of expected other than a tier.
 const (
 	none    = -1
 	allFull = -2
@@ -264,7 +264,8 @@ func slotsFree(t *Target, q *Query) int {
 	return l.Limit - l.Taken
 }
 
-// An external upstream takes the calls of keys that list its tier, in whatever tier it is, and nobody's otherwise.
+// An external upstream takes the calls of keys that list its tier, in whatever tier it is, and no
+// others.
 func TestConsent(t *testing.T) {
 	house, cloud := upstream("house", 1), upstream("cloud", 1)
 	cloud.External = true
@@ -313,8 +314,8 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// An engine that has refused a call for want of room is full for it, not down; one that the call has left for another reason does
-// not count.
+// An engine that has refused a call for lack of room is full for it, not down. An engine that the
+// call has left for another reason does not count.
 func TestBusyIsNotDown(t *testing.T) {
 	for _, c := range []struct {
 		when     string

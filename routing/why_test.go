@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams"
 )
 
-// A pick says by what it has chosen, and what it knew of the targets with room, the best first.
+// A pick records why it chose, and what it knew of the targets with room, best first.
 func TestWhy(t *testing.T) {
 	prompt := randomBlocks(40)
 	for name, c := range map[string]struct {
@@ -65,7 +65,7 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// A pick that has found nothing has no reason, whatever an earlier one had.
+// A pick that found nothing has no reason, whatever an earlier one had.
 func TestWhyWithoutAPick(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 1, 1)
 	w := new(Why)

@@ -10,8 +10,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestBusyInARoute: a busy upstream gets no call. The others do, whatever the policy; a call that
-// has no other finds it full, and no upstream at all once it is down.
+// TestBusyInARoute: a busy upstream gets no call. The others do, whatever the policy. A call that
+// has no other finds it full, and finds no upstream at all once it is down.
 func TestBusyInARoute(t *testing.T) {
 	const up, busy, down, stalled = upstreams.StateUp, upstreams.StateBusy, upstreams.StateDown, upstreams.StateStalled
 	for _, policy := range []string{config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity} {

@@ -49,7 +49,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestBusyEnd: what becomes of a busy upstream.
+// TestBusyEnd: what happens to a busy upstream.
 func TestBusyEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		f    busyFacts
@@ -129,7 +129,7 @@ func (r *stallRig) until(t *testing.T, s State) time.Duration {
 	return 0
 }
 
-// waits has all calls count as silent ones, from ten seconds on.
+// waits makes all calls count as silent, from ten seconds on.
 func (r *stallRig) waits(t *testing.T) {
 	for _, l := range r.leases {
 		l.model = r.Models.Entry("m")
@@ -138,8 +138,8 @@ func (r *stallRig) waits(t *testing.T) {
 	}
 }
 
-// TestBusy: an engine that leaves its probes without an answer while it has a call stays, takes no
-// other call, and is up as soon as it answers.
+// TestBusy: an engine that does not answer its probes while it has a call stays, takes no other
+// call, and is up as soon as it answers.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zap.InfoLevel)
@@ -172,8 +172,8 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestBusyFirstLook: what the first look at a busy upstream hears may be older than its state, and ends nothing. What the next
-// one hears does.
+// TestBusyFirstLook: the signs seen by the first look at a busy upstream may predate its state, and
+// end nothing. Those of the next look do.
 func TestBusyFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := busyRig(t, Options{}, 1)
@@ -193,7 +193,7 @@ func TestBusyFirstLook(t *testing.T) {
 }
 
 // TestBusyToDown: an engine that stands still is down after a minute, or three of its longest
-// answers, and at once where its probe is refused.
+// answers, and at once if its probe is refused.
 func TestBusyToDown(t *testing.T) {
 	for name, c := range map[string]struct {
 		longest     time.Duration
@@ -243,7 +243,7 @@ func (r *stallRig) endAs(o Outcome) {
 	r.leases = nil
 }
 
-// TestBusyWorks: each sign of work brings a busy upstream back, and puts off its end.
+// TestBusyWorks: each sign of work brings a busy upstream back, and postpones its end.
 func TestBusyWorks(t *testing.T) {
 	for name, sign := range map[string]func(*stallRig){
 		"an answer is read": func(r *stallRig) { r.client.answers.Came(http.StatusOK, []byte("x")) },
@@ -270,7 +270,7 @@ func TestBusyWorks(t *testing.T) {
 	}
 }
 
-// TestBusyCounts: where the counters can be read they decide. An engine whose counters move stays,
+// TestBusyCounts: if the counters can be read, they decide. An engine whose counters move stays,
 // however long; one whose counters stand still has stalled.
 func TestBusyCounts(t *testing.T) {
 	for _, moves := range []bool{true, false} {
@@ -305,7 +305,8 @@ func TestBusyCounts(t *testing.T) {
 	}
 }
 
-// TestStoppedAfterStall: an engine that stands still and answers no page is no busy one once it has stalled.
+// TestStoppedAfterStall: an engine that stands still and answers no page is not busy once it has
+// stalled.
 func TestStoppedAfterStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 2)

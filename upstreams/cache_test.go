@@ -7,7 +7,7 @@ import (
 	"penstock/config"
 )
 
-// An engine whose counters begin anew was started again: its cache is empty.
+// An engine whose counters restart was restarted: its cache is empty.
 func TestCacheIsEmptyAfterARestart(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	for i, c := range []struct {
@@ -21,7 +21,7 @@ func TestCacheIsEmptyAfterARestart(t *testing.T) {
 	}
 }
 
-// An engine that has never reported a cached token may be one that reports none.
+// An engine that has never reported a cached token may not report them at all.
 func TestCacheCounts(t *testing.T) {
 	var c PromptCache
 	for i, step := range []struct {

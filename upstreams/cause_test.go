@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestCauses: each word for a failure, http1's too, is explained once, so that no label or log line has another.
+// TestCauses: each word for a failure, including http1's, is explained once, so that no label or
+// log line has another.
 func TestCauses(t *testing.T) {
 	t.Parallel()
 	defined := map[string]bool{}

@@ -49,7 +49,7 @@ func (c *conversations) start() {
 	c.read, c.started = append(c.read, 0), append(c.started, c.now)
 }
 
-// tell has the edges tell each other of placements, as long as the test runs.
+// tell makes the edges share placements, as long as the test runs.
 func (c *conversations) tell() {
 	for i, r := range c.edges {
 		p := routing.PlacesOf(r)
@@ -60,7 +60,7 @@ func (c *conversations) tell() {
 	c.in(fleetTold, c.tell)
 }
 
-// restart has one edge after the other begin with nothing.
+// restart restarts one edge after the other with no state.
 func (c *conversations) restart(every time.Duration) {
 	c.in(every, func() {
 		c.start()
@@ -120,8 +120,8 @@ func (c *conversations) engineOf(r *routing.Route, target *routing.Target) int {
 	return -1
 }
 
-// watch runs conversations for a while, and returns the share of the follow-ups that went where the
-// turn before did, of all and of those through an edge that was started less than five seconds ago.
+// watch runs conversations for a while, and returns the share of follow-ups that went where the
+// previous turn did: of all, and of those through an edge started less than five seconds ago.
 func (c *conversations) watch(t *testing.T, busy float64) (share, young float64) {
 	t.Helper()
 	c.share()
@@ -135,11 +135,11 @@ func (c *conversations) watch(t *testing.T, busy float64) (share, young float64)
 	return share, young
 }
 
-// TestConversationsStay: goal 11 of the fleet. With the load and the placements shared, a
-// conversation's turns go to the engine that has its past, whichever edge they come to, as they would
-// through one edge, and an edge that was started again is as good at once. What leaves does so because
-// its engine has more to read first than the past is long. Several edges are allowed one in a hundred
-// more of that: they know each other's calls, but not how much of those prompts is still unread.
+// TestConversationsStay: goal 11 of the fleet. With load and placements shared, a conversation's
+// turns go to the engine that has its past, whichever edge they reach, as they would through one
+// edge. A restarted edge is as good at once. A conversation leaves only because its engine has more
+// to read first than the past is long. Several edges may lose one in a hundred more than one edge:
+// they know each other's calls, but not how much of those prompts is still unread.
 func TestConversationsStay(t *testing.T) {
 	t.Parallel()
 	one, _ := newConversations(t, 1, 7).watch(t, 0.6)
@@ -156,8 +156,8 @@ func TestConversationsStay(t *testing.T) {
 	}
 }
 
-// TestConversationsOfOneEdge: where engines are so full that conversations have to leave, four edges
-// keep as many where they were as one edge does.
+// TestConversationsOfOneEdge: if engines are so full that conversations must leave, four edges keep
+// as many in place as one edge does.
 func TestConversationsOfOneEdge(t *testing.T) {
 	t.Parallel()
 	one, _ := newConversations(t, 1, 7).watch(t, 0.8)

@@ -58,7 +58,7 @@ func (k *kubeTest) named(label string) *Upstream {
 	return nil
 }
 
-// takes reports whether a pick finds the upstream, and a lease is to be had.
+// takes reports whether a pick finds the upstream and can lease it.
 func takes(u *Upstream) bool {
 	now := time.Now()
 	l, leased := u.TryLease("", PoolText, 1, now)
@@ -69,7 +69,7 @@ func takes(u *Upstream) bool {
 }
 
 // A pod that is being deleted takes no new call from the event on, before there is another plan;
-// those that run go on.
+// its running calls go on.
 func TestPodIsDeleted(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1", "penstock/concurrency=7", "penstock/weight=3", "llm-d.ai/engine-type=vllm")
 	k := startKube(t, a)
@@ -134,7 +134,7 @@ func TestPodIsDeletedDuringAPlan(t *testing.T) {
 	}
 }
 
-// While the API server has not answered, the name of the URL is dialled; an API server that is away
+// Until the API server has answered, the name of the URL is dialled. An API server that is away
 // changes nothing.
 func TestKubernetesIsAway(t *testing.T) {
 	k := startKube(t, kubeapi.Pod("vllm-0", "u0", "127.0.0.1"))
@@ -164,7 +164,7 @@ func TestKubernetesIsAway(t *testing.T) {
 }
 
 // Readiness is a hint: an engine that answers its probes takes calls, whatever its pod says, and a
-// pod that says otherwise than before is probed at once.
+// pod whose readiness changes is probed at once.
 func TestPodReadiness(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1")
 	k := startKube(t, kubeapi.Unready(a))

@@ -7,8 +7,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// What tests of the floors above may do to an upstream, in place of probes and of a commit that
-// would begin to probe.
+// Operations for tests of higher packages, in place of probes and of a commit that would begin to
+// probe.
 
 // Bring forces a state, as probes would.
 func (u *Upstream) Bring(s State) { u.bring(s) }
@@ -33,7 +33,7 @@ func (u *Upstream) Load(p Pool, now time.Time) (l Load) {
 // ModelBack ends what ModelGone began, as the engine's list would.
 func (u *Upstream) ModelBack() { u.Models.setList(nil, time.Now().Add(time.Hour)) }
 
-// Tell books what an engine says of its work, as a probe would.
+// Tell books an engine's report of its work, as a probe would.
 func (u *Upstream) Tell(running, waiting int, now time.Time) {
 	u.book(&Report{Load: engine.Load{Running: running, Waiting: waiting}, OwnAtScrape: u.slots.inFlight(), Elsewhere: u.slots.fleet.elsewhere.Load().inFlight(PoolText, true), At: now}, 0, now)
 }
@@ -51,7 +51,7 @@ func (r *reports) newest(now time.Time) (Report, bool) {
 	return Report{}, false
 }
 
-// Adopt has the plan's upstreams enter their set, as Commit does, but without probes.
+// Adopt adds the plan's upstreams to their set, as Commit does, but without probes.
 func (p *Plan) Adopt() {
 	p.set.mu.Lock()
 	defer p.set.mu.Unlock()

@@ -65,8 +65,8 @@ func TestSuspicion(t *testing.T) {
 	}
 }
 
-// TestSuspicionNeedsThreeBodies: whatever comes, a feature is not taken without three bodies that
-// differ.
+// TestSuspicionNeedsThreeBodies: whatever comes, a feature is not taken without three different
+// bodies.
 func TestSuspicionNeedsThreeBodies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s suspicion
@@ -90,7 +90,8 @@ func TestSuspicionNeedsThreeBodies(t *testing.T) {
 	})
 }
 
-// TestBlamed: a refusal is about what is special about the call, and else about its operation.
+// TestBlamed: a refusal is attributed to what is special about the call, and otherwise to its
+// operation.
 func TestBlamed(t *testing.T) {
 	chat := FeatureOf(config.OpChat)
 	for needs, want := range map[Features]string{
@@ -120,8 +121,8 @@ func TestLackingPause(t *testing.T) {
 	}
 }
 
-// TestLacking: what three siblings answer is taken from the engine, for one model and half a minute,
-// and again for longer while it refuses.
+// TestLacking: what three siblings answer is taken from the engine, for one model and half a
+// minute, and for longer each time it refuses again.
 func TestLacking(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 100})
 	u.recognised(mustProfile(t, "vllm"))

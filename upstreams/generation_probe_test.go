@@ -17,8 +17,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Where answers broke off behind their beginning, the probe of a chat model asks for more than a first token, until one has ended
-// well.
+// If answers broke off after their beginning, the probe of a chat model asks for more than a first
+// token, until one has ended well.
 func TestProbeOfBrokenAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _ := generating(t, func(int64) engine.Generation { return engine.GenerationOK })
@@ -82,8 +82,9 @@ func generating(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstr
 	return u, sent
 }
 
-// TestGenerationProbeTellsItsPriority: an engine that orders its queue is told the first class's number with a probe, which
-// would wait behind all calls otherwise; one that is told nothing of calls is told nothing of probes.
+// TestGenerationProbeTellsItsPriority: an engine that orders its queue gets the first class's
+// number with a probe, which would otherwise wait behind all calls. An engine that gets no
+// priorities of calls gets none of probes.
 func TestGenerationProbeTellsItsPriority(t *testing.T) {
 	for _, c := range []struct {
 		engine string
@@ -127,7 +128,7 @@ func TestGenerationProbeTellsItsPriority(t *testing.T) {
 	}
 }
 
-// failAlone fails so often for one client.
+// failAlone fails this often for one client.
 func (u *Upstream) failAlone(t *testing.T, times int) {
 	t.Helper()
 	for range times {
@@ -175,8 +176,8 @@ func TestProbeGeneration(t *testing.T) {
 	})
 }
 
-// Two failures are enough where no other call comes to an engine that routing avoids: a generation
-// probe goes out after a while.
+// Two failures are enough if no other call comes to an engine that routing avoids: a generation
+// probe follows after a while.
 func TestProbeDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(n int64) engine.Generation {
@@ -221,8 +222,8 @@ func TestProbeDoubt(t *testing.T) {
 	})
 }
 
-// A failed trial bars its client from the next one: a generation probe is it, whoever asks
-// meanwhile.
+// A failed trial bars its client from the next one: a generation probe becomes the trial, whoever
+// asks meanwhile.
 func TestGenerationProbeIsTheTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(n int64) engine.Generation {
@@ -272,7 +273,7 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 	})
 }
 
-// A probe that is under way when its upstream retires ends, and gives its slot back.
+// A running probe whose upstream retires ends, and gives its slot back.
 func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(int64) engine.Generation { return engine.GenerationFailed })
@@ -287,7 +288,8 @@ func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 	})
 }
 
-// A probe that waits in vain convicts a silent engine alone: one that goes on with other calls has merely had no turn for it.
+// A probe that waits in vain convicts only a silent engine: one that serves other calls merely had
+// no turn for it.
 func TestGenerationProbeHasNoTurn(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -335,7 +337,8 @@ func TestGenerationProbeHasNoTurn(t *testing.T) {
 	}
 }
 
-// failWork fails so often for one client who asks for a kind of model, each time with another body.
+// failWork fails this often for one client who asks for a kind of model, each time with another
+// body.
 func (u *Upstream) failWork(key, served, kind string, times int) {
 	for i := range times {
 		if l, ok := u.TryLease(key, PoolText, 0, time.Now()); ok {
@@ -441,8 +444,8 @@ func TestProbeAmongKinds(t *testing.T) {
 	}
 }
 
-// Without a generation probe five clients open the breaker. Then one of them alone does not keep it open: another one's call has
-// a second to be the trial before that one's is again.
+// Without a generation probe five clients open the breaker. Then one of them alone does not keep it
+// open: another client's call has a second to be the trial before that client's is again.
 func TestTrialWithoutProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _ := working(t, []config.Model{{ID: "flux", Kind: config.KindImage, Deployments: []config.Deployment{{Upstream: "a"}}}}, new(atomic.Bool))

@@ -19,7 +19,7 @@ func waitUntil(t *testing.T, done func() bool) {
 	}
 }
 
-// TestPanicOfRoom: whoever is told of room and panics takes nothing along: not the slot, not the
+// TestPanicOfRoom: a panic in a callback for room takes nothing along: not the slot, not the
 // upstream's lock, not the single trial of its breaker, and not the goroutine that probes.
 func TestPanicOfRoom(t *testing.T) {
 	g := guard.New()

@@ -117,8 +117,8 @@ func (w *busyEngine) call(path string) error {
 	}
 }
 
-// TestHostVanishes: everything was acknowledged when the host went away, so only the connects that
-// fail and the questions that nobody answers tell. The system would tell after 35 s.
+// TestHostVanishes: everything was acknowledged when the host went away, so only failing connects
+// and unanswered probes show it. The system would notice after 35 s.
 func TestHostVanishes(t *testing.T) {
 	t.Parallel()
 	w := occupy(t)
@@ -149,8 +149,8 @@ func TestHostVanishes(t *testing.T) {
 	w.end()
 }
 
-// TestHostIsThere: connects fail, and what runs goes on, because the host shows in another way that
-// it is there.
+// TestHostIsThere: connects fail, and running calls go on, because the host shows in another way
+// that it is there.
 func TestHostIsThere(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*testing.T, *busyEngine){

@@ -50,7 +50,7 @@ func (u *Upstream) bring(s State) {
 	u.Health.publish("test", time.Now())
 }
 
-// recognised has the upstream be taken for another engine, as a probe would.
+// recognised makes the upstream look recognised as another engine, as a probe would.
 func (u *Upstream) recognised(p *engine.Profile) {
 	u.engine.Store(p)
 	u.slots.recognise(p)
@@ -228,7 +228,8 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 	}
 }
 
-// TestTrialEndsWell: a first token is no passed trial, but a stream that goes on for some seconds is.
+// TestTrialEndsWell: a first token does not pass a trial, but a stream that goes on for some
+// seconds does.
 func TestTrialEndsWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newTestUpstream(t, config.Concurrency{Shared: 50})
@@ -319,7 +320,7 @@ func TestStatesAndLeases(t *testing.T) {
 }
 
 // The steps of a lease that is taken while the upstream is retired: Retire sees the slot and leaves
-// the door open, so whoever gives the slot back closes it, and lets the next trial through.
+// the connections open, so giving the slot back closes them, and lets the next trial through.
 func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	s := u.set

@@ -32,7 +32,7 @@ func TestLimitsOf(t *testing.T) {
 }
 
 // An edge of a fleet admits its share of the slots, wherever their number comes from, and weighs a
-// call by the whole: what the others have there is weighed, too.
+// call against the whole, since the others' calls there are weighed, too.
 func TestSlotsOfAFleet(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -62,8 +62,8 @@ func TestSlotsOfAFleet(t *testing.T) {
 	}
 }
 
-// While the edges share, an edge may use all slots. When that ends it has its part by the edges that
-// were seen, and not by those that were configured.
+// While the edges share, an edge may use all slots. When that ends, its part follows from the
+// number of edges seen, not the configured one.
 func TestSlotsByTheEdgesSeen(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 12})
 	u.slots.configure(&config.Upstream{Edges: 2, Concurrency: config.Concurrency{Shared: 12}}, 1, mustProfile(t, "llamacpp"))
@@ -142,7 +142,7 @@ func TestUsualOthers(t *testing.T) {
 	}
 }
 
-// Others' work is what the engine has beyond our own, while the report is fresh.
+// Others' work is the engine's work beyond our own, while the report is fresh.
 func TestOthers(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})
 	now := time.Now()
@@ -194,7 +194,8 @@ func TestPenalty(t *testing.T) {
 	near(slowStartTime, 0)
 }
 
-// What charges the score is what must not look idle: failures and refusals, of the model too, nothing else.
+// Only failures and refusals, including those about the model, charge the score, since they must
+// not look idle.
 func TestOutcomesAndPenalty(t *testing.T) {
 	for o := range outcomeCount {
 		u := newTestUpstream(t, config.Concurrency{Shared: 8})
@@ -284,7 +285,7 @@ func TestPlacesSeen(t *testing.T) {
 	}
 }
 
-// Places weigh, and do not limit: the engine takes more. They are for a shared pool, and end with
+// Places weigh, and do not limit: the engine takes more. They apply to a shared pool, and end with
 // the reports.
 func TestPlacesWeigh(t *testing.T) {
 	now := time.Now()
@@ -364,7 +365,7 @@ func TestAverages(t *testing.T) {
 	}
 }
 
-// A speedometer tells a slow engine from one with much to do.
+// A speedometer distinguishes a slow engine from a busy one.
 func TestSpeedometer(t *testing.T) {
 	now := At(time.Now())
 	learn := func(m *speedometer, slowness float64, calls ...float64) {
@@ -420,8 +421,9 @@ func TestSpeedometer(t *testing.T) {
 	}
 }
 
-// The fixed time before a first token is not taken for slowness: of two engines that read alike one
-// has short prompts. Fewer than ten long prompts show no speed, and prompts of one length do.
+// The fixed time before a first token does not count as slowness: of two engines that read equally
+// fast, one has short prompts. Fewer than ten long prompts show no speed, and prompts of one length
+// do.
 func TestSpeedometerFixedStart(t *testing.T) {
 	now := At(time.Now())
 	reads := func(m *speedometer, prompts int, tokens ...int64) (v Speed, ok bool) {
@@ -462,9 +464,9 @@ func TestSpeedometerFixedStart(t *testing.T) {
 	}
 }
 
-// A lease tells the speed of its model what it met: the time since the first token before its own,
+// A lease reports to the speed of its model what it met: the time since the previous first token,
 // over the tokens that the engine had to read by its own count. A prompt that waited for a place
-// shows nothing of how fast prompts are read.
+// does not show how fast prompts are read.
 func TestLeaseShowsSpeed(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	m := u.Models.Entry("m")
@@ -511,8 +513,8 @@ func TestLeaseShowsSpeed(t *testing.T) {
 	}
 }
 
-// A lease is booked with what the engine has to read. What it has counted corrects that, and a first
-// token ends what is to be read, but the engine's patience goes by the whole prompt.
+// A lease is booked with what the engine has to read. The engine's count corrects that, and a first
+// token ends what is to be read, but the stall bound considers the whole prompt.
 func TestLeaseBooksUncachedTokens(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	look := func(what string, tokens, unread int64) {

@@ -11,8 +11,8 @@ import (
 	"penstock/config"
 )
 
-// TestLogLevels: an operator who reads warnings alone sees each upstream that stops taking calls. That one takes them again is
-// no warning.
+// TestLogLevels: an operator who reads only warnings sees each upstream that stops taking calls.
+// That it takes them again is no warning.
 func TestLogLevels(t *testing.T) {
 	core, lines := observer.New(zap.InfoLevel)
 	s := newTestSet(t, Options{Log: zap.New(core)})

@@ -8,8 +8,8 @@ import (
 	"penstock/config"
 )
 
-// TestHandover: calls are to leave an upstream when it has got no new ones for the drain time, in whichever mode, or out of the
-// file; one that gets calls again keeps what it has.
+// TestHandover: calls should leave an upstream that has got no new ones for the drain time,
+// whatever its mode, or removed from the file. An upstream that gets calls again keeps its calls.
 func TestHandover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := NewSet(Options{DrainTime: func() time.Duration { return time.Minute }})

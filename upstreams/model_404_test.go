@@ -52,8 +52,8 @@ func TestModelGone(t *testing.T) {
 	}
 }
 
-// A 404 for a model that the engine still lists is looked into at once; each further one keeps the
-// model away for longer, but never for long. Every loss and every return is told once.
+// A 404 for a model that the engine still lists is checked at once. Each further one keeps the
+// model away for longer, but never for long. Every loss and every return is logged once.
 func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zap.InfoLevel)
@@ -170,7 +170,7 @@ func TestModelGoneForGood(t *testing.T) {
 	})
 }
 
-// NextChance tells what the pause is about.
+// NextChance returns how long the pause takes.
 func TestNextChance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}

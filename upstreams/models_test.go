@@ -37,7 +37,7 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// An open list takes a name away only when it had it once.
+// An open list removes only names that it once had.
 func TestServesVanished(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
 	first := engine.NewModelList([]engine.ModelInfo{{ID: "a"}, {ID: "b"}}, nil)
@@ -67,7 +67,7 @@ func TestModelFacts(t *testing.T) {
 	}
 }
 
-// serves is Serves, and checks that the name's ServedModel says the same.
+// serves is Serves, and checks that the name's ServedModel agrees.
 func serves(t testing.TB, u *Upstream, served string) bool {
 	t.Helper()
 	want := u.Models.Serves(served)
@@ -77,8 +77,8 @@ func serves(t testing.TB, u *Upstream, served string) bool {
 	return want
 }
 
-// TestAdaptersAtHand: an upstream looks busier for an adapter that its engine has not used last, as long as it says what it uses;
-// how many it keeps is its own word.
+// TestAdaptersAtHand: an upstream looks busier for an adapter that its engine has not used last, as
+// long as it reports which it uses. It also reports how many it keeps.
 func TestAdaptersAtHand(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 4})
 	u.recognised(mustProfile(t, "vllm"))
@@ -124,7 +124,8 @@ func TestAdaptersAtHand(t *testing.T) {
 	}
 }
 
-// TestEntriesAreBounded: an engine that lists other names with every probe leaves nothing of those that are no more.
+// TestEntriesAreBounded: an engine that lists other names with every probe leaves no entries of old
+// ones.
 func TestEntriesAreBounded(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
 	for i := range 100 {

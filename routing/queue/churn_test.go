@@ -115,8 +115,8 @@ func (p *places) promised() int {
 	return (*p.set.byUpstream.Load())[p.at].promisedSlots(upstreams.PoolText, true)
 }
 
-// BenchmarkFreed is what it costs to give back a slot, by how many calls wait: for another model,
-// whose upstream it is not, and for the same one, where each slot wakes a waiter that waits again.
+// BenchmarkFreed measures giving back a slot, by how many calls wait: for another model, which does
+// not have the upstream, and for the same one, where each slot wakes a waiter that waits again.
 func BenchmarkFreed(b *testing.B) {
 	for _, n := range []int{0, 50, 200, 1000} {
 		p, idle := newPlaces(n), newPlaces(0)
@@ -155,7 +155,7 @@ func BenchmarkFreed(b *testing.B) {
 	}
 }
 
-// A configuration that is only looked at leaves no queue behind.
+// A configuration that is only inspected leaves no queue behind.
 func TestQueuesOfKeepsNothing(t *testing.T) {
 	s := New()
 	q := s.ForModel("m")

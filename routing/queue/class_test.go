@@ -12,7 +12,7 @@ import (
 	"penstock/routing"
 )
 
-// batchNeed is a batch call's, which ages after a while.
+// batchNeed is the need of a batch call, which ages after a while.
 func batchNeed(key string, after time.Duration) *Need {
 	return &Need{Key: key, Rank: 1, Ages: time.Now().Add(after)}
 }
@@ -93,8 +93,8 @@ func TestQueueEvictsBatchesFirst(t *testing.T) {
 	})
 }
 
-// Beside 100 calls of a batch that always wait, the calls of a user wait as long as without them
-// where there is a reserve for them, and each of the batch is served.
+// Beside 100 calls of a batch that always wait, a user's calls wait no longer than without them if
+// there is a reserve for them, and each batch call is served.
 func TestReserveKeepsWaits(t *testing.T) {
 	const slots, users, each = 8, 2, 30
 	run := func(t *testing.T, batch int, reserve routing.Percent) (waits []time.Duration, batched int) {

@@ -102,7 +102,7 @@ func TestQueueServesSessionsInTurn(t *testing.T) {
 	})
 }
 
-// A reload that gives the queue another line has the calls wait there.
+// After a reload that gives the queue another line, the calls wait there.
 func TestQueueMovesToAnotherLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, line := fairPlaces()

@@ -27,7 +27,7 @@ func newPassing(depth int) *passing {
 	return p
 }
 
-// ask has a call ask for a slot, and returns when it has one, waits, or was refused.
+// ask makes a call ask for a slot, and returns when it has one, waits, or was refused.
 func (p *passing) ask(n *Need, take func() bool) {
 	go func() {
 		switch err := p.q.Wait(nil, n, time.Now().Add(time.Hour), take); {
@@ -52,8 +52,8 @@ func (p *passing) room(reserve routing.Percent) int {
 	return int(p.free.Load()) - int(reserve.Of(passingSlots))
 }
 
-// TestNoneIsEvictedBesideAFreeSlot: whatever waits, a call that a free slot suits gets it, and nobody loses a place for it. There
-// are never more in the queue than its depth.
+// TestNoneIsEvictedBesideAFreeSlot: whatever waits, a call that a free slot suits gets it, and no
+// waiter loses a place for it. The queue never exceeds its depth.
 func TestNoneIsEvictedBesideAFreeSlot(t *testing.T) {
 	const depth = 3
 	beside := 0 // calls for which a full queue had a free slot
@@ -91,7 +91,8 @@ func TestNoneIsEvictedBesideAFreeSlot(t *testing.T) {
 	}
 }
 
-// TestPassingLosesItsSlot: a call that finds the slot taken by a faster one takes the place that it would have had.
+// TestPassingLosesItsSlot: a call whose slot a faster one has taken takes the place that it would
+// have had.
 func TestPassingLosesItsSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const depth = 2

@@ -273,8 +273,8 @@ func TestQueueEndsWithoutUpstreams(t *testing.T) {
 	})
 }
 
-// A slot of an upstream that several models share wakes one waiter of all of them, and the models
-// take turns. A model that does not have the upstream is not looked at.
+// A slot of an upstream that several models share wakes one waiter among all of them, and the
+// models take turns. A model without the upstream is not asked.
 func TestQueuesShareAnUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(100)
@@ -318,8 +318,8 @@ func TestQueuesShareAnUpstream(t *testing.T) {
 	})
 }
 
-// A turn that comes to a waiter that leaves goes to the next one: a call that has gone takes no
-// place, though it has the turn.
+// A turn that comes to a leaving waiter goes to the next one: a call that has gone takes no place,
+// even if it has the turn.
 func TestQueueHandsTurnOn(t *testing.T) {
 	for range 20 { // which of two events a waiter sees first is chance
 		synctest.Test(t, func(t *testing.T) {
@@ -353,8 +353,8 @@ func TestQueueHandsTurnOn(t *testing.T) {
 	}
 }
 
-// Nobody looks for a place while another who came before is about to; what that one leaves is the
-// next one's, and the key that found a place without a signal goes behind the others.
+// No call looks for a place while an earlier one is about to. What the earlier one leaves goes to
+// the next, and the key that found a place without a signal goes behind the others.
 func TestQueueKeepsNewcomersBehind(t *testing.T) {
 	for _, signalled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -508,7 +508,7 @@ func TestQueueMakesRoomForOtherKeys(t *testing.T) {
 	})
 }
 
-// More slots, or other upstreams, wake as many as there are slots, and no more.
+// More slots, or other upstreams, wake exactly as many waiters as there are slots.
 func TestQueueLooksAfterReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(50)
@@ -548,7 +548,7 @@ func TestQueueSurvivesPanic(t *testing.T) {
 	}
 }
 
-// A waiting call counts where its key's tiers let it go, external upstreams among them.
+// A waiting call counts where its key's tiers let it go, including external upstreams.
 func TestQueueCountsAtTiers(t *testing.T) {
 	p := newPlaces(2)
 	var counted []uint8

@@ -28,7 +28,7 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// What a turn is booked with, from the begin of its call to the end.
+// The bookings of a turn, from the beginning of its call to the end.
 func TestTurnBooks(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -90,8 +90,8 @@ func TestQuietLineCountsNothing(t *testing.T) {
 	}
 }
 
-// A key that was away is where those that wait are: neither ahead by what it has not used, nor
-// behind by what it was served before anybody waited.
+// A key that was away comes back level with the waiting keys: neither ahead for its unused time,
+// nor behind for what it was served before any key waited.
 func TestIdleKeysSaveNoCredit(t *testing.T) {
 	var l Line
 	a, b := l.Wait("a", 1, start), l.Wait("b", 1, start)
@@ -121,7 +121,7 @@ func TestServedOf(t *testing.T) {
 	}
 }
 
-// A weight that a reload has changed counts from the key's next call on.
+// A weight that a reload has changed applies from the key's next call on.
 func TestWeightChanges(t *testing.T) {
 	var l Line
 	a, b := l.Wait("a", 1, start), l.Wait("b", 1, start)
@@ -216,7 +216,7 @@ func indexOf(keys []*simulated, k *simulated) int {
 	return -1
 }
 
-// A key that waits gets its turn although new keys come with every slot.
+// A waiting key gets its turn although new keys come with every slot.
 func TestNoKeyStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Line
@@ -242,7 +242,7 @@ func TestNoKeyStarves(t *testing.T) {
 	})
 }
 
-// Whatever happens, accounts are bounded and none is left of keys that are gone.
+// Whatever happens, accounts are bounded, and none remains of keys that are gone.
 func TestAccountsAreForgotten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Line
