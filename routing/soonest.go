@@ -10,18 +10,18 @@ import (
 
 const (
 	// firstTokens is how many tokens of an answer a pick considers: enough for the writing speed to
-	// count beside the wait for the first token, and few compared with an answer, because clients read
-	// along.
+	// count beside the wait for the first token, and few compared with an answer, because clients
+	// read along.
 	firstTokens = 10
-	// missingWeight is the extra weight of tokens that another engine holds: reading them again evicts
-	// what this engine holds, and delays the calls behind. With 1 calls leave a warm engine too easily:
-	// of 64 agents at 8 engines 4.45 s at the 90th percentile with 1.5, 2.5 with 2.
+	// missingWeight is the extra weight of tokens that another engine holds: reading them again
+	// evicts what this engine holds, and delays the calls behind. With 1 calls leave a warm engine
+	// too easily: of 64 agents at 8 engines 4.45 s at the 90th percentile with 1.5, 2.5 with 2.
 	missingWeight = 2
 	// nearTie is the factor by which a target may be later than the soonest one and still be the
 	// home of a conversation that no engine knows: estimates are no more precise.
 	nearTie = 1.1
-	// leastTokens is the least weight of a prompt while no speed is known: calls with no prompt, or a
-	// few words, are compared by the batches that they would join.
+	// leastTokens is the least weight of a prompt while no speed is known: calls with no prompt, or
+	// a few words, are compared by the batches that they would join.
 	leastTokens = 128
 )
 

@@ -56,8 +56,8 @@ func WithPriority(steps []GenerationStep, number int) {
 
 // GenerationSteps returns what to send to check whether an engine works for a kind of model: one
 // request, or several of which each is sent only if the engine rejects the one before. toEnd asks a
-// chat model for an answer that reaches its end instead of just a first token. There are no steps if
-// generating is too expensive for a probe (images) or the engine has no path for it.
+// chat model for an answer that reaches its end instead of just a first token. There are no steps
+// if generating is too expensive for a probe (images) or the engine has no path for it.
 func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps []GenerationStep) {
 	prompt, tokens := "ping", 1
 	if toEnd {

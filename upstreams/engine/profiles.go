@@ -172,7 +172,8 @@ func resolve(specs map[string]config.Engine, name string, path []string) (*confi
 	if err != nil {
 		return nil, err
 	}
-	// The signs of an engine are not inherited: a profile that is like vLLM must not claim every vLLM.
+	// The signs of an engine are not inherited: a profile that is like vLLM must not claim every
+	// vLLM.
 	below := *base
 	below.Detect, below.Ports, below.Title = nil, nil, ""
 	full := e.Over(&below)

@@ -48,8 +48,8 @@ type HostWatch struct {
 
 // host is one address of an upstream.
 type host struct {
-	// silentSince is when connecting first failed without a success since. Zero: connections succeed,
-	// as far as is known.
+	// silentSince is when connecting first failed without a success since. Zero: connections
+	// succeed, as far as is known.
 	silentSince time.Time
 	conns       map[*conn]struct{}
 }
