@@ -88,10 +88,10 @@
 // text make up most of an engine's last 20 answers for a feature (an operation, tools, a forced
 // tool, a schema, images, effort), package call asks a sibling for one in ten of the refused calls.
 // If siblings answer three different bodies, the engine loses the feature for that model for half a
-// minute. Then it is tried again, less and less often, down to every five minutes. A refusal that a
-// sibling repeats ends the suspicion. If the engine lacks the path itself there is no doubt, and
-// siblings are asked from the first such answer on. Routing asks an engine that lacks a feature
-// only if no other engine takes calls.
+// minute. Then it is tried again, at intervals that grow to five minutes. A refusal that a sibling
+// repeats ends the suspicion. If the engine lacks the path itself there is no doubt, and siblings
+// are asked from the first such answer on. Routing asks an engine that lacks a feature only if no
+// other engine takes calls.
 //
 // # The breaker
 //
