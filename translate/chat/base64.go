@@ -35,10 +35,10 @@ func IsBase64(s []byte) bool {
 	return wordsBase64(s[i:n]) && wordsBase64(tail[:])
 }
 
-// wordsBase64 reports whether the words of eight bytes in s are all of the alphabet. In a byte
-// below 0x80, adding so that it reaches 0x80 is the test "at least", taking it from 0x80 and more
-// is "at most", and nothing is carried into the next byte or borrowed from it; all is for the
-// others.
+// wordsBase64 reports whether the words of eight bytes in s are all of the alphabet. All eight
+// bytes are tested at once. Where a byte below 0x80 reaches 0x80 by addition, it passes the test
+// "at least"; subtracting it from 0x80 or more is the test "at most". Neither carries into the next
+// byte or borrows from it, because all collects the bytes of 0x80 and more.
 func wordsBase64(s []byte) bool {
 	a, z, slash, nine := base64Bounds[0], base64Bounds[1], base64Bounds[2], base64Bounds[3]
 	good, all := uint64(highs), uint64(0)
@@ -51,6 +51,6 @@ func wordsBase64(s []byte) bool {
 	return (good&^all)&highs == highs
 }
 
-// base64Bounds are variables, because of constants the compiler makes each one anew in every step.
-// The digits stand behind the slash.
+// base64Bounds are variables because the compiler would load constants anew in every step. The
+// digits directly follow the slash in ASCII.
 var base64Bounds = [...]uint64{(0x80 - 'a') * ones, (0x80 + 'z') * ones, (0x80 - '/') * ones, (0x80 + '9') * ones}

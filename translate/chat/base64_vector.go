@@ -7,13 +7,14 @@ import "golang.org/x/sys/cpu"
 // hasVector reports whether vectorBase64 can be used. Tests switch it off.
 var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 
-// vectorBase64 reports whether the blocks of 32 bytes at p are all of the alphabet. It is written
-// in assembler like vectorText of package jsonx, for the same reasons.
+// vectorBase64 reports whether the blocks of 32 bytes at p hold only bytes of the alphabet. It is
+// written in assembler like vectorText of package jsonx, for the same reasons.
 //
 //go:noescape
 func vectorBase64(p *byte, blocks int) bool
 
-// Columns of the alphabet, by the high half of the byte: those of letters of both cases are alike.
+// The columns of the alphabet, by the high half of the byte. Letters of both cases share their
+// columns.
 const (
 	columnSigns   = 1 << iota // 2x: plus and slash
 	columnDigits              // 3x
@@ -23,8 +24,8 @@ const (
 	inThree = columnDigits | columnLetters | columnRest
 )
 
-// base64Tables have the columns by the low half of the byte, and by its high half. A byte is of the
-// alphabet if they have one in common.
+// base64Tables holds the columns by the low half of the byte and by its high half. A byte belongs
+// to the alphabet if the two have a column in common.
 var base64Tables = [2][16]byte{
 	{
 		columnDigits | columnRest, inThree, inThree, inThree, inThree, inThree, inThree, inThree, inThree, inThree,
@@ -34,4 +35,4 @@ var base64Tables = [2][16]byte{
 	{0x2: columnSigns, 0x3: columnDigits, 0x4: columnLetters, 0x5: columnRest, 0x6: columnLetters, 0x7: columnRest},
 }
 
-var _ = base64Tables // the assembler does
+var _ = base64Tables // read by the assembler

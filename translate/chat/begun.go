@@ -2,24 +2,24 @@ package chat
 
 import "penstock/translate/jsonx"
 
-// Begun is the beginning of an answer, as far as its client has it, for another engine to go on
-// with. The texts are contents of JSON strings, of whole characters.
+// Begun is the part of an answer that the client already has, from which another engine continues.
+// The texts are contents of JSON strings and end at whole characters.
 type Begun struct {
 	Text, Reasoning []byte
-	Tokens          int // what it counts as
+	Tokens          int // how many tokens it counts as
 }
 
-// steered are members by which the whole of an answer has a form, of which an engine cannot be
-// given a part; by which its tokens are told one by one; or by which the client itself says what
-// the last message is.
+// steered lists the members that rule out a continuation: some give the whole answer a form that an
+// engine cannot resume halfway, some report its tokens one by one, and with some the client itself
+// says what the last message is.
 var steered = [...]string{
 	"grammar", "json_schema", "ebnf", "regex", "structural_tag", "structured_outputs", "response_schema",
 	"guided_json", "guided_regex", "guided_choice", "guided_grammar", "echo", "prompt_logprobs", "return_token_ids",
 	"continue_final_message", "add_generation_prompt",
 }
 
-// Continues reports whether an engine could go on with what another one has said: there is one
-// answer, in words alone.
+// Continues reports whether an engine could continue what another one has said: the answer must
+// have one choice and consist of words alone.
 func Continues(r *Request) bool {
 	logprobs := r.members[memberLogprobs].Kind() == jsonx.True || Given(r.members[memberTopLogprobs])
 	if r.N != 1 || r.StructuredOutput || logprobs {
@@ -41,16 +41,16 @@ func lastMessage(r *Request) jsonx.Value {
 	return messages.Index(messages.Len() - 1)
 }
 
-// GoOn has the next engine of r go on with b, which is borrowed until then. The limit on the
-// answer's tokens is that of the rest.
+// GoOn makes the next engine of r continue b, which is borrowed until then. The token limit then
+// covers only the rest of the answer.
 func (b *Begun) GoOn(r *Request) { r.begun, r.Tokens.said = b, b.Tokens }
 
-// GoesOn reports whether the next engine of r goes on with what another one has said.
+// GoesOn reports whether the next engine of r continues what another one has said.
 func GoesOn(r *Request) bool { return r.begun != nil }
 
-// patch has the conversation end with what has been said: in a message of its own, or in the one
-// that the client has begun the answer with. reasoning is the member of a message that the engine
-// reads it from.
+// patch ends the conversation with what has been said: in a message of its own, or appended to the
+// message in which the client began the answer. reasoning is the member of a message from which the
+// engine reads reasoning.
 func (b *Begun) patch(p *patch, r *Request, reasoning string) {
 	n := len(p.text)
 	if r.Prefilled {

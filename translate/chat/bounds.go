@@ -8,19 +8,19 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Members by which a small request makes much work for an engine: what it does for every token
-// (stop sequences, biases, log probabilities), for every choice, or before it begins (grammars,
-// schemas and regular expressions, which are compiled). Engines bound few of them. The bounds are
+// Members by which a small request causes much work for an engine: what it does for every token
+// (stop sequences, biases, log probabilities), for every choice, or before it starts (grammars,
+// schemas and regular expressions, which it compiles). Engines limit few of them. The bounds are
 // far above what clients are known to send, and the same on every endpoint.
 
-// bound is the most that a member may ask for. Numbers that are 0 bound nothing.
+// bound is the most that a member may ask for. Numbers that are 0 set no limit.
 type bound struct {
 	name     string // of a top-level member, or outer.inner of one in the object outer
 	elements int    // of an array or an object
 	of       string // what the elements are
 	bytes    int    // as JSON writes them
 	value    int64  // of an integer, which must not be negative either
-	least    int64  // of it, as an error says; who reads the member holds that
+	least    int64  // the lower end that an error names; the reader of the member enforces it
 	schema   *schemaBound
 }
 
@@ -33,12 +33,12 @@ const (
 	longestTexts   = 64 << 10
 	longestRegex   = 16 << 10
 	longestGrammar = 256 << 10
-	longestTools   = 1 << 20 // most of it are descriptions
+	longestTools   = 1 << 20 // mostly descriptions
 	longestChoice  = 128 << 10
 	mostSamplers   = 64
 )
 
-// Of schemas: in what a request asks for, and of its tools.
+// Limits of schemas: of those that a request asks for, and of those of its tools.
 var (
 	answerSchema = &schemaBound{listed: mostListed}
 	toolSchemas  = &schemaBound{listed: mostToolsListed}
@@ -65,7 +65,7 @@ var bounds = [...]bound{
 	{name: "n", value: translate.MaxChoices, least: 1},
 	{name: nameOfChoices, value: translate.MaxChoices, least: 1},
 	{name: "best_of", value: translate.MaxChoices, least: 1},
-	{name: "logprobs", value: mostTop}, // of the legacy completions; in chat it is no number
+	{name: "logprobs", value: mostTop}, // in legacy completions; in chat it is not a number
 	{name: "top_logprobs", value: mostTop},
 	{name: "prompt_logprobs", value: mostTop},
 	{name: "n_probs", value: mostTop},
@@ -93,10 +93,11 @@ var bounds = [...]bound{
 	{name: "format", bytes: longestGrammar, schema: answerSchema},               // Ollama
 }
 
-// samplingParams is the object in which SGLang takes members of the request, too.
+// samplingParams is the object in which SGLang also reads members of the request.
 const samplingParams = "sampling_params"
 
-// boundNames are the top-level members of bounds, and boundsOf what of the table is about each.
+// boundNames are the top-level members of bounds, and boundsOf the entries of the table for each of
+// them.
 var boundNames, boundsOf = func() (*jsonx.Names, [][]*bound) {
 	var (
 		names []string
@@ -115,9 +116,8 @@ var boundNames, boundsOf = func() (*jsonx.Names, [][]*bound) {
 	return jsonx.NewNames(names...), of
 }()
 
-// CheckBounds refuses a request, whose dialect may be any, with a member that asks an engine for
-// more than it is to do. A member that is given several times, or in another case, is looked at
-// each time.
+// CheckBounds refuses a request of any dialect that asks an engine for more than the bounds allow.
+// A member that occurs several times, or in another case, is checked each time.
 func CheckBounds(root jsonx.Value) *Invalid {
 	if !root.IsObject() {
 		return nil
@@ -125,7 +125,7 @@ func CheckBounds(root jsonx.Value) *Invalid {
 	for it := root.Iter(); it.Next(); {
 		i := boundNames.Index(it.Key())
 		if i < 0 {
-			continue // as nearly every name
+			continue // true of nearly every name
 		}
 		if it.Key().Fold(samplingParams) {
 			if e := CheckBounds(it.Value()); e != nil {
@@ -142,7 +142,7 @@ func CheckBounds(root jsonx.Value) *Invalid {
 	return nil
 }
 
-// check looks at the member, or in the object, that goes by the name of b.
+// check applies b to the member with its name, at the top level or within an object.
 func (b *bound) check(v jsonx.Value) string {
 	_, inner, nested := strings.Cut(b.name, ".")
 	if !nested {
@@ -160,7 +160,7 @@ func (b *bound) check(v jsonx.Value) string {
 	return ""
 }
 
-// exceeded returns what v must not do and does, or nothing.
+// exceeded says how v exceeds b; empty: it does not.
 func (b *bound) exceeded(v jsonx.Value) string {
 	if n, ok := v.Int(); ok && b.value > 0 && (n < 0 || n > b.value) {
 		return "must be between " + strconv.FormatInt(b.least, 10) + " and " + strconv.FormatInt(b.value, 10)

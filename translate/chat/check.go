@@ -9,10 +9,10 @@ import (
 
 // Check applies the rules that depend on the model to a decoded request. It lowers the token limit
 // and Effort to the model's, and finds the token limit for the engine of a request without one
-// (TokenLimit); AppendUpstream then writes these values. The error is an *apierr.Error. A request may
-// be checked again, by another model's rules: these apply to what the client has asked for.
+// (TokenLimit); AppendUpstream then writes these values. The error is an *apierr.Error. A request
+// may be checked again with another model's rules, which then apply to what the client asked for.
 //
-// A prompt is never refused for its length: that is left to the engine, which can count.
+// A prompt is never refused for its length: only the engine can count it.
 func (r *Request) Check(rules *ModelRules) error {
 	if err := rules.Refuse.Members(r.doc.Root()); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (r *Request) Check(rules *ModelRules) error {
 	return nil
 }
 
-// asked is what the client has asked for of what Check lowers.
+// asked keeps the client's own values of what Check lowers.
 type asked struct {
 	known  bool
 	max    int

@@ -15,11 +15,11 @@ import (
 type EngineFormat struct {
 	// Served is the name that the engine knows the model by. It must not be empty.
 	Served string
-	// Stream asks the engine for events even though the client wants one answer, so that it can be
-	// cancelled.
+	// Stream asks the engine for events even when the client wants a single answer, so that the
+	// call can be cancelled.
 	Stream bool
 	// TokenMember is the member that the engine reads the token limit from, max_tokens or
-	// max_completion_tokens. With any other word the limit stays where the client wrote it.
+	// max_completion_tokens. With any other value the limit stays where the client wrote it.
 	TokenMember string
 	// ContinuousUsage asks for usage on every chunk of a stream, from engines that know
 	// continuous_usage_stats.
@@ -31,18 +31,19 @@ type EngineFormat struct {
 	// reasoning_effort.
 	Reasoning *ReasoningFormat
 	// Prefill are members to add when the last message is the beginning of the answer
-	// (Request.Prefilled), for engines that would take it for a message of its own and begin anew.
-	// They are added as those of Reasoning are, and behind them.
+	// (Request.Prefilled). Engines that need them would otherwise take it for a separate message
+	// and start anew. They are added in the same way as those of Reasoning, after them.
 	Prefill []Member
-	// DeveloperAsSystem: the engine's chat templates know no role developer.
+	// DeveloperAsSystem sends the role developer as system, because the engine's chat templates do
+	// not know it.
 	DeveloperAsSystem bool
-	// ToolChoice, ResponseFormat and NullContent are what the engine reads of those members.
+	// ToolChoice, ResponseFormat and NullContent say how much the engine reads of those members.
 	ToolChoice     ToolChoiceForm
 	ResponseFormat ResponseForm
 	NullContent    NullForm
-	// JoinTurns makes one message of each run of messages of one role.
+	// JoinTurns joins each run of messages of one role into one message.
 	JoinTurns bool
-	// Salt keeps the cached prompts of clients apart.
+	// Salt separates the cached prompts of different clients.
 	Salt Salt
 	// Priority is the request's place in the engine's queue.
 	Priority Priority
@@ -52,14 +53,14 @@ type EngineFormat struct {
 type ReasoningFormat struct {
 	// Effort is the top-level member that takes the effort's word; empty: the engine reads none.
 	Effort string
-	// Words are the words that the engine takes, of EngineEfforts; empty: those of Efforts. Another
-	// one becomes the nearest (word); "none" is left out if it is missing here.
+	// Words are the words of EngineEfforts that the engine takes; empty: those of Efforts. Any
+	// other word becomes the nearest one (word); "none" is left out if it is missing here.
 	Words []string
-	// Refused are the words that the engine was found to refuse. They are left out.
+	// Refused are the words that the engine has refused before. They are left out.
 	Refused EffortSet
-	// Off and On are members to add when the effort is "none", or any other. Where the client has
-	// sent an object of that name, what is missing in it is added; nothing that the client has set
-	// is overwritten.
+	// Off and On are members to add when the effort is "none", or any other. If the client has sent
+	// an object of that name, only its missing members are added; nothing that the client set is
+	// overwritten.
 	Off, On []Member
 	// History is the member of an assistant's message from which the engine reads the reasoning of
 	// earlier turns: NameReasoningContent or NameReasoning; empty: it reads none.
@@ -83,7 +84,7 @@ func (f *EngineFormat) reasoningHistory() string {
 	return f.Reasoning.History
 }
 
-// added are the members that an effort adds.
+// added returns the members that an effort adds.
 func (how *ReasoningFormat) added(effort string) []Member {
 	switch effort {
 	case "":
@@ -94,9 +95,9 @@ func (how *ReasoningFormat) added(effort string) []Member {
 	return how.On
 }
 
-// word returns the engine's word for the effort of a request; empty: nothing is said. The two
-// words at the top of the scale stand for each other: clients and engines have one, the other, or
-// both.
+// word returns the engine's word for the effort of a request; empty: the member is left out. The
+// two words at the top of the scale, xhigh and max, are interchangeable: clients and engines know
+// one, the other, or both.
 func (how *ReasoningFormat) word(r *Reasoning) string {
 	word, takes := r.Effort, func(word string) bool { return slices.Contains(how.Words, word) }
 	switch {
@@ -132,8 +133,8 @@ func (s EffortSet) Has(word string) bool { return s != 0 && s&EffortsOf(word) !=
 // ToolChoiceForm is what an engine reads of tool_choice.
 type ToolChoiceForm uint8
 
-// The forms. An engine that reads less is sent the tools that are left by the choice: the named
-// one, or none of them.
+// The forms. An engine that reads less is sent only the tools that the choice leaves: the named
+// one, or none.
 const (
 	ToolChoiceAsSent  ToolChoiceForm = iota
 	ToolChoiceWords                  // auto, none and required
@@ -146,11 +147,11 @@ type ResponseForm uint8
 // The forms.
 const (
 	ResponseAsSent  ResponseForm = iota
-	ResponseSchemas              // no json_object: it is sent as the schema of an object
-	ResponseValue                // schemas in the member value, as TGI has them, and no text
+	ResponseSchemas              // without json_object, which is sent as the schema of an object
+	ResponseValue                // schemas in the member value, as in TGI, and no text
 )
 
-// NullForm is what a message without content is sent as.
+// NullForm is how a message without content is sent.
 type NullForm uint8
 
 // The forms.
@@ -164,15 +165,15 @@ const (
 // leaves requests as they are.
 type Priority struct {
 	Number int
-	Told   bool // the engine is told the number
-	Own    bool // a client's own number stays in its place
+	Told   bool // the engine is sent the number
+	Own    bool // a client's own number stays
 }
 
-// namePriority is the member's name with every engine that has it.
+// namePriority is the member's name in every engine that has it.
 const namePriority = "priority"
 
-// Take removes the client's own numbers from a request, and returns the text of the engine's. It is
-// empty where none is to be added.
+// Take removes the client's own numbers from a request and returns the text of the engine's number;
+// nil: there is none to add.
 func (p Priority) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 	if !p.Told {
 		return nil
@@ -189,7 +190,7 @@ func (p Priority) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 	return strconv.AppendInt(nil, int64(p.Number), 10)
 }
 
-// is reports whether a member holds a priority that the edge has to look at.
+// is reports whether key is the priority and the edge handles it.
 func (p Priority) is(key jsonx.Key) bool {
 	return p.Told && bytes.EqualFold(nameOf(key), []byte(namePriority))
 }
@@ -201,8 +202,8 @@ func (p Priority) Add(edits *jsonx.Edits, root jsonx.Value) {
 	}
 }
 
-// Salt makes an engine keep what it has cached of prompts apart by whose they are: it uses a cached
-// beginning only for requests with the same salt. The zero value leaves requests as they are.
+// Salt makes an engine separate its cached prompts by owner: it reuses a cached prefix only for
+// requests with the same salt. The zero value leaves requests as they are.
 type Salt struct {
 	Member string // the engine's name for it
 	Owner  string // whose prompts may share a cache; empty: all clients share
@@ -212,9 +213,9 @@ type Salt struct {
 func (s Salt) Wanted() bool { return s.Member != "" && s.Owner != "" }
 
 // Take removes the client's own salts from a request and returns the text of the salt for the
-// engine, a JSON string. It depends on the owner and on what the client wrote: a client may keep
-// its users apart, and cannot come near to another owner's prompts whatever it writes. The owner
-// cannot be read from it.
+// engine, a JSON string. It depends on the owner and on what the client wrote: a client may
+// separate its own users, but whatever it writes, it cannot reach another owner's prompts. It does
+// not reveal the owner.
 func (s Salt) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 	h := sha256.New()
 	h.Write([]byte("prompt cache\x00" + s.Owner))
@@ -226,7 +227,7 @@ func (s Salt) Take(edits *jsonx.Edits, root jsonx.Value) []byte {
 		}
 	}
 	var sum [sha256.Size]byte
-	const bytesTold = 16 // an engine hashes it with every block
+	const bytesTold = 16 // an engine hashes all of them with every block
 	out := make([]byte, 0, 2*bytesTold+2)
 	return append(hex.AppendEncode(append(out, '"'), h.Sum(sum[:0])[:bytesTold]), '"')
 }

@@ -6,17 +6,18 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// WordList is a list of words that only hint: how hard a model thinks, how its thinking is shown,
-// how closely it looks at a picture. Vendors add to these lists and their clients send the new
-// words to every server, so a word that is not in the list is read as the nearest one and the
-// client learns of it in x-penstock-dropped. A strict edge refuses it. Words that decide the form
-// or the meaning of an answer, such as roles, tool choices, types and formats, are not read so.
+// WordList is a list of words that are only hints: how hard a model thinks, how its thinking is
+// shown, how closely it looks at a picture. Vendors extend these lists, and their clients send the
+// new words to every server. A word that is not in the list is therefore read as the nearest one,
+// and the client learns of it in x-penstock-dropped. A strict edge refuses it. Words that decide
+// the form or the meaning of an answer, such as roles, tool choices, types and formats, are never
+// replaced.
 type WordList struct {
 	Words []string
-	Other string // the one of Words that stands for a word without a likeness in the list
+	Other string // the one of Words that replaces a word unlike any in the list
 }
 
-// Read returns the word of the list for the string v, and whether v is that word.
+// Read returns the word of the list for the string v, and whether v is exactly that word.
 func (l *WordList) Read(v jsonx.Value) (word string, known bool) {
 	for _, w := range l.Words {
 		if v.EqualText(w) {
@@ -32,12 +33,12 @@ func (l *WordList) Read(v jsonx.Value) (word string, known bool) {
 	return l.Other, false
 }
 
-// plainWord is a word without case and without what joins its parts: X-High is xhigh.
+// plainWord returns a word in lower case and without separators: X-High becomes xhigh.
 func plainWord(w string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(w))
 }
 
-// Hints returns the names of the members whose words were unknown, of a fixed list; nil: none.
+// Hints returns the names, out of a fixed set, of the members whose words were unknown; nil: none.
 func (r *Request) Hints() (names []string) {
 	if r.Reasoning.unknown {
 		names = append(names, "member:effort")

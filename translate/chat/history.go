@@ -18,11 +18,11 @@ type Arguments struct {
 	text, wrapped []byte
 }
 
-// malformed is the member that holds, as text, arguments that are no JSON object.
+// malformed begins the object that holds, as text, arguments that are not a JSON object.
 const malformed = `{"malformed_arguments":`
 
 // Append appends v as the string that a tool call holds in chat. A string that holds an object
-// stays as it is, but for halves of surrogate pairs, which become U+FFFD; anything else becomes
+// stays as it is, except that halves of surrogate pairs become U+FFFD; anything else becomes
 // Object.
 func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
 	object, whole := a.read(v)
@@ -32,8 +32,8 @@ func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
 	return jsonx.AppendString(dst, object)
 }
 
-// Object returns the object for a v that is not one: the object within a string, {} for an empty
-// string, and for anything else an object with the text in it, so that the model reads its own
+// Object returns the arguments in v as an object: the object within a string, {} for an empty
+// string, and for anything else an object that holds the text, so that the model reads its own
 // words. The result is valid until the next use of a.
 //
 // It is one complete JSON value without halves of surrogate pairs, whatever the client wrote. The
@@ -53,8 +53,8 @@ func (a *Arguments) Sound(v jsonx.Value) bool {
 	return whole
 }
 
-// read returns the object, and whether it is all that a string holds. What is no string counts by
-// its JSON.
+// read returns the object, and whether it is the entire content of a string. A value that is not a
+// string is taken as its JSON text.
 func (a *Arguments) read(v jsonx.Value) (object []byte, whole bool) {
 	text := v.Raw()
 	if v.IsString() {
@@ -79,7 +79,7 @@ func (a *Arguments) read(v jsonx.Value) (object []byte, whole bool) {
 	return a.wrap(text), false
 }
 
-// wrap makes text an object that holds it.
+// wrap returns an object that holds text.
 func (a *Arguments) wrap(text []byte) []byte {
 	a.wrapped = append(jsonx.AppendString(append(a.wrapped[:0], malformed...), text), '}')
 	return a.wrapped
@@ -87,12 +87,12 @@ func (a *Arguments) wrap(text []byte) []byte {
 
 var noArguments = []byte("{}")
 
-// argumentsKind says what the text of arguments is.
+// argumentsKind classifies the text of arguments.
 type argumentsKind uint8
 
 const (
 	argumentsMalformed argumentsKind = iota
-	argumentsObject                  // or what might be one that is larger than is read here
+	argumentsObject                  // or possibly one that exceeds the limits of this reader
 	argumentsHalved                  // an object with halves of surrogate pairs in its own escapes
 )
 
@@ -115,7 +115,7 @@ func (a *Arguments) check(text []byte) argumentsKind {
 	return argumentsMalformed
 }
 
-// object returns kind for what has been parsed if it is an object.
+// object returns kind if the parsed value is an object, and argumentsMalformed otherwise.
 func (a *Arguments) object(kind argumentsKind) argumentsKind {
 	if !a.doc.Root().IsObject() {
 		return argumentsMalformed
@@ -123,7 +123,7 @@ func (a *Arguments) object(kind argumentsKind) argumentsKind {
 	return kind
 }
 
-// Reset lets go of the text, and of buffers that have become large.
+// Reset releases the text, and the buffers if they have grown large.
 func (a *Arguments) Reset() {
 	a.doc.Reset()
 	if cap(a.text)+cap(a.wrapped) > keepArguments {
@@ -131,18 +131,18 @@ func (a *Arguments) Reset() {
 	}
 }
 
-// keepArguments is up to what size the buffers are kept from one request to the next.
+// keepArguments is the largest size of the buffers that are kept from one request to the next.
 const keepArguments = 64 << 10
 
-// ParseHistory is Doc.Parse for the body of a request. Where all that is wrong are halves of
-// surrogate pairs in the conversation, they are replaced by U+FFFD in body itself, which stays as
-// long: what an engine once said would otherwise end a conversation for good, because clients send
-// it back with every turn. members are the members of the request that hold the conversation; none:
-// nothing is replaced.
+// ParseHistory is Doc.Parse for the body of a request. If the only errors are halves of surrogate
+// pairs in the conversation, it replaces them by U+FFFD in body itself, whose length does not
+// change. Otherwise one answer of an engine would end a conversation for good, because clients send
+// it back with every turn. members are the members of the request that hold the conversation; with
+// none, nothing is replaced.
 //
-// It is done in string values, but not in names of tools, and in the keys of a tool call's input:
-// elsewhere (models, other keys, schemas) a half is the client's own, and a replacement would mean
-// something else.
+// Replaced are string values other than names of tools, and the keys in a tool call's input.
+// Elsewhere (models, other keys, schemas) a half comes from the client itself, and a replacement
+// would change its meaning.
 func ParseHistory(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string) error {
 	err := d.Parse(body, o)
 	if err == nil || len(members) == 0 || !jsonx.IsLone(err) {
@@ -163,8 +163,8 @@ func ParseHistory(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string)
 	return d.Parse(body, o)
 }
 
-// mendValues replaces halves in the strings within v, and in the input of a tool call in its keys,
-// too: the model wrote them, and any member there is data.
+// mendValues replaces halves in the strings within v. In the input of a tool call it also replaces
+// them in keys, because the model wrote those and any member there is data.
 func mendValues(body []byte, v jsonx.Value) {
 	if v.Lone() {
 		jsonx.MendLone(body[v.Start():v.End()])

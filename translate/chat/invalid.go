@@ -8,10 +8,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Invalid says what is wrong with one member. It is built where the mistake is found, which knows
-// the member's own name, and each level above puts its own name in front: paths cost nothing as
-// long as nothing is wrong, and they can only hold indexes and names of ours. The other dialects
-// build theirs with it too.
+// Invalid says what is wrong with one member. It is built where the mistake is found, by code that
+// knows the member's own name, and each level above prefixes its own name. Paths therefore cost
+// nothing in a correct request, and can only hold indexes and names of ours. The other dialects use
+// it too.
 type Invalid struct {
 	Param string
 	Code  string
@@ -19,8 +19,8 @@ type Invalid struct {
 	Image bool   // see apierr.Error
 }
 
-// In puts the name of the object that holds the member in front of the path. Of nil, which says
-// that nothing is wrong, it makes nil, as At does.
+// In prefixes the path with the name of the object that holds the member. For nil, which means that
+// nothing is wrong, In and At return nil.
 func (e *Invalid) In(name string) *Invalid {
 	if e == nil {
 		return nil
@@ -62,7 +62,7 @@ func First(mistakes ...*Invalid) *Invalid {
 // Element returns the path of element i of an array.
 func Element(name string, i int) string { return name + "[" + strconv.Itoa(i) + "]" }
 
-// Err turns e into the error that leaves the package, nil into none.
+// Err returns e as the error that leaves the package; nil for nil.
 func (e *Invalid) Err() error {
 	if e == nil {
 		return nil
@@ -72,34 +72,34 @@ func (e *Invalid) Err() error {
 	return err
 }
 
-// AboutImage says that the model does not take an image of the request.
+// AboutImage marks e as the refusal of an image that the model does not take.
 func (e *Invalid) AboutImage() *Invalid {
 	e.Image = true
 	return e
 }
 
-// Missing says that a required member is absent or null.
+// Missing is the error of a required member that is absent or null.
 func Missing(name string) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeMissingParameter, Text: "is required"}
 }
 
-// WrongType says that the member should be what want says ("a string") and is v.
+// WrongType is the error of a member whose value is v instead of want, such as "a string".
 func WrongType(name, want string, v jsonx.Value) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeInvalidType, Text: "must be " + want + ", not " + kindName(v)}
 }
 
-// InvalidType says that the member has a type that it may not have; text continues "the member ".
+// InvalidType is the error of a member whose type is not allowed; text continues "the member ".
 func InvalidType(name, text string) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeInvalidType, Text: text}
 }
 
-// WrongValue says that the member has the right type and another value than it may have; text
+// WrongValue is the error of a member that has the right type but a value that is not allowed; text
 // continues "the member ".
 func WrongValue(name, text string) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeInvalidValue, Text: text}
 }
 
-// Unsupported says that a legal member, or its value, is not to be had here.
+// Unsupported is the error of a legal member, or value, that is not available here.
 func Unsupported(name, text string) *Invalid {
 	return &Invalid{Param: name, Code: apierr.CodeUnsupportedParameter, Text: text}
 }
@@ -114,7 +114,7 @@ func kindName(v jsonx.Value) string {
 	return "a " + v.Kind().String()
 }
 
-// ReadFields reads members of v and refuses those that two readers could take for different ones.
+// ReadFields reads members of v and refuses those that two readers could read differently.
 func ReadFields(v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
 	err := names.Fields(v, out)
 	if err == nil {
@@ -127,7 +127,7 @@ func ReadFields(v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
 	return &Invalid{Param: m.Name, Code: apierr.CodeDuplicateMember, Text: "is " + m.Remedy()}
 }
 
-// ReadElement is ReadFields for what must be an object, which want says: an element of an array.
+// ReadElement is ReadFields for an element of an array that must be an object, described by want.
 func ReadElement(want string, v jsonx.Value, names *jsonx.Names, out []jsonx.Value) *Invalid {
 	if !v.IsObject() {
 		return WrongType("", want, v)

@@ -9,12 +9,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Media that engines fetch, in requests of other shapes than chat's parts. What an engine takes for
-// a medium goes by the name of the member, at whatever depth; a text is none, even if it looks like
-// a URL.
+// Media that engines fetch, in requests whose shape differs from chat's parts. Engines recognize a
+// medium by the name of its member, at any depth; a text elsewhere is not a medium, even if it
+// looks like a URL.
 
-// mediaNames are the members, and the types of parts, that engines take media from: of every
-// endpoint, at the top level and within. Engines of speech read the sample of a voice from a file of
+// mediaNames are the members, and the types of parts, from which engines take media: at every
+// endpoint, at the top level and nested. Speech engines read the sample of a voice from a file of
 // their own, or fetch it.
 var mediaNames = [...]string{
 	"image", "images", "image_url", "image_urls", "input_image", "input_images", "ref_image", "reference_image",
@@ -30,12 +30,12 @@ var mediaNames = [...]string{
 	"document_url", "file_url", "media", "media_url",
 }
 
-// placeNames say inside of a medium where it is.
+// placeNames are the members of a medium that hold its location.
 var placeNames = [...]string{"url", "uri", "href", "src", "path", "data", "file", "base64"}
 
-// CheckMedia refuses media that an engine would fetch from where chat takes no images from, or read
-// from its own disk: whatever has a scheme must be https with the name of a host
-// (ModelRules.ImageHosts), or hold the medium in base64, and paths are refused. The error is an
+// CheckMedia refuses media that an engine would read from its own disk, or fetch from a place from
+// which chat takes no images. A value with a scheme must be https with the name of a host
+// (ModelRules.ImageHosts), or hold the medium in base64; paths are refused. The error is an
 // *apierr.Error.
 func CheckMedia(root jsonx.Value, rules *ModelRules) error {
 	return (&media{rules: rules}).walk(root).Err()
@@ -44,9 +44,10 @@ func CheckMedia(root jsonx.Value, rules *ModelRules) error {
 // listNames are members of a chat request that hold lists in which media may stand beside texts.
 var listNames = [...]string{"documents", "references"}
 
-// checkTopMedia is CheckMedia for the members beside the messages of a chat request, whose own media
-// are parts of a content: some engines take more from there. Requests seldom have a member that the
-// edge does not read, so that their number decides.
+// checkTopMedia is CheckMedia for the members beside the messages of a chat request, because some
+// engines take media from there as well. Chat's own media are parts of a content. It runs only when
+// a request has members that the edge does not read, which is rare; comparing the numbers of
+// members is enough to know.
 func (r *Request) checkTopMedia(rules *ModelRules) *Invalid {
 	root, known := r.doc.Root(), 0
 	for i := range r.members {
@@ -98,8 +99,8 @@ func open(v jsonx.Value) (jsonx.Value, *Invalid) {
 	return d.Root(), nil
 }
 
-// walk looks for media in a value that is none. Arrays of numbers or texts, of which embeddings
-// have many, are passed by.
+// walk looks for media in a value that is not one itself. It skips arrays of numbers or texts,
+// which are frequent in embeddings.
 func (m *media) walk(v jsonx.Value) *Invalid {
 	if !v.IsArray() && !v.IsObject() || bytes.IndexByte(v.Raw(), '{') < 0 {
 		return nil
@@ -126,7 +127,7 @@ func (m *media) walk(v jsonx.Value) *Invalid {
 	return nil
 }
 
-// medium checks a medium: a URL, or an object or an array with some.
+// medium checks a medium: a URL, or an object or an array that holds some.
 func (m *media) medium(v jsonx.Value) *Invalid {
 	if v.IsString() {
 		return m.url(v)
@@ -171,8 +172,8 @@ func joinIndex(i int, rest string) string {
 
 const wantMedium = "must be an https URL, or a data URL in base64"
 
-// url checks the place of a medium. What has no scheme and is no path engines take for base64, for
-// an id, or not at all.
+// url checks the location of a medium. A value with neither a scheme nor a path is base64 or an id
+// to engines, or they refuse it.
 func (m *media) url(v jsonx.Value) *Invalid {
 	url := v.AppendText(nil)
 	switch scheme := hasScheme(url); {
@@ -207,7 +208,7 @@ func (m *media) url(v jsonx.Value) *Invalid {
 	return nil
 }
 
-// hasScheme reports whether some reader may find the scheme of a URL in s. Readers strip blanks
+// hasScheme reports whether any reader could find the scheme of a URL in s. Readers strip blanks
 // before it and control characters in it.
 func hasScheme(s []byte) bool {
 	letters := 0
@@ -224,15 +225,15 @@ func hasScheme(s []byte) bool {
 	return false
 }
 
-// maxPath is PATH_MAX of Linux: no longer text opens a file.
+// maxPath is PATH_MAX of Linux: a longer text cannot open a file.
 const maxPath = 4096
 
 // jpegStart begins the base64 of a JPEG, the one medium whose base64 begins with a slash and may be
 // shorter than a path.
 const jpegStart = "/9j/"
 
-// isPath reports whether an engine could take s for the path of a file outside of its own folder. A
-// bare name is the id of a voice, and base64 has slashes as well.
+// isPath reports whether an engine could read s as the path of a file outside its own folder. A
+// bare name is the id of a voice, and base64 may contain slashes as well.
 func isPath(s []byte) bool {
 	if len(s) > maxPath {
 		return false
@@ -250,7 +251,7 @@ func isPath(s []byte) bool {
 	return bytes.IndexByte(s, '\\') >= 0 || bytes.IndexByte(s, '/') >= 0 && !isBase64Text(s)
 }
 
-// isBase64Text reports whether s has nothing but the letters of base64, of either alphabet, and line
+// isBase64Text reports whether s consists only of letters of base64, of either alphabet, and line
 // ends.
 func isBase64Text(s []byte) bool {
 	for _, c := range s {
@@ -282,15 +283,15 @@ func isAmong(names []string, k jsonx.Key) bool {
 	return false
 }
 
-// knownNames are further members that an error may name: where media stand, and the members of
+// knownNames are further members that an error may name: those that hold media, and members of
 // families that steer an engine.
 var knownNames = [...]string{
 	"messages", "content", "input", "inputs", "documents", "query", "prompt", "references",
 	"bootstrap_host", "bootstrap_port", "bootstrap_room",
 }
 
-// spelt returns a name as far as it is one of ours, since errors repeat no word of a client's, or
-// otherwise.
+// spelt returns our spelling of a known name, and otherwise for any other, because errors never
+// repeat a client's words.
 func spelt(name []byte, otherwise string) string {
 	for _, names := range [...][]string{mediaNames[:], placeNames[:], knownNames[:]} {
 		for _, n := range names {

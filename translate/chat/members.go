@@ -6,11 +6,11 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// members are the members of a request that are read, by the constants below.
+// members are the members of a request that the edge reads, indexed by the constants below.
 type members [memberCount]jsonx.Value
 
-// The members that are read. The order is that of the contract's table; those behind user are not
-// in it.
+// The members that the edge reads. The order is that of the contract's table; those behind user are
+// not in it.
 const (
 	memberModel = iota
 	memberMessages
@@ -38,9 +38,9 @@ const (
 	memberIncludeReasoning
 	memberUser
 	memberParallelToolCalls
-	memberN // the answer has as many choices: a stream is whole only when each has ended
+	memberN // the number of choices: a stream is complete only when each has ended
 	memberNCmpl
-	memberPromptCacheKey // of any type: it only hints at where the prompt is cached
+	memberPromptCacheKey // of any type: it is only a hint at where the prompt is cached
 	memberCount
 )
 
@@ -76,7 +76,7 @@ var memberNames = []string{
 	memberPromptCacheKey:      "prompt_cache_key",
 }
 
-// nameOfChoices is what llama.cpp reads before n.
+// nameOfChoices is the member that llama.cpp prefers to n.
 const nameOfChoices = "n_cmpl"
 
 var requestMembers = jsonx.NewNames(memberNames...)
@@ -154,7 +154,7 @@ func (m *members) checkStop() *Invalid {
 	return nil
 }
 
-// checkPlain checks the members of which only the type is known.
+// checkPlain checks the members of which only the type matters.
 func (m *members) checkPlain() *Invalid {
 	if e := OptionalObject("logit_bias", m[memberLogitBias]); e != nil {
 		return e

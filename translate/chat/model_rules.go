@@ -4,9 +4,8 @@ package chat
 // settings of the edge. The zero value limits nothing. Check only reads them, so all requests for a
 // model share one ModelRules.
 type ModelRules struct {
-	// Strict refuses what is otherwise made to fit: a token limit that is too high, for the model
-	// or for its context, and the efforts "minimal" and "max". Nor does it take audio, video and
-	// files.
+	// Strict refuses what is otherwise adjusted: a token limit too high for the model or its
+	// context, and the efforts "minimal" and "max". It also refuses audio, video and files.
 	Strict bool
 	// ContextLength is in tokens; 0: not known.
 	ContextLength int
@@ -14,11 +13,11 @@ type ModelRules struct {
 	MaxOutputLength int
 	// Efforts are the reasoning efforts that the model offers; nil: not known, none is refused.
 	Efforts []string
-	// LowerEffort makes an effort that the model does not offer the nearest lower one, as the
-	// dialects other than chat want it, instead of an error.
+	// LowerEffort replaces an effort that the model does not offer by the nearest lower one, as the
+	// dialects other than chat require, instead of refusing it.
 	LowerEffort bool
-	// ReasoningHistory is ReasoningLoop or ReasoningNone; any other word: an engine is sent all
-	// reasoning of the history.
+	// ReasoningHistory is ReasoningLoop or ReasoningNone; with any other word, the engine is sent
+	// all reasoning of the history.
 	ReasoningHistory string
 	// Features are the optional features that the model offers (FeatureTools and so on); nil: not
 	// known, none is refused.
@@ -30,7 +29,7 @@ type ModelRules struct {
 	// ImageHosts are the hosts that https URLs of images may name, exactly or as *.example.com;
 	// empty: any.
 	ImageHosts []string
-	// Refuse are the members that steer an engine and are not for clients.
+	// Refuse are the members that steer an engine and that clients must not set.
 	Refuse *RefusedMembers
 }
 
@@ -51,8 +50,7 @@ const (
 
 const modalityImage = "image"
 
-// Context returns the context in tokens that the rules name for a request, maybe with images; 0:
-// none.
+// Context returns the context in tokens that applies to a request with or without images; 0: none.
 func (rules *ModelRules) Context(images bool) int {
 	if rules.Vision != nil && images {
 		return smaller(rules.ContextLength, rules.Vision.ContextLength)

@@ -8,12 +8,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Parts of a message that bring audio, video or a file. Few models take them, so a request with one
-// is refused unless the model's entry says that it does (ModelRules.InputModalities).
+// Parts of a message that hold audio, video or a file. Few models take them, so a request with one
+// is refused unless the model's entry lists them (ModelRules.InputModalities).
 
 // Medium is one such part.
 type Medium struct {
-	// Message and Part say where it stands: messages[Message].content[Part].
+	// Message and Part are its position: messages[Message].content[Part].
 	Message, Part int
 	// Kind is audio, video or file.
 	Kind string
@@ -31,11 +31,11 @@ func (m *Medium) Param() string {
 // MaxMedia is how many such parts a request may have.
 const MaxMedia = 256
 
-// mediumTokens is what a medium is taken for in the estimate of a prompt: half a minute of audio,
-// some seconds of video.
+// mediumTokens is the length of a medium in the estimate of a prompt: that of half a minute of
+// audio, or some seconds of video.
 const mediumTokens = 1024
 
-// mediumPart is a kind of part that brings a medium. The member has the name of the part's type.
+// mediumPart is a kind of part that holds a medium. The member has the name of the part's type.
 type mediumPart struct {
 	member, kind string
 	read         func(v jsonx.Value, kind string) (host []byte, e *Invalid)
@@ -58,7 +58,7 @@ func mediumOf(partType jsonx.Value) *mediumPart {
 	return nil
 }
 
-// decodeMedium reads the member v of part j of message i, and adds the medium to r.Media.
+// decodeMedium reads the member v of part j of message i and adds the medium to p.Media.
 func (p *Prompt) decodeMedium(i, j int, kind *mediumPart, v jsonx.Value) *Invalid {
 	switch {
 	case len(p.Media) == MaxMedia:
@@ -109,7 +109,7 @@ func isFormat(s []byte) bool {
 	})
 }
 
-// readMediumURL reads a URL, for which the rules are those of images.
+// readMediumURL reads a URL under the rules for images.
 func readMediumURL(v jsonx.Value, kind string) ([]byte, *Invalid) {
 	var m [1]jsonx.Value
 	if e := ReadFields(v, mediumURLNames, m[:]); e != nil {
@@ -160,7 +160,7 @@ func isDataURL(s []byte, mediaType string) bool {
 		equalFold(s[comma-len(encoding):comma], encoding) && IsBase64(s[comma+1:])
 }
 
-// textBytes is a string's text, which borrows from the body where there are no escapes.
+// textBytes returns a string's text, borrowed from the body where it has no escapes.
 func textBytes(v jsonx.Value) []byte {
 	if text, ok := v.Text(); ok {
 		return text
@@ -168,7 +168,7 @@ func textBytes(v jsonx.Value) []byte {
 	return v.AppendText(nil) // some encoders escape every slash
 }
 
-// HasVideo reports whether the request has a video, which engines take apart into images.
+// HasVideo reports whether the request has a video, which engines split into images.
 func (p *Prompt) HasVideo() bool {
 	return slices.ContainsFunc(p.Media, func(m Medium) bool { return m.Kind == "video" })
 }
@@ -191,6 +191,6 @@ func (p *Prompt) checkMedia(rules *ModelRules) *Invalid {
 
 var mediumWords = map[string]string{"audio": "audio", "video": "video", "file": "files"}
 
-// refusalPart is a part of the assistant that says what it refused. No engine but a few takes one,
-// so it is sent as text.
+// refusalPart is a part of an assistant's message that says what it refused. Few engines take such
+// a part, so it is sent as text.
 type refusalPart struct{ part, text jsonx.Value }

@@ -12,34 +12,36 @@ import (
 // with these members changed and no others:
 //
 //   - model is the served name;
-//   - stream is true when the client or the format wants events, and then stream_options has
-//     include_usage true beside whatever the client put there; without events stream_options goes,
-//     because some engines refuse it;
-//   - the token limit is the checked one, or what Fit has lowered it to, under the format's name
-//     for it, and the model's own where the client gave none; what engines read beside it is
-//     lowered with it;
-//   - n_cmpl, llama.cpp's name of n, stands beside n for engines that do not know it;
+//   - stream is true when the client or the format wants events; stream_options then has
+//     include_usage true, beside what the client put there; without events stream_options is
+//     dropped, because some engines refuse it;
+//   - the token limit is the checked one, or what Fit lowered it to, under the format's name for
+//     it, and the model's own where the client gave none; limits that engines read under other
+//     names are lowered with it;
+//   - n_cmpl, llama.cpp's name for n, is accompanied by n for engines that do not know it;
 //   - integers that were written 1.0 or 1e2 are written out in digits;
 //   - an image's URL that is a plain string becomes the object {"url":…}, which every engine reads;
-//     its detail original is high, as engines have no such word, and an unknown one the nearest;
-//   - the effort is in the format's form; reasoning and include_reasoning go: engines do not share
-//     a reading of them, and the edge itself hides reasoning from a client that does not want it;
-//   - the format's Prefill, when the last message is the beginning of the answer;
-//   - what the client has of the answer (GoOn), for an engine that goes on with it;
-//   - the tool_choice "any" is "required";
-//   - of a tool_choice with a list of allowed tools there are those tools and its mode;
-//   - arguments of tool calls that hold no JSON object become one (Arguments);
-//   - a refusal part of the assistant is a text;
-//   - of a tool_choice that the format does not know there are the tools that it leaves;
-//   - response_format, and messages without content, are in the format's form;
-//   - messages of one role in a row are one, where the dialect or the format has it so;
-//   - messages of the role developer are system's where the format knows no other;
-//   - reasoning in the history has the format's name, and goes where the model's rules say so;
-//   - the salt of the prompt's cache is made of the format's and of the client's own;
-//   - priority is the format's number, where the engine is told one.
+//     its detail "original" becomes high, because engines have no such word, and an unknown
+//     detail becomes the nearest one;
+//   - the effort is in the format's form; reasoning and include_reasoning are dropped: engines read
+//     them differently, and the edge itself hides reasoning from a client that does not want it;
+//   - the format's Prefill is added when the last message is the beginning of the answer;
+//   - what the client has of the answer (GoOn) is added for an engine that continues it;
+//   - the tool_choice "any" becomes "required";
+//   - a tool_choice with a list of allowed tools becomes its mode, and only those tools are sent;
+//   - arguments of tool calls that are not a JSON object become one (Arguments);
+//   - a refusal part of the assistant becomes a text part;
+//   - where the format does not know the tool_choice, only the tools that it leaves are sent;
+//   - response_format and messages without content take the format's form;
+//   - consecutive messages of one role are joined where the dialect or the format requires it;
+//   - the role developer becomes system where the format does not know it;
+//   - reasoning in the history takes the format's name, and is removed where the model's rules
+//     say so;
+//   - the salt of the prompt cache combines the format's and the client's own;
+//   - priority is the format's number, if the engine is sent one.
 //
-// A member that is new stands right behind the opening brace. The request must have been decoded;
-// dst must not overlap with its body.
+// A new member is placed right after the opening brace. The request must have been decoded; dst
+// must not overlap with its body.
 func (r *Request) AppendUpstream(dst []byte, format *EngineFormat) []byte {
 	r.text = r.patch(r.text[:0], format)
 	return r.edits.Append(dst, r.body)
@@ -53,8 +55,8 @@ func (r *Request) Segments(segs [][]byte, scratch []byte, format *EngineFormat) 
 	return r.edits.Segments(segs, r.body), scratch
 }
 
-// patch fills r.edits with the changes for the engine. It appends their texts to text, and returns
-// it.
+// patch fills r.edits with the changes for the engine, appends their text to text and returns the
+// result.
 func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 	r.edits.Reset()
 	p := patch{edits: &r.edits, root: r.doc.Root(), text: text}
@@ -64,7 +66,7 @@ func (r *Request) patch(text []byte, format *EngineFormat) []byte {
 	r.patchStream(&p, format)
 	r.Tokens.patch(&p, &r.members, format.TokenMember)
 	for _, m := range [...]int{memberTopK, memberSeed, memberTopLogprobs, memberN, memberNCmpl} {
-		if n, ok := r.members[m].Int(); ok { // 1.0 and 1e2 are written out, for engines that take nothing but digits
+		if n, ok := r.members[m].Int(); ok { // for engines that do not accept 1.0 or 1e2
 			p.setInt(r.members[m], n)
 		}
 	}
@@ -109,13 +111,14 @@ var (
 	usageOfEach = []byte(`{"include_usage":true,"continuous_usage_stats":true}`)
 )
 
-// eachTimings is llama.cpp's member for counts on every chunk.
+// eachTimings is llama.cpp's member that asks for token counts on every chunk.
 const eachTimings = "timings_per_token"
 
-// AsksTimings reports whether the client itself has asked for timings on every chunk.
+// AsksTimings reports whether the client itself asked for timings on every chunk.
 func AsksTimings(r *Request) bool { return r.doc.Root().Get(eachTimings).Kind() == jsonx.True }
 
-// AsksFlex reports whether the client would have others served first: OpenAI's service_tier flex.
+// AsksFlex reports whether the client lets others be served first, as with OpenAI's service_tier
+// flex.
 func AsksFlex(r *Request) bool { return r.Flex || r.doc.Root().Get("service_tier").EqualText("flex") }
 
 // patchStream asks for a stream with usage where the client or the format wants one.
@@ -153,7 +156,7 @@ func (r *Request) patchStream(p *patch, format *EngineFormat) {
 }
 
 // patch writes the limit into the member that the engine reads it from, max_tokens or
-// max_completion_tokens, and lowers its other names. With any other word the limit stays where the
+// max_completion_tokens, and lowers its other names. With any other value the limit stays where the
 // client wrote it.
 func (t *TokenLimit) patch(p *patch, members *members, member string) {
 	LowerAliases(p.edits, p.root, t.Bound(), "")
@@ -168,7 +171,7 @@ func (t *TokenLimit) patch(p *patch, members *members, member string) {
 		want, other = other, want
 	default:
 		if t.Max < 0 {
-			break // the client wrote none, and engines of this kind read either
+			break // the client gave no limit, and these engines read either name
 		}
 		for _, m := range [...]int{want, other} {
 			if Given(members[m]) {
@@ -199,8 +202,8 @@ func (r *Reasoning) patch(p *patch, members *members, how *ReasoningFormat) []Me
 	return added
 }
 
-// patchEffort says word in the member, and nothing when either is empty. v is the contract's own
-// member.
+// patchEffort writes word into the member, and removes the effort when either is empty. v is the
+// contract's own member.
 func (r *Reasoning) patchEffort(p *patch, v jsonx.Value, member, word string) {
 	if member != memberNames[memberReasoningEffort] {
 		p.delete(v)
@@ -226,7 +229,7 @@ func (r *Reasoning) patchEffort(p *patch, v jsonx.Value, member, word string) {
 
 var textRequired = []byte(`"required"`)
 
-// patch writes a tool_choice that the engine knows, and removes the tools that may not be called.
+// patch writes a tool_choice that the engine knows, and removes the tools that must not be called.
 func (u *ToolUse) patch(p *patch, members *members, form ToolChoiceForm) {
 	choice, tools := members[memberToolChoice], members[memberTools]
 	if form == ToolChoiceIgnored && (choice.EqualText("none") || u.allowed.limited && u.allowed.mode == "none") {
@@ -244,7 +247,7 @@ func (u *ToolUse) patch(p *patch, members *members, form ToolChoiceForm) {
 	case form != ToolChoiceAsSent && u.named.Exists():
 		at := positionOf(tools, u.named)
 		if at < 0 {
-			return // there is nothing to choose from
+			return // no such tool to choose
 		}
 		p.edits.Set(choice, textRequired)
 		only = append(only[:0], at)
@@ -295,7 +298,7 @@ func patchResponseFormat(p *patch, v jsonx.Value, form ResponseForm) {
 
 var emptyText = []byte(`""`)
 
-// fillContents gives the messages without content an empty one.
+// fillContents gives messages without content an empty content.
 func (r *Prompt) fillContents(p *patch, form NullForm) {
 	for i := range r.contentless {
 		m := &r.contentless[i]
@@ -318,8 +321,9 @@ var (
 	textSystem     = []byte(`"system"`)
 )
 
-// patch writes what engines read of the messages: the URL of an image in an object, arguments that
-// are an object, refusals as texts, and, where they know no developer, the system in its place.
+// patch rewrites what engines would not understand in the messages: image URLs become objects,
+// malformed arguments become an object, refusals become texts, and developer becomes system for
+// engines without that role.
 func (r *Prompt) patch(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	for i := range r.Images {
 		m := &r.Images[i]
@@ -359,7 +363,7 @@ type patch struct {
 	text  []byte
 }
 
-// insert puts text behind the opening brace. It ends in a comma; the object is never empty.
+// insert places text after the opening brace. text ends in a comma; the object is never empty.
 func (p *patch) insert(text []byte) { p.edits.Insert(p.root.Start()+1, text) }
 
 // from returns what has been appended to p.text since it was n long.
@@ -371,7 +375,7 @@ func (p *patch) setString(v jsonx.Value, to string) {
 	p.edits.Set(v, p.from(n))
 }
 
-// setInt makes v the integer n in digits, if it is not that already.
+// setInt sets v to n in digits, unless it already is.
 func (p *patch) setInt(v jsonx.Value, n int64) {
 	var digits [20]byte
 	if bytes.Equal(v.Raw(), strconv.AppendInt(digits[:0], n, 10)) {
@@ -395,7 +399,7 @@ func (p *patch) delete(v jsonx.Value) {
 	}
 }
 
-// setOption makes a member of stream_options true. Decode has seen to it that it is there at most
+// setOption sets a member of stream_options to true. Decode has ensured that it occurs at most
 // once.
 func (p *patch) setOption(options jsonx.Value, name string, add []byte) {
 	switch v := options.Get(name); {
@@ -406,7 +410,7 @@ func (p *patch) setOption(options jsonx.Value, name string, add []byte) {
 	}
 }
 
-// addMembers adds the members of list, but for those that have been added before.
+// addMembers adds the members of list, except those of before, which were already added.
 func (p *patch) addMembers(list, before []Member) {
 	for i := range list {
 		m := &list[i]

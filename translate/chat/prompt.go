@@ -6,7 +6,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Prompt is what of a request a model reads: the conversation, and of tools how long they are.
+// Prompt is the part of a request that a model reads: the conversation, and the length of the
+// tools.
 type Prompt struct {
 	// Images are the image parts in the order of the messages.
 	Images []Image
@@ -16,16 +17,16 @@ type Prompt struct {
 	// tool definitions, without images.
 	Bytes int
 
-	messages  int // how many
+	messages  int
 	thoughts  thoughts
 	developer bool // a message has that role
 	refused   []refusalPart
 	arguments Arguments
-	malformed []jsonx.Value // the arguments of tool calls in the history that engines would refuse
+	malformed []jsonx.Value // arguments of tool calls in the history that engines would refuse
 
 	contentless []contentless // messages without content
 	turn        turnRole      // of the last message so far
-	inRow       bool          // messages that may be joined follow each other
+	inRow       bool          // two messages that may be joined follow each other
 }
 
 // contentless is a message whose content is null or absent.
@@ -34,7 +35,7 @@ type contentless struct {
 	calls            bool // it has tool calls
 }
 
-// reset lets go of the body, but for memory.
+// reset releases the body and keeps allocated memory.
 func (p *Prompt) reset() {
 	clear(p.Images)
 	clear(p.Media)
@@ -49,9 +50,9 @@ func (p *Prompt) reset() {
 	}
 }
 
-// EstimateTokens returns about how many tokens the prompt is, for limits and for routing: the text
-// at bytesPerToken (4 when it is not positive), what a template adds to each message, and images by
-// their size. The answer's tokens are not in it.
+// EstimateTokens estimates the prompt's tokens for limits and for routing: the text at
+// bytesPerToken (4 when it is not positive), what a template adds to each message, and images by
+// their size. The answer's tokens are not included.
 func (p *Prompt) EstimateTokens(bytesPerToken float64) int {
 	if !(bytesPerToken > 0) {
 		bytesPerToken = 4
@@ -63,11 +64,11 @@ func (p *Prompt) EstimateTokens(bytesPerToken float64) int {
 	return n + mediumTokens*len(p.Media)
 }
 
-// tokensPerMessage is what chat templates spend on marking the role and the end of a message.
+// tokensPerMessage is what chat templates spend on marking a message's role and end.
 const tokensPerMessage = 4
 
-// Beginning returns what every turn of a request's conversation begins with: its messages up to the
-// end of the user's first one. It is nil without a request.
+// Beginning returns the prefix that all turns of a request's conversation share: its messages up to
+// the end of the user's first one. It is nil without a request.
 func Beginning(r *Request) []byte {
 	if r == nil {
 		return nil
@@ -89,12 +90,12 @@ const (
 	messageToolCalls
 	messageReasoningContent
 	messageReasoning
-	messageMedia       // and what follows
+	messageMedia       // and those after it
 	messageMemberCount = messageMedia + 9
 )
 
-// messageNames are the members of a message, and behind them those that some engine may take media
-// from.
+// messageNames are the members of a message, followed by those from which some engine may take
+// media.
 var messageNames = jsonx.NewNames(
 	append([]string{
 		"role", "content", "name", "tool_call_id", "tool_calls", "reasoning_content", "reasoning",
@@ -175,8 +176,8 @@ func checkRole(v jsonx.Value) *Invalid {
 	return WrongValue("role", "must be one of system, developer, user, assistant and tool")
 }
 
-// decodeContent reads the content of message i, maybe the assistant's: a string, null, or an array
-// of parts.
+// decodeContent reads the content of message i: a string, null, or an array of parts. assistant is
+// whether the message is the assistant's.
 func (p *Prompt) decodeContent(i int, v jsonx.Value, assistant bool) *Invalid {
 	switch {
 	case !Given(v):
@@ -201,21 +202,20 @@ const (
 	partRefusal
 	partFile
 	partImageURL
-	partForeign     // and what follows
+	partForeign     // and those after it
 	partMemberCount = partForeign + 7
 )
 
-// partNames are the members of a part, and behind those of its type the ones that bring an engine
-// media of another kind.
+// partNames are the members of a part, followed by those that hold media of other types of parts.
 var partNames = jsonx.NewNames(append([]string{"type", "text", "refusal", "file"}, mediaOfParts...)...)
 
 var mediaOfParts = []string{
 	"image_url", "video_url", "audio_url", "input_audio", "image_embeds", "audio_embeds", "video_embeds", "image_pil",
 }
 
-// decodePart reads part j of message i. Agents replay parts with members of other parts and of
-// messages in them, which is no matter but for media: some engines take those from a part whatever
-// its type, and what is not looked at here must not be fetched there.
+// decodePart reads part j of message i. Agents replay parts that hold members of other parts and of
+// messages, which is harmless except for media: some engines take media from a part whatever its
+// type, and an engine must not fetch what is not checked here.
 func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 	var m [partMemberCount]jsonx.Value
 	if e := ReadElement("an object with type text or image_url", v, partNames, m[:]); e != nil {
@@ -235,7 +235,7 @@ func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 			return WrongValue("type", "must be text or image_url, or input_audio, audio_url, video_url or file for models that take them")
 		}
 	}
-	for k, v := range m[partImageURL:] { // of the media only the part's own
+	for k, v := range m[partImageURL:] { // of the media, only the part's own is allowed
 		if Given(v) && !kind.EqualText(mediaOfParts[k]) {
 			return unsupportedPart(mediaOfParts[k])
 		}

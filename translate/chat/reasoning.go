@@ -7,10 +7,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Efforts are the reasoning efforts from least to most.
+// Efforts are the reasoning efforts, lowest first.
 var Efforts = []string{"none", "low", "medium", "high", "xhigh"}
 
-// EngineEfforts are the words that some engine takes, from least to most.
+// EngineEfforts are the words that some engine takes, lowest first.
 var EngineEfforts = []string{"none", effortMinimal, "low", "medium", "high", "xhigh", effortMax}
 
 // Words of other vendors that clients send: minimal reads as low, max as xhigh.
@@ -19,26 +19,25 @@ const (
 	effortMax     = "max"
 )
 
-// Reasoning is what a request says of the model's reasoning.
+// Reasoning is what a request says about the model's reasoning.
 type Reasoning struct {
 	// Effort is one of Efforts, or empty when the client did not say. Check may lower it.
 	Effort string
-	// Max says that the client wrote max, which is xhigh here and has a word of its own at some
-	// engines.
+	// Max says that the client wrote max, which is xhigh here and a separate word in some engines.
 	Max bool
 	// Include is false when the client does not want to see reasoning.
 	Include bool
 
-	foreign bool   // the effort was written in a word of other vendors
-	unknown bool   // the effort was a word that nobody is known to have
+	foreign bool   // the effort was another vendor's word
+	unknown bool   // the effort was a word of no known vendor
 	param   string // the path of the member that gave the effort
 }
 
 var reasoningNames = jsonx.NewNames("effort", "max_tokens", "enabled", "exclude")
 
-// decode reads reasoning_effort and include_reasoning, and their other forms
-// reasoning.effort and reasoning.exclude. A budget inside reasoning is checked and otherwise left
-// alone: it can never raise the token limit, because nothing adds it up.
+// decode reads reasoning_effort and include_reasoning, and their other forms reasoning.effort and
+// reasoning.exclude. A budget inside reasoning is only checked: it can never raise the token limit,
+// because it is not added to anything.
 func (r *Reasoning) decode(members *members) (e *Invalid) {
 	v := members[memberReasoning]
 	if e = OptionalObject("reasoning", v); e != nil {
@@ -98,7 +97,7 @@ func (r *Reasoning) decodeObject(v jsonx.Value) (exclude bool, e *Invalid) {
 	return OptionalBool("exclude", m[3], false)
 }
 
-// readEffort returns the effort in the word of Efforts, or nothing when v is not given.
+// readEffort returns the effort as a word of Efforts, or "" when v is not given.
 func (r *Reasoning) readEffort(name string, v jsonx.Value) (string, *Invalid) {
 	switch {
 	case !Given(v):
@@ -122,8 +121,8 @@ func (r *Reasoning) readEffort(name string, v jsonx.Value) (string, *Invalid) {
 	return effort, nil
 }
 
-// effortWords are the efforts for a word that is unknown. Vendors have added words above high, and
-// high is the most that all engines take.
+// effortWords reads an unknown word as the nearest effort. Vendors have added words above high, and
+// high is the highest that all engines take.
 var effortWords = WordList{Words: Efforts, Other: "high"}
 
 func (r *Reasoning) check(rules *ModelRules) *Invalid {
@@ -143,8 +142,8 @@ func (r *Reasoning) check(rules *ModelRules) *Invalid {
 	return nil
 }
 
-// LowerEffort returns the effort of words that is nearest to effort without being above it; if all
-// are above, the least of them. It returns nothing when words holds none of Efforts.
+// LowerEffort returns the highest effort of words that is not above effort; if all are above, the
+// lowest of them. It returns "" when words holds none of Efforts.
 func LowerEffort(words []string, effort string) string {
 	at := slices.Index(Efforts, effort)
 	for i := at; i >= 0; i-- {
@@ -163,11 +162,11 @@ func LowerEffort(words []string, effort string) string {
 // The reasoning of earlier turns comes back with the conversation, as reasoning_content or as
 // reasoning. Engines read one of the two names, and most templates print the reasoning of the
 // running tool loop: without it the prompt differs from what the engine has cached, and the model
-// has forgotten its plan.
+// loses its plan.
 
-// What of it an engine is sent (ModelRules.ReasoningHistory).
+// How much of it is sent to an engine (ModelRules.ReasoningHistory).
 const (
-	ReasoningLoop = "loop" // that since the last text of the user
+	ReasoningLoop = "loop" // only what follows the user's last text
 	ReasoningNone = "none"
 )
 
@@ -180,19 +179,19 @@ const (
 // thoughts are the reasoning in a history.
 type thoughts struct {
 	list   []thought
-	keep   string // of ModelRules
-	loop   int    // the running tool loop begins behind this message
+	keep   string // from ModelRules
+	loop   int    // the running tool loop begins after this message
 	result bool   // the last message is the result of a tool
-	inLoop int    // bytes of reasoning since then
+	inLoop int    // bytes of reasoning in the loop
 }
 
-// thought is the reasoning of one message, in whose members one or both may be absent.
+// thought is the reasoning of one message; one or both members may be absent.
 type thought struct {
 	message            int
 	content, reasoning jsonx.Value // by the names of the members
 }
 
-// add notes the reasoning of message i, the assistant's.
+// add records the reasoning of message i, which is the assistant's.
 func (t *thoughts) add(i int, content, reasoning jsonx.Value) {
 	t.result = false
 	switch {
@@ -206,8 +205,8 @@ func (t *thoughts) add(i int, content, reasoning jsonx.Value) {
 	t.list = append(t.list, thought{i, content, reasoning})
 }
 
-// pass notes message i, of another role. A text of the user ends the tool loop, unless it comes
-// with the results of tools: agents put reminders there.
+// pass records message i, which has another role. A text of the user ends the tool loop, unless it
+// follows the results of tools: agents put reminders there.
 func (t *thoughts) pass(i int, role jsonx.Value, text bool) {
 	if text && !t.result && role.EqualText("user") {
 		t.loop, t.inLoop = i, 0
@@ -215,8 +214,8 @@ func (t *thoughts) pass(i int, role jsonx.Value, text bool) {
 	t.result = role.EqualText("tool")
 }
 
-// patch gives the reasoning that the engine is sent the name that it reads, and removes the rest.
-// No name: it reads none.
+// patch renames the reasoning that is sent to the member that the engine reads, and removes the
+// rest. An empty name means that the engine reads none.
 func (t *thoughts) patch(p *patch, name string) {
 	for i := range t.list {
 		h := &t.list[i]

@@ -9,23 +9,23 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// RefusedMembers are the names of top-level members that steer an engine and are not for clients.
-// They are compared without regard to case, as some engines read them. Names that begin with x- are
-// always among them: gateways and engines use those for headers in the clothes of a member.
+// RefusedMembers are the names of top-level members that steer an engine and that clients must not
+// set. Their case is ignored, because some engines ignore it. Names that begin with x- are always
+// refused, because gateways and engines use them as headers written as members.
 //
-// Nil and the zero value refuse those alone. It is not changed once it is made, so it serves all
-// requests at once.
+// Nil and the zero value refuse only those. It does not change after it is made, so requests can
+// share it.
 type RefusedMembers struct {
-	named  [32][]string // by the five bits of the first byte in which the cases of a letter agree
+	named  [32][]string // by the first byte's low five bits, the same for both cases
 	inside []insideRefusal
-	allow  []string   // names that an operator lets through
+	allow  []string   // names that an operator allows
 	hosted bool       // with hostedMembers
-	begun  *nameStart // of all that is refused; nil: of the control members alone
+	begun  *nameStart // covers all that is refused; nil: only the control members
 }
 
-// nameStart is a set of names by their first two bytes, those of names that are not among them in
-// part: most names of a request are told from all that is refused by it.
-type nameStart [32]uint32 // by five bits of the first byte, a bit for five of the second
+// nameStart is a set of names, stored by parts of their first two bytes. It rules out most names of
+// a request with one look-up, and may report a name that is not in the set.
+type nameStart [32]uint32 // indexed by five bits of the first byte; one bit for five bits of the second
 
 // add adds the names that a pattern matches.
 func (n *nameStart) add(pattern string) {
@@ -42,8 +42,8 @@ func (n *nameStart) add(pattern string) {
 	}
 }
 
-// has reports whether a name may be among the set: one that is short, or not ASCII, or written with
-// escapes may always be.
+// has reports whether a name may be in the set. It may always be if it is short, not ASCII, or
+// written with escapes.
 func (n *nameStart) has(k jsonx.Key) bool {
 	name := k.Raw()
 	return !k.Plain() || len(name) < 2 || n[name[0]&31]>>(name[1]&31)&1 != 0
@@ -55,13 +55,13 @@ var controlStart = func() *nameStart {
 	return n
 }()
 
-// insideRefusal is a member of the object that a top-level member holds.
+// insideRefusal is a refused member of the object in a top-level member.
 type insideRefusal struct{ pattern, outer, inner string }
 
 const controlMembers = "x-*"
 
-// NewRefusedMembers returns the refusal of the names that the patterns match: a trailing * matches
-// any rest, and outer.inner is a member of the object that outer names.
+// NewRefusedMembers returns the refusal of the names that the patterns match. A trailing * matches
+// any rest, and outer.inner is the member inner of the object outer.
 func NewRefusedMembers(patterns ...string) *RefusedMembers {
 	r := new(RefusedMembers)
 	begun := *controlStart
@@ -82,8 +82,8 @@ func NewRefusedMembers(patterns ...string) *RefusedMembers {
 	return r
 }
 
-// Allow returns r without the members of these names, which an operator lets through: a name of the
-// top level, or outer.inner. Control members stay refused.
+// Allow returns r without the members that an operator allows: names at the top level, or
+// outer.inner. Control members stay refused.
 func (r *RefusedMembers) Allow(names ...string) *RefusedMembers {
 	if r == nil || len(names) == 0 {
 		return r
@@ -96,13 +96,13 @@ func (r *RefusedMembers) Allow(names ...string) *RefusedMembers {
 	return &allowing
 }
 
-// allows reports whether an operator lets the name through.
+// allows reports whether an operator allows the name.
 func (r *RefusedMembers) allows(name []byte) bool {
 	return slices.ContainsFunc(r.allow, func(allowed string) bool { return equalFold(name, allowed) })
 }
 
-// Members refuses an object with a member that is among r. The error, an *apierr.Error, names the
-// member where it is known, otherwise the pattern: a word of the client's it never repeats.
+// Members refuses an object that has a member in r. The error, an *apierr.Error, contains the
+// member's name if it is a known one, otherwise the pattern. It never repeats a client's word.
 func (r *RefusedMembers) Members(v jsonx.Value) error {
 	begun := controlStart
 	if r != nil && r.begun != nil {
@@ -110,7 +110,7 @@ func (r *RefusedMembers) Members(v jsonx.Value) error {
 	}
 	for it := v.Iter(); it.Next(); {
 		if !begun.has(it.Key()) {
-			continue // as nearly every name
+			continue // true of nearly every name
 		}
 		if pattern, found := r.find(it.Key()); found {
 			return steers(spelt(it.Key().Raw(), pattern))
@@ -147,7 +147,7 @@ func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
 	if matches(name, controlMembers) {
 		return controlMembers, true
 	}
-	first := byte(0) // of an empty name; a pattern that matches it is under every byte
+	first := byte(0) // an empty name; a pattern that matches it is stored under every byte
 	if len(name) > 0 {
 		first = name[0]
 	}
@@ -162,8 +162,8 @@ func (r *RefusedMembers) match(name []byte) (pattern string, found bool) {
 	return "", false
 }
 
-// findInside returns the pattern of the form outer.inner that a member of the object v matches,
-// which goes by the name k; "" when there is none.
+// findInside returns the outer.inner pattern that a member of the object v matches; k is the name
+// of v. "" means none.
 func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string) {
 	if r == nil || len(r.inside) == 0 || !v.IsObject() {
 		return ""
@@ -174,7 +174,7 @@ func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string)
 			continue
 		}
 		for it := v.Iter(); it.Next(); {
-			if matches(nameOf(it.Key()), in.inner) { // no control members: only at the top do gateways read those
+			if matches(nameOf(it.Key()), in.inner) { // refused only at the top level
 				return in.pattern
 			}
 		}
@@ -182,8 +182,8 @@ func (r *RefusedMembers) findInside(k jsonx.Key, v jsonx.Value) (pattern string)
 	return ""
 }
 
-// nameOf is a name as engines compare it, but for its case: without escapes, and with the two
-// letters outside ASCII that fold into it.
+// nameOf returns a name as engines compare it, apart from case: without escapes, and with the two
+// letters outside ASCII that fold into ASCII replaced.
 func nameOf(k jsonx.Key) []byte {
 	name := k.Raw()
 	if !isPlain(name) {
@@ -205,9 +205,9 @@ func matches(name []byte, pattern string) bool {
 	return equalFold(name, pattern)
 }
 
-// engineMembers are members of chat requests that engines have and no dialect does. They mean the
-// same in every dialect, so the others pass them on, too. What would show reasoning or special
-// tokens in the text is not among them.
+// engineMembers are members of chat requests that engines know and no dialect defines. They mean
+// the same in every dialect, so the other dialects pass them on as well. Members that would show
+// reasoning or special tokens in the text are excluded.
 var engineMembers = []string{
 	"bad_words", "dry_allowed_length", "dry_base", "dry_multiplier", "dry_penalty_last_n",
 	"dry_sequence_breakers", "dynatemp_exponent", "dynatemp_range", "ebnf", "grammar", "guided_choice",
@@ -218,9 +218,8 @@ var engineMembers = []string{
 	"typical", "typical_p", "xtc_probability", "xtc_threshold",
 }
 
-// Passes reports whether a member of a request in another dialect, that the dialect itself does not
-// have, goes to the engine as on chat: because engines are known for it, or because an operator
-// lets it through.
+// Passes reports whether a member that a dialect does not define is sent to the engine as on chat:
+// because engines are known to read it, or because an operator allows it.
 func (r *RefusedMembers) Passes(k jsonx.Key) bool {
 	if _, known := slices.BinarySearch(engineMembers, string(k.Name())); known {
 		return true
@@ -228,14 +227,14 @@ func (r *RefusedMembers) Passes(k jsonx.Key) bool {
 	return r != nil && len(r.allow) > 0 && r.allows(nameOf(k))
 }
 
-// hostedMembers are members of requests by which a client would spend the operator's money at a
-// hosted engine, have it keep the conversation, or have the conversation leave for a third party.
-// Engines of the house ignore them or have their own use for them, so these members are refused
-// only where a model has a hosted engine. null is always as good as absent.
+// hostedMembers are members by which a client would spend the operator's money at a hosted engine,
+// make it store the conversation, or pass the conversation to a third party. Self-hosted engines
+// ignore them or use them for something else, so these members are refused only where a model has a
+// hosted engine. null always counts as absent.
 var hostedMembers = [...]struct {
 	name   string
-	values []string // legal ones; nil: none is
-	most   string   // what the member may be, for the client
+	values []string // legal values; nil: none
+	most   string   // what the member may be, as the error says
 }{
 	{"store", []string{"false"}, "false or absent: nothing of a conversation is kept at a hosted engine"},
 	{"prompt_cache_retention", []string{`"in_memory"`, `"in-memory"`}, "in_memory or absent: nothing of a conversation is kept at a hosted engine"},
@@ -251,7 +250,7 @@ var hostedMembers = [...]struct {
 	{"extra_headers", nil, "absent: no header of a client's reaches an engine"},
 }
 
-// Hosted returns r with what is refused at hosted engines alone.
+// Hosted returns r extended by the members that only hosted engines refuse.
 func (r *RefusedMembers) Hosted() *RefusedMembers {
 	hosted := new(RefusedMembers)
 	if r != nil {
@@ -268,8 +267,8 @@ func (r *RefusedMembers) Hosted() *RefusedMembers {
 	return hosted
 }
 
-// checkHosted refuses a member that is not for clients of hosted engines. The error names the
-// member as it is in the table.
+// checkHosted refuses a member that clients must not send to hosted engines. The error names the
+// member as the table spells it.
 func (r *RefusedMembers) checkHosted(k jsonx.Key, v jsonx.Value) error {
 	i := r.findHosted(k, v)
 	if i < 0 {
@@ -279,14 +278,13 @@ func (r *RefusedMembers) checkHosted(k jsonx.Key, v jsonx.Value) error {
 	return apierr.Invalid(m.name, apierr.CodeUnsupportedParameter, "%s must be %s.", m.name, m.most)
 }
 
-// findHosted returns the place in hostedMembers of a member whose value is not legal there; -1: it
-// may pass.
+// findHosted returns the index in hostedMembers of a member whose value is not legal; -1: it is.
 func (r *RefusedMembers) findHosted(k jsonx.Key, v jsonx.Value) int {
 	if r == nil || !r.hosted || v.Kind() == jsonx.Null {
 		return -1
 	}
 	name := nameOf(k)
-	if v.Kind() == jsonx.Number && equalFold(name, "speed") { // of speech
+	if v.Kind() == jsonx.Number && equalFold(name, "speed") { // the speed of speech
 		return -1
 	}
 	for i := range hostedMembers {

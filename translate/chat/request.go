@@ -8,9 +8,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Request is a chat-completions request: a checked view over the client's body, and the few facts
-// that the edge decides upon. It keeps no copy: the body that Decode was given, and all slices and
-// Values taken from the Request, are valid and must not be changed until Reset or the next Decode.
+// Request is a chat-completions request: a checked view of the client's body, and the few facts on
+// which the edge bases decisions. It keeps no copy: the body passed to Decode, and all slices and
+// Values taken from the Request, are valid and must not change until Reset or the next Decode.
 //
 // The zero value is ready. A Request is meant to be pooled; after its first uses it does not
 // allocate, except for images, for escaped names and for errors. It must not be copied and is not
@@ -25,10 +25,10 @@ type Request struct {
 	edits jsonx.Edits
 	name  []byte // holds Model when it was written with escapes
 	text  []byte // of the changes that AppendUpstream makes
-	clean bool   // Reset was the last that happened to it
+	clean bool   // unused since Reset
 }
 
-// Facts are those that the edge decides upon, but for Prompt and ToolUse.
+// Facts are the facts on which the edge bases decisions, except Prompt and ToolUse.
 type Facts struct {
 	// Model is the name that the client wrote, escapes decoded: 1 to MaxModelName bytes without
 	// control characters.
@@ -37,14 +37,14 @@ type Facts struct {
 	Stream bool
 	// IncludeUsage says that the client asked for a last chunk with usage.
 	IncludeUsage bool
-	// ContinuousUsage says that the client asked for usage in every chunk, too.
+	// ContinuousUsage says that the client also asked for usage in every chunk.
 	ContinuousUsage bool
 	// StructuredOutput says that the answer must be JSON, with a schema or without.
 	StructuredOutput bool
 	// Implied is set by a translator.
 	Implied
-	// Flex says that the client would have others served first, in a dialect whose requests do not
-	// keep the member that says so.
+	// Flex says that the client lets others be served first. It is set for a dialect whose requests
+	// lose the member that says so.
 	Flex bool
 	// N is the number of choices, 1 unless given.
 	N int
@@ -53,42 +53,41 @@ type Facts struct {
 	Reasoning Reasoning
 }
 
-// parsed is what Reset forgets beside the Facts.
+// parsed is what Reset clears beside the Facts.
 type parsed struct {
 	body    []byte
 	members members
 	asked   asked
-	begun   *Begun // what the next engine is to go on with; nil: it begins
+	begun   *Begun // the answer that the next engine continues; nil: it starts one
 	schema  bool   // response_format is json_schema
 }
 
-// Implied is what goes without saying in another dialect, and is in no member of the chat request.
+// Implied is what another dialect implies and no member of the chat request says.
 type Implied struct {
-	// Prefilled says that the last message is the beginning of the answer. Chat clients send engines'
-	// own members for it.
+	// Prefilled says that the last message is the beginning of the answer. Chat clients send
+	// engines' own members for that.
 	Prefilled bool
-	// TurnsAreOne says that messages of one role in a row are one turn.
+	// TurnsAreOne says that consecutive messages of one role are one turn.
 	TurnsAreOne bool
-	// Session is what the client's own request says; see SessionOf.
+	// Session is the session that the client's own request names; see SessionOf.
 	Session Session
 }
 
-// MaxModelName is the length in bytes that the name of a model may have.
+// MaxModelName is the longest name of a model, in bytes.
 const MaxModelName = 256
 
-// keepName is up to what size the buffer of an escaped name is kept.
+// keepName is the largest buffer of an escaped name that is kept.
 const keepName = 1 << 10
 
-// parseOptions record down to what the deepest rule reads,
-// tool_choice.allowed_tools.tools[0].function: schemas of tools are checked as JSON but not
+// parseOptions index down to the deepest member that a rule reads,
+// tool_choice.allowed_tools.tools[0].function. Schemas of tools are checked as JSON but not
 // indexed.
 var parseOptions = jsonx.Options{Record: 6, Paired: true}
 
-// HasSchema reports whether the answer must follow a schema of the client's.
+// HasSchema reports whether the answer must follow a schema from the client.
 func (r *Request) HasSchema() bool { return r.schema }
 
-// Reset forgets the request and lets go of the body. What has been allocated is kept for the next
-// one.
+// Reset clears the request and releases the body. It keeps allocated memory for the next one.
 func (r *Request) Reset() {
 	r.doc.Reset()
 	r.edits.Reset()
@@ -105,19 +104,18 @@ func (r *Request) Reset() {
 
 // Decode reads a body and checks everything that does not depend on the model: JSON, and the types,
 // ranges and rules of the contract's chat table. The error is an *apierr.Error with the path of the
-// member at fault; after it the Request holds nothing that may be used, and is ready for the next
-// Decode.
+// offending member; after an error the Request must not be used except for the next Decode.
 //
 // Members that the contract does not name are neither read nor checked. A null counts as absent
 // wherever a member is optional. Numbers that must be integers may be written 1.0 or 1e3.
 func (r *Request) Decode(body []byte) error { return r.parse(body) }
 
-// DecodeMended is Decode, but for halves of surrogate pairs in messages, which it replaces in body:
-// see ParseHistory.
+// DecodeMended is Decode, but replaces halves of surrogate pairs in the messages of body: see
+// ParseHistory.
 func (r *Request) DecodeMended(body []byte) error { return r.parse(body, memberNames[memberMessages]) }
 
 func (r *Request) parse(body []byte, mend ...string) error {
-	if !r.clean { // as one of a pool is
+	if !r.clean { // a pooled one is clean
 		r.Reset()
 	}
 	r.clean = false
@@ -148,7 +146,7 @@ func (r *Request) decode(root jsonx.Value) *Invalid {
 }
 
 // decodeSteps run in the order of the contract's table, so that of several mistakes the first one
-// in it is reported.
+// in that order is reported.
 var decodeSteps = [...]func(*Request) *Invalid{
 	(*Request).decodeModel,
 	func(r *Request) *Invalid { return r.Prompt.decode(r.Messages()) },
@@ -188,7 +186,7 @@ func (r *Request) decodeModel() *Invalid {
 	return nil
 }
 
-// decodeChoices reads the two spellings of the number of choices.
+// decodeChoices reads the number of choices from its two names.
 func (r *Request) decodeChoices() *Invalid {
 	for _, m := range [...]int{memberN, memberNCmpl} {
 		v := r.members[m]
@@ -227,7 +225,7 @@ func (r *Request) decodeStream() (e *Invalid) {
 	if r.IncludeUsage, e = OptionalBool(optionIncludeUsage, out[0], false); e == nil {
 		r.ContinuousUsage, e = OptionalBool(optionContinuousUsage, out[1], false)
 	}
-	r.ContinuousUsage = r.ContinuousUsage && r.IncludeUsage // as vLLM has it
+	r.ContinuousUsage = r.ContinuousUsage && r.IncludeUsage // as in vLLM
 	return e.In("stream_options")
 }
 
@@ -251,7 +249,7 @@ func (r *Request) Messages() jsonx.Value { return r.members[memberMessages] }
 // Tools returns the `tools` array, which may be absent.
 func (r *Request) Tools() jsonx.Value { return r.members[memberTools] }
 
-// AppendToolNames appends the names of r's tools, each with a 0 behind it.
+// AppendToolNames appends the names of r's tools, each followed by a 0 byte.
 func AppendToolNames(dst []byte, r *Request) []byte {
 	for it := r.Tools().Iter(); it.Next(); {
 		dst = append(it.Value().Get("function").Get("name").AppendText(dst), 0)

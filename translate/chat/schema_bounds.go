@@ -8,31 +8,31 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// An engine compiles a JSON schema before it begins, and while it does so other requests wait:
-// 200,000 members of one enum occupy llama.cpp for minutes. So a schema is bounded as a whole,
-// wherever in a request it stands.
+// An engine compiles a JSON schema before it starts, and other requests wait meanwhile: one enum of
+// 200,000 members occupies llama.cpp for minutes. So the total size of a schema is bounded,
+// wherever in a request it occurs.
 
-// schemaBound is the most that all schemas in one member of a request may hold together.
+// schemaBound limits the total size of all schemas in one member of a request.
 type schemaBound struct{ listed int }
 
 const (
-	mostListed = 4096 // elements of all lists, enumerations and alternatives above all; as many as of guided_choice
+	mostListed = 4096 // elements of all lists, mainly enumerations; as for guided_choice
 	// mostToolsListed is the same for the schemas of all tools: each may have dozens of parameters,
 	// and most of them a short list. No single list may be longer than mostListed.
 	mostToolsListed = 4 * mostListed
-	// leastSchema is how long a text must be to exceed any of the bounds.
+	// leastSchema is the length from which a text can exceed any of the bounds.
 	leastSchema = 2 * mostListed
-	schemaDepth = jsonx.DefaultMaxDepth + 1 // levels that are followed, which are all that a request may have
+	schemaDepth = jsonx.DefaultMaxDepth + 1 // levels that are followed: all that a request may have
 )
 
-// exceeded returns what the schemas in v must not do and do, or nothing. Short ones cost a
+// exceeded says how the schemas in v exceed b; empty: they do not. For short ones this costs one
 // comparison.
 func (b *schemaBound) exceeded(v jsonx.Value) string {
 	raw := v.Raw()
 	if len(raw) <= leastSchema {
 		return ""
 	}
-	if v.IsString() { // engines take a schema as a text, too
+	if v.IsString() { // engines also take a schema as a text
 		raw = v.AppendText(nil)
 		var d jsonx.Doc
 		if d.Parse(raw, jsonx.Options{Record: 1}) != nil {
@@ -55,43 +55,43 @@ func (b *schemaBound) exceeded(v jsonx.Value) string {
 	return ""
 }
 
-// plainlyWithin reports whether a text, as nearly every one, has fewer commas and lists than the
-// elements that a schema may have, and no patterns. To find that out costs a tenth of a scan.
+// plainlyWithin reports whether a text has fewer commas and lists than the elements that a schema
+// may have, and no patterns. This is true of nearly every text. The check costs a tenth of a scan.
 func plainlyWithin(raw []byte) bool {
 	return bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['}) <= mostListed &&
 		!bytes.Contains(raw, []byte(`"pattern`)) && !bytes.Contains(raw, []byte(`"regex`)) &&
 		!bytes.Contains(raw, []byte(`\u006`)) && !bytes.Contains(raw, []byte(`\u007`)) // a letter of these names
 }
 
-// container is what a level of a schema is.
+// container is the kind of a level in a schema.
 type container uint8
 
 const (
 	object        container = iota
 	patternObject           // its names are regular expressions
 	list
-	requiredList // which costs an engine next to nothing
+	requiredList // costs an engine next to nothing
 )
 
-// schemaCount is what a scan of schemas has counted.
+// schemaCount holds the counts of a scan of schemas.
 type schemaCount struct {
 	listed   int // elements of lists; an empty one counts as one
 	longest  int // of one list
 	patterns int // bytes of regular expressions
 }
 
-// schemaLevel is a list or an object that a scan is in.
+// schemaLevel is a list or an object that a scan is inside.
 type schemaLevel struct {
 	container
 	elements int
 }
 
-// scan counts in a text of valid JSON.
+// scan counts s, which must be valid JSON.
 func (c *schemaCount) scan(s []byte) {
 	var (
 		levels [schemaDepth]schemaLevel
 		depth  int
-		key    string // of the member whose value comes next, as far as it matters
+		key    string // of the member whose value comes next, if a scan counts it
 	)
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
@@ -134,7 +134,7 @@ func (c *schemaCount) scan(s []byte) {
 	}
 }
 
-// endOfString returns where the quote is that ends the string whose contents begin at i.
+// endOfString returns the offset of the closing quote of the string whose contents begin at i.
 func endOfString(s []byte, i int) int {
 	for end := i; ; end++ {
 		end += bytes.IndexByte(s[end:], '"')
@@ -156,8 +156,7 @@ func isName(rest []byte) bool {
 	return len(rest) > 0 && rest[0] == ':'
 }
 
-// schemaKey returns the name of a member, however it is escaped, if a scan cares for it; else
-// nothing.
+// schemaKey returns the unescaped name of a member if a scan counts it, and "" otherwise.
 func schemaKey(name []byte) string {
 	const longest = len("patternProperties")
 	if bytes.IndexByte(name, '\\') >= 0 {

@@ -8,22 +8,24 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Session is what a request says of the conversation that it is a turn of. Both are hashes, 0 where
-// the request says nothing: what a client writes there may be long, and is kept nowhere.
+// Session is what a request says about the conversation to which it belongs. Both members are
+// hashes, 0 if the request says nothing: what a client writes there may be long and is not stored.
 type Session struct {
-	// ID is of the name of the client's session.
+	// ID is the hash of the client's session name.
 	ID uint64
-	// CacheKey is of prompt_cache_key. Requests with one key begin alike and are to find one cache,
-	// but they need not be of one conversation: an application may send the same key for all of its
-	// users.
+	// CacheKey is the hash of prompt_cache_key. Requests with one key share a prefix and should
+	// find the same cache, but need not belong to one conversation: an application may send the
+	// same key for all its users.
 	CacheKey uint64
 }
 
-// SessionHash hashes the name of a session, of any bytes and length. It is never 0, and the same at
-// every edge: edges in front of the same engines send a session to the same one of them.
+// SessionHash hashes the name of a session, which may be any bytes of any length. It is never 0,
+// and it is the same at every edge, so that edges in front of the same engines send a session to
+// the same engine.
 func SessionHash(name []byte) uint64 { return max(xxhash.Sum64(name), 1) }
 
-// SessionHashOf is SessionHash of a string as it stands in the body; 0: v is no string, or empty.
+// SessionHashOf is SessionHash of a string as it stands in the body; 0: v is not a string, or is
+// empty.
 func SessionHashOf(v jsonx.Value) uint64 {
 	if !v.HasText() {
 		return 0
@@ -31,10 +33,10 @@ func SessionHashOf(v jsonx.Value) uint64 {
 	return SessionHash(v.Inside())
 }
 
-// SessionOfUser is SessionHash of the session within metadata.user_id of a Messages request, which
-// Claude Code writes as user_…_account_…_session_ID, and from 2.1.78 on as a string of JSON with a
-// member session_id. It is 0 where the id has no such part: it is then of a person, who may have
-// many conversations.
+// SessionOfUser is SessionHash of the session within metadata.user_id of a Messages request. Claude
+// Code writes it as user_…_account_…_session_ID, and since 2.1.78 as a string of JSON with a member
+// session_id. It is 0 if the id has no such part: it then identifies a person, who may have many
+// conversations.
 func SessionOfUser(v jsonx.Value) uint64 {
 	if !v.HasText() {
 		return 0
@@ -53,7 +55,7 @@ func SessionOfUser(v jsonx.Value) uint64 {
 	return SessionHash(id)
 }
 
-// SessionOf returns what a request says of its session.
+// SessionOf returns what a request says about its session.
 func SessionOf(r *Request) Session {
 	s := r.Session
 	if s.CacheKey == 0 {

@@ -9,19 +9,19 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The limit on a completion's tokens: the client's own, lowered to the model's and to what the
-// engine's context has room for, or the model's where the client gave none. It has one name in the
-// contract and several more in engines, which read them first; so those are lowered with it.
+// The limit on a completion's tokens is the client's own, lowered to the model's limit and to the
+// room in the engine's context, or the model's where the client gave none. It has one name in the
+// contract and several more in engines, which read their own first, so those are lowered with it.
 
-// limitName is a name under which some engine reads how much it is to generate.
+// limitName is the kind of a name from which some engine reads how much to generate.
 type limitName uint8
 
 const (
-	limitMost    limitName = iota // the most tokens
-	limitInside                   // likewise, but the contract's own at the top
-	limitLeast                    // the fewest
-	limitChoices                  // how many choices it generates
-	limitObject                   // an object, or a list of them, with any of those
+	limitMost    limitName = iota // the maximum of tokens
+	limitInside                   // likewise; at the top level it is the contract's own
+	limitLeast                    // the minimum
+	limitChoices                  // the number of choices
+	limitObject                   // an object, or a list of objects, that holds any of these
 )
 
 var limitNames = [...]struct {
@@ -39,10 +39,10 @@ var limitNames = [...]struct {
 	{"min_new_tokens", limitLeast},
 	{"n", limitChoices},
 	{nameOfChoices, limitChoices},
-	{"best_of", limitChoices}, // vLLM's of old, and the beams of TensorRT-LLM
+	{"best_of", limitChoices}, // of older vLLM, and the beams of TensorRT-LLM
 	{"options", limitObject},  // Ollama
 	{samplingParams, limitObject},
-	{samplingParams + "_list", limitObject}, // vLLM-Omni: of each stage
+	{samplingParams + "_list", limitObject}, // vLLM-Omni: one for each stage
 }
 
 const (
@@ -58,8 +58,9 @@ var limitIndex = func() *jsonx.Names {
 	return jsonx.NewNames(names...)
 }()
 
-// eachLimit calls f for each member of root under one of limitNames, or more, which is another name
-// of the most tokens, or empty; outer is the object in root that it stands in, if any.
+// eachLimit calls f for each member of root that has one of limitNames or the name more, which is
+// another name for the maximum of tokens, or empty. outer is the object in root that contains the
+// member, if any.
 func eachLimit(root jsonx.Value, more string, f func(outer, name string, is limitName, v jsonx.Value)) {
 	inside := func(outer string, v jsonx.Value) {
 		for it := v.Iter(); it.Next(); {
@@ -90,27 +91,27 @@ func eachLimit(root jsonx.Value, more string, f func(outer, name string, is limi
 
 // TokenLimit is the limit on a completion's tokens, reasoning included.
 type TokenLimit struct {
-	// Max is the client's, whichever member said so; -1: none. Check may lower it.
+	// Max is the client's limit, from either member; -1: none. Check may lower it.
 	Max int
 
 	bound    int // the model's; 0: none
-	fallback int // for engines when Max is -1; -1: none
-	fitted   int // the greatest that the next engine has room for; -1: not known
-	said     int // of the answer, by an engine before the next one
+	fallback int // the limit for engines when Max is -1; -1: none
+	fitted   int // the most that the next engine has room for; -1: not known
+	said     int // tokens of the answer that an earlier engine has generated
 	named    NamedLimits
 }
 
-// NamedLimits is what a request asks for under the names that are not the dialect's own.
+// NamedLimits are the limits that a request gives under names other than the dialect's own.
 type NamedLimits struct {
-	Given bool // some name is
-	Least int  // the smallest number that is a limit; 0: none
-	// Choices is the greatest number of choices, or of beams, that some engine generates for it.
+	Given bool // at least one is given
+	Least int  // the lowest maximum; 0: none
+	// Choices is the greatest number of choices, or of beams, that an engine could generate.
 	Choices int
-	atMin   int // how many tokens an engine is to generate at least; 0: it may stop
+	atMin   int // the minimum that an engine must generate; 0: it may stop
 	param   string
 }
 
-// ReadLimits reads the limits of root under other names, of which more is one; or empty.
+// ReadLimits reads the limits of root under other names; more is an additional name, or empty.
 func ReadLimits(root jsonx.Value, more string) (n NamedLimits) {
 	eachLimit(root, more, func(outer, name string, is limitName, v jsonx.Value) {
 		if !Given(v) {
@@ -138,8 +139,9 @@ func ReadLimits(root jsonx.Value, more string) (n NamedLimits) {
 	return n
 }
 
-// leniently is the number that an engine may take v for: vLLM's reader, pydantic, takes text that
-// is a number for one, a number with a fraction of nothing, and true for 1. It is 0 for others.
+// leniently returns the number as which an engine may read v. vLLM's reader, pydantic, takes
+// numeric text and whole floating-point numbers for a number, and true for 1. It returns 0 for
+// anything else.
 func leniently(v jsonx.Value) int {
 	if v.Kind() == jsonx.True {
 		return 1
@@ -162,7 +164,7 @@ func pathOf(outer, name string) string {
 	return outer + "." + name
 }
 
-// Check refuses more tokens at least than most, the limit of the answer; 0: there is none.
+// Check refuses a minimum that exceeds most, the limit of the answer; 0: there is none.
 func (n *NamedLimits) Check(most int) *Invalid {
 	if most = smaller(most, n.Least); most > 0 && n.atMin > most {
 		return WrongValue(n.param, "must be at most "+strconv.Itoa(most)+", the limit of the answer's tokens")
@@ -170,8 +172,8 @@ func (n *NamedLimits) Check(most int) *Invalid {
 	return nil
 }
 
-// Bound is what other names are lowered to beside limit, the one for the engine, or -1, and the
-// model's; 0: they stay. A request that has no other name stays as it is.
+// Bound returns the limit to which other names are lowered, given the engine's limit, or -1, and
+// the model's; 0: they stay. A request without other names is not changed by limit.
 func (n *NamedLimits) Bound(limit, model int) int {
 	if !n.Given {
 		return model
@@ -182,7 +184,7 @@ func (n *NamedLimits) Bound(limit, model int) int {
 	return smaller(model, n.Least)
 }
 
-// Lower returns limit, or the smallest under another name.
+// Lower returns the smaller of limit and the smallest limit under another name.
 func (n *NamedLimits) Lower(limit int) int {
 	if n.Least > 0 {
 		return min(limit, n.Least)
@@ -193,9 +195,9 @@ func (n *NamedLimits) Lower(limit int) int {
 // noTokenLimit is the TokenLimit of a request that has not been decoded.
 var noTokenLimit = TokenLimit{Max: -1, fallback: -1, fitted: -1}
 
-// Bound is what the limit's other names are lowered to: the smallest of all, the model's limit, as
-// the last Check found it, or the room that the engine has where the client asks for more; 0: they
-// stay.
+// Bound returns the limit to which other names are lowered; 0: they stay. It is the smallest of
+// all, of the model's limit as the last Check found it, and of the engine's room where the client
+// asks for more.
 func (t *TokenLimit) Bound() int {
 	bound := t.named.Bound(t.TokenLimit(), t.bound)
 	if t.fitted > 0 && t.fitted < t.Max {
@@ -204,7 +206,7 @@ func (t *TokenLimit) Bound() int {
 	return bound
 }
 
-// Asked is the limit that the client gave, under any name; -1: none.
+// Asked returns the limit that the client gave under any name; -1: none.
 func (t *TokenLimit) Asked() int {
 	if t.Max < 0 && t.named.Least > 0 {
 		return smaller(t.named.Least, t.bound)
@@ -212,12 +214,13 @@ func (t *TokenLimit) Asked() int {
 	return t.Max
 }
 
-// Generated is how many completions engines generate for a request of so many choices: those, or
-// what it asks for under other names.
+// Generated returns how many completions engines generate for a request with choices: those, or as
+// many as it requests under other names.
 func (t *TokenLimit) Generated(choices int) int { return max(choices, t.named.Choices) }
 
-// TokenLimit is the limit for engines: Max, or the model's own where the client gave none, less
-// what has been said; -1: none. Check sets it, and Fit lowers it for one engine.
+// TokenLimit returns the limit for engines: Max, or the model's own where the client gave none,
+// minus the tokens that have been generated; -1: none. Check sets it, and Fit lowers it for one
+// engine.
 func (t *TokenLimit) TokenLimit() int {
 	limit := t.Left(t.said)
 	if t.fitted >= 0 {
@@ -226,7 +229,7 @@ func (t *TokenLimit) TokenLimit() int {
 	return limit
 }
 
-// Left is how many tokens are left of the limit after so many; -1: there is no limit.
+// Left returns how many tokens remain of the limit after said; -1: there is no limit.
 func (t *TokenLimit) Left(said int) int {
 	limit := t.Max
 	if limit < 0 {
@@ -238,13 +241,14 @@ func (t *TokenLimit) Left(said int) int {
 	return max(limit-said, 0)
 }
 
-// Said is how many tokens the next engine is to go on with.
+// Said returns the number of tokens that the next engine continues.
 func (t *TokenLimit) Said() int { return t.said }
 
-// Fit lowers the limit for the next engine to its room; a negative limit undoes an earlier one.
+// Fit lowers the limit to the room that the next engine has; a negative limit undoes an earlier
+// one.
 func (t *TokenLimit) Fit(limit int) { t.fitted = limit }
 
-// decode reads the two spellings of the limit.
+// decode reads the limit from its two names.
 func (t *TokenLimit) decode(members *members) *Invalid {
 	for _, m := range [...]int{memberMaxTokens, memberMaxCompletionTokens} {
 		v := members[m]
@@ -265,7 +269,7 @@ func (t *TokenLimit) decode(members *members) *Invalid {
 	return nil
 }
 
-// smaller returns the smaller of two bounds, of which 0 is none.
+// smaller returns the smaller of two bounds, where 0 means none.
 func smaller(a, b int) int {
 	if a <= 0 || b > 0 && b < a {
 		return b
@@ -273,17 +277,17 @@ func smaller(a, b int) int {
 	return a
 }
 
-// LeastAnswer is the number of tokens for an answer that a prompt must leave of a context. Agents
-// are refused where it does not, and then shorten their conversation: a few words of an answer
-// would only be cut.
+// LeastAnswer is the number of tokens that a prompt must leave in a context for the answer.
+// Otherwise the request is refused, and agents then shorten their conversation. An answer of a few
+// words would only be cut off.
 const LeastAnswer = 256
 
-// FitLimit returns what an engine is asked for in place of the limit asked, where prompt is an
-// estimate of the prompt's tokens: what the context has room for beside it, less 2 % of the
-// context, as the estimate is none too good. It is never lower than an eighth of the context or
-// LeastAnswer, unless less was asked for. An estimate that is too high would otherwise cut the
-// answer for no reason, while one that is too low costs no more than a refusal, which contains the
-// count. 0 is a context that is not known.
+// FitLimit returns the limit to send to an engine instead of asked, where prompt is an estimate of
+// the prompt's tokens: the room that the context has beside the prompt, less 2 % of the context,
+// because the estimate is not exact. It is never lower than an eighth of the context or
+// LeastAnswer, unless the client asked for less. An estimate that is too high would otherwise cut
+// the answer for no reason, while one that is too low costs only a refusal, which contains the
+// count. A context of 0 is not known.
 func FitLimit(asked, context, prompt int) int {
 	if context <= 0 {
 		return asked
@@ -291,10 +295,10 @@ func FitLimit(asked, context, prompt int) int {
 	return min(asked, max(context-prompt-context/50, context/8, LeastAnswer))
 }
 
-// RefitLimit returns what an engine is asked for after it has refused sent tokens beside a prompt
-// of so many tokens as not fitting into its context; both numbers are 0 if its message has none.
-// least: it counted the prompt no further than it had to. ok is false when nothing that it is worth
-// to ask for fits.
+// RefitLimit returns the limit to send to an engine after it refused sent tokens beside a prompt of
+// so many tokens because they do not fit into its context. prompt and context are 0 if its message
+// has no numbers. least means that prompt is only a lower bound, because the engine stopped
+// counting. ok is false when no useful limit fits.
 func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
 	limit = min(sent, LeastAnswer)
 	switch {
@@ -303,16 +307,16 @@ func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
 		limit = max(limit, sent/2)
 	case context-prompt < limit:
 		return 0, false
-	default: // one less than there is room for: some engines want the sum to be below the context
+	default: // one less than the room, because some engines want the sum to be below the context
 		limit = max(limit, context-prompt-1)
 	}
 	return limit, limit < sent
 }
 
 // DefaultLimit returns the limit for an engine of a request that gives none: bound, or -1 when
-// there is none, or when the prompt and bound may have no room in the context together. The context
-// is then the smaller bound, and engines would refuse what they would otherwise answer: so the
-// prompt is to be estimated high, see DenseText.
+// there is none or when the prompt and bound may exceed the context together. In that case the
+// context is the smaller bound, and engines would refuse requests that they would otherwise answer.
+// The prompt must therefore be estimated high, see DenseText.
 func DefaultLimit(bound, context, prompt int) int {
 	if bound <= 0 || context > 0 && prompt+bound > context {
 		return -1
@@ -320,12 +324,12 @@ func DefaultLimit(bound, context, prompt int) int {
 	return bound
 }
 
-// DenseText is the number of bytes of text in a token where there are few: in code, in other
-// scripts, in numbers. Prose has four and more.
+// DenseText is the number of bytes in a token of dense text: code, other scripts, numbers. Prose
+// has four or more.
 const DenseText = 2
 
-// overBound calls f with the path of each member of root that an engine could take for a higher
-// token limit than bound. more is another alias, or empty.
+// overBound calls f with the path of each member of root that an engine could read as a token limit
+// above bound. more is another alias, or empty.
 func overBound(root jsonx.Value, bound int, more string, f func(path string, v jsonx.Value)) {
 	eachLimit(root, more, func(outer, name string, is limitName, v jsonx.Value) {
 		if is != limitMost && is != limitInside {
@@ -337,9 +341,9 @@ func overBound(root jsonx.Value, bound int, more string, f func(path string, v j
 	})
 }
 
-// LowerAliases notes that members which engines read a token limit from, beside the contract's own,
-// are at most bound. more is one that is an alias in this dialect alone, or empty. Without a bound
-// nothing is changed.
+// LowerAliases lowers to bound the members, other than the contract's own, from which engines read
+// a token limit. more is an alias of this dialect only, or empty. Without a bound nothing is
+// changed.
 func LowerAliases(edits *jsonx.Edits, root jsonx.Value, bound int, more string) {
 	if bound <= 0 {
 		return

@@ -6,8 +6,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// MaxFunctionName is the length in bytes that the name of a function may have. Names of MCP tools
-// go far beyond the 64 of some vendors.
+// MaxFunctionName is the longest name of a function, in bytes. Names of MCP tools far exceed the 64
+// that some vendors allow.
 const MaxFunctionName = 256
 
 var (
@@ -18,23 +18,23 @@ var (
 	allowedNames      = jsonx.NewNames("mode", "tools")
 )
 
-// ToolUse is what a request says of tools.
+// ToolUse is what a request says about tools.
 type ToolUse struct {
 	// Offered says that at least one tool is defined.
 	Offered bool
-	// Forced says that the model has to call one, and Unused that it must not.
+	// Forced says that the model must call one, and Unused that it must not.
 	Forced, Unused bool
 	// Single says that the model must not call several at once: parallel_tool_calls is false.
 	Single bool
 
 	anyChoice bool        // tool_choice is "any"
-	named     jsonx.Value // the name of the function that tool_choice is; absent: it is another choice
+	named     jsonx.Value // the function that tool_choice names; absent: it names none
 	allowed   allowedTools
 }
 
 func (u *ToolUse) reset() { *u = ToolUse{allowed: allowedTools{positions: u.allowed.positions[:0]}} }
 
-// check refuses a word that the contract does not have, where no other is tolerated.
+// check refuses a tool_choice outside the contract in strict mode.
 func (u *ToolUse) check(rules *ModelRules) *Invalid {
 	if u.anyChoice && rules.Strict {
 		return Unsupported("tool_choice", "must be auto, none, required or an object that names a function")
@@ -106,9 +106,9 @@ func RequiredFunctionName(v jsonx.Value) *Invalid {
 // choiceAny is Mistral's word for required.
 const choiceAny = "any"
 
-// decodeChoice checks the forms of tool_choice: the three words, Mistral's for one of them, one
-// named function, or a list of allowed tools. Whether the named function is defined is left to the
-// engine, which says so by name.
+// decodeChoice checks the forms of tool_choice: the three words, Mistral's word for one of them,
+// one named function, or a list of allowed tools. The engine checks whether the named function is
+// defined, and its error names the function.
 func (u *ToolUse) decodeChoice(v, tools jsonx.Value) *Invalid {
 	switch {
 	case !Given(v):
@@ -148,7 +148,7 @@ func (u *ToolUse) decodeChoiceObject(v, tools jsonx.Value) *Invalid {
 	return e
 }
 
-// functionName reads the member function of what names a tool.
+// functionName reads the name in the member function of an object that names a tool.
 func functionName(v jsonx.Value) (name jsonx.Value, e *Invalid) {
 	function, e := requiredFunction(v)
 	if e != nil {
@@ -163,7 +163,7 @@ func functionName(v jsonx.Value) (name jsonx.Value, e *Invalid) {
 
 // allowedTools is a tool_choice that is a list of allowed tools.
 type allowedTools struct {
-	limited   bool // it is one
+	limited   bool // tool_choice is such a list
 	mode      string
 	positions []int // in tools
 }
@@ -186,9 +186,9 @@ func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *Invalid {
 	return e.In("allowed_tools")
 }
 
-// AllowedTools reads the members of a list of allowed tools, which engines do not know: they get
-// the tools that are allowed, with the mode, auto unless it is given, as tool_choice. find checks
-// an element and returns its position in tools; all are appended to positions.
+// AllowedTools reads the members of a list of allowed tools. Engines do not know such lists: they
+// get the allowed tools only, and the mode, by default auto, as tool_choice. find checks an element
+// and returns its position in tools; AllowedTools appends the positions to positions.
 func AllowedTools(
 	positions []int, mode, list jsonx.Value, find func(jsonx.Value) (int, *Invalid),
 ) (word string, at []int, e *Invalid) {
@@ -212,7 +212,7 @@ func AllowedTools(
 		return word, positions, WrongType("tools", "an array of tools", list)
 	}
 	for it := list.Iter(); it.Next(); {
-		if it.Index() == mostTools { // each is looked for among all
+		if it.Index() == mostTools { // each is searched for among all tools
 			return word, positions, WrongValue("tools", "must hold at most "+strconv.Itoa(mostTools)+" tools")
 		}
 		position, e := find(it.Value())
@@ -227,10 +227,10 @@ func AllowedTools(
 	return word, positions, nil
 }
 
-// NotDefined completes "name" for a function that is allowed and not there.
+// NotDefined completes "name" for an allowed function that is not defined.
 const NotDefined = "names a function that is not in tools"
 
-// findAllowed returns the position of the tool that an element of a list of allowed tools names.
+// findAllowed returns the position of the tool that an element of the list names.
 func findAllowed(v, tools jsonx.Value) (int, *Invalid) {
 	var t [2]jsonx.Value
 	if e := ReadElement("an object", v, toolNames, t[:]); e != nil {

@@ -2,24 +2,24 @@ package chat
 
 import "penstock/translate/jsonx"
 
-// Chat templates of Gemma, Mistral and others want the roles of a conversation to alternate, and
-// refuse two turns of one role in a row. Messages defines such turns as one. Other clients send
-// them as well: Codex begins with two developer and two user messages. Joined, they are one message
-// whose content is the list of all their parts.
+// Chat templates of Gemma, Mistral and others require alternating roles and refuse two consecutive
+// turns of one role. Messages defines such turns as one turn. Other clients send them as well:
+// Codex begins with two developer and two user messages. Joined, they become one message whose
+// content is the list of all their parts.
 
 // turnRole is the role of a message that may be joined with its neighbours.
 type turnRole uint8
 
 const (
-	turnAlone     turnRole = iota // it stays by itself
+	turnAlone     turnRole = iota // it is not joined
 	turnSystem                    // system or developer
 	turnUser                      // user
 	turnAssistant                 // assistant, without tool calls
 )
 
-// joinable returns the role of a message, by its members, that may be joined with a neighbour of
-// that role. Tool calls and their results stay where they are. So does a message with a name, which
-// its neighbour does not have, or with reasoning, which belongs to its own text.
+// joinable returns the role, if any, under which a message may be joined with a neighbour. Tool
+// calls and their results are not joined. Neither is a message with a name, which its neighbour
+// does not have, or with reasoning, which belongs to its own text.
 func joinable(m *[messageMemberCount]jsonx.Value) turnRole {
 	if hasElements(m[messageToolCalls]) || Given(m[messageToolCallID]) || Given(m[messageName]) ||
 		m[messageReasoningContent].HasText() || m[messageReasoning].HasText() {
@@ -43,15 +43,16 @@ func joinable(m *[messageMemberCount]jsonx.Value) turnRole {
 
 func hasElements(v jsonx.Value) bool { return v.IsArray() && v.Index(0).Exists() }
 
-// JoinsTurns reports whether some messages of a request become one in the engine's format.
+// JoinsTurns reports whether messages of a request are joined for the engine's format.
 func JoinsTurns(r *Request, format *EngineFormat) bool {
 	return r.Prompt.inRow && (r.TurnsAreOne || format.JoinTurns)
 }
 
-// HasAdjacentTurns reports whether messages of one role that may be joined follow each other.
+// HasAdjacentTurns reports whether the request has consecutive messages of one role that may be
+// joined.
 func HasAdjacentTurns(r *Request) bool { return r.Prompt.inRow }
 
-// EffortWord is the word of the effort that an engine is sent in the format; empty: none.
+// EffortWord returns the word of the effort that the format sends to an engine; empty: none.
 func EffortWord(r *Request, format *EngineFormat) string {
 	how := format.Reasoning
 	if how == nil {
@@ -63,14 +64,14 @@ func EffortWord(r *Request, format *EngineFormat) string {
 	return how.word(&r.Reasoning)
 }
 
-// joined is a message of a run that becomes one.
+// joined is a message of a run that is joined into one.
 type joined struct {
 	role                   turnRole
 	message, name, content jsonx.Value // name is the role in the client's words
 }
 
-// piece returns where the parts of a message's content stand. A text that is a string is one part,
-// for which the object has to be written. Without any, end is 0.
+// piece returns where the parts of a message's content are. A text that is a string is one part,
+// for which joinRun writes the object. Without any content, end is 0.
 func (j *joined) piece() (start, end int, text bool) {
 	switch v := j.content; {
 	case v.IsString() && textLength(v) > 0:
@@ -81,9 +82,9 @@ func (j *joined) piece() (start, end int, text bool) {
 	return 0, 0, false
 }
 
-// joinTurns makes one message of each run of messages of one role: the list of the parts of all of
-// them. Contents stay in their bytes; what is between two of them is replaced. A message without
-// content adds nothing.
+// joinTurns joins each run of messages of one role into one message, whose content is the list of
+// all their parts. The bytes of contents stay; what lies between two of them is replaced. A message
+// without content adds nothing.
 func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	var run []joined
 	end := func() {
@@ -94,7 +95,7 @@ func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	}
 	for it := messages.Iter(); it.Next(); {
 		var m [messageMemberCount]jsonx.Value
-		_ = ReadFields(it.Value(), messageNames, m[:]) // decode has found it good
+		_ = ReadFields(it.Value(), messageNames, m[:]) // decode has already checked it
 		role := joinable(&m)
 		if role == turnAlone || len(run) > 0 && run[0].role != role {
 			end()
@@ -106,7 +107,7 @@ func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	end()
 }
 
-// joinRun makes one message of a run: an empty one where none of them has content.
+// joinRun joins a run into one message, which is empty if none of them has content.
 func joinRun(p *patch, run []joined, developerAsSystem bool) {
 	role := run[0].name.Raw()
 	if developerAsSystem && run[0].role == turnSystem {
@@ -140,7 +141,7 @@ func joinRun(p *patch, run []joined, developerAsSystem bool) {
 	p.edits.Replace(at, run[len(run)-1].message.End(), p.from(n))
 }
 
-// closePart ends the part of a text that was a string.
+// closePart ends the part of a text that came as a string.
 func closePart(dst []byte, open bool) []byte {
 	if open {
 		return append(dst, '}')

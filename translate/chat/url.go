@@ -5,16 +5,16 @@ import (
 	"strconv"
 )
 
-// maxURL bounds the length of an https URL of an image.
+// maxURL is the longest https URL of an image.
 const maxURL = 8 << 10
 
-// urlHost returns the host of an https URL, of which rest is what follows the scheme, or what is
-// wrong with it.
+// urlHost returns the host of an https URL, or what is wrong with the URL; rest is what follows the
+// scheme.
 //
-// The URL is not fetched here but by an engine, inside the operator's network, with a parser of its
-// own. So whatever two parsers could read differently is refused: user names, backslashes, blanks,
-// escapes in the host. Addresses are refused in all spellings that some resolver takes, also those
-// without dots or in octal and hexadecimal, and so is localhost.
+// The URL is not fetched here but by an engine, inside the operator's network, with its own parser.
+// So anything that two parsers could read differently is refused: user names, backslashes, blanks,
+// escapes in the host. IP addresses are refused in every spelling that some resolver accepts,
+// including those without dots and in octal or hexadecimal, and so is localhost.
 func urlHost(rest []byte) (host []byte, text string) {
 	if len(rest) > maxURL {
 		return nil, "must be shorter than 8 KiB, or a data URL"
@@ -52,8 +52,9 @@ func isPort(s []byte) bool {
 	return err == nil && n > 0
 }
 
-// isLiteralHost reports whether resolvers may take host for an IP address of this or another
-// machine without asking DNS. As browsers do, it goes by the last label: no name ends in a number.
+// isLiteralHost reports whether resolvers may take host for an IP address, of this or another
+// machine, without asking DNS. Like browsers, it decides by the last label: no name ends in a
+// number.
 func isLiteralHost(host []byte) bool {
 	if len(host) > 0 && host[0] == '[' {
 		return true
@@ -71,8 +72,7 @@ func isNumber(s []byte) bool {
 	return len(s) > 0 && len(bytes.Trim(s, "0123456789")) == 0
 }
 
-// isHostName reports whether host is a name as DNS has them, with underscores tolerated and at most
-// one final dot.
+// isHostName reports whether host is a DNS name; underscores and one final dot are tolerated.
 func isHostName(host []byte) bool {
 	if len(host) == 0 || len(host) > 254 {
 		return false
@@ -106,12 +106,12 @@ func hostAllowed(hosts []string, host []byte) bool {
 	return false
 }
 
-// equalFold reports whether a and b are equal but for the case of ASCII letters.
+// equalFold reports whether a and b are equal apart from the case of ASCII letters.
 func equalFold(a []byte, b string) bool {
 	return len(a) == len(b) && hasFoldPrefix(a, b)
 }
 
-// hasFoldPrefix reports whether a begins with prefix, but for the case of ASCII letters.
+// hasFoldPrefix reports whether a begins with prefix, apart from the case of ASCII letters.
 func hasFoldPrefix(a []byte, prefix string) bool {
 	if len(a) < len(prefix) {
 		return false

@@ -18,23 +18,23 @@ import (
 
 // Image is one image part.
 type Image struct {
-	// Message and Part say where it stands: messages[Message].content[Part].
+	// Message and Part are its position: messages[Message].content[Part].
 	Message, Part int
-	// Type is the media type of a data URL, as its content says; empty for an https URL, which the
-	// edge does not fetch.
+	// Type is the media type of a data URL, determined from its content; empty for an https URL,
+	// which the edge does not fetch.
 	Type string
 	// Width and Height are in pixels, read from the header of a data URL; 0 for an https URL.
 	Width, Height int
 	// Host is the host of an https URL, without port, as the client spelt it; nil for a data URL.
 	// It borrows from the body.
 	Host []byte
-	// Bytes is the length of the URL as JSON writes it, which for a data URL is that of the image
-	// in base64.
+	// Bytes is the length of the URL as JSON writes it; for a data URL that is the length of the
+	// image in base64.
 	Bytes int
 
 	object     bool        // image_url is an object with the URL inside
-	detail     jsonx.Value // where engines do not know the client's word
-	known      bool        // it is a word of clients
+	detail     jsonx.Value // if engines do not know the client's word
+	known      bool        // clients are known to send the word
 	start, end int         // of the URL in the body
 }
 
@@ -50,12 +50,13 @@ func (m *Image) Param() string {
 // Pixels returns the number of pixels, 0 when it is not known.
 func (m *Image) Pixels() int64 { return int64(m.Width) * int64(m.Height) }
 
-// Vision models spend about one token on a square of 28 by 28 pixels and scale what is very large.
+// Vision models spend about one token on a square of 28 by 28 pixels and scale down very large
+// images.
 const (
 	pixelsPerToken    = 28 * 28
 	minImageTokens    = 64
 	maxImageTokens    = 4096
-	remoteImageTokens = 1024 // an https URL: a picture of 800,000 pixels
+	remoteImageTokens = 1024 // for an https URL: an image of 800,000 pixels
 )
 
 func (m *Image) estimateTokens() int {
@@ -65,13 +66,13 @@ func (m *Image) estimateTokens() int {
 	return int(min(max(m.Pixels()/pixelsPerToken, minImageTokens), maxImageTokens))
 }
 
-// MaxImages is how many images a request may have. Reading the size of one costs much more than its
-// bytes when it is tiny.
+// MaxImages is the most images that a request may have. For tiny images, reading the size costs
+// much more than their bytes.
 const MaxImages = 1000
 
 var imageNames = jsonx.NewNames("url", "detail")
 
-// decodeImage reads the member image_url of part j of message i, and adds the image to r.Images.
+// decodeImage reads the member image_url of part j of message i and adds the image to p.Images.
 func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *Invalid {
 	m := Image{Message: i, Part: j}
 	switch {
@@ -110,10 +111,10 @@ func (p *Prompt) decodeImage(i, j int, v jsonx.Value) *Invalid {
 	return nil
 }
 
-// detailOriginal asks for an image as it is. Engines have no such word; high comes nearest.
+// detailOriginal asks for an image at its own size. Engines have no such word; high is the nearest.
 const detailOriginal = "original"
 
-// details are how closely a model is to look at an image.
+// details are the words for how closely a model looks at an image.
 var details = WordList{Words: []string{"auto", "low", "high", detailOriginal}, Other: "auto"}
 
 // detailFor returns the engine's word for the detail of an image.
@@ -125,7 +126,7 @@ func detailFor(detail jsonx.Value) string {
 	return word
 }
 
-// unknownDetail returns the first image whose detail is a word that is not known; nil: none.
+// unknownDetail returns the first image whose detail is an unknown word; nil: none.
 func (p *Prompt) unknownDetail() *Image {
 	for i := range p.Images {
 		if m := &p.Images[i]; m.detail.Exists() && !m.known {
@@ -152,13 +153,13 @@ func (m *Image) read(url []byte) *Invalid {
 	return notImage(wantURL)
 }
 
-// notImage says that what stands for an image is none that a model could take.
+// notImage is the error of a value that is not an image that a model could take.
 func notImage(text string) *Invalid { return WrongValue("", text).AboutImage() }
 
-// imageKind is a kind of image that engines are given.
+// imageKind is a kind of image that may be sent to engines.
 type imageKind struct {
 	mediaType string
-	alias     string // another name in use
+	alias     string // another name for it
 	config    func(io.Reader) (image.Config, error)
 }
 
@@ -168,7 +169,7 @@ var imageKinds = [...]imageKind{
 	{"image/webp", "image/webp", webp.DecodeConfig},
 }
 
-// sniff returns the kind of an image by its first bytes, nil if it is none of ours.
+// sniff returns the kind of an image by its first bytes, or nil for any other kind.
 func sniff(b []byte) *imageKind {
 	switch {
 	case bytes.HasPrefix(b, []byte("\xff\xd8\xff")):
@@ -181,13 +182,13 @@ func sniff(b []byte) *imageKind {
 	return nil
 }
 
-// maxImageHeader is how many bytes of an image are searched for its size. A JPEG may carry previews
-// and camera data in front of it, each up to 64 KiB.
+// maxImageHeader is the number of bytes of an image that are searched for its size. A JPEG may
+// carry previews and camera data before it, each up to 64 KiB.
 const maxImageHeader = 1 << 20
 
-// readData reads a data URL behind its scheme. Only the header of the image is decoded; of the rest
-// the alphabet is checked. What the image is its content says: clients often label one kind as
-// another, and engines look at the content, too.
+// readData reads a data URL after its scheme. It decodes only the header of the image and checks
+// the alphabet of the rest. The content determines the kind: clients often label one kind as
+// another, and engines look at the content as well.
 func (m *Image) readData(s []byte) *Invalid {
 	comma := bytes.IndexByte(s[:min(len(s), 64)], ',')
 	if comma < 0 {
@@ -206,7 +207,7 @@ func (m *Image) readData(s []byte) *Invalid {
 		return WrongValue("", "must hold valid base64 with its padding and without spaces or line ends: encode without wrapping")
 	}
 	var head [12]byte
-	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), 16)]) // whatever fails here is no image
+	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), 16)]) // sniff refuses the rest
 	kind := sniff(head[:n])
 	if kind == nil {
 		return notImage("must hold a JPEG, PNG or WebP image; its content is none of these")

@@ -4,69 +4,70 @@ import "cmp"
 
 // Limits of an answer. Beyond them AddPiece and AddWhole report false.
 const (
-	MaxPerChoice = 1024 // tool calls of one choice
-	MaxPerAnswer = 4096 // tool calls of one answer
+	MaxPerChoice = 1024 // for each choice
+	MaxPerAnswer = 4096 // for each answer
 )
 
-// Assembler decides which tool call each piece of an answer belongs to; see the package's text for
-// the rule. The zero value is ready. It belongs to one answer at a time.
+// Assembler decides to which tool call each piece of an answer belongs; the package's documentation
+// has the rule. The zero value is ready. It belongs to one answer at a time.
 type Assembler struct {
 	toolCalls []toolCall // of all choices, in order of appearance
-	last      int        // the one that the last piece was of
+	last      int        // the tool call of the last piece
 	clock     uint32     // counts pieces
 
 	names Names      // of the tools on offer
-	held  []heldName // hardly ever any
+	held  []heldName // nearly always empty
 
 	single bool // the request allows one tool call for each choice
-	cut    bool // there were more
+	cut    bool // there were more, which were dropped
 }
 
 // toolCall is the state of one tool call.
 type toolCall struct {
 	choice, position int32
 
-	index    int64 // that its latest piece with an index had
+	index    int64 // in its latest piece that has one
 	indexed  bool
-	touched  uint32 // when its latest piece came
+	touched  uint32 // the time of its latest piece
 	id, name uint64 // hashes; 0: not known yet
 	args     scanner
 
 	filled     bool // its arguments are not blank
-	identified bool // it has an id: the engine's, or one of ours
+	identified bool // it has an id from the engine, or one of ours
 	typed      bool // it has a type
-	nameless   bool // pieces without a name have come
-	repeated   bool // its name has come again
-	otherIDs   bool // pieces of it had other ids than its first
+	nameless   bool // pieces without a name have arrived
+	repeated   bool // its name has been repeated
+	otherIDs   bool // some of its pieces had ids that differ from its first
 }
 
 // Part is the role of a piece in its tool call.
 type Part struct {
-	Position int  // of the tool call among those of its choice
-	TakeID   bool // the piece's id is the tool call's
+	Position int  // of the tool call within its choice
+	TakeID   bool // the piece's id becomes the tool call's
 	MakeID   bool // the tool call gets an id of ours, see AppendID
-	TakeName bool // the piece's name is the tool call's
-	NeedType bool // the tool call has no type yet and is named here
-	Hold     bool // the piece says nothing yet: its name waits for the rest
-	Joined   bool // the name has waited
-	Surplus  bool // the tool call is one more than the request allows
+	TakeName bool // the piece's name becomes the tool call's
+	NeedType bool // the tool call gets its name here and has no type yet
+	Hold     bool // the piece yields nothing yet: its name waits for the rest
+	Joined   bool // the name had to wait
+	Surplus  bool // the request does not allow this further tool call
 
-	// ID and Name are those that are taken, as the contents of JSON strings: the piece's own,
-	// unless they have waited.
+	// ID and Name are the accepted ones, as contents of JSON strings: the piece's own, unless they
+	// had to wait.
 	ID, Name []byte
 
-	// Before are names that have waited in vain: the piece begins another tool call behind theirs.
+	// Before are names that waited for a rest that did not come: the piece begins another tool call
+	// after theirs.
 	Before []Part
 }
 
 // Unique reports whether the part has something that no later piece of its tool call has, so that a
-// piece of the same form is treated otherwise.
+// later piece of the same form is treated differently.
 func (p *Part) Unique() bool { return p.TakeID || p.MakeID || p.TakeName || p.NeedType }
 
 // keepToolCalls is the number of tool calls whose memory is kept for the next answer.
 const keepToolCalls = 64
 
-// Reset makes a ready for another answer.
+// Reset prepares a for another answer.
 func (a *Assembler) Reset() {
 	toolCalls := a.toolCalls[:0]
 	if cap(toolCalls) > keepToolCalls {
@@ -75,15 +76,15 @@ func (a *Assembler) Reset() {
 	*a = Assembler{toolCalls: toolCalls}
 }
 
-// Single has every tool call of a choice but its first be Surplus, until Reset: the request forbids
-// parallel tool calls, which not every engine obeys.
+// Single marks every tool call of a choice after the first as Surplus, until Reset, because the
+// request forbids parallel tool calls and not every engine obeys.
 func (a *Assembler) Single(single bool) { a.single = single }
 
 // Cut reports whether a tool call was Surplus.
 func (a *Assembler) Cut() bool { return a.cut }
 
-// AddPiece finds the tool call that a piece of a delta belongs to. It reports false when the piece
-// begins one too many.
+// AddPiece finds the tool call to which a piece of a delta belongs. It reports false when the piece
+// begins a tool call beyond the limits.
 func (a *Assembler) AddPiece(choice int, p *Piece) (Part, bool) {
 	a.clock++
 	id, name := hashOf(p.ID), hashOf(p.Name)
@@ -94,7 +95,7 @@ func (a *Assembler) AddPiece(choice int, p *Piece) (Part, bool) {
 		}
 	}
 	var before []Part
-	if len(a.held) > 0 { // clients count on the order of tool calls
+	if len(a.held) > 0 { // clients rely on the order of tool calls
 		before = a.Release(choice)
 	}
 	part, ok := a.begin(choice, p, id, name)
@@ -102,7 +103,8 @@ func (a *Assembler) AddPiece(choice int, p *Piece) (Part, bool) {
 	return part, ok
 }
 
-// AddWhole adds a tool call of a message, which is whole. It reports false when it is one too many.
+// AddWhole adds a complete tool call of a message. It reports false when the tool call is beyond
+// the limits.
 func (a *Assembler) AddWhole(choice int, p *Piece) (Part, bool) {
 	a.clock++
 	return a.begin(choice, p, hashOf(p.ID), hashOf(p.Name))
@@ -114,7 +116,7 @@ func (a *Assembler) find(choice int, index int64, indexed bool, id, name uint64)
 		return -1
 	}
 	if t := &a.toolCalls[a.last]; t.is(choice) && (!indexed || t.indexed && t.index == index) && (id == 0 || t.id == id) {
-		return a.last // nearly every piece
+		return a.last // true of nearly every piece
 	}
 	byIndex, byBoth, byID := -1, -1, -1
 	for i := range a.toolCalls {
@@ -137,12 +139,12 @@ func (a *Assembler) find(choice int, index int64, indexed bool, id, name uint64)
 	case byBoth >= 0:
 		return byBoth
 	case byID >= 0 && (name == 0 || byIndex >= 0 || a.toolCalls[byID].args.open()):
-		return byID // otherwise a new index begins a tool call, although engines give one id to several
+		return byID // otherwise a new index begins a tool call; some engines repeat an id
 	}
 	return byIndex
 }
 
-// later returns the one of two tool calls with the later piece. i may be -1.
+// later returns the one of two tool calls whose latest piece is newer. i may be -1.
 func (a *Assembler) later(i, j int) int {
 	if i >= 0 && a.toolCalls[i].touched > a.toolCalls[j].touched {
 		return i
@@ -152,7 +154,8 @@ func (a *Assembler) later(i, j int) int {
 
 func (t *toolCall) is(choice int) bool { return int(t.choice) == choice }
 
-// startsNewToolCall reports whether a piece that would continue tool call at begins one of its own.
+// startsNewToolCall reports whether a piece that would continue the tool call at begins another
+// one.
 func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed bool) bool {
 	if name == 0 {
 		return false
@@ -162,7 +165,7 @@ func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed
 	args.add(p.Args)
 	differ := id != 0 && t.id != 0 && id != t.id
 	switch {
-	case t.name == 0: // it comes late, or in pieces
+	case t.name == 0: // its name comes late, or in pieces
 		h := a.heldOf(at)
 		return differ || h != nil && a.join(h.name, p.Name.Inside()) == nil
 	case t.name != name:
@@ -181,14 +184,14 @@ func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed
 		return false
 	case t.nameless:
 		return true
-	case t.args.open() && p.Args.IsObject(): // no part of a string
+	case t.args.open() && p.Args.IsObject(): // an object rather than part of a string
 		return true
 	}
 	return t.args.whole() && !p.Args.HasText() && !a.repeats(t.choice)
 }
 
-// repeats reports whether the engine has repeated a name in a choice: it may do so again behind the
-// end of the arguments.
+// repeats reports whether the engine has repeated a name in a choice. It may then repeat it again
+// after the end of the arguments.
 func (a *Assembler) repeats(choice int32) bool {
 	for i := range a.toolCalls {
 		if t := &a.toolCalls[i]; t.choice == choice && t.repeated {
@@ -198,7 +201,7 @@ func (a *Assembler) repeats(choice int32) bool {
 	return false
 }
 
-// begin begins a tool call.
+// begin starts a tool call.
 func (a *Assembler) begin(choice int, p *Piece, id, name uint64) (Part, bool) {
 	position := int32(0)
 	for i := len(a.toolCalls) - 1; i >= 0; i-- {
@@ -250,7 +253,7 @@ func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 		t.otherIDs = t.otherIDs || id != 0 && t.id != 0 && id != t.id
 	}
 	t.filled = t.filled || p.Args.IsObject() || p.Args.IsString() && !Blank(p.Args.Inside())
-	if !t.nameless { // otherwise the arguments decide nothing, and readers with a template do not pass them
+	if !t.nameless { // otherwise they do not matter, and readers with a template omit them
 		t.args.add(p.Args)
 	}
 	a.identify(at, &part, id)
@@ -263,7 +266,7 @@ func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 	return part
 }
 
-// identify says whether tool call at gets the id of part, or one of ours.
+// identify decides whether the tool call at gets the id of part or one of ours.
 func (a *Assembler) identify(at int, part *Part, id uint64) {
 	t := &a.toolCalls[at]
 	if !t.identified && (id != 0 || part.TakeName) {
@@ -286,12 +289,11 @@ func (a *Assembler) Any(choice int) bool {
 	return false
 }
 
-// Blank reports whether nothing but space has come of the arguments of the tool call that the last
-// piece was of.
+// Blank reports whether the arguments of the last piece's tool call are only space so far.
 func (a *Assembler) Blank() bool { return !a.toolCalls[a.last].filled }
 
-// Fill appends the positions of a choice's tool calls with blank arguments, which count as filled
-// from here on.
+// Fill appends the positions of a choice's tool calls whose arguments are blank, and counts them as
+// filled from then on.
 func (a *Assembler) Fill(positions []int, choice int) []int {
 	for i := range a.toolCalls {
 		if t := &a.toolCalls[i]; t.is(choice) && !t.filled && !(a.single && t.position > 0) {

@@ -1,5 +1,5 @@
-// Package toolcall decides which tool call of an answer a piece belongs to. It is the one place
-// that does, so that a streaming client, a client that gets the whole answer, and the other
+// Package toolcall decides to which tool call of an answer a piece belongs. It is the only place
+// that decides this, so a streaming client, a client that gets the whole answer, and the other
 // dialects see the same tool calls:
 //
 //	var p toolcall.Piece
@@ -9,47 +9,47 @@
 //		// part.Position is the tool call; part.TakeName and the like say what is new
 //	}
 //
-// An Assembler holds no text: a caller keeps what it needs of the pieces. Per tool call it keeps
-// hashes of id and name and the state of a scan over the arguments, about 64 bytes, and an answer
+// An Assembler holds no text: a caller keeps what it needs of the pieces. For each tool call it
+// keeps hashes of id and name and the state of a scan over the arguments, about 64 bytes; an answer
 // has at most MaxPerAnswer tool calls.
 //
 // # What engines send
 //
-// By the book a piece has the index of its tool call, and the first piece has id and name besides.
-// Engines leave the index out, give 0 to every tool call (those that send whole ones), or count
-// anew in each delta. They leave the id out, repeat it, give one to two tool calls, or make up a
-// new one for every piece (old vLLM). They repeat the name in each piece, or pass it on in pieces
-// as its tokens come. So the index that clients get is the position in order of appearance, and a
-// piece belongs to
+// According to the API a piece has the index of its tool call, and the first piece also has its id
+// and name. Engines omit the index, give 0 to every tool call (those that send whole ones), or
+// restart the count in each delta. They omit the id, repeat it, give the same one to two tool
+// calls, or make up a new one for every piece (old vLLM). They repeat the name in each piece, or
+// send it in pieces as its tokens come. So the index that clients get is the position in order of
+// appearance, and a piece belongs to
 //
 //   - the tool call that last had its index, or without an index the last one of its choice; but
-//   - the one that has its id, where the id is that of another.
+//   - the one that has its id, where the id belongs to another tool call.
 //
-// Such a piece begins a tool call of its own if it has a name and one of these holds:
+// Such a piece begins a new tool call if it has a name and one of these holds:
 //
-//   - The name is another.
-//   - The arguments so far are a whole object, and the piece begins another.
-//   - The ids differ, unless the index is the same and the piece goes on with an object that has
+//   - The name differs.
+//   - The arguments so far are a whole object, and the piece begins another one.
+//   - The ids differ, unless the index is the same and the piece continues an object that has
 //     begun.
-//   - Pieces without a name have come since (such engines say the name once), and the id is not the
-//     same.
+//   - Pieces without a name have come since (such engines send the name once), and the id is not
+//     the same.
 //
-// A piece without a name begins a tool call only if nothing else has its index. The rule needs no
-// more of a piece than that it has no name to know that it changes nothing, so readers with a short
-// cut for pieces that differ in their arguments alone need not ask: see answer.Stream.
+// A piece without a name begins a tool call only if no tool call has its index. A piece without a
+// name therefore never changes the assignment, so readers with a short cut for pieces that differ
+// only in their arguments need not ask: see answer.Stream.
 //
-// A name in pieces has no mark of its own, so the names of the request's tools decide (Offer). One
-// that is none of them and begins one waits (Part.Hold) for the next piece of the same tool call:
-// if both together begin a tool's name, or are one, they are one name, and so is a piece that has
-// the beginning once more. The wait ends with a tool's name, with the arguments, with the next tool
-// call or with the choice. A name that is a tool's passes at once: a tool whose name begins
-// another's is not told from a piece of that.
+// Nothing marks a name that comes in pieces, so the names of the request's tools decide (Offer). A
+// name that is not a tool's but the beginning of one waits (Part.Hold) for the next piece of the
+// same tool call. If both together are a tool's name or begin one, they form one name; so does a
+// piece that repeats the beginning. The wait ends with a complete name, with the arguments, with
+// the next tool call or with the end of the choice. A tool's name passes at once, even if it is
+// also the beginning of another tool's name: the two cases cannot be told apart.
 //
 // # What clients get
 //
-// Clients add up the strings of all pieces with one index, so id and name are sent once
-// (Part.TakeID, Part.TakeName). They match results to tool calls by id, throughout a conversation,
-// and some drop the earlier of two with one id. So an id that is missing when the name comes, that
-// an earlier tool call of the choice has, or that is a count of the tool calls of this answer, as
-// TGI and LMDeploy have it, is replaced by one of ours (AppendID).
+// Clients concatenate the strings of all pieces with one index, so id and name are sent once
+// (Part.TakeID, Part.TakeName). They match results to tool calls by id throughout a conversation,
+// and some drop the earlier of two with the same id. So an id is replaced by one of ours (AppendID)
+// if it is missing when the name comes, if an earlier tool call of the choice has it, or if it is
+// only a count of this answer's tool calls, as in TGI and LMDeploy.
 package toolcall

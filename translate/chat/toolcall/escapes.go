@@ -2,8 +2,8 @@ package toolcall
 
 import "bytes"
 
-// HasEscapes reports whether contents of a JSON string that are arguments may hold what
-// MendEscapes looks for: an escape of their own, whose backslash is escaped, or the beginning of
+// HasEscapes reports whether arguments, as contents of a JSON string, may hold what MendEscapes
+// looks for: an escape of the arguments themselves, whose backslash is escaped, or the beginning of
 // one at their end.
 func HasEscapes(arguments []byte) bool {
 	return bytes.HasSuffix(arguments, escapedBackslash) || bytes.Contains(arguments, ownUnicodeEscape)
@@ -14,10 +14,10 @@ var (
 	ownUnicodeEscape = []byte(`\\u`)
 )
 
-// MendEscapes replaces the halves of surrogate pairs that arguments have as escapes of their own,
-// whose backslash is escaped once more, by \ufffd. Unless it is the last of them, what follows
-// decides on an escape at the end: MendEscapes returns the offset of that escape, or the length
-// of the arguments.
+// MendEscapes replaces halves of surrogate pairs by \ufffd where the arguments themselves escape
+// them, with a backslash that is escaped once more. Unless this is the last piece, an escape at the
+// end depends on what follows: MendEscapes returns the offset of that escape, or the length of the
+// arguments.
 func MendEscapes(arguments []byte, last bool) int {
 	for i := 0; ; {
 		n := bytes.IndexByte(arguments[i:], '\\')
@@ -54,17 +54,17 @@ func MendEscapes(arguments []byte, last bool) int {
 	}
 }
 
-// escapeKind says what an escape of the arguments' own is.
+// escapeKind classifies an escape within the arguments.
 type escapeKind uint8
 
 const (
-	escapeOther escapeKind = iota // no half of a pair, or no escape
+	escapeOther escapeKind = iota // not half of a pair, or not an escape
 	escapeHigh
 	escapeLow
-	escapeCut // not all of it has come
+	escapeCut // incomplete
 )
 
-// ownEscape reads the escape that text begins with: a backslash, escaped, and what is behind it.
+// ownEscape reads the escape at the beginning of text: an escaped backslash and what follows it.
 func ownEscape(text []byte) (size int, kind escapeKind) {
 	const begin, whole = len(`\\u`), len(`\\u0000`)
 	switch {

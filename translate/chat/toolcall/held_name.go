@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Names are the names of the tools that a request offers, each with a 0 behind it.
+// Names are the names of the tools that a request offers, each followed by a 0 byte.
 type Names []byte
 
-// find reports whether a tool has the name, and whether it is the beginning of a tool's longer one.
+// find reports whether name is a tool's, and whether a tool's longer name begins with it.
 func (n Names) find(name []byte) (whole, begins bool) {
 	for rest := []byte(n); len(rest) > 0 && !whole; {
 		var tool []byte
@@ -27,17 +27,17 @@ type heldName struct {
 	id, name []byte
 }
 
-// maxHeldID is the length of an id that may be kept.
+// maxHeldID is the longest id that is kept.
 const maxHeldID = 256
 
-// Offer names the tools of the request that a's answer is for: a name of which a tool's is longer
-// waits for its rest. names is borrowed until Reset.
+// Offer sets the names of the request's tools: a name that begins a tool's longer one waits for its
+// rest. names is borrowed until Reset.
 func (a *Assembler) Offer(names Names) { a.names = names }
 
 // Holds reports whether the name of a tool call waits for its rest.
 func (a *Assembler) Holds() bool { return len(a.held) > 0 }
 
-// heldOf returns the name of a tool call that waits, nil if none does.
+// heldOf returns the waiting name of the tool call at; nil: there is none.
 func (a *Assembler) heldOf(at int) *heldName {
 	for i := range a.held {
 		if a.held[i].at == at {
@@ -47,8 +47,8 @@ func (a *Assembler) heldOf(at int) *heldName {
 	return nil
 }
 
-// join returns what a name is with a piece more: the next part of it, or the same from its
-// beginning, as engines have it that repeat what came. nil: the piece is another name.
+// join returns a name extended by a piece, which is either its next part or the same name from its
+// beginning, as from engines that repeat what came. nil means that the piece is another name.
 func (a *Assembler) join(name, piece []byte) []byte {
 	joined := slices.Concat(name, piece)
 	if whole, begins := a.names.find(joined); whole || begins {
@@ -60,8 +60,8 @@ func (a *Assembler) join(name, piece []byte) []byte {
 	return nil
 }
 
-// hold reports whether the name of tool call at waits for its rest behind this piece. Otherwise
-// part gets the name if it has waited, and the id that came with it.
+// hold reports whether the name of the tool call at still waits for its rest after this piece.
+// Otherwise part gets the name that waited, if any, and the id that came with it.
 func (a *Assembler) hold(at int, p *Piece, part *Part) bool {
 	h := a.heldOf(at)
 	if h == nil {
@@ -88,10 +88,11 @@ func (a *Assembler) hold(at int, p *Piece, part *Part) bool {
 	return false
 }
 
-// hasArgs reports whether the piece says something of the arguments, before which the name ends.
+// hasArgs reports whether the piece has arguments, which end the name.
 func (p *Piece) hasArgs() bool { return p.Args.HasText() || p.Args.IsObject() }
 
-// Release ends the wait of the names of a choice that has ended: they are what has come of them.
+// Release ends the wait of names in a choice that has ended: what has arrived is taken as the whole
+// name.
 func (a *Assembler) Release(choice int) (released []Part) {
 	for i := 0; i < len(a.held); {
 		h := a.held[i]

@@ -1,10 +1,10 @@
 package toolcall
 
-// AppendID appends an id for a tool call that the engine gave none: "call_" and 16 hexadecimal
-// digits, the same every time for the same answer, choice and position, and another, as far as 64
-// bits go, for any other. answer is our id of the answer: an engine's may come again, where it
-// counts them from its start, as LMDeploy does, or draws it from a thousand, as Ollama does, and a
-// conversation must not have the id of a tool call twice.
+// AppendID appends an id for a tool call without one from the engine: "call_" and 16 hexadecimal
+// digits. It is always the same for the same answer, choice and position, and differs, as far as 64
+// bits allow, for any other. answer is our id of the answer. An engine's own may recur, because
+// some count answers from their start, as LMDeploy does, or draw from a thousand, as Ollama does,
+// and a conversation must not hold one tool call id twice.
 func AppendID(dst []byte, answer string, choice, position int) []byte {
 	const offset, prime = 14695981039346656037, 1099511628211 // FNV-1a
 	h := uint64(offset)
@@ -25,8 +25,8 @@ func AppendID(dst []byte, answer string, choice, position int) []byte {
 	return dst
 }
 
-// isCount reports whether an id is a small number. Random ids of digits alone, as LM Studio makes
-// them, have nine.
+// isCount reports whether an id is a small number. Random ids that consist of digits, as in LM
+// Studio, have nine.
 func isCount(id []byte) bool {
 	for _, b := range id {
 		if b < '0' || b > '9' {

@@ -8,12 +8,12 @@ import (
 // beginning of one, or a piece of its arguments. If a member occurs twice, the last one wins, as in
 // client libraries.
 type Piece struct {
-	Object, Function jsonx.Value // for members that we do not know
+	Object, Function jsonx.Value // for members that the edge does not know
 
 	Index, ID, Type, Name, Args jsonx.Value
 }
 
-// Read makes p the view of v and reports whether v is an object.
+// Read makes p a view of v and reports whether v is an object.
 func (p *Piece) Read(v jsonx.Value) bool {
 	*p = Piece{Object: v}
 	if !v.IsObject() {

@@ -8,10 +8,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// seed keeps engines from choosing names whose hashes collide.
+// seed prevents engines from choosing names whose hashes collide.
 var seed = maphash.MakeSeed()
 
-// hashOf returns a hash of a string, 0 for one that is empty or none.
+// hashOf returns a hash of a string; 0 if it is empty or v is not a string.
 func hashOf(v jsonx.Value) uint64 { return hash(textOf(v)) }
 
 func hash(text []byte) uint64 {
@@ -21,7 +21,7 @@ func hash(text []byte) uint64 {
 	return max(maphash.Bytes(seed, text), 1)
 }
 
-// textOf returns the contents of a string, nil if v is none.
+// textOf returns the contents of a string, or nil if v is not one.
 func textOf(v jsonx.Value) []byte {
 	if !v.HasText() {
 		return nil
@@ -29,23 +29,23 @@ func textOf(v jsonx.Value) []byte {
 	return v.Inside()
 }
 
-// scanner follows arguments as far as it takes to see where an object begins and ends. It checks
-// nothing else of them: what the brackets of malformed arguments say is as good as anything.
+// scanner follows arguments closely enough to see where an object begins and ends. It checks
+// nothing else: for malformed arguments, their brackets are as good a sign as any.
 type scanner struct {
 	phase phase
 	depth int32
 	text  bool // within a string of the arguments
-	slash bool // behind a backslash in one
+	slash bool // after a backslash in a string
 }
 
-// phase is how far arguments have come.
+// phase is the progress of arguments.
 type phase uint8
 
 const (
-	phaseNothing phase = iota // nothing but space
+	phaseNothing phase = iota // only space so far
 	phaseOpen                 // an object has begun
-	phaseWhole                // it has ended, and only space has come since
-	phaseOther                // no object, or more than one
+	phaseWhole                // it has ended; only space since
+	phaseOther                // not an object, or more than one
 )
 
 func (s *scanner) open() bool  { return s.phase == phaseOpen }
@@ -54,8 +54,8 @@ func (s *scanner) whole() bool { return s.phase == phaseWhole }
 // begun reports whether an object has begun.
 func (s *scanner) begun() bool { return s.phase == phaseOpen || s.phase == phaseWhole }
 
-// Blank reports whether arguments, or a piece of them, are nothing but space. They are the contents
-// of a JSON string.
+// Blank reports whether arguments, or a piece of them, are only space. raw is the contents of a
+// JSON string.
 func Blank(raw []byte) bool {
 	for i := 0; i < len(raw); {
 		c := raw[i]
@@ -70,7 +70,7 @@ func Blank(raw []byte) bool {
 	return true
 }
 
-// add takes a piece of the arguments: a string, or an object, as Ollama's native shape has it.
+// add scans a piece of the arguments: a string, or an object, as in Ollama's native API.
 func (s *scanner) add(v jsonx.Value) {
 	switch {
 	case v.IsObject() && s.phase == phaseNothing:
@@ -82,7 +82,7 @@ func (s *scanner) add(v jsonx.Value) {
 	}
 }
 
-// scan takes the contents of a JSON string, which hold the arguments with another layer of escapes.
+// scan reads the contents of a JSON string, which hold the arguments with another layer of escapes.
 func (s *scanner) scan(raw []byte) {
 	for i := 0; i < len(raw); {
 		if s.phase == phaseOther {
@@ -104,7 +104,8 @@ func (s *scanner) scan(raw []byte) {
 	}
 }
 
-// take takes one character of the arguments; any that means nothing in JSON stands for all others.
+// take processes one character of the arguments; any character without a meaning in JSON can stand
+// for all others.
 func (s *scanner) take(c byte) {
 	switch {
 	case s.slash:
@@ -127,8 +128,8 @@ func (s *scanner) take(c byte) {
 	}
 }
 
-// unescape returns the character of the valid escape whose backslash is before i, and the offset
-// behind it. What is not ASCII is any letter.
+// unescape returns the character of the valid escape whose backslash precedes i, and the offset
+// after the escape. A letter stands for any character outside ASCII.
 func unescape(raw []byte, i int) (c byte, next int) {
 	switch c = raw[i]; c {
 	case 'n', 'r', 't':
