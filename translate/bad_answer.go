@@ -2,22 +2,22 @@ package translate
 
 import "errors"
 
-// Limits of an answer. Beyond them it is a *BadAnswer with the reason TooLarge.
+// Limits of an answer. An answer beyond them is a *BadAnswer with the reason TooLarge.
 const (
-	MaxAnswer  = 32 << 20 // bytes of a whole completion, as it comes or as it is assembled
+	MaxAnswer  = 32 << 20 // bytes of a whole completion, as received or as assembled
 	MaxChoices = 128      // choices of one answer
 )
 
-// ErrNoLength is the error of an answer of bytes that ends with its connection. Whether it is whole
-// is not known: half of an audio file cannot be told from a whole one.
+// ErrNoLength is the error of a binary answer that ends with its connection. It cannot be known to
+// be complete, because half an audio file looks like a whole one.
 var ErrNoLength = errors.New("an answer without its length")
 
-// ErrNoFinish means that a stream ended although a choice has no finish_reason. Neither [DONE] nor
-// a properly ended body makes such a stream whole: Ollama ends like this, without any error, when
-// its runner dies.
+// ErrNoFinish means that a stream ended before every choice had a finish_reason. Neither [DONE] nor
+// a properly ended body makes such a stream complete: Ollama ends like this, without any error,
+// when its runner dies.
 var ErrNoFinish = errors.New("read chat stream: ended without a finish_reason in every choice")
 
-// The reasons of a BadAnswer that several dialects have.
+// The reasons of a BadAnswer that several dialects share.
 const (
 	TooLarge        = "too large"
 	BadJSON         = "invalid JSON"
@@ -30,8 +30,8 @@ const (
 // logged.
 type BadAnswer struct {
 	Reason string
-	Cause  error // the engine's error that stood in place of a completion, or nil
-	// ByModel: the engine did its part and the model erred, as in a tool call with malformed
+	Cause  error // the error that the engine sent instead of a completion, or nil
+	// ByModel says that the model erred and not the engine, as in a tool call with malformed
 	// arguments.
 	ByModel bool
 }

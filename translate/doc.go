@@ -1,20 +1,21 @@
-// Package translate holds what the dialects have in common. Each dialect is a package below this
-// one: chat, messages, responses, audio, forward. All of them turn bytes into bytes and know
-// neither HTTP nor files nor the clock, and none of them knows the edge, which picks a dialect by
-// the endpoint and drives it through the interfaces of codec.go:
+// Package translate holds what the dialects share. Each dialect is a package below this one: chat,
+// messages, responses, audio, forward. All of them turn bytes into bytes and know neither HTTP nor
+// files nor the clock. None of them knows the edge, which picks a dialect by the endpoint and
+// drives it through the interfaces of codec.go:
 //
 //	chat       answer.Stream
 //	messages   messages.Stream
 //	responses  responses.Stream
-//	audio      forward.Stream, as the engine has it
-//	forward    forward.Stream, as the engine has it
+//	audio      forward.Stream, as the engine sends it
+//	forward    forward.Stream, as the engine sends it
 //
-// Engines are asked in chat whatever the client's dialect is. So usage, tool calls, finish reasons
-// and errors have one reader, and every client sees the same tool calls.
+// The edge speaks chat to engines, whatever the client's dialect. So usage, tool calls, finish
+// reasons and errors have one reader, and every client sees the same tool calls.
 //
-// A Stream may get the events of several engines: it is restarted before the answer has begun, and
-// resumed in its midst. What it has written stays true: ids, numbers, open blocks.
+// A Stream may receive the events of several engines: it is restarted before the answer has begun,
+// and resumed in the middle of one. What it has already written stays valid: ids, numbers, open
+// blocks.
 //
-// The types here are what the edge reads of any answer: Usage, the counts; Markup, the sign that an
-// engine lacks a parser; BadAnswer, the error of an answer that breaks its dialect.
+// The types here are what the edge reads from any answer: Usage, the counts; Markup, the sign that
+// an engine lacks a parser; BadAnswer, the error of an answer that breaks its dialect.
 package translate

@@ -6,18 +6,18 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Offered is what a request offers a model beside text, and what an engine should therefore tell
-// apart in its answer.
+// Offered is what a request offers a model beside text, and what an engine should therefore
+// separate from the text of its answer.
 type Offered struct{ Tools bool }
 
-// Markup is a word of a model's own markup that an answer's text begins with, 0 for none. Engines
-// take such words out when they read tool calls and reasoning out of what a model has written; one
-// that shows them has no parser for the model, or the wrong one.
+// Markup is a word of a model's own markup at the beginning of an answer's text; 0: none. Engines
+// remove such words when they parse tool calls and reasoning out of a model's output; one that
+// shows them has no parser for the model, or the wrong one.
 type Markup uint8
 
-// leaks are the words, by their number. An answer that begins with one of a tool call is suspect
-// where tools were offered. One of reasoning always is: a model thinks unasked, and one that the file
-// says nothing of may be one that does.
+// leaks are the words, indexed by Markup. A word of a tool call at the beginning of an answer is
+// suspect if tools were offered. A word of reasoning always is: a model reasons without being
+// asked, and one that the configuration does not describe as reasoning may still do so.
 var leaks = [...]struct {
 	text      string
 	of        Offered
@@ -34,21 +34,21 @@ var leaks = [...]struct {
 	{"<minimax:tool_call>", Offered{Tools: true}, false},  // MiniMax M2
 	{"<｜tool▁calls▁begin｜>", Offered{Tools: true}, false}, // DeepSeek
 	{"<think>", Offered{}, true},                          // DeepSeek, Qwen
-	{"</think>", Offered{}, true},                         // the same, whose template has opened it
+	{"</think>", Offered{}, true},                         // likewise, if their template opened it
 	{"<|channel|>", Offered{Tools: true}, true},           // gpt-oss
 }
 
 // String returns the word.
 func (m Markup) String() string { return leaks[m].text }
 
-// Suspect reports whether the engine should have taken the word out.
+// Suspect reports whether the engine should have removed the word.
 func (m Markup) Suspect(o Offered) bool {
 	of := leaks[m].of
 	return of.Tools && o.Tools || leaks[m].reasoning
 }
 
-// Opening looks for markup at the beginning of an answer's text, in whatever pieces it comes.
-// Nearly always it is done with the first.
+// Opening looks for markup at the beginning of an answer's text, however the text is split. The
+// first piece nearly always decides.
 type Opening struct {
 	text   [32]byte // longer than any of the words
 	n      uint8
@@ -56,7 +56,7 @@ type Opening struct {
 	Markup Markup
 }
 
-// Add takes the next piece.
+// Add reads the next piece.
 func (o *Opening) Add(v jsonx.Value) {
 	if !v.HasText() {
 		return
@@ -71,7 +71,7 @@ func (o *Opening) Add(v jsonx.Value) {
 	if len(text) == 0 {
 		return
 	}
-	if o.n == 0 && text[0] != '<' && text[0] != '[' { // as every of the words begins
+	if o.n == 0 && text[0] != '<' && text[0] != '[' { // every word begins with one of these
 		o.Done = true
 		return
 	}

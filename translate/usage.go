@@ -6,39 +6,41 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// MaxCount bounds a token count, so that sums of counts that an engine made up cannot overflow.
+// MaxCount is the greatest token count, so that sums of counts that an engine made up cannot
+// overflow.
 const MaxCount = 1 << 31
 
-// Usage is the token counts of one answer in the sense of the chat dialect: Prompt includes Cached,
-// and Completion includes Reasoning. Counts that an engine did not send are 0.
+// Usage holds the token counts of one answer as the chat dialect defines them: Prompt includes
+// Cached, and Completion includes Reasoning. Counts that an engine did not send are 0.
 type Usage struct {
 	Prompt, Completion, Total int
 	Cached                    int // of Prompt, taken from the prefix cache
 	Reasoning                 int // of Completion, not visible text
 
-	Finish Finish // how the answer ended, of several choices the first that did
-	// CutToolCalls: tool calls were left out of the answer, since its request allows one at a time.
+	Finish Finish // how the answer ended; of several choices, the first to end
+	// CutToolCalls says that tool calls were left out of the answer because its request allows one
+	// at a time.
 	CutToolCalls bool
 
-	// Resumed is how often another engine went on with the answer; ResumedPrompt is what those
-	// engines had to read for that, the prompt and the beginning of the answer. None of it is in the
+	// Resumed is how often another engine continued the answer. ResumedPrompt is what those engines
+	// had to read for that, the prompt and the beginning of the answer. Neither is included in the
 	// other counts.
 	Resumed, ResumedPrompt int
 
-	// Known: the engine sent the counts, in `usage` or in llama.cpp's `timings`.
+	// Known says that the engine sent the counts, in `usage` or in llama.cpp's `timings`.
 	Known bool
-	// Estimated: all of it is our own estimate: of the completion one token a delta, or four bytes
-	// of a whole one a token.
+	// Estimated says that all counts are our own estimate: one token for each delta, or one for
+	// four bytes of a whole completion.
 	Estimated bool
 }
 
 // Finish is how a choice ended.
 type Finish uint8
 
-// The ways a choice ends. An engine's word that is unknown, and is none for a failure, counts as
+// The ways a choice ends. An unknown word of an engine, unless it means a failure, counts as
 // FinishStop.
 const (
-	FinishNone Finish = iota // it goes on
+	FinishNone Finish = iota // it has not ended
 	FinishStop
 	FinishLength
 	FinishToolCalls
@@ -60,9 +62,8 @@ func (u Usage) Plus(o Usage) Usage {
 	return o
 }
 
-// GoOn returns the usage of an answer that an engine before has begun, of which u is known, where
-// next is that of the engine that goes on with it: the prompt counts once, and the completion is
-// what both have said.
+// GoOn returns the usage of an answer that one engine began, with usage u, and another continued,
+// with usage next: the prompt counts once, and the completion is the sum of both.
 func (u Usage) GoOn(next Usage) Usage {
 	u.ResumedPrompt = min(u.ResumedPrompt+next.Prompt, MaxCount)
 	if !u.Known {
@@ -75,8 +76,8 @@ func (u Usage) GoOn(next Usage) Usage {
 	return u
 }
 
-// AppendResumed appends the member of an answer's usage that says how often another engine went on
-// with it.
+// AppendResumed appends the member of an answer's usage that says how often another engine
+// continued it.
 func (u Usage) AppendResumed(dst []byte) []byte {
 	if u.Resumed == 0 {
 		return dst
@@ -104,7 +105,7 @@ func (u *Usage) Reconcile() {
 	u.Total = max(u.Total, u.Prompt+u.Completion)
 }
 
-// ReadCount reads a count of an engine: bounded, and not negative.
+// ReadCount reads a count from an engine; it is bounded and not negative.
 func ReadCount(v jsonx.Value) (n int, ok bool) {
 	i, ok := v.Int()
 	if !ok || i < 0 {
@@ -113,7 +114,7 @@ func ReadCount(v jsonx.Value) (n int, ok bool) {
 	return int(min(i, MaxCount)), true
 }
 
-// Count reads a count of an engine, 0 for what is none.
+// Count reads a count from an engine; 0 if v is not a count.
 func Count(v jsonx.Value) int {
 	n, _ := ReadCount(v)
 	return n

@@ -9,7 +9,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The types of an error, one per class of status. They are the same words on every endpoint.
+// The types of an error, each for one class of status. They are the same words on every endpoint.
 const (
 	TypeInvalidRequest = "invalid_request_error" // 400 and the other statuses between 400 and 499
 	TypeAuthentication = "authentication_error"  // 401
@@ -35,7 +35,7 @@ const (
 	CodeContextLength        = "context_length_exceeded"
 	CodeCompactionUnreadable = "compaction_unreadable" // a conversation's summary that does not open
 	CodeRejectedByEngine     = "rejected_by_engine"
-	CodeBadRequest           = "bad_request" // wrong as HTTP
+	CodeBadRequest           = "bad_request" // invalid as HTTP
 	// 401.
 	CodeInvalidAPIKey      = "invalid_api_key"
 	CodeCredentialConflict = "credential_conflict"
@@ -51,7 +51,7 @@ const (
 	CodeRequestTooLarge      = "request_too_large"
 	CodeUnsupportedMediaType = "unsupported_media_type"
 	CodeRateLimited          = "rate_limited"
-	CodeQuotaExceeded        = "quota_exceeded" // a budget of a day or a month
+	CodeQuotaExceeded        = "quota_exceeded" // the budget of a day or a month
 	CodeCapacityFull         = "capacity_full"
 	// 500 and above.
 	CodeInternal            = "internal"
@@ -67,35 +67,35 @@ const (
 	CodeKeysUnavailable     = "keys_unavailable"
 )
 
-// DetailThread is the DetailCode of a Messages request that wants its conversation kept: the SDKs'
-// helpers then send the whole of it without asking for that. Source: the SDK's
-// ThreadUnsupportedRequestErrorDetails.
+// DetailThread is the DetailCode for a Messages request that asks for its conversation to be
+// stored: the SDKs' helpers then send the whole conversation without asking for that. Source: the
+// SDK's ThreadUnsupportedRequestErrorDetails.
 const DetailThread = "thread_unsupported_request"
 
 // StatusOverloaded is the status of a Messages error where other dialects have 502, 503 or 504.
 const StatusOverloaded = 529
 
-// Error is an error of the public API. All members but Cause reach the client, so none of them may
-// hold a key, the address of an upstream, or text that we did not write; only the message may be an
-// engine's, cleaned, when that engine rejected the request (design: 2.6). Once returned an Error is
-// not changed.
+// Error is an error of the public API. All members except Cause reach the client, so none of them
+// may hold a key, the address of an upstream, or text that we did not write. Only the message may
+// be an engine's, cleaned, when that engine rejected the request (design: 2.6). An Error does not
+// change once it is returned.
 type Error struct {
 	Status     int           // HTTP status
 	Type       string        // one of the types
 	Code       string        // one of the codes, or an engine's own
 	Message    string        // a sentence for a human reader
-	Param      string        // the parameter at fault, a path in our spelling as in messages[2].content; may be empty
-	RetryAfter time.Duration // when to try again; 0: nothing is said about it
+	Param      string        // the offending parameter, as a path in our spelling (messages[2].content); may be empty
+	RetryAfter time.Duration // when to retry; 0: not stated
 	Metadata   *Metadata     // only when vision capacity is full
 	Quota      *Quota        // only when a budget refuses the call
-	Codings    string        // of a request body that are accepted, where its own is not: the Accept-Encoding of a 415
+	Codings    string        // accepted codings of a request body, for the Accept-Encoding of a 415
 	DetailCode string        // what a Messages client reads in details.error_code; empty: no details
-	Overflow   Overflow      // of a prompt that is too long; never rendered as such
-	Image      bool          // the model does not take an image of the request, or not so many; never rendered
+	Overflow   Overflow      // of a prompt that is too long; not rendered itself
+	Image      bool          // the model does not take an image, or so many; never rendered
 	Cause      error         // for the log; never rendered
 }
 
-// Metadata says how full the vision pool is. All of its members are rendered.
+// Metadata says how full the vision pool is. All its members are rendered.
 type Metadata struct {
 	RetryAfter           int    // seconds
 	Modality             string // "vision"
@@ -105,32 +105,33 @@ type Metadata struct {
 	AvailableConcurrency int
 }
 
-// Quota says what a budget is. All of its members but Part and Held are rendered, as metadata.
+// Quota describes a budget. All its members except Part and Held are rendered, as metadata.
 type Quota struct {
 	Name        string // such as tokens per day
 	Limit, Used string // decimal numbers
-	// What is left, and what the call may need of it: decimal numbers. Empty if it is used up.
+	// Remaining is what is left and Needed what the call may need of it, as decimal numbers. Both
+	// are empty if the budget is used up.
 	Remaining, Needed string
-	// What this edge of a fleet may give of it until it has heard of the others; empty: all of it.
+	// Part is how much of Remaining this edge of a fleet may grant until it hears from the others;
+	// empty: all of it.
 	Part   string
-	Held   bool // what is missing may come back any moment, as of calls that run
+	Held   bool // the rest is reserved by running calls and may return at any moment
 	Renews time.Time
 }
 
-// Overflow says by how much a request is too long, for the dialect that has a sentence with the
-// numbers.
+// Overflow says by how much a request is too long, for the dialect whose error states the numbers.
 type Overflow struct {
 	Prompt, Max int  // tokens; 0: not in the engine's message
-	Answer      int  // tokens that were asked for beside a prompt that fits; 0: the prompt is what does not
-	Least       bool // the prompt was counted no further than it had to be
+	Answer      int  // tokens requested beside a prompt that fits; 0: the prompt is too long
+	Least       bool // Prompt is a lower bound, because counting stopped
 }
 
 // Known reports whether the engine's message has both numbers.
 func (o Overflow) Known() bool { return o.Prompt > 0 && o.Max > 0 }
 
-// New returns an error with the type that belongs to status. The message must be ours: format is a
-// constant, and args never hold text that came from a client, such as the value of a parameter.
-// Numbers and the names of parameters, in our spelling, are fine.
+// New returns an error with the type for status. The message must be ours: format is a constant,
+// and args never hold text that came from a client, such as the value of a parameter. Numbers and
+// the names of parameters, in our spelling, are fine.
 func New(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Type: TypeOf(status), Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -159,19 +160,19 @@ func TypeOf(status int) string {
 	return TypeInvalidRequest
 }
 
-// Invalid returns a 400 about the parameter param, which may be empty. What New says about args
-// holds here too.
+// Invalid returns a 400 about the parameter param, which may be empty. The rule of New for args
+// applies here too.
 func Invalid(param, code, format string, args ...any) *Error {
 	e := New(400, code, format, args...)
 	e.Param = param
 	return e
 }
 
-// BadRequest returns the 400 for a request that is wrong as HTTP.
+// BadRequest returns the 400 for a request that is invalid as HTTP.
 func BadRequest(message string) *Error { return New(400, CodeBadRequest, "%s", message) }
 
-// HTTPVersion returns the 505 for an HTTP version that the edge does not speak. The type is the
-// client's fault although the status is a 5xx.
+// HTTPVersion returns the 505 for an HTTP version that the edge does not speak. Its type blames the
+// client although the status is a 5xx.
 func HTTPVersion(message string) *Error {
 	return &Error{Status: 505, Type: TypeInvalidRequest, Code: CodeBadRequest, Message: message}
 }
@@ -181,8 +182,8 @@ func NotFound(code, format string, args ...any) *Error {
 	return New(404, code, format, args...)
 }
 
-// ModelNotFound returns the 404 for a name that is no model's, of which at most maxShownName bytes
-// are repeated. nearest is a model that the client may have meant, or empty.
+// ModelNotFound returns the 404 for a name that no model has. At most maxShownName bytes of the
+// name are repeated. nearest is a model that the client may have meant, or empty.
 func ModelNotFound(name, nearest string) *Error {
 	if len(name) > maxShownName {
 		name = strings.ToValidUTF8(name[:maxShownName], "") + "…"
@@ -196,11 +197,11 @@ func ModelNotFound(name, nearest string) *Error {
 	return e
 }
 
-// maxShownName is more than any model's name has, and keeps a body out of an answer.
+// maxShownName is longer than any model's name, and keeps a body out of an answer.
 const maxShownName = 128
 
-// Unauthorized returns a 401 with one of the three codes of a credential; its message is the same
-// for a key that is missing, wrong, expired or inactive.
+// Unauthorized returns a 401 with one of the three codes of a credential. Its message is the same
+// for a missing, wrong, expired or inactive key.
 func Unauthorized(code string) *Error {
 	message := "Missing or invalid API key. Send it as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\"."
 	switch code {
@@ -224,7 +225,7 @@ func ModelNotAllowed() *Error {
 	return e
 }
 
-// TiersNotAllowed returns the 403 for a model none of whose upstreams the key's calls may go to.
+// TiersNotAllowed returns the 403 for a model that has no upstream in the key's tiers.
 func TiersNotAllowed() *Error {
 	e := ModelNotAllowed()
 	e.Message = "This API key may not use the model: none of the model's upstreams is of the key's tiers."
@@ -256,7 +257,7 @@ func RateLimited(limit string, retryAfter time.Duration) *Error {
 	return e
 }
 
-// QuotaExceeded returns the 429 for a budget of the key that is used up, or has too little left for
+// QuotaExceeded returns the 429 for a budget of the key that is used up or has too little left for
 // the call.
 func QuotaExceeded(q Quota, retryAfter time.Duration) *Error {
 	e := New(429, CodeQuotaExceeded, "The key's budget is used up: %s of %s %s. It renews at %s.",
@@ -278,40 +279,40 @@ func QuotaExceeded(q Quota, retryAfter time.Duration) *Error {
 	return e
 }
 
-// LimitsUnavailable returns the 503 of a key whose limits nobody can look up, which the operator
-// wants to be refused then.
+// LimitsUnavailable returns the 503 for a key whose limits cannot be looked up, if the operator
+// wants such calls refused.
 func LimitsUnavailable(retryAfter time.Duration) *Error {
 	e := New(503, CodeLimitsUnavailable, "The limits of the key cannot be looked up now.")
 	e.RetryAfter = retryAfter
 	return e
 }
 
-// IssuerUnavailable returns the 503 of a token that cannot be judged, because the keys of its
-// issuer have not been fetched yet, or newer ones are being fetched.
+// IssuerUnavailable returns the 503 for a token that cannot be checked, because its issuer's keys,
+// or newer ones, are still being fetched.
 func IssuerUnavailable(retryAfter time.Duration) *Error {
 	e := New(503, CodeIssuerUnavailable, "The keys of the token's issuer are not known yet.")
 	e.RetryAfter = retryAfter
 	return e
 }
 
-// KeysUnavailable returns the 503 of a key that is not known while the edge, which has just
-// started, has not read all keys yet.
+// KeysUnavailable returns the 503 for an unknown key while the edge, which has just started, has
+// not yet read all keys.
 func KeysUnavailable(retryAfter time.Duration) *Error {
 	e := New(503, CodeKeysUnavailable, "The edge has just started and has not read all keys yet.")
 	e.RetryAfter = retryAfter
 	return e
 }
 
-// Internal returns the 500 for a fault of our own. The cause is for the log.
+// Internal returns the 500 for a fault in the edge itself. The cause is for the log.
 func Internal(cause error) *Error {
 	e := New(500, CodeInternal, "Internal error.")
 	e.Cause = cause
 	return e
 }
 
-// Error returns status, type, code and parameter: what a log may hold. The message is not in it,
-// because that of a request which an engine has rejected may quote the request; nor is the cause,
-// which is logged by itself.
+// Error returns status, type, code and parameter: what a log may hold. It omits the message,
+// because an engine's message about a rejected request may quote the request, and the cause, which
+// is logged separately.
 func (e *Error) Error() string {
 	s := strconv.Itoa(e.Status) + " " + e.Type + " " + e.Code
 	if e.Param != "" {
@@ -320,7 +321,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Renamed returns a copy of e about the member param. If its message begins with the old name, it
+// Renamed returns a copy of e for the member param. If its message begins with the old name, it
 // begins with the new one.
 func (e *Error) Renamed(param string) *Error {
 	renamed := *e
@@ -360,7 +361,7 @@ func (e *Error) AppendMessages(dst []byte, requestID string) []byte {
 	return append(dst, '}')
 }
 
-// AppendObject appends the error's object alone, for the events that carry one.
+// AppendObject appends only the error's object, for events that carry one.
 func (e *Error) AppendObject(dst []byte) []byte {
 	dst = append(dst, `{"message":`...)
 	dst = jsonx.AppendStringS(dst, e.Message)

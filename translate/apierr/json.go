@@ -7,7 +7,7 @@ import (
 )
 
 // FromJSON returns the 400 for an error of package jsonx; any other error is an Internal one, with
-// err as its cause. err must not be nil. The parameter of a jsonx.MemberError is its name behind
+// err as its cause. err must not be nil. The parameter of a jsonx.MemberError is its name after
 // prefix, which is empty or the path of the object with a dot, as in "messages[2].".
 func FromJSON(err error, prefix string) *Error {
 	var (

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Edits is a list of changes to one source, applied together: what is not changed stays as it is,
-// byte by byte. The zero value is ready and can be reused after Reset.
+// Edits is a list of changes to one source that are applied together: everything else stays as it
+// is, byte by byte. The zero value is ready and can be reused after Reset.
 //
-// Edits borrows the texts that it is given, until Reset. Changes may be added in any order. Of two
-// changes at one offset the one added first comes first. A change within a part that another one
-// replaces or deletes is dropped. Replacements that overlap only in part are a mistake of the
-// caller: applying them panics.
+// Edits borrows the given texts until Reset. Changes may be added in any order. Of two changes at
+// one offset, the one added first comes first. A change within a part that another one replaces or
+// deletes is dropped. Replacements that overlap only in part are a mistake of the caller: applying
+// them panics.
 type Edits struct {
 	list   []edit
 	sorted bool
@@ -20,9 +20,9 @@ type Edits struct {
 type editKind uint8
 
 const (
-	editDelete  editKind = iota // an element or member goes, with one comma
-	editReplace                 // [start,end) becomes with
-	editAdd                     // an element or member comes behind the last one of its container
+	editDelete  editKind = iota // removes an element or member with one comma
+	editReplace                 // replaces [start,end) by with
+	editAdd                     // adds an element or member after the last one of its container
 )
 
 type edit struct {
@@ -46,7 +46,7 @@ func (e *Edits) Reset() {
 // Len returns the number of changes.
 func (e *Edits) Len() int { return len(e.list) }
 
-// Replace puts with in the place of src[start:end].
+// Replace replaces src[start:end] by with.
 func (e *Edits) Replace(start, end int, with []byte) {
 	if start < 0 || end < start {
 		panic("BUG: jsonx: replacement of a negative range")
@@ -54,8 +54,8 @@ func (e *Edits) Replace(start, end int, with []byte) {
 	e.add(edit{start: start, end: end, with: with, kind: editReplace})
 }
 
-// Insert puts with before src[at]. To insert a member or an element use Add, which knows when a
-// comma is needed.
+// Insert puts with before src[at]. To insert a member or an element use Add, which adds a comma
+// when one is needed.
 func (e *Edits) Insert(at int, with []byte) { e.Replace(at, at, with) }
 
 // Set replaces the value v, which must exist, by the JSON text with.
@@ -64,8 +64,8 @@ func (e *Edits) Set(v Value, with []byte) {
 	e.Replace(v.Start(), v.End(), with)
 }
 
-// Add puts with, a JSON value or a member such as `"n":1`, behind the last child of the array or
-// object v, and a comma where one is needed, also when children of v are deleted.
+// Add inserts with, a JSON value or a member such as `"n":1`, after the last child of the array or
+// object v. It adds a comma where one is needed, even when children of v are deleted.
 func (e *Edits) Add(v Value, with []byte) {
 	mustExist(v)
 	src := v.d.src
@@ -102,8 +102,7 @@ func (e *Edits) Delete(v Value) {
 	e.add(x)
 }
 
-// Rename gives the member whose value is v another name, which JSON can write without escapes. v
-// must exist.
+// Rename gives the member whose value is v another name, which must not need escapes. v must exist.
 func (e *Edits) Rename(v Value, name []byte) {
 	mustExist(v)
 	if skipped := skipSpaceBack(v.d.src, v.Start()); v.d.src[skipped-1] != ':' {
@@ -119,8 +118,8 @@ func mustExist(v Value) {
 	}
 }
 
-// skipSpaceBack returns the smallest j such that src[j:i] is space. It is called behind a token, so
-// it ends.
+// skipSpaceBack returns the smallest j such that src[j:i] is space. It is called after a token, so
+// the loop ends.
 func skipSpaceBack(src []byte, i int) int {
 	for src[i-1] == ' ' || src[i-1] == '\n' || src[i-1] == '\r' || src[i-1] == '\t' {
 		i--
@@ -132,8 +131,8 @@ func (e *Edits) add(x edit) {
 	e.list, e.sorted = append(e.list, x), false
 }
 
-// compareEdits orders by offset. At one offset come insertions, then deletes, then replacements, so
-// that a replacement of what is deleted is met when it is already gone.
+// compareEdits orders by offset. At one offset insertions come first, then deletes, then
+// replacements, so that a replacement of a deleted value is reached after its deletion and dropped.
 func compareEdits(a, b edit) int {
 	switch c := cmp.Compare(a.start, b.start); {
 	case c != 0:
@@ -156,20 +155,20 @@ func (e *Edits) sort() {
 	}
 }
 
-// cursor is the state of one application of a sorted list.
+// cursor is the state of one pass over the sorted list.
 type cursor struct {
 	i   int // index into the list
-	pos int // offset in the source up to which everything is settled
+	pos int // offset in the source up to which everything is done
 
-	// Which comma a deleted child takes depends on its siblings: the one before it, except that the
-	// children that are deleted from the front on take the one behind.
+	// A deleted child takes the comma before it, except that children deleted from the front of
+	// their container take the one after them.
 	leading int // the child at this offset has lost all its predecessors
 	emptied int // the child that ended at this offset was the last and has lost all its predecessors
 	added   int // something has been added at this offset
 }
 
-// step is one splice: src[:to] up to from is kept, src[from:to] is replaced by a comma, if any, and
-// with.
+// step is one splice: src is kept up to from, and src[from:to] is replaced by with, preceded by a
+// comma if needed.
 type step struct {
 	from, to int
 	comma    bool
@@ -225,8 +224,8 @@ func (e *Edits) Size(n int) int {
 	return n
 }
 
-// Shift returns by how many bytes the byte at of the source, which stays as it is, comes later in
-// the result than in the source.
+// Shift returns how many bytes later the byte at of the source, which must not be edited, appears
+// in the result.
 func (e *Edits) Shift(at int) int {
 	n := 0
 	c := e.start()
@@ -257,9 +256,9 @@ func (e *Edits) Append(dst, src []byte) []byte {
 
 var commaSegment = []byte{','}
 
-// Segments appends the result in pieces to dst, without copying: they borrow from src and from the
-// texts of the changes, and must not be changed. It serves a vectored write of a large body. No
-// piece is empty.
+// Segments appends the result to dst in pieces, without copying. The pieces borrow from src and
+// from the texts of the changes, and must not be modified. It serves a vectored write of a large
+// body. No piece is empty.
 func (e *Edits) Segments(dst [][]byte, src []byte) [][]byte {
 	pos := 0
 	c := e.start()

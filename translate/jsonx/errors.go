@@ -8,12 +8,12 @@ import (
 // SyntaxError says that the source is not JSON. Reason is one of a closed set of our own texts and
 // never quotes the source, so both members are safe in an answer and in a log.
 type SyntaxError struct {
-	Offset int // byte offset of the first byte that cannot be accepted; len(src) when the source ends too early
+	Offset int // of the first byte that cannot be accepted; len(src) when the source ends too early
 	Reason string
 }
 
-// Lone reports whether all that was wrong so far is a \u escape of half a surrogate pair, which
-// only Options.Paired refuses.
+// Lone reports whether the only error so far is a \u escape of half a surrogate pair, which only
+// Options.Paired refuses.
 func (e *SyntaxError) Lone() bool { return e.Reason == reasonLone }
 
 // IsLone reports whether err is about half of a surrogate pair.
@@ -44,7 +44,7 @@ const (
 	reasonTrailing = "data after the value"
 )
 
-// Limit names what a LimitError is about.
+// Limit names the limit of a LimitError.
 type Limit string
 
 // The limits of Parse.
@@ -55,9 +55,9 @@ const (
 	LimitSize    Limit = "bytes"
 )
 
-// LimitError says that the source may well be JSON but is more than Parse is willing to index.
+// LimitError says that the source may be JSON but exceeds what Parse is willing to index.
 type LimitError struct {
-	Offset int   // where the limit was passed
+	Offset int   // where the limit was exceeded
 	Limit  Limit // which one
 	Max    int   // its value
 }
@@ -85,7 +85,7 @@ func (p MemberProblem) String() string {
 	return "invalid"
 }
 
-// MemberError says that an object names one of the members we read in a way that two readers could
+// MemberError says that an object names a member that we read in a way that two readers could
 // understand differently: some take the first of two equal names, some the last, and Go's own
 // decoder ignores case.
 type MemberError struct {
@@ -94,7 +94,8 @@ type MemberError struct {
 	Offset  int // of the offending name
 }
 
-// Remedy continues the sentence "The member is ": what is wrong, and for a spelling what to write.
+// Remedy continues the sentence "The member is ": what is wrong, and for a wrong spelling how to
+// write it.
 func (e *MemberError) Remedy() string {
 	if e.Problem == CaseVariant {
 		return e.Problem.String() + ": spell it `" + e.Name + "`"

@@ -15,8 +15,8 @@ const (
 	Object
 )
 
-// String returns the name that JSON Schema has for k: "null", "boolean", "number", and so on;
-// "absent" for Invalid.
+// String returns the name of k in JSON Schema: "null", "boolean", "number", and so on; "absent" for
+// Invalid.
 func (k Kind) String() string {
 	return [...]string{"absent", "null", "boolean", "boolean", "number", "string", "array", "object"}[k]
 }
@@ -30,8 +30,8 @@ const (
 )
 
 // node is one entry of the tape. The tape is in document order: a container is followed by its
-// children, a member is its name (a String node) followed by its value. next is the index behind
-// the whole subtree.
+// children, a member is its name (a String node) followed by its value. next is the index after the
+// whole subtree.
 type node struct {
 	start, end uint32
 	next       int32
@@ -39,8 +39,8 @@ type node struct {
 	flags      uint8
 }
 
-// set writes the members one by one: a literal is built elsewhere and copied, which stalls on the
-// stores just made and doubled the time of a Parse.
+// set writes the members one by one. A literal is built elsewhere and copied, which stalls on the
+// stores just made; it doubled the time of a Parse.
 func (n *node) set(start, end, next int, kind Kind, flags uint8) {
 	n.start, n.end, n.next = uint32(start), uint32(end), int32(next)
 	n.kind, n.flags = kind, flags

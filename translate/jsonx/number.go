@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// Int returns the value of an integral number. ok is false when v is no number, has a fraction, or
-// does not fit; 1.0 and 1e2 are integral. It takes time linear in the length of the number,
+// Int returns the value of an integral number. ok is false when v is not a number, has a fraction,
+// or does not fit; 1.0 and 1e2 are integral. The time is linear in the length of the number,
 // whatever its exponent.
 func (v Value) Int() (int64, bool) {
 	if v.d == nil {
@@ -18,7 +18,7 @@ func (v Value) Int() (int64, bool) {
 		return 0, false
 	}
 	s := v.d.src[n.start:n.end]
-	if len(s) <= shortDigits && n.flags&flagFraction == 0 && s[0] != '-' { // as every count
+	if len(s) <= shortDigits && n.flags&flagFraction == 0 && s[0] != '-' { // true of every count
 		var u int64
 		for _, c := range s {
 			u = u*10 + int64(c-'0')
@@ -47,7 +47,7 @@ func (v Value) Int() (int64, bool) {
 	return 0, false
 }
 
-// shortDigits is how many digits always fit into 64 bits.
+// shortDigits is the number of digits that always fit into 64 bits.
 const shortDigits = 18
 
 // digitsValue returns the value of the digits a followed by b.
@@ -85,13 +85,13 @@ func scientificValue(s []byte) (u uint64, ok bool) {
 			s = s[1:]
 		}
 		for _, c := range s {
-			exp = min(exp*10+int(c-'0'), 1<<40) // more than any source is long
+			exp = min(exp*10+int(c-'0'), 1<<40) // longer than any source
 		}
 		if neg {
 			exp = -exp
 		}
 	}
-	// Trailing zeros go, so that the digits that stay must all be integral.
+	// Remove trailing zeros, so that all remaining digits must be integral.
 	exp -= len(frac)
 	for len(frac) > 0 && frac[len(frac)-1] == '0' {
 		frac = frac[:len(frac)-1]
@@ -119,8 +119,8 @@ func scientificValue(s []byte) (u uint64, ok bool) {
 	return u, ok
 }
 
-// SmallIntegers reports whether the numbers in v, at whatever depth, are all written as integers of
-// at most nine bytes. It is false where children of v are not recorded.
+// SmallIntegers reports whether all numbers in v, at any depth, are written as integers of at most
+// nine bytes. It is false where children of v are not recorded.
 func (v Value) SmallIntegers() bool {
 	if v.d == nil {
 		return true
@@ -134,7 +134,7 @@ func (v Value) SmallIntegers() bool {
 	return true
 }
 
-// Float returns the value of a number, rounded to the nearest float64. ok is false when v is no
+// Float returns the value of a number, rounded to the nearest float64. ok is false when v is not a
 // number or is too large to be finite. It does not allocate, except for a number that is too large.
 func (v Value) Float() (float64, bool) {
 	if v.Kind() != Number {

@@ -2,13 +2,13 @@ package jsonx
 
 import "math"
 
-// Limits that hold when Options leaves them zero, and those that cannot be changed.
+// The default limits of Options, and the fixed ones.
 const (
 	DefaultMaxDepth = 64
 	DefaultRecord   = 8
 	DefaultMaxNodes = 1 << 20 // 16 MiB of tape
 
-	// MaxMembers is the greatest number of members an object may have, at any depth.
+	// MaxMembers is the most members that an object may have, at any depth.
 	MaxMembers = 10_000
 
 	maxSize   = math.MaxInt32 // offsets are kept in 32 bits
@@ -21,15 +21,15 @@ type Options struct {
 	// MaxDepth is how deep containers may nest; a scalar document has depth 0. Default 64, at most
 	// 1024.
 	MaxDepth int
-	// Record is the depth down to which the children of containers are recorded: the root container
-	// has depth 1. Deeper containers are validated, and known as values with a Kind and a Raw text,
-	// but appear to be empty (see Value.Recorded). Default 8, which is what the deepest path of any
+	// Record is the depth down to which the children of containers are recorded; the root container
+	// has depth 1. Deeper containers are validated and are values with a Kind and a Raw text, but
+	// appear to be empty (see Value.Recorded). Default 8, which is what the deepest path of any
 	// dialect needs.
 	Record int
 	// MaxNodes caps the tape: every recorded value and every recorded member name is a node of 16
 	// bytes. Default 1<<20.
 	MaxNodes int
-	// Paired refuses a \u escape of half a surrogate pair. It is legal JSON but no text: other
+	// Paired refuses a \u escape of half a surrogate pair. It is legal JSON but not text: other
 	// parsers refuse it, or fail later, when they encode the string.
 	Paired bool
 }
@@ -42,8 +42,8 @@ type frame struct {
 }
 
 // Doc is a parsed document: the source and the tape that indexes it. The zero value is ready. A Doc
-// is meant to be reused, as part of a pooled structure; it must not be copied while Values of it
-// are in use, nor be used by two goroutines while one of them parses.
+// is meant to be reused, as part of a pooled structure. It must not be copied while its Values are
+// in use, nor be used by two goroutines while one of them parses.
 type Doc struct {
 	src   []byte
 	nodes []node
@@ -53,8 +53,8 @@ type Doc struct {
 // Parse validates src and indexes it. The error is a *SyntaxError or a *LimitError, after which the
 // document is empty.
 //
-// Parse keeps src, without copying, until the next Parse or Reset: the caller must not change it as
-// long as it uses the Doc or any Value of it. Values of an earlier Parse are invalid.
+// Parse keeps src without copying it until the next Parse or Reset. The caller must not change it
+// while using the Doc or any of its Values. Values of an earlier Parse are invalid.
 func (d *Doc) Parse(src []byte, o Options) error {
 	if o.MaxDepth <= 0 {
 		o.MaxDepth = DefaultMaxDepth
@@ -78,13 +78,13 @@ func (d *Doc) Parse(src []byte, o Options) error {
 	}
 	if cap(nodes) >= cap(d.nodes) {
 		d.nodes = nodes
-	} else { // the tape that we have is larger than o.MaxNodes
+	} else { // the present tape is larger than o.MaxNodes
 		d.nodes = d.nodes[:len(nodes)]
 	}
 	return err
 }
 
-// Reset forgets the source and drops a tape that has become large, so that a pool of Docs holds
+// Reset releases the source and drops a tape that has grown large, so that a pool of Docs holds
 // neither.
 func (d *Doc) Reset() {
 	d.src, d.nodes = nil, d.nodes[:0]
@@ -93,8 +93,8 @@ func (d *Doc) Reset() {
 	}
 }
 
-// grow makes room for at least one more node in a tape that is full, or reports false when the cap
-// is reached.
+// grow makes room for at least one more node in a full tape, or reports false when the limit is
+// reached.
 func grow(tape []node, limit int) ([]node, bool) {
 	if len(tape) >= limit {
 		return tape, false
@@ -104,9 +104,9 @@ func grow(tape []node, limit int) ([]node, bool) {
 	return n, true
 }
 
-// parse is the scanner. It fills nodes up to its capacity, or else a copy, and returns what it has
-// filled in any case. stack has room for o.MaxDepth frames. The states are labels, not functions,
-// and nothing is called for a short token, so that all of the state stays in registers.
+// parse is the scanner. It fills nodes up to its capacity, or a copy of it, and always returns what
+// it has filled. stack has room for o.MaxDepth frames. The states are labels instead of functions,
+// and short tokens need no call, so that the whole state stays in registers.
 func parse(src []byte, nodes []node, stack []frame, o Options) ([]node, error) {
 	if len(src) > maxSize {
 		return nodes[:0], &LimitError{Offset: maxSize, Limit: LimitSize, Max: maxSize}
@@ -115,7 +115,7 @@ func parse(src []byte, nodes []node, stack []frame, o Options) ([]node, error) {
 		tape   = nodes[:cap(nodes)]
 		k      int    // nodes of the tape that are filled
 		cur    *frame // the innermost open container; nil: none
-		depth  int    // how many are open: the children are recorded down to o.Record
+		depth  int    // how many are open; children are recorded down to o.Record
 		record = o.Record
 		i      int
 	)
@@ -317,7 +317,7 @@ func literalError(src []byte, i int, word string) error {
 	panic("BUG: the literal is complete")
 }
 
-// skipSpace is small so that it is inlined: the loop runs in skipSpaces.
+// skipSpace is small so that it is inlined; the loop is in skipSpaces.
 func skipSpace(src []byte, i int) int {
 	if i < len(src) && src[i] > ' ' {
 		return i
@@ -337,8 +337,8 @@ func skipSpaces(src []byte, i int) int {
 	return i
 }
 
-// scanNumber validates the number at i and returns the offset behind it, or the offset of the byte
-// that is wrong.
+// scanNumber validates the number at i and returns the offset after it, or the offset of the wrong
+// byte.
 func scanNumber(s []byte, i int) (end int, flags uint8, ok bool) {
 	if s[i] == '-' {
 		i++

@@ -4,33 +4,34 @@ package jsonx
 
 import "golang.org/x/sys/cpu"
 
-// hasVector reports whether vectorText can be used. Every arm64 has NEON, but being asked for it,
-// GODEBUG=cpu.asimd=off switches it off as cpu.avx2=off does AVX2. (Go's own runtime does not know
-// that name, and says so.) Tests switch it off, too.
+// hasVector reports whether vectorText can be used. Every arm64 has NEON, but it is still queried,
+// so that GODEBUG=cpu.asimd=off disables it as cpu.avx2=off disables AVX2. (Go's own runtime does
+// not know that name, and says so.) Tests disable it as well.
 var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 
-// vectorText passes over blocks of 64 bytes in a string, of which there must be so many at p, as
-// long as there is nothing in them but valid characters and escapes of two bytes. Before p there
-// must be three bytes that can be read and are part of no character that goes on behind. It returns
-// the first block that has something else, and a mask with a bit for each byte of that block that
-// is special, the lowest for the first; or blocks and 0. A character may begin before that block
-// and go on in it.
+// vectorText passes over blocks of 64 bytes in a string as long as they contain only valid
+// characters and escapes of two bytes. There must be so many blocks at p. The three bytes before p
+// must be readable and must not belong to a character that continues at p. It returns the first
+// block that contains anything else, and a mask with a bit for each special byte of that block, the
+// lowest bit for the first byte; or blocks and 0. A character may begin before that block and
+// continue in it.
 //
-// escapes and wide are not 0 if it has passed any escapes or characters of several bytes, and open
-// is 1, and otherwise 0, if the byte before that block is a backslash that begins an escape.
+// escapes and wide are not 0 if it passed escapes or characters of several bytes. open is 1 if the
+// byte before that block is a backslash that begins an escape, and 0 otherwise.
 //
 // It is written in Go's assembler, once with AVX2 and once with NEON. No generator serves both: avo
-// knows amd64 alone, and so does package simd of Go 1.26, which is an experiment.
+// supports only amd64, and so does package simd of Go 1.26, which is an experiment.
 //
 //go:noescape
 func vectorText(p *byte, blocks int) (block int, mask, escapes, wide, open uint64)
 
-// What can be wrong with two bytes that follow each other. UTF-8 is validated as Keiser and Lemire
-// found ("Validating UTF-8 In Less Than One Instruction Per Byte", 2020): it is looked up by the
-// halves of the first byte and the high half of the second, and is wrong if all three agree.
+// The errors that two consecutive bytes can have. UTF-8 is validated by the method of Keiser and
+// Lemire ("Validating UTF-8 In Less Than One Instruction Per Byte", 2020): look-ups by both halves
+// of the first byte and the high half of the second give sets of errors, and the bytes are wrong if
+// all three have one in common.
 const (
-	tooShort  = 1 << iota // a first byte, and no continuation
-	tooLong               // ASCII, and a continuation
+	tooShort  = 1 << iota // a first byte without a continuation
+	tooLong               // ASCII followed by a continuation
 	overlong3             // a character of three bytes that could be shorter
 	tooLarge              // above U+10FFFF: 0xf4 0x90, or 0xf5 and more with 0x90 and more
 	surrogate
@@ -38,11 +39,11 @@ const (
 	overlong4 // the same, or above U+10FFFF: 0xf5 and more with 0x80 to 0x8f
 	twoMore   // two continuations: wrong unless the second is the third or fourth byte
 
-	anyFirst = tooShort | tooLong | twoMore    // whatever the low half of the first byte is
-	fromFive = anyFirst | tooLarge | overlong4 // if that is 5 or more
+	anyFirst = tooShort | tooLong | twoMore    // for any low half of the first byte
+	fromFive = anyFirst | tooLarge | overlong4 // for a low half of 5 or more
 )
 
-// Columns of what may follow a backslash: by the high half of the byte.
+// The columns of bytes that may follow a backslash, by the high half of the byte.
 const (
 	column2 = 1 << iota
 	column5
@@ -50,7 +51,7 @@ const (
 	column7
 )
 
-// vectorTables are looked up by half a byte. The assembler knows them by their place.
+// vectorTables are indexed by half a byte. The assembler addresses them by their position.
 var vectorTables = [8][16]byte{
 	{ // by the high half of a first byte
 		tooLong, tooLong, tooLong, tooLong, tooLong, tooLong, tooLong, tooLong,
@@ -70,14 +71,14 @@ var vectorTables = [8][16]byte{
 		tooLong | overlong2 | twoMore | surrogate | tooLarge,
 		tooShort, tooShort, tooShort, tooShort,
 	},
-	{0xe: twoMore, 0xf: twoMore}, // by the high half of what begins a character: it has a third byte
+	{0xe: twoMore, 0xf: twoMore}, // by the high half of a first byte: it has a third byte
 	{0xf: twoMore},               // and a fourth
-	{ // what may follow a backslash, but for u: by its low half
+	{ // what may follow a backslash, except u: by its low half
 		0x2: column2 | column6 | column7, 0x4: column7, 0x6: column6,
 		0xc: column5, 0xe: column6, 0xf: column2,
 	},
 	{0x2: column2, 0x5: column5, 0x6: column6, 0x7: column7},   // and by its high half
-	{1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128}, // makes the bits of a mask
+	{1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128}, // yields the bits of a mask
 }
 
-var _ = vectorTables // the assembler does
+var _ = vectorTables // read by the assembler

@@ -14,15 +14,15 @@ const (
 	backs  = ones * '\\'
 )
 
-// special marks with its high bit each byte of x that a string scan must look at: quote, backslash,
-// control, or above 0x7f. Turning a bit over puts the quote behind the controls, so that one
-// subtraction finds both. A borrow can mark a byte wrongly only above one that is marked rightly,
-// so the lowest mark is always true.
+// special marks, with its high bit, each byte of x that a string scan must examine: quote,
+// backslash, control, or above 0x7f. Flipping a bit moves the quote next to the controls, so that
+// one subtraction finds both. A borrow can wrongly mark a byte only above one that is rightly
+// marked, so the lowest mark is always right.
 func special(x uint64) uint64 {
 	return (x | ((x ^ 2*ones) - ('"'-1)*ones) | ((x ^ backs) - ones)) & highs
 }
 
-// plain returns the offset of the first special byte at or behind i. When there is none it returns
+// plain returns the offset of the first special byte at or after i. If there is none, it returns
 // len(s), or the start of the last bytes, fewer than eight.
 func plain(s []byte, i int) int {
 	// Text that needs escapes comes in short pieces, for which the wide loop would be a detour.
@@ -53,9 +53,9 @@ func plain(s []byte, i int) int {
 	return i
 }
 
-// SkipText is for readers of JSON that comes in pieces: s[i:] is within a string and begins with a
-// character or an escape. It passes over what is valid text and returns where to look on: i itself,
-// it may be, and never behind a quote that ends the string.
+// SkipText serves readers of JSON that comes in pieces: s[i:] is within a string and begins with a
+// character or an escape. It passes over valid text and returns where to continue the search:
+// possibly i itself, and never after a quote that ends the string.
 func SkipText(s []byte, i int) int {
 	if hasVector && i >= 3 && len(s)-i >= 64 {
 		i, _, _, _ = passText(s, i)
@@ -63,7 +63,7 @@ func SkipText(s []byte, i int) int {
 	return plain(s, i)
 }
 
-// shortEnd returns the offset behind the closing quote of a string whose contents begin at i, if
+// shortEnd returns the offset after the closing quote of a string whose contents begin at i, if
 // they are at most 15 bytes and plain; otherwise 0.
 func shortEnd(s []byte, i int) int {
 	if len(s)-i < 16 {
@@ -83,9 +83,9 @@ func shortEnd(s []byte, i int) int {
 	return i + 1
 }
 
-// StringEnd validates the string whose contents begin at i, behind the opening quote, as Doc.Parse
-// does with Options.Paired. It returns the offset behind the closing quote, or 0 for a string that
-// is refused. escaped reports whether there is an escape in it.
+// StringEnd validates the string whose contents begin at i, after the opening quote, as Doc.Parse
+// does with Options.Paired. It returns the offset after the closing quote, or 0 if the string is
+// refused. escaped reports whether it contains an escape.
 func StringEnd(s []byte, i int) (end int, escaped bool) {
 	end, flags, reason := scanString(s, i)
 	if reason != "" || flags&flagLone != 0 {
@@ -94,8 +94,8 @@ func StringEnd(s []byte, i int) (end int, escaped bool) {
 	return end, flags&flagEscaped != 0
 }
 
-// scanString validates a string whose contents begin at i, behind the opening quote. It returns the
-// offset behind the closing quote and the flags, or the offset of the fault and its reason.
+// scanString validates a string whose contents begin at i, after the opening quote. It returns the
+// offset after the closing quote and the flags, or the offset of the error and its reason.
 func scanString(s []byte, i int) (end int, flags uint8, reason string) {
 	// Most strings are short and plain.
 	for range 4 {
@@ -113,11 +113,11 @@ func scanString(s []byte, i int) (end int, flags uint8, reason string) {
 	return scanLong(s, i)
 }
 
-// scanLong is scanString from the middle of a string on.
+// scanLong is scanString from the middle of a string.
 func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 	var (
-		base int    // the 64 bytes from here have been looked at
-		mask uint64 // and found these special
+		base int    // the 64 bytes from here have been examined
+		mask uint64 // the special bytes among them
 		seen uint8
 	)
 	for {
@@ -171,12 +171,12 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 		default:
 			flags |= flagWide
 			if mask == 0 && len(s)-i >= 64 && (hasVector && i >= 3 || !hasVector && c < 0xe0) {
-				i, base, mask, seen = passText(s, i) // the words know no character of three bytes
+				i, base, mask, seen = passText(s, i) // words stop at three-byte characters
 				flags |= seen
 				continue
 			}
 			if c >= 0xc2 && c < 0xe0 && len(s)-i >= 2 && s[i+1]&0xc0 == 0x80 {
-				i += 2 // most are single ones of two bytes
+				i += 2 // most of these come alone
 				continue
 			}
 			if i, reason = scanWide(s, i); reason != "" {
@@ -186,8 +186,8 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 	}
 }
 
-// scanUnicodeEscape validates the escape at i, which is none of the simple ones. It returns the
-// offset behind it, or behind both halves of a surrogate pair; lone says that it is one half alone.
+// scanUnicodeEscape validates the escape at i, which is not one of the simple ones. It returns the
+// offset after it, or after both halves of a surrogate pair; lone reports half a pair.
 func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
 	if s[i+1] != 'u' {
 		return i + 1, false, reasonEscape
@@ -200,7 +200,7 @@ func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
 			return j, false, reasonEscape
 		}
 	}
-	if s[i+2]|0x20 == 'd' && s[i+3] >= '8' { // D800 to DFFF, in whatever case
+	if s[i+2]|0x20 == 'd' && s[i+3] >= '8' { // D800 to DFFF, in either case
 		if !paired(s, i) {
 			return i + 6, true, ""
 		}
@@ -209,9 +209,9 @@ func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
 	return i + 6, false, ""
 }
 
-// passText passes over text from i on, where a character or an escape begins, as far as the vectors
-// do, or the words where there are none. It returns where to go on and the flags of what was
-// passed. If mask is not 0, it has the special bytes of the 64 from base on, at which next is then.
+// passText passes over text from i, where a character or an escape begins, as far as the vectors
+// can, or the words where there are no vectors. It returns where to continue and the flags of what
+// it passed. If mask is not 0, it marks the special bytes of the 64 from base, and next is base.
 func passText(s []byte, i int) (next, base int, mask uint64, flags uint8) {
 	if !hasVector {
 		base, mask, flags = passWords(s, i)
@@ -231,8 +231,8 @@ func passText(s []byte, i int) (next, base int, mask uint64, flags uint8) {
 	return base, base, mask, flags
 }
 
-// beginning is where what the byte before i is part of begins, and that is an escape or a character
-// of several bytes.
+// beginning returns where the escape or the multi-byte character that contains the byte before i
+// begins.
 func beginning(s []byte, i int) int {
 	for i--; s[i]&0xc0 == 0x80; {
 		i--
@@ -249,17 +249,18 @@ func paired(s []byte, i int) bool {
 	}
 	for _, c := range s[i+8 : i+12] {
 		if unhex(c) < 0 {
-			return false // the scan comes to it
+			return false // the scan will reach the error
 		}
 	}
 	c = s[i+9] | 0x20
 	return s[i+8]|0x20 == 'd' && c >= 'c' && c <= 'f'
 }
 
-// simple marks what may follow a backslash, except u.
+// simple marks the bytes that may follow a backslash, except u.
 var simple = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
-// wideStarts are the lengths of characters by their first byte, and the bounds of the second byte.
+// wideStarts holds the lengths of characters by their first byte, and the bounds of the second
+// byte.
 var wideStarts = func() (table [256]struct{ size, low, high uint8 }) {
 	for c := 0xc2; c <= 0xf4; c++ {
 		table[c].size, table[c].low, table[c].high = 2, 0x80, 0xbf
@@ -271,21 +272,21 @@ var wideStarts = func() (table [256]struct{ size, low, high uint8 }) {
 	return table
 }()
 
-// WideStart returns how many bytes the character has that c begins, and the bounds of its second
-// byte; size is 0 if c begins no character of several bytes (RFC 3629, section 4).
+// WideStart returns the length of the character that c begins, and the bounds of its second byte;
+// size is 0 if c does not begin a multi-byte character (RFC 3629, section 4).
 func WideStart(c byte) (size int, low, high byte) {
 	w := &wideStarts[c]
 	return int(w.size), w.low, w.high
 }
 
-// scanWide validates the run of multi-byte characters at i. It returns the offset behind the run,
-// or that of the first byte which does not belong to a character.
+// scanWide validates the run of multi-byte characters at i. It returns the offset after the run, or
+// that of the first byte that does not belong to a character.
 func scanWide(s []byte, i int) (end int, reason string) {
 	for i < len(s) {
 		c := s[i]
 		if c > 0xe0 && len(s)-i >= 4 {
-			// Three bytes, as in most scripts of Asia, unless the second byte's bounds are
-			// narrower.
+			// Characters of three bytes, as in most Asian scripts, unless the second byte's bounds
+			// are narrower.
 			x := binary.LittleEndian.Uint32(s[i:])
 			if x&0xc0c0f0 == 0x8080e0 && c != 0xed {
 				i += 3
@@ -323,7 +324,7 @@ func hex4(s []byte) rune {
 	return rune(unhex(s[0])<<12 | unhex(s[1])<<8 | unhex(s[2])<<4 | unhex(s[3]))
 }
 
-// decodeRune returns the character at i of the contents of a valid string and the offset behind it.
+// decodeRune returns the character at i in the contents of a valid string, and the offset after it.
 func decodeRune(s []byte, i int) (rune, int) {
 	c := s[i]
 	if c >= utf8.RuneSelf {
@@ -375,7 +376,7 @@ func AppendDecoded(dst, s []byte) []byte {
 	}
 }
 
-// equalDecoded reports whether the contents s of a valid string, decoded, are name.
+// equalDecoded reports whether the contents s of a valid string, decoded, equal name.
 func equalDecoded(s []byte, name string) bool {
 	for i := 0; i < len(s); {
 		r, next := decodeRune(s, i)
@@ -388,9 +389,9 @@ func equalDecoded(s []byte, name string) bool {
 	return name == ""
 }
 
-// foldDecoded reports whether the contents s of a valid string, decoded, are name when case is
-// ignored. Besides ASCII it knows the two characters outside of it that fold to ASCII letters
-// (U+017F and U+212A), because Go's own decoder, which some engines use, takes them for s and k.
+// foldDecoded reports whether the contents s of a valid string, decoded, equal name when case is
+// ignored. Besides ASCII it handles the two other characters that fold to ASCII letters (U+017F and
+// U+212A), because Go's own decoder, which some engines use, reads them as s and k.
 func foldDecoded(s []byte, name string) bool {
 	i := 0
 	for j := range len(name) {
@@ -420,8 +421,8 @@ func lower(c byte) byte {
 }
 
 // AppendString appends s as a JSON string in quotes. The result is valid JSON and valid UTF-8 for
-// any s: bytes that are not UTF-8 become U+FFFD. Only what must be escaped is, so '<', '>', '&' and
-// U+2028 stay as they are.
+// any s: bytes that are not UTF-8 become U+FFFD. It escapes only what must be escaped, so '<', '>',
+// '&' and U+2028 stay as they are.
 func AppendString(dst, s []byte) []byte {
 	dst = append(dst, '"')
 	dst = AppendEscaped(dst, s)
@@ -430,11 +431,11 @@ func AppendString(dst, s []byte) []byte {
 
 // AppendStringS is AppendString for a string.
 func AppendStringS(dst []byte, s string) []byte {
-	return AppendString(dst, []byte(s)) // the compiler does not copy: AppendString neither keeps nor changes it
+	return AppendString(dst, []byte(s)) // no copy: AppendString neither keeps nor changes it
 }
 
-// AppendEscaped appends s as the contents of a JSON string, without the quotes. Pieces of one text
-// may be appended one after the other as long as no character is cut in two.
+// AppendEscaped appends s as the contents of a JSON string, without the quotes. The pieces of one
+// text may be appended one after the other if no character is cut.
 func AppendEscaped(dst, s []byte) []byte {
 	start, i := 0, 0
 	for {
@@ -469,7 +470,7 @@ func AppendEscaped(dst, s []byte) []byte {
 	}
 }
 
-// escapes holds what follows the backslash for each byte that must be escaped.
+// escapes holds, for each byte that must be escaped, what follows the backslash.
 var escapes = func() (t [utf8.RuneSelf]byte) {
 	for c := range ' ' {
 		t[c] = 'u'

@@ -8,8 +8,8 @@ const escapeLength = len(`\u0000`)
 // Lone reports whether v is a string with a \u escape of half a surrogate pair.
 func (v Value) Lone() bool { return v.IsString() && v.node().flags&flagLone != 0 }
 
-// MendLone replaces each \u escape of half a surrogate pair in text by \ufffd, which is as long.
-// text is valid JSON, or any part of it that cuts no escape in two.
+// MendLone replaces each \u escape of half a surrogate pair in text by \ufffd, which has the same
+// length. text is valid JSON, or any part of it that does not cut an escape.
 func MendLone(text []byte) {
 	for i := 0; ; {
 		n := bytes.IndexByte(text[i:], '\\')
@@ -32,9 +32,8 @@ func isSurrogate(s []byte) bool {
 	return len(s) >= escapeLength && s[1] == 'u' && s[2]|0x20 == 'd' && s[3] >= '8'
 }
 
-// CutHigh splits the contents of a JSON string before the escape of the first half of a surrogate
-// pair at their end, if there is one: the second half may come with the next piece of the same
-// text.
+// CutHigh splits off the escape of the first half of a surrogate pair at the end of the contents of
+// a JSON string, if there is one: the second half may come with the next piece of the same text.
 func CutHigh(contents []byte) (text, high []byte) {
 	n := len(contents) - escapeLength
 	if n < 0 || contents[n] != '\\' || !isSurrogate(contents[n:]) || contents[n+3]|0x20 >= 'c' {

@@ -3,14 +3,14 @@ package jsonx
 import "math/bits"
 
 // Value is a value of a Doc: a pointer and an index, cheap to copy. The zero Value is absent: its
-// Kind is Invalid, and every method can be called on it. A Value is valid until the next Parse or
+// Kind is Invalid, and every method may be called on it. A Value is valid until the next Parse or
 // Reset of its Doc.
 type Value struct {
 	d *Doc
 	i int32
 }
 
-// Root returns the document's value; it is absent when nothing was parsed.
+// Root returns the document's value; absent when nothing was parsed.
 func (d *Doc) Root() Value {
 	if len(d.nodes) == 0 {
 		return Value{}
@@ -28,7 +28,7 @@ func (v Value) Kind() Kind {
 	return v.node().kind
 }
 
-// Exists reports whether v is there, even if it is null.
+// Exists reports whether v is present; null counts as present.
 func (v Value) Exists() bool { return v.d != nil }
 
 // IsNull reports whether v is null. An absent value is not.
@@ -76,7 +76,7 @@ func (v Value) Start() int {
 	return int(v.node().start)
 }
 
-// End returns the offset behind the last byte of v in the source.
+// End returns the offset after the last byte of v in the source.
 func (v Value) End() int {
 	if v.d == nil {
 		return 0
@@ -84,12 +84,13 @@ func (v Value) End() int {
 	return int(v.node().end)
 }
 
-// Recorded reports whether the children of the container v can be visited. They cannot when v lies
-// deeper than Options.Record and is not empty: Iter, Get, Fields and Len then find nothing. Raw has
-// the text, which another Doc can parse.
+// Recorded reports whether the children of the container v can be visited. They cannot when v is
+// deeper than Options.Record and not empty: Iter, Get, Fields and Len then find nothing. Raw still
+// has the text, which another Doc can parse.
 func (v Value) Recorded() bool { return v.d != nil && v.node().flags&flagUnrecorded == 0 }
 
-// Len returns the number of elements or members of v, 0 when v is no container. It walks the tape.
+// Len returns the number of elements or members of v; 0 when v is not a container. It walks the
+// tape.
 func (v Value) Len() int {
 	n := 0
 	for it := v.Iter(); it.Next(); {
@@ -112,7 +113,7 @@ type Iter struct {
 	object    bool
 }
 
-// Iter returns an iterator over the children of v; it is empty when v is no container.
+// Iter returns an iterator over the children of v; it is empty when v is not a container.
 func (v Value) Iter() Iter {
 	if v.d == nil {
 		return Iter{}
@@ -159,7 +160,7 @@ type Key struct {
 	flags uint8
 }
 
-// Raw returns the name between its quotes, escapes and all.
+// Raw returns the name between its quotes, with its escapes.
 func (k Key) Raw() []byte { return k.raw }
 
 // Plain reports whether the name is ASCII and was written without escapes.
@@ -173,8 +174,8 @@ func (k Key) Is(name string) bool {
 	return equalDecoded(k.raw, name)
 }
 
-// Fold reports whether the name, its escapes decoded, is name when the case of ASCII letters is
-// ignored. U+017F and U+212A count as s and k, as they do for Go's own decoder.
+// Fold reports whether the name, its escapes decoded, is name, ignoring the case of ASCII letters.
+// U+017F and U+212A count as s and k, as they do for Go's own decoder.
 func (k Key) Fold(name string) bool {
 	if k.flags != 0 {
 		return foldDecoded(k.raw, name)
@@ -202,8 +203,8 @@ func (k Key) AppendTo(dst []byte) []byte {
 	return AppendDecoded(dst, k.raw)
 }
 
-// Name returns the name, its escapes decoded. It borrows from the source where there are none, as
-// in every name that an engine writes.
+// Name returns the name, its escapes decoded. It borrows from the source if there are no escapes,
+// as in every name that an engine writes.
 func (k Key) Name() []byte {
 	if k.flags&flagEscaped == 0 {
 		return k.raw
@@ -212,7 +213,7 @@ func (k Key) Name() []byte {
 }
 
 // Get returns the value of the first member of v with exactly that name, or an absent Value. It
-// does not notice duplicates: whatever the edge decides upon is read with Fields.
+// does not notice duplicates: members on which the edge bases decisions are read with Fields.
 func (v Value) Get(name string) Value {
 	if v.Kind() != Object {
 		return Value{}
@@ -238,12 +239,12 @@ func (v Value) Index(i int) Value {
 }
 
 // Fields looks up several members in one pass: out[i] becomes the value of the member names[i], or
-// absent. out must be as long as names. Members with other names are left alone, whatever they are
-// and however often.
+// absent. out must be as long as names. Members with other names are ignored, whatever they are and
+// however often they occur.
 //
 // A member that occurs twice, or whose name differs from one of names only in case, is a
 // *MemberError: two readers would see two different requests. All of out is then undefined. If v is
-// no object, all of out is absent.
+// not an object, all of out is absent.
 //
 // The names must be ASCII. Fields does not allocate.
 func (v Value) Fields(names []string, out []Value) error {
@@ -277,7 +278,7 @@ func (v Value) Fields(names []string, out []Value) error {
 	return nil
 }
 
-// set puts the value of the member whose name, at node i, is name in some spelling into out.
+// set stores into out the value of the member at node i, whose name is a spelling of name.
 func (v Value) set(i int32, name string, out *Value) error {
 	k := &v.d.nodes[i]
 	switch {
@@ -322,8 +323,8 @@ func (n *Names) index(names []string) {
 
 func bucket(length int, first byte) int { return (length*5 + int(first|0x20)) & 31 }
 
-// Index returns the position in the list of the name that k is, the case of letters apart; -1 when
-// it is none of them.
+// Index returns the position in the list of the name k, ignoring the case of letters; -1 when k is
+// not in the list.
 func (n *Names) Index(k Key) int {
 	set := ^uint64(0) >> (maxIndexed - len(n.list))
 	if k.flags == 0 && len(k.raw) > 0 {
@@ -341,7 +342,7 @@ func (n *Names) Index(k Key) int {
 	return -1
 }
 
-// Fields does what v.Fields does with the list of names, in less time when the list is long.
+// Fields is v.Fields for the list of names, and faster when the list is long.
 func (n *Names) Fields(v Value, out []Value) error {
 	out = out[:len(n.list)]
 	clear(out)
@@ -383,8 +384,8 @@ func (n *Names) fields(v Value, out []Value) error {
 	return nil
 }
 
-// AppendText appends the decoded contents of a string; nothing when v is none. A lone surrogate
-// becomes U+FFFD.
+// AppendText appends the decoded contents of a string; nothing when v is not a string. A lone
+// surrogate becomes U+FFFD.
 func (v Value) AppendText(dst []byte) []byte {
 	s, flags, ok := v.text()
 	if !ok {
@@ -396,8 +397,8 @@ func (v Value) AppendText(dst []byte) []byte {
 	return AppendDecoded(dst, s)
 }
 
-// Text returns the contents of a string as they lie in the source, and true, when that is what they
-// mean: v is a string without escapes. The slice is borrowed.
+// Text returns the contents of a string as they are in the source, and true, if v is a string
+// without escapes. The slice is borrowed.
 func (v Value) Text() ([]byte, bool) {
 	s, flags, ok := v.text()
 	if !ok || flags&flagEscaped != 0 {

@@ -5,22 +5,22 @@ import (
 	"math/bits"
 )
 
-// What is added to a byte below 0x80 so that it reaches 0x80, unless it is 0, and unless it is a
-// control character or 0x20, which the quote becomes when a bit is turned over.
+// The addends by which a byte below 0x80 reaches 0x80 unless it is 0 (notZero), or unless it is a
+// control character or 0x20, which a flipped bit makes of the quote (notStop).
 const (
 	notZero = 0x7f * ones
 	notStop = (0x7f - ' ') * ones
 )
 
-// passWords is passText for processors without vectors: from i on, where a character or an escape
+// passWords is passText for processors without vectors. From i, where a character or an escape
 // begins, it passes over blocks of 64 bytes that are ASCII with escapes of two bytes, or ASCII with
-// characters of two bytes. There must be a byte before i. It returns where it ends, the flags of
-// what it passed, and a mask of the bytes which a scan must look at in the 64 there, which is 0 if
+// characters of two bytes. s must have a byte before i. It returns where it stopped, the flags of
+// what it passed, and a mask of the bytes that a scan must examine in the 64 bytes there, or 0 if
 // there are fewer.
 func passWords(s []byte, i int) (base int, mask uint64, flags uint8) {
 	for {
 		i = passPlain(s, i)
-		// What is found in a block is looked for in the next one, too.
+		// Whatever one block contains is first expected in the next one.
 		for seen := uint8(flagEscaped | flagWide); seen != 0; {
 			if len(s)-i < 64 {
 				return i, 0, flags
@@ -60,18 +60,18 @@ func isWide(w *[64]byte) bool {
 		word(w, 32)|word(w, 40)|word(w, 48)|word(w, 56))&highs != 0
 }
 
-// passEscapes looks at a block without a byte above 0x7f. It returns where the next one begins, or
-// what must be looked at in this one, and whether it has passed escapes.
+// passEscapes examines a block without bytes above 0x7f. It returns where the next block begins, or
+// which bytes of this one must be examined, and whether it passed escapes.
 func passEscapes(w *[64]byte) (next int, mask uint64, flags uint8) {
-	var back, stop uint64 // of neither, until they are turned over
+	var back, stop uint64 // bytes that are neither, until they are inverted
 	for at := 0; at < 64; at += 8 {
 		x := word(w, at)
 		back = back>>1 | ((x^backs)+notZero)&highs
 		stop = stop>>1 | ((x^2*ones)+notStop)&highs
 	}
 	back, stop = transposed(^back), transposed(^stop)
-	// Of a run of backslashes every second one is escaped. A run that begins at an odd bit carries,
-	// added to itself, into the bit behind it what tells whether its length is odd.
+	// In a run of backslashes every second one is escaped. When a run that begins at an odd bit is
+	// added to itself, the carry into the bit after it shows whether its length is odd.
 	const even = 0x5555555555555555
 	follows := back << 1
 	sum, open := bits.Add64(back, back&^follows&^even, 0)
@@ -82,22 +82,22 @@ func passEscapes(w *[64]byte) (next int, mask uint64, flags uint8) {
 		}
 	}
 	stop &^= escaped
-	if escaped&(stop-1)&^stop != 0 { // before the quote that ends the string
+	if escaped&(stop-1)&^stop != 0 { // before the closing quote
 		flags = flagEscaped
 	}
-	return 64 - int(open), stop, flags // an escape that begins in the last byte goes on
+	return 64 - int(open), stop, flags // an escape that begins in the last byte continues
 }
 
-// passPairs looks at a block, of which s has the byte before it, too. It returns where the next one
-// begins, or 0 if there is anything but ASCII and characters of two bytes, and whether it has
-// passed any of these.
+// passPairs examines a block; s also has the byte before it. It returns where the next block
+// begins, or 0 if there is anything but ASCII and characters of two bytes, and whether it passed
+// any of the latter.
 func passPairs(s *[65]byte) (next int, flags uint8) {
 	var bad, wide uint64
 	for at := 0; at < 64; at += 8 {
 		before, x := binary.LittleEndian.Uint64(s[at:at+8]), binary.LittleEndian.Uint64(s[at+1:at+9])
 		y := x &^ highs
 		lead := x & (x << 1)
-		bad |= lead&(x<<2) | lead&^(x&(0x1e*ones)+0x7e*ones) // of three bytes or more; too long a form
+		bad |= lead&(x<<2) | lead&^(x&(0x1e*ones)+0x7e*ones) // three bytes or more; overlong
 		bad |= x ^ lead ^ before&(before<<1)                 // a second byte without a first, or the reverse
 		bad |= ^(((y^2*ones)+notStop)&((y^backs)+notZero) | x)
 		if bad&highs != 0 {
@@ -108,12 +108,12 @@ func passPairs(s *[65]byte) (next int, flags uint8) {
 	if wide&highs != 0 {
 		flags = flagWide
 	}
-	return 64 - int(s[64]>>7&(s[64]>>6)), flags // a character that begins in the last byte goes on
+	return 64 - int(s[64]>>7&(s[64]>>6)), flags // an incomplete character stays
 }
 
 func word(w *[64]byte, at int) uint64 { return binary.LittleEndian.Uint64(w[at : at+8]) }
 
-// transposed makes bit 8i+j of x bit 8j+i.
+// transposed moves bit 8i+j of x to bit 8j+i.
 func transposed(x uint64) uint64 {
 	t := (x ^ x>>7) & 0x00aa00aa00aa00aa
 	x ^= t ^ t<<7
@@ -123,12 +123,13 @@ func transposed(x uint64) uint64 {
 	return x ^ t ^ t<<28
 }
 
-// specials has a bit for each special byte of a block, the lowest for the first. All are true.
+// specials returns a bit for each special byte of a block, the lowest for the first byte. All of
+// them are right.
 func specials(w *[64]byte) uint64 {
 	var plain uint64
 	for at := 0; at < 64; at += 8 {
 		x := word(w, at)
-		y := x &^ highs // so that nothing is carried into the next byte
+		y := x &^ highs // so that there is no carry into the next byte
 		plain = plain>>1 | ((y^2*ones)+notStop)&((y^backs)+notZero)&^x&highs
 	}
 	return transposed(^plain)

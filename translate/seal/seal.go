@@ -1,20 +1,19 @@
-// Package seal hides a text in a blob that a client carries from one request to the next: the
-// reasoning of a model, which the client may not read, or did not ask to read, and which the model
-// needs again to go on; or the summary of a conversation that was compacted. So nothing has to be
-// stored here.
+// Package seal hides a text in a blob that a client carries from one request to the next. The text
+// is a model's reasoning, which the client may not read or did not ask to read and which the model
+// needs to continue, or the summary of a compacted conversation. So the edge has to store nothing.
 //
-// A blob is bound to its owner, the id of a key, and to its model: nobody else's request opens it,
-// and no other model is given it. A summary is bound to its owner alone: its model is empty.
-// Reasoning that does not open is left out of the request and counted. It is no error, because
-// agents send back whatever they have, from other providers, too. A summary that does not open is
-// one, because it is all that there is of the conversation.
+// A blob is bound to its owner, the id of a key, and to its model: no other owner's request opens
+// it, and no other model receives it. A summary is bound only to its owner: its model is empty.
+// Reasoning that cannot be opened is left out of the request and counted. This is not an error,
+// because agents send back whatever they have, including reasoning from other providers. A summary
+// that cannot be opened is an error, because it is all that remains of the conversation.
 //
 // # Design
 //
-// The text is sealed by AES-256-GCM. Each blob has a key of its own, derived (HKDF) from the
-// secret, the owner, the model and a random salt, so that edges which share a secret for years
-// never come near to the bound on random nonces of one key. A blob names its secret by a part of a
-// hash, so that a secret that has been rotated out is told from a forgery.
+// The text is sealed by AES-256-GCM. Each blob has its own key, derived (HKDF) from the secret, the
+// owner, the model and a random salt, so that edges that share a secret for years never approach
+// the bound on random nonces under one key. A blob names its secret by part of a hash, so that a
+// rotated secret can be told from a forgery.
 package seal
 
 import (
@@ -29,10 +28,10 @@ import (
 	"slices"
 )
 
-// MaxText is the length in bytes of the longest text that is sealed.
+// MaxText is the longest text that is sealed, in bytes.
 const MaxText = 256 << 10
 
-// Result is what has become of a text or of a blob.
+// Result is the outcome for a text or a blob.
 type Result uint8
 
 // The results.
@@ -40,13 +39,13 @@ const (
 	Sealed Result = iota
 	Opened
 	TooLong // a text of more than MaxText, which was not sealed
-	Foreign // a blob of another provider's
-	Stale   // a blob of a secret that is not known, or no more
-	Forged  // one that was changed or cut, or that is of another owner or model
+	Foreign // another provider's blob
+	Stale   // a blob whose secret is not known, or no longer
+	Forged  // a blob that was changed or cut, or has another owner or model
 	Results
 )
 
-// String returns the result as metrics call it.
+// String returns the result as metrics name it.
 func (r Result) String() string {
 	return [...]string{"sealed", "opened", "too_long", "foreign", "stale", "forged"}[r]
 }
@@ -54,7 +53,7 @@ func (r Result) String() string {
 // Keys are the secrets of an edge. They never change and may be used from any goroutine.
 type Keys struct {
 	secrets []secret // the first seals, all open
-	private bool     // of this process alone
+	private bool     // known to this process only
 }
 
 type secret struct {
@@ -62,7 +61,7 @@ type secret struct {
 	prk  []byte
 }
 
-// A blob is the base64 of these: mark, name, salt, nonce, and the sealed text with its tag.
+// A blob is the base64 of a mark, a name, a salt, a nonce, and the sealed text with its tag.
 const (
 	nameLen  = 4
 	saltLen  = 16
@@ -72,18 +71,18 @@ const (
 	tagLen   = 16
 )
 
-// mark is what a blob begins with; in base64 it reads pst1.
+// mark begins every blob; in base64 it reads pst1.
 var mark = []byte{0xa6, 0xcb, 0x75}
 
 // maxBlob is the length of the longest blob.
 var maxBlob = base64.StdEncoding.EncodedLen(headLen + MaxText + tagLen)
 
-// NewKeys returns the keys of these secrets, of which there must be one. Each should have the
+// NewKeys returns the keys of the given secrets; at least one is required. Each should have the
 // strength of 32 random bytes.
 func NewKeys(secrets ...string) *Keys { return NewKeysFor("reasoning", secrets...) }
 
-// NewKeysFor is NewKeys for something else than reasoning: what is sealed for one purpose opens for
-// no other, whatever its owner and its model are called.
+// NewKeysFor is NewKeys for a purpose other than reasoning. A text sealed for one purpose cannot be
+// opened for another, whatever its owner and model.
 func NewKeysFor(purpose string, secrets ...string) *Keys {
 	k := &Keys{}
 	for _, s := range secrets {
@@ -97,17 +96,17 @@ func NewKeysFor(purpose string, secrets ...string) *Keys {
 	return k
 }
 
-// PrivateKeys returns keys of a random secret that nobody else has.
+// PrivateKeys returns keys of a random secret that only this process has.
 func PrivateKeys() *Keys {
 	k := NewKeys(rand.Text() + rand.Text())
 	k.private = true
 	return k
 }
 
-// Private reports whether the keys are of PrivateKeys.
+// Private reports whether the keys come from PrivateKeys.
 func (k *Keys) Private() bool { return k.private }
 
-// Of returns the box of an owner, which tells count what becomes of texts and blobs.
+// Of returns the box of an owner, which calls count with the outcome of each text and blob.
 func (k *Keys) Of(owner string, count func(Result)) Box { return Box{k, owner, "", count} }
 
 // Box seals and opens for one owner and one model. The zero Box seals and opens nothing.
@@ -123,21 +122,21 @@ func (b Box) For(model string) Box {
 	return b
 }
 
-// Newest reports whether a blob names the secret that seals now.
+// Newest reports whether a blob names the secret that currently seals.
 func (b Box) Newest(blob []byte) bool {
 	var head [markLen + nameLen + 2]byte // of 12 characters
 	n, err := base64.StdEncoding.Decode(head[:], blob[:min(len(blob), 12)])
 	return err == nil && n == len(head) && bytes.Equal(head[markLen:markLen+nameLen], b.keys.secrets[0].name[:])
 }
 
-// Uncounted returns the box without what it tells.
+// Uncounted returns the box without its count function.
 func (b Box) Uncounted() Box {
 	b.count = func(Result) {}
 	return b
 }
 
-// Seal appends the blob of a text, and reports whether it did. It is plain ASCII without quotes and
-// backslashes.
+// Seal appends the blob of a text and reports whether it sealed it. The blob is plain ASCII without
+// quotes and backslashes.
 func (b Box) Seal(dst, text []byte) ([]byte, bool) {
 	if b.keys == nil {
 		return dst, false
@@ -159,7 +158,7 @@ func (b Box) Seal(dst, text []byte) ([]byte, bool) {
 	return base64.StdEncoding.AppendEncode(dst, blob), true
 }
 
-// Open appends the text of a blob, and reports whether it could be opened.
+// Open appends the text of a blob and reports whether it could be opened.
 func (b Box) Open(dst, blob []byte) ([]byte, bool) {
 	if b.keys == nil {
 		return dst, false
@@ -175,7 +174,7 @@ func (b Box) open(dst, text []byte) ([]byte, Result) {
 	}
 	blob, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil || len(blob) < headLen+tagLen {
-		return dst, Forged // a foreign one would begin like ours once in 16 million
+		return dst, Forged // a foreign blob begins like ours once in 16 million
 	}
 	name, rest := blob[markLen:markLen+nameLen], blob[markLen+nameLen:]
 	known := false
@@ -186,7 +185,7 @@ func (b Box) open(dst, text []byte) ([]byte, Result) {
 		}
 		known = true
 		salt, nonce, sealed := rest[:saltLen], rest[saltLen:saltLen+nonceLen], rest[saltLen+nonceLen:]
-		dst = slices.Grow(dst, len(sealed)) // the cipher would grow it by just what it needs
+		dst = slices.Grow(dst, len(sealed)) // Open itself would grow it only to the exact size
 		if out, err := b.cipher(s, salt).Open(dst, nonce, sealed, nil); err == nil {
 			return out, Opened
 		}
@@ -197,7 +196,7 @@ func (b Box) open(dst, text []byte) ([]byte, Result) {
 	return dst, Forged
 }
 
-// cipher is that of one blob.
+// cipher returns the cipher of one blob.
 func (b Box) cipher(s *secret, salt []byte) cipher.AEAD {
 	info := binary.AppendUvarint(nil, uint64(len(b.owner)))
 	info = append(append(append(info, b.owner...), b.model...), salt...)

@@ -2,9 +2,10 @@ package sse
 
 import "bytes"
 
-// AppendEvent appends an event: a line with its name, unless that is empty, one line for each line
-// of data, and a blank one. A "\r" or "\n" in data, alone or together, separates lines. The name
-// must not contain either; what follows one is dropped, because it would be read as another field.
+// AppendEvent appends an event: a line with its name unless that is empty, one line for each line
+// of data, and a blank line. A "\r" or "\n" in data, alone or together, separates lines. The name
+// must not contain either; the rest of such a name is dropped, because it would be read as another
+// field.
 func AppendEvent(dst []byte, name string, data []byte) []byte {
 	for i := range len(name) {
 		if name[i] == '\n' || name[i] == '\r' {
@@ -21,8 +22,7 @@ func AppendEvent(dst []byte, name string, data []byte) []byte {
 }
 
 // Flatten turns the line ends of a JSON text into spaces, in place, so that it fits on one data
-// line: not every client puts several together again. In JSON a line end can only be space between
-// tokens.
+// line: not every client joins several. In JSON a line end can only be space between tokens.
 func Flatten(json []byte) {
 	for _, end := range [...]byte{'\n', '\r'} {
 		for rest := json; ; {
@@ -45,7 +45,7 @@ func AppendComment(dst []byte, text string) []byte {
 
 func appendLines(dst []byte, prefix string, text []byte) []byte {
 	for lf, known := 0, false; ; {
-		if !known { // once a line feed, however many carriage returns come before it
+		if !known { // once for each line feed, however many carriage returns precede it
 			if lf = bytes.IndexByte(text, '\n'); lf < 0 {
 				lf = len(text)
 			}

@@ -2,13 +2,13 @@ package sse
 
 import "bytes"
 
-// fieldMarks are what the lines of a stream begin with: a field that readers know, or a comment.
+// fieldMarks are the possible beginnings of a line: a field that readers know, or a comment.
 var fieldMarks = [...][]byte{[]byte("data:"), []byte("event:"), []byte("id:"), []byte("retry:"), {':'}}
 
 var byteOrderMark = []byte("\ufeff")
 
-// Begins reports whether the beginning of a document is one of server-sent events, and whether that
-// is decided: more of it may be needed. A byte order mark and blank lines may come first.
+// Begins reports whether a document begins like server-sent events, and whether b is long enough to
+// decide. A byte order mark and blank lines may come first.
 func Begins(b []byte) (events, decided bool) {
 	b = bytes.TrimLeft(bytes.TrimPrefix(b, byteOrderMark), "\r\n")
 	for _, mark := range fieldMarks {

@@ -8,39 +8,39 @@ import (
 )
 
 const (
-	smallBuffer = 2 << 10  // a Reader takes that much when it reads first
-	largeBuffer = 64 << 10 // a buffer above this is given up as soon as it is empty
-	minRead     = 512      // room without which the buffer is compacted or grown before a read
+	smallBuffer = 2 << 10  // size of a Reader's first buffer
+	largeBuffer = 64 << 10 // a larger buffer is released as soon as it is empty
+	minRead     = 512      // with less room than this a read first compacts or grows the buffer
 )
 
-// smallBuffers holds the buffers of Readers that rest.
+// smallBuffers holds the buffers of resting Readers.
 var smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
 
-// Source is a source that lends what it has, and bounds the memory of a Reader's buffer.
+// Source is a source that lends bytes it already has, and limits the memory of a Reader's buffer.
 type Source interface {
 	io.Reader
-	// Lend is called when the Reader has used all that it had. It returns bytes that are there, which
-	// are the Reader's, to change as well, until it calls Lend or Read again; none: they have to be
-	// read.
+	// Lend is called when the Reader has used all its bytes. It returns available bytes, which the
+	// Reader owns and may change until it calls Lend or Read again; if it returns none, the Reader
+	// calls Read.
 	Lend() []byte
-	// Hold is called before the Reader takes a buffer of n bytes in place of the one that it has,
-	// unless both are small. It may refuse a larger one: the Reader stays as it is then, and Next
-	// returns the error.
+	// Hold is called before the Reader replaces its buffer by one of n bytes, unless both are
+	// small. It may refuse a larger one: the Reader then stays as it is, and Next returns the
+	// error.
 	Hold(n int) error
 }
 
 // errCount is the error for a source that breaks the contract of io.Reader.
 var errCount = errors.New("read event: invalid count from the source")
 
-// buffer is what a Reader has read of its source and not yet used.
+// buffer holds what a Reader has read from its source and not yet used.
 type buffer struct {
-	source Source             // nil: it is an io.Reader only
+	source Source             // nil: the source is only an io.Reader
 	buf    []byte             // its length is its capacity; nil before the first read and while the Reader rests
 	small  *[smallBuffer]byte // the pooled buffer, if buf is it
-	lent   bool               // buf is the source's
+	lent   bool               // buf belongs to the source
 
-	// Offsets in buf.
-	start int // of the current event; what lies before is consumed
+	// Offsets into buf.
+	start int // of the current event; everything before it is consumed
 	line  int // start of the current line
 	scan  int // no line ends in buf[line:scan]
 	lf    int // no "\n" in buf[scan:lf]
@@ -48,7 +48,7 @@ type buffer struct {
 	peak  int // the greatest end since the buffer was last empty
 }
 
-// drop lets go of the buffer.
+// drop releases the buffer.
 func (b *buffer) drop() {
 	if b.small != nil {
 		smallBuffers.Put(b.small)
@@ -57,7 +57,7 @@ func (b *buffer) drop() {
 }
 
 // lineEnd returns the offset of the "\r" or "\n" that ends the current line, or b.end and false.
-// Over all calls each byte is searched once.
+// Over all calls, each byte is searched once.
 func (b *buffer) lineEnd() (stop int, found bool) {
 	if b.lf < b.scan {
 		b.lf = b.scan
@@ -77,7 +77,7 @@ func (b *buffer) lineEnd() (stop int, found bool) {
 	return b.scan, b.scan < b.end
 }
 
-// fill reads once from src, whose events have at most limit bytes. All of buf[start:end] is kept.
+// fill reads once from src, whose events have at most limit bytes. It keeps all of buf[start:end].
 func (b *buffer) fill(src io.Reader, limit int) (int, error) {
 	if n := b.borrow(); n > 0 {
 		return n, nil
@@ -94,8 +94,8 @@ func (b *buffer) fill(src io.Reader, limit int) (int, error) {
 	return n, err
 }
 
-// borrow takes what the source lends as the buffer, and returns how much that is. A buffer that has
-// grown is kept for the large events for which it grew.
+// borrow makes what the source lends the buffer and returns its length. A buffer that has grown is
+// kept for the large events for which it grew.
 func (b *buffer) borrow() int {
 	if b.source == nil || b.start < b.end || len(b.buf) > smallBuffer && !b.lent {
 		return 0
@@ -108,7 +108,7 @@ func (b *buffer) borrow() int {
 	return len(lent)
 }
 
-// own moves what is live out of a buffer that is the source's.
+// own copies the live bytes out of a buffer that belongs to the source.
 func (b *buffer) own(limit int) error {
 	live := b.end - b.start
 	if live+minRead <= smallBuffer {
@@ -125,9 +125,9 @@ func (b *buffer) own(limit int) error {
 	return nil
 }
 
-// makeRoom makes room for a read. Bytes are moved only when at least a quarter of the buffer
-// becomes free, and a buffer that grows doubles, so that moving costs a constant per byte read. The
-// error is the source's.
+// makeRoom makes room for a read. It moves bytes only when that frees at least a quarter of the
+// buffer, and doubles a buffer that grows, so that moving costs a constant per byte read. The error
+// comes from the source.
 func (b *buffer) makeRoom(limit int) error {
 	live, size := b.end-b.start, len(b.buf)
 	if live == 0 {
@@ -156,7 +156,7 @@ func (b *buffer) makeRoom(limit int) error {
 		b.move(b.buf)
 		return nil
 	}
-	// One event fills the buffer. It has at most limit bytes, and perhaps two of a line's end.
+	// One event fills the buffer. It has at most limit bytes, plus up to two for a line end.
 	larger := max(min(2*size, limit+2*minRead), size+minRead)
 	if err := b.hold(size, larger); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (b *buffer) makeRoom(limit int) error {
 	return nil
 }
 
-// hold asks the source for a buffer of n bytes in place of one of old.
+// hold asks the source for a buffer of n bytes to replace one of old bytes.
 func (b *buffer) hold(old, n int) error {
 	if b.source == nil || max(old, n) <= largeBuffer {
 		return nil
@@ -177,7 +177,7 @@ func (b *buffer) hold(old, n int) error {
 	return b.source.Hold(n)
 }
 
-// move puts what is live to the front of buf, which becomes the buffer.
+// move moves the live bytes to the front of buf, which becomes the buffer.
 func (b *buffer) move(buf []byte) {
 	copy(buf, b.buf[b.start:b.end])
 	d := b.start

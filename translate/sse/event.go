@@ -5,16 +5,16 @@ import "bytes"
 // Event is one server-sent event. Its slices lie in the Reader's memory and are valid until the
 // next call of Next.
 type Event struct {
-	Name []byte // of the last "event" field; empty when there was none
+	Name []byte // of the last "event" field; empty if there was none
 	Data []byte // of all "data" fields, joined by "\n"; never nil in an event that Next returns
 
-	// Raw is the event as it came, with its blank line, when that is byte for byte what AppendEvent
-	// writes for Name and Data; otherwise nil. It is for a relay that forwards events as they are.
+	// Raw is the event as it came, with its blank line, if that is byte for byte what AppendEvent
+	// writes for Name and Data; otherwise nil. It serves a relay that forwards events unchanged.
 	Raw []byte
 }
 
-// Blank reports whether an event says nothing: it has no data, or JSON's null in its place.
-// llama.cpp begins the stream of a completion of several prompts with null.
+// Blank reports whether an event is empty: it has no data, or JSON's null instead. llama.cpp begins
+// the stream of a completion of several prompts with null.
 func (e Event) Blank() bool {
 	if len(e.Data) > 0 && e.Data[0] == '{' {
 		return false
@@ -27,14 +27,14 @@ func (e Event) Blank() bool {
 // beginning of the event.
 type fields struct {
 	nameStart, nameEnd int
-	name               []byte // the name, when it had to be moved out of the event
+	name               []byte // the name, if it had to be moved out of the event
 	dataStart, dataEnd int
 	hasName, hasData   bool
 	odd                bool // the event does not have the form of AppendEvent
 	names              [2][]byte
 }
 
-// add takes the line event[start:stop], which is not empty. event begins with the current one.
+// add reads the line event[start:stop], which is not empty. event begins with the current one.
 func (f *fields) add(event []byte, start, stop int) {
 	line := event[start:stop]
 	switch {
@@ -60,19 +60,19 @@ func (f *fields) add(event []byte, start, stop int) {
 	case string(line) == "event":
 		f.odd = true
 		f.nameStart, f.nameEnd, f.name, f.hasName = stop, stop, nil, true
-	default: // a comment, an id, a retry, or something unknown
+	default: // a comment, an id, a retry, or an unknown field
 		f.odd = true
 	}
 }
 
-// data takes event[start:stop] as data. Further data move forward to the end of the first ones.
+// data records event[start:stop] as data. Further data is moved to the end of the first.
 func (f *fields) data(event []byte, start, stop int) {
 	if !f.hasData {
 		f.dataStart, f.dataEnd, f.hasData = start, stop, true
 		return
 	}
 	if f.hasName && f.name == nil && f.nameStart > f.dataStart {
-		// The name lies where the data will go.
+		// The name lies where the data will be moved.
 		f.name = append(f.names[0][:0], event[f.nameStart:f.nameEnd]...) //nolint:gocritic // stored back on the next line
 		f.names[0] = f.name
 	}
@@ -80,7 +80,7 @@ func (f *fields) data(event []byte, start, stop int) {
 	f.dataEnd += 1 + copy(event[f.dataEnd+1:], event[start:stop])
 }
 
-// end makes ev the event, whose bytes are raw, and reports whether it has data.
+// end stores the event with the bytes raw in ev and reports whether it has data.
 func (f *fields) end(raw []byte, ev *Event) bool {
 	found := f.hasData
 	if found {

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// maxEmpty is how many reads in a row may bring neither data nor an error.
+// maxEmpty is the number of consecutive reads that may return neither data nor an error.
 const maxEmpty = 100
 
 // ErrTooLong is the error of Next for an event or a line that is longer than the reader's bound. It
@@ -20,17 +20,17 @@ type Reader struct {
 	in  buffer
 	cur fields // of the current event
 
-	begun  bool // the place of the byte order mark has been passed
+	begun  bool // the position of the byte order mark has been passed
 	skipLF bool // the last line ended with "\r": a "\n" at the current line's start belongs to it
 
-	ev    Event // found by advance and not yet returned
+	ev    Event // found by advance, not yet returned
 	have  bool
 	final error // io.EOF when the source has ended, or ErrTooLong
-	later error // came together with data, is due when these are used up
+	later error // came with data; returned when the data is used up
 }
 
-// NewReader returns a Reader of src. No event may be longer than limit bytes (at most 1 GiB),
-// counted from its first "event" or "data" field to the blank line, and no line.
+// NewReader returns a Reader of src. Neither an event, counted from its first "event" or "data"
+// field to the blank line, nor a line may be longer than limit bytes (at most 1 GiB).
 func NewReader(src io.Reader, limit int) *Reader {
 	r := new(Reader)
 	r.Reset(src, limit)
@@ -38,18 +38,18 @@ func NewReader(src io.Reader, limit int) *Reader {
 }
 
 // Reset makes r read src as if it were new, without a buffer. A nil src is for a Reader that goes
-// into a pool. A src that is a Source lends what it has, and is asked before the buffer grows above 64
-// KiB.
+// into a pool. A src that is a Source lends its bytes, and is asked before the buffer grows above
+// 64 KiB.
 func (r *Reader) Reset(src io.Reader, limit int) {
 	r.in.drop()
 	*r = Reader{src: src, max: min(limit, 1<<30)}
 	r.in.source, _ = src.(Source)
 }
 
-// Rest gives up the buffer if nothing is in it and it has not grown; the next read takes another
-// one. Called before a long wait, it leaves a Reader that weighs next to nothing. What was lent is
-// not needed any more; the error is the Source's, where it has no memory for the part of an event in
-// it. An event that is Ready must be read before, and the last event is invalid after it.
+// Rest releases the buffer if it is empty and has not grown; the next read takes another one.
+// Called before a long wait, it leaves a Reader that uses almost no memory. After Rest, lent bytes
+// are no longer needed. The error is the Source's, if it has no memory for the partial event in
+// them. The caller must first read an event that is Ready; the last event is invalid after Rest.
 func (r *Reader) Rest() error {
 	in := &r.in
 	switch {
@@ -65,9 +65,9 @@ func (r *Reader) Rest() error {
 
 // Next returns the next event that has data.
 //
-// At the end of the source it returns io.EOF, after an event whose blank line is missing, if there
-// is one. ErrTooLong is as final. Any other error is the source's own: nothing is lost by it and
-// the next call reads on, so that a source can return an error that means "not yet".
+// At the end of the source it returns an event whose blank line is missing, if there is one, and
+// then io.EOF. ErrTooLong is final as well. Any other error is the source's: it loses nothing and
+// the next call reads on, so a source can return an error that means "not yet".
 func (r *Reader) Next() (Event, error) {
 	for empty := 0; ; {
 		if r.Ready() {
@@ -100,13 +100,14 @@ func (r *Reader) Next() (Event, error) {
 }
 
 // Ready reports whether the next call of Next returns an event without reading from the source. It
-// leaves the event that Next returned last as it is.
+// does not change the event that Next returned last.
 func (r *Reader) Ready() bool {
 	return r.have || (r.in.line < r.in.end || r.final != nil) && r.advance()
 }
 
-// advance looks for an event in what has been read, leaves it in r.ev and reports whether there is
-// one. It changes only bytes of that event. When it finds none, r.final may have become ErrTooLong.
+// advance looks for an event in the bytes read so far, stores it in r.ev and reports whether there
+// is one. It changes only bytes of that event. If it finds none, r.final may have become
+// ErrTooLong.
 func (r *Reader) advance() bool {
 	if r.have {
 		return true
@@ -169,8 +170,8 @@ func (r *Reader) begin(ended bool) bool {
 	return true
 }
 
-// endLine moves to the line that starts at next. As long as the event has neither name nor data,
-// there is nothing to keep of the lines before.
+// endLine moves to the line that starts at next. While the event has neither name nor data, the
+// lines before it need not be kept.
 func (r *Reader) endLine(next int) {
 	r.in.line, r.in.scan = next, next
 	if !r.cur.hasName && !r.cur.hasData {
@@ -178,7 +179,7 @@ func (r *Reader) endLine(next int) {
 	}
 }
 
-// dispatch ends the current event at the current line and reports whether it is one to return.
+// dispatch ends the current event at the current line and reports whether to return it.
 func (r *Reader) dispatch() bool {
 	in := &r.in
 	r.have = r.cur.end(in.buf[in.start:in.line:in.line], &r.ev)
