@@ -8,16 +8,16 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Answer is a view of a whole JSON answer. It borrows the body from Parse on. The zero value is
+// Answer is a view of a whole JSON answer. It borrows the body after Parse. The zero value is
 // ready.
 type Answer struct {
-	Vectors VectorForm // in which the client wants embeddings
+	Vectors VectorForm // the form in which the client wants embeddings
 
 	body       []byte
 	doc        jsonx.Doc
 	model      jsonx.Value
-	usageValue jsonx.Value // usage, as it came
-	time       jsonx.Value // created
+	usageValue jsonx.Value // the member usage, as received
+	time       jsonx.Value // the member created
 	usage      translate.Usage
 	edits      jsonx.Edits
 }
@@ -29,16 +29,17 @@ const (
 	noChoices   = "no choices"
 )
 
-// What is indexed of an answer: its members and theirs, for the usage; and of an event also the
-// choices'.
+// The depths that are indexed: of an answer its members and theirs, for the usage; of an event also
+// those of the choices.
 const (
 	recordAnswer = 3
 	recordEvent  = 3
 )
 
-// Parse reads the body of an answer with status 200, for Vectors. The error is a *translate.BadAnswer when it is
-// not a JSON object, or a completion that was given up (see answer.Completion); if the engine put
-// an error in its place, the *engineerror.Error is the BadAnswer's cause.
+// Parse reads the body of an answer with status 200, and rewrites embeddings to the form Vectors.
+// The error is a *translate.BadAnswer if the body is not a JSON object, or is a completion that the
+// engine aborted (see answer.Completion). If the engine sent an error instead, the BadAnswer's
+// cause is the *engineerror.Error.
 func (a *Answer) Parse(body []byte) error {
 	a.body, a.usage = body, translate.Usage{}
 	if len(body) > translate.MaxAnswer {
@@ -77,7 +78,7 @@ func (a *Answer) Parse(body []byte) error {
 	return nil
 }
 
-// rewriteVectors notes the changes to embeddings: data[].embedding.
+// rewriteVectors records the changes to embeddings: data[].embedding.
 func (a *Answer) rewriteVectors(root jsonx.Value) error {
 	var v vector
 	for members := root.Iter(); members.Next(); {
@@ -110,9 +111,9 @@ func (a *Answer) NeedChoices() error {
 // Usage returns the engine's token counts; not Known if it sent none.
 func (a *Answer) Usage() translate.Usage { return a.usage }
 
-// Append appends the answer as it came, with model as the model's name where it names one, without
-// members between engines, with the numbers of its usage and its time bounded, and with embeddings in
-// the form of Vectors. It is called once after Parse.
+// Append appends the answer as received, except that model replaces the model's name where there is
+// one, members between engines are removed, the numbers of its usage and its time are bounded, and
+// embeddings take the form Vectors. It must be called once after Parse.
 func (a *Answer) Append(dst []byte, model string) []byte {
 	if a.model.Exists() {
 		a.edits.Set(a.model, jsonx.AppendStringS(nil, model))
@@ -122,8 +123,8 @@ func (a *Answer) Append(dst []byte, model string) []byte {
 	return a.edits.Append(dst, a.body)
 }
 
-// closeFinish notes the change to the end of a choice, and reports whether the engine gave it up:
-// clients know the words of OpenAI alone, and typed ones refuse others.
+// closeFinish records the change to the end of a choice, and reports whether the engine aborted it.
+// Clients know only OpenAI's words, and typed ones refuse others.
 func closeFinish(edits *jsonx.Edits, finish jsonx.Value) (failed bool) {
 	word, failed := answer.ClosedFinish(finish)
 	if word != nil {
@@ -132,7 +133,7 @@ func closeFinish(edits *jsonx.Edits, finish jsonx.Value) (failed bool) {
 	return failed
 }
 
-// boundNumbers notes the changes to what clients cannot hold.
+// boundNumbers records the changes to numbers that clients cannot hold.
 func boundNumbers(edits *jsonx.Edits, usage, created jsonx.Value) {
 	answer.BoundIn(edits, usage)
 	if b := answer.BoundTime(created); b != nil {
@@ -140,7 +141,7 @@ func boundNumbers(edits *jsonx.Edits, usage, created jsonx.Value) {
 	}
 }
 
-// choices iterates over the choices of an answer: there are none in what is no list.
+// choices iterates over the choices of an answer; a value that is not a list has none.
 func choices(root jsonx.Value) jsonx.Iter {
 	if list := root.Get("choices"); list.IsArray() {
 		return list.Iter()
@@ -148,7 +149,8 @@ func choices(root jsonx.Value) jsonx.Iter {
 	return jsonx.Iter{}
 }
 
-// hidePrivate notes the removal of what is private in an answer or an event, and in its choices.
+// hidePrivate records the removal of private members from an answer or an event, and from its
+// choices.
 func hidePrivate(edits *jsonx.Edits, root jsonx.Value) {
 	answer.HidePrivate(edits, root)
 	for it := choices(root); it.Next(); {

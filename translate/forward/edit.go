@@ -5,8 +5,8 @@ import (
 	"penstock/translate/chat"
 )
 
-// Edit is the form of images/edits: model once, any other fields as the engine takes them, and at
-// least one file. The zero value is ready for one form.
+// Edit is the form of images/edits: one model, at least one file, and any other fields that the
+// engine takes. The zero value is ready for one form.
 type Edit struct {
 	Refuse *chat.RefusedMembers // fields that steer an engine
 
@@ -22,8 +22,8 @@ const (
 
 var editFields = []string{fieldModel: "model", fieldStream: "stream"}
 
-// Text takes a text field. It returns the name under which it is passed on, "" for one that is not.
-// The error is an *apierr.Error.
+// Text processes a text field. It returns the name under which the field is passed on, or "" if it
+// is not passed on. The error is an *apierr.Error.
 func (e *Edit) Text(name string, value []byte) (as string, err error) {
 	which, err := e.seen.Note(name, editFields)
 	switch {
@@ -41,7 +41,7 @@ func (e *Edit) Text(name string, value []byte) (as string, err error) {
 	return name, e.Refuse.Name(name)
 }
 
-// File takes a part with a file name; it returns what Text does.
+// File processes a part with a file name, and returns the same as Text.
 func (e *Edit) File(name string) (as string, err error) {
 	if which, err := e.seen.Note(name, editFields); err != nil || which >= 0 {
 		return "", NotText(editFields, which, err)
@@ -50,7 +50,7 @@ func (e *Edit) File(name string) (as string, err error) {
 	return name, e.Refuse.Name(name)
 }
 
-// FileEnd takes the length of the file whose name File took.
+// FileEnd receives the length of the file whose name File accepted.
 func (e *Edit) FileEnd(int64) error { return nil }
 
 // End checks the whole form and returns fields to add to it.

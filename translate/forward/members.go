@@ -7,11 +7,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The members of the requests that are passed on, as far as their types and ranges are the same for
-// every engine.
+// The members of forwarded requests whose types and ranges are the same for every engine.
 
-// DecodeEmbeddings is DecodePlain for embeddings. Input is left out where the request has messages,
-// or media, in its place.
+// DecodeEmbeddings is DecodePlain for embeddings. A request may have messages or media instead of
+// input.
 func (r *Request) DecodeEmbeddings(body []byte) error {
 	if err := r.DecodePlain(body); err != nil {
 		return err
@@ -22,7 +21,7 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	}
 	switch {
 	case chat.Given(m[0]):
-	case chat.Given(m[4]): // llama.cpp's own form, which it answers in a form of its own
+	case chat.Given(m[4]): // llama.cpp's own form, whose answer has its own form as well
 		return apierr.Invalid("input", apierr.CodeMissingParameter, "input is required: content is not read here.")
 	case r.onlyHas(m[:]):
 		return chat.Missing("input").Err()
@@ -46,7 +45,8 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	return err
 }
 
-// DecodePooling is DecodePlain for pooling, whose answers are JSON: vLLM has forms that are bytes.
+// DecodePooling is DecodePlain for pooling. Answers must be JSON, although vLLM also offers binary
+// forms.
 func (r *Request) DecodePooling(body []byte) error {
 	if err := r.DecodePlain(body); err != nil {
 		return err
@@ -65,7 +65,7 @@ func checkEncoding(v jsonx.Value) error {
 	return nil
 }
 
-// onlyHas reports whether the request has no members beside the model and those given.
+// onlyHas reports whether the request has no members other than the model and the given ones.
 func (r *Request) onlyHas(members []jsonx.Value) bool {
 	known := 1
 	for _, v := range members {
@@ -76,7 +76,7 @@ func (r *Request) onlyHas(members []jsonx.Value) bool {
 	return known == r.doc.Root().Len()
 }
 
-// DecodeRerank is DecodePlain for rerank. Of the members that engines call it by, documents alone is
+// DecodeRerank is DecodePlain for rerank. Engines name the documents differently; only documents is
 // read.
 func (r *Request) DecodeRerank(body []byte) error {
 	if err := r.DecodePlain(body); err != nil {
@@ -106,8 +106,8 @@ func (r *Request) DecodeRerank(body []byte) error {
 	return nil
 }
 
-// checkTexts checks a text, texts, the tokens of a text, or those of several. What engines embed
-// beside texts are objects.
+// checkTexts checks a text, several texts, the tokens of one text, or those of several. Anything
+// else that engines embed beside texts is an object.
 func checkTexts(name string, v jsonx.Value) error {
 	switch {
 	case v.IsString():
@@ -125,7 +125,7 @@ func checkTexts(name string, v jsonx.Value) error {
 	}
 	for it := v.Iter(); it.Next(); {
 		kind := it.Value().Kind()
-		if kind == jsonx.Object { // beside texts: a medium
+		if kind == jsonx.Object { // a medium beside texts
 			kind = jsonx.String
 		}
 		if kind != want || kind != jsonx.String && kind != jsonx.Number && kind != jsonx.Array {
@@ -136,8 +136,7 @@ func checkTexts(name string, v jsonx.Value) error {
 	return nil
 }
 
-// checkCompletion checks the prompt of a completion, and returns best_of, which costs as much as n
-// does.
+// checkCompletion checks the prompt of a completion, and returns best_of, which costs as much as n.
 func checkCompletion(prompt, bestOf jsonx.Value, n int) (best int, err error) {
 	if !chat.Given(prompt) {
 		return 0, chat.Missing("prompt").Err()

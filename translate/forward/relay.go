@@ -9,50 +9,50 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Relay is Answer for one that is too large to be held: it reads the body in pieces and gives each
-// on with the same changes. It holds the name of one member and the usage, and no more. Reset
-// first, then Append for each piece, and End behind the last. It belongs to one call.
+// Relay is Answer for a body that is too large to be held: it reads the body in pieces and passes
+// each on with the same changes. It holds only the name of one member and the usage. Call Reset,
+// then Append for each piece, and End after the last. It belongs to one call.
 //
-// The body is held to the grammar that jsonx holds it to: RFC 8259 in UTF-8, no deeper than
-// jsonx.DefaultMaxDepth. What is wrong is found when part of the answer has gone out, so that it
-// can only be broken off.
+// The body must follow the grammar of jsonx: RFC 8259 in UTF-8, no deeper than
+// jsonx.DefaultMaxDepth. When an error is found, part of the answer has already been sent, so the
+// answer can only be cut off.
 type Relay struct {
 	model []byte // the public id in quotes
 
 	grammar grammar
-	isKey   bool // the string is a name
+	isKey   bool // the current string is a name
 	sink    sink
 
-	// Of the object whose members are read: the answer, or one of its choices.
+	// State of the object whose members are read: the answer, or one of its choices.
 	member memberKind
-	held   []byte     // what stands before the value, from the comma on
-	name   int        // where in held the name begins
-	begun  [2]bool    // the object has a member already: of the answer, of a choice
-	list   memberKind // the answer's list that is being read: memberChoices, memberData, or another
+	held   []byte     // the bytes before the value, from the comma
+	name   int        // offset in held at which the name begins
+	begun  [2]bool    // the object already has a member: of the answer, of a choice
+	list   memberKind // the list of the answer that is being read: memberChoices, memberData, or another
 	seen   [names]bool
 
-	vectors VectorForm // in which the client wants embeddings
+	vectors VectorForm // the form in which the client wants embeddings
 	vector  vector
 
-	value  []byte // of the member that is captured
-	failed bool   // the engine gave up a choice
+	value  []byte // the captured member's value
+	failed bool   // the engine aborted a choice
 	usage  translate.Usage
 	doc    jsonx.Doc
 }
 
-// sink is where bytes go.
+// sink is the destination of bytes.
 type sink uint8
 
 const (
 	toClient  sink = iota
-	toHeld         // until the name that they belong to is known
+	toHeld         // until the name to which they belong is known
 	dropped        // they are replaced or left out
-	toCapture      // to the client, and into value
-	toValue        // into value, and from there to the client at its end
-	toVector       // to the client as vector writes it
+	toCapture      // to the client, and copied to value
+	toValue        // to value, and from there to the client at its end
+	toVector       // to the client, as vector writes it
 )
 
-// memberKind is what a member is to us.
+// memberKind is the role of a member for the edge.
 type memberKind uint8
 
 const (
@@ -62,11 +62,11 @@ const (
 	memberError
 	memberObject
 	memberCreated
-	names // those above are looked for in the answer itself, and must be there once
+	names // those above are read in the answer itself and must occur once
 	memberChoices
 	memberFinish
 	memberPrivate
-	memberData // looked for only where embeddings are rewritten
+	memberData // read only where embeddings are rewritten
 	memberEmbedding
 )
 
@@ -75,12 +75,12 @@ var watched = [names]string{
 }
 
 const (
-	longName   = 256      // a name above this is none of those that are looked for, however it is spelt
-	mostBlanks = 64       // around a name, more space than this is left out
-	mostUsage  = 16 << 10 // a larger usage is not read, and null to the client
+	longName   = 256      // a longer name is not a known one, however it is spelt
+	mostBlanks = 64       // more space than this around a name is dropped
+	mostUsage  = 16 << 10 // a larger usage is not read, and is null to the client
 )
 
-// Reset makes r ready for an answer to a request for model, with embeddings in the given form.
+// Reset prepares r for an answer to a request for model, with embeddings in the given form.
 func (r *Relay) Reset(model string, vectors VectorForm) {
 	r.doc.Reset()
 	*r = Relay{
@@ -89,13 +89,14 @@ func (r *Relay) Reset(model string, vectors VectorForm) {
 	}
 }
 
-// Held returns about how many bytes r keeps of the answer, for the memory budget of replies.
+// Held returns the approximate number of bytes of the answer that r keeps, for the memory budget of
+// replies.
 func (r *Relay) Held() int { return cap(r.vector.text) + cap(r.vector.bits) }
 
-// Usage returns the engine's token counts; not Known before End, or if it sent none.
+// Usage returns the engine's token counts; not Known before End, or if the engine sent none.
 func (r *Relay) Usage() translate.Usage { return r.usage }
 
-// End reports whether what came was a whole answer.
+// End returns an error unless the answer is complete.
 func (r *Relay) End() error {
 	switch {
 	case r.grammar.state != atEnd:
@@ -108,10 +109,10 @@ func (r *Relay) End() error {
 
 var errBadJSON = &translate.BadAnswer{Reason: translate.BadJSON}
 
-// Append appends what the client is to see of the next piece. The error is a *translate.BadAnswer,
-// after which r is of no use.
+// Append appends what the client should see of the next piece. The error is a *translate.BadAnswer,
+// after which r must not be used.
 func (r *Relay) Append(dst, p []byte) ([]byte, error) {
-	from := 0 // what is before has been given to its sink
+	from := 0 // everything before it has reached its sink
 	for i := 0; i < len(p); i++ {
 		c := p[i]
 		switch r.grammar.state { //nolint:exhaustive // the others are structure's
@@ -169,7 +170,7 @@ func (r *Relay) Append(dst, p []byte) ([]byte, error) {
 	return r.give(dst, p[from:]), r.vector.err()
 }
 
-// structure takes a byte outside of strings, numbers and words, which is no space.
+// structure processes a byte outside strings, numbers and words that is not space.
 func (r *Relay) structure(dst, p []byte, from, i int) ([]byte, int, error) {
 	switch c := p[i]; r.grammar.state { //nolint:exhaustive // the others are inside of a token
 	case wantRoot:
@@ -219,17 +220,18 @@ func (r *Relay) structure(dst, p []byte, from, i int) ([]byte, int, error) {
 	return dst, from, errBadJSON
 }
 
-// reads reports whether the members of the innermost container are looked at.
+// reads reports whether the members of the innermost container are read.
 func (r *Relay) reads() bool {
 	return r.grammar.inObject() && (r.grammar.depth == 1 || r.grammar.depth == 3 && r.list != memberOther)
 }
 
-// beginMember prepares for a name in an object that is looked at. What comes is held from here on.
+// beginMember prepares for a name in an object whose members are read. It holds everything from
+// there on.
 func (r *Relay) beginMember() {
 	r.sink, r.member, r.held = toHeld, memberOther, r.held[:0]
 }
 
-// open takes the beginning of a container.
+// open processes the beginning of a container.
 func (r *Relay) open(dst, p []byte, from, i int) ([]byte, int, error) {
 	if r.grammar.depth == jsonx.DefaultMaxDepth {
 		return dst, from, &translate.BadAnswer{Reason: translate.TooLarge}
@@ -249,7 +251,7 @@ func (r *Relay) open(dst, p []byte, from, i int) ([]byte, int, error) {
 // level distinguishes the answer from an element of its list.
 func (r *Relay) level() int { return (r.grammar.depth - 1) / 2 }
 
-// closeEmpty gives out what was held for a member that did not come.
+// closeEmpty releases what was held for a member that did not come.
 func (r *Relay) closeEmpty(dst, p []byte, from, i int) ([]byte, int) {
 	if r.reads() {
 		from = r.hold(p, from, i)
@@ -258,7 +260,7 @@ func (r *Relay) closeEmpty(dst, p []byte, from, i int) ([]byte, int) {
 	return dst, from
 }
 
-// shut takes the end of a container, which is the end of a value.
+// shut processes the end of a container, which also ends a value.
 func (r *Relay) shut(dst, p []byte, from, i int) ([]byte, int, error) {
 	if r.grammar.shut(); r.grammar.depth == 0 {
 		return dst, from, nil
@@ -270,7 +272,7 @@ func (r *Relay) shut(dst, p []byte, from, i int) ([]byte, int, error) {
 	return dst, from, nil
 }
 
-// beginValue takes the first byte of a value.
+// beginValue processes the first byte of a value.
 func (r *Relay) beginValue(dst, p []byte, from, i int) ([]byte, int, error) {
 	if r.sink == toHeld && r.reads() {
 		from = r.hold(p, from, i)
@@ -289,7 +291,7 @@ func (r *Relay) beginValue(dst, p []byte, from, i int) ([]byte, int, error) {
 	return dst, from, errBadJSON
 }
 
-// meet decides what becomes of a member whose name has come, and whose value begins with c.
+// meet decides how to treat a member whose name is complete and whose value begins with c.
 func (r *Relay) meet(dst []byte, c byte) ([]byte, error) {
 	var err error
 	if r.member, err = r.identify(); err != nil {
@@ -330,7 +332,7 @@ func (r *Relay) meet(dst []byte, c byte) ([]byte, error) {
 	return dst, nil
 }
 
-// release gives out what was held, without its comma when no member has gone out before it.
+// release sends what was held, without its comma if no member has been sent before it.
 func (r *Relay) release(dst []byte) []byte {
 	held := r.held
 	if begun := &r.begun[r.level()]; !*begun {
@@ -341,8 +343,8 @@ func (r *Relay) release(dst []byte) []byte {
 	return append(dst, held...)
 }
 
-// identify says which member the name is of. Two of a name that we read, or one in another case,
-// may be read as the one or the other, so they are refused.
+// identify returns the kind of the member that has the name. Two members of a name that we read, or
+// one in another case, may be read either way, so they are refused.
 func (r *Relay) identify() (memberKind, error) {
 	name := r.held[r.name:]
 	name = name[:bytes.LastIndexByte(name, '"')+1]
@@ -381,7 +383,7 @@ func (r *Relay) identify() (memberKind, error) {
 	return memberOther, nil
 }
 
-// endValue takes the end of a value, before p[i].
+// endValue processes the end of a value, before p[i].
 func (r *Relay) endValue(dst, p []byte, from, i int) (out []byte, rest int) {
 	r.grammar.state = wantMore
 	if !r.reads() || r.sink == toClient {
@@ -398,7 +400,8 @@ func (r *Relay) endValue(dst, p []byte, from, i int) (out []byte, rest int) {
 	return dst, i
 }
 
-// appendValue appends the usage, the time or the end of a choice that is in value, bounded.
+// appendValue appends the bounded form of value, which is the usage, the time or the end of a
+// choice.
 func (r *Relay) appendValue(dst []byte) []byte {
 	if len(r.value) > mostUsage || r.doc.Parse(r.value, jsonx.Options{}) != nil {
 		return append(dst, "null"...)
@@ -424,7 +427,7 @@ func (r *Relay) appendValue(dst []byte) []byte {
 	return append(dst, bounded...)
 }
 
-// give gives bytes to their sink.
+// give sends bytes to the current sink.
 func (r *Relay) give(dst, p []byte) []byte {
 	switch r.sink {
 	case toHeld:
@@ -446,7 +449,7 @@ func (r *Relay) give(dst, p []byte) []byte {
 	return append(dst, p...)
 }
 
-// hold keeps p[from:i], which stands before a value, and returns i.
+// hold keeps p[from:i], which precedes a value, and returns i.
 func (r *Relay) hold(p []byte, from, i int) int {
 	p = p[from:i]
 	if inName := r.isKey && r.grammar.state >= inString; !inName && len(p) > mostBlanks {

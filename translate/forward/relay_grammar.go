@@ -6,16 +6,16 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// grammar is where in a JSON text the next byte stands, and what it may be: the rules of jsonx, for
-// a text that comes in pieces.
+// grammar tracks the position of the next byte in a JSON text and what it may be: the rules of
+// jsonx, for a text that comes in pieces.
 type grammar struct {
 	state   grammarState
 	depth   int
-	objects uint64 // of the open containers, the innermost in the lowest bit: whether it is an object
-	word    string // what is left of a literal
-	hex     int    // digits that are left of an escape
-	wide    int    // bytes that are left of a character
-	low, up byte   // what the next one of them may be
+	objects uint64 // a bit for each open container, the innermost lowest: it is an object
+	word    string // rest of a literal
+	hex     int    // remaining digits of an escape
+	wide    int    // remaining bytes of a character
+	low, up byte   // bounds of the next one of them
 }
 
 // grammarState is what may come next.
@@ -45,8 +45,8 @@ const (
 	atEnd                       //
 )
 
-// beginSpecial takes a byte of a string that is no character by itself, and reports whether it may
-// stand there.
+// beginSpecial processes a byte of a string that is not a character by itself, and reports whether
+// it is allowed.
 func (g *grammar) beginSpecial(c byte) bool {
 	switch {
 	case c == '\\':
@@ -63,8 +63,8 @@ func (g *grammar) beginSpecial(c byte) bool {
 	return true
 }
 
-// inToken takes the next byte of what has a certain form. It reports whether a value has ended with
-// it, and whether it may stand there.
+// inToken processes the next byte of a token with a fixed form. It reports whether a value ends
+// with the byte, and whether the byte is allowed.
 func (g *grammar) inToken(c byte) (ended, ok bool) {
 	digit := c >= '0' && c <= '9'
 	switch g.state { //nolint:exhaustive // Append asks for these alone
@@ -111,7 +111,8 @@ func (g *grammar) inToken(c byte) (ended, ok bool) {
 	return false, digit
 }
 
-// inNumber takes the next byte of a number that may end before it, and reports whether it goes on.
+// inNumber processes the next byte of a number that may end before it, and reports whether the
+// number continues.
 func (g *grammar) inNumber(c byte) bool {
 	switch {
 	case c >= '0' && c <= '9':
@@ -131,8 +132,8 @@ func (g *grammar) moreDigits() bool {
 	return g.state != afterZero && g.state != afterPoint && g.state != afterE
 }
 
-// inNumbers takes a byte of an array of numbers, which embeddings consist of; it is what structure
-// would do, at a third of the cost.
+// inNumbers processes a byte of an array of numbers, as in embeddings. It does the same as
+// structure, at a third of the cost.
 func (g *grammar) inNumbers(c byte) bool {
 	switch {
 	case g.state == wantMore && c == ',':
@@ -145,7 +146,7 @@ func (g *grammar) inNumbers(c byte) bool {
 	return true
 }
 
-// beginNumber takes the first byte of a number, and reports whether it is one.
+// beginNumber processes the first byte of a number, and reports whether it is one.
 func (g *grammar) beginNumber(c byte) bool {
 	switch {
 	case c == '-':
@@ -160,7 +161,8 @@ func (g *grammar) beginNumber(c byte) bool {
 	return true
 }
 
-// beginToken takes the first byte of a value that is no container, and reports whether it is one.
+// beginToken processes the first byte of a value other than a container, and reports whether it is
+// one.
 func (g *grammar) beginToken(c byte) bool {
 	switch c {
 	case '"':
@@ -177,7 +179,7 @@ func (g *grammar) beginToken(c byte) bool {
 	return true
 }
 
-// open takes the beginning of a container.
+// open processes the beginning of a container.
 func (g *grammar) open(object bool) {
 	g.depth++
 	g.objects <<= 1
@@ -188,7 +190,7 @@ func (g *grammar) open(object bool) {
 	}
 }
 
-// shut takes the end of a container.
+// shut processes the end of a container.
 func (g *grammar) shut() {
 	g.depth--
 	g.objects >>= 1

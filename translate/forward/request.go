@@ -10,20 +10,20 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Request is a JSON request of which the edge reads the model. It keeps the body that it was given:
-// the body and all slices taken from the Request must not be changed as long as it is used. The
-// zero value is ready. Not safe for concurrent use.
+// Request is a JSON request from which the edge reads the model. It keeps the given body: the body
+// and all slices taken from the Request must not change while it is in use. The zero value is
+// ready. Not safe for concurrent use.
 type Request struct {
 	Model  []byte // the name that the client wrote, decoded: 1 to chat.MaxModelName bytes without control characters
 	Stream bool   // the client wants events
-	// Choices is how many choices a completion will have: n for every prompt.
+	// Choices is the number of choices of a completion: n for every prompt.
 	Choices   int
 	Prompts   int // of a completion
-	Generated int // choices that the engine generates for it: best_of for every prompt
-	// MaxTokens bounds the tokens of each completion; -1: not given.
+	Generated int // choices that the engine generates: best_of for every prompt
+	// MaxTokens is the limit on the tokens of each completion; -1: not given.
 	MaxTokens int
-	Vectors   VectorForm // in which the client wants embeddings
-	Rerank    Rerank     // what the answer to a rerank request is to have
+	Vectors   VectorForm // the form in which the client wants embeddings
+	Rerank    Rerank     // what the answer to a rerank request must contain
 	ranked    rankedMembers
 
 	body  []byte
@@ -31,18 +31,18 @@ type Request struct {
 	edits jsonx.Edits
 	named jsonx.Value // the member model
 
-	completion  bool // the token limits hold for it
+	completion  bool // token limits apply
 	limit       limitMember
 	bound       int              // the model's limit on tokens; 0: none
 	engineLimit int              // the token limit for the engine; -1: as the client wrote it
 	limits      chat.NamedLimits // under other names
-	fitted      int              // the greatest token limit that the next engine has room for; -1: not known
+	fitted      int              // the greatest token limit for which the next engine has room; -1: not known
 	prompt      jsonx.Value      // the member prompt
 
 	added added
 
 	absent  absentMember
-	omitted jsonx.Value // of Omit
+	omitted jsonx.Value // set by Omit
 }
 
 // limitMember is the member max_tokens.
@@ -51,13 +51,13 @@ type limitMember struct {
 	unlimited bool // it is -1: as many tokens as there is room for
 }
 
-// absentMember is a member that is sent although the client has not given it.
+// absentMember is a member that is sent although the client did not give it.
 type absentMember struct {
-	client      jsonx.Value // the client's: null, or not there
-	name, value []byte      // value is nil: there is no such member
+	client      jsonx.Value // the client's member: null or absent
+	name, value []byte      // value is nil if there is no such member
 }
 
-// What is indexed: the members of the request, and the elements of those that are arrays.
+// Indexed are the members of the request, and the elements of those that are arrays.
 var requestOptions = jsonx.Options{Record: 2, Paired: true}
 
 // Decode reads a body: a JSON object with a string model. The error is an *apierr.Error.
@@ -86,8 +86,8 @@ func (r *Request) Decode(body []byte) error {
 	return err
 }
 
-// Fields looks members up by their names, as jsonx.Value.Fields does; the error is an *apierr.Error
-// for one that is given twice or in another case.
+// Fields looks up members by their names, like jsonx.Value.Fields. The error is an *apierr.Error
+// for a member that occurs twice or in another case.
 func (r *Request) Fields(names []string, out []jsonx.Value) error {
 	if err := r.doc.Root().Fields(names, out); err != nil {
 		return apierr.FromJSON(err, "")
@@ -109,8 +109,8 @@ func (r *Request) DecodePlain(body []byte) error {
 	return nil
 }
 
-// DecodeCompletion is Decode for the legacy completions, of which it also reads what decides how
-// the answer comes.
+// DecodeCompletion is Decode for the legacy completions. It also reads the members that determine
+// the form of the answer.
 func (r *Request) DecodeCompletion(body []byte) error {
 	if err := r.Decode(body); err != nil {
 		return err
@@ -148,10 +148,10 @@ func (r *Request) DecodeCompletion(body []byte) error {
 	return err
 }
 
-// nameOfChoices is what llama.cpp reads before n.
+// nameOfChoices is the member that llama.cpp prefers to n.
 const nameOfChoices = "n_cmpl"
 
-// choices returns the number of choices for each prompt, which an engine is told as n.
+// choices returns the number of choices for each prompt, which is sent to the engine as n.
 func (r *Request) choices(n, other jsonx.Value) (int, error) {
 	if !chat.Given(other) {
 		return atLeast(n, "n", 1, 1)
@@ -168,16 +168,15 @@ func (r *Request) choices(n, other jsonx.Value) (int, error) {
 	return count, err
 }
 
-// isList reports whether a prompt is several: an array of numbers is one.
+// isList reports whether prompt is a list of prompts: an array of numbers is one prompt.
 func isList(prompt jsonx.Value) bool {
 	first := prompt.Index(0)
 	return prompt.IsArray() && (first.IsString() || first.IsArray())
 }
 
-// maxChoices bounds the choices of one answer.
+// maxChoices is the most choices that one answer may have.
 const maxChoices = 4096
 
-// decodeStream reads stream.
 func (r *Request) decodeStream() error {
 	var out [1]jsonx.Value
 	if err := r.Fields([]string{"stream"}, out[:]); err != nil {
@@ -221,7 +220,7 @@ func modelName(v jsonx.Value) ([]byte, error) {
 	return name, CheckModelName(name)
 }
 
-// CheckModelName refuses what cannot be the name of a model, with an *apierr.Error.
+// CheckModelName returns an *apierr.Error for a name that a model cannot have.
 func CheckModelName(name []byte) error {
 	switch {
 	case len(name) == 0:
@@ -237,9 +236,9 @@ func CheckModelName(name []byte) error {
 	return nil
 }
 
-// Check applies the rules that depend on the model: members that steer an engine are refused, and
-// so are media that it would fetch from where chat takes no images from; the token limit of a
-// completion is lowered to the model's, which goes to the engine when the client gave none. The
+// Check applies the rules that depend on the model. It refuses members that steer an engine, and
+// media that an engine would fetch from a place from which chat takes no images. It lowers a
+// completion's token limit to the model's, which the engine is sent if the client gave none. The
 // error is an *apierr.Error.
 func (r *Request) Check(rules *chat.ModelRules) error {
 	if err := rules.Refuse.Members(r.doc.Root()); err != nil {
@@ -257,7 +256,7 @@ func (r *Request) Check(rules *chat.ModelRules) error {
 		}
 		most := rules.MaxOutputLength
 		if most <= 0 {
-			most = rules.ContextLength // which Fit lowers to what there is room for
+			most = rules.ContextLength // Fit lowers it to the room there is
 		}
 		if most > 0 {
 			r.MaxTokens, r.engineLimit = most, most
@@ -288,7 +287,7 @@ func (r *Request) Check(rules *chat.ModelRules) error {
 	return nil
 }
 
-// TokenLimit is the limit on each completion's tokens for the engine; -1: none.
+// TokenLimit returns the engine's limit on the tokens of each completion; -1: none.
 func (r *Request) TokenLimit() int {
 	limit := r.MaxTokens
 	if r.engineLimit >= 0 {
@@ -300,7 +299,7 @@ func (r *Request) TokenLimit() int {
 	return limit
 }
 
-// Asked is the limit that the client gave, under any name; -1: none.
+// Asked returns the limit that the client gave under any name; -1: none.
 func (r *Request) Asked() int {
 	if r.MaxTokens < 0 && r.limits.Least > 0 {
 		return r.limits.Bound(-1, r.bound)
@@ -308,11 +307,12 @@ func (r *Request) Asked() int {
 	return r.MaxTokens
 }
 
-// Fit lowers the limit for the next engine to its room; a negative limit undoes an earlier one.
+// Fit lowers the limit to the room that the next engine has; a negative limit undoes an earlier
+// one.
 func (r *Request) Fit(limit int) { r.fitted = limit }
 
-// LongestPrompt returns about how many tokens the longest prompt of a completion is: exactly, where
-// the client sends tokens.
+// LongestPrompt returns the approximate number of tokens in the longest prompt of a completion. It
+// is exact if the client sends tokens.
 func (r *Request) LongestPrompt(bytesPerToken float64) int {
 	if bytesPerToken <= 0 {
 		bytesPerToken = 4
@@ -337,7 +337,7 @@ func (r *Request) LongestPrompt(bytesPerToken float64) int {
 
 var comma = []byte{','}
 
-// completionLimit is what chat calls the limit, which some engines read here as well.
+// completionLimit is chat's name for the limit, which some engines read here as well.
 const completionLimit = "max_completion_tokens"
 
 func (r *Request) checkTokenLimit(rules *chat.ModelRules) error {
@@ -360,7 +360,7 @@ func (r *Request) checkTokenLimit(rules *chat.ModelRules) error {
 	return nil
 }
 
-// Default has a member that was looked up as v, and is absent or null, sent as the JSON text value.
+// Default sets the JSON text value for a member that was looked up as v and is absent or null.
 func (r *Request) Default(name string, v jsonx.Value, value []byte) {
 	if chat.Given(v) {
 		return
@@ -368,13 +368,13 @@ func (r *Request) Default(name string, v jsonx.Value, value []byte) {
 	r.absent = absentMember{v, jsonx.AppendStringS(nil, name), value}
 }
 
-// Omit has a member left out of what the next engine is sent; one that does not exist undoes an
+// Omit leaves a member out of the next engine's request; a value that does not exist undoes an
 // earlier Omit.
 func (r *Request) Omit(v jsonx.Value) { r.omitted = v }
 
-// Segments appends to segs the pieces of the body for an engine that knows the model as served: the
-// client's body, byte for byte, with model replaced, the Default added and the token limit that
-// Check found. They are valid until the next call, and as long as the body is.
+// Segments appends to segs the pieces of the body for an engine that knows the model as served.
+// They are the client's body, byte for byte, with model replaced, the Default added and the token
+// limit that Check found. They are valid until the next call, and only as long as the body.
 func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	r.edits.Reset()
 	r.edits.Set(r.named, jsonx.AppendStringS(nil, served))
@@ -398,7 +398,7 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	}
 	chat.LowerAliases(&r.edits, r.doc.Root(), bound, completionLimit)
 	if r.limit.unlimited && limit < 0 {
-		r.edits.Delete(r.limit.Value) // engines do not agree on what it means
+		r.edits.Delete(r.limit.Value) // engines read it differently
 	} else if r.engineLimit >= 0 || limit < r.MaxTokens {
 		digits := strconv.AppendInt(nil, int64(limit), 10)
 		if r.limit.Exists() {
@@ -415,16 +415,16 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	return r.edits.Segments(segs, r.body)
 }
 
-// added is what the next engine is sent beside the client's own members.
+// added is what the next engine is sent in addition to the client's own members.
 type added struct {
 	salt     chat.Salt
 	priority chat.Priority
 }
 
-// SetPriority says what the next engine is told of the request's place in its queue.
+// SetPriority sets the priority in the next engine's queue.
 func (r *Request) SetPriority(p chat.Priority) { r.added.priority = p }
 
-// SetSalt says how the next engine keeps cached prompts apart.
+// SetSalt sets how the next engine separates cached prompts.
 func (r *Request) SetSalt(s chat.Salt) { r.added.salt = s }
 
 // Size returns the length of the body, for an estimate of its tokens.

@@ -10,24 +10,24 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Rerank is what the answer to a rerank request is to have.
+// Rerank is what the answer to a rerank request must contain.
 type Rerank struct {
-	Documents int  // of the request
-	Top       int  // results at most; 0: all
-	Texts     bool // the documents may be in the results
+	Documents int  // in the request
+	Top       int  // the most results; 0: all
+	Texts     bool // results may contain the documents
 }
 
-// notRanked is the reason of a *translate.BadAnswer: results that do not rank the documents.
+// notRanked is the reason of a *translate.BadAnswer whose results do not rank the documents.
 const notRanked = "results without an index and a score each"
 
-// Normalize returns the answer in the form that Cohere, Jina and vLLM give it: results of index,
-// relevance_score and maybe document, the highest score first, Top of them. SGLang and TEI answer
-// with a bare list, and call the score `score` and a document `text` or a bare string; some engines
-// ignore top_n. A body that has the form already, and what is no ranking at all, is returned as it
-// is. The error is a *translate.BadAnswer.
+// Normalize returns the answer in the form of Cohere, Jina and vLLM: at most Top results with
+// index, relevance_score and possibly document, the highest score first. SGLang and TEI answer with
+// a bare list, name the score `score`, and give a document as `text` or a bare string; some engines
+// ignore top_n. A body that already has the form, or is not a ranking, is returned unchanged. The
+// error is a *translate.BadAnswer.
 func (r *Rerank) Normalize(body []byte) ([]byte, error) {
 	if len(body) > translate.MaxAnswer {
-		return body, nil // for Answer to refuse, as bodies that do not parse
+		return body, nil // Answer refuses it, like bodies that do not parse
 	}
 	var d jsonx.Doc
 	if d.Parse(body, jsonx.Options{Record: recordAnswer + 1}) != nil {
@@ -62,15 +62,15 @@ func (r *Rerank) Normalize(body []byte) ([]byte, error) {
 	return edits.Append(nil, body), nil
 }
 
-// rank is the place of one document.
+// rank is the result for one document.
 type rank struct {
 	index    int64
 	score    float64
-	raw      []byte      // the score as it came
-	document jsonx.Value // may not be there
+	raw      []byte      // the score as received
+	document jsonx.Value // may be absent
 }
 
-// read returns the results. formed: they have the names and the order that they are to have.
+// read returns the results. formed reports whether they already have the required names and order.
 func (r *Rerank) read(results jsonx.Value) (ranked []rank, formed bool, err error) {
 	formed = true
 	bad := &translate.BadAnswer{Reason: notRanked}
@@ -120,13 +120,13 @@ func (r *Rerank) appendList(dst []byte, ranked []rank) []byte {
 	return append(dst, ']')
 }
 
-// rankedMembers are the members of a rerank request that some engines call otherwise.
+// rankedMembers are the members of a rerank request for which some engines have other names.
 type rankedMembers struct {
 	documents, returned jsonx.Value // return_documents
 	asTexts             bool        // for the next engine
 }
 
-// RankTexts says whether the next engine takes texts and return_text in the place of documents and
+// RankTexts sets whether the next engine takes texts and return_text instead of documents and
 // return_documents. A document that is an object is sent as its text, if it has one.
 func (r *Request) RankTexts(is bool) { r.ranked.asTexts = is }
 
@@ -142,7 +142,7 @@ func (m *rankedMembers) edit(edits *jsonx.Edits) {
 	switch {
 	case chat.Given(m.returned):
 		edits.Rename(m.returned, []byte("return_text"))
-	case m.returned.Exists(): // null, which is not read as false everywhere
+	case m.returned.Exists(): // null, which not every engine reads as false
 		edits.Delete(m.returned)
 	}
 }

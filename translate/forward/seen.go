@@ -10,12 +10,12 @@ import (
 // Field is a text field of a form.
 type Field struct{ Name, Value string }
 
-// Seen keeps which fields of a form have come. The zero value is ready.
+// Seen records which fields of a form have come. The zero value is ready.
 type Seen uint32
 
-// Note takes the name of a field and returns its place in known, -1 when it is not in it. The error
-// is an *apierr.Error for one that has come before, or that is a known one in another case: two
-// readers could see two different forms.
+// Note records the name of a field and returns its index in known; -1 when it is not there. The
+// error is an *apierr.Error for a field that occurs twice, or for a known one in another case: two
+// readers could see different forms.
 func (s *Seen) Note(name string, known []string) (int, error) {
 	for i, n := range known {
 		if !strings.EqualFold(name, n) {
@@ -33,10 +33,10 @@ func (s *Seen) Note(name string, known []string) (int, error) {
 	return -1, nil
 }
 
-// Has reports whether the field at place i has come.
+// Has reports whether field i has come.
 func (s *Seen) Has(i int) bool { return *s&(1<<i) != 0 }
 
-// NotText is the error for a known field that came as a file: err when Note gave one.
+// NotText returns the error for a known field that came as a file, or err if Note returned one.
 func NotText(known []string, which int, err error) error {
 	if err != nil {
 		return err

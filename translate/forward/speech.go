@@ -10,17 +10,17 @@ import (
 	"penstock/translate/sse"
 )
 
-// This file is what a Stream does for speech alone. Some engines have the events of OpenAI's API
-// (speech.audio.delta, and .done at the end), which are passed on. The sound of all others becomes
-// such events here.
+// This file holds the part of Stream that is specific to speech. Some engines send the events of
+// OpenAI's API (speech.audio.delta, and .done at the end), which are passed on. The sound of all
+// other engines is turned into such events here.
 
-// sound is what a Stream knows of speech.
+// sound is the state of a Stream of speech.
 type sound struct {
 	wanted   bool
-	pieces   bool   // there has been some
-	doneSent bool   // speech.audio.done has gone out
-	framed   bool   // the body has come to its end, and was not cut
-	rest     []byte // of the last piece, which goes out with the next one
+	pieces   bool   // some sound has come
+	doneSent bool   // speech.audio.done has been sent
+	framed   bool   // the body came to its end and was not cut
+	rest     []byte // of the last piece, sent with the next one
 }
 
 const (
@@ -28,24 +28,24 @@ const (
 	speechDone  = "speech.audio.done"
 	speechError = "speech.audio.error" // vLLM-Omni's
 
-	// noSpeechUsage stands for counts that nobody has: the member is required.
+	// noSpeechUsage stands for unknown counts, because the member is required.
 	noSpeechUsage = `{"input_tokens":0,"output_tokens":0,"total_tokens":0}`
 
 	speechUsage = `{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}`
 
-	// deltaUnit divides the length of every delta but the last: then no delta ends with half a sample
-	// of 16 bits, and none but the last is padded.
+	// deltaUnit divides the length of every delta but the last. So no delta ends with half a sample
+	// of 16 bits, and only the last is padded.
 	deltaUnit = 6
 
 	noSound  = "no sound"
 	badSound = "sound that is not base64"
 )
 
-// Speech says that the answer is speech. It follows Reset.
+// Speech marks the answer as speech. Call it after Reset.
 func (s *Stream) Speech() { s.sound.wanted = true }
 
-// note takes down what an event says of speech. Its sound must be base64, which may be of nothing,
-// and counts that cannot be are replaced.
+// note records what an event says about speech. Its sound must be base64, which may be empty;
+// impossible counts are replaced.
 func (a *sound) note(edits *jsonx.Edits, root, kind jsonx.Value, usage *jsonx.Value) error {
 	switch {
 	case kind.EqualText(speechDone):
@@ -96,8 +96,8 @@ func (s *Stream) AppendSound(dst, piece []byte) []byte {
 	return dst
 }
 
-// appendSoundEvent appends the delta of head and tail. head is shorter than a unit, and tail long
-// enough to fill it up.
+// appendSoundEvent appends the delta of head and tail. head is shorter than a unit, and tail is
+// long enough to complete it.
 func appendSoundEvent(dst, head, tail []byte) []byte {
 	dst = append(dst, `data: {"type":"`+speechDelta+`","audio":"`...)
 	if len(head) > 0 {
@@ -110,8 +110,8 @@ func appendSoundEvent(dst, head, tail []byte) []byte {
 	return append(dst, "\"}\n\n"...)
 }
 
-// appendEnd appends what is left of the sound and the event that ends it, or fails when the engine
-// ended too early: half of an audio file cannot be told from a whole one.
+// appendEnd appends the rest of the sound and the event that ends it, or fails if the engine ended
+// too early: half an audio file looks like a whole one.
 func (a *sound) appendEnd(dst []byte, mark bool) ([]byte, error) {
 	switch {
 	case a.doneSent:

@@ -12,12 +12,12 @@ import (
 	"penstock/translate/sse"
 )
 
-// Stream passes the events of an engine on: each as it came, but for the model, which becomes the
-// public id. It belongs to one call. Reset first, then Append for each event, and in the end either
+// Stream passes on the events of an engine unchanged, except for the model, which becomes the
+// public id. It belongs to one call. Call Reset, then Append for each event, and finally either
 // Finish or Fail.
 type Stream struct {
 	model   string
-	choices int // that must finish; 0: a transcription, or speech
+	choices int // must finish; 0: a transcription, or speech
 
 	doc        jsonx.Doc
 	edits      jsonx.Edits
@@ -32,26 +32,26 @@ type Stream struct {
 
 var _ translate.Stream = (*Stream)(nil)
 
-// Reset makes s ready for a call: model is the public id, choices as many as the client asked for;
-// 0 for a transcription, and for speech.
+// Reset prepares s for a call. model is the public id, and choices is the number that the client
+// asked for; 0 for a transcription or speech.
 func (s *Stream) Reset(model string, choices int) {
 	s.doc.Reset()
 	*s = Stream{model: model, choices: choices, doc: s.doc}
 }
 
-// SetPrompts says of how many prompts the choices are.
+// SetPrompts sets the number of prompts among which the choices are divided.
 func (s *Stream) SetPrompts(n int) { s.usage.prompts = n }
 
 var doneMark = []byte("[DONE]")
 
-// Append appends what the client is to see of one event. The error is a *translate.BadAnswer when
-// the event is no JSON object, or a *engineerror.Error when the engine reports a failure.
+// Append appends what the client should see of one event. The error is a *translate.BadAnswer if
+// the event is not a JSON object, or a *engineerror.Error if the engine reports a failure.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if bytes.Equal(bytes.TrimSpace(ev.Data), doneMark) {
 		s.mark = true
 		return dst, nil
 	}
-	// Gateways before engines keep connections alive by pings.
+	// Gateways in front of engines keep connections alive with pings.
 	if len(ev.Data) == 0 || ev.Blank() && !s.transcript.plain || string(ev.Name) == "ping" {
 		return dst, nil
 	}
@@ -102,38 +102,38 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if hidePrivate(&s.edits, root); s.edits.Len() > 0 {
 		data = s.edits.Append(make([]byte, 0, len(data)+len(s.model)), data)
 	}
-	if bytes.ContainsAny(data, "\r\n") { // an event that came in several lines
+	if bytes.ContainsAny(data, "\r\n") { // an event that came on several lines
 		data = bytes.Clone(data)
 		sse.Flatten(data)
 	}
 	return sse.AppendEvent(dst, string(ev.Name), data), nil
 }
 
-// Started reports whether an event has been passed on: each has a piece of the answer.
+// Started reports whether an event has been passed on: each holds part of the answer.
 func (s *Stream) Started() bool { return s.events > 0 || s.closed }
 
-// NextEngine prepares for the events of another engine, which begins: none goes on here with what
-// another one has said.
+// NextEngine prepares for the events of another engine, which starts anew: answers here are never
+// continued.
 func (s *Stream) NextEngine() { s.mark, s.sound.rest = false, nil }
 
-// Finished reports whether the stream may end well from here on.
+// Finished reports whether the stream may now end successfully.
 func (s *Stream) Finished() bool {
-	if s.choices == 0 { // chunks of a long sound are finished several times
+	if s.choices == 0 { // the chunks of a long sound finish several times
 		return s.transcript.doneSent || s.sound.doneSent
 	}
-	// Some engines give one choice whatever n is.
+	// Some engines return one choice whatever n is.
 	return s.ends.all() && (len(s.ends.seen) >= s.choices || s.mark)
 }
 
-// Held is about how many bytes s keeps of the stream so far.
+// Held returns the approximate number of bytes of the stream that s keeps.
 func (s *Stream) Held() int { return cap(s.transcript.said) }
 
-// Done reports whether nothing more is wanted from the engine.
+// Done reports whether the stream needs nothing more from the engine.
 func (s *Stream) Done() bool { return s.mark }
 
-// Finish appends what ends the stream well: [DONE] for completions, and for a transcription or
-// speech whose engine sent it; for a transcription in segments transcript.text.done, and for speech
-// without events speech.audio.done.
+// Finish appends the successful end of the stream: [DONE] for completions, and for a transcription
+// or speech whose engine sent it; transcript.text.done for a transcription in segments, and
+// speech.audio.done for speech without events.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	switch {
 	case s.sound.wanted:
@@ -170,11 +170,11 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 // Keepalive appends a comment, which clients ignore.
 func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
-// Markup returns none: what is said here is a model's own words.
+// Markup returns 0: nothing here is parsed out of the model's words.
 func (s *Stream) Markup() translate.Markup { return 0 }
 
-// Usage returns the engine's token counts. For a completion without counts it is an estimate of one
-// token an event.
+// Usage returns the engine's token counts. For a completion without counts it estimates one token
+// for each event.
 func (s *Stream) Usage() translate.Usage {
 	switch {
 	case s.usage.total.Known || s.choices == 0:
@@ -185,14 +185,14 @@ func (s *Stream) Usage() translate.Usage {
 	return translate.EstimatedUsage(s.events)
 }
 
-// choiceEnds is which choices of a stream have ended.
+// choiceEnds records which choices of a stream have ended.
 type choiceEnds struct {
-	seen map[int64]bool // and whether each has ended
-	open int            // that have not
+	seen map[int64]bool // each choice that has come, and whether it has ended
+	open int            // number of choices that have not ended
 }
 
-// note takes the choices of an event, and notes the changes to their ends. It reports whether the
-// engine gave one up.
+// note records the choices of an event, and the changes to their ends. It reports whether the
+// engine aborted a choice.
 func (e *choiceEnds) note(edits *jsonx.Edits, choices jsonx.Value) (failed bool) {
 	for it := choices.Iter(); it.Next(); {
 		c := it.Value()

@@ -8,22 +8,22 @@ import (
 	"penstock/translate/sse"
 )
 
-// This file is what a Stream does for transcriptions alone. Engines have four forms of them: the
-// events of OpenAI's API (transcript.text.delta, and .done at the end), chunks like those of a chat
-// (vLLM), segments without an end mark, as JSON or as bare text (speaches), and no stream at all
-// but the answer as a whole. The first two are passed on. The others become the first.
+// This file holds the part of Stream that is specific to transcriptions. Engines have four forms:
+// the events of OpenAI's API (transcript.text.delta, and .done at the end), chunks like those of a
+// chat (vLLM), segments without an end mark, as JSON or as bare text (speaches), and no stream at
+// all but a whole answer. The first two are passed on. The others are turned into the first.
 
-// transcript is what a Stream knows of a transcription.
+// transcript is the state of a Stream of a transcription.
 type transcript struct {
 	plain    bool   // segments may come as bare text
-	said     []byte // so far, in segments and deltas
-	pieces   bool   // segments came
-	doneSent bool   // transcript.text.done has gone out
-	framed   bool   // the body has come to its end, and was not cut
+	said     []byte // the text so far, from segments and deltas
+	pieces   bool   // segments have come
+	doneSent bool   // transcript.text.done has been sent
+	framed   bool   // the body came to its end and was not cut
 }
 
-// say takes down a piece of the transcript. Pieces without a blank between them get one, which is
-// returned with the piece.
+// say records a piece of the transcript. It inserts a blank between pieces that have none, and
+// returns it with the piece.
 func (t *transcript) say(piece []byte, apart bool) ([]byte, error) {
 	if len(t.said)+len(piece) >= translate.MaxAnswer {
 		return nil, &translate.BadAnswer{Reason: translate.TooLarge}
@@ -38,7 +38,7 @@ func (t *transcript) say(piece []byte, apart bool) ([]byte, error) {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' }
 
-// isSegment reports whether an event is a piece of a transcript that does not call itself a delta.
+// isSegment reports whether an event is a piece of a transcript that is not marked as a delta.
 func isSegment(root jsonx.Value) (text []byte, ok bool) {
 	v := root.Get("text")
 	if !v.IsString() {
@@ -52,8 +52,8 @@ func isSegment(root jsonx.Value) (text []byte, ok bool) {
 	return v.AppendText(nil), true
 }
 
-// note takes down what an event says of a transcript, and notes the changes that make a delta of a
-// segment: other members beside the text, such as times, stay.
+// note records what an event says about a transcript, and the changes that turn a segment into a
+// delta: members beside the text, such as times, stay.
 func (t *transcript) note(edits *jsonx.Edits, root, kind jsonx.Value) error {
 	if text, ok := isSegment(root); ok {
 		piece, err := t.say(text, true)
@@ -76,7 +76,7 @@ func (t *transcript) note(edits *jsonx.Edits, root, kind jsonx.Value) error {
 	return nil
 }
 
-// appendSegment appends the delta for a segment that is bare text.
+// appendSegment appends the delta for a segment of bare text.
 func (t *transcript) appendSegment(dst, text []byte) ([]byte, error) {
 	piece, err := t.say(text, true)
 	if err != nil {
@@ -110,21 +110,22 @@ func (t *transcript) appendDone(dst []byte) []byte {
 	return sse.AppendEvent(dst, "", append(data, '}'))
 }
 
-// mayEnd reports whether a transcription may end where the engine's body does, after [DONE] or not.
+// mayEnd reports whether a transcription may end where the engine's body does; mark is whether
+// [DONE] has come.
 func (t *transcript) mayEnd(mark bool) bool {
 	return t.doneSent || t.framed && t.pieces || mark && len(t.said) > 0
 }
 
-// PlainText says that the client asked for text, so that an event that is no JSON object is a piece
-// of it.
+// PlainText says that the client asked for text, so that an event that is not a JSON object is a
+// piece of the transcript.
 func (s *Stream) PlainText() { s.transcript.plain = true }
 
-// Ended notes that the engine's body came to the end of its framing. With it a stream of segments
-// or of sound is whole: nothing else marks its end.
+// Ended records that the engine's body came to the end of its framing. A stream of segments or of
+// sound is then complete: nothing else marks its end.
 func (s *Stream) Ended() { s.transcript.framed, s.sound.framed = true, true }
 
-// AppendWhole appends the stream that a whole transcript amounts to: one delta and the end. What a
-// JSON answer has beside the text comes with the end. The errors are those of Append.
+// AppendWhole appends a whole transcript as a stream: one delta and the end. The other members of a
+// JSON answer come with the end. The errors are the same as those of Append.
 func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
 	if !isJSON {
 		s.transcript.said = append(s.transcript.said[:0], body...)

@@ -5,16 +5,16 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// usageTotal is the token counts of a stream.
+// usageTotal collects the token counts of a stream.
 type usageTotal struct {
-	total   translate.Usage           // of everything
+	total   translate.Usage           // of all choices
 	prompts int                       // that share the choices evenly; 0: one
-	of      map[int64]translate.Usage // by choice, of an engine that counts each by itself
+	of      map[int64]translate.Usage // by choice, from an engine that counts each separately
 }
 
-// note keeps the counts of an event. Those in an event of one choice are of that choice alone:
-// llama.cpp has them at the end of each, and vLLM on request in every one, before those of
-// everything.
+// note records the counts of an event. Counts in an event with one choice belong to that choice:
+// llama.cpp sends them at the end of each, and vLLM on request in every event, before the counts of
+// all choices.
 func (t *usageTotal) note(u translate.Usage, inEvent jsonx.Value, choices int) {
 	if choices < 2 || inEvent.Len() != 1 {
 		t.total = u
@@ -29,8 +29,8 @@ func (t *usageTotal) note(u translate.Usage, inEvent jsonx.Value, choices int) {
 	}
 }
 
-// sum adds up what the engine says of each choice. The choices of one prompt follow each
-// other, and each of them has the prompt's tokens.
+// sum adds up the engine's counts of each choice. The choices of one prompt are consecutive, and
+// each of them includes the prompt's tokens.
 func (t *usageTotal) sum(choices int) translate.Usage {
 	sum := translate.Usage{Known: true}
 	prompts := make([]translate.Usage, max(t.prompts, 1))
@@ -47,9 +47,9 @@ func (t *usageTotal) sum(choices int) translate.Usage {
 	return sum
 }
 
-// readUsage reads the token counts of an answer or an event, in either spelling: prompt and
-// completion, as completions, embeddings and rerank have it, or input and output, as images and
-// audio have it. A duration is no count.
+// readUsage reads the token counts of an answer or an event under either pair of names: prompt and
+// completion, as in completions, embeddings and rerank, or input and output, as in images and
+// audio. A duration does not count.
 func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	if !v.IsObject() {
 		return u, false
@@ -77,7 +77,7 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 			}
 		}
 	}
-	if !u.Known && total >= 0 { // rerank, mostly
+	if !u.Known && total >= 0 { // mainly rerank
 		u.Prompt, u.Known = total, true
 	}
 	u.Total = max(total, u.Prompt+u.Completion)
@@ -85,5 +85,5 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	return u, u.Known
 }
 
-// maxTokens bounds a count, so that sums of counts that an engine made up cannot overflow.
+// maxTokens is the greatest count, so that sums of counts that an engine made up cannot overflow.
 const maxTokens = 1 << 31

@@ -15,24 +15,24 @@ import (
 )
 
 // VectorForm is the form in which a client wants embeddings. OpenAI's SDKs for Node and Python ask
-// for base64 by default and read whatever comes as base64: SGLang, LM Studio and older Ollama do
-// not know encoding_format and answer with numbers, of which openai-node makes a quarter as many
+// for base64 by default and read any answer as base64. SGLang, LM Studio and older Ollama do not
+// know encoding_format and answer with numbers; openai-node turns those into a quarter as many
 // zeros without an error.
 type VectorForm uint8
 
-// The forms of a vector. Both are what OpenAI defines for encoding_format.
+// The forms of a vector. Both are those that OpenAI defines for encoding_format.
 const (
-	VectorsAsSent VectorForm = iota // whatever the engine answers
+	VectorsAsSent VectorForm = iota // as the engine sends them
 	VectorsFloat                    // a list of numbers
 	VectorsBase64                   // base64 of little-endian float32
 )
 
-// elementMembers change what the elements of a vector are: output_dtype of Mistral and Voyage,
+// elementMembers change the type of a vector's elements: output_dtype of Mistral and Voyage,
 // embed_dtype and endianness of vLLM, embedding_type and embedding_types of Jina and Cohere.
 var elementMembers = []string{"output_dtype", "embed_dtype", "endianness", "embedding_type", "embedding_types"}
 
-// vectorForm returns the form that encoding_format asks for. Vectors of other elements than float32
-// stay as the engine writes them.
+// vectorForm returns the form that encoding_format requests. Vectors with elements other than
+// float32 stay as the engine writes them.
 func (r *Request) vectorForm(encoding jsonx.Value) (VectorForm, error) {
 	elements := make([]jsonx.Value, len(elementMembers))
 	if err := r.Fields(elementMembers, elements); err != nil {
@@ -47,42 +47,40 @@ func (r *Request) vectorForm(encoding jsonx.Value) (VectorForm, error) {
 	return VectorsFloat, nil
 }
 
-// namesFloat32 reports whether the value of one of the elementMembers is what vectors are by
-// default.
+// namesFloat32 reports whether the value of one of the elementMembers is the default for vectors.
 func namesFloat32(v jsonx.Value) bool {
 	return v.EqualText("float") || v.EqualText("float32") || v.EqualText("little")
 }
 
 const (
-	// longestNumber is more than any float is written with: a float64 has at most 1,075 significant
+	// longestNumber is longer than any written float: a float64 has at most 1,075 significant
 	// digits, and engines write 17.
 	longestNumber = 2 << 10
-	// longestVector bounds a vector in base64 that is held to be written as numbers: 24,576
+	// longestVector is the longest vector in base64 that is held to be rewritten as numbers: 24,576
 	// dimensions. A longer one stays as it is.
 	longestVector = 128 << 10
 )
 
-// vector writes the value of one `embedding` in the form that the client asked for. The value comes
-// in pieces of JSON that the caller has checked. Only flat lists of numbers, and base64 of float32,
-// are rewritten; several vectors in one list, and whatever else a model makes, stay as they are.
+// vector writes the value of one `embedding` in the form that the client requested. The value comes
+// in pieces of JSON that the caller has already checked. Only flat lists of numbers, and base64 of
+// float32, are rewritten; several vectors in one list, and anything else, stay as they are.
 type vector struct {
 	state vectorState
-	text  []byte // the number that has begun, or the string so far
+	text  []byte // the current number, or the string so far
 	bits  []byte // of numbers that are not written yet, or of the whole string
-	mixed bool   // a list of numbers has something else in it
+	mixed bool   // a list of numbers contains something else
 }
 
 type vectorState uint8
 
 const (
 	vectorKept    vectorState = iota // passed on
-	vectorBegins                     // a list whose first element has not come
+	vectorBegins                     // a list before its first element
 	vectorNumbers                    // a list of numbers
-	vectorString                     // a string, from its quote on
+	vectorString                     // a string, from its opening quote
 )
 
-// begin prepares for a value whose first byte is c, and reports whether it may have to be
-// rewritten.
+// begin prepares for a value whose first byte is c, and reports whether it may need rewriting.
 func (v *vector) begin(form VectorForm, c byte) bool {
 	v.text, v.bits, v.mixed = v.text[:0], v.bits[:0], false
 	switch {
@@ -96,7 +94,7 @@ func (v *vector) begin(form VectorForm, c byte) bool {
 	return v.state != vectorKept
 }
 
-// append appends what a piece of the value becomes.
+// append appends the rewritten form of a piece of the value.
 func (v *vector) append(dst, p []byte) []byte {
 	if v.state == vectorBegins {
 		p = v.beginList(p)
@@ -124,7 +122,7 @@ func (v *vector) append(dst, p []byte) []byte {
 	return append(dst, p...)
 }
 
-// beginList looks for the first element of a list and returns what comes from there on.
+// beginList looks for the first element of a list and returns p from there on.
 func (v *vector) beginList(p []byte) []byte {
 	for i, c := range p {
 		switch c {
@@ -146,7 +144,7 @@ func (v *vector) beginList(p []byte) []byte {
 	return nil
 }
 
-// appendNumbers appends the numbers of a list. null is NaN, which JSON cannot write.
+// appendNumbers appends the numbers of a list. null stands for NaN, which JSON cannot write.
 func (v *vector) appendNumbers(dst, p []byte) []byte {
 	for _, c := range p {
 		switch {
@@ -169,7 +167,8 @@ func (v *vector) appendNumber(dst []byte) []byte {
 	}
 	f := math.NaN()
 	if v.text[0] != 'n' {
-		// ParseFloat keeps no reference to its argument. What float32 cannot hold becomes an infinity.
+		// ParseFloat keeps no reference to its argument. A number too large for float32 becomes an
+		// infinity.
 		f, _ = strconv.ParseFloat(unsafe.String(unsafe.SliceData(v.text), len(v.text)), 32) //nolint:gosec // see above
 	}
 	v.text = v.text[:0]
@@ -180,10 +179,11 @@ func (v *vector) appendNumber(dst []byte) []byte {
 	return dst
 }
 
-// atOnce is how many bytes are written as base64 at once: whole numbers, and whole groups of three.
+// atOnce is the number of bytes that are written as base64 at a time: whole numbers, and whole
+// groups of three bytes.
 const atOnce = 4 * 3 * 16
 
-// end appends what is left when the value has ended.
+// end appends the rest when the value has ended.
 func (v *vector) end(dst []byte) []byte {
 	switch v.state {
 	case vectorNumbers:
@@ -196,7 +196,7 @@ func (v *vector) end(dst []byte) []byte {
 	return dst
 }
 
-// appendFloats appends the list for the string that has ended; or the string, if it is not base64 of
+// appendFloats appends the list for a complete string, or the string itself if it is not base64 of
 // float32.
 func (v *vector) appendFloats(dst []byte) []byte {
 	text := v.text[1 : len(v.text)-1]
@@ -222,7 +222,8 @@ func (v *vector) appendFloats(dst []byte) []byte {
 	return append(dst, ']')
 }
 
-// mixedVector is the reason of a *translate.BadAnswer: a list of numbers with something else in it.
+// mixedVector is the reason of a *translate.BadAnswer for a list of numbers that contains something
+// else.
 const mixedVector = "an embedding that is not a list of numbers"
 
 func (v *vector) err() error {

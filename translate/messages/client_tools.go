@@ -7,16 +7,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// clientTool is one of the tools that the dialect's vendor has defined, clients run, and requests
-// name by type alone: what the vendor documents of its input, for models that do not know it.
+// clientTool is a tool that the dialect's vendor defines, that clients run, and that requests name
+// only by its type. It holds what the vendor documents about its input, for models that do not know
+// it.
 type clientTool struct {
-	kind   string // what the type begins with; a version follows
-	before string // the version that the definition is not for any more; empty: it is for all later ones
+	kind   string // prefix of the type; a version follows
+	before string // the first version that the definition no longer covers; empty: it covers all later ones
 	about  string
 	schema string
 }
 
-// The properties that the tools' inputs have in common.
+// The properties that the inputs of several tools share.
 const (
 	pathProperty  = `"path":{"type":"string","description":"Path of the file or directory."}`
 	rangeProperty = `"view_range":{"type":"array","items":{"type":"integer"},` +
@@ -33,7 +34,7 @@ const (
 	needsPath   = `},"required":["command","path"]}`
 )
 
-// clientTools are in the order in which a type is looked for.
+// clientTools are in the order in which a type is matched.
 var clientTools = [...]clientTool{
 	{
 		kind: "bash_", about: "Runs commands in a bash shell that stays open from one call to the next.",
@@ -51,7 +52,7 @@ var clientTools = [...]clientTool{
 			rangeProperty + "," + textProperty + "," + oldProperty + "," + newOrInsert + "," + lineProperty + needsPath,
 	},
 	{
-		// What the vendor's models send from this version on, whatever its page says of new_str.
+		// What the vendor's models send from this version on, although its page describes new_str.
 		kind: "text_editor_", about: editorAbout,
 		schema: object + commands("view", "create", "str_replace", "insert") + "," + pathProperty + "," +
 			rangeProperty + "," + textProperty + "," + oldProperty + "," + newProperty + "," + lineProperty + "," +
@@ -66,7 +67,7 @@ var clientTools = [...]clientTool{
 	},
 }
 
-// commands is the property that tells what such a tool is to do.
+// commands returns the property that selects a tool's command.
 func commands(words ...string) string {
 	return `"command":{"type":"string","enum":["` + strings.Join(words, `","`) + `"]}`
 }
@@ -83,13 +84,13 @@ func clientToolOf(kind jsonx.Value) *clientTool {
 	return nil
 }
 
-// write writes the function that stands for the tool.
+// write writes the function that replaces the tool.
 func (t *clientTool) write(w *dialects.ChatWriter, name jsonx.Value) {
 	w.Raw(`{"type":"function","function":{"name":`, name)
 	w.String(`,"description":"` + t.about + `","parameters":` + t.schema + `}}`)
 }
 
-// definition is the tool in this dialect, with a schema.
+// definition returns the tool in this dialect, with a schema.
 func (t *clientTool) definition(name jsonx.Value) []byte {
 	dst := append([]byte(`{"name":`), name.Raw()...)
 	return append(dst, `,"description":"`+t.about+`","input_schema":`+t.schema+`}`...)

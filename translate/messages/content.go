@@ -2,26 +2,26 @@ package messages
 
 import "penstock/translate/dialects"
 
-// content takes what is in the blocks of a message and writes the content of a chat message with
-// it: a string, or parts where there are images. One without a writer only counts; it is for the
-// first walk over blocks, which finds their faults.
+// content reads the blocks of a message and writes the content of a chat message from them: a
+// string, or parts if there are images. Without a writer it only counts, for the first walk over
+// blocks, which finds their faults.
 type content struct {
 	w      *dialects.ChatWriter
 	images *dialects.Images // of the chat request
-	start  int              // where the message began
+	start  int              // offset in w at which the message begins
 	parts  bool             // an array of parts, not a string
-	n      int              // texts or parts written
+	n      int              // number of texts or parts written
 
-	dropped *dialects.Dropped // of the request; nil: nothing may be left out
+	dropped *dialects.Dropped // of the request; nil: nothing may be dropped
 
 	skipText, skipImages bool
 
 	textsSeen, imagesSeen int // written or not
-	leftOut               int // blocks
-	from, at, item        int // where in the client's body the walk is: see dialects.Image
+	leftOut               int // number of blocks left out
+	from, at, item        int // position of the walk in the client's body: see dialects.Image
 }
 
-// begin begins the content. It is a string until something else is said.
+// begin starts the content. It is a string until a part is written.
 func (c *content) begin() {
 	c.item = -1
 	c.w.String(`,"content":"`)
@@ -39,7 +39,7 @@ func (c *content) end() {
 	}
 }
 
-// endOrDrop is end, but takes a message without text back.
+// endOrDrop is end, but removes a message without text.
 func (c *content) endOrDrop() {
 	if c.n > 0 {
 		c.end()
@@ -49,8 +49,8 @@ func (c *content) endOrDrop() {
 	c.w.Messages--
 }
 
-// text takes a text, the contents of a JSON string. An empty one is left out: Claude Code writes
-// them, and templates stumble over them.
+// text adds a text, given as the contents of a JSON string. An empty one is left out: Claude Code
+// writes them, and some templates fail on them.
 func (c *content) text(contents []byte) {
 	if len(contents) == 0 {
 		return
@@ -70,8 +70,7 @@ func (c *content) text(contents []byte) {
 	c.n++
 }
 
-// part stands in front of every part. The first one takes the place of the quote that the content
-// began with.
+// part prepares for a further part. The first one replaces the opening quote of the content.
 func (c *content) part() {
 	if c.n == 0 {
 		c.w.Out[len(c.w.Out)-1] = '['
@@ -80,7 +79,7 @@ func (c *content) part() {
 	c.n++
 }
 
-// image takes an image that has been read.
+// image adds an image that has been read.
 func (c *content) image(b *block) {
 	c.imagesSeen++
 	if c.w == nil || c.skipImages {

@@ -9,8 +9,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The edits of a conversation that context_management may ask for. The first is done here; the
-// others, and kinds that are not known yet, go no further.
+// The edits of a conversation that context_management may request. The edge applies the first
+// itself; the others, and unknown kinds, are ignored.
 const (
 	clearThinking = "clear_thinking_20251015"
 	clearToolUses = "clear_tool_uses_20250919"
@@ -36,8 +36,8 @@ var (
 	amountNames = jsonx.NewNames("type", "value")
 )
 
-// checkEdits checks context_management: a client whose edits cannot be read would count on a
-// conversation that the model does not see.
+// checkEdits checks context_management. A client whose edits cannot be read would otherwise rely on
+// a conversation that the model does not see.
 func checkEdits(v jsonx.Value) *fault {
 	var edits [1]jsonx.Value
 	f := chat.ReadObject("context_management", v, managementNames, edits[:])
@@ -55,7 +55,7 @@ func checkEdits(v jsonx.Value) *fault {
 	return nil
 }
 
-// checkEdit checks one edit. Of a kind that is not known nothing else is read.
+// checkEdit checks one edit. Of an unknown kind it reads nothing else.
 func checkEdit(v jsonx.Value) *fault {
 	var m [editMembers]jsonx.Value
 	f := chat.ReadElement("an object with a type", v, editNames, m[:])
@@ -100,7 +100,7 @@ func checkKept(v jsonx.Value) *fault {
 	return f
 }
 
-// amount checks an optional object with a type, which is one of kinds, and a whole number.
+// amount checks an optional object that has a whole number and a type out of kinds.
 func amount(name string, v jsonx.Value, kinds ...string) *fault {
 	if !chat.Given(v) {
 		return nil
@@ -127,7 +127,7 @@ func amount(name string, v jsonx.Value, kinds ...string) *fault {
 	return f.In(name)
 }
 
-// optionalStrings checks an optional list of strings; want says what it may be.
+// optionalStrings checks an optional list of strings; want describes the allowed types.
 func optionalStrings(name string, v jsonx.Value, want string) *fault {
 	if !chat.Given(v) {
 		return nil
@@ -143,7 +143,7 @@ func optionalStrings(name string, v jsonx.Value, want string) *fault {
 	return nil
 }
 
-// clearedInputs checks whose inputs are to be cleared: all tools' or none's, or those of some.
+// clearedInputs checks which tools' inputs should be cleared: all, none, or those of some.
 func clearedInputs(v jsonx.Value) *fault {
 	if _, is := v.Bool(); is {
 		return nil
@@ -151,8 +151,9 @@ func clearedInputs(v jsonx.Value) *fault {
 	return optionalStrings("clear_tool_inputs", v, "true, false or an array of strings")
 }
 
-// keepThinkingFrom returns the first message whose thinking the request keeps, by its edit of the
-// kind clear_thinking. A turn is what the assistant says between two texts of the user.
+// keepThinkingFrom returns the first message whose thinking the request keeps, according to its
+// edit of the kind clear_thinking. A turn is everything that the assistant says between two texts
+// of the user.
 func keepThinkingFrom(contextManagement, messages jsonx.Value) int {
 	turns := int64(-1)
 	for it := contextManagement.Get("edits").Iter(); it.Next(); {
@@ -163,8 +164,8 @@ func keepThinkingFrom(contextManagement, messages jsonx.Value) int {
 	if turns < 0 || !messages.IsArray() {
 		return 0
 	}
-	var begins []int // of the turns
-	begin := 0       // of one that the assistant has not answered yet; -1: it has
+	var begins []int // first messages of the turns
+	begin := 0       // first message of a turn that the assistant has not answered; -1: none
 	for it := messages.Iter(); it.Next(); {
 		switch role := it.Value().Get("role"); {
 		case role.EqualText("assistant") && begin >= 0:
@@ -179,8 +180,8 @@ func keepThinkingFrom(contextManagement, messages jsonx.Value) int {
 	return begins[int64(len(begins))-turns]
 }
 
-// obeys reports whether all that context_management asks for is done: edits of the kind
-// clear_thinking.
+// obeys reports whether the edge applies everything that context_management requests: only edits of
+// the kind clear_thinking.
 func obeys(contextManagement jsonx.Value) bool {
 	edits := contextManagement.Get("edits")
 	for it := edits.Iter(); it.Next(); {
@@ -191,7 +192,7 @@ func obeys(contextManagement jsonx.Value) bool {
 	return true
 }
 
-// keptTurns reads what an edit keeps: a number of turns, 1 unless it is given; -1: all.
+// keptTurns returns the number of turns that an edit keeps, by default 1; -1: all.
 func keptTurns(keep jsonx.Value) int64 {
 	switch {
 	case !chat.Given(keep):
@@ -216,14 +217,14 @@ func hasResult(content jsonx.Value) bool {
 	return false
 }
 
-// cleared is how much of a history's thinking its client has cleared.
+// cleared counts the thinking that a client has cleared from a history.
 type cleared struct {
-	edits        bool // it has asked for edits, if only for none
+	edits        bool // the client has requested edits, even if the list is empty
 	turns, bytes int
 }
 
-// appendEdits appends the member that says which edits were applied, to a request that has asked
-// for edits. The tokens are an estimate: no engine has seen them.
+// appendEdits appends the member that lists the applied edits, if the request has asked for edits.
+// The number of tokens is an estimate, because no engine has seen them.
 func (c cleared) appendEdits(dst []byte) []byte {
 	if !c.edits {
 		return dst

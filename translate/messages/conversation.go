@@ -17,15 +17,15 @@ type conversation struct {
 	dropped   *dialects.Dropped
 	arguments *chat.Arguments
 	past      past
-	inPlace   bool // system messages stay where they stand
-	kept      bool // a message has stayed of which nothing, or not all, was left out
-	emptied   bool // one was left out whole
-	// begun: the last message of the client's so far is text of an assistant's, without tool calls.
+	inPlace   bool // system messages keep their position
+	kept      bool // a message has been kept, at least in part
+	emptied   bool // one was left out entirely
+	// begun says that the client's last message so far is text of the assistant without tool calls.
 	begun bool
 }
 
-// write writes the messages: the leading system message, with the top-level text, then one or more
-// for each of the client's.
+// write writes the messages: the leading system message, which includes the top-level text, then
+// one or more for each of the client's.
 func (c *conversation) write(v, system jsonx.Value) *fault {
 	switch {
 	case !chat.Given(v):
@@ -52,7 +52,7 @@ func (c *conversation) write(v, system jsonx.Value) *fault {
 	return nil
 }
 
-// open begins a message of a role, up to its content.
+// open starts a message of a role, up to its content.
 func (c *conversation) open(role string) content {
 	w := content{w: c.w, images: c.images, start: len(c.w.Out), dropped: c.dropped}
 	c.w.Message(role)
@@ -60,8 +60,8 @@ func (c *conversation) open(role string) content {
 	return w
 }
 
-// leading writes the one system message that every chat template takes: the top-level text, and,
-// unless they are to stay in place, the texts of the messages with role system.
+// leading writes the one system message that every chat template takes: the top-level text and,
+// unless they keep their position, the texts of the messages with role system.
 func (c *conversation) leading(messages, system jsonx.Value) *fault {
 	w := c.open("system")
 	if chat.Given(system) {
@@ -72,7 +72,7 @@ func (c *conversation) leading(messages, system jsonx.Value) *fault {
 	for it := messages.Iter(); !c.inPlace && it.Next(); {
 		var m [2]jsonx.Value
 		if chat.ReadFields(it.Value(), messageNames, m[:]) != nil || !m[0].EqualText("system") {
-			continue // what is wrong is found in its turn
+			continue // faults are reported when the message is reached
 		}
 		if f := systemText(m[1], &w, "content"); f != nil {
 			return f.At("messages", it.Index())
@@ -82,7 +82,7 @@ func (c *conversation) leading(messages, system jsonx.Value) *fault {
 	return nil
 }
 
-// message writes what message i becomes.
+// message writes the chat form of message i.
 func (c *conversation) message(i int, v jsonx.Value) *fault {
 	var m [2]jsonx.Value
 	f := chat.ReadElement("an object", v, messageNames, m[:])
@@ -103,7 +103,7 @@ func (c *conversation) message(i int, v jsonx.Value) *fault {
 	case !m[0].EqualText("system"):
 		return chat.WrongValue("role", "must be user, assistant or system")
 	case !c.inPlace:
-		return nil // it is in the leading message
+		return nil // it is part of the leading message
 	}
 	w := c.open("system")
 	if f := systemText(content, &w, "content"); f != nil {
@@ -113,7 +113,7 @@ func (c *conversation) message(i int, v jsonx.Value) *fault {
 	return nil
 }
 
-// billing begins a block that Claude Code puts in front of its system prompt. It changes with every
+// billing begins a block that Claude Code puts before its system prompt. It changes with every
 // request and would cost the engine its prefix cache.
 var billing = []byte("x-anthropic-billing-header:")
 
@@ -151,9 +151,9 @@ func systemText(v jsonx.Value, w *content, name string) *fault {
 	return nil
 }
 
-// user writes the messages for a user's turn: first the results of tools, since most templates
-// refuse anything between a call and its result, then what the user says, with the images of the
-// results in front.
+// user writes the messages for a user's turn. The results of tools come first, because most
+// templates refuse anything between a call and its result. Then comes what the user says, preceded
+// by the images of the results.
 func (c *conversation) user(i int, v jsonx.Value) *fault {
 	if v.IsString() {
 		w := c.open("user")
@@ -170,7 +170,7 @@ func (c *conversation) user(i int, v jsonx.Value) *fault {
 	}
 	results := 0
 	said := content{dropped: c.dropped}
-	shown := 0 // images in results
+	shown := 0 // number of images in results
 	for it := v.Iter(); it.Next(); {
 		b, f := readBlock(it.Value())
 		switch {
@@ -203,14 +203,14 @@ func (c *conversation) user(i int, v jsonx.Value) *fault {
 	return nil
 }
 
-// note notes whether anything stays of a message's blocks, of which more are calls or results.
+// note records whether any of a message's blocks are kept; more is the number of calls or results.
 func (c *conversation) note(w *content, more int) {
 	stays := w.textsSeen+w.imagesSeen+more > 0 || w.leftOut == 0
 	c.kept, c.emptied = c.kept || stays, c.emptied || !stays
 }
 
-// putBlocks adds the blocks of a user's turn, which have been found good, to w: the images of its
-// results, or everything but the results.
+// putBlocks adds the blocks of a user's turn, which have already been checked, to w: the images of
+// its results, or everything except the results.
 func putBlocks(v jsonx.Value, w *content, results bool) {
 	w.skipText = results
 	for it := v.Iter(); it.Next(); {
@@ -226,8 +226,8 @@ func putBlocks(v jsonx.Value, w *content, results bool) {
 	}
 }
 
-// result writes the tool message of a tool_result. It returns how many images the result has, which
-// are for the message that follows.
+// result writes the tool message of a tool_result. It returns the number of images in the result,
+// which belong in the message that follows.
 func (c *conversation) result(b *block) (images int, f *fault) {
 	if f := requiredText("tool_use_id", b.fields[fieldToolUseID]); f != nil {
 		return 0, f
@@ -250,8 +250,8 @@ func (c *conversation) result(b *block) (images int, f *fault) {
 	return w.imagesSeen, nil
 }
 
-// assistant writes the message of an assistant's turn, message i: its texts as one, its thinking,
-// and its tool calls.
+// assistant writes the message of an assistant's turn, message i: its texts joined into one, its
+// thinking, and its tool calls.
 func (c *conversation) assistant(i int, v jsonx.Value) *fault {
 	w := c.open("assistant")
 	switch {
@@ -311,14 +311,14 @@ func (c *conversation) assistant(i int, v jsonx.Value) *fault {
 	return nil
 }
 
-// thinking writes the thinking of an assistant's turn, which is in these blocks, if any can be
-// read. A blank line parts blocks in a row, but not what the model has thought before and after it
-// spoke: so its own answer comes back as it was.
+// thinking writes the thinking in the blocks of an assistant's turn, if any can be read. A blank
+// line separates consecutive blocks, but not what the model thought before and after it spoke, so
+// that its own answer comes back unchanged.
 func (c *conversation) thinking(blocks jsonx.Value) {
 	start := len(c.w.Out)
 	c.w.String(`,"` + chat.NameReasoningContent + `":"`)
 	empty := len(c.w.Out)
-	run := empty // where the text of the blocks right before begins
+	run := empty // offset at which the text of the directly preceding blocks begins
 	for it := blocks.Iter(); it.Next(); {
 		b, _ := readBlock(it.Value())
 		before := len(c.w.Out)
@@ -341,8 +341,8 @@ func (c *conversation) thinking(blocks jsonx.Value) {
 	c.w.String(`"`)
 }
 
-// writeToolCall writes a tool_use as tool call n. An input that engines can read goes into the
-// string of the arguments as it stands.
+// writeToolCall writes a tool_use as tool call n. An input that engines can read is copied
+// unchanged into the string of the arguments.
 func (c *conversation) writeToolCall(n int, b *block) *fault {
 	if f := requiredText("id", b.fields[fieldID]); f != nil {
 		return f
@@ -357,7 +357,7 @@ func (c *conversation) writeToolCall(n int, b *block) *fault {
 		out = append(out, `"{}"`...)
 	case input.IsObject():
 		out = append(jsonx.AppendEscaped(append(out, '"'), input.Raw()), '"')
-	default: // what the model once wrote, as the client had it from us
+	default: // malformed arguments, which the client received from us
 		out = c.arguments.Append(out, input)
 	}
 	c.w.Out = out

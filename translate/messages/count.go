@@ -8,15 +8,15 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// counted are the members of a request that its number of tokens follows from.
+// counted are the members of a request on which its number of tokens depends.
 var counted = [...]string{"messages", "system", "tools", "tool_choice", "thinking"}
 
 // CountSegments appends to segs the pieces of a count_tokens request for an engine with a counter:
-// the client's own members that matter, under the name that the engine has for the model. Nothing
-// else of the client's goes along, as it might steer the engine. Server tools, their blocks in the
-// history and the billing block go; inputs of tool calls that are no objects become objects, as
-// engines refuse others; sealed thinking is opened, or goes where it cannot be. body is one that
-// Decode has accepted; the pieces borrow from it.
+// the client's own members that matter, under the engine's name for the model. No other members are
+// sent, because they might steer the engine. Server tools, their blocks in the history and the
+// billing block are removed. Inputs of tool calls that are not objects become objects, because
+// engines refuse others. Sealed thinking is opened, or removed if it cannot be. Decode must have
+// accepted body; the pieces borrow from it.
 func CountSegments(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte {
 	root := parseAgain(body)
 	var edits jsonx.Edits
@@ -42,7 +42,7 @@ func isCounted(k jsonx.Key) bool {
 	return false
 }
 
-// parseAgain returns the root of a body that Decode has accepted.
+// parseAgain returns the root of a body that Decode accepted.
 func parseAgain(body []byte) jsonx.Value {
 	var d jsonx.Doc
 	if d.Parse(body, jsonx.Options{MaxDepth: parseOptions.MaxDepth, MaxNodes: parseOptions.MaxNodes, Record: 7}) != nil {
@@ -51,7 +51,8 @@ func parseAgain(body []byte) jsonx.Value {
 	return d.Root()
 }
 
-// leaveOut notes what engines are not to see of the tools and the system prompt, and wraps inputs.
+// leaveOut records the removal of tools and system text that engines must not see, and wraps
+// inputs.
 func leaveOut(edits *jsonx.Edits, root jsonx.Value) {
 	for it := root.Get("tools").Iter(); it.Next(); {
 		kind := it.Value().Get("type")
@@ -74,8 +75,8 @@ func leaveOut(edits *jsonx.Edits, root jsonx.Value) {
 	wrapInputs(edits, root.Get("messages"))
 }
 
-// wrapInputs makes objects of the inputs of tool calls that are none. Clients send such inputs back
-// after a malformed tool call.
+// wrapInputs turns the inputs of tool calls that are not objects into objects. Clients send such
+// inputs back after a malformed tool call.
 func wrapInputs(edits *jsonx.Edits, messages jsonx.Value) {
 	var args chat.Arguments
 	for it := messages.Iter(); it.Next(); {
@@ -92,7 +93,7 @@ func wrapInputs(edits *jsonx.Edits, messages jsonx.Value) {
 	}
 }
 
-// ReadCount reads the answer to a count_tokens request. ok is false when it is none.
+// ReadCount reads the answer to a count_tokens request. ok is false when it is not such an answer.
 func ReadCount(answer []byte) (tokens int, ok bool) {
 	var d jsonx.Doc
 	if d.Parse(answer, jsonx.Options{Record: 1}) != nil {
@@ -105,7 +106,7 @@ func ReadCount(answer []byte) (tokens int, ok bool) {
 	return int(n), true
 }
 
-// maxCount is more than any prompt has.
+// maxCount is more than the tokens of any prompt.
 const maxCount = 1 << 31
 
 // AppendCount appends the answer to a count_tokens request.

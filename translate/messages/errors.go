@@ -11,10 +11,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// fault says what is wrong with one member of a request.
+// fault describes an error in one member of a request.
 type fault = chat.Invalid
 
-// requiredText is chat.RequiredString for one that must not be empty.
+// requiredText is chat.RequiredString for a member that must not be empty.
 func requiredText(name string, v jsonx.Value) *fault {
 	if f := chat.RequiredString(name, v); f != nil {
 		return f
@@ -25,14 +25,14 @@ func requiredText(name string, v jsonx.Value) *fault {
 	return nil
 }
 
-// renamed are the members of a chat request that have another name, or another home, in Messages.
+// renamed are the members of a chat request that have another name or position in Messages.
 var renamed = map[string]string{
 	"response_format":  "output_config.format",
 	"reasoning_effort": "output_config.effort",
 }
 
-// Locate puts an error of the chat request's Decode or Check under the name that its member has in
-// the Messages request. Other errors pass.
+// Locate renames the member in an error of the chat request's Decode or Check to its name in the
+// Messages request. Other errors are returned unchanged.
 func (i *RequestInfo) Locate(err error) error { return dialects.Locate(err, i.nameOf) }
 
 func (i *RequestInfo) nameOf(param string) string {
@@ -45,11 +45,12 @@ func (i *RequestInfo) nameOf(param string) string {
 	return param
 }
 
-// MapError returns an error of the edge, or an engine's failure, as the contract has it for
-// Messages. A failure of an engine is 529 with a Retry-After. The message of a prompt that does not
-// fit begins with the words that make agents compact a conversation; that of one that would fit
-// with a smaller max_tokens also has the words that make them lower it and ask again. The message
-// about images that the model does not take has the words that make agents leave the images out.
+// MapError returns an error of the edge, or an engine's failure, in the form that the contract
+// defines for Messages. A failure of an engine is 529 with a Retry-After. The message about a
+// prompt that does not fit begins with the words that make agents compact a conversation. If the
+// prompt would fit with a smaller max_tokens, the message also has the words that make them lower
+// it and retry. The message about images that the model does not take has the words that make
+// agents leave the images out.
 func MapError(e *apierr.Error) *apierr.Error {
 	own := *e
 	switch {
@@ -73,8 +74,8 @@ func MapError(e *apierr.Error) *apierr.Error {
 	return &own
 }
 
-// imageRefused makes agents take the images out of a conversation, which would otherwise get the
-// same answer for ever.
+// imageRefused makes agents remove the images from a conversation, which would otherwise get the
+// same answer forever.
 const imageRefused = "Could not process image."
 
 // leastRetryAfter is the shortest Retry-After of a failure.

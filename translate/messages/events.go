@@ -24,8 +24,8 @@ type streamBlock struct {
 	text     []byte // of the others: what has not been sent; of kindSealed: all of it
 }
 
-// keep takes a piece that is not sent yet; of what is to be sealed, no more than shows that it is
-// too long.
+// keep stores a piece that is not sent yet. Of a text to be sealed it stores only enough to show
+// that it is too long.
 func (b *streamBlock) keep(text []byte) {
 	if b.kind == kindSealed {
 		text = text[:min(len(text), seal.MaxText+1-len(b.text))]
@@ -33,11 +33,11 @@ func (b *streamBlock) keep(text []byte) {
 	b.text = append(b.text, text...)
 }
 
-// blockQueue are the blocks that are not sent whole. The first may be open; what is behind it waits
-// for its end.
+// blockQueue holds the blocks that are not completely sent. The first may be open; those after it
+// wait for its end.
 type blockQueue []streamBlock
 
-// push adds a block, with the memory of an older one if there is any.
+// push adds a block, reusing the memory of an older one if possible.
 func (q *blockQueue) push(k kind) *streamBlock {
 	n := len(*q)
 	if n < cap(*q) {
@@ -49,7 +49,7 @@ func (q *blockQueue) push(k kind) *streamBlock {
 	return &(*q)[n]
 }
 
-// pop takes the first block out. Its memory goes to the end, for push.
+// pop removes the first block. Its memory moves to the end, for push.
 func (q *blockQueue) pop() {
 	s := *q
 	first := s[0]
@@ -61,7 +61,7 @@ func (q *blockQueue) pop() {
 	*q = s[:len(s)-1]
 }
 
-// held is about how many bytes of text wait.
+// held returns the approximate number of bytes of text that wait.
 func (q blockQueue) held() (n int) {
 	if len(q) > 1 || len(q) == 1 && q[0].kind == kindSealed {
 		for i := range q {
@@ -71,7 +71,7 @@ func (q blockQueue) held() (n int) {
 	return n
 }
 
-// keepBlocks is of how many blocks the memory is kept.
+// keepBlocks is the number of blocks whose memory is kept.
 const keepBlocks = 16
 
 func (q *blockQueue) reset() {
@@ -87,10 +87,10 @@ func (q *blockQueue) reset() {
 	*q = s[:0]
 }
 
-// blockWriter writes the events of the block that is open.
+// blockWriter writes the events of the open block.
 type blockWriter struct {
 	index int    // of the block, or of the next one
-	lead  []byte // what a delta begins with
+	lead  []byte // beginning of a delta
 }
 
 // start appends the beginning of content_block_start and prepares the deltas, up to their text.
