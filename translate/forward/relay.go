@@ -28,7 +28,7 @@ type Relay struct {
 	held   []byte     // the bytes before the value, from the comma
 	name   int        // offset in held at which the name begins
 	begun  [2]bool    // the object already has a member: of the answer, of a choice
-	list   memberKind // the list of the answer that is being read: memberChoices, memberData, or another
+	list   memberKind // the answer's current list: memberChoices, memberData, or another
 	seen   [names]bool
 
 	vectors VectorForm // the form in which the client wants embeddings

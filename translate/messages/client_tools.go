@@ -12,7 +12,7 @@ import (
 // it.
 type clientTool struct {
 	kind   string // prefix of the type; a version follows
-	before string // the first version that the definition no longer covers; empty: it covers all later ones
+	before string // the first version that it no longer covers; empty: all later ones
 	about  string
 	schema string
 }

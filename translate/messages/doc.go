@@ -14,12 +14,12 @@
 //	server tools            left out of the history
 //	compaction              its summary becomes text of its turn
 //	context_management      clear_thinking edits are applied; the answer lists the applied edits
-//	tools                   functions; server tools are dropped beside functions and refused otherwise
+//	tools                   functions; server tools are dropped beside functions, else refused
 //	bash, text_editor,      functions with the schema that the vendor documents for the version;
 //	memory                  computer use is dropped like server tools
 //	tool_choice             auto, none, required, a function; parallel use as parallel_tool_calls
 //	stop_sequences          stop
-//	thinking disabled       reasoning_effort none; an unknown type is read as adaptive, an unknown display as summarized;
+//	thinking disabled       reasoning_effort none; unknown types are adaptive, displays summarized;
 //	                        budget_tokens has no counterpart and is named in Dropped
 //	output_config           effort becomes reasoning_effort, format becomes response_format
 //	a last assistant turn   stays last (see chat.EngineFormat.Prefill)

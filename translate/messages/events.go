@@ -135,7 +135,7 @@ func (w *blockWriter) sign(dst, signature []byte) []byte {
 	return append(dst, "\"}}\n\n"...)
 }
 
-// redacted appends content_block_start for thinking that is nothing but its blob.
+// redacted appends content_block_start for thinking that consists only of its blob.
 func (w *blockWriter) redacted(dst, blob []byte) []byte {
 	dst = append(dst, "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":"...)
 	dst = strconv.AppendInt(dst, int64(w.index), 10)
@@ -143,8 +143,8 @@ func (w *blockWriter) redacted(dst, blob []byte) []byte {
 	return append(dst, "\"}}\n\n"...)
 }
 
-// endSealed appends the rest of thinking that the client may not read. Where it is too long to be
-// sealed the client gets a block that says nothing, or none.
+// endSealed appends the rest of thinking that the client may not read. If it is too long to be
+// sealed, the client gets an empty block, or none.
 func (w *blockWriter) endSealed(dst []byte, b *streamBlock, how thinking, box seal.Box) []byte {
 	blob, ok := sealed(box, b.text)
 	switch {

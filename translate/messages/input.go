@@ -6,7 +6,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The members of blocks that are read.
+// The members of blocks that the edge reads.
 const (
 	fieldType = iota
 	fieldText
@@ -40,7 +40,7 @@ const (
 
 var sourceNames = jsonx.NewNames("type", "media_type", "data", "url", "content")
 
-// blockKind is what a block is to the translation.
+// blockKind is the role of a block in the translation.
 type blockKind uint8
 
 const (
@@ -52,11 +52,11 @@ const (
 	blockToolReference
 	blockToolUse
 	blockToolResult
-	blockCompaction // a summary in place of what came before
-	blockUpload     // a file that only the dialect's vendor holds
+	blockCompaction // a summary that replaces what came before
+	blockUpload     // a file that only the dialect's vendor stores
 	blockThinking
 	blockRedactedThinking
-	blockIgnored // what servers of the dialect's vendor have made
+	blockIgnored // made by servers of the dialect's vendor
 )
 
 var blockKinds = map[string]blockKind{
@@ -77,8 +77,8 @@ var blockKinds = map[string]blockKind{
 type block struct {
 	kind   blockKind
 	fields [fieldCount]jsonx.Value
-	source [sourceMembers]jsonx.Value // of an image or a document, once it has been visited
-	nested bool                       // it stands in a document
+	source [sourceMembers]jsonx.Value // of an image or a document, once visited
+	nested bool                       // it is part of a document
 }
 
 // readBlock reads the members of a block and its kind.
@@ -100,7 +100,7 @@ func readBlock(v jsonx.Value) (b block, f *fault) {
 	return b, nil
 }
 
-// visit checks a block that is neither a tool call nor a result, and passes its contents to w.
+// visit checks a block that is neither a tool call nor a result, and passes its contents on to w.
 func (b block) visit(w *content) *fault {
 	switch b.kind {
 	case blockText:
@@ -119,7 +119,7 @@ func (b block) visit(w *content) *fault {
 		return said(w, requiredText("tool_name", b.fields[fieldToolName]), b.fields[fieldToolName])
 	case blockCompaction:
 		if !b.fields[fieldContent].HasText() {
-			w.leftOut++ // one that has failed
+			w.leftOut++ // a failed one
 		}
 		return said(w, chat.OptionalString("content", b.fields[fieldContent]), b.fields[fieldContent])
 	case blockIgnored:
@@ -140,7 +140,7 @@ func (b block) visit(w *content) *fault {
 	return chat.WrongValue("type", "is not a known kind of content block")
 }
 
-// said passes a text to w unless something is wrong with it.
+// said passes a text on to w unless f is an error.
 func said(w *content, f *fault, v jsonx.Value) *fault {
 	if f == nil && v.IsString() {
 		w.text(v.Inside())
@@ -189,7 +189,7 @@ func (b *block) readSource() *fault {
 	return chat.RequiredString("type", b.source[sourceType]).In("source")
 }
 
-// readImage checks what is said about an image. What it is worth is found when the chat body is
+// readImage checks the description of an image. The image itself is checked when the chat body is
 // decoded.
 func (b *block) readImage() *fault {
 	f := b.readSource()
@@ -218,7 +218,7 @@ func isImageType(v jsonx.Value) bool {
 	return v.EqualText("image/jpeg") || v.EqualText("image/png") || v.EqualText("image/webp") || v.EqualText("image/jpg")
 }
 
-// visitDocument writes the text of a document. Engines of the chat dialect read no PDFs.
+// visitDocument writes the text of a document. Engines of the chat dialect cannot read PDFs.
 func (b block) visitDocument(w *content) *fault {
 	f := b.readSource()
 	if f == nil {
@@ -236,8 +236,8 @@ func (b block) visitDocument(w *content) *fault {
 	case kind.EqualText("content"):
 		f = b.visitContent(b.source[sourceContent], w)
 	default:
-		// The words in the middle are what agents know: they take the document out of the
-		// conversation and go on.
+		// Agents know the words in the middle: they remove the document from the conversation and
+		// continue.
 		f = chat.Unsupported("type", "must be text or content. Could not process PDF: PDFs and files are not read here")
 	}
 	return f.In("source")

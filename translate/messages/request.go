@@ -10,17 +10,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// RequestInfo are the facts about a request that its answer, and errors about it, need. The zero
+// RequestInfo holds the facts about a request that its answer, and errors about it, need. The zero
 // value is ready.
 type RequestInfo struct {
 	thinking thinking
-	stops    []string // the stop sequences of the request
+	stops    []string // stop sequences of the request
 	images   dialects.Images
 	dropped  dialects.Dropped
-	cleared  cleared // thinking of the history
+	cleared  cleared // thinking cleared from the history
 }
 
-// Dropped returns the names of what was left out of the request.
+// Dropped returns the names of what the request lost in translation.
 func (i *RequestInfo) Dropped() []string { return i.dropped.Names() }
 
 func (i *RequestInfo) reset() {
@@ -31,19 +31,19 @@ func (i *RequestInfo) reset() {
 // Request translates the body of a Messages request. The zero value is ready. It is meant to be
 // reused, by one call at a time, and keeps nothing of a body between calls.
 type Request struct {
-	info    *RequestInfo // what Decode fills
+	info    *RequestInfo // filled by Decode
 	doc     jsonx.Doc
 	members [memberCount]jsonx.Value
 	w       dialects.ChatWriter
-	begun   bool // the conversation ends with text of an assistant's
-	thinks  bool // thinking is asked for
+	begun   bool // the conversation ends with text of the assistant
+	thinks  bool // thinking is requested
 
 	arguments chat.Arguments
 }
 
-// The deepest that is read is messages[0].content[0].content[0].source.data, or the blocks of a
-// document. A schema lies one level deeper in chat, and a tool call has more members there, hence
-// the other two limits.
+// The deepest member that is read is messages[0].content[0].content[0].source.data, or a block of a
+// document. In chat a schema is one level deeper and a tool call has more members, hence the other
+// two limits.
 var parseOptions = jsonx.Options{
 	MaxDepth: jsonx.DefaultMaxDepth - 1, Record: 10, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true,
 }
@@ -63,13 +63,13 @@ const (
 	memberMetadata
 	memberThinking
 	memberOutputConfig
-	memberOutputFormat // what output_config.format was called before
+	memberOutputFormat // earlier name of output_config.format
 	memberThread
 	memberContextManagement
 	memberMCPServers
 	memberContainer
-	// From here on: chat's, which this dialect does not have. They pass as they stand, for chat to
-	// check.
+	// The following members are chat's and not part of this dialect. They are passed on unchanged,
+	// and chat checks them.
 	memberFrequencyPenalty
 	memberCount = memberFrequencyPenalty + 7
 )
@@ -84,13 +84,12 @@ var memberNames = jsonx.NewNames(append([]string{
 	"mcp_servers", "container",
 }, passedNames...)...)
 
-// Decode appends the chat request that body amounts to, and decodes that into the chat request: it
-// borrows what has been appended, which must not change before it is reset. info is filled with
-// what the answer needs, and with what Locate needs for errors about the chat request. body is not
-// kept.
+// Decode appends the chat request for body to dst and decodes it into the chat request, which
+// borrows the appended bytes: they must not change before it is reset. Decode fills info with what
+// the answer needs, and with what Locate needs for errors about the chat request. body is not kept.
 //
-// The error is an *apierr.Error that names a member of the Messages request; what was appended is
-// then of no use.
+// The error is an *apierr.Error that names a member of the Messages request; the appended bytes are
+// then useless.
 func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo, o dialects.Options) ([]byte, error) {
 	defer r.reset()
 	info.reset()
@@ -125,8 +124,8 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	return dst, nil
 }
 
-// checkHosted refuses what is not for clients of the hosted engines of the request's model. A count
-// is free, and nothing of it is kept.
+// checkHosted refuses members that clients must not send to the hosted engines of the request's
+// model. Counting is exempt, because it is free and stores nothing.
 func (r *Request) checkHosted(o *dialects.Options) error {
 	model := r.members[memberModel]
 	if o.Hosted == nil || o.Count || !model.IsString() {
@@ -135,9 +134,9 @@ func (r *Request) checkHosted(o *dialects.Options) error {
 	return o.Hosted(model.AppendText(nil)).Members(r.doc.Root())
 }
 
-// prefilled reports whether the conversation ends with the beginning of the answer, which the model
-// is to go on with. Where the answer has to begin otherwise, with thinking, a tool call or JSON of
-// a schema, there is nothing to go on with.
+// prefilled reports whether the conversation ends with the beginning of an answer for the model to
+// continue. If the answer must begin with thinking, a tool call or JSON of a schema, it cannot be
+// continued.
 func (r *Request) prefilled(c *chat.Request) bool {
 	choice := r.members[memberToolChoice].Get("type")
 	forced := choice.EqualText("any") || choice.EqualText("tool")
@@ -145,10 +144,10 @@ func (r *Request) prefilled(c *chat.Request) bool {
 	return r.begun && !thinks && !c.StructuredOutput && !forced
 }
 
-// threadRefused is about a request that begins or goes on with a conversation that the server
-// holds. One that goes on has new messages only, without system and tools, so to answer it would be
-// to answer something else. The SDKs' tool runners begin every conversation like that, and go on
-// with all of it by themselves after this error.
+// threadRefused is the error of a request that starts or continues a conversation stored on the
+// server. A continuing request has only new messages, without system and tools, so an answer to it
+// would be wrong. The SDKs' tool runners start every conversation like that, and after this error
+// send the whole conversation themselves.
 func threadRefused() error {
 	e := apierr.Invalid("thread", apierr.CodeUnsupportedParameter,
 		"Unsupported parameter: thread. Nothing is stored here: "+
@@ -188,8 +187,8 @@ func (r *Request) parse(body []byte, strict bool) error {
 	return nil
 }
 
-// translate writes the chat body. Members that have the same name and the same rules in chat are
-// copied unread: chat's own decoding refuses them under that name.
+// translate writes the chat body. Members with the same name and rules in chat are copied unread:
+// chat's own decoding refuses them under that name.
 func (r *Request) translate(o *dialects.Options) *fault {
 	if f := checkEdits(r.members[memberContextManagement]); f != nil {
 		return f
@@ -256,7 +255,7 @@ func (r *Request) translate(o *dialects.Options) *fault {
 	return f
 }
 
-// unmet adds the members that ask for what is not done here to what is dropped.
+// unmet records as dropped the members that request something the edge does not do.
 func (r *Request) unmet() {
 	if servers := r.members[memberMCPServers]; chat.Given(servers) && !(servers.IsArray() && servers.Len() == 0) {
 		r.info.dropped.Member("mcp_servers")
@@ -299,8 +298,8 @@ var (
 	formatNames   = jsonx.NewNames("type", "schema")
 )
 
-// reasoning reads thinking and output_config.effort. A budget is no effort, and chat has no member
-// for it, so it goes no further.
+// reasoning reads thinking and output_config.effort. A budget is not an effort, and chat has no
+// member for it, so it is dropped.
 func (r *Request) reasoning(o *dialects.Options) *fault {
 	var config [2]jsonx.Value
 	var thinking [3]jsonx.Value
@@ -335,13 +334,13 @@ func (r *Request) reasoning(o *dialects.Options) *fault {
 		r.w.String(`,"reasoning_effort":"none"`)
 	case config[0].EqualText("max"):
 		r.w.String(`,"reasoning_effort":"xhigh"`)
-	default: // which chat reads
+	default: // chat checks it
 		r.w.Member(`,"reasoning_effort":`, config[0])
 	}
 	return nil
 }
 
-// hint reads a word that tells how the client would have the model's thinking; "": it has not said.
+// hint reads a word that says how the client wants the model's thinking; "": it did not say.
 func (r *Request) hint(list *chat.WordList, v jsonx.Value, strict bool) (string, *fault) {
 	if !chat.Given(v) {
 		return "", nil

@@ -8,9 +8,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// AppendWhole appends the answer for a whole completion, which has been parsed. The error is a
-// *translate.BadAnswer: the engine's answer is malformed, or a tool call in it has no name; dst is
-// returned as it was then.
+// AppendWhole appends the answer for a whole, parsed completion. The error is a
+// *translate.BadAnswer: the engine's answer is malformed, or a tool call in it has no name. dst is
+// then returned unchanged.
 func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 	r := &s.reader
 	if err := r.ReadWhole(c); err != nil {
@@ -60,7 +60,7 @@ func separate(dst []byte, start int) []byte {
 	return dst
 }
 
-// appendUsage appends the counts. Here the input leaves out what came from the cache.
+// appendUsage appends the counts. In this dialect the input excludes what came from the cache.
 func appendUsage(dst []byte, u translate.Usage) []byte {
 	dst = append(dst, `{"input_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(u.Prompt-u.Cached), 10)
@@ -84,7 +84,7 @@ func appendStop(dst []byte, r *answer.Reader, stops []string) []byte {
 
 // stopReason returns why the answer ended. The presence of tool calls decides, not the engine's
 // word: some engines say stop although there are tool calls, and an agent that reads tool_use
-// without a tool call waits for ever.
+// without a tool call waits forever.
 func stopReason(r *answer.Reader, stops []string) (reason, sequence string) {
 	switch {
 	case r.Finish == answer.FinishLength:

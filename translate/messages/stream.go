@@ -10,13 +10,13 @@ import (
 )
 
 // Stream writes the answer to one request: the whole message (AppendWhole), or the events of a
-// stream, which it makes from those of an engine's chat stream:
+// stream, made from those of an engine's chat stream:
 //
 //	message_start,
 //	(content_block_start, content_block_delta…, content_block_stop)…,
 //	message_delta, message_stop
 //
-// or, wherever it fails, error as the last event. One block is open at a time and blocks are
+// or, on failure at any point, error as the last event. One block is open at a time and blocks are
 // numbered from 0.
 //
 // The zero value is ready for Reset. A Stream belongs to one call at a time and is meant to be
@@ -35,22 +35,22 @@ type Stream struct {
 
 var _ translate.Stream = (*Stream)(nil)
 
-// phase is how far a stream is.
+// phase is the progress of a stream.
 type phase uint8
 
 const (
-	phaseIdle    phase = iota // nothing has been said
-	phaseStarted              // message_start has
-	phaseClosed               // message_stop or error has
+	phaseIdle    phase = iota // nothing has been sent
+	phaseStarted              // message_start has been sent
+	phaseClosed               // message_stop or error has been sent
 )
 
-// toolCallProgress is how much of a tool call the client has been sent.
+// toolCallProgress is the part of a tool call that has been sent to the client.
 type toolCallProgress struct {
 	sent   int // bytes of its arguments
 	closed bool
 }
 
-// Reset makes s ready for an answer, to the request that RequestInfo is of.
+// Reset prepares s for an answer to the request in RequestInfo.
 func (s *Stream) Reset(i *dialects.Identity) {
 	s.identity, s.phase = *i, phaseIdle
 	s.block.index = 0
@@ -63,8 +63,8 @@ func (s *Stream) Started() bool {
 	return s.block.index > 0 || len(s.queue) > 0 && s.queue[0].open || s.phase == phaseClosed
 }
 
-// NextEngine prepares for another engine's events: behind message_start, of whose counts those of
-// message_delta take the place, or behind an open block of text.
+// NextEngine prepares for another engine's events: after message_start, whose counts message_delta
+// later replaces, or after an open block of text.
 func (s *Stream) NextEngine() {
 	if s.Started() {
 		s.reader.Resume()
@@ -77,14 +77,14 @@ func (s *Stream) NextEngine() {
 	s.toolCalls = s.toolCalls[:0]
 }
 
-// Release lets go of the last call's data, for a pool.
+// Release drops the last call's data, so that s can go into a pool.
 func (s *Stream) Release() {
 	s.RequestInfo.reset()
 	s.Reset(&dialects.Identity{})
 }
 
-// Append appends what one event of the engine becomes: events, or nothing. The error is a
-// *translate.BadAnswer or a *engineerror.Error; nothing is appended then, and only Fail may follow.
+// Append appends the client's events for one event of the engine; there may be none. The error is a
+// *translate.BadAnswer or a *engineerror.Error; nothing is then appended, and only Fail may follow.
 // The event's data is not kept.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	ok, err := s.reader.Read(ev)
@@ -118,8 +118,8 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return out, nil
 }
 
-// appendStart appends message_start. The counts are the engine's so far; clients correct them
-// later.
+// appendStart appends message_start. The counts are the engine's so far; clients replace them by
+// later ones.
 func appendStart(dst []byte, identity *dialects.Identity, u translate.Usage) []byte {
 	dst = append(dst, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":"...)
 	dst = jsonx.AppendStringS(dst, identity.ID)
@@ -133,7 +133,7 @@ func appendStart(dst []byte, identity *dialects.Identity, u translate.Usage) []b
 	return append(dst, "}}\n\n"...)
 }
 
-// say takes a piece of thinking or text. It goes out at once when its block is the open one and
+// say adds a piece of thinking or text. It is sent at once when its block is the open one and
 // nothing waits.
 func (s *Stream) say(dst []byte, k kind, text []byte) []byte {
 	n := len(s.queue)
@@ -153,7 +153,7 @@ func (s *Stream) say(dst []byte, k kind, text []byte) []byte {
 	return dst
 }
 
-// touch notes that the last event was about tool call i. Tool calls are queued in the order of
+// touch records that the last event was about tool call i. Tool calls are queued in the order of
 // their first appearance.
 func (s *Stream) touch(i int) error {
 	if i == len(s.toolCalls) {
@@ -171,8 +171,8 @@ func (s *Stream) touch(i int) error {
 	return nil
 }
 
-// advance appends what may go out of the queue: the rest of the first block, and of those behind it
-// for which it makes way.
+// advance appends what can be sent from the queue: the rest of the first block, and that of later
+// blocks once the first is complete.
 func (s *Stream) advance(dst []byte) ([]byte, error) {
 	for len(s.queue) > 0 {
 		p := &s.queue[0]
@@ -190,8 +190,8 @@ func (s *Stream) advance(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// flush appends what is there of the first block, and opens it if need be. A tool call without a
-// name cannot be opened.
+// flush appends what has arrived of the first block, and opens it if necessary. A tool call without
+// a name cannot be opened.
 func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 	if p.kind == kindSealed {
 		return dst
@@ -216,7 +216,7 @@ func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 	if len(t.Args) == c.sent {
 		return dst
 	}
-	if c.sent == 0 { // null and blanks wait: they are sent only if nothing follows
+	if c.sent == 0 { // null and blanks wait, and are sent only if nothing follows
 		if first, _ := firstByte(t.Args); first != '{' {
 			return dst
 		}
@@ -226,8 +226,8 @@ func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 	return dst
 }
 
-// firstByte returns the first byte of args, the contents of a JSON string, that is not a blank,
-// escaped or not.
+// firstByte returns the first byte of args, the contents of a JSON string, that is neither a blank
+// nor an escaped blank.
 func firstByte(args []byte) (byte, bool) {
 	for i := 0; i < len(args); i++ {
 		switch c := args[i]; c {
@@ -243,7 +243,7 @@ func firstByte(args []byte) (byte, bool) {
 	return 0, false
 }
 
-// endBlock appends what ends the first block, and takes it out of the queue.
+// endBlock appends the end of the first block, and removes it from the queue.
 func (s *Stream) endBlock(dst []byte, p *streamBlock) ([]byte, error) {
 	switch p.kind {
 	case kindToolCall:
@@ -264,7 +264,7 @@ func (s *Stream) endBlock(dst []byte, p *streamBlock) ([]byte, error) {
 }
 
 // endToolCall checks that the tool call may end here, and appends the part of its input that was
-// held back.
+// held.
 func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
 	c, from := &s.toolCalls[i], &s.reader.ToolCalls.List[i]
 	if len(from.Name) == 0 {
@@ -279,16 +279,16 @@ func (s *Stream) endToolCall(dst []byte, i int) ([]byte, error) {
 		dst = s.block.delta(dst, noInput)
 	case is == inputCut && s.reader.Finish != answer.FinishLength:
 		return dst, errArguments
-	case is == inputOther && c.sent == 0: // what does not begin like an object
+	case is == inputOther && c.sent == 0: // it does not begin like an object
 		dst = s.block.delta(dst, from.Args)
 	}
 	c.sent = len(from.Args)
 	return dst, nil
 }
 
-// Finish appends what ends the answer well: the end of what is open, message_delta and
+// Finish appends the successful end of the answer: the end of the open block, message_delta and
 // message_stop. The error is translate.ErrNoFinish when the engine ended too early, or a
-// *translate.BadAnswer when a tool call is malformed; nothing is appended then. A second call
+// *translate.BadAnswer when a tool call is malformed; nothing is then appended. A second call
 // appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err := s.reader.End(); err != nil {
@@ -312,7 +312,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	return append(out, "}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...), nil
 }
 
-// Fail appends the error event, behind which nothing comes.
+// Fail appends the error event, which is the last one.
 func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 	if s.phase == phaseClosed {
 		return dst
@@ -323,26 +323,27 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 	return append(dst, "\n\n"...)
 }
 
-// Keepalive appends a ping. It may stand wherever an event may, also before the first one.
+// Keepalive appends a ping. A ping may come wherever an event may, even before the first one.
 func (s *Stream) Keepalive(dst []byte) []byte {
 	return append(dst, "event: ping\ndata: {\"type\":\"ping\"}\n\n"...)
 }
 
-// Finished reports whether the engine has said why it stopped: Finish will succeed, unless a tool
+// Finished reports whether the engine has given a finish reason: Finish will succeed, unless a tool
 // call is malformed.
 func (s *Stream) Finished() bool { return s.reader.Finished() }
 
-// Done reports whether nothing more is wanted from the engine.
+// Done reports whether the stream needs nothing more from the engine.
 func (s *Stream) Done() bool { return s.reader.Done() }
 
-// Held is about how many bytes s keeps of the stream so far: the tool calls, and the text that
-// waits behind an open one.
+// Held returns the approximate number of bytes of the stream that s keeps: the tool calls, and the
+// text that waits for an open one.
 func (s *Stream) Held() int {
 	return s.reader.ToolCalls.Held() + s.queue.held()
 }
 
-// Markup returns the word of a model's markup that the text begins with.
+// Markup returns the word of a model's markup at the beginning of the text.
 func (s *Stream) Markup() translate.Markup { return s.reader.Markup() }
 
-// Usage returns the engine's counts so far; if it sent none, an estimate of one token a delta.
+// Usage returns the engine's counts so far; if it sent none, an estimate of one token for each
+// delta.
 func (s *Stream) Usage() translate.Usage { return s.reader.Usage() }

@@ -8,17 +8,17 @@ import (
 	"penstock/translate/seal"
 )
 
-// thinking is how the client is given the model's reasoning.
+// thinking is the way in which the client gets the model's reasoning.
 type thinking uint8
 
 const (
-	thinkingHidden   thinking = iota // not at all: it did not ask for it
+	thinkingHidden   thinking = iota // not at all: it did not ask
 	thinkingShown                    // as text
 	thinkingOmitted                  // sealed, in the signature of an empty block
-	thinkingRedacted                 // sealed, in a block that is nothing else
+	thinkingRedacted                 // sealed, in a block of its own
 )
 
-// kind is the kind of its blocks.
+// kind returns the kind of its blocks.
 func (t thinking) kind() kind {
 	if t == thinkingShown {
 		return kindThinking
@@ -26,10 +26,10 @@ func (t thinking) kind() kind {
 	return kindSealed
 }
 
-// streams reports whether a block of kind k can begin before all of it is there.
+// streams reports whether a block of kind k can begin before it is complete.
 func (t thinking) streams(k kind) bool { return k != kindSealed || t == thinkingOmitted }
 
-// sealed returns the blob of a text, or a signature that means nothing.
+// sealed returns the blob of a text, or a signature without meaning.
 func sealed(box seal.Box, text []byte) (blob []byte, ok bool) {
 	if blob, ok = box.Seal(nil, text); !ok {
 		blob = []byte(signature)
@@ -37,7 +37,7 @@ func sealed(box seal.Box, text []byte) (blob []byte, ok bool) {
 	return blob, ok
 }
 
-// append appends the block of a whole answer.
+// append appends the thinking block of a whole answer.
 func (t thinking) append(dst, text []byte, box seal.Box) []byte {
 	switch t {
 	case thinkingHidden:
@@ -57,25 +57,26 @@ func (t thinking) append(dst, text []byte, box seal.Box) []byte {
 	return dst
 }
 
-// signature is what stands where a vendor proves that thinking is its own, unless the thinking
-// itself is sealed there. Clients hand it back unread.
+// signature replaces the vendor's proof that thinking is its own, unless the thinking itself is
+// sealed there. Clients return it unread.
 const signature = "cGVuc3RvY2s="
 
-// The words of thinking that make a difference here.
+// The words in the member thinking that matter here.
 const (
 	typeDisabled   = "disabled"
 	displayOmitted = "omitted"
 )
 
-// What thinking says. Claude Code 2.1.332 opens each session with the display "updates".
+// The words in the member thinking. Claude Code 2.1.332 opens each session with the display
+// "updates".
 var (
 	thinkingTypes    = chat.WordList{Words: []string{"enabled", "adaptive", typeDisabled}, Other: "adaptive"}
 	thinkingDisplays = chat.WordList{Words: []string{"summarized", displayOmitted}, Other: "summarized"}
 )
 
-// thinkingOf returns how the thinking member, of that type and display, asks for reasoning. Both are
-// empty where the client does not say. A client whose beta has it redacted may still ask for the
-// text.
+// thinkingOf returns how the member thinking, with that type and display, requests reasoning. An
+// empty string means that the client did not say. A client whose beta redacts thinking may still
+// ask for the text.
 func thinkingOf(kind, display string, redact bool) thinking {
 	switch {
 	case kind == "" || kind == typeDisabled:
@@ -90,20 +91,20 @@ func thinkingOf(kind, display string, redact bool) thinking {
 
 // past reads the thinking of a history.
 type past struct {
-	opener chat.Opener // nil: nothing is sealed
+	opener chat.Opener // nil: nothing can be opened
 	model  []byte      // as the client wrote it
-	from   int         // the client has cleared that of the messages before
+	from   int         // thinking of earlier messages was cleared by the client
 
-	unopened bool // a block was sealed by another provider or another edge
+	unopened bool // a block was sealed by another provider or edge
 
 	cleared cleared
-	inTurn  bool // the turn that is read has had thinking cleared
+	inTurn  bool // thinking has been cleared from the current turn
 }
 
-// user notes a message of the user: unless it has results of tools a turn begins.
+// user records a message of the user. It begins a turn unless it has results of tools.
 func (p *past) user(content jsonx.Value) { p.inTurn = p.inTurn && hasResult(content) }
 
-// clear notes a block of thinking that the client has cleared.
+// clear records a block of thinking that the client has cleared.
 func (p *past) clear(b *block) {
 	text := b.fields[fieldData]
 	if b.kind == blockThinking {
@@ -120,13 +121,13 @@ func (p *past) clear(b *block) {
 	}
 }
 
-// has reports whether message i has thinking that is not cleared.
+// has reports whether block b of message i is thinking that has not been cleared.
 func (p *past) has(i int, b *block) bool {
 	return i >= p.from && (b.kind == blockThinking || b.kind == blockRedactedThinking)
 }
 
-// appendText appends the text of a block of thinking, the contents of a JSON string; nothing for
-// one that was sealed by somebody else.
+// appendText appends the text of a block of thinking, as the contents of a JSON string; nothing if
+// another service sealed it.
 func (p *past) appendText(dst []byte, b *block) []byte {
 	blob := b.fields[fieldData]
 	if b.kind == blockThinking {
@@ -151,8 +152,8 @@ func (p *past) appendText(dst []byte, b *block) []byte {
 	return dst
 }
 
-// editHistory notes the changes by which an engine's counter can read the history: sealed thinking
-// becomes open, and what is not for the engine goes.
+// editHistory records the changes that make the history readable for an engine's counter: it opens
+// sealed thinking, and removes what engines must not see.
 func editHistory(edits *jsonx.Edits, root jsonx.Value, n *chat.CountRequest) {
 	messages := root.Get("messages")
 	if !messages.IsArray() {
@@ -170,7 +171,7 @@ func editHistory(edits *jsonx.Edits, root jsonx.Value, n *chat.CountRequest) {
 	}
 }
 
-// keepThinkingOfLoop returns the message behind which the running tool loop begins.
+// keepThinkingOfLoop returns the message after which the running tool loop begins.
 func keepThinkingOfLoop(messages jsonx.Value) (from int) {
 	for it := messages.Iter(); it.Next(); {
 		if it.Value().Get("role").EqualText("user") && !hasResult(it.Value().Get("content")) {
@@ -199,7 +200,7 @@ func (p *past) openBlocks(edits *jsonx.Edits, content jsonx.Value, i int, none b
 			left--
 			continue
 		case b.kind == blockIgnored, b.kind == blockCompaction:
-			edits.Set(it.Value(), []byte(`{"type":"text","text":""}`)) // engines want a block
+			edits.Set(it.Value(), []byte(`{"type":"text","text":""}`)) // engines require a block
 			continue
 		case b.kind != blockThinking && b.kind != blockRedactedThinking:
 			continue

@@ -23,18 +23,17 @@ type toolInput struct {
 
 var noInput = []byte("{}")
 
-// inputKind is what the arguments of a tool call are.
+// inputKind classifies the arguments of a tool call.
 type inputKind uint8
 
 const (
-	inputObject inputKind = iota // a JSON object, or nothing at all
-	inputCut                     // JSON that ends too early
-	inputOther                   // JSON that is no object, or no JSON
+	inputObject inputKind = iota // a JSON object, or nothing
+	inputCut                     // JSON that is cut off
+	inputOther                   // JSON other than an object, or not JSON
 )
 
-// read returns the input that args, the contents of a JSON string, say: JSON as it stands, nothing
-// when they say nothing, and a string of them when they are no JSON. The slice is good until the
-// next read.
+// read returns the input in args, the contents of a JSON string: JSON unchanged, nil if args is
+// empty, and a JSON string of args if they are not JSON. The slice is valid until the next read.
 func (n *toolInput) read(args []byte) (value []byte, is inputKind) {
 	if len(args) == 0 {
 		return nil, inputObject
@@ -49,7 +48,7 @@ func (n *toolInput) read(args []byte) (value []byte, is inputKind) {
 	}
 	err := n.doc.Parse(n.out, jsonx.Options{Record: 1, Paired: true})
 	var syntax *jsonx.SyntaxError
-	if errors.As(err, &syntax) && syntax.Lone() { // escaped once more than what the reader of the answer mends
+	if errors.As(err, &syntax) && syntax.Lone() { // escaped once more than what the answer's reader mends
 		jsonx.MendLone(n.out)
 		err = n.doc.Parse(n.out, jsonx.Options{Record: 1})
 	}
@@ -69,7 +68,7 @@ func (n *toolInput) read(args []byte) (value []byte, is inputKind) {
 	}
 }
 
-// reset lets go of the arguments, and of memory that is not worth keeping.
+// reset releases the arguments, and buffers that have grown large.
 func (n *toolInput) reset() {
 	n.doc.Reset()
 	if cap(n.in)+cap(n.out) > keepInput {
@@ -79,7 +78,7 @@ func (n *toolInput) reset() {
 
 const keepInput = 64 << 10
 
-// quoted appends the contents of a JSON string as one.
+// quoted appends the contents of a JSON string with quotes around them.
 func quoted(dst, contents []byte) []byte {
 	return append(append(append(dst, '"'), contents...), '"')
 }

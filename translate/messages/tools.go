@@ -20,7 +20,7 @@ const (
 )
 
 // tools writes tools, tool_choice and parallel_tool_calls. Server tools run on the vendor's servers
-// and are dropped; what is left are the functions and the tools that stand for one.
+// and are dropped; functions and client tools remain.
 func (r *Request) tools(strict bool) *fault {
 	v := r.members[memberTools]
 	if chat.Given(v) && !v.IsArray() {
@@ -64,7 +64,7 @@ func (r *Request) tools(strict bool) *fault {
 	return r.toolChoice(functions > 0)
 }
 
-// beginTool begins element n of the list of tools.
+// beginTool starts element n of the list of tools.
 func (r *Request) beginTool(n int) {
 	if n == 0 {
 		r.w.String(`,"tools":[`)
@@ -83,7 +83,7 @@ func isFunction(t *[toolMembers]jsonx.Value) bool {
 	return !chat.Given(t[toolType]) || t[toolType].EqualText("custom")
 }
 
-// noSchema is what templates read of a tool without one.
+// noSchema is the schema that templates get for a tool without one.
 const noSchema = `,"parameters":{"type":"object","properties":{}}`
 
 func checkFunction(t *[toolMembers]jsonx.Value) *fault {
@@ -96,8 +96,8 @@ func checkFunction(t *[toolMembers]jsonx.Value) *fault {
 	)
 }
 
-// checkSchema checks the schema of a tool's input, which the dialect defines as an object: an
-// engine that follows another type writes a tool_use that no client can read.
+// checkSchema checks the schema of a tool's input, which the dialect defines as an object. With
+// another type an engine would write a tool_use that no client can read.
 func checkSchema(v jsonx.Value) *fault {
 	f := chat.OptionalObject("input_schema", v)
 	if kind := v.Get("type"); f == nil && chat.Given(kind) && !kind.EqualText("object") {
@@ -106,7 +106,7 @@ func checkSchema(v jsonx.Value) *fault {
 	return f
 }
 
-// toolChoice writes tool_choice and parallel_tool_calls. Engines refuse a choice of nothing.
+// toolChoice writes tool_choice and parallel_tool_calls. Engines refuse a choice without tools.
 func (r *Request) toolChoice(tools bool) *fault {
 	v := r.members[memberToolChoice]
 	var c [3]jsonx.Value
@@ -152,7 +152,7 @@ func (r *Request) toolChoice(tools bool) *fault {
 	return nil
 }
 
-// defines reports whether a tool that the engine is shown has that name.
+// defines reports whether a tool that the engine is sent has that name.
 func (r *Request) defines(name jsonx.Value) bool {
 	want := string(name.AppendText(nil))
 	for it := r.members[memberTools].Iter(); it.Next(); {

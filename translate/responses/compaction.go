@@ -12,11 +12,12 @@ import (
 	"penstock/translate/seal"
 )
 
-// A conversation is compacted by its own model: the last message asks for a summary, and what the
-// engine answers is sealed in an item, which the client sends in place of the conversation.
+// The conversation's own model compacts it: the last message asks for a summary, and the engine's
+// answer is sealed in an item, which the client sends instead of the conversation.
 
-// summaryRequest ends a conversation that is compacted. All of what comes before it is as the last
-// turn had it, tools too, so that the engine finds it in its prefix cache.
+// summaryRequest is the last message of a conversation to be compacted. Everything before it,
+// including the tools, is the same as in the last turn, so that the engine finds it in its prefix
+// cache.
 const summaryRequest = `Stop working on the task now and write a summary of this conversation. ` +
 	`Only your summary is kept: whoever continues will see nothing else of what is above. ` +
 	`Write down, as exactly as they were given: what the user asked for, every instruction, preference and fact that the user stated, ` +
@@ -24,14 +25,14 @@ const summaryRequest = `Stop working on the task now and write a summary of this
 	`what failed, and what remains to be done next. Include what an earlier summary says. ` +
 	`Do not call tools and do not address the user: answer with the text of the summary alone.`
 
-// summaryLead begins the message that a compaction becomes.
+// summaryLead begins the message that replaces a compaction.
 const summaryLead = `This is a summary of the conversation up to here. It stands in place of what was said:\n\n`
 
-// compactionBox is the box for compactions: they are of a key whatever its model, because a client
-// may go on with another model.
+// compactionBox returns the box for compactions. They are bound to a key but not to a model,
+// because a client may continue with another model.
 func compactionBox(b seal.Box) seal.Box { return b.For("") }
 
-// compaction writes the summary that an item holds.
+// compaction writes the summary sealed in an item.
 func (c *conversation) compaction(i *item, index int) {
 	c.w.Message("user")
 	c.w.String(`,"content":"` + summaryLead)
@@ -51,14 +52,16 @@ func (c *conversation) openCompaction(i *item) (out []byte, ok bool) {
 	return c.opener.Open(c.w.Out, nil, blob.AppendText(nil))
 }
 
-// unreadableCompaction is the refusal of item n. It is not left out, because it is the conversation.
+// unreadableCompaction is the error for item n. The item cannot be left out, because it is the
+// conversation.
 func unreadableCompaction(n int) *fault {
 	return &fault{Param: chat.Element("input", n), Code: apierr.CodeCompactionUnreadable, Text: "is a compaction that " +
 		"cannot be read here: it was made for another key or by another service, its key is no longer in use, or it was changed. " +
 		"Send the conversation that it stands for, or begin a new one"}
 }
 
-// noCompaction is the refusal of a request that asks for a compaction where none can be sealed.
+// noCompaction is the error for a request that asks for a compaction on an edge that cannot seal
+// one.
 func noCompaction(input jsonx.Value) *fault {
 	n := 0
 	for it := input.Iter(); it.Next(); n = it.Index() {
@@ -66,10 +69,10 @@ func noCompaction(input jsonx.Value) *fault {
 	return chat.Unsupported(chat.Element("input", n), NoCompaction)
 }
 
-// NoCompaction says why an edge compacts nothing.
+// NoCompaction says why an edge does not compact conversations.
 const NoCompaction = "Conversations are not compacted here: the operator has to set seal.keys, which seal the summary"
 
-// forSummary leaves out what would cut a summary short or give it another form.
+// forSummary removes the members that would cut a summary short or change its form.
 func (m *members) forSummary() {
 	for _, i := range [...]int{
 		memberMaxOutputTokens, memberMaxTokens, memberMaxCompletionTokens, memberText, memberResponseFormat, memberInclude,
@@ -79,8 +82,8 @@ func (m *members) forSummary() {
 	}
 }
 
-// checkSummary reports an answer to a request for a summary that is none, or not the whole of it:
-// the client is about to throw the conversation away.
+// checkSummary reports an answer that is not a summary, or not a complete one: the client is about
+// to discard the conversation.
 func (o *output) checkSummary() error {
 	switch {
 	case !o.compacts:
@@ -95,8 +98,8 @@ func (o *output) checkSummary() error {
 	return nil
 }
 
-// AppendCompaction appends the object of a compaction for a whole completion, which has been parsed.
-// The error is a *translate.BadAnswer. Source: OpenAI's API reference, POST /responses/compact.
+// AppendCompaction appends the compaction object for a whole, parsed completion. The error is a
+// *translate.BadAnswer. Source: OpenAI's API reference, POST /responses/compact.
 func (s *Stream) AppendCompaction(dst []byte, c *answer.Completion) ([]byte, error) {
 	if err := s.readWhole(c); err != nil {
 		return dst, err
@@ -108,7 +111,7 @@ func (s *Stream) AppendCompaction(dst []byte, c *answer.Completion) ([]byte, err
 	return append(dst, '}'), nil
 }
 
-// AppendInputTokens appends the answer to a request for the number of a prompt's tokens. Source:
+// AppendInputTokens appends the answer to a request for the token count of a prompt. Source:
 // OpenAI's API reference, POST /responses/input_tokens.
 func AppendInputTokens(dst []byte, tokens int) []byte {
 	return append(appendInt(append(dst, `{"object":"response.input_tokens","input_tokens":`...), tokens), '}')

@@ -6,38 +6,38 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// conversation writes the messages of the chat request. What it writes of an item depends on that
-// item and on those before it alone, but for the leading system message: so a conversation that
-// goes on has its earlier messages in the same bytes.
+// conversation writes the messages of the chat request. Its output for an item depends only on that
+// item and on those before it, except for the leading system message. So the earlier messages of a
+// continued conversation keep the same bytes.
 type conversation struct {
 	w         *dialects.ChatWriter
 	images    *dialects.Images
-	inPlace   bool // system messages stay where they stand
+	inPlace   bool // system messages keep their position
 	opener    chat.Opener
-	model     []byte // as the client wrote it, for the opener
+	model     []byte // the client's name for it, for the opener
 	turn      *assistantTurn
 	arguments *chat.Arguments
 	names     *shownNames
-	foreign   map[string]bool // ids of tool calls that were left out, whose outputs are, too
+	foreign   map[string]bool // ids of tool calls that were left out; their outputs are left out as well
 	dropped   *dialects.Dropped
-	pending   []imagePart // of outputs, to follow them in a user message
+	pending   []imagePart // of outputs, for the user message that follows them
 
-	end        string // what the user says last, beside the input
-	unreadable int    // the first compaction that cannot be read, -1 when there is no such
+	end        string // last user message, after the input
+	unreadable int    // the first compaction that cannot be read; -1: none
 }
 
-// imagePart is an image and where it stands.
+// imagePart is an image and its position.
 type imagePart struct {
 	part  [partCount]jsonx.Value
 	place dialects.Image
 }
 
-// placeOfImage is where an image stands in the client's request.
+// placeOfImage returns the position of an image in the client's request.
 func placeOfImage(item int, list string, part int) dialects.Image {
 	return dialects.Image{List: "input", Parts: list, Item: item, At: part, Nested: -1, Member: "image_url"}
 }
 
-// write writes the conversation that is in input, with the instructions in front.
+// write writes the conversation in input, preceded by the instructions.
 func (c *conversation) write(input, instructions jsonx.Value) {
 	c.w.String(`,"messages":[`)
 	first := c.leading(input, instructions)
@@ -58,12 +58,12 @@ func (c *conversation) write(input, instructions jsonx.Value) {
 	c.w.String(`]`)
 }
 
-// blankLine joins texts of different origin, inside of a JSON string.
+// blankLine joins texts of different origin inside a JSON string.
 const blankLine = `\n\n`
 
-// leading writes the leading system message: the instructions, then the text of system and
-// developer items, all of them or, in place, those at the beginning. It returns the first item
-// whose system text is not in it.
+// leading writes the leading system message: the instructions, then the text of all system and
+// developer items or, in place, of those at the beginning. It returns the first item whose system
+// text is not included.
 func (c *conversation) leading(input, instructions jsonx.Value) (first int) {
 	w, start := c.w, len(c.w.Out)
 	w.Message("system")
@@ -98,7 +98,7 @@ func (c *conversation) leading(input, instructions jsonx.Value) (first int) {
 	return first
 }
 
-// item writes one item, or keeps it for what follows.
+// item writes one item, or keeps it for a later one.
 func (c *conversation) item(i *item, index int) {
 	if i.answers(c.foreign) {
 		c.dropped.Item(i.m[fieldType])
@@ -116,7 +116,7 @@ func (c *conversation) item(i *item, index int) {
 	case itemAssistant, itemToolCall:
 	default:
 		c.turn.end(c.w)
-		c.turn.reasoning = c.turn.reasoning[:0] // nothing was said with it
+		c.turn.reasoning = c.turn.reasoning[:0] // it does not belong to a message
 	}
 	if i.kind != itemOutput {
 		c.endImages()
@@ -141,7 +141,7 @@ func (c *conversation) item(i *item, index int) {
 	}
 }
 
-// noteForeign adds the id of a tool call that is left out to the set of them.
+// noteForeign adds the item's id to the set of tool calls that are left out.
 func (i *item) noteForeign(ids map[string]bool) map[string]bool {
 	if id := i.m[fieldCallID]; id.IsString() {
 		if ids == nil {
@@ -152,12 +152,12 @@ func (i *item) noteForeign(ids map[string]bool) map[string]bool {
 	return ids
 }
 
-// answers reports whether the item is the output of one of the tool calls with those ids.
+// answers reports whether the item is the output of a tool call in ids.
 func (i *item) answers(ids map[string]bool) bool {
 	return i.kind == itemOutput && len(ids) > 0 && ids[string(i.m[fieldCallID].AppendText(nil))]
 }
 
-// text writes a message that is text alone.
+// text writes a message that is only text.
 func (c *conversation) text(role string, v jsonx.Value) {
 	c.w.Message(role)
 	c.w.String(`,"content":"`)
@@ -165,7 +165,7 @@ func (c *conversation) text(role string, v jsonx.Value) {
 	c.w.String(`"}`)
 }
 
-// user writes a user message. Text alone is a string, which every template takes.
+// user writes a user message. Text without images is a string, which every template takes.
 func (c *conversation) user(i *item, index int) {
 	v := i.content()
 	if !hasImage(v) {
@@ -192,7 +192,7 @@ func (c *conversation) user(i *item, index int) {
 	c.w.String(`]}`)
 }
 
-// image writes an image as part n of the message that is being written.
+// image writes an image as part n of the current message.
 func (c *conversation) image(m *imagePart, n int) {
 	m.place.Message, m.place.Part = c.w.Messages-1, n
 	*c.images = append(*c.images, m.place)
@@ -202,8 +202,8 @@ func (c *conversation) image(m *imagePart, n int) {
 	c.w.String(`}}`)
 }
 
-// output writes the output of a tool call: its text in a tool message. Images are kept, since few
-// engines take them there.
+// output writes the output of a tool call, with its text in a tool message. Images are held for a
+// later message, because few engines take them there.
 func (c *conversation) output(i *item, index int) {
 	c.w.Message("tool")
 	c.w.Raw(`,"tool_call_id":`, i.m[fieldCallID])
@@ -218,8 +218,8 @@ func (c *conversation) output(i *item, index int) {
 	}
 }
 
-// endImages writes the user message with the images of the outputs before it. It comes behind all
-// of them, because nothing may stand between the results of one turn.
+// endImages writes the user message with the images of the preceding outputs. It follows all of
+// them, because nothing may stand between the results of one turn.
 func (c *conversation) endImages() {
 	if len(c.pending) == 0 {
 		return
@@ -233,15 +233,15 @@ func (c *conversation) endImages() {
 	c.pending = c.pending[:0]
 }
 
-// assistantTurn is a message of the assistant that is being put together: a text, tool calls, or
-// both. A text that stands between a tool call and its output joins the message of the tool call,
-// because templates want results right behind tool calls.
+// assistantTurn is a message of the assistant under construction: a text, tool calls, or both. A
+// text between a tool call and its output joins the message of the tool call, because templates
+// require results directly after tool calls.
 type assistantTurn struct {
 	open      bool
 	text      []byte // contents of a JSON string
 	toolCalls []byte // elements of tool_calls
-	count     int    // of them
-	reasoning []byte // like text; what is behind own belongs to the next message
+	count     int
+	reasoning []byte // like text; the part after own belongs to the next message
 	own       int
 }
 
@@ -252,8 +252,8 @@ func (a *assistantTurn) reset() {
 	*a = assistantTurn{text: a.text[:0], toolCalls: a.toolCalls[:0], reasoning: a.reasoning[:0]}
 }
 
-// think takes an item of reasoning. A blank line parts it from an item right before it. What the
-// model has said in between parts two without one: so its own answer comes back as it was.
+// think adds an item of reasoning. A blank line separates it from an item directly before it. There
+// is none if the model spoke in between, so that its own answer comes back unchanged.
 func (a *assistantTurn) think(i *item, c *conversation) {
 	before := len(a.reasoning)
 	if before > a.own {
@@ -269,7 +269,7 @@ func (a *assistantTurn) think(i *item, c *conversation) {
 	}
 }
 
-// say takes a text.
+// say adds a text.
 func (a *assistantTurn) say(v jsonx.Value) {
 	a.open, a.own = true, len(a.reasoning)
 	if len(a.text) > 0 {
@@ -278,7 +278,7 @@ func (a *assistantTurn) say(v jsonx.Value) {
 	a.text = appendText(a.text, v)
 }
 
-// toolCall takes a function call.
+// toolCall adds a function call.
 func (a *assistantTurn) toolCall(i *item, c *conversation) {
 	a.open, a.own = true, len(a.reasoning)
 	a.toolCalls = dialects.AppendToolCall(a.toolCalls, a.count, i.m[fieldCallID])
@@ -288,7 +288,7 @@ func (a *assistantTurn) toolCall(i *item, c *conversation) {
 	a.count++
 }
 
-// appendArguments appends the arguments of a tool call, as the string that holds them.
+// appendArguments appends the arguments of a tool call as a JSON string.
 func (i *item) appendArguments(dst []byte, arguments *chat.Arguments) []byte {
 	if !i.custom {
 		return arguments.Append(dst, i.m[fieldArguments])

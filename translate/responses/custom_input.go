@@ -9,32 +9,32 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// customInput finds the input of a custom tool in the arguments of the function that stands for the
-// tool. The arguments should be {"input":"…"}, whose text leaves as it comes. Models also wrap the
-// input otherwise, or write it bare: such arguments are kept until they have ended.
+// customInput finds the input of a custom tool in the arguments of the function that replaces the
+// tool. The arguments should be {"input":"…"}, whose text is sent as it comes. Models also wrap the
+// input differently, or write it without a wrapper: such arguments are held until they end.
 //
-// The zero value is ready. What is malformed is passed on as it stands, for the tool to refuse.
+// The zero value is ready. Malformed arguments are passed on unchanged, for the tool to refuse.
 type customInput struct {
-	tool    string // its name, which models put in front of an input, as in a command line
-	read    int    // how much of the arguments has been read
-	pending []byte // of what was read: text of the arguments that is not decided on yet
-	room    []byte // for text without its escapes
+	tool    string // its name, which models put before an input, as in a command line
+	read    int    // number of bytes of the arguments that have been read
+	pending []byte // decoded arguments that are still undecided
+	room    []byte // buffer for unescaped text
 	phase   inputPhase
 	fence   fence
 }
 
-// inputPhase is where in the arguments a customInput is.
+// inputPhase is the position of a customInput in the arguments.
 type inputPhase uint8
 
 const (
 	inputBegins inputPhase = iota
-	inputText              // within the string
-	inputEnded             // behind it
-	inputHeld              // the arguments begin otherwise
+	inputText              // inside the string
+	inputEnded             // after it
+	inputHeld              // the arguments begin differently
 )
 
-// add reads a piece of the arguments, contents of a JSON string, and appends what it adds to the
-// input, likewise.
+// add reads a piece of the arguments and appends the input in it; both are contents of a JSON
+// string.
 func (c *customInput) add(dst, piece []byte) []byte {
 	c.pending = jsonx.AppendDecoded(c.pending, piece)
 	c.read += len(piece)
@@ -47,12 +47,12 @@ func (c *customInput) add(dst, piece []byte) []byte {
 	return dst
 }
 
-// finish appends what is left of the input.
+// finish appends the rest of the input.
 func (c *customInput) finish(dst []byte) []byte {
 	switch c.phase {
-	case inputText: // cut; half an escape says nothing
+	case inputText: // cut; half an escape has no meaning
 	case inputEnded:
-		if rest := append([]byte(`{"":""`), c.pending...); !toolcall.Blank(c.pending) && !isJSON(rest) { // the quote was none
+		if rest := append([]byte(`{"":""`), c.pending...); !toolcall.Blank(c.pending) && !isJSON(rest) { // the quote was not the end
 			dst = c.fence.add(dst, append([]byte{'"'}, c.pending...))
 		}
 	case inputBegins, inputHeld:
@@ -67,14 +67,14 @@ func isJSON(text []byte) bool {
 	return d.Parse(text, jsonx.Options{}) == nil
 }
 
-// maxUndecided is how much is held back to see what it begins or ends, for each piece has it read
-// again.
+// maxUndecided limits what is held back to see what it begins or ends, because every piece makes it
+// read again.
 const maxUndecided = 512
 
-// inputTokens are what the arguments should begin with, with space between them.
+// inputTokens should begin the arguments, with optional space between them.
 var inputTokens = [...]string{`{`, `"input"`, `:`, `"`}
 
-// begin looks at the beginning of the arguments.
+// begin examines the beginning of the arguments.
 func (c *customInput) begin() {
 	rest := c.pending
 	for _, token := range inputTokens {
@@ -82,7 +82,7 @@ func (c *customInput) begin() {
 		switch {
 		case bytes.HasPrefix(rest, []byte(token)):
 			rest = rest[len(token):]
-		case bytes.HasPrefix([]byte(token), rest) && len(c.pending) < maxUndecided: // more has to come
+		case bytes.HasPrefix([]byte(token), rest) && len(c.pending) < maxUndecided: // incomplete
 			return
 		default:
 			c.phase = inputHeld
@@ -93,7 +93,7 @@ func (c *customInput) begin() {
 	c.phase = inputText
 }
 
-// text reads the string as far as it has come.
+// text reads the part of the string that has come.
 func (c *customInput) text(dst []byte) []byte {
 	in, out := c.pending, c.room[:0]
 	for len(in) > 0 {
@@ -122,8 +122,8 @@ func (c *customInput) text(dst []byte) []byte {
 // plainEscapes are the escapes of one letter and what they mean.
 const plainEscapes = "\"\"\\\\//b\bf\fn\nr\rt\t"
 
-// appendEscape appends what the escape at the beginning of in means, and returns its length: 0
-// while it has not come to its end. What is no escape stands for itself.
+// appendEscape appends the meaning of the escape at the beginning of in and returns its length; 0:
+// it is incomplete. An invalid escape stands for itself.
 func appendEscape(dst, in []byte) ([]byte, int) {
 	if len(in) < 2 {
 		return dst, 0
@@ -172,19 +172,19 @@ func hexEscape(in []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// wrappings are the members in which models put an input, beside the right one.
+// wrappings are the members into which models put an input; input is the right one.
 var wrappings = [...]string{"input", "patch", "command", "cmd"}
 
-// unwrap returns the input that whole arguments hold: a string, in an object, or in an array in it,
-// alone or behind the name of the tool. Anything else is the input itself: of a longer array some
-// would be lost.
+// unwrap returns the input in complete arguments: a string, possibly in an object, or in an array
+// there, alone or after the name of the tool. Anything else is the input itself: a longer array
+// would lose elements.
 func (c *customInput) unwrap(text []byte) []byte {
 	var d jsonx.Doc
 	if d.Parse(text, jsonx.Options{Record: 4}) != nil {
 		return text
 	}
 	v := d.Root()
-	for range 2 { // an input in an input has been seen
+	for range 2 { // an input within an input does occur
 		if !v.IsObject() {
 			break
 		}
@@ -202,7 +202,7 @@ func (c *customInput) unwrap(text []byte) []byte {
 	switch {
 	case v.IsString():
 		return v.AppendText(nil)
-	case d.Root().IsObject() && d.Root().Len() == 0: // of a tool call without arguments
+	case d.Root().IsObject() && d.Root().Len() == 0: // a tool call without arguments
 		return nil
 	}
 	return text
@@ -221,13 +221,13 @@ func only(v jsonx.Value) jsonx.Value {
 	return first
 }
 
-// fence takes away the code fence that models put around an input. It is on for a tool with a
-// grammar, whose input cannot begin with one. The zero value passes everything.
+// fence removes the code fence that models put around an input. It is enabled for a tool with a
+// grammar, whose input cannot begin with one. The zero value passes everything on.
 type fence struct {
 	on    bool
 	phase fencePhase
-	held  []byte // what may be a part of a fence
-	line  bool   // a line has begun before held
+	held  []byte // may be part of a fence
+	line  bool   // text has been released before held
 }
 
 type fencePhase uint8
@@ -241,7 +241,7 @@ const (
 
 const fenceMark = "```"
 
-// add appends text that has been found to be no part of a fence, as contents of a JSON string.
+// add appends text that is not part of a fence, as contents of a JSON string.
 func (f *fence) add(dst, text []byte) []byte {
 	if !f.on || f.phase == fenceNone {
 		return jsonx.AppendEscaped(dst, text)
@@ -251,7 +251,7 @@ func (f *fence) add(dst, text []byte) []byte {
 		switch begin := bytes.TrimLeft(f.held, " \t\r\n"); {
 		case bytes.HasPrefix(begin, []byte(fenceMark)):
 			f.phase, f.held = fenceOpens, begin
-		case bytes.HasPrefix([]byte(fenceMark), begin) && len(f.held) < maxUndecided: // more has to come
+		case bytes.HasPrefix([]byte(fenceMark), begin) && len(f.held) < maxUndecided: // incomplete
 			return dst
 		default:
 			f.phase = fenceNone
@@ -263,7 +263,7 @@ func (f *fence) add(dst, text []byte) []byte {
 		if end < 0 && len(f.held) < maxUndecided {
 			return dst
 		}
-		if end < 0 { // no fence has so long a line
+		if end < 0 { // no fence has such a long line
 			f.phase = fenceNone
 			return f.release(dst, len(f.held))
 		}
@@ -272,8 +272,8 @@ func (f *fence) add(dst, text []byte) []byte {
 	return f.release(dst, f.closing())
 }
 
-// closing returns where in what is held a closing fence may begin: on a line of its own, with
-// nothing but space behind it.
+// closing returns the offset in held at which a closing fence may begin: on its own line, followed
+// only by space.
 func (f *fence) closing() int {
 	text := f.held
 	n := len(bytes.TrimRight(text, " \t\r\n"))
@@ -291,15 +291,15 @@ func (f *fence) closing() int {
 	return n
 }
 
-// release lets go of n bytes of what was held.
+// release appends n bytes of what was held.
 func (f *fence) release(dst []byte, n int) []byte {
 	dst = jsonx.AppendEscaped(dst, f.held[:n])
-	f.line = f.line || n > 0 // a line end at the end would be held
+	f.line = f.line || n > 0 // a final line end would be held
 	f.held = append(f.held[:0], f.held[n:]...)
 	return dst
 }
 
-// finish appends what turns out to be no fence.
+// finish appends what was held, unless it is the closing fence.
 func (f *fence) finish(dst []byte) []byte {
 	rest := f.held
 	f.held = nil

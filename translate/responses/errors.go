@@ -6,12 +6,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// fault says what is wrong with one member of a request. The text of one about an unsupported
-// parameter is a sentence of its own, without its stop.
+// fault describes an error in one member of a request. If it is about an unsupported parameter, its
+// text is a complete sentence without the full stop.
 type fault = chat.Invalid
 
-// refusal turns f into the error that leaves the package. Clients know "Unsupported parameter: X"
-// from "broken request" by its wording.
+// refusal returns f as the error that leaves the package. Clients tell "Unsupported parameter: X"
+// from a broken request by these words.
 func refusal(f *fault) *apierr.Error {
 	if f.Code == apierr.CodeUnsupportedParameter {
 		return apierr.Invalid(f.Param, f.Code, "Unsupported parameter: %s. %s.", f.Param, f.Text)
@@ -19,7 +19,7 @@ func refusal(f *fault) *apierr.Error {
 	return apierr.Invalid(f.Param, f.Code, "%s %s.", f.Param, f.Text)
 }
 
-// optional checks a member that may be absent, null or of the kind that is says.
+// optional checks a member that may be absent, null or a value that satisfies is.
 func optional(name, want string, v jsonx.Value, is func(jsonx.Value) bool) *fault {
 	if chat.Given(v) && !is(v) {
 		return chat.WrongType(name, want, v)
@@ -42,8 +42,8 @@ func optionalCount(name string, v jsonx.Value) *fault {
 	return nil
 }
 
-// The codes that an error within a response or a stream may have. The openai SDK's union of them is
-// closed; it has more, all about what does not happen here.
+// The codes that an error within a response or a stream may have. The openai SDK has a closed union
+// of them; its other codes are about things that do not happen here.
 const (
 	codeServerError  = "server_error"
 	codeRateLimit    = "rate_limit_exceeded"
@@ -61,8 +61,8 @@ func streamCode(e *apierr.Error) string {
 	return codeServerError
 }
 
-// MapError puts an error that the edge found out without this package, an engine's refusal, in the
-// words of Responses.
+// MapError returns an engine's refusal, which the edge recognized without this package, in the
+// terms of Responses.
 func MapError(e *apierr.Error) *apierr.Error {
 	if e.Param != "messages" {
 		return e

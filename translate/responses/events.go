@@ -3,12 +3,12 @@ package responses
 // eventWriter writes events and numbers them.
 type eventWriter struct {
 	seq int // of the next event
-	// A delta event of the open part: event, sequence_number, lead, the text, tail.
+	// The parts of a delta event of the open part: event, sequence_number, lead, the text, tail.
 	event, tail string
 	lead        []byte
 }
 
-// begin appends the beginning of an event, up to and with its number.
+// begin appends the beginning of an event, including its number.
 func (w *eventWriter) begin(dst []byte, name string) []byte {
 	dst = append(append(dst, "event: "...), name...)
 	dst = append(append(dst, "\ndata: {\"type\":\""...), name...)
@@ -21,7 +21,7 @@ func (w *eventWriter) number(dst []byte) []byte {
 	return dst
 }
 
-// deltaEvents is what begin would append but for the number, for the events that there are many of.
+// deltaEvents is what begin would append up to the number, for the frequent events.
 var deltaEvents = [...]string{
 	kindText:    "event: response.output_text.delta\ndata: " + `{"type":"response.output_text.delta","sequence_number":`,
 	kindRefusal: "event: response.refusal.delta\ndata: " + `{"type":"response.refusal.delta","sequence_number":`,
@@ -70,7 +70,7 @@ func (w *eventWriter) open(dst []byte, o *output, p *part) []byte {
 	return dst
 }
 
-// delta sends what of all, which is what p says, has not been sent yet.
+// delta sends the part of all, the text of p, that has not been sent yet.
 func (w *eventWriter) delta(dst []byte, p *part, all []byte) []byte {
 	if len(all) <= p.sent {
 		return dst
@@ -90,7 +90,7 @@ func (w *eventWriter) delta(dst []byte, p *part, all []byte) []byte {
 	return append(dst, w.tail...)
 }
 
-// emptyDelta sends a delta of the open part that adds nothing.
+// emptyDelta sends an empty delta of the open part.
 func (w *eventWriter) emptyDelta(dst []byte) []byte {
 	dst = w.number(append(dst, w.event...))
 	return append(append(dst, w.lead...), w.tail...)

@@ -6,7 +6,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// itemKind is what an input item is to the translation.
+// itemKind is the role of an input item in the translation.
 type itemKind uint8
 
 const (
@@ -17,15 +17,15 @@ const (
 	itemOutput
 	itemReasoning
 	itemCompaction
-	itemTrigger // asks for a compaction, at the end of the input
-	itemForeign // what only another provider runs or reads
+	itemTrigger // requests a compaction, at the end of the input
+	itemForeign // run or read only by another provider
 )
 
 var itemNames = jsonx.NewNames("type", "role", "content", "call_id", "name", "arguments", "output", "id",
 	"namespace", "input", "encrypted_content")
 
-// The members of an item that are read, whatever its type. All others (ids, statuses, phases) are
-// left alone.
+// The members of an item that the edge reads, whatever its type. All others (ids, statuses, phases)
+// are ignored.
 const (
 	fieldType = iota
 	fieldRole
@@ -68,7 +68,7 @@ func (r *Request) checkInput() *fault {
 		return chat.WrongType("input", "a string or an array of items", v)
 	}
 	said := false
-	var foreign map[string]bool // as in conversation
+	var foreign map[string]bool // see conversation
 	for it := v.Iter(); it.Next(); {
 		item, f := checkItem(it.Value())
 		if f != nil {
@@ -90,7 +90,7 @@ func (r *Request) checkInput() *fault {
 	return nil
 }
 
-// says reports whether an item is a part of the conversation.
+// says reports whether an item is part of the conversation.
 func (i *item) says() bool {
 	return i.kind != itemReasoning && i.kind != itemTrigger && i.kind != itemForeign
 }
@@ -114,13 +114,13 @@ func checkItem(v jsonx.Value) (item, *fault) {
 		if f = chat.RequiredString("call_id", i.m[fieldCallID]); f == nil {
 			f = i.checkContent("output", i.m[fieldOutput])
 		}
-	case itemCompaction, itemTrigger: // whether one can be read is seen when it is
-	case itemReasoning, itemForeign: // what cannot be read of it goes no further
+	case itemCompaction, itemTrigger: // the opener checks it later
+	case itemReasoning, itemForeign: // unreadable ones are dropped
 	}
 	return i, f
 }
 
-// classify finds the kind of the item.
+// classify determines the kind of the item.
 func (i *item) classify() *fault {
 	t := i.m[fieldType]
 	if f := chat.OptionalString("type", t); f != nil {
@@ -248,7 +248,7 @@ func (i *item) checkPart(v jsonx.Value) *fault {
 
 func isImage(p *[partCount]jsonx.Value) bool { return p[partType].EqualText("input_image") }
 
-// readItem returns an item that has been checked.
+// readItem returns an item that has already been checked.
 func readItem(v jsonx.Value) (i item) {
 	if itemNames.Fields(v, i.m[:]) != nil || i.classify() != nil {
 		panic("BUG: an item was not checked")
@@ -256,7 +256,7 @@ func readItem(v jsonx.Value) (i item) {
 	return i
 }
 
-// readPart returns the members of a part that has been checked.
+// readPart returns the members of a part that has already been checked.
 func readPart(v jsonx.Value) (p [partCount]jsonx.Value) {
 	if partNames.Fields(v, p[:]) != nil {
 		panic("BUG: a part was not checked")
@@ -264,7 +264,7 @@ func readPart(v jsonx.Value) (p [partCount]jsonx.Value) {
 	return p
 }
 
-// textOf returns what text a part has: the contents of a JSON string. An image has none.
+// textOf returns the text of a part, as the contents of a JSON string. An image has none.
 func textOf(p *[partCount]jsonx.Value) []byte {
 	v := p[partText]
 	switch {
@@ -276,7 +276,7 @@ func textOf(p *[partCount]jsonx.Value) []byte {
 	return v.Inside()
 }
 
-// lineEnd joins texts, inside of a JSON string.
+// lineEnd joins texts inside a JSON string.
 const lineEnd = `\n`
 
 // appendText appends the text of a content or an output, as the contents of a JSON string; parts
@@ -293,7 +293,8 @@ func appendText(dst []byte, v jsonx.Value) []byte {
 	return dst
 }
 
-// appendJoined appends text behind what dst has from start on. An empty text leaves no trace.
+// appendJoined appends text to dst, preceded by glue if dst already has text after start. An empty
+// text adds nothing.
 func appendJoined(dst []byte, start int, glue string, text []byte) []byte {
 	if len(text) > 0 && len(dst) > start {
 		dst = append(dst, glue...)

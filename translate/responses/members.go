@@ -2,7 +2,7 @@ package responses
 
 import "penstock/translate/jsonx"
 
-// The members that are read. The order is that of the contract's table; those behind
+// The members that the edge reads. The order is that of the contract's table; those after
 // memberPromptCacheKey are not in it.
 const (
 	memberModel = iota
@@ -26,7 +26,8 @@ const (
 	memberPrompt
 	memberMaxToolCalls
 	memberSafetyIdentifier
-	// From here on a strict edge accepts none. The first ones are chat's under the same name.
+	// A strict edge accepts none of the following members. The first ones have the same name in
+	// chat.
 	memberPresencePenalty
 	memberFrequencyPenalty
 	memberStop
@@ -38,7 +39,7 @@ const (
 	memberTemplateKwargs
 	memberTopLogprobs
 	memberResponseFormat
-	memberInclude // asks for log probabilities, or is without effect as the ones behind it
+	memberInclude // requests log probabilities, or has no effect, like those after it
 	memberTruncation
 	memberServiceTier
 	memberUser
@@ -46,15 +47,15 @@ const (
 	memberPromptCacheRetention
 	memberContextManagement
 	memberClientMetadata
-	memberMaxTokens // chat's names of max_output_tokens, which count where that is not given
+	memberMaxTokens // chat's names for max_output_tokens, used if that is not given
 	memberMaxCompletionTokens
 	memberN
 	memberLogprobs
-	memberGenerate // of messages over WebSocket
+	memberGenerate // in messages over WebSocket
 	memberCount
 )
 
-// memberNames are in the order of the constants.
+// memberNames has the order of the constants.
 var memberNames = []string{
 	"model", "input", "stream", "temperature", "top_p", "max_output_tokens", "tools", "tool_choice",
 	"parallel_tool_calls", "text", "reasoning", "metadata", "store", "previous_response_id",
@@ -68,5 +69,5 @@ var memberNames = []string{
 
 var requestMembers = jsonx.NewNames(memberNames...)
 
-// members are those of a request.
+// members are the members of a request.
 type members [memberCount]jsonx.Value

@@ -10,63 +10,63 @@ import (
 	"penstock/translate/sse"
 )
 
-// kind is what a part is.
+// kind is the kind of a part.
 type kind uint8
 
 const (
 	kindText kind = iota
 	kindRefusal
 	kindToolCall
-	kindReasoning  // that the client has sealed
-	kindCompaction // likewise: what the engine says is the summary of a conversation
+	kindReasoning  // sealed for the client
+	kindCompaction // likewise: the engine's summary of a conversation
 )
 
-// inMessage reports whether a part of the kind is one of a message.
+// inMessage reports whether parts of the kind belong to a message.
 func (k kind) inMessage() bool { return k == kindText || k == kindRefusal }
 
 // isSealed reports whether the client may not read a part of the kind.
 func (k kind) isSealed() bool { return k == kindReasoning || k == kindCompaction }
 
-// part is a piece of the answer that streams by itself: a text or a refusal in a message, a tool
-// call, or reasoning.
+// part is a separately streamed piece of the answer: a text or a refusal in a message, a tool call,
+// or reasoning.
 type part struct {
 	kind     kind
-	joins    bool // it is in the same message as the part before it
+	joins    bool // it belongs to the same message as the part before it
 	item     int  // output_index
 	content  int  // content_index, within a message
 	toolCall int  // position in reader.ToolCalls
 	state    state
-	text     []byte       // of a text or a refusal, so far: contents of a JSON string
-	sent     int          // how much of the text or of the arguments has been sent
+	text     []byte       // of a text or a refusal so far, as contents of a JSON string
+	sent     int          // bytes of the text or of the arguments that have been sent
 	named    bool         // tool is known
-	tool     *clientTool  // nil: the client knows the tool as the engine does
-	input    *customInput // of a custom tool; text has what it has found
+	tool     *clientTool  // nil: client and engine know the same tool
+	input    *customInput // of a custom tool; text has the input found so far
 	logs     []byte       // log probabilities of a text so far, elements with commas
-	logSent  int          // how much of them has been sent
+	logSent  int          // bytes of logs that have been sent
 
-	unsealed []byte // of kindReasoning and kindCompaction, until it is sealed; text has the blob then
+	unsealed []byte // of kindReasoning and kindCompaction, until sealed; text then has the blob
 }
 
-// state is how far a part has been sent.
+// state is the progress of sending a part.
 type state uint8
 
 const (
-	stateHeld state = iota // nothing: an earlier part is not complete yet
+	stateHeld state = iota // not sent: an earlier part is incomplete
 	stateOpen
 	stateDone
-	stateCut // ended before it was complete; only the last part of an answer
+	stateCut // ended while incomplete; only the last part of an answer
 )
 
-// output is what the answer says so far: parts, which make up items.
+// output is the answer so far, as parts, which make up items.
 type output struct {
 	reader   answer.Reader
-	id       string // of the response, without a prefix
-	logprobs bool   // those of the text are in it
+	id       string // of the response, without prefix
+	logprobs bool   // it includes those of the text
 	tools    clientTools
-	sealed   bool     // reasoning is in it
-	compacts bool     // its text is a summary, which is sealed
+	sealed   bool     // it includes reasoning
+	compacts bool     // its text is a summary, to be sealed
 	box      seal.Box // for both
-	kept     int      // bytes of custom tools' inputs, and of what is to be sealed
+	kept     int      // bytes of custom tools' inputs, and of text to be sealed
 	parts    []part   // in the order of their first appearance
 }
 
@@ -85,7 +85,7 @@ func (o *output) reset(i *dialects.Identity, info *RequestInfo) {
 		if cap(text) > keepBuffer/keepParts {
 			text = nil
 		}
-		parts[n] = part{text: text} // log probabilities are rare: their memory is not kept
+		parts[n] = part{text: text} // log probabilities are rare, so their memory is released
 	}
 	*o = output{
 		reader: o.reader, id: i.ID, logprobs: info.logprobs, tools: info.tools, sealed: info.reasoning,
@@ -125,7 +125,7 @@ func (o *output) take() error {
 	return nil
 }
 
-// lastPart returns the part that a piece of text or reasoning belongs to: the last one, or a new
+// lastPart returns the part to which a piece of text or reasoning belongs: the last one, or a new
 // one. The last part is never done.
 func (o *output) lastPart(k kind) *part {
 	if n := len(o.parts); n > 0 && o.parts[n-1].kind == k {
@@ -134,7 +134,7 @@ func (o *output) lastPart(k kind) *part {
 	return o.add(k)
 }
 
-// touchToolCall finds or adds the part of tool call i, which has got a piece.
+// touchToolCall finds or adds the part of tool call i, which has received a piece.
 func (o *output) touchToolCall(i int) error {
 	for n := len(o.parts) - 1; n >= 0; n-- {
 		p := &o.parts[n]
@@ -153,8 +153,8 @@ func (o *output) touchToolCall(i int) error {
 	return nil
 }
 
-// readInput finds out which of the client's tools a tool call is of, once it has a name. Of a
-// custom one it reads the input as far as that has come.
+// readInput finds the client's tool for a tool call, once it has a name. For a custom tool it reads
+// the input that has come so far.
 func (o *output) readInput(p *part) {
 	c := &o.reader.ToolCalls.List[p.toolCall]
 	if !p.named && len(c.Name) > 0 {
@@ -188,7 +188,7 @@ func (o *output) late(p *part) error {
 	return nil
 }
 
-// add makes a part.
+// add adds a part.
 func (o *output) add(k kind) *part {
 	n := len(o.parts)
 	if n < cap(o.parts) {
@@ -208,7 +208,7 @@ func (o *output) add(k kind) *part {
 	return p
 }
 
-// textOf returns what p says: contents of a JSON string. What is sealed says nothing.
+// textOf returns the text of p, as contents of a JSON string. A sealed part has none.
 func (o *output) textOf(p *part) []byte {
 	if p.kind.isSealed() {
 		return nil
@@ -219,12 +219,12 @@ func (o *output) textOf(p *part) []byte {
 	return p.text
 }
 
-// complete reports whether nothing can be missing of p although the engine goes on.
+// complete reports whether p cannot lack anything although the engine continues.
 func (o *output) complete(p *part) bool {
 	return p.kind != kindToolCall || o.reader.ToolCalls.Complete(p.toolCall)
 }
 
-// reason returns why the answer is incomplete, or nothing.
+// reason returns why the answer is incomplete; empty: it is not.
 func (o *output) reason() string {
 	switch o.reader.Finish {
 	case answer.FinishLength:
@@ -252,8 +252,8 @@ func (o *output) status() string {
 	return statusCompleted
 }
 
-// end ends part n with the answer. Only the last item of an answer may be incomplete, and a tool
-// call whose arguments are complete is complete in any case.
+// end ends part n when the answer moves on or ends. Only the last item of an answer may be
+// incomplete, and a tool call with complete arguments never is.
 func (o *output) end(n int) {
 	p := &o.parts[n]
 	p.state = stateDone
@@ -272,13 +272,13 @@ func (o *output) end(n int) {
 		return
 	}
 	if p.kind == kindToolCall && p.state == stateDone && toolcall.Blank(o.textOf(p)) {
-		// Clients read the arguments as JSON, which nothing but space is not.
+		// Clients read the arguments as JSON, so blank ones become {}.
 		c := &o.reader.ToolCalls.List[p.toolCall]
 		c.Args = append(c.Args, "{}"...)
 	}
 }
 
-// append appends the items that have been shown to the client.
+// append appends the items that the client has been shown.
 func (o *output) append(dst []byte) []byte {
 	for n := range o.parts {
 		p := &o.parts[n]
@@ -296,7 +296,7 @@ func (o *output) append(dst []byte) []byte {
 	return dst
 }
 
-// size returns about how many bytes append appends.
+// size returns the approximate number of bytes that append appends.
 func (o *output) size() (n int) {
 	for i := range o.parts {
 		p := &o.parts[i]
@@ -308,15 +308,14 @@ func (o *output) size() (n int) {
 	return n
 }
 
-// itemEnd returns the position behind the last part of the item that begins with part n, as far as
-// it has been shown.
+// itemEnd returns the position after the last shown part of the item that begins with part n.
 func (o *output) itemEnd(n int) int {
 	for n++; n < len(o.parts) && o.parts[n].joins && o.parts[n].state != stateHeld; n++ {
 	}
 	return n
 }
 
-// appendItem appends the item that begins with part n as it is now.
+// appendItem appends the item that begins with part n in its present state.
 func (o *output) appendItem(dst []byte, n int) []byte {
 	p, end := &o.parts[n], o.itemEnd(n)
 	if p.kind.isSealed() {
@@ -341,7 +340,7 @@ func (o *output) appendItem(dst []byte, n int) []byte {
 	return append(dst, `]}`...)
 }
 
-// appendContent appends the part of a message with that text and those log probabilities.
+// appendContent appends a part of a message with the given text and log probabilities.
 func appendContent(dst []byte, p *part, text, logs []byte) []byte {
 	if p.kind == kindRefusal {
 		dst = append(append(dst, `{"type":"refusal","refusal":"`...), text...)
@@ -352,7 +351,7 @@ func appendContent(dst []byte, p *part, text, logs []byte) []byte {
 	return append(dst, `]}`...)
 }
 
-// appendToolCall appends the item of a tool call with those arguments, or that input.
+// appendToolCall appends the item of a tool call with the given arguments or input.
 func (o *output) appendToolCall(dst []byte, p *part, args []byte, status string) []byte {
 	dst = append(dst, `{"id":"`...)
 	dst = o.appendItemID(dst, p)
@@ -369,7 +368,7 @@ func (o *output) appendToolCall(dst []byte, p *part, args []byte, status string)
 	return append(append(append(dst, member...), args...), `"}`...)
 }
 
-// appendName appends the name of a tool call as its client knows it, as JSON.
+// appendName appends the client's name for a tool call, as JSON.
 func (o *output) appendName(dst []byte, p *part) []byte {
 	name := o.reader.ToolCalls.List[p.toolCall].Name
 	if p.tool != nil {
@@ -378,7 +377,7 @@ func (o *output) appendName(dst []byte, p *part) []byte {
 	return append(append(append(dst, '"'), name...), '"')
 }
 
-// appendItemID appends the id of the item that p is in.
+// appendItemID appends the id of p's item.
 func (o *output) appendItemID(dst []byte, p *part) []byte {
 	prefix := "msg_"
 	switch {
@@ -395,7 +394,7 @@ func (o *output) appendItemID(dst []byte, p *part) []byte {
 	return appendInt(dst, p.item)
 }
 
-// appendPlace appends the members that say where a part is.
+// appendPlace appends the members that give the position of a part.
 func (o *output) appendPlace(dst []byte, p *part) []byte {
 	dst = o.appendItemID(append(dst, `,"item_id":"`...), p)
 	dst = appendInt(append(dst, `","output_index":`...), p.item)

@@ -5,27 +5,27 @@ import (
 	"penstock/translate/seal"
 )
 
-// The text of reasoning is never in a byte of a response. A client that includes
+// The text of reasoning never appears in a response. A client that includes
 // reasoning.encrypted_content carries it sealed from one request to the next.
 
 // includeReasoning is the element of include that asks for sealed reasoning.
 const includeReasoning = "reasoning.encrypted_content"
 
-// keep takes a piece of what p is made of and is sealed: no more than shows that it is too long for
-// that. It returns how many bytes it has kept.
+// keep stores a piece of a part to be sealed; beyond the limit it stores only enough to show that
+// the text is too long. It returns the number of bytes stored.
 func (p *part) keep(text []byte) int {
 	text = text[:min(len(text), seal.MaxText+1-len(p.unsealed))]
 	p.unsealed = append(p.unsealed, text...)
 	return len(text)
 }
 
-// seal puts the blob in the place of the text. Where that is too long there is none.
+// seal replaces the text by its blob. If the text is too long there is no blob.
 func (p *part) seal(box seal.Box) {
 	p.text, _ = box.Seal(p.text[:0], p.unsealed)
 	p.unsealed = nil
 }
 
-// appendSealed appends the item of a part that is sealed. It has a blob once it has ended.
+// appendSealed appends the item of a sealed part. It has a blob once it has ended.
 func (o *output) appendSealed(dst []byte, p *part) []byte {
 	dst = o.appendItemID(append(dst, `{"id":"`...), p)
 	if p.kind == kindReasoning {
@@ -39,9 +39,9 @@ func (o *output) appendSealed(dst []byte, p *part) []byte {
 	return append(append(append(dst, '"'), p.text...), `"}`...)
 }
 
-// reasoningOf appends the text of an item of reasoning: what is sealed in it, or what another
-// service has shown the client; the contents of a JSON string. It reports false, and appends
-// nothing, for what was sealed elsewhere.
+// reasoningOf appends the text of an item of reasoning, as the contents of a JSON string: what is
+// sealed in it, or what another service has shown the client. If it was sealed elsewhere, it
+// appends nothing and reports false.
 func reasoningOf(dst []byte, i *item, opener chat.Opener, model []byte) (out []byte, opened bool) {
 	if blob := i.m[fieldEncryptedContent]; blob.HasText() {
 		text, plain := blob.Text()

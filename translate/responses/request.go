@@ -9,9 +9,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Request translates the body of a Responses request: it is a checked view over the body, from
-// which the chat request is made. The zero value is ready. It is meant to be reused, by one call at
-// a time, and keeps nothing of a body between calls; what outlives the body is in RequestInfo.
+// Request translates the body of a Responses request. It is a checked view of the body, from which
+// the chat request is made. The zero value is ready. It is meant to be reused, by one call at a
+// time, and keeps nothing of a body between calls; RequestInfo holds what outlives the body.
 type Request struct {
 	model   []byte // the name that the client wrote, escapes decoded
 	doc     jsonx.Doc
@@ -23,19 +23,19 @@ type Request struct {
 
 	arguments chat.Arguments
 	dropped   dialects.Dropped
-	extension int  // the first item that the contract does not have, -1 when there is no such
-	compacts  bool // the conversation is to be compacted: the answer is a summary
+	extension int  // the first item outside the contract; -1: none
+	compacts  bool // the conversation is being compacted: the answer is a summary
 }
 
-// parseOptions: Record stops at what the deepest rule reads, input[0].content[0].image_url; schemas
-// are checked as JSON but not indexed. The chat request nests one level deeper (tools) and has up
-// to twice as many values (tool calls); the other two see to it that it is within chat's limits
-// when this one is within these.
+// parseOptions has a Record that stops at the deepest member that a rule reads,
+// input[0].content[0].image_url; schemas are checked as JSON but not indexed. The chat request
+// nests one level deeper (tools) and has up to twice as many values (tool calls); the other two
+// limits ensure that it stays within chat's.
 var parseOptions = jsonx.Options{
 	Record: 6, MaxDepth: jsonx.DefaultMaxDepth - 1, MaxNodes: jsonx.DefaultMaxNodes / 2, Paired: true,
 }
 
-// reset lets go of the body. What has been allocated is kept for the next one.
+// reset releases the body. It keeps allocated memory for the next one.
 func (r *Request) reset() {
 	r.doc.Reset()
 	r.tools.reset()
@@ -44,13 +44,13 @@ func (r *Request) reset() {
 	*r = Request{doc: r.doc, name: r.name[:0], tools: r.tools, turn: r.turn, arguments: r.arguments}
 }
 
-// Decode appends the chat request that body amounts to, and decodes that into the chat request: it
-// borrows what has been appended, which must not change before it is reset. info is filled with
-// what the answer repeats, and with what Locate needs for errors about the chat request. body is
-// not kept.
+// Decode appends the chat request for body to dst and decodes it into the chat request, which
+// borrows the appended bytes: they must not change before it is reset. Decode fills info with what
+// the answer repeats, and with what Locate needs for errors about the chat request. body is not
+// kept.
 //
-// The error is an *apierr.Error that names a member of the Responses request; what was appended is
-// then of no use.
+// The error is an *apierr.Error that names a member of the Responses request; the appended bytes
+// are then useless.
 func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo, o dialects.Options) ([]byte, error) {
 	defer r.reset()
 	info.reset()
@@ -94,7 +94,7 @@ func (r *Request) Decode(dst, body []byte, into *chat.Request, info *RequestInfo
 	return r.w.Out, nil
 }
 
-// check reads a body and checks all that is particular to Responses.
+// check reads a body and checks everything that is specific to Responses.
 func (r *Request) check(body []byte, o *dialects.Options) error {
 	if len(body) == 0 {
 		return apierr.Invalid("", apierr.CodeInvalidJSON, "The request body is empty. Send a JSON object.")
@@ -137,7 +137,7 @@ func (r *Request) check(body []byte, o *dialects.Options) error {
 }
 
 // decodeSteps run in the order of the contract's table, so that of several mistakes the first one
-// in it is reported.
+// in that order is reported.
 var decodeSteps = [...]func(*Request) *fault{
 	(*Request).decodeModel,
 	(*Request).checkKept,
@@ -163,8 +163,9 @@ func (r *Request) decodeModel() *fault {
 	return nil
 }
 
-// checkKept refuses what would need something to be kept from one request to the next, or after the
-// answer. It comes before the input: a client that relies on it sends half a conversation.
+// checkKept refuses members that require storage from one request to the next, or after the answer.
+// It runs before the check of the input, because a client that relies on storage sends half a
+// conversation.
 func (r *Request) checkKept() *fault {
 	for _, m := range [...]int{memberStore, memberBackground, memberGenerate} {
 		if f := optionalBool(memberNames[m], r.members[m]); f != nil {
@@ -193,9 +194,9 @@ func (r *Request) checkKept() *fault {
 	return nil
 }
 
-// checkPlain checks the members that need no more than a look.
+// checkPlain checks the members with simple rules.
 func (r *Request) checkPlain() *fault {
-	for _, m := range [...]int{memberTemperature, memberTopP} { // the ranges are chat's
+	for _, m := range [...]int{memberTemperature, memberTopP} { // chat checks the ranges
 		if f := optional(memberNames[m], "a number", r.members[m], jsonx.Value.IsNumber); f != nil {
 			return f
 		}
@@ -221,7 +222,7 @@ func (r *Request) checkPlain() *fault {
 	return chat.OptionalObject("metadata", r.members[memberMetadata])
 }
 
-// checkStrict refuses what is otherwise tolerated.
+// checkStrict refuses what other edges tolerate.
 func (r *Request) checkStrict() error {
 	for it := r.doc.Root().Iter(); it.Next(); {
 		known := false
@@ -229,7 +230,7 @@ func (r *Request) checkStrict() error {
 			known = known || it.Key().Is(name)
 		}
 		if !known {
-			// The name is the client's own word and so is not repeated.
+			// The name is the client's word, so it is not repeated.
 			return apierr.Invalid("", apierr.CodeUnsupportedParameter,
 				"Unsupported parameter: the request has a member that this service does not know.")
 		}

@@ -48,7 +48,7 @@ type memberWriter struct{ dst []byte }
 
 func (w *memberWriter) string(s string) { w.dst = append(w.dst, s...) }
 
-// first appends a member without a comma before it: v, or what stands for it when it was not given.
+// first appends a member without a comma before it: v, or otherwise if v was not given.
 func (w *memberWriter) first(name string, v jsonx.Value, otherwise string) {
 	w.dst = append(append(append(w.dst, '"'), name...), `":`...)
 	if chat.Given(v) {
@@ -63,7 +63,7 @@ func (w *memberWriter) member(name string, v jsonx.Value, otherwise string) {
 	w.first(name, v, otherwise)
 }
 
-// integer appends a member that is an integer, in digits however the client wrote it.
+// integer appends an integer member in digits, however the client wrote it.
 func (w *memberWriter) integer(name string, v jsonx.Value, otherwise string) {
 	n, ok := v.Int()
 	if !ok {
@@ -74,7 +74,8 @@ func (w *memberWriter) integer(name string, v jsonx.Value, otherwise string) {
 	w.dst = appendInt(w.dst, int(n))
 }
 
-// choice appends tool_choice. A list of allowed tools has its mode, which a request may leave out.
+// choice appends tool_choice. For a list of allowed tools it adds the mode, which a request may
+// omit.
 func (w *memberWriter) choice(members *members, t *tools) {
 	v := members[memberToolChoice]
 	if !t.limited || chat.Given(v.Get("mode")) {
@@ -96,7 +97,7 @@ func (w *memberWriter) text(members *members) {
 		w.first("type", m[formatType], "")
 	}
 	if ok && m[formatType].EqualText("json_schema") {
-		w.member("name", m[formatName], `""`) // chat leaves it to the engine whether it is there
+		w.member("name", m[formatName], `""`) // chat lets the engine decide whether it is required
 		w.member("description", m[formatDescription], `null`)
 		w.member("schema", m[formatSchema], `{}`)
 		w.member("strict", m[formatStrict], `false`)
@@ -108,7 +109,7 @@ func (w *memberWriter) text(members *members) {
 	w.string(`}`)
 }
 
-// tools appends the tools that the client runs; others were dropped.
+// tools appends the tools that the client runs; the others were dropped.
 func (w *memberWriter) tools(members *members) {
 	w.string(`,"tools":[`)
 	n := 0

@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// settings writes everything of the chat request but the conversation.
+// settings writes everything of the chat request except the conversation.
 func (m *members) settings(w *dialects.ChatWriter, t *tools, info *RequestInfo) {
 	if on, _ := m[memberStream].Bool(); on {
 		w.String(`,"stream":true`)
@@ -25,13 +25,13 @@ func (m *members) settings(w *dialects.ChatWriter, t *tools, info *RequestInfo) 
 	}
 	w.Member(`,"reasoning_effort":`, m[memberReasoning].Get("effort"))
 	info.logprobs, info.reasoning = m.wantsLogprobs(), m.includes(includeReasoning)
-	// What chat has under the same name, for chat to check.
+	// Members with the same name in chat, which checks them.
 	for i := memberPresencePenalty; i < memberResponseFormat; i++ {
 		if v := m[i]; chat.Given(v) && (i != memberTopLogprobs || info.logprobs || !idle(i, v)) {
 			w.Raw(`,"`+memberNames[i]+`":`, v)
 		}
 	}
-	if info.logprobs { // engines refuse the other one without it
+	if info.logprobs { // without it engines refuse top_logprobs
 		w.String(`,"logprobs":true`)
 	}
 	m.writeFormat(w, info)
@@ -63,7 +63,7 @@ func (m *members) writeFormat(w *dialects.ChatWriter, info *RequestInfo) {
 	w.String(`}`)
 }
 
-// unmet adds the members that ask for what is not done here.
+// unmet records as dropped the members that request something the edge does not do.
 func (m *members) unmet(d *dialects.Dropped) {
 	for _, i := range [...]int{memberMaxToolCalls, memberN, memberServiceTier, memberTruncation, memberContextManagement} {
 		if v := m[i]; chat.Given(v) && !idle(i, v) {
@@ -86,11 +86,11 @@ func (m *members) unmet(d *dialects.Dropped) {
 	}
 }
 
-// includeLogprobs is the element of include that asks for the log probabilities of the text. Others
-// but includeReasoning are without effect.
+// includeLogprobs is the element of include that asks for the log probabilities of the text. Other
+// elements except includeReasoning have no effect.
 const includeLogprobs = "message.output_text.logprobs"
 
-// wantsLogprobs reports whether the answer is to have log probabilities.
+// wantsLogprobs reports whether the answer should include log probabilities.
 func (m *members) wantsLogprobs() bool {
 	if on, _ := m[memberLogprobs].Bool(); on {
 		return true
@@ -111,7 +111,7 @@ func (m *members) includes(element string) bool {
 	return false
 }
 
-// checkInclude checks include for its type.
+// checkInclude checks the type of include.
 func checkInclude(v jsonx.Value) *fault {
 	if f := optional("include", "an array of strings", v, jsonx.Value.IsArray); f != nil {
 		return f
@@ -172,13 +172,14 @@ func checkFormat(v jsonx.Value) *fault {
 	return f.In("format")
 }
 
-// chatFormat returns chat's response_format where it counts: the dialect's own text.format wins.
+// chatFormat returns chat's response_format if it applies: the dialect's own text.format takes
+// precedence.
 func (m *members) chatFormat() (v jsonx.Value, ok bool) {
 	v = m[memberResponseFormat]
 	return v, chat.Given(v) && !chat.Given(m[memberText].Get("format"))
 }
 
-// format returns the members of text.format, or of the response_format in its place, when it asks
+// format returns the members of text.format, or of the response_format that replaces it, if it asks
 // for JSON.
 func (m *members) format() (f [formatCount]jsonx.Value, ok bool) {
 	if v, chats := m.chatFormat(); chats {
@@ -194,8 +195,7 @@ func (m *members) format() (f [formatCount]jsonx.Value, ok bool) {
 
 var reasoningNames = jsonx.NewNames("effort", "summary")
 
-// checkReasoning checks the effort's type; that it is one of the words is for chat to say, and for
-// Locate to report.
+// checkReasoning checks the effort's type; chat checks its word, and Locate reports the error.
 func (m *members) checkReasoning() *fault {
 	var e [2]jsonx.Value
 	f := chat.ReadObject("reasoning", m[memberReasoning], reasoningNames, e[:])
@@ -205,11 +205,11 @@ func (m *members) checkReasoning() *fault {
 	return f
 }
 
-// hint is a word of the request that only hints, and changes nothing here but for an engine that
+// hint is a word of the request that is only a hint. It has an effect only with an engine that
 // speaks the dialect.
 type hint struct {
-	member int    // the object that it is in
-	name   string // in it
+	member int    // the object that contains it
+	name   string // its name there
 	list   chat.WordList
 }
 
@@ -219,8 +219,8 @@ var (
 	hints     = [...]*hint{&verbosity, &summary}
 )
 
-// read returns the word of the list that an object has, "" for none, and whether the client wrote
-// that word.
+// read returns the word of the list for an object's member, "" for none, and whether the client
+// wrote exactly that word.
 func (h *hint) read(object jsonx.Value) (word string, known bool) {
 	v := object.Get(h.name)
 	if !chat.Given(v) {
@@ -229,7 +229,7 @@ func (h *hint) read(object jsonx.Value) (word string, known bool) {
 	return h.list.Read(v)
 }
 
-// idle reports whether a member asks for nothing but what is done anyway.
+// idle reports whether a member only requests the default behaviour.
 func idle(member int, v jsonx.Value) bool {
 	switch member {
 	case memberInclude, memberContextManagement:
@@ -241,7 +241,7 @@ func idle(member int, v jsonx.Value) bool {
 		return ok && n == 1
 	case memberServiceTier:
 		return v.EqualText("auto") || v.EqualText("default")
-	case memberTopLogprobs, memberPresencePenalty, memberFrequencyPenalty: // answers have them, clients return them
+	case memberTopLogprobs, memberPresencePenalty, memberFrequencyPenalty: // answers include them, and clients send them back
 		n, ok := v.Float()
 		return ok && n == 0
 	}

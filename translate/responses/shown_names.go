@@ -11,30 +11,30 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// shownNames are the names by which an engine knows the tools of a request that it cannot be shown
-// as they are. An engine has no namespaces, so a tool in one has the name namespace__tool there.
-// Each is of letters, digits, _ and -, and no other tool of the request has it. The zero value has
-// none.
+// shownNames are the names under which an engine knows the tools of a request that it cannot be
+// sent unchanged. Engines have no namespaces, so a tool in one is named namespace__tool there. Each
+// name consists of letters, digits, _ and -, and is unique within the request. The zero value has
+// no names.
 type shownNames struct {
 	list     []clientTool
 	byClient map[string]string // by the key of a tool
-	key      []byte            // room for one
+	key      []byte            // buffer for one
 }
 
-// clientTool is a tool that its engine knows in another form than its client.
+// clientTool is a tool whose form differs between engine and client.
 type clientTool struct {
-	shown           string // the name that the engine knows
+	shown           string // the engine's name for it
 	name, namespace string
-	custom          bool // its input is text, which stands in a member of the function's arguments
-	grammar         bool // and has a grammar
+	custom          bool // its input is text, sent in a member of the function's arguments
+	grammar         bool // the input has a grammar
 }
 
-// maxShownName is the length in bytes up to which names are put together: vendors' limits for a
-// name, which clients keep to, are found in engines, too.
+// maxShownName is the longest name that is joined, in bytes: engines also apply the vendors' limit
+// for names, which clients obey.
 const maxShownName = 64
 
-// assign finds the names. They depend on nothing but the list of tools. Those that the engine is
-// shown as they are have theirs first.
+// assign determines the names. They depend only on the list of tools. Tools that the engine is sent
+// unchanged get their names first.
 func (s *shownNames) assign(tools []tool) {
 	if !slices.ContainsFunc(tools, tool.mapped) {
 		return
@@ -46,7 +46,7 @@ func (s *shownNames) assign(tools []tool) {
 			taken[textOfName(x.m[toolName])] = true
 		}
 	}
-	clashes := 0 // of hashes; each is told apart by its number, which no other has
+	clashes := 0 // clashes of hashes; a unique number resolves each
 	for i := range tools {
 		x := &tools[i]
 		if !x.mapped() {
@@ -78,7 +78,7 @@ func textOfName(v jsonx.Value) string {
 	return string(v.AppendText(nil))
 }
 
-// joinName is the name of a tool within its namespace, if it has one.
+// joinName returns the name of a tool joined with its namespace, if it has one.
 func joinName(namespace, name string) string {
 	joined := joinNames(namespace, name)
 	if joined == "" || len(joined) > maxShownName || strings.ContainsFunc(joined, notShown) {
@@ -94,14 +94,14 @@ func joinNames(namespace, name string) string {
 	return namespace + "__" + name
 }
 
-// notShown reports whether a character is none that vendors allow in a name. Engines put names into
-// templates and grammars.
+// notShown reports whether vendors forbid a character in a name. Engines put names into templates
+// and grammars.
 func notShown(r rune) bool {
 	return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 }
 
-// hashName is joinName for names that are too long together, that hold other characters, or that
-// another tool has. What else is hashed tells tools apart that have all that in common.
+// hashName is joinName for names that are too long together, hold other characters, or are already
+// taken. Hashing apart as well distinguishes tools that would otherwise have the same name.
 func hashName(namespace, name, apart string) string {
 	h := fnv.New32a()
 	h.Write([]byte(namespace + "\x00" + name + apart))
@@ -114,8 +114,8 @@ func hashName(namespace, name, apart string) string {
 	return fmt.Sprintf("%s_%08x", joined[:min(len(joined), maxShownName-len("_01234567"))], h.Sum32())
 }
 
-// appendKey appends to nothing what a tool is found by: the texts of its namespace and its name,
-// where the one ends, and its kind.
+// appendKey appends to an empty dst the key of a tool: the texts of its namespace and its name, the
+// boundary between them, and its kind.
 func appendKey(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
 	if chat.Given(namespace) {
 		dst = namespace.AppendText(dst)
@@ -125,8 +125,8 @@ func appendKey(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
 	return strconv.AppendBool(strconv.AppendInt(dst, end, 10), custom)
 }
 
-// append appends the name that the engine knows a tool by, as JSON. A tool of the history that is
-// not offered any more has the name that it would have alone.
+// append appends the engine's name for a tool, as JSON. A tool of the history that is no longer
+// offered gets the name that it would have by itself.
 func (s *shownNames) append(dst []byte, namespace, name jsonx.Value, custom bool) []byte {
 	if !namespace.HasText() && !custom {
 		return append(dst, name.Raw()...)
@@ -138,11 +138,11 @@ func (s *shownNames) append(dst []byte, namespace, name jsonx.Value, custom bool
 	return jsonx.AppendStringS(dst, joinName(textOfName(namespace), textOfName(name)))
 }
 
-// clientTools are the tools of a request that its engine knows in another form.
+// clientTools are the tools of a request whose form differs between engine and client.
 type clientTools []clientTool
 
-// find returns the tool that the engine calls by a name, the contents of a JSON string; nil: the
-// client knows it by that name, too.
+// find returns the tool that the engine calls by a name, given as the contents of a JSON string;
+// nil: the client knows the same name.
 func (t clientTools) find(contents []byte) *clientTool {
 	if len(t) == 0 {
 		return nil

@@ -9,12 +9,12 @@ import (
 )
 
 // Stream writes the answer to one request: the events of a stream, or the whole response object.
-// Fill RequestInfo by Request.Decode, call Reset, then either Append for each event of the
-// engine and in the end Finish or Fail, or AppendWhole once.
+// Fill RequestInfo with Request.Decode and call Reset. Then either call Append for each event of
+// the engine and finally Finish or Fail, or call AppendWhole once.
 //
 // The zero value is ready. A Stream belongs to one call at a time and is meant to be pooled. It
 // keeps the text that it has sent, because the last events repeat it: at most translate.MaxAnswer
-// bytes. Beyond the growth of that, an event costs no allocation.
+// bytes. Apart from the growth of that text, an event costs no allocation.
 type Stream struct {
 	RequestInfo RequestInfo // filled by Request.Decode
 
@@ -22,21 +22,21 @@ type Stream struct {
 	phase    phase
 	output   output
 	events   eventWriter
-	head     int // the part that is open, or the next one to be
+	head     int // the open part, or the next one
 }
 
 var _ translate.Stream = (*Stream)(nil)
 
-// phase is how far a stream has come.
+// phase is the progress of a stream.
 type phase uint8
 
 const (
 	phaseIdle    phase = iota // nothing has been sent
-	phaseStarted              // response.created has
-	phaseEnded                // [DONE] has
+	phaseStarted              // response.created has been sent
+	phaseEnded                // [DONE] has been sent
 )
 
-// Reset makes s ready for an answer, to the request that RequestInfo is of.
+// Reset prepares s for an answer to the request in RequestInfo.
 func (s *Stream) Reset(i *dialects.Identity) {
 	s.identity, s.phase = *i, phaseIdle
 	s.events.seq, s.head = 0, 0
@@ -46,7 +46,7 @@ func (s *Stream) Reset(i *dialects.Identity) {
 // Started reports whether an item of the output has begun.
 func (s *Stream) Started() bool { return len(s.output.parts) > 0 || s.phase == phaseEnded }
 
-// NextEngine prepares for another engine's events: behind response.in_progress, or behind an open
+// NextEngine prepares for another engine's events: after response.in_progress, or after an open
 // part of text.
 func (s *Stream) NextEngine() {
 	if s.Started() {
@@ -56,24 +56,25 @@ func (s *Stream) NextEngine() {
 	s.output.reset(&s.identity, &s.RequestInfo)
 }
 
-// Release lets go of the last call's data, for a pool.
+// Release drops the last call's data, so that s can go into a pool.
 func (s *Stream) Release() {
 	s.RequestInfo.reset()
 	s.Reset(&dialects.Identity{})
 }
 
-// Held is about how many bytes s keeps of the stream so far: all of its text and tool calls.
+// Held returns the approximate number of bytes of the stream that s keeps: all its text and tool
+// calls.
 func (s *Stream) Held() int { return s.output.reader.TextSize() + s.output.kept }
 
-// Markup returns the word of a model's markup that the text begins with.
+// Markup returns the word of a model's markup at the beginning of the text.
 func (s *Stream) Markup() translate.Markup { return s.output.reader.Markup() }
 
 // Usage returns the engine's counts so far; an estimate if it sent none.
 func (s *Stream) Usage() translate.Usage { return s.output.reader.Usage() }
 
-// Append appends the client's events for one event of the engine, none or more. The error is a
-// *translate.BadAnswer when the event is malformed or the answer too large, or a *engineerror.Error
-// when the engine reports a failure.
+// Append appends the client's events for one event of the engine; there may be none. The error is a
+// *translate.BadAnswer if the event is malformed or the answer too large, or a *engineerror.Error
+// if the engine reports a failure.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	ok, err := s.output.reader.Read(ev)
 	if !ok || err != nil || s.phase == phaseEnded {
@@ -86,9 +87,9 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return s.flush(dst, false), nil
 }
 
-// Finish appends what ends the stream well: whatever has been held, the response, and [DONE]. It
-// returns translate.ErrNoFinish, and appends nothing, when the engine has not said how the answer
-// ended. A second call appends nothing.
+// Finish appends the successful end of the stream: everything that was held, the response, and
+// [DONE]. If the engine has not said how the answer ended, it appends nothing and returns
+// translate.ErrNoFinish. A second call appends nothing.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	if err := s.output.reader.End(); err != nil || s.phase == phaseEnded {
 		return dst, err
@@ -103,7 +104,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	return s.end(dst), nil
 }
 
-// Fail appends what ends the stream badly: the error, the failed response with what there is of it,
+// Fail appends the end of a failed stream: the error, the failed response with the output so far,
 // and [DONE].
 func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 	if s.phase == phaseEnded {
@@ -123,15 +124,15 @@ func (s *Stream) end(dst []byte) []byte {
 	return append(dst, "}\n\ndata: [DONE]\n\n"...)
 }
 
-// maxRepeated bounds, in bytes, what a keep-alive repeats: the output so far, and the members of the
-// request.
+// maxRepeated limits, in bytes, what a keep-alive repeats: the output so far, and the members of
+// the request.
 const maxRepeated = 64 << 10
 
-// Keepalive appends an event that says nothing new. Codex ends a turn that is silent for its
-// stream_idle_timeout_ms (5 minutes), and only events count there, comments do not. The event is
-// one that all clients know: an empty delta of the open item where it has deltas, otherwise
+// Keepalive appends an event without new content. Codex ends a turn that is silent for its
+// stream_idle_timeout_ms (5 minutes), and counts only events, not comments. The event is one that
+// all clients know: an empty delta of the open item if it has deltas, otherwise
 // response.in_progress. openai-node replaces its snapshot of the response by the one in that event,
-// so the output so far is in it, and beyond maxRepeated there is a comment.
+// so the event includes the output so far. Beyond maxRepeated, Keepalive appends a comment instead.
 func (s *Stream) Keepalive(dst []byte) []byte {
 	if s.phase == phaseIdle {
 		return s.start(dst)
@@ -152,10 +153,10 @@ func (s *Stream) Keepalive(dst []byte) []byte {
 // Finished reports whether the engine has said how the answer ended: Finish will succeed.
 func (s *Stream) Finished() bool { return s.output.reader.Finished() }
 
-// Done reports whether nothing more is wanted from the engine.
+// Done reports whether the stream needs nothing more from the engine.
 func (s *Stream) Done() bool { return s.output.reader.Done() }
 
-// start appends the two events that every stream begins with.
+// start appends the two events that begin every stream.
 func (s *Stream) start(dst []byte) []byte {
 	if s.phase != phaseIdle {
 		return dst
@@ -165,15 +166,15 @@ func (s *Stream) start(dst []byte) []byte {
 	return s.appendInProgress(dst, "response.in_progress", &s.RequestInfo)
 }
 
-// appendInProgress appends an event with the response as it is so far.
+// appendInProgress appends an event with the response so far.
 func (s *Stream) appendInProgress(dst []byte, name string, info *RequestInfo) []byte {
 	dst = append(s.events.begin(dst, name), `,"response":`...)
 	dst = appendResponse(dst, &s.identity, info, &s.output, statusInProgress, nil)
 	return append(dst, "}\n\n"...)
 }
 
-// flush sends what can be sent: one part after the other, of which one is open at a time. A tool
-// call is complete when its arguments are; the parts behind it wait until then. At the end nothing
+// flush sends what can be sent, one part after the other; only one is open at a time. A tool call
+// is complete when its arguments are, and the parts after it wait until then. At the end nothing
 // waits.
 func (s *Stream) flush(dst []byte, end bool) []byte {
 	o := &s.output
@@ -181,7 +182,7 @@ func (s *Stream) flush(dst []byte, end bool) []byte {
 		p := &o.parts[s.head]
 		if p.state == stateHeld {
 			if p.kind == kindToolCall && len(o.reader.ToolCalls.List[p.toolCall].Name) == 0 && !end {
-				return dst // clients want the name with the beginning
+				return dst // clients expect the name at the beginning
 			}
 			dst = s.events.open(dst, o, p)
 		}
@@ -196,8 +197,8 @@ func (s *Stream) flush(dst []byte, end bool) []byte {
 	return dst
 }
 
-// AppendWhole appends the response object for a whole completion, which has been parsed. The error
-// is a *translate.BadAnswer.
+// AppendWhole appends the response object for a whole, parsed completion. The error is a
+// *translate.BadAnswer.
 func (s *Stream) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
 	if err := s.readWhole(c); err != nil {
 		return dst, err

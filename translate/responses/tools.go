@@ -8,13 +8,13 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// tools is what the lists of tools amount to.
+// tools holds what the lists of tools contain.
 type tools struct {
 	choice  jsonx.Value
-	entries []tool // those that the client runs, in order
-	other   int    // the first element of the list that is no function, -1 when there is no such
+	entries []tool // the tools that the client runs, in order
+	other   int    // the first element that is not a function; -1: none
 	allowed []int  // the positions of the entries that tool_choice allows, when limited
-	none    bool   // none may be called, whatever tool_choice says
+	none    bool   // no tool may be called, whatever tool_choice says
 	limited bool   // tool_choice is a list of allowed tools
 	shown   shownNames
 	dropped dialects.Dropped
@@ -28,24 +28,24 @@ func (t *tools) reset() {
 	*t = tools{other: -1, allowed: t.allowed[:0], entries: entries}
 }
 
-// keepTools is up to how many tools the memory is kept from one request to the next.
+// keepTools is the greatest number of tools whose memory is kept from one request to the next.
 const keepTools = 64
 
-// any reports whether the engine is shown a tool.
+// any reports whether the engine is sent any tool.
 func (t *tools) any() bool {
 	return len(t.entries) > 0 && (!t.limited || len(t.allowed) > 0)
 }
 
-// shows reports whether the engine is shown an entry.
+// shows reports whether the engine is sent an entry.
 func (t *tools) shows(entry int) bool { return !t.limited || slices.Contains(t.allowed, entry) }
 
 // tool is one tool that the client runs.
 type tool struct {
 	m       [toolCount]jsonx.Value
-	element int         // of the client's list, that it is or that holds it
+	element int         // index of the client's element that is the tool or contains it
 	space   jsonx.Value // the name of its namespace
-	about   jsonx.Value // what the namespace says of itself, at the first of its tools
-	shown   string      // the name that the engine knows, of a tool that is mapped
+	about   jsonx.Value // the namespace's description, only at the first of its tools
+	shown   string      // the engine's name for a mapped tool
 }
 
 var toolNames = jsonx.NewNames("type", "name", "description", "parameters", "strict", "tools", "format")
@@ -62,7 +62,7 @@ const (
 	toolCount
 )
 
-// maxTools bounds both lists of tools, for every allowed one is looked for among all.
+// maxTools limits both lists of tools, because each allowed one is searched for among all.
 const (
 	maxTools = 1024
 	tooMany  = "must hold at most 1024 tools"
@@ -70,8 +70,8 @@ const (
 
 const onlyClientTools = "Only function and custom tools run here, in the client"
 
-// decode checks the tools. Those that a host would run are dropped beside others, because agents
-// offer them unasked; alone they are refused.
+// decode checks the tools. Hosted tools are dropped beside others, because agents offer them
+// without being asked; on their own they are refused.
 func (t *tools) decode(v jsonx.Value) *fault {
 	t.reset()
 	if f := optional("tools", "an array of tools", v, jsonx.Value.IsArray); f != nil {
@@ -85,14 +85,14 @@ func (t *tools) decode(v jsonx.Value) *fault {
 			return f.At("tools", it.Index())
 		}
 	}
-	if len(t.entries) == 0 && t.dropped != (dialects.Dropped{}) { // a namespace may well be empty
+	if len(t.entries) == 0 && t.dropped != (dialects.Dropped{}) { // a namespace may be empty
 		return chat.Unsupported("tools", onlyClientTools+", and the list holds none")
 	}
 	t.shown.assign(t.entries)
 	return nil
 }
 
-// add checks an element of the list and adds what it holds.
+// add checks an element of the list and adds its tools.
 func (t *tools) add(v jsonx.Value, index int) *fault {
 	x, f := checkTool(v)
 	if f != nil {
@@ -135,7 +135,7 @@ func (t *tools) addSpace(space *tool) *fault {
 	return nil
 }
 
-// checkTool checks one tool of those that the client runs. Of others nothing but the type is read.
+// checkTool checks a tool that the client runs. For other tools it reads only the type.
 func checkTool(v jsonx.Value) (x tool, f *fault) {
 	m := &x.m
 	if f = chat.ReadElement("an object", v, toolNames, m[:]); f == nil {
@@ -168,7 +168,7 @@ func checkTool(v jsonx.Value) (x tool, f *fault) {
 
 var toolFormatNames = jsonx.NewNames("type", "syntax", "definition")
 
-// checkToolFormat checks what the input of a custom tool must look like.
+// checkToolFormat checks the format of a custom tool's input.
 func checkToolFormat(v jsonx.Value) *fault {
 	var m [3]jsonx.Value
 	if f := chat.ReadObject("format", v, toolFormatNames, m[:]); f != nil || !chat.Given(v) {
@@ -200,7 +200,7 @@ func (t *tool) grammar() (text jsonx.Value) {
 	return text
 }
 
-// readTool returns the members of a tool that has been checked.
+// readTool returns the members of a tool that has already been checked.
 func readTool(v jsonx.Value) (m [toolCount]jsonx.Value) {
 	if toolNames.Fields(v, m[:]) != nil {
 		panic("BUG: a tool was not checked")
@@ -283,7 +283,7 @@ func (t *tools) find(kind, name, space jsonx.Value) (int, *fault) {
 	return 0, chat.WrongValue("name", chat.NotDefined)
 }
 
-// modeOf returns the mode of a list of allowed tools, which is auto unless it is given.
+// modeOf returns the mode of a list of allowed tools, by default auto.
 func modeOf(choice jsonx.Value) []byte {
 	if mode := choice.Get("mode"); chat.Given(mode) {
 		return mode.Raw()
@@ -293,8 +293,7 @@ func modeOf(choice jsonx.Value) []byte {
 
 var modeAuto = []byte(`"auto"`)
 
-// findAllowed returns the position of the function that an element of a list of allowed tools
-// names.
+// findAllowed returns the position of the tool that an element of the list of allowed tools names.
 func (t *tools) findAllowed(v jsonx.Value) (int, *fault) {
 	var m [3]jsonx.Value
 	f := chat.ReadElement("an object", v, allowedNames, m[:])
@@ -310,8 +309,8 @@ func (t *tools) findAllowed(v jsonx.Value) (int, *fault) {
 	return t.find(m[0], m[1], m[2])
 }
 
-// write writes the functions that the engine is shown, and tool_choice. A list of allowed tools has
-// become the list of tools.
+// write writes the functions that the engine is sent, and tool_choice. A list of allowed tools
+// replaces the list of tools.
 func (t *tools) write(w *dialects.ChatWriter) {
 	if !t.any() {
 		return
@@ -342,7 +341,7 @@ func (t *tools) write(w *dialects.ChatWriter) {
 	}
 }
 
-// appendFunction appends the members of the function that a tool is to an engine.
+// appendFunction appends the members of the function that represents the tool for an engine.
 func (t *tool) appendFunction(dst []byte) []byte {
 	w := dialects.ChatWriter{Out: append(dst, `"name":`...)}
 	if t.mapped() {
@@ -365,13 +364,13 @@ func (t *tool) appendFunction(dst []byte) []byte {
 	return w.Out
 }
 
-// customParameters are those of the function that stands for a custom tool.
+// customParameters are the parameters of the function that replaces a custom tool.
 const customParameters = `,"parameters":{"type":"object","properties":{"input":{"type":"string"}},` +
 	`"required":["input"],"additionalProperties":false}`
 
-// appendInputRule appends to the description of a custom tool how its input is to be given, since
-// the description says that it is no JSON. The grammar is for the model to read: engines do not
-// know those of this dialect.
+// appendInputRule appends to a custom tool's description how to give its input, because the
+// description says that the input is not JSON. The grammar is only for the model to read: engines
+// do not know this dialect's grammars.
 func (t *tool) appendInputRule(dst []byte) []byte {
 	if !t.custom() {
 		return dst
@@ -385,7 +384,7 @@ func (t *tool) appendInputRule(dst []byte) []byte {
 	return dst
 }
 
-// inside returns the contents of a string, nothing for any other value.
+// inside returns the contents of a string; nil for any other value.
 func inside(v jsonx.Value) []byte {
 	if !v.IsString() {
 		return nil
