@@ -6,13 +6,13 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Speech is a request of POST /v1/audio/speech. It borrows as forward.Request does. The zero value
-// is ready.
+// Speech is a request of POST /v1/audio/speech. It borrows in the same way as forward.Request. The
+// zero value is ready.
 type Speech struct {
 	forward.Request
 	format  string
 	events  bool        // the client wants events
-	plain   bool        // at the usual speed
+	plain   bool        // at normal speed
 	streams jsonx.Value // the member stream_format
 }
 
@@ -23,7 +23,7 @@ var speechTypes = map[string]string{
 	"flac": "audio/flac",
 	"opus": "audio/ogg",
 	"pcm":  "audio/pcm",
-	"aac":  "audio/aac", // not the contract's; where the engine has it
+	"aac":  "audio/aac", // not in the contract; some engines have it
 }
 
 const (
@@ -68,8 +68,8 @@ func (s *Speech) Decode(body []byte) error {
 	return nil
 }
 
-// Check applies the rules that depend on the model. What the contract does not have is refused
-// where it is to be kept strictly.
+// Check applies the rules that depend on the model. A strict edge refuses what the contract does
+// not list.
 func (s *Speech) Check(rules *chat.ModelRules) error {
 	switch {
 	case rules.Strict && s.events:
@@ -83,15 +83,16 @@ func (s *Speech) Check(rules *chat.ModelRules) error {
 // Events reports whether the client wants events.
 func (s *Speech) Events() bool { return s.events }
 
-// EventsFrom reports whether an engine that has events has them for this request: engines refuse
-// them for what is encoded, or made faster, as a whole. Those for wav hold samples without the
-// header of a file, which no player can play, so wav comes from the engine as a file.
+// EventsFrom reports whether an engine with events can send them for this request. Engines refuse
+// them for encoded sound and for another speed, which need the whole sound. Their events for wav
+// hold samples without the file's header, which no player can play, so wav comes from the engine as
+// a file.
 func (s *Speech) EventsFrom() bool {
 	return s.events && s.plain && s.format == "pcm"
 }
 
-// AskEvents says whether the next engine is asked for the events that the client wants, or for
-// sound alone.
+// AskEvents sets whether the next engine is asked for the events that the client wants, or only for
+// sound.
 func (s *Speech) AskEvents(on bool) {
 	if !s.events || on {
 		s.Omit(jsonx.Value{})
@@ -100,7 +101,7 @@ func (s *Speech) AskEvents(on bool) {
 	s.Omit(s.streams)
 }
 
-// ContentType is the media type of the answer, whatever the engine calls it.
+// ContentType returns the media type of the answer, whatever the engine says.
 func (s *Speech) ContentType() string { return speechTypes[s.format] }
 
 func checkInput(v jsonx.Value) error {

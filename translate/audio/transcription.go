@@ -9,8 +9,8 @@ import (
 	"penstock/translate/forward"
 )
 
-// Transcription is the form of POST /v1/audio/transcriptions. Its fields are given in the order in
-// which they come; then End. The zero value is ready for one form. Errors are *apierr.Error.
+// Transcription is the form of POST /v1/audio/transcriptions. Pass its fields in the order in which
+// they come, then call End. The zero value is ready for one form. Errors are *apierr.Error.
 type Transcription struct {
 	Refuse *chat.RefusedMembers // fields that steer an engine
 
@@ -46,7 +46,7 @@ var formFields = []string{
 var formTypes = map[string]string{
 	"json":          "application/json",
 	"verbose_json":  "application/json",
-	"diarized_json": "application/json", // where the engine has it
+	"diarized_json": "application/json", // some engines have it
 	"text":          "text/plain",
 	"srt":           "text/srt",
 	"vtt":           "text/vtt",
@@ -54,20 +54,20 @@ var formTypes = map[string]string{
 
 const defaultFormat = "json"
 
-// The two spellings of one field. Engines read the one with brackets.
+// The two spellings of one field. Engines read the name with brackets.
 const (
 	granularities  = "timestamp_granularities[]"
 	granularities2 = "timestamp_granularities"
 )
 
-// The two spellings of the samples by which an engine knows speakers.
+// The two spellings of the samples by which an engine recognizes speakers.
 const (
 	speakerReferences  = "known_speaker_references[]"
 	speakerReferences2 = "known_speaker_references"
 )
 
-// checkReference accepts a sample that is in the field itself: an engine would fetch it from
-// anywhere else.
+// checkReference accepts a sample only within the field itself, because an engine would fetch it
+// from anywhere else.
 func checkReference(value []byte) error {
 	head, _, ok := bytes.Cut(value, []byte{','})
 	head = bytes.ToLower(head)
@@ -77,7 +77,8 @@ func checkReference(value []byte) error {
 	return nil
 }
 
-// Text takes a text field. It returns the name under which it is passed on, "" for one that is not.
+// Text processes a text field. It returns the name under which the field is passed on, or "" if it
+// is not passed on.
 func (t *Transcription) Text(name string, value []byte) (as string, err error) {
 	switch name {
 	case granularities, granularities2:
@@ -127,7 +128,7 @@ func (t *Transcription) granularity(value []byte) error {
 	}
 	t.granularities = true
 	if t.format == "" {
-		return nil // it may come yet
+		return nil // it may still come
 	}
 	return t.checkGranularities()
 }
@@ -142,7 +143,7 @@ func (t *Transcription) checkGranularities() error {
 // checkTemperature accepts a decimal number.
 func checkTemperature(value string) error {
 	for _, c := range value {
-		if !strings.ContainsRune("0123456789.-+eE", c) { // no infinities, no hexadecimals
+		if !strings.ContainsRune("0123456789.-+eE", c) { // neither infinities nor hexadecimal numbers
 			return chat.InvalidType("temperature", "must be a number").Err()
 		}
 	}
@@ -151,12 +152,12 @@ func checkTemperature(value string) error {
 	case err != nil && f == 0:
 		return chat.InvalidType("temperature", "must be a number").Err()
 	case err != nil || f < 0:
-		return chat.WrongValue("temperature", "must be a number of 0 or more").Err() // how high is the engine's to say
+		return chat.WrongValue("temperature", "must be a number of 0 or more").Err() // the engine sets the maximum
 	}
 	return nil
 }
 
-// streamed reads a boolean in the spellings that form libraries have for it.
+// streamed reads a boolean as form libraries spell it.
 func (t *Transcription) streamed(value string) error {
 	switch value {
 	case "true", "True", "1":
@@ -168,7 +169,7 @@ func (t *Transcription) streamed(value string) error {
 	return nil
 }
 
-// File takes a part with a file name; it returns what Text does.
+// File processes a part with a file name, and returns the same as Text.
 func (t *Transcription) File(name string) (as string, err error) {
 	which, err := t.seen.Note(name, formFields)
 	switch {
@@ -182,7 +183,7 @@ func (t *Transcription) File(name string) (as string, err error) {
 	return "", chat.Unsupported("file", "must be the only file of the form").Err()
 }
 
-// FileEnd takes the length of the file.
+// FileEnd receives the length of the file.
 func (t *Transcription) FileEnd(size int64) error {
 	if size == 0 {
 		return chat.WrongValue("file", "must not be empty").Err()
@@ -203,22 +204,22 @@ func (t *Transcription) End() ([]forward.Field, error) {
 		t.format = defaultFormat
 		add = append(add, forward.Field{Name: "response_format", Value: defaultFormat})
 	}
-	if t.stream && t.format != "srt" && t.format != "vtt" { // events tear these apart: their lines have no place in one
+	if t.stream && t.format != "srt" && t.format != "vtt" { // events would split their lines
 		add = append(add, forward.Field{Name: "stream", Value: "true"})
 	}
 	return add, t.checkGranularities()
 }
 
-// Model returns the model's name, nil until it has come.
+// Model returns the model's name; nil until it has come.
 func (t *Transcription) Model() []byte { return t.model }
 
-// Stream reports whether the client wants events. Subtitles are asked for as a whole all the same.
+// Stream reports whether the client wants events. Even then, subtitles are requested as a whole.
 func (t *Transcription) Stream() bool { return t.stream }
 
 // PlainText reports whether the client asked for bare text.
 func (t *Transcription) PlainText() bool { return t.format == "text" }
 
-// ContentType is the media type of a whole answer, whatever the engine calls it. It is known after
+// ContentType returns the media type of a whole answer, whatever the engine says. It is known after
 // End.
 func (t *Transcription) ContentType() string { return formTypes[t.format] }
 

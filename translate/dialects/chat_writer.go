@@ -5,10 +5,10 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// ChatWriter writes a chat request. What it is given it copies as the client wrote it.
+// ChatWriter writes a chat request. It copies values as the client wrote them.
 type ChatWriter struct {
 	Out      []byte
-	Messages int // so far
+	Messages int // number of messages so far
 }
 
 // String appends s.
@@ -29,7 +29,7 @@ func (w *ChatWriter) Quoted(s string, contents []byte) {
 	w.Out = append(append(append(append(w.Out, s...), '"'), contents...), '"')
 }
 
-// Passed appends the members of a request that its dialect does not have and engines do.
+// Passed appends the members of a request that engines know but its dialect does not.
 func (w *ChatWriter) Passed(root jsonx.Value, own *jsonx.Names, refused *chat.RefusedMembers) {
 	for it := root.Iter(); it.Next(); {
 		if k := it.Key(); own.Index(k) < 0 && refused.Passes(k) {
@@ -39,27 +39,27 @@ func (w *ChatWriter) Passed(root jsonx.Value, own *jsonx.Names, refused *chat.Re
 	}
 }
 
-// Comma stands in front of element n of a list.
+// Comma appends a comma before element n of a list, unless n is 0.
 func (w *ChatWriter) Comma(n int) {
 	if n > 0 {
 		w.Out = append(w.Out, ',')
 	}
 }
 
-// Message begins a message of a role.
+// Message starts a message of a role.
 func (w *ChatWriter) Message(role string) {
 	w.Comma(w.Messages)
 	w.Messages++
 	w.String(`{"role":"` + role + `"`)
 }
 
-// TextPart appends a part of a content, a text with these contents.
+// TextPart appends a text with these contents as a part of a content.
 func (w *ChatWriter) TextPart(contents []byte) {
 	w.Quoted(`{"type":"text","text":`, contents)
 	w.String(`}`)
 }
 
-// Function appends a tool. noSchema is the member that stands for parameters that are not given.
+// Function appends a tool. noSchema is the member that replaces missing parameters.
 func (w *ChatWriter) Function(name, description, parameters, strict jsonx.Value, noSchema string) {
 	w.Raw(`{"type":"function","function":{"name":`, name)
 	w.Member(`,"description":`, description)
@@ -72,7 +72,7 @@ func (w *ChatWriter) Function(name, description, parameters, strict jsonx.Value,
 	w.String(`}}`)
 }
 
-// ChooseFunction appends the tool_choice of one function.
+// ChooseFunction appends a tool_choice that names one function.
 func (w *ChatWriter) ChooseFunction(name jsonx.Value) {
 	w.Raw(`,"tool_choice":{"type":"function","function":{"name":`, name)
 	w.String(`}}`)

@@ -1,11 +1,11 @@
-// Package dialects is what the dialects that become chat have in common: Messages and Responses are
-// read and written by packages of their own, and what both do alike is here once.
+// Package dialects holds what the dialects that are translated to chat share. Messages and
+// Responses have their own packages, and what both do alike is here once.
 //
-//	Options     how a request is to be translated
+//	Options     how to translate a request
 //	Identity    what the edge knows about an answer
-//	ChatWriter  the chat request that is written
-//	Images      where its images stand in the client's body, for errors about them (Locate)
-//	Dropped     what of a request goes no further, in names of a fixed list
+//	ChatWriter  writes the chat request
+//	Images      positions of its images in the client's body, for errors about them (Locate)
+//	Dropped     what a request loses in translation, as names from a fixed list
 //
 // A call goes through a dialect like this:
 //
@@ -18,18 +18,18 @@
 // # Design
 //
 // Both packages have the same types and files: Request (request.go, and conversation.go, tools.go,
-// input.go for its parts), RequestInfo, Stream (stream.go, events.go, response.go), and errors.go. A
-// third dialect of the kind would have them, too.
+// input.go for its parts), RequestInfo, Stream (stream.go, events.go, response.go), and errors.go.
+// A third dialect of this kind would have them as well.
 //
 // A translation is a function of bytes. It knows neither HTTP nor files nor the clock. The client's
-// body is parsed once, and what is translated is copied as it stands in the source, escapes,
-// numbers and the order of members included: a schema, the arguments of a tool call and a text
+// body is parsed once, and what is translated is copied as it stands in the source, including
+// escapes, numbers and the order of members: a schema, the arguments of a tool call and a text
 // reach the engine byte for byte.
 //
 // The serialized messages of one turn are a byte prefix of those of the next one, so that engines
 // find them in their prefix cache.
 //
 // The translated body is a chat request like any client's and is decoded as one, so checks, limits,
-// routing and the writing for an engine are shared. What only that decoding finds comes back under
-// the name that the member has in the client's dialect.
+// routing and the writing for an engine are shared. An error that only this decoding finds is
+// reported under the member's name in the client's dialect.
 package dialects

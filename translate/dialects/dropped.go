@@ -6,12 +6,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Dropped is what of a request goes no further although its client may count on it. It is a set of
-// names of a fixed list, so it can be told anywhere without a client's word. The zero value is
-// empty.
+// Dropped records what a request loses in translation although its client may rely on it. It is a
+// set of names from a fixed list, so it can be logged or sent without repeating a client's word.
+// The zero value is empty.
 type Dropped [2]uint64
 
-// The kinds of what is dropped. A name of the list begins with one.
+// The kinds of dropped things. Each name of the list begins with one.
 const (
 	droppedTool   = "tool:"
 	droppedItem   = "item:"
@@ -19,14 +19,14 @@ const (
 	droppedMember = "member:"
 )
 
-// What a client carries sealed and what does not open here: another provider has sealed it, or an
-// edge with other keys.
+// Sealed blobs from a client that cannot be opened here: another provider sealed them, or an edge
+// with other keys.
 const (
 	reasoningItem = droppedItem + "reasoning"
 	thinkingBlock = droppedBlock + "thinking"
 )
 
-// droppedNames is the list. A tool's name is the beginning of its type, which may have a version.
+// droppedNames is the list. A tool's name is a prefix of its type, which may have a version.
 var droppedNames = [...]string{
 	"tool:advisor", "tool:apply_patch", "tool:bash", "tool:code_execution", "tool:code_interpreter", "tool:computer",
 	"tool:file_search", "tool:image_generation", "tool:local_shell", "tool:mcp", "tool:memory", "tool:shell",
@@ -49,10 +49,10 @@ var droppedNames = [...]string{
 	"member:budget_tokens", "member:container", "member:context_management", "member:include", "member:max_tool_calls", "member:max_tokens",
 	"member:mcp_servers", "member:n", "member:service_tier", "member:truncation",
 
-	"member:summary", "member:thinking", "member:verbosity", // whose word is not known: chat.WordList
+	"member:summary", "member:thinking", "member:verbosity", // members with an unknown word: chat.WordList
 }
 
-var _ [128 - len(droppedNames)]struct{} // the set has a bit for each
+var _ [128 - len(droppedNames)]struct{} // the set has one bit for each
 
 // Tool adds a tool of that type.
 func (d *Dropped) Tool(kind jsonx.Value) {
@@ -65,8 +65,8 @@ func (d *Dropped) Tool(kind jsonx.Value) {
 	}
 }
 
-// Item adds an item of that type. It reports false for a type that is not in the list, and so is no
-// item of the dialect.
+// Item adds an item of that type. It reports false for a type that is not in the list and therefore
+// not an item of the dialect.
 func (d *Dropped) Item(kind jsonx.Value) bool { return d.kind(droppedItem, kind) }
 
 // Block is Item for a content block.
@@ -79,10 +79,10 @@ func (d *Dropped) kind(prefix string, kind jsonx.Value) bool {
 	})
 }
 
-// Reasoning adds an item of reasoning that does not open here.
+// Reasoning adds an item of reasoning that cannot be opened here.
 func (d *Dropped) Reasoning() { d.add(func(name string) bool { return name == reasoningItem }) }
 
-// Thinking adds a block of thinking that does not open here.
+// Thinking adds a block of thinking that cannot be opened here.
 func (d *Dropped) Thinking() { d.add(func(name string) bool { return name == thinkingBlock }) }
 
 // Member adds a member of the request.
@@ -92,7 +92,7 @@ func (d *Dropped) Member(member string) {
 	}
 }
 
-// Join adds what other holds.
+// Join adds the contents of other.
 func (d *Dropped) Join(other Dropped) {
 	d[0] |= other[0]
 	d[1] |= other[1]

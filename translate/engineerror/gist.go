@@ -7,8 +7,8 @@ import (
 
 var gistSeed = maphash.MakeSeed()
 
-// Gist returns a hash, good for this process, of a status and of what the engine says without what
-// differs from request to request: case, numbers, and what stands in quotes. It is never 0.
+// Gist returns a hash of a status and of the engine's message without the parts that vary between
+// requests: case, numbers, and quoted text. It is valid in this process. It is never 0.
 func (e *Error) Gist(status int) uint64 {
 	var h maphash.Hash
 	h.SetSeed(gistSeed)
@@ -17,7 +17,7 @@ func (e *Error) Gist(status int) uint64 {
 	return h.Sum64() | 1
 }
 
-// gist leaves out of a message what differs from request to request.
+// gist removes from a message the parts that vary between requests.
 func gist(message string) string {
 	var b strings.Builder
 	quote := rune(0)
@@ -37,7 +37,7 @@ func gist(message string) string {
 	return strings.ToLower(b.String())
 }
 
-// opens reports whether a quote behind a text opens, and is no apostrophe.
+// opens reports whether a quote after the text before opens a quotation and is not an apostrophe.
 func opens(before string) bool {
 	return before == "" || strings.ContainsAny(before[len(before)-1:], " \t([{=:,")
 }

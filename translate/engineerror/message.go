@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxMessage bounds what is kept of an engine's message, in bytes.
+// maxMessage is the most that is kept of an engine's message, in bytes.
 const maxMessage = 1 << 10
 
-// clean returns what of an engine's message may be shown.
+// clean returns the part of an engine's message that may be shown.
 func clean(s string) string {
 	if strings.Contains(s, "Traceback (most recent call last)") {
 		return ""
@@ -20,7 +20,7 @@ func clean(s string) string {
 	var b strings.Builder
 	space := false
 	for _, r := range s {
-		if unicode.Is(unicode.Cf, r) { // nobody sees it, but it would hide a key from redact
+		if unicode.Is(unicode.Cf, r) { // invisible, and could hide a key from redact
 			continue
 		}
 		if r == utf8.RuneError || unicode.IsControl(r) || unicode.IsSpace(r) {
@@ -36,7 +36,7 @@ func clean(s string) string {
 	return cutMessage(redact(b.String()))
 }
 
-// cutMessage returns the beginning of a message that is too long.
+// cutMessage shortens a message that is too long.
 func cutMessage(s string) string {
 	if len(s) > maxMessage {
 		s = s[:maxMessage]

@@ -9,11 +9,11 @@ import (
 )
 
 // Parse reads the body of an answer whose status is not 200, or the data of an error event, for
-// which status is 0. It understands the shapes of all engines that we know: {"error":{…}},
-// {"error":"…"} with or without error_type, the same members at the top level, FastAPI's
-// {"detail":…}, an error that carries another one as JSON in its message (Ollama hands on what its
-// runner said), and plain text. Of a body of MaxBody, which may be the beginning of a longer one,
-// it reads what is there. HTML and what cannot be read have no message. It never fails.
+// which status is 0. It understands the forms of all known engines: {"error":{…}}, {"error":"…"}
+// with or without error_type, the same members at the top level, FastAPI's {"detail":…}, an error
+// that carries another one as JSON in its message (Ollama passes on its runner's), and plain text.
+// A body of MaxBody may be the beginning of a longer one, and is read as far as it goes. HTML and
+// unreadable bodies yield no message. It never fails.
 func Parse(status int, contentType string, body []byte) Error {
 	var e Error
 	cut := len(body) >= MaxBody
@@ -36,7 +36,7 @@ func Parse(status int, contentType string, body []byte) Error {
 	return e
 }
 
-// ReadObject reads an error object that has been parsed already, from inside a stream.
+// ReadObject reads an error object from a stream that has already been parsed.
 func ReadObject(root jsonx.Value) Error {
 	var e Error
 	e.read(root, 0)
@@ -44,7 +44,7 @@ func ReadObject(root jsonx.Value) Error {
 	return e
 }
 
-// classify cleans the message and draws the conclusions. The HTTP status is 0 inside a stream.
+// classify cleans the message and classifies the error. The HTTP status is 0 inside a stream.
 func (e *Error) classify(status int) {
 	aboutModel, refusedByTemplate := e.Absent == AbsentModel, false
 	if i := strings.LastIndex(e.Message, templateMark); i >= 0 {
@@ -65,7 +65,7 @@ func (e *Error) classify(status int) {
 	} else {
 		e.ContextPrompt, e.ContextMax = 0, 0
 	}
-	if status < 300 { // what was sent as a good answer; a redirect is none, and no complaint either
+	if status < 300 { // it came as a success; a redirect is neither that nor an error
 		status = e.Status
 	}
 	if status == 0 && containsAny(lower, overloadTexts) {
@@ -88,7 +88,7 @@ func (e *Error) classify(status int) {
 	}
 }
 
-// subjectOf reads from a message, in lower case, what of the request it is about.
+// subjectOf returns the part of the request that a message, in lower case, is about.
 func subjectOf(lower string) Subject {
 	switch {
 	case containsAny(lower, rolesTexts):

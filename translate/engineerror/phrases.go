@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// The words of engines by which their errors are understood: one table for each meaning. Texts and
-// marks are in lower case, as messages are compared in lower case. A new wording of an engine is
-// one line here, with the engine's name, and one in the test.
+// The words by which the edge recognizes engines' errors: one table for each meaning. Texts and
+// marks are in lower case, because messages are compared in lower case. A new wording of an engine
+// takes one line here, with the engine's name, and one in the test.
 
-// clientTypes are the types of errors for which the request is to blame. They count when there is
-// no status, or an unspecific one.
+// clientTypes are the types of errors for which the request is at fault. They matter if there is no
+// status, or an unspecific one.
 var clientTypes = map[string]bool{
 	"invalid_request_error":     true, // OpenAI's word; llama.cpp, Ollama
 	"BadRequestError":           true, // vLLM
@@ -19,7 +19,7 @@ var clientTypes = map[string]bool{
 	"exceed_context_size_error": true, // llama.cpp
 }
 
-// clientTexts are in messages about a mistake in the request that come with status 500 or 501 and
+// clientTexts occur in messages about a mistake in the request that come with status 500 or 501 and
 // an unspecific type. All but the last four were seen with llama.cpp server and, passed on, with
 // Ollama.
 var clientTexts = []string{
@@ -35,12 +35,12 @@ var clientTexts = []string{
 	"template error: ",       // TGI, in a stream
 }
 
-// templateMark stands before what a model's chat template says of a request that it refuses: in
-// llama.cpp behind an excerpt of the template, with status 400 or 500 depending on where the server
-// met it. Ollama passes it on.
+// templateMark precedes the reason for which a model's chat template refuses a request. In
+// llama.cpp it follows an excerpt of the template, with status 400 or 500 depending on where the
+// server met it. Ollama passes it on.
 const templateMark = "Jinja Exception: "
 
-// effortTexts are in messages about the word of a reasoning effort.
+// effortTexts occur in messages about the word of a reasoning effort.
 var effortTexts = []string{
 	"reasoning_effort",        // vLLM, SGLang, TensorRT-LLM: the member that their request model refuses
 	"reasoning.effort",        // the same in Responses
@@ -49,14 +49,14 @@ var effortTexts = []string{
 	"invalid reasoning value", // Ollama
 }
 
-// rolesTexts are in messages about turns of one role in a row.
+// rolesTexts occur in messages about consecutive turns of one role.
 var rolesTexts = []string{
-	"roles must alternate",                              // the templates of Gemma, Mistral and Llama 2, at every engine
+	"roles must alternate",                              // the templates of Gemma, Mistral and Llama 2, in every engine
 	"unexpected role 'user' after role 'user'",          // mistral-common, in vLLM
 	"unexpected role 'assistant' after role 'assistant", // the same
 }
 
-// imageTexts are in messages about images that the model does not take, or not so many of them.
+// imageTexts occur in messages about images that the model does not take, or not in such numbers.
 var imageTexts = []string{
 	"image input is not supported",   // llama.cpp; Ollama passes it on
 	"does not support image",         // llama.cpp, Ollama, SGLang
@@ -70,11 +70,11 @@ var imageTexts = []string{
 	"is one image too many",
 }
 
-// overloadTexts are in the events of engines without room, whose status means nothing. TGI opens a
-// stream before it looks for a place, and gives every error in it the number 422.
+// overloadTexts occur in the events of overloaded engines, whose status means nothing. TGI opens a
+// stream before it looks for a slot, and gives every error in it the number 422.
 var overloadTexts = []string{"model is overloaded"}
 
-// overflowTexts are in messages about a request that does not fit into the context.
+// overflowTexts occur in messages about a request that does not fit into the context.
 var overflowTexts = []string{
 	"exceeds the available context size",       // llama.cpp
 	"maximum context length",                   // vLLM, SGLang, OpenAI
@@ -84,7 +84,7 @@ var overflowTexts = []string{
 	"`inputs` must have less than",             // TGI
 	"should not exceed max_input_len",          // TensorRT-LLM
 	"should not exceed max_seq_len",            // TensorRT-LLM
-	"must be greater than 0, `default_max_tok", // TensorRT-LLM: what is left for the answer is below nothing
+	"must be greater than 0, `default_max_tok", // TensorRT-LLM: nothing is left for the answer
 	"greater than the context length",          // LM Studio
 	"prompt is too long",                       // Anthropic's wording
 	"loaded with context length of only",       // LM Studio
@@ -98,14 +98,14 @@ var overflowTexts = []string{
 	"should not exceed max_num_tokens",         // TensorRT-LLM: its budget for the tokens of a step
 	"prompt too long",                          // Ollama
 	"longer than the context length",           // Ollama
-	"context size has been exceeded",           // llama.cpp in the midst of the work; LM Studio with MLX
-	"too large to process. increase the phys",  // llama.cpp: an embedding or a ranking has to fit into one batch
+	"context size has been exceeded",           // llama.cpp in mid-generation; LM Studio with MLX
+	"too large to process. increase the phys",  // llama.cpp: an embedding or a ranking must fit into one batch
 
 	// LM Studio: "Cannot truncate prompt with n_keep (15028) >= n_ctx (7424)"
 	"n_keep (",
 	"reached context length of",
 
-	"tokens) exceeds the maximum allowed len", // SGLang, of its scheduler
+	"tokens) exceeds the maximum allowed len", // from SGLang's scheduler
 	"exceeds the model context length",        // LMDeploy
 	"greater than max_seq_len",                // older TabbyAPI
 	"range of input length should be",         // DashScope, Xunfei
@@ -118,9 +118,9 @@ var overflowTexts = []string{
 	"model_context_window_exceeded",           // Z.ai
 }
 
-// maxMarks stand before the size of the context, the more specific ones first; promptMarks before
-// the size of the request, or of a part of it. inputMarks and answerMarks stand before the two
-// parts, from engines that name both.
+// maxMarks precede the size of the context, the more specific ones first; promptMarks precede the
+// size of the request, or of part of it. inputMarks and answerMarks precede the two parts, from
+// engines that give both.
 var (
 	maxMarks = []string{
 		"maximum context length is only ", "maximum context length is ",
@@ -148,14 +148,14 @@ var (
 	}
 )
 
-// excessMark stands before the tokens by which a prompt exceeds the context.
+// excessMark precedes the number of tokens by which a prompt exceeds the context.
 const excessMark = "exceeded max context length by "
 
-// lowerBound stands before a prompt's size that only just exceeds the context: vLLM counts no
-// further.
+// lowerBound precedes the size of a prompt that just exceeds the context: vLLM stops counting
+// there.
 const lowerBound = "prompt contains at least "
 
-// modelWords are codes and types, in lower case, that say that a model is not there.
+// modelWords are codes and types, in lower case, that mean that a model does not exist.
 var modelWords = map[string]bool{
 	"model_not_found":      true, // OpenAI, LM Studio
 	"modelnotfound":        true,
@@ -165,28 +165,29 @@ var modelWords = map[string]bool{
 	"deployment_not_found": true,
 }
 
-// modelTexts say it without a name between the words.
+// modelTexts mean the same, without a name between the words.
 var modelTexts = []string{
 	"model not found",
 	"model does not exist",
 	"no such model",
 	"unknown model",
-	"repository not found",   // mlx-lm, as Hugging Face told it
+	"repository not found",   // mlx-lm, from Hugging Face
 	"no endpoints found for", // OpenRouter
 }
 
 var (
-	// modelNotThere is the same with the name, quoted or not, as in "The model `x` does not exist."
+	// modelNotThere matches the same with the name, quoted or not, as in "The model `x` does not
+	// exist."
 	modelNotThere = regexp.MustCompile("\\bmodel(?: with name| named| name| id)?:? [\"'`]?[^\"'`\\s]+[\"'`]? (?:(?:is |was )?not (?:found|installed|available|loaded)|does(?: not|n't) exist)")
-	// pathNotThere is the whole message of web frameworks and proxies, or how it begins.
-	// requestNames finds what a request names and an engine may not find: a 404 in other words is not of
-	// an engine that speaks to clients, but of what stands in its place.
+	// pathNotThere matches the whole message of web frameworks and proxies, or its beginning.
+	// requestNames matches what a request may name and an engine may not find. A 404 in other words
+	// does not come from an engine that speaks to clients, but from something in its place.
 	requestNames = regexp.MustCompile(`\b(?:image|file|voice|speaker|audio|video|url|adapter|lora|document|grammar|cache)s?\b`)
 	pathNotThere = regexp.MustCompile(`^(?:(?:404:? ?)?(?:the )?(?:(?:page|file|route|path|url|endpoint|resource|requested (?:url|path|resource)(?: \S+)?) )?(?:was )?not found(?: \([^)]*\))?(?: on (?:this|the) server)?(?:[.!].*)?$|404$|invalid url\b|unexpected endpoint\b|unknown (?:endpoint|path|route|request url)\b|unrecognized request url\b|no route\b|cannot post /)`)
 )
 
-// keyPrefixes are what keys of engines and of services begin with, and how many characters must
-// follow, one of them a digit.
+// keyPrefixes are the beginnings of keys of engines and of services, with the least number of
+// characters that must follow, one of them a digit.
 var keyPrefixes = []struct {
 	text  string
 	least int

@@ -8,16 +8,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// maxNested is how many errors may be wrapped into each other; more are not looked into.
+// maxNested is the most levels of nested errors that are read.
 const maxNested = 4
 
-// read takes from v what it says. What an inner object says wins, for it is closer to the fault.
+// read collects the error from v. An inner object takes precedence, because it is closer to the
+// fault.
 func (e *Error) read(v jsonx.Value, depth int) {
 	switch v.Kind() {
 	case jsonx.String:
 		e.text(v, depth)
 		return
-	case jsonx.Array: // FastAPI's list of faults; other engines put one error into a list
+	case jsonx.Array: // FastAPI's list of faults; other engines put one error in a list
 		e.list(v, depth)
 		return
 	case jsonx.Object:
@@ -49,7 +50,7 @@ func (e *Error) read(v jsonx.Value, depth int) {
 			}
 		case "param":
 			if text, ok := m.Text(); ok && string(text) == "model" {
-				e.Absent = AbsentModel // if it turns out to be a 404
+				e.Absent = AbsentModel // if the status is 404
 			}
 		case "n_prompt_tokens":
 			e.ContextPrompt = translate.Count(m)
@@ -57,12 +58,12 @@ func (e *Error) read(v jsonx.Value, depth int) {
 			e.ContextMax = translate.Count(m)
 		}
 	}
-	if inner.Exists() && !(said && inner.IsString()) { // beside a message, a string is a class (Kokoro)
+	if inner.Exists() && !(said && inner.IsString()) { // a string beside a message is a class (Kokoro)
 		e.read(inner, depth+1)
 	}
 }
 
-// text takes a message, or what is wrapped into it.
+// text stores a message, or reads the error nested in it.
 func (e *Error) text(v jsonx.Value, depth int) {
 	text := v.AppendText(nil)
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '{' && depth < maxNested {
@@ -77,7 +78,7 @@ func (e *Error) text(v jsonx.Value, depth int) {
 	e.Message = string(text)
 }
 
-// list takes the faults that FastAPI found in a request: {"loc":["body","messages"],"msg":"Field
+// list reads the faults that FastAPI found in a request: {"loc":["body","messages"],"msg":"Field
 // required"}.
 func (e *Error) list(v jsonx.Value, depth int) {
 	var text []byte
@@ -111,7 +112,7 @@ func (e *Error) list(v jsonx.Value, depth int) {
 	}
 }
 
-// number takes a status, as a number or as digits, and reports whether v is a number of any kind.
+// number stores a status, given as a number or as digits, and reports whether v is any number.
 func (e *Error) number(v jsonx.Value) bool {
 	n, ok := v.Int()
 	if text, plain := v.Text(); plain {
@@ -124,7 +125,7 @@ func (e *Error) number(v jsonx.Value) bool {
 	return ok
 }
 
-// word takes a type or a code if it is an identifier.
+// word stores a type or a code if it is an identifier.
 func (e *Error) word(to *string, v jsonx.Value) {
 	text, ok := v.Text()
 	if !ok || len(text) == 0 || len(text) > 64 {
@@ -135,7 +136,7 @@ func (e *Error) word(to *string, v jsonx.Value) {
 			return
 		}
 	}
-	if '0' <= text[0] && text[0] <= '9' { // SGLang has the status here
+	if '0' <= text[0] && text[0] <= '9' { // SGLang sends the status here
 		return
 	}
 	if keyAt(string(text)) > 0 {
@@ -144,7 +145,7 @@ func (e *Error) word(to *string, v jsonx.Value) {
 	*to = string(text)
 }
 
-// Truthy reports whether v is what JavaScript and Python take for true.
+// Truthy reports whether JavaScript and Python treat v as true.
 func Truthy(v jsonx.Value) bool {
 	switch v.Kind() {
 	case jsonx.True, jsonx.Object, jsonx.Array:

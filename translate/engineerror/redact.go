@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// redact replaces addresses, absolute paths and what looks like a key.
+// redact replaces addresses, absolute paths and anything that looks like a key.
 func redact(s string) string {
 	var b strings.Builder
-	follows := noSecret // what the words before announce
+	follows := noSecret // what the preceding words announce
 	for len(s) > 0 {
 		n := strings.IndexFunc(s, isBreak)
 		if n < 0 {
@@ -44,17 +44,17 @@ func redact(s string) string {
 	return b.String()
 }
 
-// announcement is what a word says of the next one.
+// announcement is what a word implies about the next one.
 type announcement uint8
 
 const (
 	noSecret    announcement = iota
-	credentials              // which stand behind the name of an HTTP header or its scheme
-	basicScheme              // what follows is Base64, or a word as in "basic usage"
-	secret                   // behind the name of a secret, where a text about it may go on as well
+	credentials              // after the name of an HTTP header or its scheme
+	basicScheme              // followed by Base64, or by a word as in "basic usage"
+	secret                   // after the name of a secret, where ordinary text may also follow
 )
 
-// announces returns what the name says of the word behind it.
+// announces returns what a name implies about the word after it.
 func announces(name string) announcement {
 	if len(name) > 24 {
 		return noSecret
@@ -94,7 +94,7 @@ func (a announcement) is(word string) bool {
 	return false
 }
 
-// looksRandom reports whether a word has digits among letters, or capitals behind small letters.
+// looksRandom reports whether a word has digits among letters, or capitals after small letters.
 func looksRandom(word string) bool {
 	digit, letter, small := false, false, false
 	for i := range len(word) {
@@ -113,7 +113,7 @@ func looksRandom(word string) bool {
 	return digit && (letter || len(word) >= leastToken)
 }
 
-// isBreak reports whether r ends a word in which an address or a path may stand.
+// isBreak reports whether r ends a word that may be an address or a path.
 func isBreak(r rune) bool { return strings.ContainsRune(" \"'`()[]{}<>,;=|", r) }
 
 func redactWord(w string) string {
@@ -130,20 +130,20 @@ func redactWord(w string) string {
 
 const (
 	redactedKey = "[key]"
-	leastToken  = 16 // characters behind "Bearer"; fewer are more likely a word
-	leastPlain  = 8  // characters of a key without a digit, where its prefix is no part of a word
-	// leastUnbroken is how many letters without a hyphen or the like are no word.
+	leastToken  = 16 // characters after "Bearer"; fewer are more likely a word
+	leastPlain  = 8  // characters of a key without a digit, if its prefix is not part of a word
+	// leastUnbroken is the number of letters without a hyphen or the like that cannot be a word.
 	leastUnbroken = 24
 )
 
-// redactKeys replaces what looks like a key within a word: a prefix of keys, not in the middle of
-// letters and digits, and enough of what keys consist of.
+// redactKeys replaces keys within a word: a known prefix, not in the middle of letters and digits,
+// followed by enough characters of a key.
 func redactKeys(w string) string {
 	if len(w) < 7 {
 		return w
 	}
 	var b strings.Builder
-	from := 0 // of what is not in b
+	from := 0 // start of what is not in b
 	for i := 0; i < len(w); i++ {
 		if i > 0 && isKeyByte(w[i-1]) {
 			continue
@@ -162,7 +162,7 @@ func redactKeys(w string) string {
 	return b.String()
 }
 
-// keyAt returns the length of the key that s begins with, 0 if that is none.
+// keyAt returns the length of the key at the beginning of s; 0: there is none.
 func keyAt(s string) int {
 	for _, p := range keyPrefixes {
 		if !strings.HasPrefix(s, p.text) {
@@ -178,8 +178,8 @@ func keyAt(s string) int {
 	return 0
 }
 
-// keyLength returns how many characters of a key s begins with. A stop at the end is the
-// sentence's.
+// keyLength returns how many characters of a key begin s. A full stop at the end belongs to the
+// sentence.
 func keyLength(s string) int {
 	n := 0
 	for n < len(s) && (isKeyByte(s[n]) || s[n] == '.' || s[n] == '*') {
@@ -194,14 +194,14 @@ func isNameLetter(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c >= utf8.RuneSelf
 }
 
-// RedactSecret removes a secret of the edge's own, which the engine got with the request. A short
-// one is a word (EMPTY, none) that engines without authentication are given.
+// RedactSecret removes a secret of the edge that the engine received with the request. A short one
+// is a word (EMPTY, none) for engines without authentication.
 func (e *Error) RedactSecret(secret string) {
 	if len(secret) < leastPlain || e.Message == "" && e.Type == "" && e.Code == "" {
 		return
 	}
 	e.Message = strings.ReplaceAll(e.Message, secret, redactedKey)
-	for n := len(secret) - 1; n >= leastPlain; n-- { // the message may be cut within it
+	for n := len(secret) - 1; n >= leastPlain; n-- { // the message may have been cut within it
 		if text, found := strings.CutSuffix(e.Message, secret[:n]); found {
 			e.Message = text + redactedKey
 			break
@@ -215,13 +215,13 @@ func (e *Error) RedactSecret(secret string) {
 	}
 }
 
-// privateDomains are the ends of names that only a rack, a cluster or a home network has (RFC 6762,
-// RFC 8375, ICANN's .internal, Kubernetes). A name under a public domain is not told from a file or a
-// model, which have dots, too.
+// privateDomains are the suffixes of names that only a rack, a cluster or a home network uses (RFC
+// 6762, RFC 8375, ICANN's .internal, Kubernetes). A name under a public domain cannot be told from
+// a file or a model, which also contain dots.
 var privateDomains = []string{".local", ".internal", ".lan", ".svc", ".corp", ".intra", ".intranet", ".localdomain", ".home.arpa"}
 
-// isPrivateHost reports whether w is a host name of a private network, maybe in quotation marks or
-// with a stop behind it.
+// isPrivateHost reports whether w is a host name of a private network, possibly in quotation marks
+// or followed by a full stop.
 func isPrivateHost(w string) bool {
 	name := strings.ToLower(strings.Trim(w, `.:!?'"`))
 	for _, end := range privateDomains {
@@ -249,13 +249,14 @@ func startsWithIP(w string) bool {
 	return dots == 3 && part > 0 && part < 4
 }
 
-// isIPv6 reports whether w is an IPv6 address, maybe with a zone, a port, or a stop behind it.
+// isIPv6 reports whether w is an IPv6 address, possibly with a zone, a port, or a full stop after
+// it.
 func isIPv6(w string) bool {
 	a, err := netip.ParseAddr(strings.TrimRight(w, ".:"))
 	return err == nil && a.Is6()
 }
 
-// isHostPort recognises gpu-a.example.internal:8000.
+// isHostPort recognises names with a port, such as gpu-a.example.internal:8000.
 func isHostPort(w string) bool {
 	host, port, ok := strings.Cut(w, ":")
 	if !ok || !strings.Contains(host, ".") {

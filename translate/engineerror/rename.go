@@ -2,10 +2,9 @@ package engineerror
 
 import "strings"
 
-// Rename puts the public name of a model in the place of its engine's own in what the engine says,
-// so that no client hears of a name that it cannot use. Only the whole name counts, not one within
-// a longer name. One that might be an ordinary word counts in quotes alone, and one of a letter or
-// two never.
+// Rename replaces the engine's name for a model by the public name in the engine's message, so that
+// clients only see names that they can use. Only the whole name counts, not part of a longer name.
+// A name that could be an ordinary word counts only in quotes, and one of one or two letters never.
 func (e *Error) Rename(served, public string) {
 	if len(served) < 3 || served == public || !strings.Contains(e.Message, served) {
 		return
@@ -33,8 +32,8 @@ func (e *Error) Rename(served, public string) {
 	e.Message = cutMessage(b.String())
 }
 
-// looksLikeName reports whether a model's name is hardly a word or a number of a sentence: it has
-// letters, and something beside them.
+// looksLikeName reports whether a model's name is unlikely to be a word or a number of a sentence:
+// it has letters and other characters.
 func looksLikeName(s string) bool {
 	letter, other := false, false
 	for i := range len(s) {
@@ -47,8 +46,8 @@ func looksLikeName(s string) bool {
 	return letter && other
 }
 
-// endsName reports whether a name between before and rest is a whole one. The stop or colon behind
-// which a sentence or a line goes on is no part of it.
+// endsName reports whether a name between before and rest is complete. A full stop or colon after
+// which a sentence or a line continues is not part of it.
 func endsName(before byte, rest string) bool {
 	if isNameByte(before) {
 		return false

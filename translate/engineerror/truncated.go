@@ -2,24 +2,24 @@ package engineerror
 
 import "bytes"
 
-// maxText is how much a Shortener leaves of a string: more than is shown of a message, also
-// where that has others in it.
+// maxText is how much of a string a Shortener keeps: more than is shown of a message, even if the
+// message contains other errors.
 const maxText = 16 << 10
 
-// Shortener takes the ends of long strings out of JSON that comes in pieces. What was JSON is still
-// JSON, and what is no JSON keeps its beginning. The zero value is ready for one body.
+// Shortener cuts the ends of long strings in JSON that comes in pieces. JSON stays JSON, and
+// anything else keeps its beginning. The zero value is ready for one body.
 type Shortener struct {
-	text    bool // within a string
-	skip    bool // behind what is left of it
+	text    bool // inside a string
+	skip    bool // past the part of it that is kept
 	size    int  // bytes of it so far
 	escaped bool // the last byte was the backslash of an escape
-	digits  int  // that are left of an escape by number
+	digits  int  // remaining digits of a numeric escape
 }
 
-// Append appends what is left of the next piece.
+// Append appends what remains of the next piece.
 func (s *Shortener) Append(dst, p []byte) []byte {
 	for _, b := range p {
-		within := s.escaped || s.digits > 0 || b&0xc0 == 0x80 // of an escape, or of a character
+		within := s.escaped || s.digits > 0 || b&0xc0 == 0x80 // inside an escape or a character
 		switch {
 		case !s.text:
 			s.text, s.skip, s.size = b == '"', false, 0
@@ -44,16 +44,16 @@ func (s *Shortener) Append(dst, p []byte) []byte {
 	return dst
 }
 
-// closeOpen makes JSON of the beginning of one: the string that it breaks off in, if it is a value,
-// and all that is open are closed; a member without a whole name or the beginning of its value is
-// left out. What was no JSON is none after it.
+// closeOpen completes the beginning of a JSON text: it closes the string in which the text breaks
+// off, if that is a value, and all open containers, and leaves out a member without a complete name
+// or the beginning of its value. A text that was not JSON does not become JSON.
 func closeOpen(body []byte) []byte {
 	var (
-		open    []byte // what closes the containers, the outermost first
-		whole   int    // up to here, and with as many of them as
-		depth   int    // this, everything is a whole element or member, or can become one
-		text    bool   // within a string
-		begin   int    // where that began
+		open    []byte // closing brackets of the containers, the outermost first
+		whole   int    // length of the text up to which every element and member is complete or can be completed
+		depth   int    // number of open containers there
+		text    bool   // inside a string
+		begin   int    // start of the string
 		escaped bool
 	)
 	for i, c := range body {
@@ -68,7 +68,7 @@ func closeOpen(body []byte) []byte {
 			}
 		case text:
 		case c == '{', c == '[':
-			open = append(open, c+2) // its counterpart in ASCII
+			open = append(open, c+2) // the closing bracket in ASCII
 			whole, depth = i+1, len(open)
 		case c == '}', c == ']':
 			if len(open) == 0 {
@@ -91,11 +91,11 @@ func closeOpen(body []byte) []byte {
 	return out
 }
 
-// isValue reports whether a string behind before is a member's value: its name would stand behind a
-// comma or a brace.
+// isValue reports whether a string after before is a member's value: a name would follow a comma or
+// a brace.
 func isValue(before []byte) bool { return bytes.HasSuffix(bytes.TrimSpace(before), []byte{':'}) }
 
-// cutEscape returns the beginning of a string without the part of an escape that may be at its end.
+// cutEscape returns the beginning of a string without an incomplete escape at its end.
 func cutEscape(s []byte) []byte {
 	for i := len(s) - 1; i >= 0 && i > len(s)-7; i-- {
 		if s[i] != '\\' {
@@ -106,7 +106,7 @@ func cutEscape(s []byte) []byte {
 			from--
 		}
 		if (i-from)%2 == 0 && (i == len(s)-1 || s[i+1] == 'u' && i+6 > len(s)) {
-			return s[:i] // of an odd number of backslashes the last one begins an escape
+			return s[:i] // the last of an odd number of backslashes begins an escape
 		}
 		break
 	}

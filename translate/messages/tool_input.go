@@ -48,7 +48,7 @@ func (n *toolInput) read(args []byte) (value []byte, is inputKind) {
 	}
 	err := n.doc.Parse(n.out, jsonx.Options{Record: 1, Paired: true})
 	var syntax *jsonx.SyntaxError
-	if errors.As(err, &syntax) && syntax.Lone() { // escaped once more than what the answer's reader mends
+	if errors.As(err, &syntax) && syntax.Lone() { // with one more escape than the answer's reader mends
 		jsonx.MendLone(n.out)
 		err = n.doc.Parse(n.out, jsonx.Options{Record: 1})
 	}

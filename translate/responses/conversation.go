@@ -18,7 +18,7 @@ type conversation struct {
 	turn      *assistantTurn
 	arguments *chat.Arguments
 	names     *shownNames
-	foreign   map[string]bool // ids of tool calls that were left out; their outputs are left out as well
+	foreign   map[string]bool // ids of tool calls that were left out; so are their outputs
 	dropped   *dialects.Dropped
 	pending   []imagePart // of outputs, for the user message that follows them
 

@@ -52,7 +52,7 @@ func (c *customInput) finish(dst []byte) []byte {
 	switch c.phase {
 	case inputText: // cut; half an escape has no meaning
 	case inputEnded:
-		if rest := append([]byte(`{"":""`), c.pending...); !toolcall.Blank(c.pending) && !isJSON(rest) { // the quote was not the end
+		if rest := append([]byte(`{"":""`), c.pending...); !toolcall.Blank(c.pending) && !isJSON(rest) { // the string went on
 			dst = c.fence.add(dst, append([]byte{'"'}, c.pending...))
 		}
 	case inputBegins, inputHeld:

@@ -6,7 +6,7 @@
 //
 //	input string            a user message
 //	instructions, system,   one leading system message, in this order, joined by blank lines
-//	developer               (in place: those that lead the conversation; the rest keep their position)
+//	developer               (in place: those that lead the conversation; the rest stay in place)
 //	text parts              a string, joined by line ends; beside images an array of parts
 //	input_image             image_url; detail original becomes high
 //	function_call           tool_calls of one assistant message, with the message before it;
@@ -15,7 +15,7 @@
 //	function_call_output    a tool message; its images in a user message after the turn's outputs
 //	compaction              a user message with the summary sealed in it
 //	compaction_trigger      at the end: a user message that asks for a summary; no tool is called
-//	reasoning               reasoning_content of the message after it; sealed reasoning is opened, or
+//	reasoning               reasoning_content of the next message; sealed reasoning is opened, or
 //	                        left out and named in Dropped; a summary dropped
 //	tools                   nested; hosted ones dropped beside functions, else refused
 //	custom tools            functions with one string, input; the grammar is in the description

@@ -241,7 +241,7 @@ func idle(member int, v jsonx.Value) bool {
 		return ok && n == 1
 	case memberServiceTier:
 		return v.EqualText("auto") || v.EqualText("default")
-	case memberTopLogprobs, memberPresencePenalty, memberFrequencyPenalty: // answers include them, and clients send them back
+	case memberTopLogprobs, memberPresencePenalty, memberFrequencyPenalty: // answers have them, so clients send them
 		n, ok := v.Float()
 		return ok && n == 0
 	}

@@ -15,12 +15,12 @@ type assembledChoice struct {
 	more   members
 
 	content, refusal, reasoning optionalText
-	reasoningName               string // as the engine spells it
+	reasoningName               string // in the engine's spelling
 	toolCalls                   []assembledToolCall
 	message                     members // of the message
 
 	hasLogprobs               bool
-	logprobs, refusalLogprobs []byte // elements of logprobs.content and logprobs.refusal, with commas
+	logprobs, refusalLogprobs []byte // elements of logprobs.content and logprobs.refusal, separated by commas
 	logprobsMore              members
 }
 
@@ -32,12 +32,12 @@ type optionalText struct {
 
 // assembledToolCall is one tool call.
 type assembledToolCall struct {
-	id, kind, name []byte // contents of JSON strings; no id: it gets one of ours
-	args           []byte // the same: a JSON text in a string
+	id, kind, name []byte // contents of JSON strings; without id it gets one of ours
+	args           []byte // likewise: a JSON text in a string
 	more, function members
 }
 
-// members are raw members that we pass on unread.
+// members are raw members that are passed on unread.
 type members []member
 
 type member struct {
@@ -45,10 +45,10 @@ type member struct {
 	list        bool
 }
 
-// maxMembers is the limit of unknown members of one object.
+// maxMembers is the most unknown members that one object may have.
 const maxMembers = 64
 
-// find returns the member of that name, nil if there is none.
+// find returns the member with that name; nil: there is none.
 func (m members) find(name []byte) *member {
 	for i := range m {
 		if bytes.Equal(m[i].name, name) {
@@ -65,7 +65,7 @@ func (c *assembledChoice) append(dst []byte, id string, strip bool) []byte {
 	dst = append(dst, `,"message":{"role":"assistant","content":`...)
 	if len(c.content.raw) == 0 && c.refusal.given {
 		dst = append(dst, "null"...)
-	} else { // llama.cpp, for which answers are assembled, says "" in a whole answer where its chunks say null
+	} else { // like llama.cpp, which has "" in a whole answer and null in its chunks
 		dst = appendQuoted(dst, c.content.raw)
 	}
 	dst = append(dst, `,"refusal":`...)
@@ -119,7 +119,7 @@ func (c *assembledChoice) appendLogprobs(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// append appends the tool call, number n of its choice, which may be cut.
+// append appends the tool call, number n of its choice; cut reports that it may be incomplete.
 func (c *assembledToolCall) append(dst []byte, id string, choice, n int, cut bool) []byte {
 	dst = append(dst, `{"id":`...)
 	if len(c.id) > 0 {
@@ -172,7 +172,7 @@ func (m members) append(dst []byte, strip bool) []byte {
 	return dst
 }
 
-// appendQuoted appends the contents of a JSON string as one.
+// appendQuoted appends the contents of a JSON string with quotes around them.
 func appendQuoted(dst, contents []byte) []byte {
 	dst = append(dst, '"')
 	dst = append(dst, contents...)

@@ -9,14 +9,14 @@ import (
 	"penstock/translate/sse"
 )
 
-// Assembler makes the whole completion of a stream's chunks, as the engine would have sent it
-// without streaming. The edge asks engines for a stream where only streams can be cancelled.
+// Assembler builds the whole completion from a stream's chunks, as the engine would have sent it
+// without streaming. The edge asks engines for a stream if only streams can be cancelled.
 //
-// Texts are collected as they stand in the source, escapes and all, so nothing is decoded and a
-// character that was cut in two is whole again. Members that we do not know are kept: the last
-// value of each, arrays of a delta joined.
+// Texts are collected as they stand in the source, with their escapes, so nothing is decoded, and a
+// character that was cut in two becomes whole again. Unknown members are kept: the last value of
+// each, and arrays of a delta joined.
 //
-// The zero value is ready. An Assembler belongs to one call at a time; Reset makes it ready for the
+// The zero value is ready. An Assembler belongs to one call at a time; Reset prepares it for the
 // next.
 type Assembler struct {
 	state            streamState
@@ -29,19 +29,19 @@ type Assembler struct {
 	lone             bool    // a string holds half of a surrogate pair
 }
 
-// Reset makes a ready for another stream and lets go of the last one.
+// Reset prepares a for another stream and releases the last one.
 func (a *Assembler) Reset() {
 	a.chunk.reset()
 	a.tools.Reset()
 	*a = Assembler{chunk: a.chunk, tools: a.tools}
 }
 
-// Offer names the tools of the request; see toolcall.Assembler.
+// Offer sets the names of the request's tools; see toolcall.Assembler.
 func (a *Assembler) Offer(names toolcall.Names) { a.tools.Offer(names) }
 
-// Add adds one upstream event. The error is a *translate.BadAnswer when the event is malformed or
-// the answer is too large, or an *engineerror.Error when the engine reports a failure; the answer
-// has failed then. Events behind the end are ignored. The event's data is not kept.
+// Add adds one upstream event. The error is a *translate.BadAnswer if the event is malformed or the
+// answer is too large, or an *engineerror.Error if the engine reports a failure; the answer has
+// then failed. Events after the end are ignored. The event's data is not kept.
 func (a *Assembler) Add(ev sse.Event) error {
 	ok, err := a.state.parseEvent(&a.chunk, ev, 0)
 	if !ok {
@@ -69,7 +69,7 @@ func (a *Assembler) keep(dst *[]byte, raw []byte) error {
 	return nil
 }
 
-// addTopLevel adds the top level of a chunk; hasUsage: its usage has counts.
+// addTopLevel adds the top level of a chunk; hasUsage reports that its usage has counts.
 func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 	if len(a.identity.id) == 0 && c.id.HasText() {
 		if err := a.keep(&a.identity.id, c.id.Raw()); err != nil {
@@ -86,7 +86,7 @@ func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 		case name == "id", name == "object", name == "created", name == "model", name == "choices", name == "error",
 			name == "prompt_progress", name == "usage" && !hasUsage:
 		case (name == "usage" || name == "timings") && BoundNumbers(it.Value().Raw()) != nil:
-			// the counts that were read are bounded, and written by Append
+			// Append writes the bounded counts instead
 		default:
 			if err := a.keepMember(&a.more, it.Key(), it.Value(), false); err != nil {
 				return err
@@ -96,7 +96,7 @@ func (a *Assembler) addTopLevel(c *Chunk, hasUsage bool) error {
 	return nil
 }
 
-// keepMember keeps a member, in place of an older one of the same name. With join it adds the
+// keepMember stores a member, replacing an older one of the same name. With join it appends the
 // elements of an array to the older ones. Null changes nothing.
 func (a *Assembler) keepMember(to *members, k jsonx.Key, v jsonx.Value, join bool) error {
 	if v.IsNull() {
@@ -148,7 +148,7 @@ func (a *Assembler) addChoice(v jsonx.Value) error {
 			to = &a.assembledChoices[i]
 		}
 	}
-	if c.Finished() && to.end == FinishNone { // some engines say it twice
+	if c.Finished() && to.end == FinishNone { // some engines send it twice
 		to.end, _ = finishOf(c.Finish)
 		word := endWord(c.Finish, false)
 		if word == nil {
@@ -294,7 +294,7 @@ func (a *Assembler) addToolCalls(to *assembledChoice, v jsonx.Value) error {
 	return nil
 }
 
-// addPiece adds a piece of a tool call, but for its id and name.
+// addPiece adds a piece of a tool call, except its id and name.
 func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.Piece) error {
 	for it := p.Object.Iter(); it.Next(); {
 		switch string(it.Key().Name()) {
@@ -322,7 +322,7 @@ func (a *Assembler) addPiece(to *assembledToolCall, p *toolcall.Piece) error {
 	return a.addArguments(&to.args, p.Args)
 }
 
-// take takes the ids and the names of parts.
+// take stores the accepted ids and names of parts.
 func (a *Assembler) take(choice *assembledChoice, parts ...toolcall.Part) error {
 	for i := range parts {
 		part, to := &parts[i], &choice.toolCalls[parts[i].Position]
@@ -340,7 +340,7 @@ func (a *Assembler) take(choice *assembledChoice, parts ...toolcall.Part) error 
 	return nil
 }
 
-// addArguments adds a piece of the arguments. An object in place of a string is Ollama's native
+// addArguments adds a piece of the arguments. An object instead of a string is Ollama's native
 // form.
 func (a *Assembler) addArguments(to *[]byte, v jsonx.Value) error {
 	switch {
@@ -354,15 +354,15 @@ func (a *Assembler) addArguments(to *[]byte, v jsonx.Value) error {
 	return badAnswer(badToolCall)
 }
 
-// Usage returns the token counts so far; without counts from the engine, an estimate of one token a
-// delta.
+// Usage returns the token counts so far; without counts from the engine, an estimate of one token
+// for each delta.
 func (a *Assembler) Usage() translate.Usage { return a.state.usageSoFar() }
 
-// Done reports whether the rest of the upstream's events is not needed; see Stream.Done.
+// Done reports whether the rest of the upstream's events can be ignored; see Stream.Done.
 func (a *Assembler) Done() bool { return a.state.done(0) }
 
 // Append appends the completion for the client. It returns ErrNoFinish, and appends nothing, when a
-// choice lacks its finish_reason or too few came.
+// choice lacks its finish_reason or too few choices came.
 func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 	if !a.state.allFinished(options.N) {
 		return dst, translate.ErrNoFinish
@@ -387,7 +387,7 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 		}
 	}
 	dst = append(dst, ']')
-	if m := a.more.find([]byte("usage")); m != nil && a.state.usage.summed { // m is of one choice
+	if m := a.more.find([]byte("usage")); m != nil && a.state.usage.summed { // m covers one choice
 		m.value, m.list = appendUsage(m.value[:0], a.state.usageSoFar()), false
 	} else if m == nil && a.state.usage.Known {
 		dst = append(dst, `,"usage":`...)
@@ -397,7 +397,7 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 		dst = append(append(dst, ','), nullFingerprint...)
 	}
 	dst = a.more.append(dst, false)
-	if a.lone { // the pieces of each text are joined by now
+	if a.lone { // the pieces of each text are joined here
 		jsonx.MendLone(dst[start:])
 	}
 	return append(dst, '}'), nil
@@ -406,5 +406,5 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 // Finished reports whether every choice has its finish_reason, so that Append will succeed.
 func (a *Assembler) Finished() bool { return a.state.allFinished(0) }
 
-// Held is about how many bytes a keeps of the stream so far.
+// Held returns the approximate number of bytes of the stream that a keeps.
 func (a *Assembler) Held() int { return a.size }

@@ -12,8 +12,8 @@ import (
 // tool call, function.
 const recordDepth = 7
 
-// The reasons of a BadAnswer, a closed set of our own texts; one for invalid JSON is followed by
-// what and where.
+// The reasons of a BadAnswer, a closed set of our own texts; the one for invalid JSON is followed
+// by the error and its position.
 const (
 	noChoices        = "no choices"
 	badChoice        = "a choice is not an object with a valid index"
@@ -29,7 +29,7 @@ const (
 
 func badAnswer(reason string) error { return &translate.BadAnswer{Reason: reason} }
 
-// badSyntax is the error for an answer that jsonx did not accept.
+// badSyntax returns the error for an answer that jsonx did not accept.
 func badSyntax(err error) error {
 	var syntax *jsonx.SyntaxError
 	if errors.As(err, &syntax) {

@@ -9,37 +9,38 @@ import (
 type Choice struct {
 	Index    int
 	Numbered bool // the engine gave the index
-	// Body is the delta of a chunk or the message of a completion; see Delta. Absent or null if the
-	// engine left it out. One that has the other's name is taken for it where there is no other.
+	// Body is the delta of a chunk or the message of a completion; see Delta. It is absent or null
+	// if the engine left it out. If only a body with the other name exists, that one is taken.
 	Body jsonx.Value
-	// Finish is finish_reason; absent, null and "" all mean that the choice goes on. See Finished.
+	// Finish is finish_reason; absent, null and "" all mean that the choice has not ended. See
+	// Finished.
 	Finish jsonx.Value
-	// Stop is what made the engine stop if it says so (vLLM stop_reason, SGLang matched_stop): a
+	// Stop is what made the engine stop, if it says so (vLLM stop_reason, SGLang matched_stop): a
 	// string is the stop sequence, a number is a token id.
 	Stop     jsonx.Value
 	Logprobs jsonx.Value
 	private  bool // see isPrivate
 
 	piece, message jsonx.Value // the members delta and message
-	spare          jsonx.Value // what is not the Body of the two
+	spare          jsonx.Value // the one of the two that is not the Body
 }
 
-// ReadDelta reads an element of a chunk's choices. It may lack the delta, as in the last chunk of a
-// choice, and in the first one of some hosts. The errors are those of ReadMessage.
+// ReadDelta reads an element of a chunk's choices. The delta may be missing, as in the last chunk
+// of a choice, and in the first one from some hosts. The errors are those of ReadMessage.
 func (c *Choice) ReadDelta(v jsonx.Value) error {
 	if err := c.read(v); err != nil {
 		return err
 	}
 	c.choose(c.piece, c.message)
 	missing := c.Body.IsNull() || !c.Body.Exists()
-	if c.Body.IsObject() || missing && (c.Finished() || !v.Get("text").Exists()) { // text is of completions
+	if c.Body.IsObject() || missing && (c.Finished() || !v.Get("text").Exists()) { // text belongs to completions
 		return nil
 	}
 	return badAnswer(noDelta)
 }
 
 // ReadMessage reads an element of a completion's choices. The error is a *translate.BadAnswer, or
-// an *engineerror.Error for a choice that the engine gave up; see failureStems.
+// an *engineerror.Error for a choice that the engine aborted; see failureStems.
 func (c *Choice) ReadMessage(v jsonx.Value) error {
 	err := c.read(v)
 	c.choose(c.message, c.piece)
@@ -67,9 +68,8 @@ func (c *Choice) read(v jsonx.Value) error {
 	return nil
 }
 
-// choose makes first the Body, or second where first is no object and second is: some engines fill
-// one type for chunks and completions, and give the member that is not meant as null or as what
-// there is so far.
+// choose makes first the Body, or second if only that is an object: some engines fill one type for
+// chunks and completions, and send the irrelevant member as null or as the text so far.
 func (c *Choice) choose(first, second jsonx.Value) {
 	if !first.IsObject() && second.IsObject() {
 		first, second = second, first
@@ -77,8 +77,8 @@ func (c *Choice) choose(first, second jsonx.Value) {
 	c.Body, c.spare = first, second
 }
 
-// check refuses texts and tool calls that no client could read. A text may be null or left out, and
-// content a list of parts.
+// check refuses texts and tool calls that no client could read. A text may be null or missing, and
+// content may be a list of parts.
 func (d *Delta) check() error {
 	for _, text := range [...]jsonx.Value{d.Content, d.Refusal} {
 		switch text.Kind() {
@@ -92,7 +92,7 @@ func (d *Delta) check() error {
 	return nil
 }
 
-// member takes one member and reports whether it is one that we read.
+// member reads one member and reports whether it is a known one.
 func (c *Choice) member(name []byte, v jsonx.Value) (known bool, err error) {
 	switch string(name) {
 	case "index":
@@ -129,7 +129,7 @@ func (c *Choice) Finished() bool {
 	return c.Finish.IsString() && c.Finish.End()-c.Finish.Start() > 2
 }
 
-// cut reports whether the choice has ended so that its last tool call may be incomplete.
+// cut reports whether the choice ended in a way that may leave its last tool call incomplete.
 func (c *Choice) cut() bool {
 	finish, _ := finishOf(c.Finish)
 	return isCut(finish)
@@ -138,12 +138,12 @@ func (c *Choice) cut() bool {
 // Delta is a view of a delta, or of a message, which has the same members.
 type Delta struct {
 	Role, Content, Refusal jsonx.Value
-	// Reasoning is the member of that name, or reasoning_content, or what is not empty of the two.
+	// Reasoning is the member of that name, or reasoning_content: the one that is not empty.
 	Reasoning jsonx.Value
 	ToolCalls jsonx.Value
 }
 
-// Read reads the Body of a Choice. Whatever is no object has no members.
+// Read reads the Body of a Choice. A value that is not an object has no members.
 func (d *Delta) Read(v jsonx.Value) {
 	*d = Delta{}
 	for it := v.Iter(); it.Next(); {
@@ -151,7 +151,7 @@ func (d *Delta) Read(v jsonx.Value) {
 	}
 }
 
-// member takes one member.
+// member reads one member.
 func (d *Delta) member(name []byte, v jsonx.Value) {
 	switch string(name) {
 	case "role":
@@ -169,10 +169,10 @@ func (d *Delta) member(name []byte, v jsonx.Value) {
 	}
 }
 
-// Generated reports whether the delta carries something that the model generated.
+// Generated reports whether the delta contains anything that the model generated.
 func (d *Delta) Generated() bool { return d.Visible() || d.Reasoning.HasText() }
 
-// Visible reports whether the delta carries something other than reasoning that the model
+// Visible reports whether the delta contains anything other than reasoning that the model
 // generated.
 func (d *Delta) Visible() bool {
 	return d.Content.HasText() || d.Refusal.HasText() || d.ToolCalls.Index(0).Exists() || d.Content.Index(0).Exists()

@@ -8,17 +8,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// topLevel is the top level that a chunk and a completion have in common.
+// topLevel is the top level that chunks and completions share.
 type topLevel struct {
 	doc jsonx.Doc
 	src []byte
 
 	root, id, object, created, model, choices, usage, timings, errv jsonx.Value
 
-	progress    bool // llama.cpp's prompt_progress is there
-	fingerprint bool // system_fingerprint is there
+	progress    bool // it has llama.cpp's prompt_progress
+	fingerprint bool // it has system_fingerprint
 	lone        bool // a string holds half of a surrogate pair
-	private     bool // a member is there that is no client's to see, see isPrivate
+	private     bool // it has a member that clients must not see, see isPrivate
 }
 
 // parse validates data and finds its members. data is borrowed until the next parse or reset.
@@ -48,8 +48,8 @@ func (h *topLevel) parse(data []byte) error {
 			h.private = h.private || isPrivate(name) && !it.Value().IsNull()
 			continue
 		}
-		// Two readers could take a different one each: refused, rather than to bill one and to show
-		// the other.
+		// Two readers could pick different ones, so it is refused: otherwise one could be billed
+		// and the other shown.
 		if at.Exists() {
 			return badAnswer(translate.DuplicateMember)
 		}
@@ -58,7 +58,7 @@ func (h *topLevel) parse(data []byte) error {
 	return nil
 }
 
-// member returns where the value of the member is kept, nil if it is none that we read.
+// member returns where the value of the member is stored; nil if it is not read.
 func (h *topLevel) member(name []byte) *jsonx.Value {
 	switch string(name) {
 	case "id":
@@ -86,17 +86,17 @@ func (h *topLevel) member(name []byte) *jsonx.Value {
 }
 
 // isPrivate reports whether a member of an answer, or of a choice, is meant for a router between
-// engines: it holds addresses of engines and handles of their memory (vLLM, TensorRT-LLM). Null
-// holds none.
+// engines: it holds addresses of engines and handles to their memory (vLLM, TensorRT-LLM). A null
+// member is harmless.
 func isPrivate(name []byte) bool {
 	return string(name) == "kv_transfer_params" || string(name) == "disaggregated_params"
 }
 
-// IsPrivate reports whether a member of that name, unless it is null, is removed by HidePrivate.
+// IsPrivate reports whether HidePrivate removes a member of that name, unless it is null.
 func IsPrivate(name []byte) bool { return isPrivate(name) }
 
-// HidePrivate notes the removal of the members of an answer, or of a choice, by which engines speak
-// to each other.
+// HidePrivate records the removal of the members of an answer, or of a choice, through which
+// engines communicate.
 func HidePrivate(edits *jsonx.Edits, v jsonx.Value) {
 	for it := v.Iter(); it.Next(); {
 		if isPrivate(it.Key().Name()) && !it.Value().IsNull() {
@@ -105,14 +105,14 @@ func HidePrivate(edits *jsonx.Edits, v jsonx.Value) {
 	}
 }
 
-// reset lets go of the source, for a pool.
+// reset releases the source, so that h can go into a pool.
 func (h *topLevel) reset() {
 	*h = topLevel{doc: h.doc}
 	h.doc.Reset()
 }
 
-// failure returns the engine's error that stands in the place of an answer, nil when there is none:
-// a truthy member `error` (the openai SDK throws on any), or the flat shape of SGLang and of older
+// failure returns the error that the engine sent instead of an answer; nil: there is none. It is a
+// truthy member `error` (the openai SDK throws on any), or the flat form of SGLang and of older
 // vLLM.
 func (h *topLevel) failure() *engineerror.Error {
 	if !engineerror.Truthy(h.errv) && (h.choices.Exists() || !h.object.EqualText("error")) {
@@ -124,23 +124,23 @@ func (h *topLevel) failure() *engineerror.Error {
 
 // Chunk is a view of one chunk of a chat stream. The zero value is ready; it is meant to be reused.
 //
-// What is read of it borrows from the event's data and is valid until the next Parse.
+// Values read from it borrow from the event's data and are valid until the next Parse.
 type Chunk struct{ topLevel }
 
-// chunkPool lends the chunk that an event is read into: a stream needs one only while it reads, and
-// most events are read without one (see template), so a stream that waits holds none.
+// chunkPool lends the chunk into which an event is read. A stream needs one only while it reads,
+// and most events are read without one (see template), so a waiting stream holds none.
 var chunkPool = sync.Pool{New: func() any { return new(Chunk) }}
 
-// giveBack returns c, of which nothing is needed any more, to the pool.
+// giveBack returns c to the pool; nothing of it may be used afterwards.
 func (c *Chunk) giveBack() {
 	c.reset()
 	chunkPool.Put(c)
 }
 
-// Parse reads the data of one event. The error is a *translate.BadAnswer when it is no chunk, an
-// *engineerror.Error when the engine reports a failure in place of one. A chunk without choices is
-// one if it has usage or prompt_progress. One whose choices are null, or that is a ping, is one that
-// says nothing.
+// Parse reads the data of one event. The error is a *translate.BadAnswer if the event is not a
+// chunk, or an *engineerror.Error if the engine reports a failure instead. A chunk without choices
+// is valid if it has usage or prompt_progress. One with null choices, or a ping, is valid but
+// empty.
 func (c *Chunk) Parse(data []byte) error {
 	if err := c.parse(data); err != nil {
 		return err
@@ -154,12 +154,12 @@ func (c *Chunk) Parse(data []byte) error {
 	return nil
 }
 
-// saysMore reports whether the chunk has something beside choices.
+// saysMore reports whether the chunk has content beside choices.
 func (c *Chunk) saysMore() bool { return c.usage.IsObject() || c.timings.IsObject() || c.progress }
 
 // isPing reports whether the event only keeps the connection alive.
 func (c *Chunk) isPing() bool { return c.root.Get("type").EqualText("ping") }
 
-// saysNothing reports whether the chunk has neither choices nor anything else: hosts and gateways
-// before engines begin a stream with such a frame, or keep it alive by some.
+// saysNothing reports whether the chunk is empty. Hosts and gateways in front of engines begin a
+// stream with such a chunk, or keep it alive with some.
 func (c *Chunk) saysNothing() bool { return !c.choices.IsArray() && !c.saysMore() }

@@ -3,25 +3,26 @@
 //	Chunk, Choice, Delta   views of one event of a stream
 //	Completion             a view of a whole answer, and its writer for the client
 //	Stream                 passes the events of an engine on to the client
-//	Assembler              makes one whole answer of a stream, if only streams can be cancelled
+//	Assembler              builds one whole answer from a stream, if only streams can be cancelled
 //	Reader                 reads either for a translator to another dialect
 //
 // Stream, Assembler and Reader share the state of a stream (streamState): which choices have come
-// and ended, and the counts. Package toolcall decides for all of them which tool call a piece
-// belongs to.
+// and ended, and the counts. Package toolcall decides for all of them to which tool call a piece
+// belongs.
 //
 // # Design
 //
-// An answer goes out as it came, byte for byte, but for a list of edits. Decoding and encoding it
-// would lose members that the edge does not know and change numbers and escapes. What the SDKs need
-// and an engine left out is added (missing_members.go, toolcall_members.go).
+// An answer is passed on as it came, byte for byte, apart from a list of edits. Decoding and
+// encoding it would lose members that the edge does not know and change numbers and escapes.
+// Members that the SDKs need and an engine left out are added (missing_members.go,
+// toolcall_members.go).
 //
 // A token must cost next to nothing. The chunks of a stream differ only in their text, so a chunk
-// is compared with the last one first, and parsed only if it is another (template.go).
+// is first compared with the last one, and parsed only if it differs otherwise (template.go).
 //
 // Half a surrogate pair, which engines leave behind where they cut texts, becomes U+FFFD, and pairs
 // whose halves come in two events are joined (surrogate.go).
 //
-// What an engine's answer must have is decided here alone. One that breaks the dialect is a
-// *translate.BadAnswer, one that reports a failure an *engineerror.Error.
+// Only this package decides what an engine's answer must contain. An answer that breaks the dialect
+// is a *translate.BadAnswer, one that reports a failure an *engineerror.Error.
 package answer

@@ -7,7 +7,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// eventWriter writes a chunk as an event for the client: with the edits, and with the public model.
+// eventWriter writes a chunk as an event for the client, with the edits and the public model.
 type eventWriter struct {
 	edits jsonx.Edits
 	model []byte // the public id in quotes
@@ -18,8 +18,8 @@ func (w *eventWriter) reset() {
 	w.model = w.model[:0]
 }
 
-// completeTopLevel notes the changes to the top level: the public model, and the members that the
-// SDKs need. Of a pinned chunk the identity is set already.
+// completeTopLevel records the changes to the top level: the public model, and the members that the
+// SDKs need. The identity of a pinned chunk has already been set.
 func (w *eventWriter) completeTopLevel(c *Chunk, o *Options, pinned bool) {
 	if !c.choices.Exists() {
 		w.edits.Add(c.root, noChoicesMember)
@@ -35,10 +35,10 @@ func (w *eventWriter) completeTopLevel(c *Chunk, o *Options, pinned bool) {
 	}
 	if w.edits.Len() > 0 || !c.model.Exists() {
 		setModel(&w.edits, &c.topLevel, w.model)
-	} // otherwise see append
+	} // see append
 }
 
-// append appends the chunk c of data with its changes as one event of one line.
+// append appends the chunk c of data, with its changes, as an event of one line.
 func (w *eventWriter) append(dst []byte, c *Chunk, data []byte) []byte {
 	dst = append(dst, "data: "...)
 	start := len(dst)
@@ -47,7 +47,7 @@ func (w *eventWriter) append(dst []byte, c *Chunk, data []byte) []byte {
 		dst = w.edits.Append(dst, data)
 	case bytes.Equal(c.model.Raw(), w.model):
 		dst = append(dst, data...)
-	default: // nearly every chunk: worth a short cut
+	default: // a fast path for nearly every chunk
 		dst = append(dst, data[:c.model.Start()]...)
 		dst = append(dst, w.model...)
 		dst = append(dst, data[c.model.End():]...)
@@ -59,7 +59,7 @@ func (w *eventWriter) append(dst []byte, c *Chunk, data []byte) []byte {
 	return append(dst, "\n\n"...)
 }
 
-// offset returns the offset in the written event of the chunk's byte at.
+// offset returns the offset in the written event of byte at of the chunk.
 func (w *eventWriter) offset(c *Chunk, at int) int {
 	moved := len("data: ") + at
 	switch {

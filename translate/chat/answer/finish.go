@@ -21,8 +21,8 @@ const (
 	FinishContentFilter = translate.FinishContentFilter
 )
 
-// chatWord knows the values of finish_reason that clients of chat know. SDKs with types refuse
-// others.
+// chatWord returns the meaning of a finish_reason that clients of chat know. Typed SDKs refuse any
+// other.
 func chatWord(word []byte) (f Finish, known bool) {
 	switch string(word) {
 	case "stop":
@@ -37,8 +37,9 @@ func chatWord(word []byte) (f Finish, known bool) {
 	return FinishNone, false
 }
 
-// otherWords are the words of engines and hosts for these, in lower case. What is neither here nor
-// a failure is FinishStop: TGI's eos_token and stop_sequence, Together's eos, Cohere's COMPLETE.
+// otherWords are other words of engines and hosts with the same meanings, in lower case. A word
+// that is neither here nor a failure means FinishStop: TGI's eos_token and stop_sequence,
+// Together's eos, Cohere's COMPLETE.
 var otherWords = map[string]Finish{
 	"max_tokens": FinishLength, "model_length": FinishLength, "max_length": FinishLength,
 	"max_output_tokens": FinishLength, "model_context_window_exceeded": FinishLength,
@@ -48,15 +49,15 @@ var otherWords = map[string]Finish{
 	"error_toxic": FinishContentFilter,
 }
 
-// failureStems are what the words for a choice that the engine gave up have in common: abort (SGLang,
-// vLLM), error (vLLM, Mistral, OpenRouter), timeout and cancelled (TensorRT-LLM),
-// insufficient_system_resource (DeepSeek). An answer that ends so is not whole.
+// failureStems are parts of the words for a choice that the engine aborted: abort (SGLang, vLLM),
+// error (vLLM, Mistral, OpenRouter), timeout and cancelled (TensorRT-LLM),
+// insufficient_system_resource (DeepSeek). An answer that ends with such a word is incomplete.
 var failureStems = [...]string{
 	"abort", "error", "fail", "insufficient", "timeout", "timed_out", "cancel", "overload", "unavailable", "exhausted",
 	"interrupt", "killed", "crash", "unload", "not_finished",
 }
 
-// finishOf returns what a finish_reason means, and whether it is a word for a failure.
+// finishOf returns the meaning of a finish_reason, and whether it is a word for a failure.
 func finishOf(v jsonx.Value) (f Finish, failed bool) {
 	if f, known := wordOf(v); known {
 		return f, false
@@ -72,7 +73,7 @@ func finishOf(v jsonx.Value) (f Finish, failed bool) {
 	return FinishStop, slices.ContainsFunc(failureStems[:], isIn)
 }
 
-// wordOf is chatWord of the text of v, as it is.
+// wordOf is chatWord of the unchanged text of v.
 func wordOf(v jsonx.Value) (f Finish, known bool) {
 	text, plain := v.Text()
 	if !plain {
@@ -81,8 +82,8 @@ func wordOf(v jsonx.Value) (f Finish, known bool) {
 	return chatWord(text)
 }
 
-// endWord returns the JSON string that stands in the place of a finish_reason; nil: it stays.
-// called: the choice has tool calls, which agents run for that word alone.
+// endWord returns the JSON string that replaces a finish_reason; nil: it stays. called says that
+// the choice has tool calls, which agents run only for the word tool_calls.
 func endWord(v jsonx.Value, called bool) []byte {
 	f, _ := finishOf(v)
 	if f == FinishStop && called {
@@ -102,8 +103,8 @@ var (
 	}
 )
 
-// ClosedFinish returns the JSON string that stands in the place of the finish_reason v of a legacy
-// completion; nil: it stays. failed: it is a word for a choice that the engine gave up.
+// ClosedFinish returns the JSON string that replaces the finish_reason v of a legacy completion;
+// nil: it stays. failed reports that it is a word for a choice that the engine aborted.
 func ClosedFinish(v jsonx.Value) (word []byte, failed bool) {
 	if !v.HasText() {
 		return nil, false
@@ -114,7 +115,7 @@ func ClosedFinish(v jsonx.Value) (word []byte, failed bool) {
 	return endWord(v, false), false
 }
 
-// Aborted is the error of a choice that the engine gave up: another engine may do better.
+// Aborted returns the error of a choice that the engine aborted: another engine may succeed.
 func Aborted() *engineerror.Error {
 	return &engineerror.Error{Status: 502, Type: "generation_aborted"}
 }

@@ -7,15 +7,15 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// handover is what a stream that another engine goes on with keeps of the engines before it: the
-// SDKs take a chunk with another id for another answer, and add up a role that is said twice.
+// handover is what a stream keeps of earlier engines when another one continues it: the SDKs take a
+// chunk with another id for another answer, and concatenate a role that comes twice.
 type handover struct {
-	pinned bool                              // chunks get the id and the time of the first
+	pinned bool                              // chunks keep the id and the time of the first
 	roles  [translate.MaxChoices / 64]uint64 // choices that have been announced
 }
 
-// NextEngine prepares for the events of another engine, which goes on with an answer that has
-// started, and otherwise begins.
+// NextEngine prepares for the events of another engine, which continues an answer that has started,
+// and otherwise begins one.
 func (s *Stream) NextEngine() {
 	for i, seen := range s.state.seen {
 		s.handover.roles[i] |= seen
@@ -35,15 +35,15 @@ func (s *Stream) NextEngine() {
 	s.halves = nil
 }
 
-// Resume prepares for the events of another engine, which goes on with the answer. It has no tool
-// calls yet.
+// Resume prepares for the events of another engine, which continues the answer. The answer must not
+// have tool calls yet.
 func (r *Reader) Resume() {
 	r.state.resume()
 	r.template.reset()
 	r.halves = nil
 }
 
-// resume has the counts of the next engine added to what there is.
+// resume adds the counts of the next engine to those so far.
 func (t *streamState) resume() {
 	u := t.usageSoFar()
 	u.Resumed++
@@ -53,18 +53,18 @@ func (t *streamState) resume() {
 	}
 }
 
-// resumed reports whether an engine before has begun the answer.
+// resumed reports whether an earlier engine began the answer.
 func (t *streamState) resumed() bool { return t.before.Resumed > 0 }
 
-// goOn returns the usage of a resumed answer, of which the engine has counted next.
+// goOn returns the usage of a resumed answer; next is what the engine has counted.
 func (t *streamState) goOn(next translate.Usage) counts {
 	return counts{Usage: t.before.GoOn(next), summed: true}
 }
 
-// knows reports whether the client has been told of choice n by an engine before.
+// knows reports whether an earlier engine announced choice n to the client.
 func (h *handover) knows(n int) bool { return h.roles[n/64]&(1<<(n%64)) != 0 }
 
-// pin notes that the chunk gets the id and the time of the first one.
+// pin records that the chunk takes the id and the time of the first one.
 func (i *identity) pin(edits *jsonx.Edits, h *topLevel, o *Options) {
 	id, created := i.id, i.created
 	if len(id) == 0 {

@@ -5,7 +5,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// heldEvent is an event for the client that is held back: the usage chunk until the end of the
+// heldEvent is an event that is held back from the client: the usage chunk until the end of the
 // stream, or the chunk that ends the last choice until the next event or the end.
 //
 // The latter is for llama.cpp, which sends `timings` in the chunk that ends a choice, or in the
@@ -41,7 +41,7 @@ func (h *heldEvent) addTimings(v jsonx.Value) {
 	h.event = append(h.event, tail...)
 }
 
-// release appends the event if it waits for timings.
+// release appends the event if it has been waiting for timings.
 func (h *heldEvent) release(dst []byte) []byte {
 	if !h.awaitsTimings {
 		return dst

@@ -7,13 +7,13 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// maxLogprobSearches bounds the places at which a text is looked for among its tokens.
+// maxLogprobSearches is the most places at which a text is searched for among its tokens.
 const maxLogprobSearches = 16
 
-// textLogprobs returns those of a whole answer's log probabilities that are of its text, as
-// elements with commas: the last run of tokens that make up the text. Engines list the tokens of
-// reasoning before it, which other dialects do not show, and those of tool calls behind it. It
-// returns nothing if no tokens make up exactly the text.
+// textLogprobs returns the log probabilities that belong to the text of a whole answer, as elements
+// with commas: those of the last run of tokens that make up the text. Before them, engines list the
+// tokens of reasoning, which other dialects do not show, and after them those of tool calls. It
+// returns nil if no run of tokens is exactly the text.
 func textLogprobs(list, content jsonx.Value) []byte {
 	var (
 		all      []byte // the text of all tokens
@@ -35,7 +35,7 @@ func textLogprobs(list, content jsonx.Value) []byte {
 		first, begins := slices.BinarySearch(starts, at)
 		behind, ends := slices.BinarySearch(starts, at+len(text))
 		if begins && ends {
-			for starts[first+1] == at { // marks without a text
+			for starts[first+1] == at { // special tokens without text
 				first++
 			}
 			raw, offset := list.Raw(), list.Start()
@@ -46,8 +46,8 @@ func textLogprobs(list, content jsonx.Value) []byte {
 	return nil
 }
 
-// appendToken appends the text of a token. A character that is more than one token is in their
-// bytes alone.
+// appendToken appends the text of a token. A character that spans several tokens appears only in
+// their bytes.
 func appendToken(dst []byte, v jsonx.Value) []byte {
 	list := v.Get("bytes")
 	if !list.IsArray() {

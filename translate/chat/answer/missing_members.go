@@ -7,12 +7,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// missingMember is a member that clients need and that the engine left out, or sent with a value
-// that they cannot read.
+// missingMember is a member that clients need and that the engine left out, or sent with an
+// unusable value.
 type missingMember struct {
-	at   jsonx.Value // the object that lacks it, or the wrong value
+	at   jsonx.Value // the object that lacks it, or the unusable value
 	set  bool
-	text []byte // the member, or the value in place of the wrong one
+	text []byte // the member, or the new value
 }
 
 var (
@@ -60,9 +60,9 @@ func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *
 	}
 }
 
-// missingIndex is the index of choice number n, which is v and has none, or a null.
+// missingIndex returns the index for choice number n, which is v and has none, or null.
 func missingIndex(v jsonx.Value, n int) missingMember {
-	member := indexZero // of nearly every choice, and streams must not allocate
+	member := indexZero // right for nearly every choice, and streams must not allocate
 	if n > 0 {
 		member = strconv.AppendInt([]byte(`"index":`), int64(n), 10)
 	}
@@ -72,7 +72,7 @@ func missingIndex(v jsonx.Value, n int) missingMember {
 	return missingMember{at: v, text: member}
 }
 
-// addTo notes the addition in edits.
+// addTo records the addition in edits.
 func (m missingMember) addTo(edits *jsonx.Edits) {
 	if m.set {
 		edits.Set(m.at, m.text)

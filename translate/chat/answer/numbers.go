@@ -9,14 +9,16 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Numbers of an engine's that clients cannot hold. JSON bounds no number, but clients read counts
-// and times as integers of 64 bits or as floats, and break on 1e400, or add counts up and overflow.
+// Numbers from engines that clients cannot hold. JSON sets no limit for numbers, but clients read
+// counts and times as integers of 64 bits or as floats: they fail on 1e400, or overflow when they
+// add counts up.
 
-// maxNumber is what floats hold without a gap, and so the most that JavaScript counts to.
+// maxNumber is the greatest number up to which floats hold every integer, and so the limit of
+// JavaScript's integers.
 const maxNumber = 1 << 53
 
 // IsTime reports whether v is a time as clients expect it in `created`: a whole number of seconds,
-// in digits.
+// written in digits.
 func IsTime(v jsonx.Value) bool {
 	raw := v.Raw()
 	if len(raw) == 0 || len(raw) > 15 {
@@ -30,8 +32,8 @@ func IsTime(v jsonx.Value) bool {
 	return true
 }
 
-// BoundTime returns the time to put in place of v in `created`, where v is a number and no time:
-// its whole seconds, or 0 if clients cannot hold it. It returns nil if v may stay.
+// BoundTime returns the replacement for v in `created` if v is a number but not a time: its whole
+// seconds, or 0 if clients cannot hold it. It returns nil if v may stay.
 func BoundTime(v jsonx.Value) []byte {
 	if !v.IsNumber() || IsTime(v) {
 		return nil
@@ -43,17 +45,17 @@ func BoundTime(v jsonx.Value) []byte {
 	return strconv.AppendInt(nil, int64(f), 10)
 }
 
-// BoundNumbers returns raw, which is valid JSON, with the numbers bounded that clients cannot hold:
-// counts of tokens to 0 and 2^31, all others to 0 and 2^53. It returns nil if there is nothing to
-// change, which costs one look at each byte.
+// BoundNumbers returns raw, which is valid JSON, with the numbers limited that clients cannot hold:
+// counts of tokens to between 0 and 2^31, all others to between 0 and 2^53. It returns nil if
+// nothing changes; finding that out costs one look at each byte.
 func BoundNumbers(raw []byte) []byte {
 	if !largeNumbers(raw) {
 		return nil
 	}
 	var (
 		out    []byte
-		from   int  // of what is not in out
-		counts bool // the last name is that of a count
+		from   int  // start of what is not in out
+		counts bool // the last name is a count's
 	)
 	for i := 0; i < len(raw); {
 		switch c := raw[i]; {
@@ -83,8 +85,7 @@ func BoundNumbers(raw []byte) []byte {
 	return append(out, raw[from:]...)
 }
 
-// largeNumbers reports whether there may be something to bound: ten digits in a row, or an
-// exponent.
+// largeNumbers reports whether there may be a number to limit: ten digits in a row, or an exponent.
 func largeNumbers(raw []byte) bool {
 	digits := 0
 	for _, c := range raw {
@@ -102,7 +103,7 @@ func largeNumbers(raw []byte) bool {
 	return false
 }
 
-// boundOf returns what to put in place of a number, if it is out of bounds.
+// boundOf returns the replacement for a number that is out of bounds.
 func boundOf(number []byte, count bool) (bound int64, over bool) {
 	f, err := strconv.ParseFloat(string(number), 64)
 	most := int64(maxNumber)
@@ -135,9 +136,9 @@ func isNumberByte(c byte) bool {
 	return '0' <= c && c <= '9' || c == '.' || c|0x20 == 'e' || c == '+' || c == '-'
 }
 
-// BoundIn notes the bounding of the numbers of an object.
+// BoundIn records the limiting of the numbers in an object.
 func BoundIn(edits *jsonx.Edits, v jsonx.Value) {
-	if !v.IsObject() || v.SmallIntegers() { // as nearly every usage; the tape tells without a look at the bytes
+	if !v.IsObject() || v.SmallIntegers() { // true of nearly every usage; the tape shows it without reading the bytes
 		return
 	}
 	if b := BoundNumbers(v.Raw()); b != nil {

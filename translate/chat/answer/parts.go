@@ -2,9 +2,9 @@ package answer
 
 import "penstock/translate/jsonx"
 
-// eachPart calls take for each text in a content that is a list of parts, as Mistral writes what it
-// has to show beside a thought or a reference. text is the contents of a JSON string. Parts without
-// text have nothing for a client of another dialect. It returns take's first error.
+// eachPart calls take for each text in a content that is a list of parts, the form in which Mistral
+// sends text beside a thought or a reference. text is the contents of a JSON string. Parts without
+// text mean nothing to a client of another dialect. It returns take's first error.
 func eachPart(content jsonx.Value, take func(text []byte, thought bool) error) error {
 	for it := content.Iter(); it.Next(); {
 		part := it.Value()
@@ -12,7 +12,7 @@ func eachPart(content jsonx.Value, take func(text []byte, thought bool) error) e
 		if part.Get("type").EqualText("thinking") {
 			text, thought = part.Get("thinking"), true
 		}
-		if text.IsArray() { // of parts again, deeper than recordDepth
+		if text.IsArray() { // nested parts, deeper than recordDepth
 			var doc jsonx.Doc
 			if doc.Parse(text.Raw(), jsonx.Options{Record: 2}) != nil {
 				continue

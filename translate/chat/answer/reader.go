@@ -9,56 +9,56 @@ import (
 	"penstock/translate/sse"
 )
 
-// The members of a delta that have texts.
+// The members of a delta that hold texts.
 const (
 	memberContent   = "content"
 	memberRefusal   = "refusal"
 	memberReasoning = "reasoning_content"
 )
 
-// Reader reads an engine's answer for a translator to another dialect: the contents of each
-// event, the tool calls one by one, the end, and the counts. It reads the first choice, for the
-// other dialects have no more. A host that puts text and tool calls into two choices of one answer
-// means both: the tool calls of the other choice count where the first one has ended without any.
+// Reader reads an engine's answer for a translator to another dialect: the contents of each event,
+// the tool calls one by one, the end, and the counts. It reads the first choice, because the other
+// dialects have only one. A host that puts text and tool calls into two choices of one answer means
+// both: the tool calls of the other choice count if the first one has ended without any.
 //
 //	s.Reset(id)
 //	ok, err := s.Read(ev)    // for each event of a stream; then look at Content, ToolCalls and so on
 //	err := s.ReadWhole(c)    // or once for a whole completion
 //
 // Texts are the contents of JSON strings, without quotes and with the engine's escapes: they are
-// valid in any other JSON string as they are, and never hold a line end.
+// valid unchanged in any other JSON string, and never contain a line end.
 //
 // The zero value is ready. A Reader belongs to one call at a time. Once its buffers have
 // grown it does not allocate per event.
 type Reader struct {
 	state        streamState
 	template     template
-	templateText *[]byte // the text of template; nil: the arguments of the last tool call
+	templateText *[]byte // the text to which template applies; nil: the arguments of the last tool call
 
-	// Content, Refusal and Reasoning are the texts of the last event, each maybe empty. They borrow
-	// from the event.
+	// Content, Refusal and Reasoning are the texts of the last event, which may be empty. They
+	// borrow from the event.
 	Content, Refusal, Reasoning []byte
-	// Logprobs are the elements of the log probabilities of the last event's Content, as JSON with
-	// commas. They are empty if an event has anything else beside the content, since they would
-	// show the tokens of that; of a whole answer they are those whose tokens make up the content.
+	// Logprobs are the log probabilities of the last event's Content, as JSON elements with commas.
+	// They are empty if an event has anything beside the content, because they would reveal its
+	// tokens. For a whole answer they are those whose tokens make up the content.
 	Logprobs []byte
 	// ToolCalls are the tool calls so far.
 	ToolCalls ToolCalls
-	// Finish is how the choice ended, or FinishNone.
+	// Finish is how the choice ended; FinishNone: it has not.
 	Finish Finish
-	// StopSequence is the stop sequence that the engine says it met; nil if it says none.
+	// StopSequence is the stop sequence that the engine reports; nil: none.
 	StopSequence []byte
 
 	halves  halves
 	opening translate.Opening
 	lone    bool // a string of the event holds half of a surrogate pair
 	size    int  // bytes of text and of tool calls, for the bound
-	beside  int  // the choice that the tool calls are of
+	beside  int  // the choice whose tool calls are read
 }
 
-// Reset makes r ready for another answer and lets go of the last one. id is our id of the answer,
-// from which the ids of tool calls are made if the engine gives no usable ones; promptTokens is our
-// estimate of the prompt, for an engine that counts nothing.
+// Reset prepares r for another answer and releases the last one. id is our id of the answer, from
+// which ids of tool calls are made if the engine gives no usable ones. promptTokens is our estimate
+// of the prompt, for an engine that sends no counts.
 func (r *Reader) Reset(id string, promptTokens int) {
 	*r = Reader{template: r.template, ToolCalls: r.ToolCalls, StopSequence: r.StopSequence[:0]}
 	r.template.reset()
@@ -66,7 +66,7 @@ func (r *Reader) Reset(id string, promptTokens int) {
 	r.state.promptEstimate = promptTokens
 }
 
-// Offer names the tools of the request, and says whether it allows a single tool call; see
+// Offer sets the names of the request's tools, and whether it allows only a single tool call; see
 // toolcall.Assembler.
 func (r *Reader) Offer(names toolcall.Names, single bool) {
 	r.ToolCalls.tools.Offer(names)
@@ -74,9 +74,9 @@ func (r *Reader) Offer(names toolcall.Names, single bool) {
 }
 
 // Read reads one event of the engine's stream. It reports whether the event was a chunk of an
-// answer that has begun; if not, the event has nothing for the client. The error is a
-// *translate.BadAnswer when the event is malformed or the answer too large, or an
-// *engineerror.Error when the engine reports a failure. Events behind the end are ignored.
+// answer that has begun; otherwise it contains nothing for the client. The error is a
+// *translate.BadAnswer if the event is malformed or the answer too large, or an *engineerror.Error
+// if the engine reports a failure. Events after the end are ignored.
 func (r *Reader) Read(ev sse.Event) (bool, error) {
 	r.Content, r.Refusal, r.Reasoning, r.Logprobs, r.ToolCalls.Touched = nil, nil, nil, nil, r.ToolCalls.Touched[:0]
 	if text, same := r.template.textOf(ev.Data); same && len(ev.Name) == 0 && len(r.halves) == 0 && !r.Done() {
@@ -89,10 +89,10 @@ func (r *Reader) Read(ev sse.Event) (bool, error) {
 		return false, err
 	}
 	err = r.read(c, ev.Data)
-	return err == nil && r.state.choicesSeen > 0, err // before the first choice there is no answer yet, and maybe never
+	return err == nil && r.state.choicesSeen > 0, err // there is no answer before its first choice
 }
 
-// readRepeated reads a chunk that differs from the one before in its text alone.
+// readRepeated reads a chunk that differs from the last one only in its text.
 func (r *Reader) readRepeated(text []byte) error {
 	if r.templateText != nil {
 		if len(text) == 0 {
@@ -107,7 +107,7 @@ func (r *Reader) readRepeated(text []byte) error {
 	return r.countBytes(len(text))
 }
 
-// textBytes is the number of bytes of the event's text that a translator may have to keep.
+// textBytes returns the number of bytes of the event's text that a translator may have to keep.
 func (r *Reader) textBytes() int { return len(r.Content) + len(r.Refusal) + len(r.Logprobs) }
 
 // countBytes counts n bytes against the limit of an answer.
@@ -124,7 +124,7 @@ func (r *Reader) read(c *Chunk, data []byte) error {
 	r.lone = c.lone
 	var (
 		choice   Choice
-		text     jsonx.Value // in which alone the next chunk may differ
+		text     jsonx.Value // the only part in which the next chunk may differ
 		toolCall bool
 		delta    Delta
 		n        int
@@ -163,7 +163,7 @@ func (r *Reader) rememberChunk(data []byte, v jsonx.Value, toolCall bool, d *Del
 	switch v {
 	case d.Content:
 		if r.templateText = &r.Content; !r.opening.Done {
-			return // the template skips the check for markup at the beginning
+			return // otherwise the template would skip the check for markup
 		}
 	case d.Refusal:
 		r.templateText = &r.Refusal
@@ -231,7 +231,7 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 		return err
 	}
 	if choice.Finished() {
-		if r.Finish == FinishNone { // some engines say it twice
+		if r.Finish == FinishNone { // some engines send it twice
 			r.Finish, _ = finishOf(choice.Finish)
 		}
 		if r.Finish == FinishStop && len(r.ToolCalls.List) > 0 {
@@ -244,8 +244,8 @@ func (r *Reader) readChoice(choice *Choice, d *Delta, whole bool) error {
 	return nil
 }
 
-// readBeside reads a choice that is not the first: its tool calls, if the first has ended and there
-// are none of another choice.
+// readBeside reads the tool calls of a choice other than the first, if the first has ended and no
+// other choice has any.
 func (r *Reader) readBeside(choice *Choice, d *Delta, whole bool) error {
 	ours := r.beside == choice.Index
 	if !ours && (!whole && !r.Finished() || len(r.ToolCalls.List) > 0 || !d.ToolCalls.Index(0).Exists()) {
@@ -265,13 +265,14 @@ func (r *Reader) readBeside(choice *Choice, d *Delta, whole bool) error {
 	if whole || choice.Finished() {
 		r.ToolCalls.takeReleased(r.ToolCalls.tools.Release(0))
 	}
-	if r.Finish == FinishStop { // of the first
+	if r.Finish == FinishStop { // the first choice's
 		r.Finish = FinishToolCalls
 	}
 	return nil
 }
 
-// joinParts takes a content that is a list of parts as one text, and its thoughts as reasoning.
+// joinParts joins a content that is a list of parts into one text, and its thoughts into the
+// reasoning.
 func (r *Reader) joinParts(content jsonx.Value) {
 	var text, thoughts []byte
 	_ = eachPart(content, func(piece []byte, thought bool) error {
@@ -310,7 +311,7 @@ func (r *Reader) readLogprobs(choice *Choice, d *Delta, whole bool) {
 	}
 }
 
-// endTexts ends the texts that wait for the second half of a surrogate pair, mostly with a
+// endTexts ends the texts that wait for the second half of a surrogate pair, usually with a
 // replacement character.
 func (r *Reader) endTexts() {
 	for _, h := range r.halves {
@@ -329,9 +330,9 @@ func (r *Reader) endTexts() {
 	r.halves = nil
 }
 
-// ReadWhole takes a whole completion, which has been parsed: its first choice, as if it had come in
-// one event. Unlike a stream it may leave the finish_reason out. The error is a
-// *translate.BadAnswer. c must stay as it is while the texts are in use.
+// ReadWhole reads the first choice of a whole, parsed completion, as if it had come in one event.
+// Unlike in a stream, the finish_reason may be missing. The error is a *translate.BadAnswer. c must
+// not change while the texts are in use.
 func (r *Reader) ReadWhole(c *Completion) error {
 	var (
 		choice, first Choice
@@ -365,23 +366,23 @@ func (r *Reader) ReadWhole(c *Completion) error {
 	return nil
 }
 
-// TextSize is the number of bytes of text and of tool calls so far, without reasoning.
+// TextSize returns the number of bytes of text and of tool calls so far, without reasoning.
 func (r *Reader) TextSize() int { return r.size }
 
-// Finished reports whether the choice has its finish_reason: the stream may end well from here on.
+// Finished reports whether the choice has its finish_reason: the stream may now end successfully.
 func (r *Reader) Finished() bool { return r.state.allFinished(0) }
 
-// Done reports whether nothing more is wanted from upstream; see Stream.Done.
+// Done reports whether the stream needs nothing more from the upstream; see Stream.Done.
 func (r *Reader) Done() bool { return r.state.done(0) }
 
-// Markup returns the word of a model's markup that the text begins with.
+// Markup returns the word of a model's markup at the beginning of the text.
 func (r *Reader) Markup() translate.Markup { return r.opening.Markup }
 
-// Usage returns the token counts so far; without counts from the engine, an estimate: ours of
-// the prompt, and one token a delta.
+// Usage returns the token counts so far; without counts from the engine, an estimate: ours of the
+// prompt, and one token for each delta.
 func (r *Reader) Usage() translate.Usage {
 	u := r.state.usage.Usage
-	if !u.Estimated { // it is no whole completion's
+	if !u.Estimated { // not that of a whole completion
 		u = r.state.usageSoFar()
 	}
 	u.Finish, u.CutToolCalls = r.Finish, r.ToolCalls.tools.Cut()

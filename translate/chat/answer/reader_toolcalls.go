@@ -5,32 +5,32 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// ToolCalls are the tool calls of an answer as far as a Reader has read them.
+// ToolCalls are the tool calls of an answer that a Reader has read so far.
 type ToolCalls struct {
 	// List has the tool calls in the order of their first appearance.
 	List []ToolCall
-	// Touched are the positions in List of the tool calls in the last event, in its order.
+	// Touched are the positions in List of the tool calls in the last event, in the event's order.
 	Touched []int
 
 	tools toolcall.Assembler
-	id    string // ours, of the answer
-	last  int    // position of the one that the last piece was of
-	held  int    // bytes of what List holds
+	id    string // our id of the answer
+	last  int    // position of the last piece's tool call
+	held  int    // bytes that List holds
 }
 
-// ToolCall is one tool call. All of it are contents of JSON strings.
+// ToolCall is one tool call. All texts are contents of JSON strings.
 type ToolCall struct {
-	ID, Name []byte // maybe empty; see ToolCalls.ID
+	ID, Name []byte // may be empty; see ToolCalls.ID
 	Args     []byte // so far
 
-	checkedLen int  // the length of Args at the last check by Complete
+	checkedLen int  // length of Args when Complete last checked them
 	complete   bool // and its result
 }
 
 // keepToolCalls is the number of tool calls whose memory is kept.
 const keepToolCalls = 16
 
-// reset makes t ready for another answer.
+// reset prepares t for another answer.
 func (t *ToolCalls) reset(id string) {
 	t.tools.Reset()
 	list := t.List[:cap(t.List)]
@@ -52,8 +52,9 @@ func keep(b []byte) []byte {
 	return b[:0]
 }
 
-// read reads the pieces of tool calls in a delta, or the tool calls of a message if whole. lone: a
-// string of them holds half of a surrogate pair. It returns how many bytes it has kept.
+// read reads the pieces of tool calls in a delta, or the tool calls of a message if whole. lone
+// says that one of their strings holds half of a surrogate pair. It returns the number of bytes
+// stored.
 func (t *ToolCalls) read(v jsonx.Value, whole, lone bool, h *halves) (int, error) {
 	before := t.held
 	var p toolcall.Piece
@@ -88,7 +89,7 @@ func (t *ToolCalls) read(v jsonx.Value, whole, lone bool, h *halves) (int, error
 	return t.held - before, nil
 }
 
-// add makes room for a tool call, with the memory of an older one if there is any.
+// add adds a tool call, reusing the memory of an older one if possible.
 func (t *ToolCalls) add() {
 	if n := len(t.List); n < cap(t.List) {
 		t.List = t.List[:n+1]
@@ -105,7 +106,7 @@ func (t *ToolCalls) readPiece(p *toolcall.Piece, part *toolcall.Part, lone bool,
 		t.addArgs(part.Position, h.piece(textPlace{toolCall: part.Position}, args.Inside(), false))
 	case args.IsString():
 		t.addArgs(part.Position, args.Inside())
-	case args.IsObject(): // Ollama's native shape
+	case args.IsObject(): // Ollama's native form
 		t.addArgs(part.Position, appendArguments(nil, args))
 	case args.Exists() && !args.IsNull():
 		return badAnswer(badToolCall)
@@ -113,7 +114,7 @@ func (t *ToolCalls) readPiece(p *toolcall.Piece, part *toolcall.Part, lone bool,
 	return nil
 }
 
-// take takes the id and the name of a part.
+// take stores the accepted id and name of a part.
 func (t *ToolCalls) take(part *toolcall.Part) {
 	to := &t.List[part.Position]
 	before := len(to.ID) + len(to.Name)
@@ -128,7 +129,7 @@ func (t *ToolCalls) take(part *toolcall.Part) {
 	t.held += len(to.ID) + len(to.Name) - before
 }
 
-// takeReleased takes names that have waited in vain for their rest.
+// takeReleased stores names that waited for a rest that did not come.
 func (t *ToolCalls) takeReleased(parts []toolcall.Part) {
 	for i := range parts {
 		t.take(&parts[i])
@@ -142,17 +143,17 @@ func (t *ToolCalls) addArgs(i int, text []byte) {
 	t.held += len(text)
 }
 
-// continueLast adds a piece of the arguments of the tool call that the last piece was of.
+// continueLast adds a piece to the arguments of the last piece's tool call.
 func (t *ToolCalls) continueLast(text []byte) {
 	t.Touched = append(t.Touched, t.last)
 	t.addArgs(t.last, text)
 }
 
-// Held is about how many bytes the tool calls hold.
+// Held returns the approximate number of bytes that the tool calls hold.
 func (t *ToolCalls) Held() int { return t.held }
 
-// ID returns the id of tool call i, as the contents of a JSON string: the engine's or, where that
-// is none of use, ours (see package toolcall). It does not change once the tool call has a name.
+// ID returns the id of tool call i, as the contents of a JSON string: the engine's or, if that is
+// unusable, ours (see package toolcall). It does not change once the tool call has a name.
 func (t *ToolCalls) ID(i int) []byte {
 	c := &t.List[i]
 	if len(c.ID) == 0 {
@@ -161,8 +162,8 @@ func (t *ToolCalls) ID(i int) []byte {
 	return c.ID
 }
 
-// Complete reports whether the arguments of tool call i are a whole JSON object, so that nothing is
-// missing.
+// Complete reports whether the arguments of tool call i are a whole JSON object, so that nothing
+// can follow.
 func (t *ToolCalls) Complete(i int) bool {
 	c := &t.List[i]
 	if c.checkedLen != len(c.Args) {
@@ -186,6 +187,6 @@ func isWholeObject(args []byte) bool {
 	return d.Parse(text, jsonx.Options{Record: 1}) == nil
 }
 
-// maxComplete is the limit of the arguments that are parsed: each piece has them parsed again,
-// which an engine could make costly.
+// maxComplete is the longest arguments that are parsed: every piece makes the edge parse them
+// again, which an engine could make costly.
 const maxComplete = 64 << 10

@@ -8,22 +8,22 @@ import (
 	"penstock/translate/sse"
 )
 
-// Stream passes the chunks of an engine on to a client of the chat dialect. Each chunk goes out as
-// it came, but for these changes: `model` becomes the public id; the first delta of a choice has its
-// role; a choice ends once, by one of the words that SDKs with types know (see finish.go); usage is shown only to a client
-// that asked for it, and then once, in a chunk of its own, unless it wants it in every chunk;
-// reasoning is removed if the client wants none; members that the SDKs need are added where they
-// are missing; the pieces of tool calls get the index, id and type by which clients put them
-// together, and say a name once; and [DONE] is written by us, once every choice has its
+// Stream passes on the chunks of an engine to a client of the chat dialect. Each chunk is sent as
+// it came, with these changes: `model` becomes the public id; the first delta of a choice has its
+// role; a choice ends once, with one of the words that typed SDKs know (see finish.go); usage goes
+// only to a client that asked for it, once, in a separate chunk, unless it asked for it in every
+// chunk; reasoning is removed if the client wants none; members that the SDKs need are added where
+// they are missing; the pieces of tool calls get the index, id and type by which clients join them,
+// and each name is sent once; and the edge itself writes [DONE], once every choice has its
 // finish_reason.
 //
 // A Stream belongs to one call at a time. Call Reset first, then Append for each upstream event,
-// and in the end either Finish or Fail. It allocates nothing per event once its buffers have grown.
+// and finally either Finish or Fail. It allocates nothing per event once its buffers have grown.
 type Stream struct {
 	state    streamState
 	options  Options
 	out      eventWriter
-	identity identity // of the first chunk, for a usage chunk that we make and for another engine's
+	identity identity // of the first chunk, for a usage chunk made by the edge and for another engine's chunks
 	handover handover
 	held     heldEvent
 	template eventTemplate
@@ -36,10 +36,11 @@ type Stream struct {
 
 var _ translate.Stream = (*Stream)(nil)
 
-// keepBuffer is the size up to which a buffer is kept for the next event or call.
+// keepBuffer is the largest buffer that is kept for the next event or call.
 const keepBuffer = 64 << 10
 
-// Reset makes s ready for a call. o is copied; nil only lets go of everything, for a pool.
+// Reset prepares s for a call. It copies o; nil only releases everything, so that s can go into a
+// pool.
 func (s *Stream) Reset(o *Options) {
 	*s = Stream{out: s.out, identity: s.identity, held: s.held, template: s.template, tools: s.tools}
 	s.out.reset()
@@ -55,13 +56,13 @@ func (s *Stream) Reset(o *Options) {
 	}
 }
 
-// Held is about how many bytes s keeps of the stream so far.
+// Held returns the approximate number of bytes of the stream that s keeps.
 func (s *Stream) Held() int { return cap(s.held.event) }
 
-// Append appends the client's form of one upstream event: one event, or nothing. The error is a
-// *translate.BadAnswer when the event is malformed, or an *engineerror.Error when the engine
-// reports a failure; nothing is appended then, and the stream has failed. Events behind the end are
-// ignored. The event's data is not kept.
+// Append appends the client's form of one upstream event: at most one event. The error is a
+// *translate.BadAnswer if the event is malformed, or an *engineerror.Error if the engine reports a
+// failure; nothing is then appended, and the stream has failed. Events after the end are ignored.
+// The event's data is not kept.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	waits := len(s.halves) > 0 || s.held.awaitsTimings
 	if text, same := s.template.textOf(ev.Data); same && len(ev.Name) == 0 && !waits && !s.Done() {
@@ -94,7 +95,7 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 		return s.held.release(dst), nil
 	}
 	switch {
-	case (summary.stripped || summary.again) && !summary.visible: // it carried reasoning alone, or a second end
+	case (summary.stripped || summary.again) && !summary.visible: // only reasoning, or a second end
 		return dst, nil
 	case summary.choices == 0 && !c.progress && !s.options.IncludeUsage: // clients read choices[0] of any other chunk
 		return dst, nil
@@ -129,7 +130,7 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 	return dst, nil
 }
 
-// completeTopLevel notes the changes to the top level of a chunk.
+// completeTopLevel records the changes to the top level of a chunk.
 func (s *Stream) completeTopLevel(c *Chunk) {
 	if s.handover.pinned {
 		s.identity.pin(&s.out.edits, &c.topLevel, &s.options)
@@ -137,8 +138,8 @@ func (s *Stream) completeTopLevel(c *Chunk) {
 	s.out.completeTopLevel(c, &s.options, s.handover.pinned)
 }
 
-// editUsage notes the changes to the usage of a chunk: the client is shown it in the usage chunk,
-// and in others if it asked for that.
+// editUsage records the changes to the usage of a chunk: the client gets it in the usage chunk, and
+// in others if it asked for that.
 func (s *Stream) editUsage(c *Chunk, usageChunk bool) {
 	switch edits := &s.out.edits; {
 	case !c.usage.Exists():
@@ -146,7 +147,7 @@ func (s *Stream) editUsage(c *Chunk, usageChunk bool) {
 		edits.Set(c.usage, appendUsage(nil, s.state.usage.Usage))
 	case usageChunk, s.options.ContinuousUsage:
 		BoundIn(edits, c.usage)
-	case c.usage.IsNull(): // SGLang has it in every chunk
+	case c.usage.IsNull(): // as in every chunk of SGLang
 	case s.options.IncludeUsage:
 		edits.Set(c.usage, null)
 	default:
@@ -170,7 +171,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	case !s.options.IncludeUsage:
 	case len(s.held.event) > 0:
 		dst = append(dst, s.held.event...)
-	default: // the engine put its counts elsewhere, or sent none
+	default: // the engine sent its counts elsewhere, or none
 		dst = s.identity.append(append(dst, "data: "...), "chat.completion.chunk", &s.options)
 		dst = append(dst, `,"choices":[],"usage":`...)
 		dst = append(appendUsage(dst, s.Usage()), "}\n\n"...)
@@ -188,28 +189,28 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 	return append(e.Append(dst), "\n\n"...)
 }
 
-// Keepalive appends a comment, which clients ignore. It may stand wherever an event may.
+// Keepalive appends a comment, which clients ignore. It may appear wherever an event may.
 func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
-// Usage returns the token counts so far; without counts from the engine, an estimate of one token a
-// delta.
+// Usage returns the token counts so far; without counts from the engine, an estimate of one token
+// for each delta.
 func (s *Stream) Usage() translate.Usage {
 	u := s.state.usageSoFar()
 	u.CutToolCalls = s.tools.Cut()
 	return u
 }
 
-// Markup returns the word of a model's markup that the text of the first choice begins with.
+// Markup returns the word of a model's markup at the beginning of the first choice's text.
 func (s *Stream) Markup() translate.Markup { return s.opening.Markup }
 
-// Started reports whether a piece of the answer has been written for the client: text, reasoning, a
+// Started reports whether part of the answer has been written for the client: text, reasoning, a
 // refusal, a tool call, or the end of a choice.
 func (s *Stream) Started() bool {
 	return s.started || s.state.unfinished < s.state.choicesSeen || s.closed
 }
 
-// Done reports whether the rest of the upstream's events is not needed: [DONE] came, or every
-// choice has ended and the usage is known. Finish reports whether the answer is whole.
+// Done reports whether the rest of the upstream's events can be ignored: [DONE] came, or every
+// choice has ended and the usage is known. Finish reports whether the answer is complete.
 func (s *Stream) Done() bool { return s.state.done(s.options.N) }
 
 // Finished reports whether every choice has its finish_reason, so that Finish will succeed.

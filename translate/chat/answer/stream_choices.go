@@ -8,19 +8,19 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// chunkSummary sums up the choices of one chunk.
+// chunkSummary summarizes the choices of one chunk.
 type chunkSummary struct {
 	choices   int
-	generated bool // text, reasoning or tool calls that the client is shown
+	generated bool // it shows the client text, reasoning or tool calls
 	stripped  bool // reasoning was removed
-	visible   bool // the client is shown something: text, a tool call, a role, an end
-	again     bool // a choice has ended before
+	visible   bool // it shows the client something: text, a tool call, a role, an end
+	again     bool // a choice had already ended
 
-	onlyText jsonx.Value // in which alone the next chunk may differ; see template
-	toolCall bool        // it is in a tool call
+	onlyText jsonx.Value // the only part in which the next chunk may differ; see template
+	toolCall bool        // onlyText belongs to a tool call
 }
 
-// editChoices reads the choices of the chunk and notes the changes to them.
+// editChoices reads the choices of the chunk and records the changes to them.
 func (s *Stream) editChoices(c *Chunk) (sum chunkSummary, err error) {
 	for it := c.choices.Iter(); it.Next(); {
 		if err := s.editChoice(c, it.Value(), &sum); err != nil {
@@ -30,7 +30,7 @@ func (s *Stream) editChoices(c *Chunk) (sum chunkSummary, err error) {
 	return sum, nil
 }
 
-// editChoice reads the choice v of the chunk c and notes the changes to it.
+// editChoice reads the choice v of the chunk c and records the changes to it.
 func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	var (
 		choice Choice
@@ -45,7 +45,7 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	if err := delta.check(); err != nil {
 		return err
 	}
-	if choice.Finished() && s.state.hasFinished(choice.Index) { // some engines say it twice
+	if choice.Finished() && s.state.hasFinished(choice.Index) { // some engines send it twice
 		edits.Set(choice.Finish, null)
 		choice.Finish, sum.again = jsonx.Value{}, true
 	}
@@ -64,8 +64,8 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 		}
 	}
 	var (
-		pieces [][]byte // of tool calls, and
-		rest   []byte   // members that the delta gets
+		pieces [][]byte // further pieces of tool calls
+		rest   []byte   // members to add to the delta
 	)
 	if choice.Finished() {
 		pieces = endToolCalls(&s.tools, &choice, s.options.ID)
@@ -87,7 +87,7 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 		if delta.Role.Exists() {
 			edits.Delete(delta.Role)
 		}
-	case first && !delta.Role.HasText(): // openai-node fails without one
+	case first && !delta.Role.HasText(): // openai-node fails without a role
 		if sum.onlyText = (jsonx.Value{}); delta.Role.Exists() {
 			edits.Set(delta.Role, assistantRole[len(`"role":`):])
 		} else if len(rest) > 0 {
@@ -103,8 +103,8 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 	return nil
 }
 
-// summarize adds a choice to the summary and to the state, and reports whether it is the first chunk
-// of the choice. It notes the removal of reasoning.
+// summarize adds a choice to the summary and to the state, and reports whether it is the first
+// chunk of the choice. It also records the removal of reasoning.
 func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) (first bool) {
 	first = s.state.noteChoice(c)
 	visible, reasoning := d.Visible(), d.Reasoning.HasText()
@@ -121,16 +121,16 @@ func (s *Stream) summarize(c *Choice, d *Delta, sum *chunkSummary) (first bool) 
 	}
 	if c.Index == 0 && !s.opening.Done {
 		if s.opening.Add(d.Content); !s.opening.Done && sum.onlyText == d.Content {
-			sum.onlyText = jsonx.Value{} // the template skips the check for markup at the beginning
+			sum.onlyText = jsonx.Value{} // otherwise the template would skip the check for markup
 		}
 	}
 	return first
 }
 
-// editToolCalls notes the changes to the pieces of tool calls in a delta of a choice. unique: the
-// next chunk of the same form may need other changes.
+// editToolCalls records the changes to the pieces of tool calls in a delta of a choice. unique
+// reports that the next chunk of the same form may need other changes.
 func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique bool, err error) {
-	s.template.forget() // its chunk may be of another tool call
+	s.template.forget() // its chunk may belong to another tool call
 	edits, choice, shown := &s.out.edits, c.Index, 0
 	var p toolcall.Piece
 	for it := v.Iter(); it.Next(); {
@@ -155,7 +155,7 @@ func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique boo
 		if index, given := p.Index.Int(); !given || index != int64(part.Position) {
 			setMember(edits, p.Object, p.Index, "index", strconv.AppendInt(nil, int64(part.Position), 10))
 		}
-		if p.ID.HasText() && !part.TakeID && !part.MakeID { // clients would join it to the first
+		if p.ID.HasText() && !part.TakeID && !part.MakeID { // clients would append it to the first
 			edits.Delete(p.ID)
 		}
 		if p.Named() && !part.TakeName {
@@ -169,19 +169,19 @@ func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique boo
 		if part.Joined {
 			addJoined(edits, &p, &part)
 		}
-		if part.TakeName && !p.Args.IsString() && !p.Args.IsObject() { // clients add the pieces up
+		if part.TakeName && !p.Args.IsString() && !p.Args.IsObject() { // clients concatenate the pieces
 			setMember(edits, p.Function, p.Args, "arguments", emptyText)
 		}
 		unique = unique || part.Unique() || s.tools.Blank()
 	}
-	if unique && shown == 0 && !c.Finished() { // clients look at the first element
+	if unique && shown == 0 && !c.Finished() { // clients read the first element
 		edits.Delete(v)
 	}
 	return unique, nil
 }
 
-// holdPiece notes the change to a piece whose name waits, and reports whether it does. A name that
-// has waited in vain goes before the piece.
+// holdPiece records the change to a piece whose name waits, and reports whether it does. A name
+// whose rest did not come is sent before the piece.
 func (s *Stream) holdPiece(choice int, p *toolcall.Piece, part *toolcall.Part) bool {
 	edits := &s.out.edits
 	var before []byte
@@ -202,10 +202,11 @@ func (s *Stream) holdPiece(choice int, p *toolcall.Piece, part *toolcall.Part) b
 var (
 	emptyObject    = []byte("{}")
 	emptyDelta     = []byte(`"delta":{}`)
-	messageAsDelta = []byte(`null,"delta":`) // before the value of message
+	messageAsDelta = []byte(`null,"delta":`) // inserted before the value of message
 )
 
-// editDelta notes that the delta of the choice v gets the members in rest, and that there is one.
+// editDelta records that the delta of the choice v gets the members in rest, and ensures that there
+// is a delta.
 func editDelta(edits *jsonx.Edits, v jsonx.Value, c *Choice, rest []byte) {
 	switch {
 	case len(rest) > 0 && c.Body.IsObject():
@@ -219,12 +220,12 @@ func editDelta(edits *jsonx.Edits, v jsonx.Value, c *Choice, rest []byte) {
 	case !c.Body.Exists():
 		edits.Add(v, emptyDelta)
 	}
-	if c.Body.IsObject() && c.Body == c.message { // clients look for a delta
+	if c.Body.IsObject() && c.Body == c.message { // clients expect a delta
 		edits.Insert(c.Body.Start(), messageAsDelta)
 	}
 }
 
-// stripReasoning notes the removal of the reasoning members of a delta or message and reports
+// stripReasoning records the removal of the reasoning members of a delta or message and reports
 // whether there are any.
 func stripReasoning(edits *jsonx.Edits, v jsonx.Value) (found bool) {
 	for it := v.Iter(); it.Next(); {

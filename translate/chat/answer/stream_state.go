@@ -13,32 +13,32 @@ import (
 // counts. Stream, Assembler and Reader share it.
 type streamState struct {
 	seen, finished [translate.MaxChoices / 64]uint64
-	choicesSeen    int // seen
-	unfinished     int // seen and not finished
+	choicesSeen    int // number of choices seen
+	unfinished     int // number of choices that have not ended
 	finish         Finish
 
-	deltas         int // with generated text or tool calls
+	deltas         int // number of deltas with generated text or tool calls
 	usage          counts
 	promptEstimate int             // in tokens
-	before         translate.Usage // of the engines before, in a resumed answer
+	before         translate.Usage // of earlier engines, in a resumed answer
 	perChoice      usagePerChoice
-	usageFinal     bool // every choice has ended, and a chunk without choices had the usage: [DONE] is next
-	ended          bool // [DONE] came, or an event behind a whole answer was unusable
+	usageFinal     bool // every choice has ended, and a chunk without choices had the usage: only [DONE] is missing
+	ended          bool // [DONE] came, or an unusable event after a complete answer
 }
 
 // allFinished reports whether every choice so far has its finish_reason. It expects at least n
-// choices, unless the engine has ended the stream itself: some engines give one choice whatever n
+// choices, unless the engine has ended the stream itself: some engines return one choice whatever n
 // is.
 func (t *streamState) allFinished(n int) bool {
 	return t.unfinished == 0 && t.choicesSeen > 0 && (t.ended || t.choicesSeen >= n)
 }
 
-// done reports whether the rest of the upstream's events is not needed.
+// done reports whether the rest of the upstream's events can be ignored.
 func (t *streamState) done(n int) bool {
 	return t.ended || t.usageFinal && t.allFinished(n)
 }
 
-// noteChoice notes that the choice c was in a chunk and reports whether that is its first one.
+// noteChoice records that the choice c was in a chunk and reports whether that is its first one.
 func (t *streamState) noteChoice(c *Choice) (first bool) {
 	word, bit := c.Index/64, uint64(1)<<(c.Index%64)
 	if first = t.seen[word]&bit == 0; first {
@@ -59,8 +59,8 @@ func (t *streamState) noteChoice(c *Choice) (first bool) {
 // hasFinished reports whether choice n has its finish_reason.
 func (t *streamState) hasFinished(n int) bool { return t.finished[n/64]&(1<<(n%64)) != 0 }
 
-// noteUsage keeps the token counts of a chunk, and reports whether its `usage` has any. `timings`
-// never overwrite `usage`, since they are of one choice.
+// noteUsage records the token counts of a chunk, and reports whether its `usage` has any. `timings`
+// never overwrite `usage`, because they cover one choice.
 func (t *streamState) noteUsage(c *Chunk) bool {
 	if u, ok := readUsage(c.usage); ok {
 		only := c.choices.Index(0)
@@ -84,16 +84,16 @@ func (t *streamState) noteUsage(c *Chunk) bool {
 	return false
 }
 
-// usagePerChoice adds up the usage of an engine that counts each choice of several by itself. All
-// of them have the same prompt.
+// usagePerChoice adds up the usage of an engine that counts each choice separately. All of them
+// have the same prompt.
 type usagePerChoice struct {
-	chunks  counts // sum of the usage chunks, of
-	count   int    // so many
-	choices counts // sum of the usages in chunks that end a choice, of
+	chunks  counts // sum of the usage chunks
+	count   int    // number of usage chunks
+	choices counts // sum of the usages in chunks that end a choice
 	counted [translate.MaxChoices / 64]uint64
 }
 
-// counts is a usage, and how the engine counted it.
+// counts is a usage and the way in which the engine counted it.
 type counts struct {
 	translate.Usage
 
@@ -101,7 +101,7 @@ type counts struct {
 	summed bool // choice by choice
 }
 
-// plus adds the usage of another choice of the same prompt, if p has counts at all.
+// plus adds the usage of another choice of the same prompt; if p has no counts, it returns u alone.
 func (p counts) plus(u translate.Usage) counts {
 	if !p.Known {
 		return counts{Usage: u}
@@ -109,9 +109,9 @@ func (p counts) plus(u translate.Usage) counts {
 	return counts{Usage: p.Usage.Plus(u), summed: true}
 }
 
-// addChunk takes the usage of a chunk without choices, when so many choices have ended, and returns
-// the usage so far. llama.cpp sends one behind the end of each choice, which counts that choice
-// alone. Other engines send one at the end of all, which counts everything.
+// addChunk records the usage of a chunk without choices, when finished choices have ended, and
+// returns the usage so far. llama.cpp sends one after the end of each choice, which covers only
+// that choice. Other engines send one at the very end, which covers everything.
 func (p *usagePerChoice) addChunk(u translate.Usage, finished int) counts {
 	if p.count++; p.count != finished || p.count == 1 {
 		p.chunks = counts{Usage: u}
@@ -121,8 +121,8 @@ func (p *usagePerChoice) addChunk(u translate.Usage, finished int) counts {
 	return p.chunks
 }
 
-// addChoice takes the usage of a chunk with choices, of which first is one, and returns the usage
-// so far.
+// addChoice records the usage of a chunk with choices, the first of which is first, and returns the
+// usage so far.
 func (p *usagePerChoice) addChoice(u translate.Usage, c *Chunk, first jsonx.Value) counts {
 	index, ok := first.Get("index").Int()
 	if !ok {
@@ -149,11 +149,11 @@ func (t *streamState) usageSoFar() translate.Usage {
 
 func (t *streamState) countsSoFar() translate.Usage {
 	switch u := t.usage; {
-	case u.Known && u.timed && t.choicesSeen > 1: // of the last choice alone
+	case u.Known && u.timed && t.choicesSeen > 1: // of the last choice only
 		u.Completion = max(u.Completion, t.deltas)
 		u.Total = u.Prompt + u.Completion
 		return u.Usage
-	case u.Known && t.unfinished > 0 && u.Completion < t.deltas: // counts of the beginning
+	case u.Known && t.unfinished > 0 && u.Completion < t.deltas: // counts from the beginning of the stream
 		u.Completion = t.deltas
 		u.Reconcile()
 		return u.Usage
@@ -161,13 +161,13 @@ func (t *streamState) countsSoFar() translate.Usage {
 		return u.Usage
 	}
 	u := translate.EstimatedUsage(t.deltas).WithPrompt(t.promptEstimate)
-	if b := &t.before; b.Resumed > 0 { // the engine that goes on has read what was said, too
+	if b := &t.before; b.Resumed > 0 { // the next engine has also read what was said
 		u.Resumed, u.ResumedPrompt = b.Resumed, min(b.ResumedPrompt+t.promptEstimate+b.Completion, translate.MaxCount)
 	}
 	return u
 }
 
-// eventKind is what an event is, before it is parsed.
+// eventKind is the kind of an event before it is parsed.
 type eventKind uint8
 
 const (
@@ -183,7 +183,7 @@ var (
 	pingName  = []byte("ping")
 )
 
-// eventKindOf returns the kind of an event. Clients do not dispatch an event without data either.
+// eventKindOf returns the kind of an event. Clients ignore an event without data as well.
 func eventKindOf(ev sse.Event) eventKind {
 	if len(ev.Data) > 0 && ev.Data[0] == '{' && len(ev.Name) == 0 {
 		return eventChunk
@@ -193,14 +193,14 @@ func eventKindOf(ev sse.Event) eventKind {
 		return eventError
 	case bytes.Equal(data, doneData):
 		return eventDone
-	case ev.Blank(), bytes.Equal(ev.Name, pingName): // gateways before engines keep connections alive so
+	case ev.Blank(), bytes.Equal(ev.Name, pingName): // gateways keep connections alive with these
 		return eventNothing
 	}
 	return eventChunk
 }
 
-// parseEvent returns true when the event is a chunk, now parsed into c. A whole answer stays whole:
-// an error or nonsense behind it only ends the stream.
+// parseEvent reports whether the event is a chunk, which is then parsed into c. A complete answer
+// stays complete: an error or nonsense after it only ends the stream.
 func (t *streamState) parseEvent(c *Chunk, ev sse.Event, n int) (bool, error) {
 	if t.done(n) {
 		return false, nil

@@ -9,32 +9,33 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Engines cut texts into tokens, tokens into pieces of characters, and write what is left as
-// escapes: half of a surrogate pair that has its other half in the next piece, or none. Many
-// parsers refuse such an escape, and clients that take it cannot send it back. So the first half
-// waits for the next piece of its text, and what is alone becomes U+FFFD, in streams and in whole
+// Engines cut texts into tokens, and tokens into pieces of characters, and write the remainder as
+// an escape: half of a surrogate pair whose other half comes in the next piece, or never. Many
+// parsers refuse such an escape, and clients that accept it cannot send it back. So the first half
+// waits for the next piece of its text, and a lone half becomes U+FFFD, in streams and in whole
 // answers.
 
-// half is the first half of a surrogate pair at the end of what has come of a text, or the
-// beginning of its escape in arguments.
+// half is the first half of a surrogate pair at the end of a text so far, or the beginning of its
+// escape in arguments.
 type half struct {
 	textPlace
 	escape []byte
 }
 
-// textPlace says which text of an answer is meant: a member of a choice's message, or the arguments
-// of one of its tool calls.
+// textPlace identifies a text of an answer: a member of a choice's message, or the arguments of one
+// of its tool calls.
 type textPlace struct {
 	choice   int
 	member   string // empty: arguments
-	toolCall int    // their position
+	toolCall int    // position of the tool call
 }
 
-// halves are the texts of a stream that wait for their second half. There is hardly ever one.
+// halves are the texts of a stream that wait for a second half. The list is nearly always empty.
 type halves []half
 
-// piece returns the part of a piece of a text that may be sent: contents with the half that waited
-// for it, without one that waits now unless it is the last piece, and with what is alone replaced.
+// piece returns the part of a piece of a text that may be sent: contents preceded by the half that
+// waited for it, without a half that has to wait now unless the piece is the last, and with lone
+// halves replaced.
 func (h *halves) piece(at textPlace, contents []byte, last bool) []byte {
 	if len(contents) == 0 && !last {
 		return contents
@@ -54,7 +55,7 @@ func (h *halves) piece(at textPlace, contents []byte, last bool) []byte {
 	return at.mend(text)
 }
 
-// mend replaces what is alone in the last that comes of a text.
+// mend replaces lone halves in the last piece of a text.
 func (at textPlace) mend(text []byte) []byte {
 	jsonx.MendLone(text)
 	if at.member == "" {
@@ -63,7 +64,7 @@ func (at textPlace) mend(text []byte) []byte {
 	return text
 }
 
-// take removes the half of a text, if there is one, and returns it.
+// take removes and returns the waiting half of a text, if there is one.
 func (h *halves) take(at textPlace) []byte {
 	for i := range *h {
 		if waiting := (*h)[i]; waiting.textPlace == at {
@@ -74,7 +75,7 @@ func (h *halves) take(at textPlace) []byte {
 	return nil
 }
 
-// editTexts notes the changes to the texts of a delta, but for arguments.
+// editTexts records the changes to the texts of a delta, except arguments.
 func (h *halves) editTexts(edits *jsonx.Edits, c *Choice) {
 	for it := c.Body.Iter(); it.Next(); {
 		name := it.Key().Name()
@@ -84,7 +85,7 @@ func (h *halves) editTexts(edits *jsonx.Edits, c *Choice) {
 	}
 }
 
-// edit notes the changes to a piece of a text.
+// edit records the changes to a piece of a text.
 func (h *halves) edit(edits *jsonx.Edits, at textPlace, v jsonx.Value, last bool) {
 	old := v.Inside()
 	if text := h.piece(at, old, last); !bytes.Equal(text, old) {
@@ -92,8 +93,8 @@ func (h *halves) edit(edits *jsonx.Edits, at textPlace, v jsonx.Value, last bool
 	}
 }
 
-// end ends the texts of a choice that still wait: with a replacement character, mostly. It returns
-// the members that its delta gets, pieces of tool calls among them.
+// end ends the waiting texts of a choice, usually with a replacement character. It returns the
+// members to add to its delta, including pieces of tool calls.
 func (h *halves) end(edits *jsonx.Edits, c *Choice, pieces [][]byte, strip bool) []byte {
 	var members [][]byte
 	for i := 0; i < len(*h); {
@@ -122,7 +123,7 @@ func (h *halves) end(edits *jsonx.Edits, c *Choice, pieces [][]byte, strip bool)
 	return bytes.Join(members, comma)
 }
 
-// argumentsPiece is the piece of a tool call that has arguments, in quotes, alone.
+// argumentsPiece returns a piece of a tool call that has only arguments, which are in quotes.
 func argumentsPiece(position int, arguments []byte) []byte {
 	piece := strconv.AppendInt([]byte(`{"index":`), int64(position), 10)
 	return append(append(append(piece, `,"function":{"arguments":`...), arguments...), "}}"...)
@@ -130,8 +131,8 @@ func argumentsPiece(position int, arguments []byte) []byte {
 
 var comma = []byte{','}
 
-// fillMember notes that a null member of an object gets a value, or adds an absent one to the
-// members to be added.
+// fillMember records a value for a null member of an object, or adds an absent one to the members
+// to be added.
 func fillMember(edits *jsonx.Edits, members [][]byte, object jsonx.Value, name string, value []byte) [][]byte {
 	if old := object.Get(name); old.Exists() {
 		edits.Set(old, value)

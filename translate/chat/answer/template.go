@@ -7,28 +7,28 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// maxTemplate is the limit of a remembered chunk, in bytes.
+// maxTemplate is the longest chunk that is remembered, in bytes.
 const maxTemplate = 2 << 10
 
 // template is the last chunk without its text. The chunks of one stream differ only in their piece
-// of text: id, time and model are the same in all. A chunk that equals the last one up to the
-// opening quote of that text, and from the closing quote on, needs no parsing: if the bytes between
-// are the contents of one JSON string, the chunk is as valid as the last one and means the same,
-// with another text. That leaves two comparisons and the scan of one short string, less than a
-// tenth of the work.
+// of text, while id, time and model stay the same. A chunk that equals the last one up to the
+// opening quote of that text, and from the closing quote, needs no parsing: if the bytes between
+// are the contents of one JSON string, the chunk is as valid as the last one and differs only in
+// its text. That leaves two comparisons and the scan of one short string, less than a tenth of the
+// work.
 type template struct {
 	head, tail []byte // of the chunk: head ends with the opening quote, tail begins with the closing one
-	toolCall   bool   // the text is arguments of a tool call, which count as generated even if they are empty
-	sinceMatch uint8  // chunks remembered since the last match
+	toolCall   bool   // the text is arguments of a tool call, which count as generated even when empty
+	sinceMatch uint8  // number of chunks remembered since the last match
 }
 
-// reset makes t as new, but for its memory.
+// reset clears t and keeps its memory.
 func (t *template) reset() {
 	t.forget()
 	t.sinceMatch = 0
 }
 
-// forget makes textOf fail until the next chunk is remembered.
+// forget makes textOf fail until another chunk is remembered.
 func (t *template) forget() {
 	t.head, t.tail = t.head[:0], t.tail[:0]
 }
@@ -44,14 +44,14 @@ func (t *template) textOf(data []byte) (text []byte, ok bool) {
 	case end != to+1:
 		return nil, false
 	case t.toolCall && escaped && toolcall.HasEscapes(data[from:to]):
-		return nil, false // an escape may be cut, or half of a pair
+		return nil, false // an escape may be cut, or be half of a pair
 	}
 	t.sinceMatch = 0
 	return data[from:to], true
 }
 
-// remember keeps a chunk whose text is v, and reports whether it did: it skips most chunks of a
-// stream without matches, in which choices take turns or every chunk has counts.
+// remember stores a chunk whose text is v, and reports whether it did. In a stream without matches,
+// in which choices alternate or every chunk has counts, it skips most chunks.
 func (t *template) remember(data []byte, v jsonx.Value) bool {
 	start, end := v.Start()+1, v.End()-1
 	t.sinceMatch++
@@ -63,21 +63,21 @@ func (t *template) remember(data []byte, v jsonx.Value) bool {
 	return true
 }
 
-// eventTemplate is a template, and the client's event for its chunk.
+// eventTemplate is a template with the client's event for its chunk.
 type eventTemplate struct {
 	template
 	outHead, outTail []byte // of the event for the client
 }
 
-// append appends the event for the chunk with that text.
+// append appends the event for a chunk with that text.
 func (t *eventTemplate) append(dst, text []byte) []byte {
 	dst = append(dst, t.outHead...)
 	dst = append(dst, text...)
 	return append(dst, t.outTail...)
 }
 
-// remember keeps a chunk whose text is v, and the client's event for it, in which the unchanged
-// text begins at from. All other changes to the chunk would be the same for the next one.
+// remember stores a chunk whose text is v, and the client's event for it, in which the unchanged
+// text begins at from. All other changes to the chunk must apply to the next one as well.
 func (t *eventTemplate) remember(data []byte, v jsonx.Value, event []byte, from int) {
 	if !t.template.remember(data, v) {
 		return
@@ -87,8 +87,8 @@ func (t *eventTemplate) remember(data []byte, v jsonx.Value, event []byte, from 
 }
 
 // onlyText returns the only text of a delta, in which the next delta is likely to differ, and
-// whether it is in a tool call; absent if there is not exactly one. A piece with a name has none,
-// since the next one may begin another tool call.
+// whether it belongs to a tool call; absent if there is not exactly one. A piece with a name does
+// not count, because the next one may begin another tool call.
 func (d *Delta) onlyText() (v jsonx.Value, toolCall bool) {
 	n := 0
 	for _, text := range [...]jsonx.Value{d.Content, d.Reasoning, d.Refusal} {

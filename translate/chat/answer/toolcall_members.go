@@ -9,18 +9,19 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Clients join the pieces of a tool call by its index, answer it by its id, read its arguments out
-// of a string, and some SDKs demand its type. Those that an engine leaves out are added here, in
-// streams and in whole answers.
+// Clients join the pieces of a tool call by its index, answer it by its id and read its arguments
+// from a string, and some SDKs require its type. Members that an engine leaves out are added here,
+// in streams and in whole answers.
 
 var emptyText = []byte(`""`)
 
-// isCut reports whether an answer that ends so may lack the rest of its last tool call. Its
-// arguments stay as they are, because a tool must not run without those that the model meant.
+// isCut reports whether an answer with that end may lack the rest of its last tool call. Its
+// arguments stay as they are, because a tool must not run with fewer arguments than the model
+// meant.
 func isCut(f Finish) bool { return f == FinishLength || f == FinishContentFilter }
 
-// endToolCalls ends the tool calls of a choice. It returns the pieces that clients still need: names that have waited, and the arguments of an empty object, because clients read
-// arguments as JSON.
+// endToolCalls ends the tool calls of a choice. It returns the pieces that clients still need:
+// names that had to wait, and {} for blank arguments, because clients read arguments as JSON.
 func endToolCalls(tools *toolcall.Assembler, c *Choice, answer string) (pieces [][]byte) {
 	if !tools.Any(c.Index) {
 		return nil
@@ -37,10 +38,10 @@ func endToolCalls(tools *toolcall.Assembler, c *Choice, answer string) (pieces [
 	return pieces
 }
 
-// namePiece is the first piece of a tool call whose name has waited to the end.
+// namePiece returns the first piece of a tool call whose name waited until the end.
 func namePiece(part *toolcall.Part, answer string, choice int) []byte {
 	piece := strconv.AppendInt([]byte(`{"index":`), int64(part.Position), 10)
-	switch { // neither: an earlier piece had the id
+	switch { // in neither case an earlier piece had the id
 	case part.TakeID:
 		piece = appendQuoted(append(piece, `,"id":`...), part.ID)
 	case part.MakeID:
@@ -50,7 +51,8 @@ func namePiece(part *toolcall.Part, answer string, choice int) []byte {
 	return append(piece, `,"arguments":""}}`...)
 }
 
-// addJoined notes that a piece gets a name that has waited for it, and the id that came with it.
+// addJoined records that a piece gets the name that waited for it, and the id that came with the
+// name.
 func addJoined(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part) {
 	if part.TakeID {
 		setMember(edits, p.Object, p.ID, "id", appendQuoted(nil, part.ID))
@@ -58,7 +60,7 @@ func addJoined(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part) {
 	setMember(edits, p.Function, p.Name, "name", appendQuoted(nil, part.Name))
 }
 
-// completeArguments returns what a whole tool call has in place of its arguments; nil: they stay.
+// completeArguments returns the replacement for the arguments of a whole tool call; nil: they stay.
 func completeArguments(p *toolcall.Piece, cut bool) []byte {
 	switch {
 	case !p.Function.IsObject() || p.Args.Exists() && !p.Args.IsString() && !p.Args.IsNull():
@@ -73,13 +75,13 @@ func completeArguments(p *toolcall.Piece, cut bool) []byte {
 	return []byte(`"{}"`)
 }
 
-// wrongIndex reports whether a whole tool call has an index, and another than its position.
+// wrongIndex reports whether a whole tool call has an index other than its position.
 func wrongIndex(p *toolcall.Piece, part *toolcall.Part) bool {
 	index, given := p.Index.Int()
 	return p.Index.Exists() && (!given || index != int64(part.Position))
 }
 
-// addToolCallMembers notes the members that the piece with a tool call's name gets. answer is our
+// addToolCallMembers records the members that the piece with a tool call's name gets. answer is our
 // id of the answer.
 func addToolCallMembers(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Part, answer string, choice int) {
 	if part.MakeID {
@@ -93,15 +95,14 @@ func addToolCallMembers(edits *jsonx.Edits, p *toolcall.Piece, part *toolcall.Pa
 	}
 }
 
-// appendArguments appends arguments that are an object as the contents of a JSON string.
+// appendArguments appends arguments that are an object, as the contents of a JSON string.
 func appendArguments(dst []byte, v jsonx.Value) []byte {
 	raw := bytes.Clone(v.Raw())
 	jsonx.MendLone(raw)
 	return jsonx.AppendEscaped(dst, raw)
 }
 
-// setMember notes that a member of an object gets a value in place of the old one, which may be
-// absent.
+// setMember records a new value for a member of an object; the old one may be absent.
 func setMember(edits *jsonx.Edits, object, old jsonx.Value, name string, value []byte) {
 	if old.Exists() {
 		edits.Set(old, value)

@@ -7,7 +7,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The members of the top level that clients need, and that an engine may have left out.
+// The members of the top level that clients need and that an engine may have left out.
 
 var (
 	null            = []byte("null")
@@ -16,7 +16,8 @@ var (
 	chunkObject     = []byte(`"object":"chat.completion.chunk"`)
 )
 
-// maxID is the limit of an engine's id that is kept; where we need one, ours replaces a longer one.
+// maxID is the longest id of an engine that is kept; where an id is needed, ours replaces a longer
+// one.
 const maxID = 256
 
 // identity is the raw `id` and `created` of an answer; empty: the engine gave none.
@@ -24,7 +25,7 @@ type identity struct{ id, created []byte }
 
 func (i *identity) reset() { *i = identity{i.id[:0], i.created[:0]} }
 
-// note keeps the id and the time of the first chunk that has them.
+// note stores the id and the time of the first chunk that has them.
 func (i *identity) note(c *Chunk) {
 	if len(i.id) == 0 && c.id.HasText() && len(c.id.Raw()) <= maxID {
 		i.id = append(i.id, c.id.Raw()...)
@@ -52,7 +53,7 @@ func (i *identity) append(dst []byte, object string, o *Options) []byte {
 	return jsonx.AppendStringS(append(dst, `,"model":`...), o.Model)
 }
 
-// addObject notes the addition of the member object where the engine gave none.
+// addObject records the member object if the engine gave none.
 func addObject(edits *jsonx.Edits, h *topLevel, member []byte) {
 	switch {
 	case !h.object.Exists():
@@ -62,7 +63,7 @@ func addObject(edits *jsonx.Edits, h *topLevel, member []byte) {
 	}
 }
 
-// addIdentity notes the addition of an id and a time where the engine gave none.
+// addIdentity records an id and a time if the engine gave none.
 func addIdentity(edits *jsonx.Edits, h *topLevel, o *Options) {
 	switch {
 	case !h.id.Exists():
@@ -78,7 +79,7 @@ func addIdentity(edits *jsonx.Edits, h *topLevel, o *Options) {
 	}
 }
 
-// setModel notes the replacement of the model by its public id, which is in quotes.
+// setModel records the replacement of the model by its public id, which is in quotes.
 func setModel(edits *jsonx.Edits, h *topLevel, model []byte) {
 	switch {
 	case !h.model.Exists():

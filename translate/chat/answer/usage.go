@@ -7,7 +7,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// readUsage reads a `usage` object. ok is false when it is none or has no counts.
+// readUsage reads a `usage` object. ok is false if v is not an object or has no counts.
 func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	if !v.IsObject() {
 		return translate.Usage{}, false
@@ -39,8 +39,8 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 	return u, true
 }
 
-// readTimings reads llama.cpp's `timings`, which its last chunk has even if no usage was asked for.
-// Its counts are of one choice; prompt_n leaves out what came from the cache.
+// readTimings reads llama.cpp's `timings`, which its last chunk has even if no usage was requested.
+// Its counts cover one choice; prompt_n excludes what came from the cache.
 func readTimings(v jsonx.Value) (u translate.Usage, ok bool) {
 	if !v.IsObject() {
 		return translate.Usage{}, false

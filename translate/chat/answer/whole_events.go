@@ -7,9 +7,9 @@ import (
 	"penstock/translate/sse"
 )
 
-// AppendEvents appends the stream that a whole completion amounts to, of chat or of the legacy
-// endpoint: one chunk, with the end of every choice, and [DONE]. Some engines and gateways answer
-// whole although a stream was asked for. The error is a *translate.BadAnswer for what is no
+// AppendEvents appends a whole completion, of chat or of the legacy endpoint, as a stream: one
+// chunk, with the end of every choice, and [DONE]. Some engines and gateways return a whole answer
+// although a stream was requested. The error is a *translate.BadAnswer if the body is not a
 // completion.
 func AppendEvents(dst, completion []byte) ([]byte, error) {
 	var (
@@ -39,15 +39,15 @@ func AppendEvents(dst, completion []byte) ([]byte, error) {
 	return append(dst, "\n\ndata: [DONE]\n\n"...), nil
 }
 
-// editWholeChoice notes what choice number n, which is v, needs as one of a chunk: an index, the
-// delta in place of the message, an index of each tool call, and an end. An end that is null stays:
-// the engine has not finished.
+// editWholeChoice records what choice number n, which is v, needs to be part of a chunk: an index,
+// the delta instead of the message, an index for each tool call, and an end. A null end stays,
+// because it means that the engine has not finished.
 func editWholeChoice(edits *jsonx.Edits, n int, v jsonx.Value, choice *Choice) {
 	if !choice.Numbered {
 		missingIndex(v, n).addTo(edits)
 	}
 	if choice.Body.IsObject() && choice.Body == choice.message {
-		if choice.spare.Exists() { // an engine that fills both, of which the delta is the wrong one
+		if choice.spare.Exists() { // an engine fills both, and the delta is the wrong one
 			edits.Delete(choice.spare)
 		}
 		edits.Rename(choice.message, []byte("delta"))
