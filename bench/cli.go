@@ -21,7 +21,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// CLI is the grammar of `penstock bench`, in kong's struct tags.
+// CLI is the grammar of `penstock bench`, as kong's struct tags.
 type CLI struct {
 	Run       RunCmd       `cmd:"" default:"withargs" help:"Measure a target under load. Without arguments: 20 seconds against the edge or engine of this machine."`
 	Scenarios ScenariosCmd `cmd:"" help:"List the bundled scenarios, or explain one."`
@@ -31,9 +31,9 @@ type CLI struct {
 	Report    ReportCmd    `cmd:"" help:"Draw a result file as one HTML page that needs no network."`
 }
 
-// Arguments rewrites a command line so that the list that vLLM's tool separates by spaces
-// (--goodput ttft:200 itl:50) becomes repeated flags, and puts in the flags of a --scenario.
-// Command lines of other commands stay as they are. A flag that is gone is a usage error.
+// Arguments rewrites a command line: the list that vLLM's tool separates by spaces (--goodput
+// ttft:200 itl:50) becomes repeated flags, and a --scenario is followed by its flags. Command lines
+// of other commands stay unchanged. A removed flag is a usage error.
 func Arguments(args []string) ([]string, error) {
 	if len(args) == 0 || args[0] != "bench" {
 		return args, nil
@@ -44,7 +44,7 @@ func Arguments(args []string) ([]string, error) {
 	args = withScenario(args)
 	const list = "--goodput"
 	var out []string
-	var in bool // a list, behind its first value
+	var in bool // within a list, after its first value
 	for i, a := range args {
 		if in = i > 0 && (args[i-1] == list || in && load.Objective.MatchString(a)); in && args[i-1] != list {
 			out = append(out, list)
@@ -61,8 +61,8 @@ type RunCmd struct {
 	compare.Checks
 }
 
-// Run measures, prints and writes the result. The first interrupt ends the run and prints what it
-// has; a second one kills. An error is an *exit.Error with the exit code.
+// Run measures, prints and writes the result. The first interrupt ends the run and prints the
+// results so far; a second one kills the process. An error is an *exit.Error with the exit code.
 func (c *RunCmd) Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -119,7 +119,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 		return exit.With(exit.Failed, err.Error())
 	}
 	verdict := judge.Apply(r, out)
-	for _, name := range c.Output { // after the checks, which are part of the result
+	for _, name := range c.Output { // after the checks, which the result includes
 		if err := save(name, r, records); err != nil {
 			return exit.With(exit.Failed, err.Error())
 		}
@@ -134,7 +134,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 	return verdict
 }
 
-// isTerminal reports whether w is one.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {

@@ -18,7 +18,7 @@ type CompareCmd struct {
 	MaxRegress []string `sep:"none" placeholder:"[MEASURE=]N%" help:"End with 99 when the medians, p99s and rates of NEW, or one measure, are worse by more, and the interval supports it."`
 }
 
-// confidence is that all intervals of a comparison hold at once.
+// confidence is the probability that all intervals of a comparison hold at once.
 const confidence = 0.999
 
 // Run compares the files.

@@ -9,8 +9,8 @@ import (
 
 const onlyCode = "the result is printed all the same: have the script accept exit code 98"
 
-// goneFlags are the flags that `bench run`, `bench compare` and `bench report` had once, and what to
-// do instead.
+// goneFlags are removed flags of `bench run`, `bench compare` and `bench report`, with what to use
+// instead.
 var goneFlags = map[string]string{
 	"base-url":           "give the URL as the argument",
 	"backend":            "name the dialect by --mix, such as --mix messages",
@@ -29,10 +29,10 @@ var goneFlags = map[string]string{
 	"confidence":         "intervals hold with a confidence of 99.9 %; leave it out",
 }
 
-// goneShort are the letters that stood for some of them.
+// goneShort are the short forms of some of them.
 var goneShort = map[string]string{"-u": "base-url", "-H": "header"}
 
-// gone refuses a flag that the command does not have any more.
+// gone refuses a flag that has been removed from the command.
 func gone(args []string) error {
 	at, run := isRun(args)
 	if !run && !slices.Contains([]string{"compare", "report"}, args[min(1, len(args)-1)]) {

@@ -14,20 +14,20 @@ import (
 	"penstock/bench/scenario"
 )
 
-// shortFlags are the letters of `bench run` that stand for flags that scenarios set.
+// shortFlags are the short forms of `bench run` flags that scenarios set.
 var shortFlags = map[byte]string{
 	'n': "num-prompts", 'z': "duration", 'r': "request-rate", 'c': "max-concurrency",
 	'm': "model",
 }
 
-// instead are flags that a scenario's flag cannot stand beside.
+// instead lists, for each flag, the scenario's flags that it replaces.
 var instead = map[string][]string{
 	"num-prompts": {"duration"}, "duration": {"num-prompts"},
 	"ramp": {"request-rate"}, "request-rate": {"ramp"}, "profile": {"request-rate", "max-concurrency", "ramp"},
 }
 
-// isRun reports whether a command line is one of `bench run`, which may leave "run" out, and where
-// what follows begins.
+// isRun reports whether a command line is one of `bench run`, where "run" is optional, and where
+// its arguments begin.
 func isRun(args []string) (at int, ok bool) {
 	switch {
 	case len(args) < 2 || args[0] != "bench":
@@ -43,9 +43,9 @@ func isRun(args []string) (at int, ok bool) {
 	return 1, true
 }
 
-// withScenario puts the flags of a scenario into a command line: after `bench` or `bench run`,
-// before what the user gives, so that the user's own flags win. A command line without --scenario
-// is returned as it is. An unknown scenario is left for the command to tell.
+// withScenario inserts the flags of a scenario into a command line, after `bench` or `bench run`
+// and before the user's own flags, which therefore take precedence. A command line without
+// --scenario is returned unchanged. The command itself reports an unknown scenario.
 func withScenario(args []string) []string {
 	at, ok := isRun(args)
 	if !ok {
@@ -64,7 +64,7 @@ func withScenario(args []string) []string {
 	return slices.Concat(args[:at], s.Flags(given), args[at:])
 }
 
-// givenFlags returns the scenario that flags name, and which flags are given, by their long names.
+// givenFlags returns the scenario named by the flags, and the long names of the given flags.
 func givenFlags(args []string) (name string, given map[string]bool) {
 	given = map[string]bool{}
 	for i, a := range args {
@@ -117,7 +117,7 @@ type ScenariosCmd struct {
 	Name string `arg:"" values:"scenarios" optional:"" help:"Scenario to explain; without it they are listed."`
 }
 
-// Run lists or explains.
+// Run lists the scenarios or explains one.
 func (c *ScenariosCmd) Run() error { return c.run(os.Stdout) }
 
 func (c *ScenariosCmd) run(out io.Writer) error {
@@ -143,5 +143,5 @@ func (c *ScenariosCmd) run(out io.Writer) error {
 	return err
 }
 
-// Scenarios are the names of the bundled ones.
+// Scenarios returns the names of the bundled scenarios.
 func Scenarios() []string { return scenario.Names }

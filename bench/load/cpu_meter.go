@@ -12,16 +12,16 @@ import (
 	"penstock/bench/result"
 )
 
-// cpuMeter watches the load tester itself: processor time and how late its timers fire.
+// cpuMeter watches the load tester itself: its processor time and the delay of its timers.
 type cpuMeter struct {
 	mu   sync.Mutex
 	wake result.Histogram
-	most float64 // share of the busiest second
+	most float64 // share in the busiest second
 	gc   debug.GCStats
 }
 
-// cpuSpan is the processor time, and the time of waiting for a processor, between two moments: in
-// seconds, NaN where unknown.
+// cpuSpan is the processor time, and the time of waiting for a processor, between two moments, in
+// seconds; NaN if unknown.
 type cpuSpan struct {
 	cpu, waited, wall float64
 	start             time.Time
@@ -37,8 +37,8 @@ func (c *cpuSpan) finish() {
 	c.cpu, c.waited, c.wall = cpu-c.cpu, waited-c.waited, time.Since(c.start).Seconds()
 }
 
-// processor returns for how long this process has run, and for how long its threads were ready
-// while others had the processors.
+// processor returns how long this process has run, and how long its threads were ready while others
+// had the processors.
 func processor() (ran, waited float64) {
 	ran, waited = math.NaN(), math.NaN()
 	if d, ok := process.CPUTime(); ok {
@@ -50,7 +50,7 @@ func processor() (ran, waited float64) {
 	return ran, waited
 }
 
-// share is a time as part of what the process may use of a wall time; nil where it is not known.
+// share returns a time as a share of what the process may use within a wall time; nil if unknown.
 func share(seconds, wall float64) *float64 {
 	if v := seconds / wall / float64(runtime.GOMAXPROCS(0)); !math.IsNaN(v) && !math.IsInf(v, 0) {
 		return &v
@@ -58,7 +58,7 @@ func share(seconds, wall float64) *float64 {
 	return nil
 }
 
-// tick is how often the meter sets its timer.
+// tick is the interval of the meter's timer.
 const tick = 10 * time.Millisecond
 
 // watch measures until ctx ends.
@@ -92,7 +92,7 @@ func (m *cpuMeter) watch(ctx context.Context) {
 	}
 }
 
-// report says how the client did while it measured.
+// report returns how the client performed during the measurement.
 func (m *cpuMeter) report(spans []span, connections int) result.Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()

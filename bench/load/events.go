@@ -14,7 +14,7 @@ import (
 // event is something that happens to a scenario's fleet during a run.
 type event struct {
 	at   time.Duration // since the start of the measured part
-	what string        // as Fleet.Do reads it
+	what string        // an action for Fleet.Do
 }
 
 // parseEvent reads TIME:WHAT.
@@ -27,17 +27,17 @@ func parseEvent(text string) (event, error) {
 	return event{at, what}, nil
 }
 
-// Fleet is what an event of a scenario acts on.
+// Fleet is the fleet on which a scenario's events act.
 type Fleet interface {
-	// Do returns what was seen of the edge, where the event waits for that.
+	// Do returns what was observed at the edge, if the event waits for that.
 	Do(ctx context.Context, what string) (seen string, err error)
 }
 
-// recovery is how long after the end of an event failures are put down to it.
+// recovery is the time after an event during which failures are attributed to it.
 const recovery = 10 * time.Second
 
-// runEvents runs the events at their times, counted from begin, and returns what became of them
-// once ctx has ended or all ran.
+// runEvents runs the events at their times, counted from begin. When all have run or ctx ends, it
+// returns their outcomes.
 func (s *settings) runEvents(ctx context.Context, c *client.Clock, begin int64) []result.Event {
 	out := make([]result.Event, len(s.events))
 	var all sync.WaitGroup
@@ -59,7 +59,7 @@ func (s *settings) runEvents(ctx context.Context, c *client.Clock, begin int64) 
 	return out
 }
 
-// blame counts for each event the failures that came while it ran or within ten seconds after it.
+// blame counts for each event the failures during it and within ten seconds after it.
 func blame(events []result.Event, samples []client.Sample) {
 	for i := range events {
 		e := &events[i]
@@ -77,8 +77,8 @@ func blame(events []result.Event, samples []client.Sample) {
 	}
 }
 
-// moved counts for each event the calls that the edge moved to another engine while it ran or
-// within ten seconds after it, as its metrics say.
+// moved counts for each event the calls that the edge moved to another engine during it and within
+// ten seconds after it, according to its metrics.
 func moved(events []result.Event, scrapers []*scraper) {
 	for _, s := range scrapers {
 		if s.source != "edge" {

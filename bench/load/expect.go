@@ -9,15 +9,15 @@ import (
 	"penstock/bench/result"
 )
 
-// expectation is a kind of failure that belongs to a test: the refusals of an overload, the streams
-// that a crash cuts off. What matches one still counts as a failure in every number, but does not
-// make the result not valid.
+// expectation is a kind of failure that belongs to a test, such as the refusals of an overload or
+// the streams that a crash cuts off. A failure that matches one still counts in every number, but
+// does not invalidate the result.
 type expectation struct {
-	words []string // all of them are words of the failure's label
+	words []string // all must occur in the failure's label
 	event bool     // only from the start of an event until `recovery` after its end
 }
 
-// nearEvent is the ending of an expectation that holds only after events.
+// nearEvent is the suffix of an expectation that applies only after events.
 const nearEvent = "@event"
 
 // parseExpectation reads words of ErrorCount.Label, such as "status 429 capacity_full" or
@@ -31,7 +31,7 @@ func parseExpectation(text string) (expectation, error) {
 	return e, nil
 }
 
-// expected reports whether a failure at a time belongs to the test.
+// expected reports whether a failure at that time belongs to the test.
 func (f *findings) expected(failure result.ErrorCount, at int64) bool {
 	label := strings.Fields(failure.Label())
 	after := slices.ContainsFunc(f.happened, func(e result.Event) bool { return blames(&e, float64(at)/1e9) })
@@ -41,8 +41,8 @@ func (f *findings) expected(failure result.ErrorCount, at int64) bool {
 	})
 }
 
-// blames reports whether failures at a time, in seconds since the start of the run, are put down to
-// the event.
+// blames reports whether failures at a time, in seconds since the start of the run, are attributed
+// to the event.
 func blames(e *result.Event, at float64) bool {
 	ran := e.Error == "" || e.EndS != 0
 	return ran && at >= e.StartS && at < e.EndS+recovery.Seconds()

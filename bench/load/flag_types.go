@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// Count is a number of requests, above 0. The zero value stands for the default, which a flag of 0
-// must not mean.
+// Count is a number of requests, above 0. Its zero value stands for the default, so a flag of 0 is
+// refused.
 type Count int
 
-// Span is a time above 0. Its zero value is as Count's: a run of no time at all would else be one
-// of 20 seconds.
+// Span is a duration above 0. Its zero value is treated like Count's: otherwise a run of 0 s would
+// be one of 20 s.
 type Span time.Duration
 
-// Factor stretches the times of a trace. Its zero value is as Count's.
+// Factor stretches the times of a trace. Its zero value is treated like Count's.
 type Factor float64
 
-// The bounds of a Factor: a day in a minute and a half, and a minute in most of a day.
+// The limits of a Factor: a day in a minute and a half, and a minute in most of a day.
 const (
 	leastFactor = 0.001
 	mostFactor  = 1000
@@ -27,7 +27,7 @@ const (
 
 var errFactor = fmt.Errorf("want a number or a fraction from %v (a thousand times as fast) to %v; 2 is half as fast, 1/0.6 six tenths as fast", leastFactor, mostFactor)
 
-// UnmarshalText implements encoding.TextUnmarshaler, by which flags are read.
+// UnmarshalText implements encoding.TextUnmarshaler, with which flags are read.
 func (f *Factor) UnmarshalText(text []byte) error {
 	part, whole, fraction := strings.Cut(string(text), "/")
 	v, err := strconv.ParseFloat(part, 64)
@@ -45,7 +45,7 @@ func (f *Factor) UnmarshalText(text []byte) error {
 
 var errNotPositive = errors.New("want more than 0")
 
-// UnmarshalText implements encoding.TextUnmarshaler, by which flags are read.
+// UnmarshalText implements encoding.TextUnmarshaler, with which flags are read.
 func (c *Count) UnmarshalText(text []byte) error {
 	n, err := strconv.Atoi(string(text))
 	if err != nil {
@@ -58,7 +58,7 @@ func (c *Count) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// UnmarshalText implements encoding.TextUnmarshaler, by which flags are read.
+// UnmarshalText implements encoding.TextUnmarshaler, with which flags are read.
 func (s *Span) UnmarshalText(text []byte) error {
 	d, err := time.ParseDuration(string(text))
 	if err != nil {

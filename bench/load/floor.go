@@ -13,14 +13,14 @@ import (
 
 // Sizes of the floor's two parts.
 const (
-	floorRounds  = 300 // short requests, one after the other
-	floorStreams = 16  // side by side
-	floorTokens  = 50  // of each
+	floorRounds  = 300 // short requests, one after another
+	floorStreams = 16  // streams, side by side
+	floorTokens  = 50  // tokens of each stream
 	floorGap     = 10 * time.Millisecond
 )
 
-// measureClientOverhead measures a server in this process that answers at once: first requests one
-// by one, then streams whose tokens come 10 ms apart. It takes about a second.
+// measureClientOverhead measures a server in this process that answers at once: first with requests
+// one by one, then with streams whose tokens come 10 ms apart. It takes about a second.
 func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 	server, err := startNoopServer(1, 0)
 	if err != nil {
@@ -58,7 +58,7 @@ func measureClientOverhead(ctx context.Context) (*result.Floor, error) {
 	return out, nil
 }
 
-// probeNull sends a number of requests side by side, and as many rounds of them.
+// probeNull runs side clients in parallel, each of which sends rounds requests.
 func probeNull(ctx context.Context, server *noopServer, side, rounds, tokens int,
 	gap time.Duration,
 ) (samples []client.Sample, cpuSeconds float64, err error) {

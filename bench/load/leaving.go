@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	leaveEvery  = 50 * time.Millisecond // how often the gauge is read while clients leave
+	leaveEvery  = 50 * time.Millisecond // interval of reading the gauge while clients leave
 	leaveSettle = 5 * time.Second       // time after the run for the gauge to fall
-	leaveBound  = 2 * time.Second       // surplus for longer than that is a leak
+	leaveBound  = 2 * time.Second       // a longer surplus is a leak
 )
 
-// inFlightGauge returns the scraper whose gauge tells whether clients that left are gone: the
-// engine's, or else the edge's or the target's own; nil when none has one.
+// inFlightGauge returns the scraper whose gauge shows whether clients that left are gone: the
+// engine's, otherwise the target's own or the edge's; nil if none has a gauge.
 func inFlightGauge(all []*scraper) (readings []reading, best *scraper, gauge string) {
 	for _, source := range []string{"engine", "target", "edge"} {
 		for _, s := range all {
 			readings := s.answered()
-			if kind, _, _ := strings.Cut(s.source, " "); kind == source && len(readings) > 0 { // an engine's name may follow
+			if kind, _, _ := strings.Cut(s.source, " "); kind == source && len(readings) > 0 { // an engine's name may follow the kind
 				if _, name, ok := requestsInHand(readings[len(readings)-1].values); ok {
 					return readings, s, name
 				}
@@ -32,7 +32,7 @@ func inFlightGauge(all []*scraper) (readings []reading, best *scraper, gauge str
 	return nil, nil, ""
 }
 
-// leaving says whether the server noticed that clients had left. It is called when all requests
+// leaving reports whether the server noticed that clients had left. It is called after all requests
 // have ended.
 func leaving(ctx context.Context, set *settings, samples []client.Sample, all []*scraper) *result.Leaving {
 	if set.work.LeaveShare == 0 {
@@ -77,8 +77,8 @@ func leaving(ctx context.Context, set *settings, samples []client.Sample, all []
 	return out
 }
 
-// freed measures for each departure the time until the gauge was no higher than what the client had
-// open, and the longest time that it was.
+// freed measures, for each departure, the time until the gauge fell to the client's number of open
+// requests, and the longest time that it stayed above.
 func freed(readings []reading, left []int64) (h result.Histogram, longest time.Duration) {
 	for _, at := range left {
 		if i := slices.IndexFunc(readings, func(r reading) bool { return r.at >= at && r.surplus <= 0 }); i >= 0 {

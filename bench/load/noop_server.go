@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// noopServer answers every request at once with a chat stream, from memory: what is measured of it
-// is the client. A request with X-Null-Tokens gets that many tokens, X-Null-Gap apart, others what
-// the server was started with.
+// noopServer answers every request at once with a chat stream from memory, so that only the client
+// is measured. A request with X-Null-Tokens gets that many tokens, X-Null-Gap apart; others get the
+// server's defaults.
 type noopServer struct {
 	ln     net.Listener
 	tokens int
@@ -43,13 +43,13 @@ func startNoopServer(tokens int, gap time.Duration) (*noopServer, error) {
 
 func (n *noopServer) url() string { return "http://" + n.ln.Addr().String() }
 
-// close ends the server when its clients have closed their connections.
+// close ends the server after its clients have closed their connections.
 func (n *noopServer) close() {
 	n.ln.Close()
 	n.all.Wait()
 }
 
-// Parts of the stream, each a chunk of its own.
+// The parts of the stream, each a separate chunk.
 var (
 	nullHead  = []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
 	nullToken = nullChunk(`data: {"id":"null","object":"chat.completion.chunk","created":1,"model":"null","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}`)

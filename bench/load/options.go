@@ -3,8 +3,8 @@ package load
 import "time"
 
 // Options are the settings of a run, and the flags of `penstock bench run`. The zero value of a
-// member is its default; what that is, is said in its help and written in settings. The spelling is
-// vLLM's where vLLM has the thing.
+// member means its default, which its help states and settings sets. The spelling follows vLLM
+// where vLLM has the option.
 type Options struct {
 	URL string `arg:"" optional:"" name:"url" env:"PENSTOCK_BASE_URL,OPENAI_BASE_URL" help:"Base URL of the target, with or without /v1. Default: an edge on port 4000 of this machine, or what answers on the engines' usual ports."`
 
@@ -47,31 +47,32 @@ type Options struct {
 	Output  []string `short:"o" sep:"none" placeholder:"FILE" group:"Result and checks" help:"File, by its ending: .json, .jsonl (a line for each request), .html (a page with plots). Repeatable."`
 	Quiet   bool     `short:"q" group:"Result and checks" help:"Print the verdict only."`
 
-	// BaseURL is the target where URL is empty.
+	// BaseURL is the target if URL is empty.
 	BaseURL string `kong:"-"`
-	// Header are further headers of requests, "Name: value".
+	// Header are additional request headers, "Name: value".
 	Header []string `kong:"-"`
-	// Insecure leaves the target's certificate unchecked.
+	// Insecure skips the check of the target's certificate.
 	Insecure bool `kong:"-"`
-	// Constant is whether the requests of an open loop come at equal intervals.
+	// Constant makes the requests of an open loop come at equal intervals.
 	Constant bool `kong:"-"`
-	// Warmup is the first part of each stage, which is not measured.
+	// Warmup is the unmeasured first part of each stage.
 	Warmup time.Duration `kong:"-"`
-	// AllowCache leaves the nonce before prompts out: caches of earlier runs count.
+	// AllowCache omits the nonce before prompts, so that caches of earlier runs take effect.
 	AllowCache bool `kong:"-"`
-	// NoFloor leaves out the measurement of the client's own floor, which takes a second.
+	// NoFloor skips the measurement of the client's own floor, which takes a second.
 	NoFloor bool `kong:"-"`
 	// AdminToken and CompareKey are PENSTOCK_ADMIN_TOKEN and PENSTOCK_COMPARE_KEY.
 	AdminToken string `kong:"-"`
 	CompareKey string `kong:"-"`
 	// ReadyCheck is how long to wait for the target to answer.
 	ReadyCheck time.Duration `kong:"-"`
-	// MaxStages is how many stages a sweep has (8), those of ever more clients as one, and a search at most (12).
+	// MaxStages is the number of stages of a sweep (8), where those with growing numbers of clients
+	// count as one, and the most stages of a search (12).
 	MaxStages int `kong:"-"`
-	// Spread is the time in which the clients of a closed loop begin, one after the other.
+	// Spread is the time over which the clients of a closed loop start, one after another.
 	Spread time.Duration `kong:"-"`
-	// Events happen to Fleet, that of a scenario: a time of the run and what Fleet.Do is given, such
-	// as "10s:crash gpu-b".
+	// Events act on Fleet, a scenario's fleet: each is a time of the run and an action for
+	// Fleet.Do, such as "10s:crash gpu-b".
 	Events []string `kong:"-"`
 	Fleet  Fleet    `kong:"-"`
 }

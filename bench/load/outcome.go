@@ -12,7 +12,7 @@ import (
 	"penstock/bench/result"
 )
 
-// penstock makes our part of the result of the samples; what they do not hold is added by the run.
+// penstock builds our part of the result from the samples; the run adds the rest.
 func (f *findings) penstock(work *workload.Workload) *result.Penstock {
 	p := &result.Penstock{
 		SchemaVersion: result.SchemaVersion, Stages: []result.Stage{}, ByDialect: map[string]*result.Summary{},
@@ -54,7 +54,7 @@ func (f *findings) penstock(work *workload.Workload) *result.Penstock {
 	return p
 }
 
-// stageReport is a stage as the result has it.
+// stageReport returns a stage in the form of the result.
 func (f *findings) stageReport(i int) result.Stage {
 	sp := &f.spans[i]
 	st := result.Stage{
@@ -63,7 +63,7 @@ func (f *findings) stageReport(i int) result.Stage {
 	}
 	if sp.spec.rate > 0 && !math.IsInf(sp.spec.rate, 1) {
 		st.Rate = &sp.spec.rate
-		if f.s.CompareURL != "" { // half of the requests go to the second target
+		if f.s.CompareURL != "" { // the second target gets half of the requests
 			st.Rate = new(sp.spec.rate / 2)
 		}
 	}
@@ -91,7 +91,7 @@ func (f *findings) stageReport(i int) result.Stage {
 	return st
 }
 
-// load compares the load asked for with the one delivered.
+// load compares the requested load with the delivered one.
 func (f *findings) load(work *workload.Workload) result.LoadSummary {
 	out := result.LoadSummary{
 		Mode: "open", Arrival: "poisson", Mix: map[string]float64{}, Unstreamed: []string{},
@@ -188,7 +188,7 @@ func (f *findings) flat(p *result.Penstock) *result.Result {
 	return out
 }
 
-// audio sets the seconds of sound that were transcribed per second.
+// audio sets the seconds of sound transcribed per second.
 func (f *findings) audio(out *result.Result) {
 	sum := 0.0
 	for i := range f.samples {
@@ -201,7 +201,7 @@ func (f *findings) audio(out *result.Result) {
 	}
 }
 
-// commandLine is the command without values of secrets.
+// commandLine returns the command without the values of secrets.
 func commandLine(args []string) []string {
 	out := slices.Clone(args)
 	for i, a := range out {

@@ -10,14 +10,14 @@ import (
 	"penstock/bench/result"
 )
 
-// Settings of the intervals.
+// The settings of the intervals.
 const (
 	confidence = 0.95
 	resamples  = 2000
 	maxDraws   = 20_000_000
 )
 
-// comparison sums up the second target of --compare-url.
+// comparison summarizes the second target of --compare-url.
 func (f *findings) comparison(second result.Target, seconds float64) *result.Comparison {
 	out := &result.Comparison{
 		Target: second, Total: f.summary(func(k gapKey) bool { return k.target == 1 }, seconds),
@@ -36,7 +36,7 @@ func (f *findings) comparison(second result.Target, seconds float64) *result.Com
 	return out
 }
 
-// pairs returns a measure of both requests of each pair, in ms.
+// pairs returns the values of a measure for both requests of each pair, in ms.
 func (f *findings) pairs(measure string) [][2]float64 {
 	byPair := map[int]*[2]float64{}
 	for i := range f.samples {
@@ -62,8 +62,8 @@ func (f *findings) pairs(measure string) [][2]float64 {
 	return out
 }
 
-// differences compares two targets by the pairs of a measure: the mean by a bootstrap over pairs,
-// which takes out what the pair has in common; quantiles by a bootstrap of each side.
+// differences compares two targets by the pairs of a measure. The mean is compared by a bootstrap
+// over pairs, which removes what both have in common, and quantiles by a bootstrap of each side.
 func differences(measure string, pairs [][2]float64, seed uint64) []result.Difference {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	n := len(pairs)
@@ -106,8 +106,8 @@ func differences(measure string, pairs [][2]float64, seed uint64) []result.Diffe
 	return out
 }
 
-// resampled draws the q-quantile of a bootstrap sample of sorted values, without making it: the
-// rank of an order statistic of n draws is that of a beta distribution.
+// resampled draws the q-quantile of a bootstrap sample of sorted values without creating the
+// sample: the rank of an order statistic of n draws has a beta distribution.
 func resampled(rng *rand.Rand, sorted []float64, q float64) float64 {
 	n := float64(len(sorted))
 	k := math.Floor(q*(n-1)) + 1

@@ -9,17 +9,17 @@ import (
 	"penstock/bench/result"
 )
 
-// maxPhases is how many phases a trace has at most.
+// maxPhases is the most phases of a trace.
 const maxPhases = 12
 
-// phaseLengths are the lengths that a phase of a trace may have; a trace that is too long for them
-// has phases of whole hours.
+// phaseLengths are the possible lengths of a trace's phases; a longer trace has phases of whole
+// hours.
 var phaseLengths = []time.Duration{
 	time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
 	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
 }
 
-// phaseLength is the shortest length of which maxPhases cover d.
+// phaseLength returns the shortest length with which maxPhases phases cover d.
 func phaseLength(d time.Duration) time.Duration {
 	for _, l := range phaseLengths {
 		if d <= maxPhases*l {
@@ -29,8 +29,8 @@ func phaseLength(d time.Duration) time.Duration {
 	return time.Duration(math.Ceil(float64(d)/float64(maxPhases*time.Hour))) * time.Hour
 }
 
-// phases tell of the replay of a trace what the fleet did in each part of it. A request belongs to
-// the phase in which it was due.
+// phases describe what the fleet did in each part of a replayed trace. A request belongs to the
+// phase in which it was due.
 func (f *findings) phases(telemetry []result.Telemetry) []result.Phase {
 	if f.s.DatasetName != "trace" || len(f.spans) == 0 || f.spans[0].sendEnd <= f.spans[0].start {
 		return []result.Phase{}
@@ -50,7 +50,7 @@ func (f *findings) phases(telemetry []result.Telemetry) []result.Phase {
 	out := []result.Phase{}
 	for start := sp.start; start < sp.sendEnd; {
 		end := start + long
-		if sp.sendEnd-end < long/2 { // a last phase that is short is part of the one before
+		if sp.sendEnd-end < long/2 { // a short last phase is merged into the one before
 			end = sp.sendEnd
 		}
 		p := f.phase(start, end, end == sp.sendEnd)
@@ -70,7 +70,7 @@ func (f *findings) phases(telemetry []result.Telemetry) []result.Phase {
 	return out
 }
 
-// phase is what the requests say that were due in it; the last one holds its end, too.
+// phase summarizes the requests that were due in it; the last phase includes its end.
 func (f *findings) phase(start, end int64, last bool) result.Phase {
 	p := result.Phase{StartS: float64(start) / 1e9, EndS: float64(end) / 1e9}
 	var t tally
@@ -103,7 +103,7 @@ func (f *findings) phase(start, end int64, last bool) result.Phase {
 	return p
 }
 
-// busy is how many of the requests were in flight between two times, as a mean.
+// busy returns the mean number of these requests in flight between two times.
 func busy(samples []*client.Sample, start, end int64) float64 {
 	sum := int64(0)
 	for _, s := range samples {
@@ -114,8 +114,8 @@ func busy(samples []*client.Sample, start, end int64) float64 {
 	return float64(sum) / float64(end-start)
 }
 
-// waiting is how many requests the engines said to hold in their queues between two times: the mean
-// of each, summed. It is nil where none has said it.
+// waiting returns the number of requests in the engines' queues between two times, as reported by
+// the engines: the sum of each engine's mean. It is nil if no engine reported it.
 func waiting(telemetry []result.Telemetry, start, end float64) *float64 {
 	var out *float64
 	for i := range telemetry {

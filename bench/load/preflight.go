@@ -14,7 +14,8 @@ import (
 	"penstock/bench/result"
 )
 
-// usual are where targets of this machine are looked for: first an edge, then engines.
+// usual are the addresses on this machine where a target is searched for: first an edge, then
+// engines.
 var usual = []string{
 	"http://127.0.0.1:4000", "http://127.0.0.1:4001", "http://127.0.0.1:4002", "http://127.0.0.1:8000",
 	"http://127.0.0.1:8080",
@@ -38,9 +39,9 @@ func discover(ctx context.Context) (string, error) {
 	return "", exit.Usagef("no edge and no engine answers on the usual ports of this machine: name the target, as in 'penstock bench http://HOST:PORT', or start one with 'penstock' or 'penstock sim'")
 }
 
-// preflight looks at the targets before the run: whether they answer, the key is right, the model
-// there, and what there is to know of them. What it learns is in the workload and in engines. Every
-// error is one line with exit.Usage.
+// preflight examines the targets before the run: whether they answer, the key is right and the
+// model exists, and what else can be known. It stores what it learns in the workload and in
+// engines. Every error takes one line and has exit.Usage.
 type preflight struct {
 	s    *settings
 	send *client.Sender
@@ -79,10 +80,10 @@ func (f *preflight) run(ctx context.Context) error {
 	return nil
 }
 
-// try sends one short request of a dialect, so that what is wrong is said before the load and not
-// ten thousand times after.
+// try sends a short request of a dialect, so that an error is reported before the load and not ten
+// thousand times after.
 func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, model string, list []string) error {
-	var points [2][2]float64 // words and the tokens they were
+	var points [2][2]float64 // words, and the tokens that they took
 	for i, words := range []int{20, 220} {
 		q := f.work.Trial(-1-i-2*target, d, model, target, words)
 		s := client.NewSample(q, warm, f.send.Clock.Now())
@@ -111,11 +112,11 @@ func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, mode
 	return nil
 }
 
-// modelFlags name the model at each target.
+// modelFlags are the flags that name the model of each target.
 var modelFlags = [...]string{"--model", "--compare-model"}
 
-// refusal is the error for a first request that was not answered well; nil when it was, or when the
-// target was only busy.
+// refusal returns the error for a first request that failed; nil if it succeeded, or if the target
+// was only busy.
 func refusal(s *client.Sample, target int, base, model string, list []string) error {
 	known := ""
 	if len(list) > 0 {
@@ -140,7 +141,8 @@ func refusal(s *client.Sample, target int, base, model string, list []string) er
 		result.ErrorCount{Kind: s.Err, Status: statusOf(s), Code: s.Code}.Label()))
 }
 
-// estimateTokens fills in the numbers of tokens that the target did not say of a completed request.
+// estimateTokens fills in the numbers of tokens that the target did not report for a completed
+// request.
 func estimateTokens(q *client.Request, p *client.Reply, s *client.Sample) {
 	n := &s.Tokens
 	if n.In < 0 && q.D.Prompt {

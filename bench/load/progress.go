@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Progress is the state of a run while it goes on.
+// Progress is the state of a run in progress.
 type Progress struct {
 	Elapsed                           time.Duration
 	Stage                             string
 	InFlight, Completed, Failed, Left int64
-	// RequestRate and TokenRate are those of the last interval, per second.
+	// RequestRate and TokenRate are the rates in the last interval, per second.
 	RequestRate, TokenRate float64
 }
 
@@ -34,8 +34,8 @@ func (r *run) show(ctx context.Context, progress func(Progress)) {
 	}
 }
 
-// Display returns a progress function: on a terminal one line that is written over, else a line
-// every five seconds. The second function takes the line away.
+// Display returns a progress function: on a terminal it overwrites one line, elsewhere it prints a
+// line every five seconds. The second function erases the line.
 func Display(w io.Writer, terminal bool) (progress func(Progress), end func()) {
 	n := 0
 	progress = func(p Progress) {

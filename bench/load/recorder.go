@@ -9,18 +9,18 @@ import (
 	"penstock/bench/result"
 )
 
-// recorder takes down what happens while it happens. It is safe for concurrent use.
+// recorder records events while they happen. It is safe for concurrent use.
 type recorder struct {
 	series *series
-	waited atomic.Int64 // ns that clients of closed loops have spent on Retry-After
+	waited atomic.Int64 // ns that clients of closed loops have waited for Retry-After
 
 	mu      sync.Mutex
 	samples []client.Sample
 	gaps    map[gapKey]*client.GapCell
-	ttfts   result.Histogram // for departures in the middle of a prefill
+	ttfts   result.Histogram // for departures in mid-prefill
 }
 
-// gapKey is the finest group that gaps are counted for; coarser ones are sums.
+// gapKey is the finest group for which gaps are counted; coarser ones are sums.
 type gapKey struct {
 	stage    int
 	dialect  *client.Dialect
@@ -32,7 +32,7 @@ func newRecorder() *recorder {
 	return &recorder{series: newSeries(), gaps: map[gapKey]*client.GapCell{}}
 }
 
-// FirstToken implements observer.
+// FirstToken implements client's observer.
 func (r *recorder) FirstToken(s *client.Sample) *client.GapCell {
 	key := gapKey{s.Stage, s.Dialect, s.Edge.Upstream, s.Target}
 	r.mu.Lock()
@@ -48,7 +48,7 @@ func (r *recorder) FirstToken(s *client.Sample) *client.GapCell {
 	return c
 }
 
-// Token implements observer.
+// Token implements client's observer.
 func (r *recorder) Token(s *client.Sample, at, gap int64) {
 	if s.Target == 0 {
 		r.series.token(at, gap)
@@ -61,7 +61,7 @@ func (r *recorder) add(s client.Sample) {
 	r.mu.Unlock()
 }
 
-// halfPrefill is the time after which a client leaves in the middle of the prefill.
+// halfPrefill returns the time after which a client that leaves in mid-prefill leaves.
 func (r *recorder) halfPrefill() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +71,7 @@ func (r *recorder) halfPrefill() time.Duration {
 	return max(time.Duration(r.ttfts.Mean/2*float64(time.Millisecond)), 100*time.Microsecond)
 }
 
-// counters are what the progress display shows.
+// counters are the numbers that the progress display shows.
 type counters struct {
 	inFlight, peak, completed, failed, left atomic.Int64
 	stage                                   atomic.Pointer[string]
@@ -84,7 +84,7 @@ func (c *counters) begin() {
 	}
 }
 
-// end counts how a request ended.
+// end counts the outcome of a request.
 func (c *counters) end(s *client.Sample) {
 	c.inFlight.Add(-1)
 	switch {

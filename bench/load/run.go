@@ -23,7 +23,7 @@ type run struct {
 	meter cpuMeter
 }
 
-// newRun prepares a run: targets, workload, nothing sent yet.
+// newRun prepares a run: it sets up targets and workload, and sends nothing.
 func newRun(s *settings) (*run, error) {
 	r := &run{s: s, rec: newRecorder()}
 	r.send = &client.Sender{
@@ -53,14 +53,14 @@ func newRun(s *settings) (*run, error) {
 	return r, nil
 }
 
-// driver sends the load of the run.
+// driver returns the driver that sends the load of the run.
 func (r *run) driver() *driver {
 	return &driver{s: r.s, send: r.send, work: r.work, rec: r.rec, live: &r.live}
 }
 
-// Run measures and returns the result. When ctx ends before the run does, the result holds what had
-// been measured and says so. progress, unless nil, is called about once a second with the state of
-// the run. Errors are *exit.Error.
+// Run measures and returns the result. If ctx ends before the run, the result holds what was
+// measured until then and says so. progress, unless nil, is called about once a second with the
+// state of the run. Errors are *exit.Error.
 func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Result, []*result.Record, error) {
 	s, err := o.Validate()
 	if err != nil {
@@ -106,7 +106,7 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Resul
 	return out, records, nil
 }
 
-// measure runs the load and everything beside it.
+// measure runs the load and everything that goes with it.
 func (r *run) measure(ctx context.Context, look *preflight, progress func(Progress)) (*result.Result, error) {
 	scrapers, err := newScrapers(ctx, r.s, r.send.Targets[0], r.send.Clock, &r.live.inFlight)
 	if err != nil {
@@ -117,7 +117,7 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 		every = leaveEvery
 	}
 	started := time.Now()
-	r.send.Clock.Start = started // the run begins now
+	r.send.Clock.Start = started // the run starts here
 	r.rec = newRecorder()
 	r.send.Watch = r.rec
 	side, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -171,14 +171,14 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 	return out, nil
 }
 
-// lostTokens marks streams with fewer token events than tokens, where nearly all others of the same
-// target and dialect have one event for each token: then the difference is what got lost. Where
-// engines put several tokens into an event it cannot be told.
+// lostTokens marks streams with fewer token events than tokens, if nearly all others of the same
+// target and dialect have one event for each token: the difference was lost. If engines put several
+// tokens into an event, losses cannot be detected.
 func lostTokens(samples []client.Sample) {
 	type key struct {
 		d      *client.Dialect
 		target uint8
-		model  int // of streams that ended the same way: some engines count the token that ends the text
+		model  int // of streams that ended in the same way: some engines count the token that ends the text
 	}
 	gaps := map[key]map[int]int{}
 	finishes := map[string]int{}

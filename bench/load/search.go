@@ -10,19 +10,19 @@ import (
 	"penstock/bench/result"
 )
 
-// knee is the share of the offered load that must be delivered; below it the target is saturated.
+// knee is the share of the offered load that must be delivered; with less, the target is saturated.
 const knee = 0.95
 
 // outcome is what a finished stage means for the next one.
 type outcome struct {
-	rate   float64 // requested; of a closed loop achieved
+	rate   float64 // requested; for a closed loop, achieved
 	done   float64 // completed per second
 	closed bool
 	met    bool
 	broke  []string
 }
 
-// drive runs all stages: those of the flags, a sweep or a search.
+// drive runs all stages: those of the flags, of a sweep or of a search.
 func (d *driver) drive(ctx context.Context) *result.Search {
 	switch d.s.Profile {
 	case "sweep":
@@ -39,8 +39,9 @@ func (d *driver) drive(ctx context.Context) *result.Search {
 	return nil
 }
 
-// sweep measures one request at a time, then as many at once as --max-concurrency says, or ever
-// more until the target answers no faster, and then rates evenly between the two throughputs.
+// sweep measures one request at a time, then as many at once as --max-concurrency allows, or
+// growing numbers until the target gets no faster, and then evenly spaced rates between the two
+// throughputs.
 func (d *driver) sweep(ctx context.Context) *result.Search {
 	base := d.s.stages[0]
 	closed := func(clients int) float64 {
@@ -65,15 +66,15 @@ func (d *driver) sweep(ctx context.Context) *result.Search {
 	return d.findings().outcomes("sweep")
 }
 
-// A sweep begins with firstClients at once and has four times as many, up to mostClients, until
-// that brings less than a quarter more answers a second.
+// A sweep starts with firstClients at once and repeats with four times as many, up to mostClients,
+// until that brings less than a quarter more answers per second.
 const (
 	firstClients = 8
 	mostClients  = 1024
 )
 
-// saturate measures the throughput of ever more clients, up to most, until more of them bring next
-// to nothing. It returns the highest.
+// saturate measures the throughput of growing numbers of clients, up to most, until more clients
+// bring almost nothing. It returns the highest throughput.
 func saturate(most int, measure func(clients int) float64) (highest float64) {
 	for n := min(firstClients, most); ; n = min(4*n, most) {
 		done := measure(n)
@@ -84,9 +85,9 @@ func saturate(most int, measure func(clients int) float64) (highest float64) {
 	}
 }
 
-// search looks for the highest rate that meets the objectives. It begins with the rate of the flags
-// or a startingRate, doubles until one is broken, then halves the interval until it is less than 5
-// % wide. It gives up at an eighth of the rate that it began with.
+// search finds the highest rate that meets the objectives. It starts with the rate of the flags or
+// a startingRate, doubles it until an objective is broken, then halves the interval until it is
+// less than 5 % wide. It gives up at an eighth of its starting rate.
 func (d *driver) search(ctx context.Context) *result.Search {
 	base := d.s.stages[0]
 	rate := base.rate
@@ -119,9 +120,9 @@ func (d *driver) search(ctx context.Context) *result.Search {
 	return d.findings().outcomes("search")
 }
 
-// startingRate is the throughput of a closed loop that meets the objectives: that of
-// --max-concurrency if it was given, else and otherwise that of one request at a time. It is 0 if a
-// request that is alone does not meet them: then no rate will.
+// startingRate returns the throughput of a closed loop that meets the objectives: with
+// --max-concurrency if that was given and met them, and otherwise with one request at a time. It is
+// 0 if a single request does not meet them, because then no rate will.
 func (d *driver) startingRate(ctx context.Context, base stageSpec) float64 {
 	first := stageSpec{concurrency: 1, count: base.count, duration: base.duration}
 	if len(d.s.MaxConcurrency) > 0 && base.concurrency > 1 {
@@ -141,7 +142,7 @@ func (d *driver) startingRate(ctx context.Context, base stageSpec) float64 {
 	return 0
 }
 
-// round keeps three digits, so that rates can be said.
+// round keeps three digits, so that rates are readable.
 func round(v float64) float64 {
 	if v <= 0 {
 		return 0
@@ -150,7 +151,7 @@ func round(v float64) float64 {
 	return math.Round(v/unit) * unit
 }
 
-// findings are what is known after the stages that have ended.
+// findings returns what is known after the completed stages.
 func (d *driver) findings() *findings {
 	return &findings{s: d.s, samples: d.rec.samples, gaps: d.rec.gaps, spans: d.spans}
 }
@@ -159,8 +160,8 @@ func (f *findings) stageSummary(stage int) result.Summary {
 	return f.summary(func(k gapKey) bool { return k.stage == stage && k.target == 0 }, f.spans[stage].seconds())
 }
 
-// outcome judges a stage as a whole: 99 of 100 requests must be good, the share of errors in its
-// bound, and the load delivered.
+// outcome judges a stage as a whole: 99 of 100 requests must be good, the share of errors within
+// its limit, and the load delivered.
 func (f *findings) outcome(stage int) outcome {
 	sum := f.stageSummary(stage)
 	rate := f.spans[stage].spec.rate
@@ -179,9 +180,9 @@ func (f *findings) outcome(stage int) outcome {
 	return o
 }
 
-// falling reports whether a stage fell ever further behind: a target that is saturated answers ever
-// later, so the last third of the requests took half as long again as the third before. (The first
-// third still found it idle.)
+// falling reports whether a stage fell further and further behind. A saturated target answers later
+// and later, so the last third of the requests took half as long again as the middle third. (The
+// first third found it idle.)
 func (f *findings) falling(stage int) bool {
 	var times []client.Sample
 	for i := range f.samples {
@@ -203,8 +204,8 @@ func (f *findings) falling(stage int) bool {
 	return mean(times[2*third:]) > 1.5*mean(times[third:2*third])
 }
 
-// broken lists the objectives that a summary as a whole does not meet: a latency by its p99, errors
-// by their share.
+// broken returns the objectives that a summary as a whole does not meet: a latency is judged by its
+// p99, errors by their share.
 func (s *settings) broken(sum *result.Summary) []string {
 	out := []string{}
 	bounded := false
@@ -226,7 +227,7 @@ func (s *settings) broken(sum *result.Summary) []string {
 	return out
 }
 
-// outcomes sums a sweep or a search up.
+// outcomes summarizes a sweep or a search.
 func (f *findings) outcomes(profile string) *result.Search {
 	out := &result.Search{Profile: profile, Broke: []string{}}
 	best, limit, kneeRate := 0.0, math.Inf(1), 0.0

@@ -15,19 +15,19 @@ import (
 // maxIntervals is the length at which a series halves its resolution.
 const maxIntervals = 1200
 
-// series counts what happens while it happens: tokens and gaps by the second. What belongs to whole
-// requests is added at the end, from their samples. It is safe for concurrent use.
+// series counts events while they happen: tokens and gaps for each second. Values that belong to
+// whole requests are added at the end, from their samples. It is safe for concurrent use.
 type series struct {
 	mu       sync.Mutex
 	interval int64 // ns
 	tokens   []float64
-	gaps     []*hdrhistogram.Histogram // of microseconds, 2 digits; nil without
+	gaps     []*hdrhistogram.Histogram // in microseconds, 2 digits; nil if empty
 	total    int64
 }
 
 func newSeries() *series { return &series{interval: 1e9} }
 
-// at returns the index of the interval of a time; s.mu is held.
+// at returns the index of the interval of a time; the caller holds s.mu.
 func (s *series) at(ns int64) int {
 	for ns/s.interval >= maxIntervals {
 		s.halve()
@@ -40,7 +40,7 @@ func (s *series) at(ns int64) int {
 	return i
 }
 
-// halve joins each two intervals.
+// halve joins every two intervals.
 func (s *series) halve() {
 	s.interval *= 2
 	n := (len(s.tokens) + 1) / 2
@@ -58,7 +58,7 @@ func (s *series) halve() {
 	s.tokens, s.gaps = s.tokens[:n], s.gaps[:n]
 }
 
-// token counts an event with a token, and the gap before it unless that is none.
+// token counts an event with a token, and the gap before it unless it is None.
 func (s *series) token(at, gap int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *series) token(at, gap int64) {
 	if s.gaps[i] == nil {
 		s.gaps[i] = hdrhistogram.New(result.HistMin, result.HistMax, 2)
 	}
-	_ = s.gaps[i].RecordValue(min(max(gap/1000, 0), result.HistMax)) // cannot fail: it is in range
+	_ = s.gaps[i].RecordValue(min(max(gap/1000, 0), result.HistMax)) // cannot fail: the value is in range
 }
 
 // seen returns the number of token events so far.
@@ -81,8 +81,8 @@ func (s *series) seen() int64 {
 	return s.total
 }
 
-// columns makes the series of the result. Token events are scaled to tokens by what the requests
-// counted.
+// columns builds the series of the result. Token events are scaled to tokens by the requests'
+// counts.
 func (s *series) columns(samples []client.Sample, stages []result.Stage) result.Series {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,8 +117,8 @@ func (s *series) columns(samples []client.Sample, stages []result.Stage) result.
 	return out
 }
 
-// countRequests adds what belongs to whole requests: their numbers, latencies and tokens, by
-// interval.
+// countRequests adds, by interval, what belongs to whole requests: their numbers, latencies and
+// tokens.
 func countRequests(out *result.Series, samples []client.Sample, index func(int64) int) {
 	n := len(out.TS)
 	latencies := map[string][]result.Histogram{}
@@ -173,8 +173,8 @@ func countRequests(out *result.Series, samples []client.Sample, index func(int64
 	}
 }
 
-// percentiles are the columns of what was counted in each interval, in ms, with the bound of each;
-// 100 is called max.
+// percentiles returns the percentiles of each interval as columns, in ms, each limited to its
+// maximum; 100 is named max.
 func percentiles(n int, of func(i int) (h *hdrhistogram.Histogram, high float64)) map[string][]*float64 {
 	out := map[string][]*float64{}
 	for name, p := range map[string]float64{"50": 50, "90": 90, "99": 99, "max": 100} {
@@ -212,11 +212,11 @@ func inFlight(out []int, samples []client.Sample, index func(int64) int) {
 	}
 }
 
-// best returns the highest rate of an interval, or NaN without any.
+// best returns the highest rate of an interval, or NaN if there is none.
 func best(values []float64, interval float64) float64 {
 	out := math.NaN()
 	for _, v := range values {
-		if rate := v / interval; !(rate <= out) { // NaN is to be replaced
+		if rate := v / interval; !(rate <= out) { // true for NaN
 			out = rate
 		}
 	}

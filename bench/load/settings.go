@@ -21,7 +21,7 @@ type settings struct {
 	work       workload.Spec
 	stages     []stageSpec
 	closed     bool
-	rampFrom   float64 // with rampTo, of --ramp; 0: none
+	rampFrom   float64 // rampFrom and rampTo are the rates of --ramp; 0: none
 	rampTo     float64
 	objectives []result.Objective
 	events     []event
@@ -29,10 +29,10 @@ type settings struct {
 	leaveText  string
 }
 
-// stageSpec is the load of a stage. A rate of 0 is a closed loop.
+// stageSpec is the load of a stage. A rate of 0 means a closed loop.
 type stageSpec struct {
 	rate        float64
-	concurrency int // 0: no bound
+	concurrency int // 0: no limit
 	count       int
 	duration    time.Duration
 	ramp        bool
@@ -78,7 +78,7 @@ func (s *settings) dialects() error {
 	return nil
 }
 
-// bounds checks the numbers and words that stand for themselves.
+// bounds checks the numbers and words that need no context.
 func (s *settings) bounds() error {
 	for _, rule := range []struct {
 		broken bool
@@ -121,7 +121,7 @@ func (s *settings) bounds() error {
 	return nil
 }
 
-// load makes the stages.
+// load builds the stages.
 func (s *settings) load() error {
 	rates := []float64{math.Inf(1)}
 	for i, text := range s.RequestRate {
@@ -193,10 +193,10 @@ func (s *settings) workload() (err error) {
 	return nil
 }
 
-// objectiveNames are what --goodput can be about.
+// objectiveNames are the measures of --goodput.
 var objectiveNames = []string{result.TTFT, result.TPOT, result.ITL, result.E2EL, "error_rate"}
 
-// ParseObjectives reads values of --goodput.
+// ParseObjectives reads the values of --goodput.
 func ParseObjectives(goodput []string) (out []result.Objective, err error) {
 	for _, g := range goodput {
 		m := Objective.FindStringSubmatch(g)

@@ -12,7 +12,7 @@ import (
 	"penstock/bench/load/workload"
 )
 
-// driver sends the load of one stage after the other.
+// driver sends the load, one stage after another.
 type driver struct {
 	s     *settings
 	send  *client.Sender
@@ -22,23 +22,23 @@ type driver struct {
 	spans []span
 }
 
-// span is a stage as it was run.
+// span describes a stage that was run.
 type span struct {
 	spec       stageSpec
 	name       string
-	start, end int64 // measured part: from its start to the last answer of it
-	sendEnd    int64 // end of sending in the measured part
-	scheduled  int   // arrivals at the first target that an open loop's schedule holds in the measured part
+	start, end int64 // measured part: from its start to its last answer
+	sendEnd    int64 // end of sending within the measured part
+	scheduled  int   // arrivals at the first target that the schedule of an open loop has in the measured part
 	cpu        cpuSpan
 }
 
-// seconds is the wall time of the measured part.
+// seconds returns the wall time of the measured part.
 func (sp *span) seconds() float64 { return float64(sp.end-sp.start) / 1e9 }
 
-// wires are bodies of requests that wait to be sent.
+// wires are the bodies of requests that wait to be sent.
 var wires = sync.Pool{New: func() any { return new([]byte) }}
 
-// pendingRequest is a request with its body and its place in the run.
+// pendingRequest is a request with its body and its stage.
 type pendingRequest struct {
 	q     *client.Request
 	wire  *[]byte
@@ -51,9 +51,9 @@ func newPendingRequest(q *client.Request, stage int) pendingRequest {
 	return pendingRequest{q, wire, stage}
 }
 
-// perform sends the requests of a session, the first of which is due at scheduled. Where slots is
-// not nil, each takes a slot and gives it back; waiting for one counts from the schedule on. It
-// returns for how long the last answer asks to wait.
+// perform sends the requests of a session; the first is due at scheduled. If slots is not nil, each
+// takes a slot and returns it; waiting for one counts from the schedule. It returns how long the
+// last answer asks the client to wait.
 func (d *driver) perform(ctx context.Context, j pendingRequest, scheduled int64, slots chan struct{}) time.Duration {
 	for {
 		if slots != nil {
@@ -89,7 +89,7 @@ func (d *driver) perform(ctx context.Context, j pendingRequest, scheduled int64,
 	}
 }
 
-// sleep waits and reports false when ctx ended before.
+// sleep waits, and reports false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -104,10 +104,10 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// warm is the stage of what is not measured.
+// warm is the stage of unmeasured requests.
 const warm = -1
 
-// stage runs one stage to its last answer and notes its span.
+// stage runs one stage to its last answer and records its span.
 func (d *driver) stage(ctx context.Context, spec stageSpec) {
 	index := len(d.spans)
 	sp := span{spec: spec, name: spec.name()}
@@ -130,7 +130,7 @@ func (d *driver) stage(ctx context.Context, spec stageSpec) {
 	d.spans = append(d.spans, sp)
 }
 
-// name is how the stage is called.
+// name returns the name of the stage.
 func (s stageSpec) name() string {
 	text := ""
 	switch {
@@ -148,8 +148,8 @@ func (s stageSpec) name() string {
 	return text
 }
 
-// measured returns the stage that a request belongs to which is due at, counted from the stage's
-// begin.
+// measured returns the stage to which a request belongs that is due at, counted from the beginning
+// of the stage.
 func (d *driver) measured(spec stageSpec, at time.Duration, index int) int {
 	if at < d.s.Warmup || spec.duration > 0 && at >= d.s.Warmup+spec.duration {
 		return warm
@@ -157,7 +157,7 @@ func (d *driver) measured(spec stageSpec, at time.Duration, index int) int {
 	return index
 }
 
-// length is the time for which a stage sends; without an end it is the longest that there is.
+// length returns how long a stage sends; without an end, the longest duration.
 func (d *driver) length(spec stageSpec) time.Duration {
 	if spec.duration == 0 {
 		return math.MaxInt64
@@ -165,12 +165,12 @@ func (d *driver) length(spec stageSpec) time.Duration {
 	return d.s.Warmup + spec.duration
 }
 
-// openLoop is what the calls of an open loop share.
+// openLoop is what the requests of an open loop share.
 type openLoop struct {
 	spec  stageSpec
 	index int
 	begin int64
-	slots chan struct{} // nil: as many at once as come
+	slots chan struct{} // nil: no limit
 	all   sync.WaitGroup
 
 	mu sync.Mutex
@@ -189,7 +189,7 @@ func (o *openLoop) due(j *pendingRequest, at int64) {
 	}
 }
 
-// count is how many lines of a trace are played.
+// count returns how many lines of a trace to play.
 func (o *openLoop) count() int {
 	if o.spec.count > 0 {
 		return o.spec.count
@@ -197,8 +197,8 @@ func (o *openLoop) count() int {
 	return math.MaxInt
 }
 
-// open runs an open loop: requests are sent when the pacer says so, whatever became of those
-// before.
+// open runs an open loop: requests are sent when the pacer says so, whatever the fate of earlier
+// ones.
 func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 	spec, now := sp.spec, d.send.Clock.Now
 	o := &openLoop{spec: spec, index: index, begin: begin, sp: sp}
@@ -208,7 +208,7 @@ func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 	p := d.pacer(spec, index)
 	for at, ok := p.Next(); ok && at < d.length(spec); at, ok = p.Next() {
 		stage := d.measured(spec, at, index)
-		j := newPendingRequest(d.work.Take(), stage) // before its time, so that making it delays nothing
+		j := newPendingRequest(d.work.Take(), stage) // ahead of time, so that creating it delays nothing
 		due := begin + int64(at)
 		if !sleep(ctx, time.Duration(due-now())) {
 			break
@@ -217,7 +217,7 @@ func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 		o.all.Go(func() { d.session(ctx, j, due, o) })
 	}
 	if d.s.DatasetName == "trace" {
-		o.all.Wait() // the calls that follow others are due later
+		o.all.Wait() // calls that follow others are due later
 	}
 	if spec.duration > 0 && ctx.Err() == nil {
 		sp.sendEnd = sp.start + int64(spec.duration)
@@ -228,8 +228,8 @@ func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 	o.all.Wait()
 }
 
-// session sends a request and, of a trace, the calls that follow it, each when its client has
-// thought.
+// session sends a request and, in a trace, the calls that follow it, each after its client's think
+// time.
 func (d *driver) session(ctx context.Context, j pendingRequest, due int64, o *openLoop) {
 	d.perform(ctx, j, due, o.slots)
 	for _, next := range d.work.Followers(j.q) {
@@ -247,7 +247,7 @@ func (d *driver) session(ctx context.Context, j pendingRequest, due int64, o *op
 	}
 }
 
-// shape is that of the gamma distribution of arrivals: 1 is Poisson.
+// shape returns the shape of the gamma distribution of arrivals: 1 is Poisson.
 func (s *settings) shape() float64 {
 	if s.Constant {
 		return math.Inf(1)
@@ -255,7 +255,7 @@ func (s *settings) shape() float64 {
 	return 1
 }
 
-// pacer makes the pacer of a stage.
+// pacer returns the pacer of a stage.
 func (d *driver) pacer(spec stageSpec, index int) workload.Pacer {
 	switch {
 	case d.s.DatasetName == "trace":
@@ -277,7 +277,7 @@ func (d *driver) pacer(spec stageSpec, index int) workload.Pacer {
 }
 
 // closed runs a closed loop: each of a number of clients sends its next request when it has the
-// answer to the last.
+// answer to its last one.
 func (d *driver) closed(ctx context.Context, begin int64, index int, sp *span) {
 	spec, now := sp.spec, d.send.Clock.Now
 	end := int64(math.MaxInt64)

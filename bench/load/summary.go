@@ -8,8 +8,8 @@ import (
 	"penstock/bench/result"
 )
 
-// findings are what was taken down of a run, and what is asked of it. It is read when nothing is
-// under way.
+// findings are the records of a run and the evaluation of them. They are read when no request is in
+// flight.
 type findings struct {
 	s        *settings
 	samples  []client.Sample
@@ -21,11 +21,10 @@ type findings struct {
 // group selects samples for a summary.
 type group func(gapKey) bool
 
-// keyOf is the finest group that a sample is in.
+// keyOf returns the finest group of a sample.
 func keyOf(s *client.Sample) gapKey { return gapKey{s.Stage, s.Dialect, s.Edge.Upstream, s.Target} }
 
-// summary makes the summary of the samples of a group. Seconds is the wall time that rates are
-// over.
+// summary summarizes the samples of a group. seconds is the wall time on which rates are based.
 func (f *findings) summary(in group, seconds float64) result.Summary {
 	out := result.Summary{
 		Seconds: seconds, Latency: map[string]*result.Distribution{}, Errors: []result.ErrorCount{},
@@ -106,7 +105,7 @@ func (f *findings) summary(in group, seconds float64) result.Summary {
 	return out
 }
 
-// statusOf is the status that explains a failure: of an answer that came with 200 it does not.
+// statusOf returns the status that explains a failure; an answer with 200 has none.
 func statusOf(s *client.Sample) int {
 	if s.Err == result.ErrStatus {
 		return s.Status
@@ -114,7 +113,7 @@ func statusOf(s *client.Sample) int {
 	return 0
 }
 
-// tally adds up what is no latency.
+// tally adds up everything other than latencies.
 type tally struct {
 	good              int
 	in, out           int64
@@ -126,7 +125,7 @@ type tally struct {
 	latency           float64 // s
 }
 
-// add takes a completed request.
+// add adds a completed request.
 func (t *tally) add(s *client.Sample) {
 	if s.Tokens.In >= 0 {
 		t.in += int64(s.Tokens.In)
@@ -152,7 +151,7 @@ func (t *tally) add(s *client.Sample) {
 	t.latency += float64(s.At.End-s.At.Sent) / 1e9
 }
 
-// why says why a measure has no sample.
+// why explains why a measure has no sample.
 func (t *tally) why(measure string, completed int) string {
 	switch {
 	case completed == 0 && measure != result.ScheduleDelay && measure != result.Connect:
@@ -173,7 +172,7 @@ func (t *tally) why(measure string, completed int) string {
 	return "no answer had two tokens in different reads"
 }
 
-// fillRates fills the rates in.
+// fillRates fills in the rates.
 func (t *tally) fillRates(out *result.Summary, objectives []result.Objective) {
 	missing := func(reason string, names ...string) {
 		for _, n := range names {

@@ -14,8 +14,8 @@ import (
 	"penstock/bench/result"
 )
 
-// sampled are the metrics that are kept of a page: what people look at when latencies go up. Values
-// of several label sets are added.
+// sampled are the metrics that are kept from a page: those that people look at when latencies rise.
+// Values of several label sets are added.
 var sampled = []string{
 	"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
 	"vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total", "vllm:num_preemptions_total",
@@ -27,15 +27,15 @@ var sampled = []string{
 	"process_cpu_seconds_total", "process_resident_memory_bytes", "go_goroutines",
 }
 
-// Counters of the calls that an edge has sent to another engine: those that had shown nothing, and
-// streams that another engine went on with.
+// Counters of the calls that an edge moved to another engine: calls of which nothing had been
+// shown, and streams that another engine continued.
 const (
 	callsMoved     = "penstock_calls_moved_total"
 	streamsResumed = "penstock_streams_resumed_total"
 )
 
-// inFlightGauges are the sums of gauges that say how many requests a server has in hand, by the
-// name of the first.
+// inFlightGauges are groups of gauges whose sum is the number of requests that a server has, each
+// named by its first gauge.
 var inFlightGauges = [][]string{
 	{"vllm:num_requests_running", "vllm:num_requests_waiting"},
 	{"sglang:num_running_reqs", "sglang:num_queue_reqs"},
@@ -48,25 +48,25 @@ type scraper struct {
 	source string
 	t      *client.Target
 	clock  *client.Clock
-	open   *atomic.Int64 // requests that the client has in flight
+	open   *atomic.Int64 // the client's requests in flight
 
 	mu       sync.Mutex
-	readings []reading // in order of time
+	readings []reading // ordered by time
 	err      string
 }
 
-// reading is one look at the page; values are nil where the page was not answered.
+// reading is one scrape of the page; values is nil if it failed.
 type reading struct {
 	at      int64
 	values  map[string]float64
-	surplus int // requests that the server has beyond those that the client has open
+	surplus int // requests of the server beyond those that the client has open
 }
 
-// moved is how many calls the edge has moved so far.
+// moved returns how many calls the edge has moved so far.
 func (r *reading) moved() float64 { return r.values[callsMoved] + r.values[streamsResumed] }
 
-// newScrapers returns a scraper for each page of metrics that answers: of the target, the engines
-// and the edge.
+// newScrapers returns a scraper for each page of metrics that answers: those of the target, the
+// engines and the edge.
 func newScrapers(ctx context.Context, s *settings, first *client.Target, c *client.Clock,
 	open *atomic.Int64,
 ) ([]*scraper, error) {
@@ -91,7 +91,7 @@ func newScrapers(ctx context.Context, s *settings, first *client.Target, c *clie
 		x := &scraper{source: p.source, t: t, clock: c, open: open}
 		if _, err := x.read(ctx); err == nil {
 			out = append(out, x)
-		} else if i > 0 { // that of the target was not asked for
+		} else if i > 0 { // the user did not ask for the target's
 			flag := "--engine-url is the base URL of an engine"
 			if p.source == "edge" {
 				flag = "--admin (or PENSTOCK_ADMIN) is the address of an edge's admin listener"
@@ -102,7 +102,7 @@ func newScrapers(ctx context.Context, s *settings, first *client.Target, c *clie
 	return out, nil
 }
 
-// engineName splits the value of --engine-url, NAME=URL or a URL alone.
+// engineName splits the value of --engine-url, which is NAME=URL or only a URL.
 func engineName(text string) (name, base string) {
 	name, base, ok := strings.Cut(text, "=")
 	if !ok || strings.Contains(name, "/") {
@@ -123,7 +123,7 @@ func (s *scraper) read(ctx context.Context) (map[string]float64, error) {
 	return parseMetrics(p.Body), nil
 }
 
-// parseMetrics takes the sampled metrics from Prometheus text.
+// parseMetrics reads the sampled metrics from Prometheus text.
 func parseMetrics(page []byte) map[string]float64 {
 	out := map[string]float64{}
 	for series, v := range client.Metrics(page) {
@@ -135,8 +135,8 @@ func parseMetrics(page []byte) map[string]float64 {
 	return out
 }
 
-// requestsInHand returns how many requests a page says the server has, and by which gauge; ok is
-// false when no gauge says it.
+// requestsInHand returns the number of requests that the server has according to a page, and the
+// gauge that says so; ok is false if no gauge does.
 func requestsInHand(values map[string]float64) (n int, source string, ok bool) {
 	for _, names := range inFlightGauges {
 		if _, ok := values[names[0]]; ok {
@@ -173,16 +173,15 @@ func (s *scraper) once(ctx context.Context) {
 	s.readings = append(s.readings, reading{s.clock.Now(), values, n - int(max(before, after))})
 }
 
-// answered are the readings that were.
+// answered returns the readings that succeeded.
 func (s *scraper) answered() []reading {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(s.readings), func(r reading) bool { return r.values == nil })
 }
 
-// report makes the columns of the result, at most one sample for each second. Where the page was
-// not answered they have a gap: a line drawn across it would show an engine that is dead as one
-// that is calm.
+// report builds the columns of the result, with at most one sample per second. A failed reading
+// leaves a gap: a line drawn across it would make a dead engine look idle.
 func (s *scraper) report() result.Telemetry {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,19 +7,19 @@ import (
 	"penstock/bench/result"
 )
 
-// Bounds of the verdict.
+// The limits of the verdict.
 const (
-	maxClientShare = 0.90 // of the processor time that the client may use
-	maxWakeP99     = 10.0 // ms that the client's timers are late
+	maxClientShare = 0.90 // of the processor time available to the client
+	maxWakeP99     = 10.0 // ms by which the client's timers may be late
 	MaxErrorShare  = 0.01
 	minAchieved    = 0.95 // of the requested rate
-	maxCached      = 0.05 // share of cached tokens in a run that put a mark of its own before each prompt,
-	templateTokens = 64   // unless that is no more than the head of a chat template for each
+	maxCached      = 0.05 // share of cached tokens in a run with a unique mark before each prompt,
+	templateTokens = 64   // unless that is no more than the head of a chat template for each request
 	maxCoalesced   = 0.05
 	minSamples     = 20
 )
 
-// judge says whether the result can be trusted. It looks at the finished result only.
+// judge decides whether the result can be trusted. It only looks at the finished result.
 func judge(r *result.Result, s *settings) result.Verdict {
 	p := r.Penstock
 	v := result.Verdict{Valid: true, Reasons: []result.Reason{}}
@@ -72,7 +72,7 @@ func judge(r *result.Result, s *settings) result.Verdict {
 // finding adds a reason.
 type finding func(invalidates bool, code, format string, args ...any)
 
-// judgeClient judges the load tester's own state.
+// judgeClient judges the state of the load tester itself.
 func judgeClient(p *result.Penstock, add finding) {
 	c := &p.Client
 	switch waited := c.CPUShare != nil && c.CPUWaitShare != nil; {
@@ -92,8 +92,8 @@ func judgeClient(p *result.Penstock, add finding) {
 	}
 }
 
-// judgeDelivery judges whether the load was the one that the run's own schedule held. The nominal
-// rate is no measure of the client: random arrivals scatter around it by the square root of their
+// judgeDelivery judges whether the delivered load matches the run's own schedule. The nominal rate
+// does not measure the client: random arrivals scatter around it by the square root of their
 // number.
 func judgeDelivery(p *result.Penstock, s *settings, add finding) {
 	for i := range p.Stages {
@@ -123,7 +123,7 @@ func judgeDelivery(p *result.Penstock, s *settings, add finding) {
 	}
 }
 
-// judgeFailures judges the requests that failed, but for those that belong to the test.
+// judgeFailures judges the failed requests, except those that belong to the test.
 func judgeFailures(p *result.Penstock, add finding) {
 	total := &p.Total
 	failed, expected, most := total.Failed, 0, result.ErrorCount{}

@@ -6,7 +6,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// boundary of multipart bodies; no audio that we make holds it.
+// boundary separates the parts of multipart bodies; none of our audio contains it.
 const boundary = "penstock-bench-7d2f1c9ab4e35806"
 
 func transcriptionBody(dst []byte, q *Request) []byte {
@@ -23,7 +23,7 @@ func transcriptionBody(dst []byte, q *Request) []byte {
 	return append(dst, "\r\n--"+boundary+"--\r\n"...)
 }
 
-// transcriptionEvent takes OpenAI's events (transcript.text.delta and .done), and the chunks of
+// transcriptionEvent reads OpenAI's events (transcript.text.delta and .done), and the chunks of
 // chat that vLLM sends instead.
 func transcriptionEvent(p *Reply, ev sse.Event) pieces {
 	root, ok := p.parseOrDone(ev.Data)
@@ -45,7 +45,7 @@ func transcriptionEvent(p *Reply, ev sse.Event) pieces {
 	case kind.EqualText("transcript.text.done"):
 		p.ended, p.done, p.finish = true, true, "stop"
 		p.usage(root.Get("usage"), &responsesUsage)
-		if p.Size == 0 { // no deltas: all of it comes at once
+		if p.Size == 0 { // without deltas the whole text comes at once
 			return p.say(root.Get("text"))
 		}
 	}

@@ -15,7 +15,7 @@ func chatBody(dst []byte, q *Request) []byte {
 }
 
 func appendChatMessage(dst []byte, m *Message) []byte {
-	for _, r := range m.Results { // each in a message of its own
+	for _, r := range m.Results { // each in its own message
 		dst = putNext(dst, `{"role":"tool","tool_call_id":%s,"content":%s}`, r.ID, r.Text)
 	}
 	if len(m.Results) > 0 {
@@ -44,7 +44,7 @@ func appendChatMessage(dst []byte, m *Message) []byte {
 	return append(dst, '}')
 }
 
-// The members of a chunk that matter.
+// The members of a chunk that the client reads.
 var (
 	chunkNames = jsonx.NewNames("choices", "usage", "error")
 	deltaNames = jsonx.NewNames("content", "reasoning", "reasoning_content", "tool_calls")
@@ -54,7 +54,7 @@ func chatEvent(p *Reply, ev sse.Event) pieces {
 	return p.chunk(ev, func(choice jsonx.Value) pieces { return p.delta(choice.Get("delta")) })
 }
 
-// chunk takes an event of chat or of completions, which differ in what a choice holds.
+// chunk reads an event of chat or of completions, whose choices differ.
 func (p *Reply) chunk(ev sse.Event, take func(choice jsonx.Value) pieces) pieces {
 	root, ok := p.parseOrDone(ev.Data)
 	if !ok {
@@ -84,7 +84,7 @@ func (p *Reply) chunk(ev sse.Event, take func(choice jsonx.Value) pieces) pieces
 	return got
 }
 
-// delta takes the delta of a choice; of an answer that was not streamed, its message.
+// delta reads the delta of a choice, or the message of an answer that was not streamed.
 func (p *Reply) delta(v jsonx.Value) pieces {
 	var members [4]jsonx.Value
 	if deltaNames.Fields(v, members[:]) != nil {
@@ -108,8 +108,8 @@ func (p *Reply) delta(v jsonx.Value) pieces {
 	return got
 }
 
-// wholeChoice takes a whole answer of chat or of completions: take reads its first choice and says
-// whether it is one.
+// wholeChoice reads a whole answer of chat or of completions: take reads its first choice and
+// reports whether it is valid.
 func (p *Reply) wholeChoice(body []byte, take func(choice jsonx.Value) bool) bool {
 	if p.doc.Parse(body, jsonx.Options{}) != nil {
 		return false

@@ -28,29 +28,29 @@ const (
 	maxReply = 64 << 20 // of an answer that is read whole
 )
 
-// Target is a server under test with its idle connections. It is safe for concurrent use.
+// Target is a server under test, with its idle connections. It is safe for concurrent use.
 type Target struct {
 	Base    string // scheme://host[:port][/path], without /v1
 	address string // host:port to dial
 	host    string // of the Host header
 	Path    string // before /v1
 	tls     *tls.Config
-	Headers []byte // of every request, each line with its end
+	Headers []byte // sent with every request, each line with its end
 	Clock   *Clock
 
 	mu     sync.Mutex
-	idle   []*conn // used last is used first
+	idle   []*conn // the last one used is reused first
 	opened int
 }
 
 // Clock gives times as nanoseconds since the start of the run.
 type Clock struct{ Start time.Time }
 
-// Now is the time since the start.
+// Now returns the time since the start.
 func (c *Clock) Now() int64 { return int64(time.Since(c.Start)) }
 
-// NewTarget parses a base URL, with or without /v1 at its end. headers are those of every request,
-// each line with its end.
+// NewTarget parses a base URL, with or without /v1 at its end. headers are sent with every request;
+// each line includes its end.
 func NewTarget(base string, insecure bool, headers []byte) (*Target, error) {
 	if !strings.Contains(base, "://") {
 		base = "http://" + base
@@ -80,7 +80,7 @@ func NewTarget(base string, insecure bool, headers []byte) (*Target, error) {
 	return t, nil
 }
 
-// conn is one connection with all the memory that a request on it needs. One goroutine has it at a
+// conn is one connection with all the memory that a request on it needs. One goroutine uses it at a
 // time.
 type conn struct {
 	net.Conn
@@ -94,14 +94,14 @@ type conn struct {
 	out    []byte       // head and body of the request
 	buf    bytes.Buffer // an answer that is read whole
 
-	readAt int64 // time of the last read that brought something
-	reads  int   // number of them
-	bytes  int64 // that they brought
-	used   bool  // it has carried a request before
-	late   error // of a read that passed its deadline
+	readAt int64 // time of the last read that returned bytes
+	reads  int   // number of such reads
+	bytes  int64 // bytes they returned
+	used   bool  // it has already carried a request
+	late   error // error of a read that passed its deadline
 }
 
-// Read reads from the socket and takes the time.
+// Read reads from the socket and records the time.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
@@ -121,7 +121,7 @@ var conns = sync.Pool{New: func() any {
 	return c
 }}
 
-// open returns an idle connection, or a new one when there is none or fresh is set.
+// open returns an idle connection, or a new one if there is none or fresh is set.
 func (t *Target) open(ctx context.Context, fresh bool) (*conn, error) {
 	t.mu.Lock()
 	if n := len(t.idle); n > 0 && !fresh {
@@ -152,8 +152,8 @@ func (t *Target) open(ctx context.Context, fresh bool) (*conn, error) {
 	return c, nil
 }
 
-// release gives a connection back: to the idle ones when it can carry another request, else it is
-// closed.
+// release returns a connection to the idle ones if it can carry another request, and closes it
+// otherwise.
 func (c *conn) release(reusable bool) {
 	t := c.t
 	if reusable && c.br.Buffered() == 0 {
@@ -180,20 +180,20 @@ func (t *Target) Close() {
 	}
 }
 
-// Connections returns how many connections were opened in all.
+// Connections returns the total number of opened connections.
 func (t *Target) Connections() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.opened
 }
 
-// readHead reads the head of the answer, past interim ones.
+// readHead reads the head of the answer and skips interim ones.
 func (c *conn) readHead() error {
 	for {
 		c.late = nil
 		if err := c.head.Read(c.br); err != nil {
 			if c.late != nil {
-				return c.late // of half a head the parser says no more than that it is half
+				return c.late // the parser only reports that the head is incomplete
 			}
 			return err
 		}
@@ -206,7 +206,7 @@ func (c *conn) readHead() error {
 	return nil
 }
 
-// reusable reports whether the connection can carry another request once the body was read.
+// reusable reports whether the connection can carry another request after its body has been read.
 func (c *conn) reusable() bool { return c.body.done && !c.body.open && !c.head.ConnectionClose() }
 
 // readAll reads the rest of the body into the connection's buffer, which is valid until the next
@@ -224,17 +224,17 @@ func (c *conn) readAll() ([]byte, error) {
 // body reads the body of an answer: of a known length, in chunks, or to the end of the connection.
 type body struct {
 	br            *bufio.Reader
-	left          int64 // of the length
+	left          int64 // remaining bytes of the body or chunk
 	frames        chunked.Decoder
 	chunked, open bool
 	done          bool
 }
 
-// rules of chunked answers: what the edge bears, and more.
+// rules of chunked answers: what the edge tolerates, and more.
 var rules = chunked.Rules{MaxDigits: 15, MaxExtensions: 4 << 10, MaxTrailers: 64 << 10, BlankEnd: true, Folded: true}
 
-// Read returns what is there, at most one chunk. It returns io.EOF behind the end of the body, and
-// io.ErrUnexpectedEOF when the connection ends before it.
+// Read returns the available bytes, at most one chunk. It returns io.EOF after the end of the body,
+// and io.ErrUnexpectedEOF if the connection ends earlier.
 func (b *body) Read(p []byte) (int, error) {
 	if b.chunked && !b.done {
 		if err := b.nextChunk(); err != nil {
@@ -259,15 +259,15 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, unexpected(err)
 }
 
-// nextChunk takes the framing off, up to the next payload or the end of the body.
+// nextChunk skips the framing up to the next payload or the end of the body.
 func (b *body) nextChunk() error {
 	for b.frames.Payload() == 0 && !b.frames.Ended() {
 		if _, err := b.br.Peek(1); err != nil {
 			return err
 		}
-		buffered, _ := b.br.Peek(b.br.Buffered()) // cannot fail: they are there
+		buffered, _ := b.br.Peek(b.br.Buffered()) // cannot fail: they are buffered
 		n, err := b.frames.SkipFraming(buffered, &rules)
-		_, _ = b.br.Discard(n) // cannot fail, either
+		_, _ = b.br.Discard(n) // cannot fail either
 		if err != nil {
 			return err
 		}

@@ -8,30 +8,30 @@ import (
 	"penstock/translate/sse"
 )
 
-// Dialect is a wire format: how a request is written and how its answer is read. All are in the
-// table dialects.
+// Dialect is a wire format: how a request is written and how its answer is read. All of them are in
+// the table dialects.
 type Dialect struct {
 	Name    string
 	Backend string // vLLM's word for it, or ours
 	path    string // below /v1
 	Streams bool   // an answer can be streamed
-	Tokens  bool   // it generates tokens: TTFT, ITL and TPOT mean something
-	Prompt  bool   // what it reads is counted in tokens
-	sound   bool   // an answer is sound, sent as it is made: TTFT is the time to its first byte
-	Mime    string // of the request; of transcription it is made with the body
+	Tokens  bool   // it generates tokens, so TTFT, ITL and TPOT are meaningful
+	Prompt  bool   // its input is counted in tokens
+	sound   bool   // an answer is sound, sent as it is generated: TTFT is the time to its first byte
+	Mime    string // of the request; for transcription it is set with the body
 
 	// body appends the body of a request.
 	Body func(dst []byte, q *Request) []byte
-	// event takes an event of a stream and says what it carried.
+	// event reads an event of a stream and returns what it contained.
 	event func(p *Reply, ev sse.Event) pieces
-	// whole takes an answer that was not streamed, and reports whether it is one of the dialect;
-	// nil where sound is set.
+	// whole reads an answer that was not streamed, and reports whether it belongs to the dialect;
+	// nil if sound is set.
 	whole func(p *Reply, body []byte) bool
-	// end is called behind the last event and looks at the whole.
+	// end is called after the last event and checks the whole stream.
 	end func(p *Reply)
 }
 
-// pieces says what an event carried.
+// pieces says what an event contained.
 type pieces uint8
 
 const (
@@ -40,8 +40,8 @@ const (
 	pieceTool
 )
 
-// token reports whether there was anything that counts as a token, visible whether a user would see
-// it.
+// token reports whether there was anything that counts as a token; visible reports whether a user
+// would see it.
 func (p pieces) token() bool   { return p != 0 }
 func (p pieces) visible() bool { return p&(pieceText|pieceTool) != 0 }
 
@@ -63,7 +63,7 @@ func (s faultSet) Names() []string {
 	return out
 }
 
-// fails reports whether any of the faults makes an answer useless: the others are only counted.
+// fails reports whether any of the faults makes an answer useless; the others are only counted.
 func (s faultSet) fails() bool {
 	return s.has(result.FaultNoEnd) || s.has(result.FaultUnparsed) || s.has(result.FaultAfterEnd) ||
 		s.has(result.FaultOrder) || s.has(result.FaultToolJSON)

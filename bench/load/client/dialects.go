@@ -2,7 +2,7 @@ package client
 
 import "fmt"
 
-// all of them; a further one is a line here and a file.
+// dialects are all dialects; another one takes a line here and a file.
 var dialects = []*Dialect{
 	{
 		Name: "chat", Backend: "openai-chat", path: "/chat/completions", Streams: true, Tokens: true, Prompt: true,
@@ -32,7 +32,7 @@ var dialects = []*Dialect{
 	{Name: "speech", Backend: "speech", path: "/audio/speech", sound: true, Body: speechBody},
 }
 
-// FindDialect returns the dialect of that name, ours or vLLM's, or nil.
+// FindDialect returns the dialect with that name, ours or vLLM's, or nil.
 func FindDialect(name string) *Dialect {
 	for _, d := range dialects {
 		if d.Name == name || d.Backend == name {
@@ -42,7 +42,7 @@ func FindDialect(name string) *Dialect {
 	return nil
 }
 
-// DialectNames lists our names, for errors and help.
+// DialectNames returns our names, for errors and help.
 func DialectNames() []string {
 	var out []string
 	for _, d := range dialects {
@@ -51,8 +51,8 @@ func DialectNames() []string {
 	return out
 }
 
-// AppendTools appends the member "tools" with n tools, as the dialect writes them; nothing for
-// none, or a dialect without.
+// AppendTools appends the member "tools" with n tools, as the dialect writes them; nothing for n =
+// 0, or for a dialect without tools.
 func AppendTools(dst []byte, d *Dialect, n int) []byte {
 	form := map[string]string{
 		"chat":      `{"type":"function","function":{"name":"look_up_%d","description":"Looks up topic %d.","parameters":%s}}`,

@@ -25,25 +25,25 @@ type Sender struct {
 	Clock   *Clock
 	Targets []*Target
 	Timeout time.Duration
-	Gaps    bool // keep every one
+	Gaps    bool // keep every gap
 	Watch   observer
 
 	heads sync.Map // headKey to []byte
 	mu    sync.Mutex
-	words map[string]string // names of upstreams, each once
+	words map[string]string // names of upstreams, each stored once
 }
 
-// observer hears of tokens while they come. Its methods are called from the goroutine of the
+// observer receives tokens while they come. Its methods are called from the goroutine of the
 // request.
 type observer interface {
-	// FirstToken returns where the gaps of the request are counted.
+	// FirstToken returns the cell that counts the gaps of the request.
 	FirstToken(s *Sample) *GapCell
-	// Token is any token event; gap is none for the first and for those that came in one read with
-	// another.
+	// Token is called for every token event; gap is None for the first and for those that came in
+	// one read with an earlier one.
 	Token(s *Sample, at, gap int64)
 }
 
-// GapCell counts gaps of one group of requests.
+// GapCell counts the gaps of one group of requests.
 type GapCell struct {
 	Mu sync.Mutex
 	H  result.Histogram
@@ -55,9 +55,9 @@ func (c *GapCell) record(gap int64) {
 	c.Mu.Unlock()
 }
 
-// Exchange sends one request and reads its answer into s, whose scheduled time is set. It returns
-// the connection's reply for the next turn of the session, valid until done is called; done must be
-// called.
+// Exchange sends one request and reads its answer into s, whose scheduled time must be set. It
+// returns the connection's reply for the next turn of the session. The reply is valid until done is
+// called; done must be called.
 func (c *Sender) Exchange(ctx context.Context, q *Request, wire []byte, s *Sample) (p *Reply, done func()) {
 	t := c.Targets[q.Target]
 	s.At.Sent = c.Clock.Now()
@@ -74,7 +74,7 @@ func (c *Sender) Exchange(ctx context.Context, q *Request, wire []byte, s *Sampl
 		x := &transfer{sender: c, c: nc, q: q, s: s, bytes: nc.bytes, reads: nc.reads}
 		stale := x.carry(ctx, wire)
 		if stale && !fresh {
-			nc.release(false) // it was closed while idle, which is no fault of the server's
+			nc.release(false) // it was closed while idle, which is not the server's fault
 			s.Err, s.At.End = "", None
 			continue
 		}
@@ -82,7 +82,7 @@ func (c *Sender) Exchange(ctx context.Context, q *Request, wire []byte, s *Sampl
 	}
 }
 
-// headKey tells request heads apart that differ.
+// headKey distinguishes request heads.
 type headKey struct {
 	target int
 	d      *Dialect
@@ -106,7 +106,7 @@ func (c *Sender) appendHead(dst []byte, q *Request, n int) []byte {
 	return append(dst, "\r\n\r\n"...)
 }
 
-// intern returns b as a string that equal ones share; empty when it is no word.
+// intern returns b as a string that equal values share; empty if b is not a word.
 func (c *Sender) intern(b []byte) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,20 +127,20 @@ type transfer struct {
 	c      *conn
 	q      *Request
 	s      *Sample
-	bytes  int64 // that the connection had brought before
+	bytes  int64 // bytes that the connection had read before
 	reads  int
 
-	lastRead int // the read that brought the last token
+	lastRead int // the read that returned the last token
 	cell     *GapCell
 }
 
-// carry sends the request and reads the answer. It reports whether the connection turned out to be
-// stale: reused, and closed before it brought a byte.
+// carry sends the request and reads the answer. It reports whether the connection was stale:
+// reused, and closed before it returned a byte.
 func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 	c, s := x.c, x.s
 	c.reply.reset(x.q.Keep)
 	_ = c.SetDeadline(time.Now().Add(x.sender.Timeout))
-	nc := c.Conn // the function may still run when c has been released
+	nc := c.Conn // the function may still run after c has been released
 	undo := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
 	defer undo()
 	if x.q.Leave != nil && x.q.Leave.After > 0 {
@@ -151,7 +151,7 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 		})
 		defer func() {
 			if !timer.Stop() {
-				<-gone // or it would cut off the next request of this connection
+				<-gone // otherwise it would cut off this connection's next request
 			}
 		}()
 	}
@@ -176,7 +176,7 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 		s.Stream = false
 		x.whole(ctx)
 	case x.q.Stream && x.json():
-		s.Err = result.ErrBody // a plain answer, though a stream was asked for
+		s.Err = result.ErrBody // a plain answer although a stream was requested
 		if _, err := c.readAll(); err != nil {
 			x.fail(ctx, err, result.ErrBody)
 		}
@@ -193,7 +193,8 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 	return false
 }
 
-// fail notes an error of the connection. When the client's own departure caused it, it is none.
+// fail records an error of the connection. An error caused by the client's own departure does not
+// count.
 func (x *transfer) fail(ctx context.Context, err error, otherwise string) {
 	s := x.s
 	s.At.End = x.sender.Clock.Now()
@@ -223,7 +224,7 @@ func failureKind(ctx context.Context, err error, otherwise string) string {
 	return otherwise
 }
 
-// headers reads what the edge says of itself.
+// headers reads what the edge reports about itself.
 func (x *transfer) headers() {
 	h, s := &x.c.head, x.s
 	s.At.firstByte = x.c.readAt
@@ -245,10 +246,10 @@ func (x *transfer) headers() {
 	}
 }
 
-// maxRetry bounds what is heeded of Retry-After.
+// maxRetry is the longest Retry-After that is obeyed.
 const maxRetry = 10 * time.Minute
 
-// retryAfter reads seconds or a date; 0: neither, or past.
+// retryAfter reads seconds or a date; 0: it is neither, or has passed.
 func retryAfter(v []byte, now time.Time) time.Duration {
 	if n, err := strconv.ParseUint(string(v), 10, 31); err == nil {
 		return min(time.Duration(n)*time.Second, maxRetry)
@@ -259,7 +260,7 @@ func retryAfter(v []byte, now time.Time) time.Duration {
 	return 0
 }
 
-// refused reads the error object of an answer that is none.
+// refused reads the error object of a refused request.
 func (x *transfer) refused(kind string) {
 	x.s.Err = kind
 	body, err := x.c.readAll()
@@ -272,13 +273,12 @@ func (x *transfer) refused(kind string) {
 	}
 }
 
-// json reports whether the answer is JSON, by its head.
+// json reports whether the head declares the answer to be JSON.
 func (x *transfer) json() bool {
 	return bytes.HasPrefix(x.c.head.ContentType(), []byte("application/json"))
 }
 
-// sound reads an answer that is sound. Of what comes only the moment of the first byte is looked
-// at.
+// sound reads an answer of sound. It only records the time of the first byte.
 func (x *transfer) sound(ctx context.Context) {
 	c, s := x.c, x.s
 	if x.json() {
@@ -294,7 +294,7 @@ func (x *transfer) sound(ctx context.Context) {
 		}
 		switch {
 		case err == io.EOF && s.At.FirstToken == None: //nolint:errorlint // io.Reader's contract is io.EOF itself
-			s.Err = result.ErrBody // no sound in it
+			s.Err = result.ErrBody // it contained no sound
 			return
 		case err == io.EOF: //nolint:errorlint // as above
 			c.reply.ended = true
@@ -321,7 +321,7 @@ func (x *transfer) whole(ctx context.Context) {
 	}
 }
 
-// stream reads the events.
+// stream reads the events of a stream.
 func (x *transfer) stream(ctx context.Context) {
 	c, s, p := x.c, x.s, &x.c.reply
 	c.events.Reset(&c.body, maxEvent)
@@ -368,8 +368,8 @@ func (x *transfer) stream(ctx context.Context) {
 	}
 }
 
-// token notes an event that carried a token. Of several that came in one read only the first has a
-// time of its own.
+// token records an event that contained a token. Of several that came in one read, only the first
+// has its own time.
 func (x *transfer) token(got pieces) {
 	c, s := x.c, x.s
 	at := c.readAt
@@ -396,7 +396,7 @@ func (x *transfer) token(got pieces) {
 	s.At.lastToken, x.lastRead = at, c.reads
 }
 
-// counts takes the numbers of tokens from the server's usage.
+// counts reads the numbers of tokens from the server's usage.
 func (x *transfer) counts() {
 	s, p := x.s, &x.c.reply
 	s.Finish = p.finish

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Metrics reads Prometheus text: each series as it is written, labels and all, and its value.
-// Series without a number are left out.
+// Metrics reads Prometheus text: each series as written, including its labels, and its value.
+// Series without a number are skipped.
 func Metrics(page []byte) iter.Seq2[[]byte, float64] {
 	return func(yield func([]byte, float64) bool) {
 		for line := range bytes.Lines(page) {
@@ -19,7 +19,7 @@ func Metrics(page []byte) iter.Seq2[[]byte, float64] {
 			if end <= 0 || line[0] == '#' {
 				continue
 			}
-			fields := bytes.Fields(line[end:]) // a time may follow
+			fields := bytes.Fields(line[end:]) // a timestamp may follow
 			if len(fields) == 0 {
 				continue
 			}
@@ -31,7 +31,7 @@ func Metrics(page []byte) iter.Seq2[[]byte, float64] {
 	}
 }
 
-// MetricOf returns the value of a series, 0 without it.
+// MetricOf returns the value of a series; 0 if it is missing.
 func MetricOf(page []byte, series string) float64 {
 	for name, v := range Metrics(page) {
 		if string(name) == series {

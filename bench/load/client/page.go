@@ -19,11 +19,10 @@ import (
 type page struct {
 	Status   int
 	Body     []byte
-	Upstream string // that has answered, where an edge says so
+	Upstream string // that answered, if an edge names it
 }
 
-// Fetch gets or, with a body, posts a page of a target, whatever its path. It is for what happens
-// beside the load.
+// Fetch gets or, with a body, posts any page of a target. It is used for requests beside the load.
 func (t *Target) Fetch(ctx context.Context, path string, body []byte, headers []byte) (*page, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -37,7 +36,7 @@ func (t *Target) Ask(ctx context.Context, path string, body []byte, headers []by
 		return nil, err
 	}
 	defer c.release(false)
-	nc := c.Conn // the function may still run when c has been released
+	nc := c.Conn // the function may still run after c has been released
 	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
 	method := "GET"
 	if body != nil {
@@ -60,7 +59,7 @@ func (t *Target) Ask(ctx context.Context, path string, body []byte, headers []by
 	return &page{c.head.StatusCode(), bytes.Clone(text), string(c.head.Peek("X-Penstock-Upstream"))}, nil
 }
 
-// Models lists the models of a target. An error says what to do.
+// Models lists the models of a target. An error says how to fix it.
 func (t *Target) Models(ctx context.Context, wait time.Duration) ([]string, error) {
 	for begin := time.Now(); ; {
 		p, err := t.Fetch(ctx, t.Path+"/v1/models", nil, t.Headers)
@@ -76,10 +75,10 @@ func (t *Target) Models(ctx context.Context, wait time.Duration) ([]string, erro
 		case p.Status == 401 || p.Status == 403:
 			return nil, exit.Usagef("%s refuses the key (status %d): give one by PENSTOCK_API_KEY or --api-key", t.Base, p.Status)
 		case p.Status != 200:
-			return nil, nil // it has no such page; --model then says what to ask for
+			return nil, nil // it has no such page; --model must then name the model
 		}
 		var doc jsonx.Doc
-		_ = doc.Parse(p.Body, jsonx.Options{}) // what is no JSON is empty, and lists nothing
+		_ = doc.Parse(p.Body, jsonx.Options{}) // a page that is not JSON is empty and lists nothing
 		var out []string
 		for it := doc.Root().Get("data").Iter(); it.Next(); {
 			if id := it.Value().Get("id"); id.IsString() {
@@ -90,7 +89,7 @@ func (t *Target) Models(ctx context.Context, wait time.Duration) ([]string, erro
 	}
 }
 
-// Reason is a network error in few words.
+// Reason returns a short description of a network error.
 func Reason(err error) string {
 	var op *net.OpError
 	var dns *net.DNSError
@@ -107,7 +106,7 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// pages tell engines apart, in this order: the first that answers 200 is it.
+// pages identify engines: the first that answers 200 decides.
 var pages = []struct{ path, engine string }{
 	{"/sim/stats", "sim"},
 	{"/props", "llamacpp"},
@@ -116,8 +115,7 @@ var pages = []struct{ path, engine string }{
 	{"/version", "vllm"},
 }
 
-// Engine says what a target is, from pages that only one kind of server has; empty when none
-// answers.
+// Engine identifies a target by pages that only one kind of server has; empty if none answers.
 func (t *Target) Engine(ctx context.Context) string {
 	if p, err := t.Fetch(ctx, t.Path+"/openapi.json", nil, nil); err == nil && p.Status == 200 &&
 		strings.Contains(string(p.Body), "Penstock") {
@@ -131,7 +129,7 @@ func (t *Target) Engine(ctx context.Context) string {
 	return ""
 }
 
-// Post posts to a page of any server; an error says what went wrong in a line.
+// Post posts to a page of any server; an error describes the problem in one line.
 func Post(ctx context.Context, base, path string, body []byte, token string, insecure bool) error {
 	t, err := NewTarget(base, insecure, Bearer(token))
 	if err != nil {
@@ -147,7 +145,7 @@ func Post(ctx context.Context, base, path string, body []byte, token string, ins
 	return nil
 }
 
-// Bearer is the header of a token; nothing for none.
+// Bearer returns the header for a token; nil for an empty one.
 func Bearer(token string) []byte {
 	if token == "" {
 		return nil

@@ -5,25 +5,25 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// ToolCall is a call in a reply.
+// ToolCall is a tool call in a reply.
 type ToolCall struct {
 	ID, Name, Args []byte
 }
 
-// Reply is what is gathered from one answer. It is reused.
+// Reply collects what is known about one answer. It is reused.
 type Reply struct {
 	doc *jsonx.Doc
 
-	ended  bool   // what ends a stream of the dialect came
+	ended  bool   // the dialect's end of a stream came
 	done   bool   // [DONE] came
 	failed bool   // an error event came
 	code   string // of the error
 	finish string
 	faults faultSet
 
-	in, out, cached int // -1: not said
+	in, out, cached int // -1: not reported
 
-	keep  bool // keep the text, for a next turn or to count its tokens
+	keep  bool // keep the text, for the next turn or to count its tokens
 	Text  []byte
 	Size  int // bytes of text
 	Calls []ToolCall
@@ -37,7 +37,7 @@ func (p *Reply) reset(keep bool) {
 	*p = Reply{doc: p.doc, in: -1, out: -1, cached: -1, seq: -1, keep: keep, Text: p.Text[:0], Calls: p.Calls[:0]}
 }
 
-// parseOrDone is parse for the dialects whose streams close with [DONE].
+// parseOrDone is parse for the dialects whose streams end with [DONE].
 func (p *Reply) parseOrDone(data []byte) (jsonx.Value, bool) {
 	if string(data) == "[DONE]" {
 		p.done = true
@@ -46,7 +46,7 @@ func (p *Reply) parseOrDone(data []byte) (jsonx.Value, bool) {
 	return p.parse(data)
 }
 
-// parse parses an event's data; a failure is a fault. Null says nothing.
+// parse parses an event's data; a failure is a fault. Null is ignored.
 func (p *Reply) parse(data []byte) (jsonx.Value, bool) {
 	if string(data) == "null" {
 		return jsonx.Value{}, false
@@ -58,7 +58,7 @@ func (p *Reply) parse(data []byte) (jsonx.Value, bool) {
 	return p.doc.Root(), true
 }
 
-// say takes a piece of visible text and reports it, if it is not empty.
+// say records a piece of visible text and reports it unless it is empty.
 func (p *Reply) say(v jsonx.Value) pieces {
 	n := len(v.Raw()) - 2
 	if !v.IsString() || n <= 0 {
@@ -70,7 +70,7 @@ func (p *Reply) say(v jsonx.Value) pieces {
 	return pieceText
 }
 
-// think takes a piece of reasoning.
+// think records a piece of reasoning.
 func (p *Reply) think(v jsonx.Value) pieces {
 	if !v.IsString() || len(v.Raw()) <= 2 {
 		return 0
@@ -78,7 +78,7 @@ func (p *Reply) think(v jsonx.Value) pieces {
 	return pieceReasoning
 }
 
-// call returns the i-th tool call, made when it is new; nil when i is out of all reason.
+// call returns the i-th tool call, creating it if it is new; nil if i is absurd.
 func (p *Reply) call(i int) *ToolCall {
 	if i < 0 || i > 128 {
 		p.faults.Add(result.FaultOrder)
@@ -96,7 +96,7 @@ func (p *Reply) call(i int) *ToolCall {
 	return &p.Calls[i]
 }
 
-// begin begins a tool call behind those that there are.
+// begin starts a tool call after the existing ones.
 func (p *Reply) begin(id, name jsonx.Value) pieces {
 	c := p.call(len(p.Calls))
 	if c == nil {
@@ -106,7 +106,7 @@ func (p *Reply) begin(id, name jsonx.Value) pieces {
 	return pieceTool
 }
 
-// argue takes a piece of the last call's arguments.
+// argue records a piece of the last tool call's arguments.
 func (p *Reply) argue(v jsonx.Value) pieces {
 	if len(v.Raw()) <= 2 || len(p.Calls) == 0 {
 		return 0
@@ -124,7 +124,7 @@ var (
 	responsesUsage = usageMembers{"input_tokens", "output_tokens", "input_tokens_details"}
 )
 
-// usage takes a usage object.
+// usage reads a usage object.
 func (p *Reply) usage(v jsonx.Value, names *usageMembers) {
 	if !v.IsObject() {
 		return
@@ -134,13 +134,13 @@ func (p *Reply) usage(v jsonx.Value, names *usageMembers) {
 	setInt(v.Get(names.details).Get("cached_tokens"), &p.cached)
 }
 
-// fail takes an error object: {"code":…,"type":…}.
+// fail reads an error object: {"code":…,"type":…}.
 func (p *Reply) fail(v jsonx.Value) {
 	p.failed = true
 	p.code = errorCode(v)
 }
 
-// errorCode is the code of an error object, or its type.
+// errorCode returns the code of an error object, or its type.
 func errorCode(v jsonx.Value) string {
 	for _, name := range []string{"code", "type"} {
 		if c := v.Get(name); c.IsString() {
@@ -152,14 +152,14 @@ func errorCode(v jsonx.Value) string {
 	return ""
 }
 
-// words are the texts that answers usually hold, so that they need not be made anew.
+// words are frequent texts of answers, so that they need not be allocated anew.
 var words = []string{
 	"stop", "length", "tool_calls", "end_turn", "max_tokens", "tool_use", "stop_sequence",
 	"completed", "incomplete", "max_output_tokens", "content_filter",
 }
 
-// Word returns b when it is an identifier of at most 64 characters, else nothing: no text of a
-// server gets into a result.
+// Word returns b if it is an identifier of at most 64 characters, and "" otherwise, so that no text
+// of a server gets into a result.
 func Word(b []byte) string {
 	for _, w := range words {
 		if string(b) == w {
@@ -177,7 +177,7 @@ func Word(b []byte) string {
 	return string(b)
 }
 
-// text returns the word in v.
+// textWord returns the word in v.
 func textWord(v jsonx.Value) string {
 	if t, ok := v.Text(); ok {
 		return Word(t)
@@ -192,8 +192,8 @@ func setInt(v jsonx.Value, out *int) {
 	}
 }
 
-// toolEnd checks that the arguments of every tool call are JSON, unless the answer was cut for its
-// length.
+// toolEnd checks that the arguments of every tool call are JSON, unless the answer was cut off at
+// its limit.
 func toolEnd(p *Reply) {
 	switch p.finish {
 	case "length", "max_tokens", "incomplete":

@@ -8,31 +8,31 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Message is a turn of a conversation, in no dialect's form.
+// Message is a turn of a conversation, independent of the dialect.
 type Message struct {
 	Role    string // system, user or assistant
 	Text    []byte
 	Images  [][]byte     // data URLs
 	Calls   []ToolCall   // of an assistant
-	Results []ToolResult // of a user: answers to the calls of the message before
+	Results []ToolResult // of a user: answers to the calls in the previous message
 }
 
-// ToolResult is what a tool gave back.
+// ToolResult is the result of a tool.
 type ToolResult struct{ ID, Text []byte }
 
-// Request is one request before it is written in its dialect. The workload makes it and the runner
-// sends it once.
+// Request is one request before it is written in its dialect. The workload creates it and the
+// runner sends it once.
 type Request struct {
-	ID        int // of its session's place in the workload
+	ID        int // position of its session in the workload
 	D         *Dialect
 	Model     string
 	Stream    bool
-	Keep      bool // the text of the reply
+	Keep      bool // keep the text of the reply
 	Messages  []Message
 	InWanted  int
 	OutWanted int
 	Tools     []byte // rendered for the dialect
-	Extra     []byte // further members, each with its comma before it
+	Extra     []byte // further members, each preceded by a comma
 	Audio     []byte
 	AudioS    float64
 
@@ -46,11 +46,11 @@ type Request struct {
 
 // Departure says when a client leaves on purpose.
 type Departure struct {
-	Tokens int           // after so many events with tokens
-	After  time.Duration // or that long after sending; the first of both that is above 0
+	Tokens int           // after this many events with tokens
+	After  time.Duration // or this long after sending; whichever is above 0 and comes first
 }
 
-// Prompt is the text of the last message, for dialects that know no roles.
+// Prompt returns the text of the last message, for dialects without roles.
 func (q *Request) Prompt() []byte {
 	if len(q.Messages) == 1 {
 		return q.Messages[0].Text
@@ -62,7 +62,7 @@ func (q *Request) Prompt() []byte {
 	return bytes.Join(all, []byte("\n"))
 }
 
-// put appends a format, in which %s is a text as JSON has it, and %r one as it is.
+// put appends a format in which %s is a text in JSON's form and %r one that is copied unchanged.
 func put(dst []byte, format string, args ...[]byte) []byte {
 	for i := 0; i < len(format); i++ {
 		if format[i] != '%' {
@@ -87,12 +87,12 @@ func putNext(dst []byte, format string, args ...[]byte) []byte {
 	return put(dst, format, args...)
 }
 
-// appendModel opens a body.
+// appendModel begins a body with the model.
 func (q *Request) appendModel(dst []byte) []byte {
 	return jsonx.AppendStringS(append(dst, `{"model":`...), q.Model)
 }
 
-// appendSystem appends the system message as a member of that name, and returns the messages behind
+// appendSystem appends the system message as a member of that name, and returns the messages after
 // it.
 func (q *Request) appendSystem(dst []byte, name string) ([]byte, []Message) {
 	if len(q.Messages) == 0 || q.Messages[0].Role != "system" {
@@ -102,8 +102,9 @@ func (q *Request) appendSystem(dst []byte, name string) ([]byte, []Message) {
 	return jsonx.AppendString(dst, q.Messages[0].Text), q.Messages[1:]
 }
 
-// appendRest appends the bound of the answer, in the member that the dialect has for it, and what
-// bodies have in common, and closes the object. Only chat's kin must be asked for usage in streams.
+// appendRest appends the limit of the answer, under the dialect's name for it, and the members that
+// all bodies share, and closes the object. Only chat and completions must be asked for usage in
+// streams.
 func (q *Request) appendRest(dst []byte, bound string, askUsage bool) []byte {
 	dst = append(append(append(dst, `,"`...), bound...), `":`...)
 	dst = strconv.AppendInt(dst, int64(q.OutWanted), 10)
@@ -117,9 +118,9 @@ func (q *Request) appendRest(dst []byte, bound string, askUsage bool) []byte {
 	return append(append(dst, q.Extra...), '}')
 }
 
-// Session is a conversation: its turns are requests one after another.
+// Session is a conversation: its turns are consecutive requests.
 type Session struct {
 	Turns   int
-	Human   [][]byte // what the user says, of a data set; nil: made
+	Human   [][]byte // the user's texts from a data set; nil: they are generated
 	History []Message
 }

@@ -7,16 +7,16 @@ import (
 	"penstock/bench/result"
 )
 
-// None marks a time or a count that did not come to be.
+// None marks a missing time or count.
 const None = -1
 
-// Sample is what is known of one request, in the form that a run keeps millions of.
+// Sample is what is known about one request, in a form of which a run keeps millions.
 type Sample struct {
 	ID, Stage, Turn int
-	Pair            int // index of the pair with --compare-url; else none
+	Pair            int // index of the pair with --compare-url; otherwise None
 	Target          uint8
 	Dialect         *Dialect
-	Stream          bool // and was answered so
+	Stream          bool // it was answered with a stream
 	Left            bool // the client left on purpose
 
 	At     moments
@@ -29,37 +29,37 @@ type Sample struct {
 	Flow   flow
 	Edge   edgeReport
 	Audio  float64       // seconds of sound sent
-	Retry  time.Duration // how long a refusal asks to wait (Retry-After); 0: it does not say
+	Retry  time.Duration // the wait that a refusal requests (Retry-After); 0: none
 }
 
-// moments are nanoseconds since the start of the run, or none.
+// moments are nanoseconds since the start of the run, or None.
 type moments struct {
 	Scheduled, Sent, firstByte, FirstToken, firstVisible, lastToken, End int64
-	Connect                                                              int64 // how long that took
+	Connect                                                              int64 // duration of connecting
 }
 
-// tokenCounts are the lengths asked for and those that came, with where they are known from.
+// tokenCounts are the requested and the actual lengths, with their sources.
 type tokenCounts struct {
 	inWanted, outWanted, In, Out, Cached int
 	InSource, OutSource                  string
 }
 
-// flow is how the tokens came.
+// flow is how the tokens arrived.
 type flow struct {
-	Chunks, Coalesced int // events with tokens; those that came in one read with an earlier one
+	Chunks, Coalesced int // events with tokens; those of them that came in one read with an earlier one
 	bytes             int64
-	Gaps              []int64 // only where a file has a line for each request
+	Gaps              []int64 // only if a file has a line for each request
 	gapSum            int64
 }
 
-// edgeReport is what an edge says of itself.
+// edgeReport is what an edge reports about itself.
 type edgeReport struct {
 	Upstream string
 	attempts int
 	queue    int64
 }
 
-// NewSample is that of a request which is due at scheduled.
+// NewSample returns the sample of a request that is due at scheduled.
 func NewSample(q *Request, stage int, scheduled int64) Sample {
 	s := Sample{
 		ID: q.ID, Stage: stage, Turn: q.Turn, Pair: q.Pair, Target: uint8(q.Target), Dialect: q.D, Stream: q.Stream,
@@ -72,14 +72,14 @@ func NewSample(q *Request, stage int, scheduled int64) Sample {
 	return s
 }
 
-// Completed reports whether the request was answered whole.
+// Completed reports whether the request was answered completely.
 func (s *Sample) Completed() bool { return s.Err == "" && !s.Left }
 
-// Failed reports whether it counts as a failure: a client that left on purpose does not, nor does
-// what the end of the run cut off.
+// Failed reports whether the request counts as a failure. A client that left on purpose does not,
+// nor does a request that the end of the run cut off.
 func (s *Sample) Failed() bool { return s.Err != "" && !s.Left && s.Err != result.ErrInterrupted }
 
-// Latency returns a measure of the request in nanoseconds, or none. ITL is the mean of its gaps.
+// Latency returns a measure of the request in nanoseconds, or None. ITL is the mean of its gaps.
 func (s *Sample) Latency(measure string) int64 {
 	since := func(to, from int64) int64 {
 		if to == None || from == None {
@@ -105,7 +105,7 @@ func (s *Sample) Latency(measure string) int64 {
 	case result.Connect:
 		return s.At.Connect
 	case result.TPOT:
-		if s.Tokens.Out > 1 && s.At.lastToken > s.At.FirstToken { // else all came in one read, and it cannot be told
+		if s.Tokens.Out > 1 && s.At.lastToken > s.At.FirstToken { // otherwise all came in one read, and it is unknown
 			return (s.At.lastToken - s.At.FirstToken) / int64(s.Tokens.Out-1)
 		}
 	case result.ITL:
@@ -116,8 +116,8 @@ func (s *Sample) Latency(measure string) int64 {
 	return None
 }
 
-// Good reports whether a request met every objective. What was not measured of a completed request
-// breaks none: an answer of one token has no TPOT, as in vLLM's tool.
+// Good reports whether a request met every objective. A missing measure of a completed request
+// breaks no objective: an answer of one token has no TPOT, as in vLLM's tool.
 func (s *Sample) Good(objectives []result.Objective) bool {
 	if !s.Completed() {
 		return false
@@ -133,7 +133,7 @@ func (s *Sample) Good(objectives []result.Objective) bool {
 	return true
 }
 
-// Record is the sample in the form of the file.
+// Record returns the sample in the form of the file.
 func (s *Sample) Record(objectives []result.Objective) *result.Record {
 	r := &result.Record{
 		ID: s.ID, Stage: s.Stage, Dialect: s.Dialect.Name, Stream: s.Stream, Target: int(s.Target), Session: s.ID,
@@ -165,7 +165,7 @@ func some64(v int64) *int64 {
 	return &v
 }
 
-// Some is a count that may be missing.
+// Some returns a pointer to a count; nil if it is missing.
 func Some(v int) *int {
 	if v == None {
 		return nil

@@ -8,7 +8,7 @@ import (
 
 const sampleRate = 16000
 
-// Tone returns a WAV file: one channel of 16-bit samples, a tone that comes and goes.
+// Tone returns a WAV file: one channel of 16-bit samples with a tone that swells and fades.
 func Tone(seconds float64) []byte {
 	n := int(seconds * sampleRate)
 	out := make([]byte, 0, 44+2*n)
@@ -28,7 +28,7 @@ func Tone(seconds float64) []byte {
 	return out
 }
 
-// WavSeconds returns the length of a WAV file; 0 when it is none.
+// WavSeconds returns the length of a WAV file; 0 if it is not one.
 func WavSeconds(b []byte) float64 {
 	if len(b) < 12 || string(b[:4]) != "RIFF" || string(b[8:12]) != "WAVE" {
 		return 0
@@ -52,18 +52,17 @@ func WavSeconds(b []byte) float64 {
 	return 0
 }
 
-// soundHead finds where the sound of an answer begins: of a WAV file behind its head, which says
-// nothing and is often sent before there is any sound; of everything else at its first byte. Its
-// zero value is ready.
+// soundHead finds where the sound of an answer begins: in a WAV file after its head, which is often
+// sent before there is any sound, and in anything else at the first byte. Its zero value is ready.
 type soundHead struct {
 	head []byte // what has come so far
 }
 
-// maxSoundHead is how much of an answer may be head; a WAV file with more before its samples counts
-// from there.
+// maxSoundHead is the longest head of an answer; in a WAV file with more before its samples, sound
+// begins there.
 const maxSoundHead = 64 << 10
 
-// take takes the next piece and reports whether sound has come.
+// take reads the next piece and reports whether sound has come.
 func (h *soundHead) take(piece []byte) bool {
 	h.head = append(h.head, piece...)
 	riff := []byte("RIFF")
@@ -71,7 +70,7 @@ func (h *soundHead) take(piece []byte) bool {
 		return true
 	}
 	have := uint64(len(h.head))
-	for at := uint64(12); at+8 <= have; { // behind RIFF, the size and WAVE
+	for at := uint64(12); at+8 <= have; { // after RIFF, the size and WAVE
 		size := uint64(binary.LittleEndian.Uint32(h.head[at+4:]))
 		if string(h.head[at:at+4]) == "data" {
 			return have > at+8

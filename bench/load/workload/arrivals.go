@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// Pacer says when requests are due: one duration since the start of the stage for each call of
-// Next, not decreasing, until it reports false. A closed loop has none. It belongs to one
+// Pacer says when requests are due: each call of Next returns a duration since the start of the
+// stage, never decreasing, until Next reports false. A closed loop has no pacer. It belongs to one
 // goroutine.
 type Pacer interface {
 	Next() (time.Duration, bool)
 }
 
-// gammaPacer draws gaps from a gamma distribution, as vLLM's tool does: shape 1 is Poisson, above
-// it calmer, below it burstier, infinite a constant gap.
+// gammaPacer draws gaps from a gamma distribution, as in vLLM's tool: shape 1 is Poisson, a larger
+// one calmer, a smaller one burstier, and infinity a constant gap.
 type gammaPacer struct {
 	rng   *rand.Rand
 	rate  float64 // requests per second
 	shape float64
 	at    float64 // seconds
-	scale float64 // of all times; 1 unless the count is known
-	left  int     // below 0: no end
+	scale float64 // factor on all times; 1 unless the count is known
+	left  int     // negative: no end
 }
 
-// NewGamma returns a pacer of count arrivals, or without end when count is 0. With a count, times
-// are scaled so that the last arrival falls on count/rate exactly, which is vLLM's rule: without it
-// the delivered rate of a short run is another one.
+// NewGamma returns a pacer of count arrivals, or one without end if count is 0. With a count, times
+// are scaled so that the last arrival falls exactly on count/rate, which is vLLM's rule: otherwise
+// a short run would deliver another rate.
 func NewGamma(seed uint64, rate, shape float64, count int) *gammaPacer {
 	p := &gammaPacer{rng: rand.New(rand.NewPCG(seed, 1)), rate: rate, shape: shape, scale: 1, left: -1}
 	if count > 0 {
@@ -45,7 +45,7 @@ func NewGamma(seed uint64, rate, shape float64, count int) *gammaPacer {
 	return p
 }
 
-// Next implements pacer.
+// Next implements Pacer.
 func (p *gammaPacer) Next() (time.Duration, bool) {
 	if p.left == 0 {
 		return 0, false
@@ -62,8 +62,8 @@ func (p *gammaPacer) Next() (time.Duration, bool) {
 	return seconds(p.at * p.scale), true
 }
 
-// Ramp goes from one rate to another within a time, in a straight line, and stays there. Arrivals
-// are constant or gamma in the ramp's own measure of time: the integral of the rate.
+// Ramp moves linearly from one rate to another within a time, and then stays there. Arrivals are
+// constant or gamma on the ramp's own time scale, the integral of the rate.
 type Ramp struct {
 	Rng      *rand.Rand
 	Shape    float64
@@ -73,7 +73,7 @@ type Ramp struct {
 	Left     int
 }
 
-// Next implements pacer.
+// Next implements Pacer.
 func (p *Ramp) Next() (time.Duration, bool) {
 	if p.Left == 0 {
 		return 0, false
@@ -103,7 +103,7 @@ func (p *Ramp) when(n float64) float64 {
 // Trace replays times.
 type Trace struct{ times []time.Duration }
 
-// Next implements pacer.
+// Next implements Pacer.
 func (p *Trace) Next() (time.Duration, bool) {
 	if len(p.times) == 0 {
 		return 0, false

@@ -14,13 +14,13 @@ import (
 // dataset is a file of prompts or lengths.
 type dataset struct{ entries []entry }
 
-// entry is one line of it.
+// entry is one line of a dataset.
 type entry struct {
-	human [][]byte // what the user says, turn by turn; of a trace nil
-	Call           // of a trace; of the others Out alone, in tokens: 0 is not said
+	human [][]byte // the user's texts, turn by turn; nil for a trace
+	Call           // for a trace; otherwise only Out, in tokens: 0 means unknown
 }
 
-// readDataset reads a file. Mistakes are reported with their line.
+// readDataset reads a file. Errors name the line.
 func readDataset(kind, path string) (*dataset, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -33,7 +33,8 @@ func readDataset(kind, path string) (*dataset, error) {
 	return d, nil
 }
 
-// parseDataset reads a data set: a JSON value a line, or for sharegpt also one list of them.
+// parseDataset reads a data set with one JSON value per line; sharegpt may also be one list of
+// them.
 func parseDataset(kind string, text []byte) (*dataset, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -43,7 +44,7 @@ func parseDataset(kind string, text []byte) (*dataset, error) {
 		if kind == "trace" {
 			return nil, errors.New("line 1: a trace has one object on each line, not a list")
 		}
-		_, _ = dec.Token() // the bracket that was seen
+		_, _ = dec.Token() // the bracket seen above
 	}
 	var trace traceReader
 	parse := map[string]func(json.RawMessage) (entry, bool, error){
@@ -89,8 +90,7 @@ func parseDataset(kind string, text []byte) (*dataset, error) {
 }
 
 // parseShareGPT reads {"conversations":[{"from":"human","value":…},{"from":"gpt","value":…}]}.
-// Conversations that do not begin with a person, or have no reply, are passed over, as every tool
-// does.
+// Conversations that do not begin with a person, or have no reply, are skipped, as in every tool.
 func parseShareGPT(raw json.RawMessage) (e entry, use bool, err error) {
 	var in struct {
 		Conversations []struct{ From, Value string }
@@ -114,7 +114,7 @@ func parseShareGPT(raw json.RawMessage) (e entry, use bool, err error) {
 	return e, use, nil
 }
 
-// parseCustom reads {"prompt":…,"output_len":…}, output_len being optional.
+// parseCustom reads {"prompt":…,"output_len":…}; output_len is optional.
 func parseCustom(raw json.RawMessage) (e entry, use bool, err error) {
 	var in struct {
 		Prompt    *string

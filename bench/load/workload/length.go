@@ -37,7 +37,7 @@ func ParseLength(text string) (length, error) {
 	return length{kind: kind, a: a, b: b}, nil
 }
 
-// String is the form that parseLength reads.
+// String returns the form that ParseLength reads.
 func (l length) String() string {
 	a, b := strconv.FormatFloat(l.a, 'f', -1, 64), strconv.FormatFloat(l.b, 'f', -1, 64)
 	switch l.kind {
@@ -49,7 +49,7 @@ func (l length) String() string {
 	return a
 }
 
-// draw returns a length of at least 1. A lognormal one is cut at 20 times its median.
+// draw returns a length of at least 1. A lognormal length is limited to 20 times its median.
 func (l length) draw(rng *rand.Rand) int {
 	switch l.kind {
 	case "uniform":

@@ -12,7 +12,7 @@ import (
 	"penstock/bench/load/client"
 )
 
-// media are the images and the sound of a workload, made once.
+// media are the images and the sound of a workload, created once.
 type media struct {
 	images [][]byte // data URLs
 	audio  []byte   // a WAV file
@@ -52,8 +52,8 @@ func (m *media) pick(rng *rand.Rand, n int) [][]byte {
 	return out
 }
 
-// dataURL returns a picture of soft colours with some grain, which is about as large as a
-// photograph of that size.
+// dataURL returns a picture of soft colours with some grain, about as large as a photograph of that
+// size.
 func dataURL(rng *rand.Rand) ([]byte, error) {
 	const w, h = 512, 512
 	img := image.NewRGBA(image.Rect(0, 0, w, h))

@@ -9,32 +9,33 @@ import (
 	"time"
 )
 
-// TraceBlock is how many tokens a hash id of a trace stands for.
+// TraceBlock is the number of tokens that a hash id of a trace stands for.
 const TraceBlock = 512
 
-// agentBlock is how many tokens a block of a recorded session stands for.
+// agentBlock is the number of tokens in a block of a recorded session.
 const agentBlock = 64
 
-// Bounds of what a trace may ask for.
+// The limits of a trace.
 const (
-	maxTraceTime   = 366 * 24 * time.Hour // that a replay may take
-	maxTraceStamp  = 9e12                 // of a timestamp in ms: Unix time is one, too
-	maxTraceTokens = 10_000_000           // of a prompt: that many are some 50 MB
-	maxTracePause  = 5 * time.Minute      // of a person or a tool: a session that sleeps overnight is not worth waiting for
-	traceSpread    = time.Minute          // over which recorded sessions without times of their own begin
+	maxTraceTime   = 366 * 24 * time.Hour // longest replay
+	maxTraceStamp  = 9e12                 // of a timestamp in ms, which may be Unix time
+	maxTraceTokens = 10_000_000           // of a prompt: some 50 MB
+	maxTracePause  = 5 * time.Minute      // of a person or a tool: nobody waits for a session that sleeps overnight
+	traceSpread    = time.Minute          // over which recorded sessions without their own times start
 )
 
 // Call is a request of a trace.
 type Call struct {
-	// At is when it comes, since the first one. Of a call that follows another one of its session it
-	// has no meaning: that one comes Think after the answer to the call with the index After.
+	// At is when the call comes, counted from the first one. It is meaningless for a call that
+	// follows another one of its session: that one comes Think after the answer to the call with
+	// the index After.
 	At      time.Duration
-	After   int // below 0: none
+	After   int // negative: none
 	Think   time.Duration
 	In, Out int     // tokens
-	Blocks  []int64 // of the prompt, TraceBlock tokens each; empty: it shares nothing
-	// Session is the conversation: as the trace says, or found by whose prompt this one continues.
-	// Empty where neither is known.
+	Blocks  []int64 // of the prompt, TraceBlock tokens each; empty: nothing is shared
+	// Session is the conversation, either as the trace names it or found by which prompt this one
+	// continues. It is empty if neither is known.
 	Session string
 }
 
@@ -51,27 +52,27 @@ func ReadTrace(path string) ([]Call, error) {
 	return out, nil
 }
 
-// traceReader reads the lines of a trace, which is of one of two forms: calls that come at their
-// times, and sessions whose calls follow each other.
+// traceReader reads the lines of a trace in one of two forms: calls that come at their times, or
+// sessions whose calls follow each other.
 type traceReader struct {
 	calls    int
-	headed   bool                     // its first line has told the form
-	sessions map[string]*agentSession // of the second form; nil: none was seen
-	roots    []int                    // first calls of sessions that are nobody's sub-agents
-	ids      int64                    // of blocks that were given out
+	headed   bool                     // its first line described the form
+	sessions map[string]*agentSession // of the second form; nil: none seen
+	roots    []int                    // first calls of sessions that are not sub-agents
+	ids      int64                    // of blocks assigned so far
 	last     time.Duration
-	lines    map[string]string // by the prompt so far: the session
+	lines    map[string]string // session by the prompt so far
 }
 
-// agentSession is a recorded session as far as it was read.
+// agentSession is a recorded session read so far.
 type agentSession struct {
-	entries []int // of its calls
+	entries []int // indexes of its calls
 	at, end []time.Duration
 	tokens  []int
 	blocks  [][]int64
 }
 
-// read reads one line. use is false for a first line that tells the form.
+// read reads one line. use is false for a first line that describes the form.
 func (r *traceReader) read(raw json.RawMessage) (e entry, use bool, err error) {
 	var in struct {
 		Timestamp    *float64
@@ -117,7 +118,7 @@ func (r *traceReader) read(raw json.RawMessage) (e entry, use bool, err error) {
 	return e, err == nil, err
 }
 
-// sessionOK reports whether a session's name can be a header.
+// sessionOK reports whether a session's name is valid as a header.
 func sessionOK(name string) bool {
 	return len(name) <= 128 && !strings.ContainsFunc(name, func(c rune) bool { return c < '!' || c > '~' })
 }
@@ -128,9 +129,9 @@ func lengths(in, out int) bool {
 	return in >= 1 && in <= maxTraceTokens && out >= 0 && out <= maxTraceTokens
 }
 
-// continued names the session of a call that does not say: that of the last call all of whose whole
-// blocks this prompt begins with, if there are at least two (one block may be a preamble that all
-// share), or a new one. Empty for a prompt that is too short to tell.
+// continued names the session of a call without one: that of the last call whose whole blocks all
+// begin this prompt, if there are at least two (one block may be a preamble that all share), or a
+// new session. It returns "" for a prompt that is too short to tell.
 func (r *traceReader) continued(c *Call) string {
 	whole := min(c.In/TraceBlock, len(c.Blocks))
 	if whole < 2 {
@@ -158,20 +159,20 @@ func (r *traceReader) continued(c *Call) string {
 
 // agentCall is a line of a recorded session.
 type agentCall struct {
-	S     *string  // session; x/1 is a sub-agent of x
-	I     int      // number in the session
+	S     *string  // the session; x/1 is a sub-agent of x
+	I     int      // number within the session
 	T     *float64 // seconds from the start of the session, or of its parent
 	API   float64  // recorded duration, in seconds
 	Think float64  // recorded pause before the call, in seconds
 	In    int      // tokens
 	Out   int
-	From  *int // the call of the session that it begins like; below 0: none
-	Keep  int  // so many blocks of it
-	Sys   int  // tokens of tools and system prompt, which all sessions begin with; of the first call alone
+	From  *int // the call of the session with which it shares its beginning; negative: none
+	Keep  int  // number of blocks shared with it
+	Sys   int  // tokens of tools and system prompt, with which all sessions begin; only in the first call
 }
 
-// agent places a call of a recorded session: behind the one before it, a sub-agent's first behind
-// the call of its parent that was the last to begin before it.
+// agent places a call of a recorded session after the one before it, and a sub-agent's first call
+// after the last call of its parent that began before it.
 func (r *traceReader) agent(in *agentCall) (Call, error) {
 	if r.sessions == nil {
 		r.sessions = map[string]*agentSession{}
@@ -224,11 +225,11 @@ func spanOK(s float64) bool { return s >= 0 && s <= maxTraceTime.Seconds() }
 
 func span(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }
 
-// systemBlocks are the ids of the beginning that all recorded sessions share.
+// systemBlocks is the number of ids for the beginning that all recorded sessions share.
 const systemBlocks = maxTraceTokens/TraceBlock + 1
 
-// agentBlocks names a prompt's blocks: those that are whole within what it keeps, or within the
-// system prompt of a new beginning, have the names that they had.
+// agentBlocks names a prompt's blocks: those that lie completely within what it keeps, or within
+// the system prompt of a new beginning, keep their names.
 func (r *traceReader) agentBlocks(s *agentSession, in *agentCall, from int) []int64 {
 	out := make([]int64, (in.In+TraceBlock-1)/TraceBlock)
 	for i := range out {
@@ -246,7 +247,7 @@ func (r *traceReader) agentBlocks(s *agentSession, in *agentCall, from int) []in
 	return out
 }
 
-// length is how long a trace lasts, as far as it says when its calls come.
+// length returns the duration of a trace, as far as its calls have times.
 func (d *dataset) length() time.Duration {
 	last := time.Duration(0)
 	for i := range d.entries {
@@ -255,7 +256,7 @@ func (d *dataset) length() time.Duration {
 	return last
 }
 
-// finish gives times to sessions that have none: they begin one after the other, within a minute.
+// finish assigns times to sessions without any: they start one after another, within a minute.
 func (r *traceReader) finish(entries []entry) {
 	for i, first := range r.roots {
 		entries[first].At = traceSpread * time.Duration(i) / time.Duration(len(r.roots))

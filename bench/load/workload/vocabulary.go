@@ -9,11 +9,11 @@ import (
 //go:embed vocabulary.txt
 var vocabularyText string
 
-// vocabulary are common short English words: one token each, with the space before them, in nearly
-// every vocabulary of today.
+// vocabulary are common short English words, each one token with the space before it in nearly
+// every present vocabulary.
 var vocabulary = strings.Fields(vocabularyText)
 
-// appendWords appends n words of the vocabulary, each with a space behind it.
+// appendWords appends n words of the vocabulary, each followed by a space.
 func appendWords(dst []byte, rng *rand.Rand, n int) []byte {
 	for range n {
 		dst = append(append(dst, vocabulary[rng.IntN(len(vocabulary))]...), ' ')

@@ -15,14 +15,14 @@ import (
 	"penstock/bench/load/client"
 )
 
-// Spec says what requests are like.
+// Spec describes the requests.
 type Spec struct {
 	Seed        uint64
 	Mix         []Share
 	In, Out     length
-	OwnOut      bool // out is asked for, and not what the data set says
+	OwnOut      bool // Out was given and overrides the data set
 	Dataset     string
-	Path        string // of its file; empty: made
+	Path        string // file of the data set; empty: prompts are generated
 	TimeScale   float64
 	PrefixLen   int
 	NumPrefixes int
@@ -32,36 +32,36 @@ type Spec struct {
 	IgnoreEOS   bool
 	NoStream    bool
 	AllowCache  bool
-	Pairs       bool // of two targets
+	Pairs       bool // each request goes to both of two targets
 	LeaveShare  float64
 	Leave       client.Departure
 }
 
-// Share is a dialect's part of the mix.
+// Share is the part of a dialect in the mix.
 type Share struct {
 	D      *client.Dialect
 	Model  string // empty: the run's model
 	Weight float64
 }
 
-// Workload makes requests. What the n-th one is depends on seed, nonce and n alone, not on when it
-// is asked for. It is safe for concurrent use once prepared.
+// Workload creates requests. The n-th one depends only on seed, nonce and n, not on when it is
+// requested. It is safe for concurrent use once prepared.
 type Workload struct {
 	spec  *Spec
-	Model string // the run's
+	Model string // model of the run
 	Other string // model of the second target; empty: the same
 	Nonce string // before each prompt; empty with AllowCache
 	data  *dataset
-	texts map[*client.Dialect][]byte // rendered tools
+	texts map[*client.Dialect][]byte // tools rendered for each dialect
 	media *media
-	// unstreamed are dialects whose answers the target does not stream; the preflight finds out.
+	// Unstreamed are dialects whose answers the target does not stream; the preflight sets it.
 	Unstreamed map[*client.Dialect]bool
 
-	// wordsPerToken turns a length in tokens into words; the preflight measures it.
+	// WordsPerToken converts a length in tokens to words; the preflight measures it.
 	WordsPerToken float64
 
-	roots     []int         // entries of a trace that come at a time
-	followers map[int][]int // those that follow an entry of a trace
+	roots     []int         // entries of a trace that have a time
+	followers map[int][]int // entries of a trace that follow another one
 
 	mu   sync.Mutex
 	next int // id of the next session
@@ -71,7 +71,7 @@ type Workload struct {
 func New(s *Spec) (*Workload, error) {
 	w := &Workload{spec: s, WordsPerToken: 1, texts: map[*client.Dialect][]byte{}, Unstreamed: map[*client.Dialect]bool{}}
 	if !s.AllowCache {
-		w.Nonce = strconv.FormatUint(rand.Uint64()&(1<<40-1), 36) // of the run, not of the seed: the last run's must differ
+		w.Nonce = strconv.FormatUint(rand.Uint64()&(1<<40-1), 36) // differs for each run, unlike the seed
 	}
 	var err error
 	if s.Path != "" {
@@ -101,13 +101,13 @@ func New(s *Spec) (*Workload, error) {
 	return w, nil
 }
 
-// Rng returns the source of everything random about the n-th session.
+// Rng returns the source of all randomness in the n-th session.
 func (w *Workload) Rng(n int) *rand.Rand {
 	return rand.New(rand.NewPCG(w.spec.Seed, uint64(n)+1))
 }
 
-// Take makes the first request of the next session. With two targets, sessions come in pairs that
-// differ in the nonce alone, and which of the two targets comes first is drawn for each pair.
+// Take creates the first request of the next session. With two targets, sessions come in pairs that
+// differ only in the nonce; which target comes first is drawn for each pair.
 func (w *Workload) Take() *client.Request {
 	w.mu.Lock()
 	n := w.next
@@ -119,13 +119,13 @@ func (w *Workload) Take() *client.Request {
 	return w.take(n)
 }
 
-// Follower is a call of a trace that is due so long after the answer to another one of its session.
+// Follower is a call of a trace that is due Think after the answer to another call of its session.
 type Follower struct {
 	Request *client.Request
 	Think   time.Duration
 }
 
-// Followers are the calls of a trace that follow one.
+// Followers returns the calls of a trace that follow one.
 func (w *Workload) Followers(q *client.Request) []Follower {
 	var out []Follower
 	for _, n := range w.followers[q.ID] {
@@ -134,7 +134,7 @@ func (w *Workload) Followers(q *client.Request) []Follower {
 	return out
 }
 
-// take makes the first request of the n-th session.
+// take creates the first request of the n-th session.
 func (w *Workload) take(n int) *client.Request {
 	id := n
 	if w.spec.Pairs {
@@ -163,14 +163,14 @@ func (w *Workload) take(n int) *client.Request {
 	return q
 }
 
-// Streams reports whether answers of a dialect are asked for as streams.
+// Streams reports whether answers of a dialect are requested as streams.
 func (w *Workload) Streams(d *client.Dialect) bool {
 	return d.Streams && !w.spec.NoStream && !w.Unstreamed[d]
 }
 
 var ignoreEOS = []byte(`,"ignore_eos":true`)
 
-// fill gives the request its contents.
+// fill fills in the contents of the request.
 func (w *Workload) fill(q *client.Request, id int, rng *rand.Rand) {
 	q.Stream = w.Streams(q.D)
 	if w.spec.IgnoreEOS {
@@ -222,7 +222,7 @@ func (w *Workload) fill(q *client.Request, id int, rng *rand.Rand) {
 	q.Keep = q.Session.Turns > 1
 }
 
-// Trial is a short request of the preflight.
+// Trial returns a short request for the preflight.
 func (w *Workload) Trial(id int, d *client.Dialect, model string, target, words int) *client.Request {
 	q := &client.Request{
 		ID: id, D: d, Model: model, Stream: w.Streams(d), Target: target,
@@ -232,7 +232,7 @@ func (w *Workload) Trial(id int, d *client.Dialect, model string, target, words 
 	return q
 }
 
-// TracePacer replays the times of the trace, the first count of them; 0: all.
+// TracePacer replays the times of the first count lines of the trace; 0: all.
 func (w *Workload) TracePacer(count int) *Trace {
 	var times []time.Duration
 	for _, i := range w.roots {
@@ -244,9 +244,9 @@ func (w *Workload) TracePacer(count int) *Trace {
 	return &Trace{times}
 }
 
-// tag is the mark of a request that no cache knows: it begins with what differs, so that not even
-// the mark itself is found. The two prompts of a pair differ in it too, or one would warm the cache
-// for the other.
+// tag returns the mark of a request that no cache knows. It begins with the part that differs, so
+// that not even the mark itself is found. The two prompts of a pair also have different marks,
+// because one would otherwise warm the cache for the other.
 func (w *Workload) tag(q *client.Request) string {
 	if w.Nonce == "" {
 		return ""
@@ -256,7 +256,7 @@ func (w *Workload) tag(q *client.Request) string {
 	return strconv.FormatUint(h.Sum64(), 36) + " "
 }
 
-// shared is the mark of a prefix: the same for all requests of the run to one target.
+// shared returns the mark of a prefix: the same for all requests of the run to one target.
 func (w *Workload) shared(q *client.Request) string {
 	if w.Nonce == "" {
 		return ""
@@ -264,7 +264,7 @@ func (w *Workload) shared(q *client.Request) string {
 	return w.Nonce + strconv.Itoa(q.Target) + " "
 }
 
-// words returns n tokens' worth of words behind the tag.
+// words returns words worth n tokens after the tag.
 func (w *Workload) words(tag string, rng *rand.Rand, n int) []byte {
 	count := max(1, int(math.Round(float64(n)*w.WordsPerToken)))
 	out := make([]byte, 0, len(tag)+6*count)
@@ -272,7 +272,7 @@ func (w *Workload) words(tag string, rng *rand.Rand, n int) []byte {
 	return out[:len(out)-1]
 }
 
-// prefix returns the shared prefix that the session begins with, or nil.
+// prefix returns the shared prefix with which the session begins, or nil.
 func (w *Workload) prefix(id int, tag string) []byte {
 	if w.spec.PrefixLen == 0 {
 		return nil
@@ -281,8 +281,8 @@ func (w *Workload) prefix(id int, tag string) []byte {
 	return w.words(tag, rand.New(rand.NewPCG(w.spec.Seed, 1<<63+uint64(which))), w.spec.PrefixLen)
 }
 
-// traced makes the prompt of a line of a trace: equal hash ids give equal blocks of text, so that
-// what was shared then is shared now.
+// traced creates the prompt of a trace's line: equal hash ids give equal blocks of text, so that
+// what was shared when the trace was recorded is shared again.
 func (w *Workload) traced(tag string, e *entry, id int) []byte {
 	if len(e.Blocks) == 0 {
 		return w.words(tag, w.Rng(id), e.In)
@@ -303,7 +303,7 @@ func (w *Workload) traced(tag string, e *entry, id int) []byte {
 	return out
 }
 
-// Follow makes the next turn of a session from the reply to the last one; nil when the session is
+// Follow creates the next turn of a session from the reply to the last one; nil if the session is
 // over.
 func (w *Workload) Follow(q *client.Request, p *client.Reply) *client.Request {
 	s := q.Session
@@ -325,7 +325,7 @@ func (w *Workload) Follow(q *client.Request, p *client.Reply) *client.Request {
 		answer.Results = append(answer.Results, client.ToolResult{ID: bytes.Clone(c.ID), Text: w.words("", rng, 64)})
 	}
 	if len(said.Text) == 0 && len(said.Calls) == 0 {
-		said.Text = []byte("(nothing)") // no dialect takes an empty reply back
+		said.Text = []byte("(nothing)") // no dialect accepts an empty reply in a history
 	}
 	s.History = append(s.History, said)
 	if len(answer.Results) > 0 {
