@@ -14,8 +14,8 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// demands are what engines do when told that is no work: the profiles or families that have it,
-// and what it does.
+// demands are the actions of engines other than inference, with the profiles or families that have
+// them.
 var demands = map[string]struct {
 	only string
 	do   func(*Engine, *exchange, *fastjson.Value)
@@ -28,8 +28,7 @@ var demands = map[string]struct {
 	"/v1/unload_lora_adapter":   {"vllm", unloadAdapter},
 }
 
-// tokenize answers /tokenize with made-up token numbers, the right count of
-// them.
+// tokenize answers /tokenize with the right number of made-up tokens.
 func tokenize(e *Engine, x *exchange, v *fastjson.Value) {
 	var q generate.Request
 	d := decoderOf(x)
@@ -66,8 +65,8 @@ func tokenize(e *Engine, x *exchange, v *fastjson.Value) {
 		ids))
 }
 
-// countTokens answers the Messages dialect's counter: what a chat request with these texts is
-// charged. Every text below system, messages and tools counts.
+// countTokens answers the Messages dialect's counter with what a chat request with these texts
+// would be charged. Every text within system, messages and tools counts.
 func countTokens(e *Engine, x *exchange, v *fastjson.Value) {
 	var all scheduler.Prompt
 	all.Reset(e.o.Seed)
@@ -127,7 +126,8 @@ func loadOrUnload(e *Engine, x *exchange, v *fastjson.Value) {
 	x.json([]byte(`{"success":true}`))
 }
 
-// loadAdapter adds an adapter to what vLLM serves, as it does where it may be told so at run time.
+// loadAdapter adds an adapter to the models that vLLM serves, like a vLLM that allows this at run
+// time.
 func loadAdapter(e *Engine, x *exchange, v *fastjson.Value) {
 	name := string(v.GetStringBytes("lora_name"))
 	if name == "" || len(v.GetStringBytes("lora_path")) == 0 {
@@ -141,7 +141,7 @@ func loadAdapter(e *Engine, x *exchange, v *fastjson.Value) {
 	x.reply(http.StatusOK, x.p.TextType, []byte("Success: LoRA adapter '"+name+"' added successfully."))
 }
 
-// unloadAdapter takes an adapter away.
+// unloadAdapter removes an adapter.
 func unloadAdapter(e *Engine, x *exchange, v *fastjson.Value) {
 	name := string(v.GetStringBytes("lora_name"))
 	if !setAdapter(e, name, false) {

@@ -8,9 +8,9 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// slowdown is what an engine suffers from as a whole.
+// slowdown is what slows down the whole engine.
 type slowdown struct {
-	stalled atomic.Int64  // nothing goes on before this time, in Unix nanoseconds; 0: never stalled
+	stalled atomic.Int64  // nothing proceeds before this time, in Unix nanoseconds; 0: never stalled
 	slow    atomic.Uint64 // bits of the factor on all times; 0: 1
 }
 
@@ -21,7 +21,7 @@ func (w *slowdown) clear() {
 
 func (w *slowdown) stall(d time.Duration) { w.stalled.Store(time.Now().Add(d).UnixNano()) }
 
-// scale is how much longer d takes now.
+// scale returns how long d takes under the slowdown.
 func (w *slowdown) scale(d time.Duration) time.Duration {
 	bits := w.slow.Load()
 	if bits == 0 || d == 0 {
@@ -30,7 +30,7 @@ func (w *slowdown) scale(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * math.Float64frombits(bits))
 }
 
-// stands is how much longer the engine stands still.
+// stands returns how much longer the engine stands still.
 func (w *slowdown) stands() time.Duration {
 	until := w.stalled.Load()
 	if until == 0 {
@@ -39,21 +39,21 @@ func (w *slowdown) stands() time.Duration {
 	return max(0, time.Duration(until-time.Now().UnixNano()))
 }
 
-// standTime is how often a request looks whether the engine goes on.
+// standTime is how often a request checks whether the engine continues.
 const standTime = 50 * time.Millisecond
 
-// stand waits until the engine goes on. False: the client left.
+// stand waits until the engine continues. It returns false if the client left.
 func (w *slowdown) stand(out *bodyWriter) bool {
 	for d := w.stands(); d > 0; d = w.stands() {
-		if !out.flush() || !out.client.pause(min(d, standTime)) { // which Reset may end
+		if !out.flush() || !out.client.pause(min(d, standTime)) { // Reset may end the stall
 			return false
 		}
 	}
 	return true
 }
 
-// readyAt is when the given number of prompt tokens will have been read, and how much of the shared
-// reader's time that takes.
+// readyAt returns when the given number of prompt tokens will have been read, and how much of the
+// shared reader's time that takes.
 func (a *answer) readyAt(tokens int) (due time.Time, read time.Duration) {
 	e, now := a.e, time.Now()
 	if a.x.knobs.TTFT >= 0 {
@@ -69,7 +69,7 @@ func (a *answer) readyAt(tokens int) (due time.Time, read time.Duration) {
 	return e.reader.Reserve(now, read).Add(wait), read
 }
 
-// gap is the time until the next token: that of a batch of this size, under this slowdown.
+// gap returns the time until the next token for the present batch and slowdown.
 func (a *answer) gap() time.Duration {
 	if a.x.knobs.Gap >= 0 {
 		return time.Duration(a.x.knobs.Gap)
@@ -89,7 +89,7 @@ func (a *answer) gap() time.Duration {
 	return a.e.strain.scale(d)
 }
 
-// throughput is how many tokens a second so many running requests write together; 0 when they take
+// throughput returns how many tokens per second running requests write together; 0 if tokens take
 // no time.
 func throughput(e *Engine, running int) float64 {
 	if running == 0 || e.o.TokenRate == 0 {
@@ -99,8 +99,8 @@ func throughput(e *Engine, running int) float64 {
 	return float64(running) / gap.Seconds()
 }
 
-// keep waits while the engine stands still, or while the request has no slot because it was
-// evicted. What comes after is late by as much: tick moves. False: the client left.
+// keep waits while the engine stands still, or while the request has lost its slot to an eviction.
+// Everything after that is late by the same time: tick moves. It returns false if the client left.
 func (a *answer) keep(tick *time.Time) bool {
 	e, x := a.e, a.x
 	if !a.tenant.Evicted() && e.strain.stands() == 0 {
@@ -130,15 +130,15 @@ func (a *answer) keep(tick *time.Time) bool {
 	return true
 }
 
-// An answer that is given whole need not wake up for each token: it looks at its batch after so
-// many of them, and so often.
+// An answer that is given whole need not wake up for each token: it checks its batch only after so
+// many tokens or this time.
 const (
 	strideTokens = 8
 	strideTime   = 20 * time.Millisecond
 )
 
-// think spends the time of an answer that is given whole, so many tokens for the longest choice,
-// and counts them. False: the client left.
+// think spends the time of an answer that is given whole, with steps tokens in the longest choice,
+// and counts them. It returns false if the client left.
 func (a *answer) think(steps int) bool {
 	tick := a.first
 	for done := min(steps, 1); ; {
@@ -157,7 +157,7 @@ func (a *answer) think(steps int) bool {
 		}
 		tick = tick.Add(time.Duration(n) * gap)
 		if !a.x.client.pauseUntil(tick) || !a.keep(&tick) {
-			if a.tenant != nil && gap > 0 { // the tokens made so far were work all the same
+			if a.tenant != nil && gap > 0 { // the tokens made so far were work
 				a.say(a.upTo(done+max(0, n-1-int(time.Until(tick)/gap))) - a.told.Spoken)
 			}
 			return false
@@ -166,7 +166,7 @@ func (a *answer) think(steps int) bool {
 	}
 }
 
-// upTo is how many tokens all choices have said after so many steps.
+// upTo returns how many tokens all choices have after so many steps.
 func (a *answer) upTo(steps int) int {
 	n := 0
 	for i := range a.choices {

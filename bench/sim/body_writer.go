@@ -11,8 +11,8 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// bodyWriter writes an answer to the socket: its head as it is built, its body in chunks,
-// compressed, in pieces or as faults have it.
+// bodyWriter writes an answer to the socket: its head as built, its body in chunks, compressed, in
+// pieces, or as faults require.
 type bodyWriter struct {
 	nc       net.Conn
 	client   *clientWatch
@@ -29,10 +29,10 @@ type bodyWriter struct {
 	seed     uint64
 }
 
-// over reports that nothing can be written any more.
+// over reports whether nothing more can be written.
 func (w *bodyWriter) over() bool { return w.client.lost || w.broken }
 
-// put appends bytes of the body, as one chunk where there are chunks.
+// put appends bytes of the body, as one chunk if the body is chunked.
 func (w *bodyWriter) put(p []byte) {
 	if w.noBody || len(p) == 0 || w.over() {
 		return
@@ -62,7 +62,7 @@ func (w *bodyWriter) chunked() bool {
 	return w.framing == fault.ByChunks || w.framing == fault.TEAndLength
 }
 
-// frame appends bytes in the framing of this answer.
+// frame appends bytes in the answer's framing.
 func (w *bodyWriter) frame(p []byte) {
 	if !w.chunked() {
 		w.out = append(w.out, p...)
@@ -72,7 +72,8 @@ func (w *bodyWriter) frame(p []byte) {
 	w.out = append(append(append(w.out, "\r\n"...), p...), "\r\n"...)
 }
 
-// flush writes what has been built. False: the client is gone or the answer was broken off.
+// flush writes what has been built. It returns false if the client is gone or the answer was broken
+// off.
 func (w *bodyWriter) flush() bool {
 	if len(w.out) > 0 && !w.client.lost {
 		if w.t.DripBody > 0 && w.headed {
@@ -86,7 +87,7 @@ func (w *bodyWriter) flush() bool {
 	return !w.over()
 }
 
-// drip writes what has been built a byte at a time.
+// drip writes what has been built one byte at a time.
 func (w *bodyWriter) drip(gap time.Duration) {
 	for i := range w.out {
 		if i > 0 && !w.client.pause(gap) {
@@ -100,7 +101,7 @@ func (w *bodyWriter) drip(gap time.Duration) {
 	w.out = w.out[:0]
 }
 
-// end appends what ends the body, and what a fault puts behind it.
+// end appends the end of the body, and what a fault adds after it.
 func (w *bodyWriter) end() {
 	if w.gz != nil {
 		_ = w.gz.Close()
@@ -114,8 +115,8 @@ func (w *bodyWriter) end() {
 	w.out = append(w.out, w.t.Surplus...)
 }
 
-// repeat writes the same bytes until the client leaves, or has taken a gigabyte: then it has
-// failed, and the machine is not filled.
+// repeat writes the same bytes until the client leaves or has taken a gigabyte: such a client has
+// failed, and the machine must not fill up.
 func (w *bodyWriter) repeat(p []byte) {
 	for sent := 0; sent < 1<<30 && !w.client.lost; sent += len(p) {
 		if w.framing == fault.ByChunks {
@@ -132,7 +133,7 @@ func (w *bodyWriter) repeat(p []byte) {
 // The member that makes an answer large, around its filler.
 const padBegin, padEnd = `"padding":"`, `",`
 
-// padding is how many bytes are to be added to a JSON object of a body.
+// padding returns how many bytes to add to a JSON object in a body.
 func (w *bodyWriter) padding(body []byte) int {
 	if w.t.Pad == 0 || len(body) < 3 || body[0] != '{' || w.t.Gzip {
 		return 0
@@ -140,7 +141,7 @@ func (w *bodyWriter) padding(body []byte) int {
 	return max(w.t.Pad-len(body), len(padBegin)+len(padEnd))
 }
 
-// putPadded puts a JSON object with n bytes more in it, and never holds them all.
+// putPadded writes a JSON object with n additional bytes, without ever holding them all.
 func (w *bodyWriter) putPadded(body []byte, n int) {
 	filler := bytes.Repeat([]byte("w"), 64<<10)
 	fill := func() {
@@ -149,7 +150,7 @@ func (w *bodyWriter) putPadded(body []byte, n int) {
 		}
 	}
 	if w.t.PadEnd {
-		w.put(append(body[:len(body)-1:len(body)-1], ',')) // in place of the comma of padEnd
+		w.put(append(body[:len(body)-1:len(body)-1], ',')) // replaces the comma of padEnd
 		w.put([]byte(padBegin))
 		fill()
 		w.put([]byte(`"}`))
@@ -160,7 +161,7 @@ func (w *bodyWriter) putPadded(body []byte, n int) {
 	w.put(append([]byte(padEnd), body[1:]...))
 }
 
-// random is a cheap source for cutting answers to pieces; the same for every run.
+// random is a cheap source for cutting answers into pieces; it is the same in every run.
 func (w *bodyWriter) random() uint64 {
 	w.rng++
 	return textgen.Mix(w.rng, w.seed)

@@ -20,7 +20,7 @@ var (
 	requests = sync.Pool{New: func() any { return new(generate.Request) }}
 )
 
-// decoderOf reads requests for text.
+// decoderOf returns the decoder for requests for text.
 func decoderOf(x *exchange) *generate.Decoder {
 	e := x.e
 	return &generate.Decoder{
@@ -34,10 +34,10 @@ func decoderOf(x *exchange) *generate.Decoder {
 // chat answers POST /v1/chat/completions.
 func chat(x *exchange) { text(x, "", decoderOf(x).Chat) }
 
-// decode makes a request for text of a body.
+// decode reads a request for text from a body.
 type decode = func(*fastjson.Value, *generate.Request) *profile.APIError
 
-// text answers a request for text, whatever it looks like. A legacy completion comes with its id.
+// text answers a request for text in any form. A legacy completion brings its id.
 func text(x *exchange, legacy string, read decode) {
 	q := requests.Get().(*generate.Request)
 	defer requests.Put(q)
@@ -57,7 +57,7 @@ func text(x *exchange, legacy string, read decode) {
 	}
 }
 
-// withJSON gives the request's body to do, or answers that it is none.
+// withJSON passes the request's body to do, or answers that it is not JSON.
 func withJSON(x *exchange, do func(v *fastjson.Value)) {
 	p := parsers.Get()
 	defer parsers.Put(p)
@@ -77,12 +77,12 @@ type answer struct {
 	told   told
 	writer *chatWriter
 
-	limit   int // most tokens a choice may have
+	limit   int // most tokens of a choice
 	choices []generate.Plan
 
 	arrived, admitted, first time.Time
 	tenant                   *scheduler.SlotHolder // nil: no slot
-	unuse                    func()                // of the model that was loaded for it; nil: none was
+	unuse                    func()                // releases the model that was loaded for it; nil: none was
 }
 
 // complete takes a request through the queue, the prefill and the decoding.
@@ -123,7 +123,7 @@ func complete(x *exchange, q *generate.Request, id string) {
 	}
 }
 
-// newAnswer is the answer to a request whose prompt is known.
+// newAnswer returns the answer to a request whose prompt is known.
 func newAnswer(x *exchange, q *generate.Request) *answer {
 	a := &answer{e: x.e, x: x, q: q, limit: 1}
 	a.told = told{
@@ -133,7 +133,7 @@ func newAnswer(x *exchange, q *generate.Request) *answer {
 	return a
 }
 
-// enter waits for a slot. False: there is none, and what had to be said is said.
+// enter waits for a slot. It returns false if there is none; the client has then been answered.
 func (a *answer) enter() bool {
 	x, e := a.x, a.e
 	a.arrived = time.Now()
@@ -169,7 +169,7 @@ func (a *answer) enter() bool {
 	return true
 }
 
-// release gives the slot back; the second call does nothing.
+// release returns the slot; a second call does nothing.
 func (a *answer) release() {
 	if a.tenant == nil {
 		return
@@ -210,8 +210,8 @@ func (a *answer) fit() *profile.APIError {
 	return &err
 }
 
-// refuse answers a request that is too long or found no place in the queue: a stream in 200, where
-// the engine opens it before it knows.
+// refuse answers a request that is too long or found no place in the queue. If the engine opens a
+// stream before it can know, the error comes in the stream, after a 200.
 func (a *answer) refuse(err profile.APIError, inBand bool) {
 	if !inBand || !a.told.Stream {
 		a.x.fail(err)
@@ -221,13 +221,13 @@ func (a *answer) refuse(err profile.APIError, inBand bool) {
 	a.x.streamError(err, a.x.p.ErrorDone)
 }
 
-// prefill spends the time until the first token. False: the client left.
+// prefill spends the time until the first token. It returns false if the client left.
 func (a *answer) prefill() bool {
 	x, e := a.x, a.e
 	x.forget = a.release
 	a.told.Cached = e.cache.Lookup(a.q.Prompt.Blocks, a.told.Prompt)
 	if e.o.SharedPrefill {
-		// Prompts are read in order: a later one finds what this one will have read by then.
+		// Prompts are read in order, so a later one finds what this one will have read by then.
 		e.cache.Insert(a.q.Prompt.Blocks)
 	}
 	due, read := a.readyAt(a.told.Prompt - a.told.Cached)
@@ -261,8 +261,8 @@ func (a *answer) prefill() bool {
 	return true
 }
 
-// readChunks reads a's prompt, which is due at a time, in all chunks but the last one. False: the
-// client left.
+// readChunks reads a's prompt, which is due at a time, in all chunks except the last one. It
+// returns false if the client left.
 func readChunks(a *answer, due time.Time) bool {
 	gap := time.Until(due) / time.Duration(max(1, a.x.t.Chunks))
 	for i := a.x.t.Chunks - 1; i > 0; i-- {
@@ -286,6 +286,6 @@ func (a *answer) timings() []byte {
 		1000*float64(m)/max(wrote, 0.001))
 }
 
-// loadTime is how long an engine that loads on demand takes for a model that was not asked for
-// before. The recorded router took as long for a tiny one.
+// loadTime is how long an engine that loads on demand takes for a new model. The recorded router
+// took this long for a tiny one.
 const loadTime = 50 * time.Millisecond

@@ -12,7 +12,7 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// told is what is known of an answer while it is told.
+// told is what is known about an answer while it is written.
 type told struct {
 	Faults                          *fault.Effects
 	ID, Model                       string
@@ -25,8 +25,8 @@ type told struct {
 	Event                           func(name string, data []byte) bool
 }
 
-// chatWriter tells chat completions, and the older completions. What returns false has found that
-// there is no stream any more.
+// chatWriter writes chat completions, and legacy completions. Its methods return false if the
+// stream has ended.
 type chatWriter struct {
 	p         *profile.Profile
 	legacy    bool // /v1/completions
@@ -40,11 +40,11 @@ type chatWriter struct {
 	usageLast bool // the client asked for it
 	nullUsage bool // "usage":null on every chunk but the last
 
-	known map[deltaKey][2]string // what stands before and behind the text of a chunk, for
+	known map[deltaKey][2]string // the text before and after the text of a chunk, valid for
 	at    int64                  // this time
 }
 
-// chunk is one event's worth of a choice, or of none, as templates see it. Texts are JSON.
+// chunk is an event with a part of a choice, or of none, in the form for templates. Texts are JSON.
 type chunk struct {
 	Family, Frame                           string
 	Legacy, Choice, NullUsage               bool
@@ -53,16 +53,16 @@ type chunk struct {
 	Took                                    string // llama.cpp's timings
 }
 
-// delta is what one token adds to a choice, as templates see it.
+// delta is what one token adds to a choice, in the form for templates.
 type delta struct {
 	Family, Reasoning, Kind, Before, After string
 	Role, Legacy                           bool
 	Text                                   string // the inside of a JSON string
 	Call                                   int
-	ID, Name, Rest, Args                   string // of a call; Rest is what comes after the first piece of its name
+	ID, Name, Rest, Args                   string // of a call; Rest is what follows the first piece of its name
 }
 
-// deltaKey is what tells one chunk from another but for the text of its delta.
+// deltaKey identifies chunks that differ only in the text of their delta.
 type deltaKey struct {
 	index, call int
 	kind        profile.PieceKind
@@ -90,7 +90,7 @@ func (w *chatWriter) content(text string) []byte {
 	return w.render(&chunk{Choice: true, Delta: w.delta(&p, false)})
 }
 
-// begin opens a choice where the engine has a chunk for that.
+// begin opens a choice if the engine has a chunk for that.
 func (w *chatWriter) begin(i int, c *generate.Plan) bool {
 	w.stream.join(w.p.Joins)
 	if w.p.Family == "sglang" {
@@ -109,7 +109,7 @@ func (w *chatWriter) piece(i int, c *generate.Plan, p profile.Piece) bool {
 	}
 	first := !c.Opened && !w.legacy
 	c.Opened = true
-	// no end of text, so no chunk of its own
+	// text cut off at the limit has no separate end chunk
 	ends := w.p.Family == "tgi" && c.Left == 0 && c.Finish == "length" && !w.told.Faults.NoFinish
 	if ends || w.usageEach || p.Kind == profile.PieceWhole || w.q.Logprobs && p.Kind == profile.PieceText {
 		return w.lastOrRich(i, c, p, first, ends)
@@ -119,7 +119,7 @@ func (w *chatWriter) piece(i int, c *generate.Plan, p profile.Piece) bool {
 	return w.told.Event("", w.stream.chunk)
 }
 
-// lastOrRich tells a token in a chunk that has more than the token, such as the end of the choice.
+// lastOrRich writes a token in a chunk that has more than the token, such as the end of the choice.
 func (w *chatWriter) lastOrRich(i int, c *generate.Plan, p profile.Piece, first, ends bool) bool {
 	one := chunk{Choice: true, Index: i, Delta: w.delta(&p, first)}
 	if w.q.Logprobs && p.Kind == profile.PieceText {
@@ -131,7 +131,8 @@ func (w *chatWriter) lastOrRich(i int, c *generate.Plan, p profile.Piece, first,
 	return w.send(&one)
 }
 
-// around is what stands before and behind the text of a chunk: rendered once, not for each token.
+// around returns what comes before and after the text of a chunk, which is rendered once instead of
+// for each token.
 func (w *chatWriter) around(key deltaKey) [2]string {
 	if w.at != w.created || w.known == nil {
 		w.known, w.at = map[deltaKey][2]string{}, w.created
@@ -154,7 +155,7 @@ func (w *chatWriter) end(i int, c *generate.Plan) bool {
 	}
 	last := over(w.choices)
 	if w.p.Family == "llamacpp" && last {
-		if w.legacy && w.usageLast { // there it has no chunk of its own
+		if w.legacy && w.usageLast { // it has no usage chunk there
 			end.Usage = w.usage()
 		}
 		if w.legacy || !w.usageChunk() {
@@ -171,7 +172,7 @@ func (w *chatWriter) end(i int, c *generate.Plan) bool {
 	return ok
 }
 
-// done tells what comes behind the choices.
+// done writes what follows the choices.
 func (w *chatWriter) done() bool {
 	t := w.told.Faults
 	if t.Ghost {
@@ -191,7 +192,7 @@ func (w *chatWriter) done() bool {
 			return false
 		}
 	}
-	if w.p.Family == "llamacpp" { // [DONE] has a chunk of its own there
+	if w.p.Family == "llamacpp" { // [DONE] is a separate chunk there
 		w.stream.join(false)
 	}
 	if !t.NoDone && !w.told.Event("", wire.Done) {
@@ -215,7 +216,7 @@ func (w *chatWriter) send(c *chunk) bool {
 	return w.told.Event("", w.render(c))
 }
 
-// What stands in a form for what differs each time. No JSON has it.
+// The marks that replace varying parts in a form. They cannot occur in JSON.
 const (
 	markFrame   = "\x00frame"
 	markText    = "\x00text"
@@ -224,7 +225,7 @@ const (
 	markTook    = "\x00took"
 )
 
-// marked is a mark for a text that is there.
+// marked returns the mark for a text that is not empty.
 func marked(text, mark string) string {
 	if text == "" {
 		return ""
@@ -232,7 +233,7 @@ func marked(text, mark string) string {
 	return mark
 }
 
-// fill puts texts in the place of marks, given in pairs: a mark, its text.
+// fill replaces marks by texts; pairs has a mark, then its text.
 func fill(form string, pairs ...string) string {
 	for pair := range slices.Chunk(pairs, 2) {
 		form = strings.Replace(form, pair[0], pair[1], 1)
@@ -245,14 +246,14 @@ func (w *chatWriter) render(c *chunk) []byte {
 	form := *c
 	form.Frame, form.Usage, form.Took = markFrame, marked(c.Usage, markUsage), marked(c.Took, markTook)
 	frame := w.frame("chat.completion.chunk")
-	if c.Logprobs != "" || c.Stopped != "" || strings.Contains(c.Delta, `"tool_calls":[`) { // endless kinds
+	if c.Logprobs != "" || c.Stopped != "" || strings.Contains(c.Delta, `"tool_calls":[`) { // unlimited variety
 		c.Frame = frame
 		return pages.Tell("chat", "chunk", c)
 	}
 	return []byte(fill(pages.Form("chat", "chunk", form), markFrame, frame, markUsage, c.Usage, markTook, c.Took))
 }
 
-// frame is the members that every chunk and every answer has: they come first, and last in
+// frame returns the members that every chunk and answer has: they come first, but last in
 // llama.cpp's.
 func (w *chatWriter) frame(object string) string {
 	if w.legacy {
@@ -271,8 +272,8 @@ func (w *chatWriter) frame(object string) string {
 	return string(o)
 }
 
-// delta is that of one token. first: the choice has no opening chunk, its first delta carries the
-// role.
+// delta returns the delta of one token. first says that the choice has no opening chunk, so its
+// first delta carries the role.
 func (w *chatWriter) delta(p *profile.Piece, first bool) string {
 	d := delta{
 		Family: w.p.Family, Reasoning: w.p.Reasoning, Role: first || w.p.Roles == profile.RoleEach, Legacy: w.legacy,

@@ -14,7 +14,7 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// CLI is the grammar of `penstock sim`, in kong's struct tags.
+// CLI is the grammar of `penstock sim`, as kong's struct tags.
 type CLI struct {
 	Listen  string   `help:"Address to listen on; port 0 takes a free one." default:"127.0.0.1:8000" placeholder:"ADDR"`
 	Models  []string `help:"Served model names; sim, or those that the engine comes with." placeholder:"NAME"`
@@ -51,7 +51,7 @@ type CLI struct {
 	Events bool `help:"List events, drills and speeds and exit."`
 }
 
-// Help is what --help prints above the flags: the engines that it plays.
+// Help returns what --help prints above the flags: the engines that can be simulated.
 func (c *CLI) Help() string { return profile.Text() }
 
 // Run runs the engine until SIGINT or SIGTERM.
@@ -95,16 +95,16 @@ func (c *CLI) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// usageError is a flag's value that means nothing.
+// usageError is an invalid value of a flag.
 type usageError struct{ error }
 
-// ExitCode is that of wrong usage.
+// ExitCode returns the code of wrong usage.
 func (usageError) ExitCode() int { return 2 }
 
-// Unwrap is what is wrong.
+// Unwrap returns the underlying error.
 func (e usageError) Unwrap() error { return e.error }
 
-// options are what the flags say.
+// options converts the flags to Options.
 func (c *CLI) options() (Options, error) {
 	o := Options{
 		Listen: c.Listen, Models: c.Models, Profile: c.Profile, Slots: c.Slots, Queue: c.Queue, NoQueue: c.Queue == 0,
@@ -115,7 +115,7 @@ func (c *CLI) options() (Options, error) {
 		AlternateRoles:    c.AlternateRoles,
 		Efforts:           c.Efforts,
 	}
-	if c.Speed != "" { // made by a test: the zero value is instant
+	if c.Speed != "" { // set by a test: the zero value is instant
 		if err := o.SetSpeed(c.Speed); err != nil {
 			return o, err
 		}

@@ -2,16 +2,17 @@ package sim
 
 import "time"
 
-// clientWatch is how an exchange waits: for a time, and never longer than its client.
+// clientWatch is how an exchange waits: for a time, but never longer than its client stays.
 type clientWatch struct {
-	left     <-chan struct{} // closed when the client has left or the connection was closed by us
+	left     <-chan struct{} // closed when the client has left or we closed the connection
 	stop     <-chan struct{} // closed with the engine
 	timer    *time.Timer
-	stubborn bool // go on without the client: CancelOnlyStreams
+	stubborn bool // continue without the client: CancelOnlyStreams
 	lost     bool // a write failed or a wait ended because the client left
 }
 
-// gone is closed when the client has left, or when nobody is waited for any more.
+// gone returns a channel that is closed when waiting is pointless: when the client has left or, if
+// it is ignored, when the engine stops.
 func (w *clientWatch) gone() <-chan struct{} {
 	if w.stubborn {
 		return w.stop
@@ -29,7 +30,7 @@ func (w *clientWatch) hasLeft() bool {
 	}
 }
 
-// pause waits; false: the client left meanwhile.
+// pause waits; it returns false if the client left meanwhile.
 func (w *clientWatch) pause(d time.Duration) bool {
 	if d <= 0 {
 		return !w.hasLeft()

@@ -21,34 +21,34 @@ const (
 )
 
 // conn is one client connection. Its reader goroutine parses a request, starts a second goroutine
-// that answers it, and goes on reading: that is how a client's farewell is seen at once, whatever
-// the answer is doing.
+// that answers it, and reads on, so that a client's departure is noticed at once, whatever the
+// answer is doing.
 type conn struct {
 	e      *Engine
 	nc     net.Conn
-	buf    []byte // what was read and not yet used is buf[r:w]
+	buf    []byte // read but not yet used: buf[r:w]
 	r, w   int
 	served int // requests answered
 	x      exchange
 
-	gone  chan struct{} // closed when the client has left or the connection was closed by us
-	done  chan struct{} // one token for each answer given
-	shut  atomic.Bool   // closed on our side
-	ended chan struct{} // closed with it
-	next  string        // how to treat the next request: keepalive-close has been here
+	gone  chan struct{} // closed when the client has left or we closed the connection
+	done  chan struct{} // one token for each completed answer
+	shut  atomic.Bool   // closed by us
+	ended chan struct{} // closed together with shut
+	next  string        // how to treat the next request after keepalive-close
 
 	mu    sync.Mutex
-	idle  bool // the answer is given; done follows at once
-	early bool // bytes came while a request was in hand: handle must wake the reader
+	idle  bool // the answer is complete; done follows at once
+	early bool // bytes came during a request: handle must wake the reader
 }
 
-// Header is one line of a request's head, as it came.
+// Header is one line of a request's head, as received.
 type Header struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// Request is a request as it came over the wire. It shares nothing with the engine.
+// Request is a request as it came over the wire. It shares no memory with the engine.
 type Request struct {
 	Method string    `json:"method"`
 	Target string    `json:"target"` // path and query
@@ -57,7 +57,7 @@ type Request struct {
 	Time   time.Time `json:"time"`
 }
 
-// Get is the value of the first header of that name in any case, or empty.
+// Get returns the value of the first header of that name in any case, or "".
 func (r *Request) Get(name string) string { return headerValue(r.Header, name) }
 
 func headerValue(hs []Header, name string) string {
@@ -75,7 +75,7 @@ func newConn(e *Engine, nc net.Conn) *conn {
 	return c
 }
 
-// close ends the connection with a FIN; any goroutine.
+// close ends the connection with a FIN; any goroutine may call it.
 func (c *conn) close() {
 	if !c.shut.Swap(true) {
 		close(c.ended)
@@ -83,7 +83,7 @@ func (c *conn) close() {
 	}
 }
 
-// reset ends the connection with a RST; any goroutine.
+// reset ends the connection with a RST; any goroutine may call it.
 func (c *conn) reset() {
 	if t, ok := c.nc.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)
@@ -111,7 +111,7 @@ func (c *conn) serve() {
 			}
 			return
 		}
-		if !ok { // answered in the reader, and the connection is of no more use
+		if !ok { // the reader has answered, and the connection is finished
 			return
 		}
 		go c.handle()
@@ -121,7 +121,7 @@ func (c *conn) serve() {
 	}
 }
 
-// handle answers the request in hand; it runs in a goroutine of its own.
+// handle answers the current request, in its own goroutine.
 func (c *conn) handle() {
 	x := &c.x
 	dispatch(x)
@@ -141,15 +141,15 @@ func (c *conn) handle() {
 	c.done <- struct{}{}
 }
 
-// watch reads on while a request is in hand, and after it until the next one begins. False: the
+// watch reads on during a request, and after it until the next one begins. It returns false if the
 // connection has ended.
 func (c *conn) watch() bool {
 	if c.r == c.w {
 		c.r, c.w = 0, 0
 	}
 	for {
-		// Bytes that are here already belong to a next request; go on reading, or its sender's farewell
-		// is not seen.
+		// Bytes that are already here belong to a next request; read on, or its sender's departure
+		// goes unnoticed.
 		if c.w > 0 {
 			c.mu.Lock()
 			idle := c.idle
@@ -166,7 +166,7 @@ func (c *conn) watch() bool {
 			continue
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			// Only handle sets a deadline, and only when it is through.
+			// Only handle sets a deadline, and only when it has finished.
 			<-c.done
 			if c.w > 0 {
 				return c.ready()
@@ -174,7 +174,8 @@ func (c *conn) watch() bool {
 			return false
 		}
 		close(c.gone)
-		// Closing here, not in serve, frees a writer that is blocked on a client who does not read.
+		// Closing here instead of in serve frees a writer that is blocked on a client that does not
+		// read.
 		c.close()
 		<-c.done
 		return false
@@ -190,7 +191,7 @@ func (c *conn) ready() bool {
 	return c.nc.SetReadDeadline(time.Time{}) == nil
 }
 
-// grow makes room in the buffer, up to the bound of a head.
+// grow makes room in the buffer, up to the limit of a head.
 func (c *conn) grow() bool {
 	if c.r > 0 {
 		c.w = copy(c.buf, c.buf[c.r:c.w])
@@ -237,7 +238,8 @@ func (m *malformed) Error() string { return m.text }
 
 func bad(text string) error { return &malformed{400, text} }
 
-// readRequest reads a whole request into c.x. False without an error: a fault has dealt with it.
+// readRequest reads a whole request into c.x. False without an error means that a fault has handled
+// it.
 func (c *conn) readRequest() (bool, error) {
 	end, err := c.readHead()
 	if err != nil {
@@ -245,19 +247,19 @@ func (c *conn) readRequest() (bool, error) {
 	}
 	x := &c.x
 	x.begin()
-	// One string holds the head; names and values are pieces of it.
+	// One string holds the head; names and values are parts of it.
 	err = x.req.parse(string(c.buf[c.r:end]))
 	c.r = end + 4
 	if err != nil {
 		return false, err
 	}
-	if c.next != "" { // keepalive-close;when=next: this request comes too late
+	if c.next != "" { // keepalive-close;when=next: this request is too late
 		if c.next == "next-reset" {
 			c.reset()
 		}
 		return false, nil
 	}
-	x.early() // faults by schedule or header are known from here on
+	x.early() // faults by schedule or header are known from here
 	if x.t.Early && x.client.pause(x.t.Delay) {
 		refuseEarly(x)
 		return false, nil
@@ -275,7 +277,7 @@ func (c *conn) readRequest() (bool, error) {
 	return err == nil, err
 }
 
-// readHead reads until an empty line and returns where the head ends.
+// readHead reads until an empty line and returns the offset of the head's end.
 func (c *conn) readHead() (int, error) {
 	from := c.r
 	for {
@@ -382,7 +384,7 @@ func (c *conn) readChunked() error {
 	return nil
 }
 
-// readLine reads up to CRLF and returns what stands before it.
+// readLine reads up to CRLF and returns the text before it.
 func (c *conn) readLine() (string, error) {
 	for {
 		if i := bytes.Index(c.buf[c.r:c.w], crlf); i >= 0 {
@@ -399,7 +401,7 @@ func (c *conn) readLine() (string, error) {
 	}
 }
 
-// request is the request in hand. All of it is valid until the answer is given.
+// request is the current request. All of it is valid until the answer is complete.
 type request struct {
 	method, target, path, query string
 	header                      []Header
@@ -409,7 +411,7 @@ type request struct {
 	chunked, expect, keep       bool
 }
 
-// queried is a value of the query, as it is written there.
+// queried returns a value of the query without unescaping it.
 func (r *request) queried(name string) string {
 	for one := range strings.SplitSeq(r.query, "&") {
 		if k, v, _ := strings.Cut(one, "="); k == name {
@@ -419,8 +421,8 @@ func (r *request) queried(name string) string {
 	return ""
 }
 
-// parse reads a head without its last empty line. It is strict: what two servers could read in two
-// ways is refused.
+// parse reads a head without its last empty line. It is strict: anything that two servers could
+// read differently is refused.
 func (r *request) parse(head string) error {
 	line, rest, _ := strings.Cut(head, "\r\n")
 	method, line, ok1 := strings.Cut(line, " ")
@@ -540,8 +542,8 @@ func (r *recorder) clear() {
 	r.mu.Unlock()
 }
 
-// Recorded is the inference requests seen so far, oldest first, at most 256; empty without
-// Options.Record. The slice is the caller's, the requests in it are never changed.
+// Recorded returns the inference requests seen so far, oldest first, at most 256; none without
+// Options.Record. The slice belongs to the caller; the requests in it never change.
 func (e *Engine) Recorded() []Request {
 	e.record.mu.Lock()
 	defer e.record.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// control answers /sim/…: the simulator's own pages, open to everybody who can connect.
+// control answers /sim/…: the simulator's own pages, which are open to every client.
 func control(x *exchange) {
 	e := x.e
 	what := x.req.method + " " + x.req.path
@@ -47,7 +47,7 @@ func control(x *exchange) {
 		var a Action
 		if err = read(x, func(in struct{ Do string }) { do = in.Do }); err == nil {
 			if a, err = ParseAction(do); err == nil {
-				defer e.Do(a) // after the answer: a crash takes this connection, too
+				defer e.Do(a) // after the answer, because a crash also takes this connection
 			}
 		}
 	case "POST /sim/drop":
@@ -78,7 +78,7 @@ func control(x *exchange) {
 	x.reply(http.StatusOK, "application/json", append(b, '\n'))
 }
 
-// read gives the body of a control to use.
+// read passes the body of a control to use.
 func read[T any](x *exchange, use func(T)) error {
 	var in T
 	if err := json.Unmarshal(x.req.body, &in); err != nil {

@@ -17,7 +17,7 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// defaultSlots is how many requests run at once when nobody says.
+// defaultSlots is how many requests run at once by default.
 const defaultSlots = 16
 
 // Options describes a simulated engine. The zero value is a vLLM look-alike with 16 slots that
@@ -26,87 +26,90 @@ type Options struct {
 	// Listen is the TCP address, default "127.0.0.1:0" (any free port).
 	Listen string
 	// Models are the served names, default "sim", or those that the engine comes with (speaches,
-	// kokoro). The first one is what engines that ignore the request's name answer with.
+	// kokoro). Engines that ignore the request's name answer with the first one.
 	Models []string
 	// Profile is the engine to imitate: one of Profiles, default "vllm".
 	Profile string
-	// Slots is how many requests are worked on at once, default 16, or what the engine does by itself
+	// Slots is how many requests are processed at once, default 16, or the engine's own default
 	// (whisper: 1).
 	Slots int
 	// Queue is how many more may wait for a slot; the next one is refused with the profile's own
-	// "full" answer. 0 or less: no bound. See NoQueue for none at all.
+	// "full" answer. 0 or less: no limit. See NoQueue for no queue at all.
 	Queue int
-	// NoQueue refuses whatever finds no free slot.
+	// NoQueue refuses requests that find no free slot.
 	NoQueue bool
-	// PrefillRate is how many prompt tokens a request reads each second; cached ones cost nothing. 0:
-	// no time at all.
+	// PrefillRate is how many prompt tokens a request reads per second; cached ones cost nothing.
+	// 0: no time at all.
 	PrefillRate float64
-	// SharedPrefill makes PrefillRate that of the whole engine: prompts are read one after the other,
-	// first come, first served.
+	// SharedPrefill makes PrefillRate the rate of the whole engine: prompts are read one after
+	// another, first come, first served.
 	SharedPrefill bool
-	// TokenRate is how many tokens a request that runs alone writes a second. 0: as fast as the socket
-	// takes them.
+	// TokenRate is how many tokens per second a request writes that runs alone. 0: as fast as the
+	// socket takes them.
 	TokenRate float64
-	// BatchCost is what each further running request adds to the time between two tokens of all of
-	// them. 0: batches are free.
+	// BatchCost is what each further running request adds to the time between two tokens of all
+	// requests. 0: batches are free.
 	BatchCost time.Duration
-	// Jitter spreads the time between tokens evenly over ±Jitter of it, 0 to 1, the mean unchanged; it
-	// follows from prompt and seeds.
+	// Jitter spreads the time between tokens evenly over ±Jitter of it, 0 to 1, without changing
+	// the mean; it depends only on prompt and seeds.
 	Jitter float64
-	// Latency is a fixed time before the first token, on top of the prefill, with the slot held.
+	// Latency is a fixed time before the first token, in addition to the prefill, during which the
+	// slot is held.
 	Latency time.Duration
 	// MaxModelLen is the context of one request in tokens, prompt and answer together; default 32768.
 	MaxModelLen int
-	// KVTokens, when above 0, is the room for prompts and answers of running requests: the first of
-	// the queue waits for room even when a slot is free, and when answers outgrow it the request that
-	// came last is preempted: back to the head of the queue, and everything read again.
-	// kv_cache_usage_perc is relative to it. 0: slots are the only limit.
+	// KVTokens, if above 0, is the room for prompts and answers of running requests. The first
+	// request of the queue waits for room even if a slot is free. When answers outgrow the room,
+	// the youngest request is preempted: it returns to the head of the queue and must read
+	// everything again. kv_cache_usage_perc is relative to it. 0: slots are the only limit.
 	KVTokens int
-	// CacheTokens is the size of the prefix cache in tokens, default KVTokens, or where that is not
-	// limited, a whole context for each slot; below 0 switches it off.
+	// CacheTokens is the size of the prefix cache in tokens. The default is KVTokens or, if that is
+	// not limited, a whole context for each slot; a negative value disables the cache.
 	CacheTokens int
-	// APIKey, when set, is demanded as the profile's engine would demand it.
+	// APIKey, if set, is required in the same way as by the profile's engine.
 	APIKey string
 	// Seed changes the texts. Same seed, prompt and request seed: same answer.
 	Seed uint64
 	// Reasoning overrides the profile's member for reasoning text: "reasoning" or "reasoning_content".
 	Reasoning string
-	// KeepAlive overrides how long an idle connection stays open; 0: the profile's own; below 0: for
-	// ever.
+	// KeepAlive overrides how long an idle connection stays open; 0: the profile's own; negative:
+	// forever.
 	KeepAlive time.Duration
 	// Ping is the time between comments in a silent stream; 0: the profile's own (only llamacpp has
-	// one, 30 s); below 0: none.
+	// one, 30 s); negative: none.
 	Ping time.Duration
-	// CancelOnlyStreams is llama.cpp's flaw: a plain request whose client has left is still run to its
-	// end, from the queue too.
+	// CancelOnlyStreams is llama.cpp's flaw: a plain request whose client has left still runs to
+	// its end, even from the queue.
 	CancelOnlyStreams bool
 	// StrictSystem refuses a system message anywhere but first, as many chat templates do.
 	StrictSystem bool
-	// AlternateRoles refuses turns of one role in a row, as the templates of Gemma and Mistral do.
+	// AlternateRoles refuses consecutive turns of one role, as the templates of Gemma and Mistral
+	// do.
 	AlternateRoles bool
-	// Efforts are the words of reasoning_effort that the model's template takes; empty: any. A template
-	// that refuses one fails with a 400, and in the profile vllm with a 500, as up to 0.28.
+	// Efforts are the words of reasoning_effort that the model's template accepts; empty: any. A
+	// template that refuses one fails with a 400, and in the profile vllm with a 500, as in
+	// versions up to 0.28.
 	Efforts []string
-	// Priorities has the queue ordered by the requests' priority, as vLLM's and SGLang's flags do.
-	// Without it a vLLM refuses a priority other than 0, and the others read none.
+	// Priorities orders the queue by the requests' priority, as flags of vLLM and SGLang do.
+	// Without it vLLM refuses a priority other than 0, and the others ignore it.
 	Priorities bool
-	// Residents is how many models an engine that loads on demand keeps in memory: another one takes
-	// the place of the one that was not asked for the longest, and cuts what works with it. 0: all.
+	// Residents is how many models an engine that loads on demand keeps in memory. Another model
+	// replaces the least recently requested one, and cuts off the requests that use it. 0: all.
 	Residents int
-	// Events happen by themselves, counted from Start.
+	// Events happen by themselves at times counted from Start.
 	Events []Event
 	// Record keeps the last 256 inference requests, headers and bodies, for Stats and Recorded.
 	Record bool
 }
 
-// Profiles are the names that Options.Profile knows, sorted.
+// Profiles returns the valid names for Options.Profile, sorted.
 func Profiles() []string { return profile.Names() }
 
 // Engine is one simulated engine. Its methods are safe for concurrent use.
 type Engine struct {
 	o   Options
 	p   *profile.Profile
-	err error // what New found wrong; told by Start
+	err error // error found by New; reported by Start
 
 	slots    *scheduler.Slots
 	cache    *scheduler.PrefixCache
@@ -120,7 +123,7 @@ type Engine struct {
 	started  time.Time
 	ids      atomic.Uint64
 	models   atomic.Pointer[[]string]
-	adapters atomic.Pointer[[]string] // those of models that change the first one
+	adapters atomic.Pointer[[]string] // served names that are adapters of the first model
 	sick     atomic.Bool
 	asleep   atomic.Bool
 	loaded   scheduler.LoadedModels
@@ -128,30 +131,30 @@ type Engine struct {
 	server *server
 }
 
-// counters are the engine's totals since it was made or reset.
+// counters are the engine's totals since it was created or reset.
 type counters struct {
 	requests, completed, aborted, rejected atomic.Int64
 	generated, prompted, cached            atomic.Int64
 	faults, probes, malformed, followed    atomic.Int64
 	preempted, tests                       atomic.Int64
 	steps                                  atomic.Int64 // of work: a token, or a chunk of a prompt
-	iterations                             atomic.Int64 // tokens when trtllm's /metrics was last read
+	iterations                             atomic.Int64 // tokens at the last read of trtllm's /metrics
 }
 
-// Stats is a picture of the engine at one moment.
+// Stats describes the engine at one moment.
 type Stats struct {
 	Running      int      `json:"running"`                // requests that hold a slot
 	Waiting      int      `json:"waiting"`                // requests in the queue
 	Peak         int      `json:"peak"`                   // highest Running so far
 	Conns        int      `json:"conns"`                  // open connections
 	Accepted     int64    `json:"accepted"`               // connections accepted
-	Requests     int64    `json:"requests"`               // inference requests read; probes are counted apart
-	Tests        int64    `json:"tests"`                  // of Requests, those whose User-Agent says that they are a probe
-	Completed    int64    `json:"completed"`              // answered with 200 to the last byte, without a fault that broke it
-	Aborted      int64    `json:"aborted"`                // the client left before the end: queued, in prefill, or while tokens came
+	Requests     int64    `json:"requests"`               // inference requests read; probes are counted separately
+	Tests        int64    `json:"tests"`                  // of Requests, those whose User-Agent marks them as probes
+	Completed    int64    `json:"completed"`              // answered with 200 to the last byte, and not broken by a fault
+	Aborted      int64    `json:"aborted"`                // the client left before the end: in the queue, in prefill, or while tokens came
 	Rejected     int64    `json:"rejected"`               // answered with an error status, by validation or by a fault
 	Probes       int64    `json:"probes"`                 // every request that is not inference and not /sim/
-	Faults       int64    `json:"faults"`                 // faults that were acted out
+	Faults       int64    `json:"faults"`                 // faults that were performed
 	Malformed    int64    `json:"malformed"`              // requests whose HTTP was refused: bad head, two lengths, bad chunk
 	Followed     int64    `json:"followed"`               // redirects that a client followed to /sim/redirected; must stay 0
 	Tokens       int64    `json:"tokens"`                 // tokens generated
@@ -159,10 +162,10 @@ type Stats struct {
 	CachedTokens int64    `json:"cached_tokens"`          // prompt tokens found in the prefix cache
 	Loads        int64    `json:"loads"`                  // times that a model was loaded on demand
 	Preempted    int64    `json:"preempted"`              // times that a running request lost its place to make room
-	LastRequest  *Request `json:"last_request,omitempty"` // only with Options.Record; a copy, the caller's to keep
+	LastRequest  *Request `json:"last_request,omitempty"` // only with Options.Record; a copy that the caller may keep
 }
 
-// defaults fills in what is not set; what the engine does by itself goes before what all do.
+// defaults fills in unset options; the engine's own defaults take precedence over the general ones.
 func (o Options) defaults() Options {
 	o.Listen = cmp.Or(o.Listen, "127.0.0.1:0")
 	o.Profile = cmp.Or(o.Profile, "vllm")
@@ -181,7 +184,7 @@ func (o Options) defaults() Options {
 	return o
 }
 
-// New makes an engine that is not yet listening. Mistakes in o are reported by Start.
+// New creates an engine that does not listen yet. Mistakes in o are reported by Start.
 func New(o Options) *Engine {
 	o = o.defaults()
 	e := &Engine{o: o, started: time.Now(), server: newServer()}
@@ -227,7 +230,7 @@ func New(o Options) *Engine {
 	return e
 }
 
-// What pages and faulty answers carry that must never reach a client. Tests look for them.
+// Texts in pages and faulty answers that must never reach a client. Tests look for them.
 const (
 	LeakedHost   = profile.LeakedHost
 	LeakedPath   = profile.LeakedPath
@@ -238,9 +241,9 @@ const (
 // Fault is injected misbehaviour and when it happens.
 type Fault = fault.Fault
 
-// SetFault replaces the faults: each request is hit by the first one that applies to it. No fault,
-// or one with an empty Spec, clears them. It panics on a Spec that fault.Parse refuses: that is a
-// mistake in a test.
+// SetFault replaces the faults: the first one that applies to a request hits it. No fault, or one
+// with an empty Spec, clears them. It panics on a Spec that fault.Parse refuses, which is a mistake
+// in a test.
 func (e *Engine) SetFault(faults ...Fault) {
 	if err := e.faults.Load(faults...); err != nil {
 		panic("sim: " + err.Error())
@@ -261,27 +264,27 @@ func (e *Engine) Start() error {
 	return nil
 }
 
-// ServeConn runs a connection in the background, until it ends or the engine is closed.
+// ServeConn serves a connection in the background, until it ends or the engine is closed.
 func (e *Engine) ServeConn(nc net.Conn) { e.server.serve(nc, newConn(e, nc)) }
 
-// Unlisten closes the listener so that new connections are refused by the kernel; open ones go on.
+// Unlisten closes the listener, so that the kernel refuses new connections; open ones continue.
 func (e *Engine) Unlisten() { e.server.unlisten() }
 
 // Relisten undoes Unlisten on the same address.
 func (e *Engine) Relisten() error { return e.server.relisten() }
 
-// Drop closes a share (0 to 1) of the open connections at once, whatever they are doing, as an
-// engine does that restarts; with reset they get a RST, else a FIN. It returns how many.
+// Drop closes a share (0 to 1) of the open connections at once, whatever they are doing, like an
+// engine that restarts. With reset they get a RST, otherwise a FIN. It returns how many it closed.
 func (e *Engine) Drop(share float64, reset bool) int { return e.server.drop(share, reset, nil) }
 
-// Close stops listening, closes every connection and waits until nothing of the engine runs any
-// more. It may be called twice.
+// Close stops listening, closes every connection and waits until nothing of the engine runs. It may
+// be called twice.
 func (e *Engine) Close() { e.server.close() }
 
-// Addr is the address in host:port form; empty before Start.
+// Addr returns the address in host:port form; empty before Start.
 func (e *Engine) Addr() string { return e.server.address() }
 
-// URL is the base URL without a trailing slash and without /v1; empty before Start.
+// URL returns the base URL without a trailing slash and without /v1; empty before Start.
 func (e *Engine) URL() string {
 	a := e.Addr()
 	if a == "" {
@@ -290,7 +293,8 @@ func (e *Engine) URL() string {
 	return "http://" + a
 }
 
-// Stats is a picture of the engine now. Each number is exact; they are not taken at one instant.
+// Stats describes the engine's present state. Each number is exact, but they are not read at one
+// instant.
 func (e *Engine) Stats() Stats {
 	running, waiting, peak := e.slots.Load()
 	c := &e.counters
@@ -303,8 +307,8 @@ func (e *Engine) Stats() Stats {
 	}
 }
 
-// SetHealthy decides what health answers: false is 503 from now on. With the llamacpp profile every
-// path then answers 503 "Loading model", as that engine does; with the others inference goes on.
+// SetHealthy sets the answer of health: false is 503 from then on. With the llamacpp profile every
+// path then answers 503 "Loading model", like that engine; with the others inference continues.
 func (e *Engine) SetHealthy(ok bool) { e.sick.Store(!ok) }
 
 // SetModels replaces the served names. Requests already accepted keep theirs.
@@ -313,8 +317,8 @@ func (e *Engine) SetModels(names ...string) {
 	e.models.Store(&names)
 }
 
-// setAdapter adds an adapter of the first model to what is served, or takes one away. It reports
-// whether that is a change.
+// setAdapter adds an adapter of the first model to the served names, or removes one. It reports
+// whether anything changed.
 func setAdapter(e *Engine, name string, on bool) bool {
 	names, adapters := *e.models.Load(), *e.adapters.Load()
 	if on == slices.Contains(names, name) || !on && !slices.Contains(adapters, name) {
@@ -330,7 +334,7 @@ func setAdapter(e *Engine, name string, on bool) bool {
 	return true
 }
 
-// SetSlots changes how many requests run at once. Running ones are not stopped.
+// SetSlots changes the number of requests that run at once. Running ones are not stopped.
 func (e *Engine) SetSlots(n int) { e.slots.Resize(n) }
 
 // Reset clears faults, sickness, slowness, the record, the prefix cache and every counter, as a
@@ -354,7 +358,7 @@ func (e *Engine) Reset() {
 	}
 }
 
-// served is the name that an answer carries, and whether the engine has the asked model.
+// served returns the name for an answer, and whether the engine has the requested model.
 func (e *Engine) served(asked string) (string, bool) {
 	names := *e.models.Load()
 	first := ""

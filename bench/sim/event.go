@@ -13,20 +13,20 @@ import (
 	"penstock/bench/sim/fault"
 )
 
-// Event is something that happens to an engine at a time.
+// Event is an action on an engine at a time.
 type Event struct {
 	At time.Duration // after Start
 	Do Action
 }
 
-// Action is what happens. ParseAction makes it.
+// Action is what happens to an engine. ParseAction creates it.
 type Action struct {
 	name  string
 	value string
 	apply func(*Engine)
 }
 
-// String is the form that ParseAction reads.
+// String returns the form that ParseAction reads.
 func (a Action) String() string {
 	if a.value == "" {
 		return a.name
@@ -34,14 +34,14 @@ func (a Action) String() string {
 	return a.name + "=" + a.value
 }
 
-// actionRow is one action: its name, what its value is, what it does, and how the value is read.
+// actionRow is one action: its name, its value, its effect, and how the value is read.
 type actionRow struct {
 	name, usage, text string
 	parse             func(value string) (func(*Engine), error)
 }
 
-// actions is every action. A function and no variable, because what they do leads back to the pages
-// that look them up.
+// actions returns every action. It is a function instead of a variable, because the actions lead
+// back to the pages that look them up.
 func actions() []actionRow {
 	return []actionRow{
 		{
@@ -94,7 +94,7 @@ func actions() []actionRow {
 		{
 			"restart", "", "undoes crash on the same address, with an empty prefix cache",
 			func(v string) (func(*Engine), error) {
-				return func(e *Engine) { _ = e.Relisten() }, noValue(v) // the address may be taken meanwhile: then it stays down
+				return func(e *Engine) { _ = e.Relisten() }, noValue(v) // the address may be taken meanwhile: it then stays down
 			},
 		},
 		{"sick", "", "health answers 503", func(v string) (func(*Engine), error) {
@@ -143,10 +143,10 @@ func ParseEvent(s string) (Event, error) {
 	return Event{d, a}, nil
 }
 
-// Do makes the action happen now.
+// Do performs the action now.
 func (e *Engine) Do(a Action) { a.apply(e) }
 
-// events lets the engine's events happen until the last one or Close.
+// events performs the engine's events until the last one or Close.
 func (e *Engine) events() {
 	list := slices.SortedStableFunc(slices.Values(e.o.Events), func(a, b Event) int { return cmp.Compare(a.At, b.At) })
 	begin := time.Now()
@@ -166,7 +166,7 @@ func (e *Engine) events() {
 // numbers of slots.
 type Drill struct{ Name, Text, Events string }
 
-// Drills are the mishaps that `penstock sim --drill` knows.
+// Drills returns the mishaps for `penstock sim --drill`.
 func Drills() []Drill {
 	return []Drill{
 		{
@@ -190,7 +190,7 @@ func Drills() []Drill {
 	}
 }
 
-// DrillEvents are the events of a drill for an engine of so many slots.
+// DrillEvents returns the events of a drill for an engine with that many slots.
 func DrillEvents(name string, slots int) ([]Event, error) {
 	var names []string
 	sizes := strings.NewReplacer("QUARTER", strconv.Itoa(max(1, slots/4)), "ALL", strconv.Itoa(slots))
@@ -211,7 +211,7 @@ func DrillEvents(name string, slots int) ([]Event, error) {
 	return nil, fmt.Errorf("unknown drill %q: want one of %s", name, strings.Join(names, ", "))
 }
 
-// eventsText is both tables for people.
+// eventsText returns both tables for display.
 func eventsText() string {
 	var b strings.Builder
 	b.WriteString("Events, as --at TIME:ACTION (or now: POST /sim/event {\"do\":\"stall=1s\"}):\n\n")

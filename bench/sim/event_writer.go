@@ -8,10 +8,10 @@ type eventWriter struct {
 	form    wire.EventFormat
 	unit    []byte // events that share a chunk
 	joined  bool
-	name    string // of the event that is due; most have none
+	name    string // name of the current event; most have none
 	events  int
 	chunk   []byte                   // scratch for the next event
-	content func(text string) []byte // an event of this stream that says text
+	content func(text string) []byte // returns an event of this stream with the text
 }
 
 // emit appends one event; most have no name.
@@ -28,7 +28,7 @@ func (w *eventWriter) release() {
 	w.unit = w.unit[:0]
 }
 
-// join makes the events that follow share one chunk, until join(false).
+// join makes the following events share one chunk, until join(false).
 func (w *eventWriter) join(on bool) {
 	if w.joined && !on {
 		w.release()

@@ -13,8 +13,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// exchange is one request and its answer. Only the goroutine that answers touches it; the
-// connection's reader sees the client leave and says so by closing conn.gone.
+// exchange is one request and its answer. Only the answering goroutine touches it; the connection's
+// reader sees the client leave and reports this by closing conn.gone.
 type exchange struct {
 	c    *conn
 	e    *Engine
@@ -22,7 +22,7 @@ type exchange struct {
 	req  request
 	body *[]byte // pooled memory behind req.body
 
-	t      fault.Effects     // how to misbehave; the zero value behaves
+	t      fault.Effects     // how to misbehave; the zero value does not
 	knobs  generate.Controls // how long and how fast, from headers or body
 	client clientWatch
 	out    bodyWriter
@@ -30,14 +30,14 @@ type exchange struct {
 
 	encoding string // Content-Encoding
 	status   int
-	work     bool   // inference: counted
-	forget   func() // gives the slot back: set when there is one
+	work     bool   // inference, which is counted
+	forget   func() // returns the slot, if there is one
 	child    bool   // a page of one of the router's children
-	finished bool   // the answer is whole
+	finished bool   // the answer is complete
 	closing  bool   // close the connection after the answer
 }
 
-// begin makes x ready for the next request on its connection.
+// begin prepares x for the next request on its connection.
 func (x *exchange) begin() {
 	*x = exchange{
 		c: x.c, e: x.e, p: x.p, req: request{header: x.req.header[:0]}, knobs: generate.NewControls(x.arm),
@@ -47,7 +47,7 @@ func (x *exchange) begin() {
 	}
 }
 
-// early finds out what is known before the body is read: faults by schedule or header.
+// early determines what is known before the body is read: faults by schedule or header.
 func (x *exchange) early() {
 	if f := x.e.faults.Requested(x.req.path, inference[x.req.path] != ""); f != nil {
 		x.arm(f)
@@ -59,7 +59,7 @@ func (x *exchange) early() {
 	}
 }
 
-// free gives the body's memory back; req.body is nil from then on.
+// free returns the body's memory; req.body is nil afterwards.
 func (x *exchange) free() {
 	x.req.body = nil
 	if x.body == nil {
@@ -72,7 +72,7 @@ func (x *exchange) free() {
 	x.body = nil
 }
 
-// end ends the exchange whatever happened.
+// end ends the exchange in any case.
 func (x *exchange) end() {
 	x.free()
 	if !x.out.headed && !x.out.over() {
@@ -94,7 +94,7 @@ func (x *exchange) end() {
 	}
 }
 
-// line appends one header line, in the letters that the engine's HTTP library uses.
+// line appends one header line, in the letter case of the engine's HTTP library.
 func (x *exchange) line(name, value string) {
 	from := len(x.out.out)
 	x.out.out = append(x.out.out, name...)
@@ -108,7 +108,7 @@ func (x *exchange) line(name, value string) {
 	x.out.out = append(append(append(x.out.out, ": "...), value...), "\r\n"...)
 }
 
-// head builds the head of the answer. A length below 0 is one that is not known yet.
+// head builds the head of the answer. A negative length is not known yet.
 func (x *exchange) head(status int, ctype string, length int) {
 	t, w := &x.t, &x.out
 	for range t.Interim {
@@ -159,7 +159,7 @@ func (x *exchange) head(status int, ctype string, length int) {
 	}
 }
 
-// announceLength writes how the end of a body of this length is found, or what a fault says
+// announceLength writes how to find the end of a body of this length, or what a fault requires
 // instead.
 func announceLength(x *exchange, length int) {
 	w := &x.out
@@ -199,7 +199,7 @@ func announceLength(x *exchange, length int) {
 	case fault.LongLength:
 		promise(size + x.t.Long)
 	}
-	// A length that is only promised can be kept by nothing but closing.
+	// A length that is only promised requires closing the connection.
 	if length < 0 && !w.chunked() || w.framing == fault.LongLength {
 		x.closing = true
 	}
@@ -213,8 +213,8 @@ func (x *exchange) finish() {
 	}
 }
 
-// conclude flushes the end of an answer. Totals move before the last byte does: who has read it may
-// look at Stats.
+// conclude flushes the end of an answer. It updates the totals before the last byte is sent,
+// because the client may then look at Stats.
 func (x *exchange) conclude() {
 	total := &x.e.counters.completed
 	if x.status != http.StatusOK {
@@ -233,7 +233,7 @@ func (x *exchange) conclude() {
 	}
 }
 
-// reply gives a whole answer.
+// reply sends a whole answer.
 func (x *exchange) reply(status int, ctype string, body []byte) {
 	t := &x.t
 	if status == http.StatusOK {
@@ -249,7 +249,7 @@ func (x *exchange) reply(status int, ctype string, body []byte) {
 	}
 	pad := x.out.padding(body)
 	length := len(body) + pad
-	// it passes on what its child says
+	// it relays what its child answers
 	if x.p.Name == "llamacpp-router" && status == http.StatusOK && (x.work || x.child) {
 		length = -1
 		t.Lines += x.p.SSEHeaders
@@ -275,10 +275,10 @@ func (x *exchange) reply(status int, ctype string, body []byte) {
 	x.finish()
 }
 
-// json gives a JSON answer.
+// json sends a JSON answer.
 func (x *exchange) json(body []byte) { x.reply(http.StatusOK, x.p.JSONType, body) }
 
-// send gives an answer of the profile's.
+// send sends one of the profile's answers.
 func (x *exchange) send(r profile.Reply) {
 	x.t.Lines += r.Lines
 	x.reply(r.Status, r.Type, r.Body)
@@ -307,8 +307,8 @@ func (x *exchange) sse() {
 	}
 }
 
-// event appends one event to the stream, or lets a fault happen in its place. False: there is no
-// stream any more.
+// event appends one event to the stream, or performs a fault instead. It returns false if the
+// stream has ended.
 func (x *exchange) event(name string, data []byte) bool {
 	x.stream.name = name
 	ok := x.incidents()
@@ -319,7 +319,7 @@ func (x *exchange) event(name string, data []byte) bool {
 	return ok && !x.out.over()
 }
 
-// now is the time of an answer in whole seconds.
+// now returns the time of an answer in whole seconds.
 func now() int64 { return time.Now().Unix() }
 
 var dateCache atomic.Pointer[dateAt]
@@ -329,7 +329,7 @@ type dateAt struct {
 	text string
 }
 
-// httpDate is the Date header's value, made once a second.
+// httpDate returns the value of the Date header, which is formatted once per second.
 func httpDate() string {
 	now := time.Now()
 	if d := dateCache.Load(); d != nil && d.sec == now.Unix() {

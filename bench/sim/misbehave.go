@@ -19,7 +19,8 @@ func (x *exchange) arm(f *fault.Effects) {
 	x.t = *f
 }
 
-// acceptFault acts a fault out on a connection that has just been accepted. True: it is done with.
+// acceptFault performs a fault on a newly accepted connection. It reports whether the connection is
+// finished.
 func (c *conn) acceptFault() bool {
 	f := c.e.faults.Accepted()
 	if f == nil {
@@ -33,7 +34,7 @@ func (c *conn) acceptFault() bool {
 	if tc, ok := c.nc.(*net.TCPConn); ok {
 		_ = tc.SetReadBuffer(4096)
 	}
-	<-c.ended // left as it is until the engine closes it
+	<-c.ended // left alone until the engine closes it
 	return true
 }
 
@@ -50,10 +51,10 @@ func refuseEarly(x *exchange) {
 	x.c.close()
 }
 
-// idlePoll is how often a page that waits for an idle engine looks at it.
+// idlePoll is how often a page that waits for an idle engine checks it.
 const idlePoll = 5 * time.Millisecond
 
-// misbehave acts out what replaces the answer; true: it did.
+// misbehave performs a fault that replaces the answer, and reports whether it did.
 func (x *exchange) misbehave() bool {
 	t := &x.t
 	if d := t.Delay; d > 0 {
@@ -74,7 +75,7 @@ func (x *exchange) misbehave() bool {
 		x.e.strain.stall(t.Wedge)
 	}
 	switch {
-	case t.Early: // asked for by the body: the best that can still be done
+	case t.Early: // requested by the body: this is the best that can still be done
 		refuseEarly(x)
 		x.out.broken = true
 	case t.Take != nil:
@@ -85,7 +86,8 @@ func (x *exchange) misbehave() bool {
 	return true
 }
 
-// incidents runs what is due before the next event. False: there is no stream any more.
+// incidents performs the incidents due before the next event. It returns false if the stream has
+// ended.
 func (x *exchange) incidents() bool {
 	for i := range x.t.Incidents {
 		if in := &x.t.Incidents[i]; in.At == x.stream.events {
@@ -98,7 +100,7 @@ func (x *exchange) incidents() bool {
 	return !x.out.over()
 }
 
-// incident runs one in an answer; true: the answer goes on.
+// incident performs one in an answer; true: the answer continues.
 func (x *exchange) incident(in *fault.Incident) bool {
 	if x.out.over() {
 		return false
@@ -111,7 +113,7 @@ func (x *exchange) incident(in *fault.Incident) bool {
 	return false
 }
 
-// perform does what a fault says.
+// perform executes the steps of a fault.
 func (x *exchange) perform(steps []fault.Step) {
 	w := &x.out
 	for _, s := range steps {
@@ -180,7 +182,7 @@ func (x *exchange) perform(steps []fault.Step) {
 	}
 }
 
-// spoiled is a plain body as a fault has it.
+// spoiled returns a plain body as changed by a fault.
 func spoiled(x *exchange, body []byte) []byte {
 	switch s := x.t.Plain; {
 	case s == nil:
@@ -194,10 +196,10 @@ func spoiled(x *exchange, body []byte) []byte {
 	}
 }
 
-// bufferedToken is the time of a token that is held back.
+// bufferedToken is the time of a token that is held.
 const bufferedToken = 50 * time.Millisecond
 
-// makeTokens lets the counters move for so long while nothing is told.
+// makeTokens advances the counters for d while nothing is sent.
 func makeTokens(x *exchange, d time.Duration) {
 	for end := time.Now().Add(d); time.Until(end) > 0; x.e.counters.steps.Add(1) {
 		if !x.out.flush() || !x.client.pause(min(bufferedToken, time.Until(end))) || !x.e.strain.stand(&x.out) {
@@ -215,7 +217,7 @@ func (x *exchange) streamError(a profile.APIError, done bool) {
 	x.finish()
 }
 
-// bomb sends so many megabytes of zeros, compressed, as JSON that begins well.
+// bomb sends mb megabytes of zeros, compressed, as JSON that begins correctly.
 func bomb(x *exchange, mb int) {
 	x.out.gz, x.encoding = gzip.NewWriter(&x.out.gzOut), "gzip"
 	x.head(http.StatusOK, "application/json", -1)

@@ -11,7 +11,7 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// page answers with a page of the engine's; SGLang takes a second for its health, because it
+// page answers with one of the engine's pages; SGLang takes a second for health, because it
 // generates a token to find out.
 func page(x *exchange) {
 	e := x.e
@@ -22,7 +22,7 @@ func page(x *exchange) {
 		}
 	}
 	if x.p.Name == "llamacpp-router" && !strings.HasSuffix(path, "models") && !strings.HasSuffix(path, "health") {
-		// a page of the child that the query names
+		// a page of the child named by the query
 		_, known := e.served(model)
 		switch {
 		case model == "" && path == "/props":
@@ -40,7 +40,7 @@ func page(x *exchange) {
 	x.send(e.pages.Show(path, state(x)))
 }
 
-// modelPage is the page of one model.
+// modelPage answers with the page of one model.
 func modelPage(x *exchange, name string) {
 	for _, n := range *x.e.models.Load() {
 		if n == name || x.p.Latest && n == name+":latest" {
@@ -51,7 +51,7 @@ func modelPage(x *exchange, name string) {
 	x.fail(x.p.UnknownModelError(name))
 }
 
-// state is what pages may show of the engine now.
+// state returns what pages may show of the engine's present state.
 func state(x *exchange) *pages.State {
 	e := x.e
 	running, waiting, _ := e.slots.Load()
@@ -71,7 +71,7 @@ func state(x *exchange) *pages.State {
 		Preempted: c.preempted.Load(), Steps: c.steps.Load(), CacheAsked: asked, CacheHit: hit,
 		QueueTime: &e.times.queue, TTFT: &e.times.ttft, Total: &e.times.e2e,
 	}
-	// trtllm-serve tells what has happened since somebody last asked, and nothing the second time
+	// trtllm-serve reports what has happened since the last query, and nothing the second time
 	s.Idle = func() bool { return s.Generated == c.iterations.Swap(s.Generated) && running == 0 }
 	if len(names) > 0 {
 		s.Model = names[0]

@@ -11,10 +11,11 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// plainAnswer is a plain answer as templates see it. All but the family is JSON.
+// plainAnswer is a plain answer in the form for templates. Everything except the family is JSON.
 type plainAnswer struct{ Family, Frame, Choices, Usage, Took string }
 
-// said is a choice's whole message as templates see it. Texts are the insides of JSON strings.
+// said is a choice's whole message in the form for templates. Texts are the insides of JSON
+// strings.
 type said struct {
 	Index             int
 	Family, Reasoning string
@@ -24,7 +25,7 @@ type said struct {
 	Finish, Stopped   string
 }
 
-// whole is a plain answer.
+// whole returns a plain answer.
 func (w *chatWriter) whole(choices []generate.Plan) []byte {
 	var all []string
 	for i := range choices {
@@ -39,9 +40,9 @@ func (w *chatWriter) whole(choices []generate.Plan) []byte {
 		markText, strings.Join(all, ",")))
 }
 
-// choice is a choice as JSON.
+// choice returns a choice as JSON.
 func (w *chatWriter) choice(m said) string {
-	if m.Calls != "" || m.Logprobs != "" || m.Stopped != "" { // of these there is no end
+	if m.Calls != "" || m.Logprobs != "" || m.Stopped != "" { // their variety has no limit
 		return string(pages.Tell("chat", "choice", m))
 	}
 	form := m

@@ -9,8 +9,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// inference are the paths whose requests are work, and its kind: counted, recorded, and hit by
-// faults that name no path.
+// inference maps the paths of inference requests to their kind. Such requests are counted,
+// recorded, and hit by faults without a path.
 var inference = map[string]string{
 	"/v1/chat/completions": "chat", "/chat/completions": "chat", "/v1/completions": "completions", "/v1/embeddings": "embeddings",
 	"/v1/rerank": "rerank", "/v2/rerank": "rerank", "/rerank": "rerank", "/v1/audio/speech": "speech",
@@ -19,7 +19,7 @@ var inference = map[string]string{
 	"/tokenize": "tokenize", "/detokenize": "detokenize",
 }
 
-// work does a kind of it.
+// work performs one kind of inference.
 func work(kind string, x *exchange) {
 	switch kind {
 	case "chat":
@@ -39,7 +39,7 @@ func work(kind string, x *exchange) {
 	}
 }
 
-// dispatch answers the request in hand.
+// dispatch answers the current request.
 func dispatch(x *exchange) {
 	e := x.e
 	r := &x.req
@@ -119,11 +119,11 @@ func serveRequest(x *exchange) {
 	}
 }
 
-// sleeps are the paths by which a vLLM is put to sleep and woken.
+// sleeps are the paths that put a vLLM to sleep and wake it.
 var sleeps = map[string]bool{"/sleep": true, "/wake_up": false}
 
-// sleep puts the engine to sleep, in which health is good and no request gets an answer, or wakes
-// it, which takes a while.
+// sleep puts the engine to sleep, where health is good but no request is answered, or wakes it,
+// which takes a while.
 func (e *Engine) sleep(x *exchange, asleep bool) {
 	if !asleep && !x.client.pause(loadTime) {
 		return
@@ -137,7 +137,7 @@ func isJSONType(v string) bool {
 	return strings.EqualFold(strings.TrimSpace(v), "application/json")
 }
 
-// authorized checks the API key where the profile's engine does.
+// authorized checks the API key if the profile's engine does.
 func authorized(x *exchange) bool {
 	e := x.e
 	if e.o.APIKey == "" {

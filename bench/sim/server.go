@@ -13,7 +13,7 @@ import (
 type server struct {
 	mu       sync.Mutex
 	ln       net.Listener
-	addr     net.Addr // the address of the first listener: what relisten takes again
+	addr     net.Addr // address of the first listener, which relisten reuses
 	take     func(net.Conn)
 	conns    map[*conn]struct{}
 	accepted atomic.Int64
@@ -24,7 +24,7 @@ type server struct {
 
 func newServer() *server { return &server{conns: map[*conn]struct{}{}, stop: make(chan struct{})} }
 
-// start listens, and gives each connection to take.
+// start listens, and passes each connection to take.
 func (s *server) start(addr string, take func(net.Conn)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,7 +35,7 @@ func (s *server) start(addr string, take func(net.Conn)) error {
 	return s.listen(addr)
 }
 
-// listen opens the listener; mu is held.
+// listen opens the listener; the caller holds mu.
 func (s *server) listen(addr string) error {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *server) relisten() error {
 	return s.listen(s.addr.String())
 }
 
-// drop closes a share of the connections; it spares one: the one that asked for it.
+// drop closes a share of the connections, except spare, which requested it.
 func (s *server) drop(share float64, reset bool, spare *conn) int {
 	var victims []*conn
 	s.mu.Lock()
@@ -114,7 +114,7 @@ func (s *server) address() string {
 	return s.addr.String()
 }
 
-// open is how many connections are.
+// open returns the number of connections.
 func (s *server) open() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *server) accept(ln net.Listener) {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			time.Sleep(5 * time.Millisecond) // out of descriptors: wait for some to close
+			time.Sleep(5 * time.Millisecond) // out of descriptors: wait until some close
 			continue
 		}
 		s.take(nc)

@@ -24,7 +24,7 @@ type spoken struct {
 	sse                  bool
 }
 
-// decodeSpoken reads a request for speech; an error has been told to the client.
+// decodeSpoken reads a request for speech; an error has already been sent to the client.
 func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *generate.Request, ok bool) {
 	v, q, ok := smallRequest(x, p)
 	if !ok {
@@ -57,14 +57,14 @@ func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *gene
 		}
 	}
 	s.ctype = map[string]string{"wav": "audio/wav", "pcm": "audio/pcm", "mp3": "audio/mpeg"}[s.format]
-	if s.ctype == "" { // real ones know more; this is what a sine wave can be written as
+	if s.ctype == "" { // real ones know more; these can hold a sine wave
 		x.fail(*profile.Invalid("response_format", "Unsupported response_format: %s", s.format))
 		return s, q, false
 	}
 	return s, q, true
 }
 
-// pieces returns what writes the sound of one word after the other.
+// pieces returns a function that returns the sound of one word after another.
 func (s *spoken) pieces() func() []byte {
 	samples := int(audio.WordTime.Seconds() * audio.SampleRate / s.speed)
 	t := audio.Tone{Step: 2 * math.Pi * float64(180+s.voice%240) / audio.SampleRate}
@@ -76,8 +76,8 @@ func (s *spoken) pieces() func() []byte {
 	}
 }
 
-// speech answers POST /v1/audio/speech with a sine tone, a piece of it for every word, its pitch
-// depending on the voice.
+// speech answers POST /v1/audio/speech with a sine tone, one piece for every word; its pitch
+// depends on the voice.
 func speech(x *exchange) {
 	e := x.e
 	p := parsers.Get()
@@ -96,7 +96,7 @@ func speech(x *exchange) {
 	x.free()
 
 	a := newAnswer(x, q)
-	q.Stream = true // it is cancelled like one
+	q.Stream = true // it is cancelled like a stream
 	defer a.release()
 	if !a.enter() || !a.prefill() {
 		return
@@ -138,7 +138,7 @@ func speech(x *exchange) {
 	x.finish()
 }
 
-// stream sends the sound of the words at the engine's pace. It reports whether all went out.
+// stream sends the sound of the words at the engine's pace. It reports whether all were sent.
 func (s *spoken) stream(a *answer, words int, piece func() []byte) bool {
 	x, due := a.x, time.Now()
 	for i := range words {

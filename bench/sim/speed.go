@@ -9,8 +9,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// speed is a set of times and sizes that go together. The numbers are round and of the right order
-// for one engine on one accelerator; they are for rehearsal, nobody measured them here.
+// speed is a set of matching times and sizes. The numbers are round and of the right order for one
+// engine on one accelerator; they are for rehearsal and were not measured.
 type speed struct {
 	name, text             string
 	prefill, token, jitter float64
@@ -39,7 +39,7 @@ var speeds = []speed{
 	},
 }
 
-// Speeds are the names that SetSpeed knows.
+// Speeds returns the valid names for SetSpeed.
 func Speeds() []string {
 	var names []string
 	for _, s := range speeds {
@@ -48,8 +48,8 @@ func Speeds() []string {
 	return names
 }
 
-// SetSpeed fills in the times and sizes of o that are not set (0) from a named set: "instant",
-// "laptop", "l4-8b", "a100-70b", "h100-8b".
+// SetSpeed fills in the unset (0) times and sizes of o from a named set: "instant", "laptop",
+// "l4-8b", "a100-70b", "h100-8b".
 func (o *Options) SetSpeed(name string) error {
 	for _, s := range speeds {
 		if s.name != name {
@@ -69,7 +69,7 @@ func (o *Options) SetSpeed(name string) error {
 	return fmt.Errorf("unknown speed %q: want one of %s", name, strings.Join(Speeds(), ", "))
 }
 
-// ownSlots is how many requests the engine runs at once whatever it runs on; 0: as many as the
+// ownSlots returns how many requests the engine runs at once on any machine; 0: as many as the
 // machine can.
 func (o *Options) ownSlots() int {
 	if p := profile.ByName[o.Profile]; p != nil {

@@ -7,10 +7,10 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// flushAt is how much a stream without a rate gathers before it writes.
+// flushAt is how many bytes a stream without a rate collects before it writes.
 const flushAt = 4096
 
-// streamed says the choices token by token, side by side.
+// streamed sends the choices token by token, in parallel.
 func (a *answer) streamed() {
 	x := a.x
 	if !x.out.headed {
@@ -56,7 +56,7 @@ func (a *answer) streamed() {
 	}
 }
 
-// over reports that every choice has said all.
+// over reports whether every choice has ended.
 func over(choices []generate.Plan) bool {
 	for i := range choices {
 		if !choices[i].Closed {
@@ -66,8 +66,8 @@ func over(choices []generate.Plan) bool {
 	return true
 }
 
-// step says the next token of a choice, and its end after the last one. False: the stream is over
-// before its time.
+// step sends the next token of a choice, and its end after the last one. It returns false if the
+// stream ended early.
 func (a *answer) step(i int, c *generate.Plan) bool {
 	if !a.writer.begin(i, c) {
 		return false
@@ -89,7 +89,7 @@ func (a *answer) step(i int, c *generate.Plan) bool {
 	return a.x.t.NoFinish || a.writer.end(i, c)
 }
 
-// plain says everything at once, when it is time.
+// plain sends everything at once, when it is due.
 func (a *answer) plain() {
 	steps := 0
 	for i := range a.choices {

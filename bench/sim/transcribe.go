@@ -16,7 +16,8 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// transcribe answers POST /v1/audio/transcriptions, and whisper.cpp's own path in its own manner.
+// transcribe answers POST /v1/audio/transcriptions, and whisper.cpp's own path in that server's
+// way.
 func transcribe(x *exchange) {
 	e := x.e
 	whisper := e.p.Family == "whisper"
@@ -94,7 +95,7 @@ func transcribe(x *exchange) {
 	x.reply(200, ctype, body)
 }
 
-// transcriptTypes are the Content-Types of formats, and those of whisper.cpp's server.
+// transcriptTypes are the Content-Types of formats, in general and in whisper.cpp's server.
 var transcriptTypes = map[string][2]string{
 	"text":         {"text/plain; charset=utf-8", "text/html; charset=utf-8"},
 	"srt":          {"text/plain; charset=utf-8", "application/x-subrip"},
@@ -113,8 +114,8 @@ func render(t *audio.Transcript, format string) (ctype string, body []byte) {
 	return ctype, pages.Tell("transcript", format, t)
 }
 
-// segments streams a transcript as speaches does: an event a segment, in the asked format, and
-// nothing that marks the end.
+// segments streams a transcript in speaches' way: one event for each segment, in the requested
+// format, and no end mark.
 func (a *answer) segments(t *audio.Transcript, format string) {
 	x := a.x
 	x.sse()
@@ -126,7 +127,7 @@ func (a *answer) segments(t *audio.Transcript, format string) {
 		}
 		a.say(one.Count())
 		_, body := render(&one, format)
-		if !x.event("", bytes.TrimSpace(body)) { // line breaks of srt and vtt go out as they are, as they do there
+		if !x.event("", bytes.TrimSpace(body)) { // line breaks of srt and vtt are sent as they are, as in speaches
 			return
 		}
 	}
@@ -137,8 +138,8 @@ func (a *answer) segments(t *audio.Transcript, format string) {
 	x.finish()
 }
 
-// chunks streams a transcript as vLLM does: a chunk a word, without an index and in one form
-// whatever the format; a finish reason at the end of each half minute of sound, because it hears
+// chunks streams a transcript in vLLM's way: one chunk for each word, without an index and in one
+// form whatever the format; a finish reason after each half minute of sound, because vLLM processes
 // that much at a time; and [DONE].
 func (a *answer) chunks(t *audio.Transcript) {
 	x := a.x

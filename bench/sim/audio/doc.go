@@ -1,10 +1,10 @@
-// Package audio is what a simulated engine hears and says: the form that a sound file comes in, the
-// transcript that is made up for it, and sound that is as cheap as it can be.
+// Package audio holds what a simulated engine hears and says: the form in which a sound file comes,
+// the made-up transcript, and the cheapest possible sound.
 //
 // Nobody listens, so speech is a sine tone or silent MP3 frames, made word by word: a test counts
-// bytes and pieces and looks at times. A transcript follows from a seed and the length of the file.
-// Templates of package pages render it, with the blanks that tell whisper.cpp's server from the
-// others.
+// bytes and pieces and checks times. A transcript depends only on a seed and the length of the
+// file. Templates of package pages render it, with the blanks that distinguish whisper.cpp's server
+// from the others.
 //
-// How fast a word is said or heard is the engine's part of the simulator.
+// The engine part of the simulator decides how fast a word is spoken or heard.
 package audio

@@ -9,8 +9,8 @@ import (
 	"mime/multipart"
 )
 
-// IsAudio reports whether the first bytes are those of a sound file that whisper.cpp's server
-// decodes.
+// IsAudio reports whether the first bytes belong to a sound file that whisper.cpp's server can
+// decode.
 func IsAudio(b []byte) bool {
 	for _, magic := range []string{"RIFF", "ID3", "\xff\xfb", "\xff\xf3", "fLaC", "OggS"} {
 		if bytes.HasPrefix(b, []byte(magic)) {
@@ -20,7 +20,7 @@ func IsAudio(b []byte) bool {
 	return false
 }
 
-// Form is a multipart form with one file. It shares nothing with the body.
+// Form is a multipart form with one file. It shares no memory with the body.
 type Form struct {
 	File   []byte
 	Fields map[string]string
@@ -61,7 +61,8 @@ func ReadForm(ctype string, body []byte) (*Form, error) {
 	}
 }
 
-// Seconds is how long the audio is: from a WAV head, else guessed at 16 KB a second.
+// Seconds returns the length of the audio: from a WAV head, otherwise estimated at 16 KB per
+// second.
 func (f *Form) Seconds() float64 {
 	b := f.File
 	if len(b) > 44 && string(b[:4]) == "RIFF" && string(b[8:12]) == "WAVE" {

@@ -15,13 +15,14 @@ type Line struct {
 	Words      []Word
 }
 
-// Word is a word of a line with its time.
+// Word is a word of a line with its times.
 type Word struct {
 	Start, End float64
 	Text       string
 }
 
-// InventLines makes up what was said: about two words a second, a segment for each five seconds.
+// InventLines makes up a transcript: about two words per second, and a segment for every five
+// seconds.
 func InventLines(seed uint64, seconds float64) []Line {
 	s := textgen.New(seed)
 	var lines []Line
@@ -40,21 +41,21 @@ func InventLines(seed uint64, seconds float64) []Line {
 	return lines
 }
 
-// Transcript is what is said of a sound file.
+// Transcript is the transcript of a sound file.
 type Transcript struct {
 	Lines    []Line
 	Seconds  float64
 	Language string
 	Words    bool // words have times, in verbose_json
-	Whisper  bool // as whisper.cpp's server: with its blanks, its Content-Types, and words always
+	Whisper  bool // as in whisper.cpp's server: its blanks, its Content-Types, and always words
 
-	// What follows from the rest, filled in by Finish.
+	// Derived values, filled in by Finish.
 	Text         string
 	Lead         string // before a line
 	WholeSeconds int
 }
 
-// Count is how many words were said.
+// Count returns the number of spoken words.
 func (t *Transcript) Count() int {
 	n := 0
 	for _, l := range t.Lines {
@@ -63,7 +64,7 @@ func (t *Transcript) Count() int {
 	return n
 }
 
-// Finish fills in what templates need besides.
+// Finish fills in the derived values that templates need.
 func (t *Transcript) Finish() {
 	between, behind := " ", ""
 	if t.Whisper {

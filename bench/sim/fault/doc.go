@@ -1,13 +1,13 @@
-// Package fault is what can go wrong with a simulated engine, as data: the names and parameters of
-// faults, when each of them happens, and what it does to an answer.
+// Package fault describes, as data, what can go wrong with a simulated engine: the names and
+// parameters of faults, when each of them happens, and its effect on an answer.
 //
-// A fault is a section of faults.txtar: its name and parameters, a line for people, and members of
-// Effects as JSON, behind a condition where they depend on a parameter. The usage that people read
-// is what parameters are read by. Most members say what the writer of heads, bodies and streams
-// does differently; the rest are Steps, a short script for what comes in place of an answer or in
-// the middle of it. So faults that touch different things can be joined
-// ("crlf+split+no-done"), and no path of the simulator has a copy of itself that misbehaves.
+// A fault is a section of faults.txtar: its name and parameters, a line of description, and members
+// of Effects as JSON, which may depend on a parameter. The usage line also defines how parameters
+// are read. Most members change what the writers of heads, bodies and streams do; the rest are
+// Steps, a short script that replaces an answer or runs in the middle of it. So faults that affect
+// different things can be combined ("crlf+split+no-done"), and no path of the simulator has a
+// misbehaving copy.
 //
-// The package reads specs and decides whom they hit. Who acts an effect out, and on which socket,
-// is not known here.
+// The package reads specs and decides which requests they hit. It does not know who performs an
+// effect, or on which socket.
 package fault

@@ -7,28 +7,28 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// Effects is how one exchange misbehaves; the zero value behaves. It is not changed after Parse.
+// Effects is how one exchange misbehaves; the zero value behaves. It does not change after Parse.
 type Effects struct {
-	Accept    Accept        // what becomes of a new connection
+	Accept    Accept        // treatment of a new connection
 	Delay     time.Duration // before anything else
-	Early     bool          // 413 before the body is read, then the end of the connection
-	Linger    bool          // Early: FIN, then whatever comes is read and discarded
-	Take      []Step        // in place of the whole answer
+	Early     bool          // 413 before the body is read, then the connection ends
+	Linger    bool          // Early: after the FIN, everything that comes is read and discarded
+	Take      []Step        // replaces the whole answer
 	Hold      bool          // takes a slot and never answers
-	Pages     bool          // hits pages, not inference, where no path is given
+	Pages     bool          // without a path, hits pages instead of inference
 	AwaitIdle bool          // pages are not answered while a request runs
-	Wedge     time.Duration // how long the whole engine stands still from this request on
+	Wedge     time.Duration // how long the whole engine stands still after this request
 
-	// Time without a byte.
-	Prefill time.Duration // reading the prompt takes so long; 0: as usual
-	Chunks  int           // of the prompt, each of which moves the counters
+	// Times without a byte.
+	Prefill time.Duration // duration of reading the prompt; 0: the usual
+	Chunks  int           // of the prompt, each of which advances the counters
 
 	// The answer's head and framing.
 	Interim, InterimCode int
 	Status               int
 	Lines                string // further header lines
 	Filler               int    // bytes of header lines that come last
-	OneFiller            bool   // they are one line
+	OneFiller            bool   // in one line
 	Framing              Framing
 	Long                 int // what LongLength adds
 	DripHead, DripBody   time.Duration
@@ -37,20 +37,20 @@ type Effects struct {
 	Second               time.Duration // within which a second reply follows the answer; 0: none
 	Quit                 string        // keepalive-close: now, next, next-reset
 	QuitDelay            time.Duration
-	Piece                int // the body comes in pieces of at most so many bytes; 0: as it is written
+	Piece                int // largest piece in which the body is sent; 0: as written
 	PieceGap             time.Duration
 
 	// A plain answer's body.
-	Plain  *Step // OpBody, OpHalf or OpError in the place of it
-	Pad    int   // bytes of it at least, by a member of filler: errors too
-	PadEnd bool  // that member comes last
+	Plain  *Step // OpBody, OpHalf or OpError, which replaces it
+	Pad    int   // least size of it, reached by a filler member; also for errors
+	PadEnd bool  // the filler is the last member
 
 	// A stream.
 	Form       wire.EventFormat
 	Incidents  []Incident
 	NoDone     bool
 	NoFinish   bool
-	Ghost      bool // NoFinish as Ollama does it: one more chunk with no model and no text
+	Ghost      bool // NoFinish in Ollama's way: one more chunk with no model and no text
 	Flip       Flip
 	StreamType string // Content-Type of a stream; empty: the engine's
 	Usage      Usage
@@ -62,17 +62,17 @@ type Effects struct {
 	BadArgs    bool
 }
 
-// Accept is what becomes of a connection before there is a request.
+// Accept is the treatment of a connection before its first request.
 type Accept string
 
-// What becomes of a connection.
+// The treatments of a connection.
 const (
 	AcceptNormally Accept = ""
 	AcceptReset    Accept = "reset"  // RST at once
 	AcceptUnread   Accept = "unread" // held, with a small receive window, and never read
 )
 
-// Framing is how the end of an answer's body is told.
+// Framing is how the end of an answer's body is indicated.
 type Framing string
 
 // The framings.
@@ -81,16 +81,16 @@ const (
 	ByLength    Framing = "length"        // Content-Length
 	ByChunks    Framing = "chunks"        // Transfer-Encoding: chunked
 	ByClose     Framing = "close"         // FIN
-	TwoLengths  Framing = "two-lengths"   // two that differ
-	SameLengths Framing = "same-lengths"  // two that agree
+	TwoLengths  Framing = "two-lengths"   // two different ones
+	SameLengths Framing = "same-lengths"  // two equal ones
 	TEAndLength Framing = "te-and-length" // both
-	LongLength  Framing = "long-length"   // Content-Length that promises too much
+	LongLength  Framing = "long-length"   // a Content-Length that is too large
 )
 
-// Usage is how the counts of tokens are told.
+// Usage is how token counts are reported.
 type Usage string
 
-// The ways of telling usage.
+// The ways of reporting usage.
 const (
 	UsageAsked    Usage = ""
 	UsageEvery    Usage = "every"
@@ -99,7 +99,7 @@ const (
 	UsageUnasked  Usage = "unasked"
 )
 
-// Flip is an answer in the form that was not asked for.
+// Flip is an answer in a form that was not requested.
 type Flip string
 
 // The forms.
@@ -109,16 +109,15 @@ const (
 	FlipPlain  Flip = "plain"
 )
 
-// Incident is something that happens before the event after the At-th, or in the middle of a plain
-// body.
+// Incident happens before the event after the At-th, or in the middle of a plain body.
 type Incident struct {
 	At         int
 	StreamOnly bool
-	GoOn       bool // the answer goes on after it
+	GoOn       bool // the answer continues afterwards
 	Steps      []Step
 }
 
-// Step is one thing that is done with an answer or its connection.
+// Step is one action on an answer or its connection.
 type Step struct {
 	Op     Op
 	Text   string // bytes, a body, a message
@@ -128,33 +127,33 @@ type Step struct {
 	For    time.Duration
 }
 
-// Message is what an error says.
+// Message returns the text of an error.
 func (s *Step) Message() string { return cmp.Or(s.Text, StatusText(s.Status)) }
 
-// Op is what a Step does.
+// Op is the action of a Step.
 type Op string
 
-// The steps. Those that end the answer are said to.
+// The actions. Some of them end the answer.
 const (
-	OpSend      Op = "send"       // Text to the socket as it stands, outside of any framing; ends the answer
-	OpFlush     Op = "flush"      // what was built goes out
+	OpSend      Op = "send"       // Text to the socket, without framing; ends the answer
+	OpFlush     Op = "flush"      // sends what was built
 	OpWait      Op = "wait"       // For
 	OpReset     Op = "reset"      // RST; ends the answer
 	OpClose     Op = "close"      // FIN; ends the answer
-	OpHang      Op = "hang"       // until the client leaves, with a comment each For unless that is 0; ends the answer
-	OpForget    Op = "forget"     // the request's slot is free for others
-	OpWork      Op = "work"       // tokens are made for so long (For), and none is told
+	OpHang      Op = "hang"       // until the client leaves, with a comment every For unless that is 0; ends the answer
+	OpForget    Op = "forget"     // frees the request's slot for others
+	OpWork      Op = "work"       // makes tokens for For, and sends none
 	OpReply     Op = "reply"      // a whole answer of Status, Type ("json": the engine's), Text; {url} in Lines filled in
-	OpError     Op = "error"      // an error of Status, Text and Type in the engine's shape; without Text its usual one
+	OpError     Op = "error"      // an error of Status, Text and Type in the engine's form; without Text, its usual one
 	OpPage      Op = "page"       // an HTML page of Status that names a host
 	OpHalf      Op = "half"       // the first half of the body
 	OpNoContent Op = "no-content" // 204
-	OpHead      Op = "head"       // the head of a JSON answer without a length
-	OpBody      Op = "body"       // Text into the body
+	OpHead      Op = "head"       // the head of a JSON answer of unknown length
+	OpBody      Op = "body"       // Text as part of the body
 	OpRepeat    Op = "repeat"     // N times Text in the body's framing, until the client leaves; ends the answer
 	OpBomb      Op = "bomb"       // N megabytes of zeros, compressed
 	OpEvent     Op = "event"      // Text as an event, N times or once
-	OpContent   Op = "content"    // an event that says N letters
-	OpStreamEnd Op = "stream-end" // an error event, then [DONE] if N is 1 (0: not; below: as the engine does)
+	OpContent   Op = "content"    // an event with N letters of content
+	OpStreamEnd Op = "stream-end" // an error event, then [DONE] if N is 1 (0: no; negative: like the engine)
 	OpFinish    Op = "finish"     // the regular end of the answer
 )

@@ -13,24 +13,24 @@ import (
 type Fault struct {
 	// Spec is NAME[=VALUE][;param=value…], several joined by "+": "cut-after=3",
 	// "status=503;retry-after=2", "crlf+no-done". Rows lists the names. Every fault takes
-	// delay=DURATION: wait so long before it.
+	// delay=DURATION, a wait before it.
 	Spec string `json:"fault"`
 	// Count is how many requests (or connections, for refuse and noread) it hits; 0: all.
 	Count int `json:"count"`
-	// After is how many pass before the first one is hit.
+	// After is how many requests pass before the first one is hit.
 	After int `json:"after"`
-	// Share is the part of them that is hit, 0 to 1; 0 means all.
+	// Share is the share of them that is hit, 0 to 1; 0 means all.
 	Share float64 `json:"share"`
-	// Path limits it to paths with this prefix, "*" is every path. Empty: inference only, so that
-	// health, models and metrics keep answering. refuse and noread happen before there is a path and
-	// hit every connection.
+	// Path limits it to paths with this prefix; "*" means every path. Empty means inference only,
+	// so that health, models and metrics keep answering. refuse and noread happen before there is a
+	// path and hit every connection.
 	Path string `json:"path"`
 }
 
-// Schedule decides which requests are hit: each one by the first fault that applies to it. The zero
-// value hits none.
+// Schedule decides which requests are hit: the first fault that applies to a request hits it. The
+// zero value hits none.
 type Schedule struct {
-	armed atomic.Bool // false: nothing to look at
+	armed atomic.Bool // false: there are no faults
 	rng   atomic.Uint64
 	mu    sync.Mutex
 	list  []*scheduled
@@ -42,10 +42,10 @@ type scheduled struct {
 	seen, hits int
 }
 
-// Seed sets where the draws of shares begin.
+// Seed sets the seed for drawing shares.
 func (s *Schedule) Seed(seed uint64) { s.rng.Store(seed) }
 
-// Load replaces the faults; those with an empty Spec are left out.
+// Load replaces the faults; those with an empty Spec are ignored.
 func (s *Schedule) Load(faults ...Fault) error {
 	var list []*scheduled
 	for _, f := range faults {
@@ -68,12 +68,12 @@ func (s *Schedule) Load(faults ...Fault) error {
 	return nil
 }
 
-// Accepted is the fault for a new connection; nil: none.
+// Accepted returns the fault for a new connection; nil: none.
 func (s *Schedule) Accepted() *Effects {
 	return s.pick(func(f *scheduled) bool { return f.effects.Accept != AcceptNormally })
 }
 
-// Requested is the fault for a request; work: it is inference. nil: none.
+// Requested returns the fault for a request; work says that it is inference. nil: none.
 func (s *Schedule) Requested(path string, work bool) *Effects {
 	return s.pick(func(f *scheduled) bool {
 		switch {

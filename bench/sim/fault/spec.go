@@ -45,7 +45,7 @@ func Parse(spec string) (*Effects, error) {
 	return all, nil
 }
 
-// join adds a row's effects, for the given parameters.
+// join adds a row's effects for the given parameters.
 func (e *Effects) join(r *row, given map[string]string) error {
 	values, err := r.values(given)
 	if err != nil {
@@ -73,7 +73,7 @@ func (e *Effects) join(r *row, given map[string]string) error {
 	return nil
 }
 
-// values is what a row's parameters are, and what else a row can name.
+// values returns the values of a row's parameters, and of the other names that a row can use.
 func (r *row) values(given map[string]string) (map[string]string, error) {
 	values := map[string]string{
 		"host": profile.LeakedHost, "secret": profile.LeakedSecret, "forged": string(ForgedReply()),
@@ -101,8 +101,7 @@ func (r *row) values(given map[string]string) (map[string]string, error) {
 	return values, nil
 }
 
-// add sets members. What happens in the middle of an answer, and header lines, come on top of what
-// is there.
+// add sets members. Incidents and header lines are added to the existing ones.
 func (e *Effects) add(members map[string]json.RawMessage) error {
 	text, err := json.Marshal(members)
 	if err != nil {
@@ -126,7 +125,7 @@ func (e *Effects) add(members map[string]json.RawMessage) error {
 
 var placeholder = regexp.MustCompile(`\$[a-z0-9-]+`)
 
-// fill puts values in the place of $name, and nanoseconds in that of $5ms.
+// fill replaces $name by values, and $5ms by nanoseconds.
 func fill(members string, values map[string]string) []byte {
 	return placeholder.ReplaceAllFunc([]byte(members), func(name []byte) []byte {
 		if v, known := values[string(name[1:])]; known {
@@ -140,7 +139,7 @@ func fill(members string, values map[string]string) []byte {
 	})
 }
 
-// kind reads a parameter's value as what stands for it in JSON.
+// kind converts a parameter's value to its JSON form.
 type kind func(said string) (string, error)
 
 func flag(said string) (string, error) {

@@ -9,22 +9,23 @@ import (
 	"time"
 )
 
-// row is one fault: its name, its value and parameters for people, what it does, and its effects.
+// row is one fault: its name, its documented value and parameters, its description, and its
+// effects.
 type row struct {
 	name, usage, text string
 	params            []param
 	effects           []effect
 }
 
-// param is a parameter, or the value behind the fault's name.
+// param is a parameter, or the value after the fault's name.
 type param struct {
 	name, def string
 	needed    bool
 	read      kind
 }
 
-// effect is some members of Effects, as JSON, and when they hold: for a value of a parameter, or
-// for every one that is not nothing.
+// effect is some members of Effects, as JSON, with their condition: a value of a parameter, or any
+// that is not empty.
 type effect struct{ param, value, members string }
 
 func (e *effect) applies(values map[string]string) bool {
@@ -41,9 +42,9 @@ func (e *effect) applies(values map[string]string) bool {
 //go:embed faults.txtar
 var faults string
 
-// table is every fault, in the order of --faults: what happens to connections and to time, to the
-// answer's head, to framing and whole bodies, in the middle of an answer; then the many forms of a
-// stream, legal or not.
+// table returns every fault, in the order of --faults: those of connections and times, of the
+// answer's head, of framing and whole bodies, and of the middle of an answer; then the many forms
+// of a stream, legal or not.
 var table = sync.OnceValue(func() (rows []row) {
 	for section := range strings.SplitSeq(strings.TrimPrefix(faults, "-- "), "\n-- ") {
 		head, body, _ := strings.Cut(section, " --\n")
@@ -70,8 +71,9 @@ var (
 	digits   = regexp.MustCompile(`^[0-9]+$`)
 )
 
-// declared is the parameter of one usage, such as ";gap=100ms". The form of its default says what
-// values it takes: none those of a flag, capitals whatever they name.
+// declared returns the parameter for one usage, such as ";gap=100ms". The form of its default
+// determines the values that it takes: without a default it is a flag, and capitals stand for what
+// they name.
 func declared(usage string, needed bool) param {
 	name, def, has := strings.Cut(usage, "=")
 	p := param{name: strings.TrimPrefix(name, ";"), def: def, needed: needed, read: text}
@@ -99,7 +101,7 @@ func declared(usage string, needed bool) param {
 	return p
 }
 
-// Text is the table for people.
+// Text returns the table for display.
 func Text() string {
 	var b strings.Builder
 	width := 0
@@ -122,7 +124,7 @@ func Text() string {
 	return b.String()
 }
 
-// Names are the names of all faults, in the order of the table.
+// Names returns the names of all faults, in the order of the table.
 func Names() (names []string) {
 	for _, f := range table() {
 		names = append(names, f.name)

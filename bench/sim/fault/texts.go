@@ -8,11 +8,11 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// ForgedText is in the second reply of surplus and second-reply, which must never reach a client.
-// Tests look for it, and for what profile leaks.
+// ForgedText occurs in the second reply of surplus and second-reply, which must never reach a
+// client. Tests look for it, and for the texts that profile leaks.
 const ForgedText = "this reply was forged"
 
-// StatusText is what engines say with a status.
+// StatusText returns what engines say with a status.
 func StatusText(code int) string {
 	if text := statusTexts[code]; text != "" {
 		return text
@@ -35,14 +35,14 @@ var statusTexts = map[int]string{
 	503: "The request queue is full.",
 }
 
-// HTMLPage is a page that names a host.
+// HTMLPage returns a page that names a host.
 func HTMLPage(code int) string {
 	title := fmt.Sprintf("%d %s", code, http.StatusText(code))
 	return "<html>\r\n<head><title>" + title + "</title></head>\r\n<body>\r\n<center><h1>" + title +
 		"</h1></center>\r\n<hr><center>nginx/1.24.0 at " + profile.LeakedHost + "</center>\r\n</body>\r\n</html>\r\n"
 }
 
-// ForgedReply is a whole answer that nobody asked for.
+// ForgedReply returns a whole unsolicited answer.
 func ForgedReply() []byte {
 	const body = `{"id":"chatcmpl-forged","object":"chat.completion","created":1,"model":"sim","choices":[` +
 		`{"index":0,"message":{"role":"assistant","content":"` + ForgedText + `"},"finish_reason":"stop"}],` +
@@ -51,7 +51,7 @@ func ForgedReply() []byte {
 		len(body), body)
 }
 
-// FillerLines are so many bytes of header lines, in lines of 1 KB or in one.
+// FillerLines returns header lines of Filler bytes, in lines of 1 KB or in one.
 func (e *Effects) FillerLines() (lines string) {
 	size := 1000
 	if e.OneFiller {

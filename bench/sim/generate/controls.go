@@ -12,38 +12,38 @@ import (
 	"penstock/bench/sim/fault"
 )
 
-// Controls are what a request itself may ask of the simulator: by X-Sim-… headers, by a member
+// Controls are what a request itself can ask of the simulator: by X-Sim-… headers, by a member
 // "sim" of its JSON body, or by [[sim {…}]] with the same members in the text of its last user
 // message (for dialects whose translation drops unknown members).
 type Controls struct {
 	Fault     string  `json:"fault"`
-	Tokens    int     `json:"tokens"`     // exactly so many tokens of text; -1: not said
-	Reasoning int     `json:"reasoning"`  // exactly so many of reasoning; -1: not said
-	ToolCalls int     `json:"tool_calls"` // how many calls, when one is made
-	TTFT      Millis  `json:"ttft_ms"`    // from the slot to the first token, in place of both times; -1: not said
-	Gap       Millis  `json:"delay_ms"`   // between tokens, in place of the token rate; -1: not said
-	Text      *string `json:"text"`       // say this
-	Echo      bool    `json:"echo"`       // say what the last user message says
-	Speak     bool    `json:"speak"`      // no tool call although tools are offered
-	Secret    bool    `json:"secret"`     // think of a number, then tell the one that the history's reasoning has
+	Tokens    int     `json:"tokens"`     // exact number of text tokens; -1: not set
+	Reasoning int     `json:"reasoning"`  // exact number of reasoning tokens; -1: not set
+	ToolCalls int     `json:"tool_calls"` // number of calls, if any is made
+	TTFT      Millis  `json:"ttft_ms"`    // from the slot to the first token, replacing both times; -1: not set
+	Gap       Millis  `json:"delay_ms"`   // between tokens, replacing the token rate; -1: not set
+	Text      *string `json:"text"`       // the text to say
+	Echo      bool    `json:"echo"`       // repeat the last user message
+	Speak     bool    `json:"speak"`      // no tool call even if tools are offered
+	Secret    bool    `json:"secret"`     // think of a number, then tell the one in the history's reasoning
 	Finish    string  `json:"finish"`
-	Err       error   `json:"-"` // what was wrong with a header
+	Err       error   `json:"-"` // an error in a header
 
 	arm   func(*fault.Effects) // makes the answer misbehave
-	armed bool                 // by a header: the body cannot change it
+	armed bool                 // by a header; the body cannot change it
 }
 
-// Millis is a duration that JSON has in milliseconds.
+// Millis is a duration given in milliseconds in JSON.
 type Millis time.Duration
 
-// UnmarshalJSON reads milliseconds; none is below 0.
+// UnmarshalJSON reads milliseconds; negative ones become 0.
 func (m *Millis) UnmarshalJSON(b []byte) error {
 	ms, err := strconv.ParseFloat(string(b), 64)
 	*m = Millis(max(0, ms*float64(time.Millisecond)))
 	return err
 }
 
-// NewControls are none; arm makes the answer misbehave.
+// NewControls returns controls with nothing set; arm makes the answer misbehave.
 func NewControls(arm func(*fault.Effects)) Controls {
 	return Controls{Tokens: -1, Reasoning: -1, TTFT: -1, Gap: -1, arm: arm}
 }
@@ -79,7 +79,7 @@ func (k *Controls) Header(name, value string) {
 	}
 }
 
-// body reads the "sim" member of a body, or what is marked in a text.
+// body reads the "sim" member of a body, or the JSON marked in a text.
 func (k *Controls) body(text []byte) error {
 	k.Fault = ""
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -94,7 +94,7 @@ func (k *Controls) body(text []byte) error {
 	return k.armSpec(k.Fault)
 }
 
-// marked is the JSON between "[[sim " and "]]" in a text, or empty.
+// marked returns the JSON between "[[sim " and "]]" in a text, or "".
 func marked(text string) string {
 	_, rest, _ := strings.Cut(text, "[[sim ")
 	s, _, ok := strings.Cut(rest, "]]")
@@ -104,7 +104,7 @@ func marked(text string) string {
 	return s
 }
 
-// armSpec arms a fault that the request itself asked for.
+// armSpec arms a fault that the request itself requested.
 func (k *Controls) armSpec(spec string) error {
 	f, err := fault.Parse(spec)
 	if err == nil {

@@ -1,8 +1,8 @@
 // Package generate is what a request for text asks of a simulated engine, and what it gets: the
-// request as engines read and check it, the controls that a test puts into it, and the plan of each
-// choice, token by token.
+// request as engines read and check it, the controls of a test, and the plan of each choice, token
+// by token.
 //
-// A Decoder reads as strictly as the engine does that it plays, and refuses in its words. A Plan
-// follows from prompt and seeds alone; it holds no text that its generators can make when it is
-// due. How fast a plan is told, and in which dialect, is not known here.
+// A Decoder reads as strictly as the simulated engine, and refuses in its words. A Plan depends
+// only on prompt and seeds, and holds no text that its generators can make when it is due. The
+// package does not know how fast a plan is spoken, or in which dialect.
 package generate

@@ -7,29 +7,29 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// Plan is what one choice will say, token by token. It holds no text that its generators
-// can make when it is due.
+// Plan is what one choice will say, token by token. It holds no text that its generators can make
+// when it is due.
 type Plan struct {
 	think    textgen.Generator
 	thinking int            // tokens of reasoning left
-	thoughts []textgen.Word // said in place of words, before the answer
+	thoughts []textgen.Word // replace generated words, before the answer
 	say      textgen.Generator
 	saying   int             // words left
-	fixed    []profile.Piece // said in place of words
-	Left     int             // tokens left in all
-	Total    int             // tokens in all
-	Thought  int             // tokens of reasoning in all
+	fixed    []profile.Piece // replace generated words
+	Left     int             // tokens left in total
+	Total    int             // tokens in total
+	Thought  int             // tokens of reasoning in total
 	Finish   string
 	Stopped  string // the stop string that ended it
-	Opened   bool   // its first event is out
-	Closed   bool   // its finish_reason is out
+	Opened   bool   // its first event has been sent
+	Closed   bool   // its finish_reason has been sent
 }
 
-// Plan plans the answer of one choice; limit is the most tokens that fit. An answer that the
-// request has begun with what would be said is gone on with, as models do.
+// Plan plans the answer of one choice; limit is the most tokens that fit. If the request has begun
+// the answer with what the plan would say, the plan continues it, as models do.
 func (d *Decoder) Plan(q *Request, choice, limit int) Plan {
 	if q.memory.begun != "" {
-		whole := limit + len(q.memory.begun) // a token has a byte at least
+		whole := limit + len(q.memory.begun) // a token has at least one byte
 		if s := d.planAnswer(q, q.memory.sum, choice, whole); s.pass(q.memory.begun) {
 			return d.within(s, limit)
 		}
@@ -37,7 +37,7 @@ func (d *Decoder) Plan(q *Request, choice, limit int) Plan {
 	return d.within(d.planAnswer(q, q.Prompt.Sum(), choice, limit), limit)
 }
 
-// pass takes what has been said out of the plan; false: something else has.
+// pass removes the text that has been said from the plan; false: the plan says something else.
 func (s *Plan) pass(said string) bool {
 	s.thinking, s.Left = 0, s.saying+len(s.fixed)
 	for said != "" {
@@ -51,7 +51,7 @@ func (s *Plan) pass(said string) bool {
 	return true
 }
 
-// planAnswer plans an answer to the prompt with that sum.
+// planAnswer plans an answer to the prompt with the given sum.
 func (d *Decoder) planAnswer(q *Request, sum uint64, choice, limit int) Plan {
 	seed := textgen.Mix(textgen.Mix(sum, q.seed), uint64(choice)+1)
 	s := Plan{
@@ -85,7 +85,7 @@ func (d *Decoder) planAnswer(q *Request, sum uint64, choice, limit int) Plan {
 	return s
 }
 
-// within ends the plan where the limit is.
+// within ends the plan at the limit.
 func (d *Decoder) within(s Plan, limit int) Plan {
 	s.Total = s.thinking + s.saying + len(s.fixed)
 	if s.Total > limit {
@@ -110,7 +110,7 @@ func textPieces(ws []textgen.Word) []profile.Piece {
 	return ps
 }
 
-// callPieces is the order in which the calls are told.
+// callPieces returns the pieces of the calls in the order in which they are sent.
 func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 	var ps []profile.Piece
 	if d.Profile.WholeTools || d.Faults.WholeCalls {
@@ -151,8 +151,8 @@ func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 	return ps
 }
 
-// cutAt ends the text before the first stop string in it. What comes before must be known for that,
-// so it is made now.
+// cutAt ends the text before the first stop string in it. The text before it must be known for
+// that, so it is made here.
 func (s *Plan) cutAt(stops []string, limit int) {
 	for ; s.saying > 0 && len(s.fixed) < limit; s.saying-- {
 		s.fixed = append(s.fixed, profile.Piece{Kind: profile.PieceText, Word: s.say.Next()})
@@ -182,7 +182,7 @@ func (s *Plan) cutAt(stops []string, limit int) {
 	}
 }
 
-// Next is the next token; false: there is none.
+// Next returns the next token; false: there is none.
 func (s *Plan) Next() (profile.Piece, bool) {
 	if s.Left == 0 {
 		return profile.Piece{}, false

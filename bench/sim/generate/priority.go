@@ -8,10 +8,10 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// decodePriority reads the request's place in the queue. vLLM has 0 where a request names none, and
-// serves lower numbers first; SGLang serves higher ones first, and those without a number last. A
-// vLLM that does not order its queue refuses numbers, as its first engine did; the present one
-// overlooks them, which hides more.
+// decodePriority reads the request's priority in the queue. vLLM uses 0 for a request without one,
+// and serves lower numbers first; SGLang serves higher ones first, and those without a number last.
+// A vLLM without an ordered queue refuses numbers, as its first engine did; the present one ignores
+// them, which would hide more.
 func (d *Decoder) decodePriority(v *fastjson.Value, q *Request) *profile.APIError {
 	p := v.Get("priority")
 	given := p != nil && p.Type() != fastjson.TypeNull

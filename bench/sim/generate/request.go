@@ -13,13 +13,13 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// Request is what the simulator reads of a request for text. Nothing in it points into the body.
+// Request is what the simulator reads from a request for text. It does not point into the body.
 type Request struct {
 	Model  string
 	Stream bool
 	Usage  struct{ Last, Each bool } // stream_options.include_usage, continuous_usage_stats
 	N      int
-	Max    int // tokens to write at most; -1: not said
+	Max    int // most tokens to write; -1: not set
 	Prompt scheduler.Prompt
 	Calls  []profile.ToolCall
 
@@ -32,37 +32,37 @@ type Request struct {
 	stop       []string
 	seed       uint64
 	reasoning  int  // tokens of it
-	toolsReply bool // the last message is a tool's result
+	toolsReply bool // the last message is the result of a tool
 	named      bool // tool_choice names one
 	fixed      string
-	hasFixed   bool // fixed is the text to say, in place of a generator's
+	hasFixed   bool // fixed replaces a generator's text
 	memory     memory
 }
 
-// memory is what a model thinks of, and finds in the history.
+// memory is what a model thinks of and what it finds in the history.
 type memory struct {
-	begun    string         // the beginning of the answer, in a last message of the assistant's
-	sum      uint64         // of the prompt, without it
-	used     bool           // some message is a tool's result
+	begun    string         // the beginning of the answer, in a last assistant message
+	sum      uint64         // of the prompt without it
+	used     bool           // some message is the result of a tool
 	secret   string         // the number in the reasoning of the history
-	thoughts []textgen.Word // what is thought, when it is not a generator's
+	thoughts []textgen.Word // thoughts that replace a generator's
 }
 
-// Decoder reads requests as one engine does.
+// Decoder reads requests in the way of one engine.
 type Decoder struct {
 	Profile        *profile.Profile
 	Faults         *fault.Effects
 	Controls       *Controls
 	Seed           uint64
 	StrictSystem   bool     // a system message anywhere but first is refused
-	AlternateRoles bool     // so are turns of one role in a row
-	Efforts        []string // words of the effort that the model's template takes; empty: any
+	AlternateRoles bool     // consecutive turns of one role are refused
+	Efforts        []string // words of the effort that the model's template accepts; empty: any
 	Priorities     bool     // the queue is ordered by priority
 	Served         func(asked string) (name string, ok bool)
 	NextID         func() uint64
 }
 
-// Parse checks strictly and parses. The value is valid until the parser is put back.
+// Parse checks strictly and parses. The value is valid until the parser is returned.
 func Parse(p *fastjson.Parser, body []byte) (*fastjson.Value, *profile.APIError) {
 	if !utf8.Valid(body) {
 		return nil, &profile.APIError{Status: 400, Message: "There was an error parsing the body: not UTF-8", Unread: true}
@@ -81,8 +81,7 @@ func Parse(p *fastjson.Parser, body []byte) (*fastjson.Value, *profile.APIError)
 	return v, nil
 }
 
-// Chat reads and checks a chat-completions body, the way engines check: strictly where they
-// do.
+// Chat reads and checks a chat-completions body as strictly as engines do.
 func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 	if err := d.Common(v, q); err != nil {
 		return err
@@ -92,7 +91,7 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 		return profile.Invalid("messages", "'messages' is required")
 	}
 	list := messages.GetArray()
-	if len(list) == 0 && d.Profile.Family != "llamacpp" { // whose template makes something of it
+	if len(list) == 0 && d.Profile.Family != "llamacpp" { // its template accepts that
 		return profile.Invalid("messages", "'messages' must not be empty")
 	}
 	if err := d.checkEffort(v); err != nil {
@@ -152,7 +151,7 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 	return nil
 }
 
-// secretBegins is what a sentence with the number begins with.
+// secretBegins begins the sentence with the number.
 const secretBegins = "The number is "
 
 // recall adds the reasoning of an earlier turn to the prompt, as chat templates do.
@@ -163,7 +162,7 @@ func (q *Request) recall(text []byte) {
 	}
 }
 
-// Common reads the members that every text endpoint has.
+// Common reads the members that all text endpoints have.
 func (d *Decoder) Common(v *fastjson.Value, q *Request) *profile.APIError {
 	*q = Request{N: 1, Max: -1, Prompt: scheduler.Prompt{Blocks: q.Prompt.Blocks}}
 	q.Prompt.Reset(d.Seed)
@@ -336,7 +335,7 @@ func readStop(v *fastjson.Value, q *Request) *profile.APIError {
 	return nil
 }
 
-// Message adds one message to the prompt and returns its text when it is the user's.
+// Message adds one message to the prompt and returns its text if it is the user's.
 func (d *Decoder) Message(q *Request, i int, m *fastjson.Value) (string, *profile.APIError) {
 	param := func(rest string) string { return "messages[" + strconv.Itoa(i) + "]" + rest }
 	if m.Type() != fastjson.TypeObject {
@@ -356,7 +355,7 @@ func (d *Decoder) Message(q *Request, i int, m *fastjson.Value) (string, *profil
 				"Missing parameter 'tool_call_id': messages with role 'tool' must have one.")
 		}
 	case "":
-		if d.Profile.Family == "llamacpp" { // the engine blames itself
+		if d.Profile.Family == "llamacpp" { // this engine blames itself
 			return "", &profile.APIError{Status: 500, Message: "Failed to parse messages: Missing 'role' in message"}
 		}
 		return "", profile.Invalid(param(".role"), "Field required: %s", param(".role"))
@@ -448,7 +447,7 @@ func readPart(q *Request, part *fastjson.Value, param func() string) (string, *p
 	return "", profile.Invalid(param(), "Unknown part type: %s", kind)
 }
 
-// Completion reads a body of the older completions: one choice for each prompt and n.
+// Completion reads a body of the legacy completions: one choice for each prompt and n.
 func (d *Decoder) Completion(v *fastjson.Value, q *Request) *profile.APIError {
 	if err := d.Common(v, q); err != nil {
 		return err

@@ -31,7 +31,7 @@ func (d *Decoder) checkTools(v *fastjson.Value) ([]*fastjson.Value, *profile.API
 	return list, nil
 }
 
-// chooseTool decides whether the answer is a call, and of what.
+// chooseTool decides whether the answer is a tool call, and of which tool.
 func (d *Decoder) chooseTool(v *fastjson.Value, q *Request, tools []*fastjson.Value) *profile.APIError {
 	choice := v.Get("tool_choice")
 	want, name := "auto", ""
@@ -155,7 +155,7 @@ func (d *Decoder) readFormat(v *fastjson.Value, q *Request) *profile.APIError {
 	return nil
 }
 
-// readReasoning decides how much is thought before the answer.
+// readReasoning decides how much the model thinks before the answer.
 func (d *Decoder) readReasoning(v *fastjson.Value, q *Request) {
 	switch effort := string(v.GetStringBytes("reasoning_effort")); effort {
 	case "", "none":
@@ -177,7 +177,7 @@ func (d *Decoder) readReasoning(v *fastjson.Value, q *Request) {
 	if d.Controls.Reasoning >= 0 {
 		q.reasoning = d.Controls.Reasoning
 	}
-	if d.Profile.Reasoning == "" { // it does not tell thoughts from text
+	if d.Profile.Reasoning == "" { // it does not separate thoughts from text
 		q.reasoning = 0
 	}
 	if r := v.Get("include_reasoning"); r != nil && r.Type() == fastjson.TypeFalse {

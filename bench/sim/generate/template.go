@@ -9,8 +9,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// refuseByTemplate refuses what the chat template of the model refuses, in the words of known
-// templates and with the status that the engine gives them.
+// refuseByTemplate refuses what the model's chat template refuses, in the words of known templates
+// and with the status that the engine gives them.
 func (d *Decoder) refuseByTemplate(v *fastjson.Value) *profile.APIError {
 	if d.AlternateRoles && !alternate(v.GetArray("messages")) {
 		return d.templateError(400, "Conversation roles must alternate user/assistant/user/assistant/...")
@@ -36,8 +36,8 @@ func (d *Decoder) templateError(status int, text string) *profile.APIError {
 	return &profile.APIError{Status: status, Message: text}
 }
 
-// alternate reports whether user and assistant take turns, behind the system's message. Tool calls
-// and results do not count, as Mistral's template has it.
+// alternate reports whether user and assistant alternate after the system's message. Tool calls and
+// results do not count, as in Mistral's template.
 func alternate(messages []*fastjson.Value) bool {
 	n := 0
 	for i, m := range messages {
@@ -75,7 +75,7 @@ func (d *Decoder) checkEffort(v *fastjson.Value) *profile.APIError {
 		strings.Join(d.Profile.Efforts, "', '"))
 }
 
-// checkNull refuses a message without content where the engine does.
+// checkNull refuses a message without content if the engine does.
 func (d *Decoder) checkNull(m *fastjson.Value) *profile.APIError {
 	if c := m.Get("content"); c != nil && c.Type() != fastjson.TypeNull {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// answers are the templates of answers by the name of their file.
+// answers returns the templates of answers by the name of their file.
 var answers = sync.OnceValue(func() map[string]*template.Template {
 	sets := map[string]*template.Template{}
 	for _, name := range []string{"chat", "transcript"} {
@@ -27,7 +27,7 @@ var answers = sync.OnceValue(func() map[string]*template.Template {
 	return sets
 })
 
-// continued joins a line with the one before.
+// continued joins a line to the one before it.
 var continued = strings.NewReplacer("\n\t", "")
 
 // Tell renders a section of an answer's templates.
@@ -39,17 +39,17 @@ func Tell(kind, section string, about any) []byte {
 	return b.Bytes()
 }
 
-// stamp is a time in subtitles.
+// stamp returns a time in the form of subtitles.
 func stamp(seconds float64, comma string) string {
 	ms := int(math.Round(seconds * 1000))
 	return fmt.Sprintf("%02d:%02d:%02d%s%03d", ms/3600000, ms/60000%60, ms/1000%60, comma, ms%1000)
 }
 
-// forms are texts of sections by what they were rendered for.
+// forms are rendered sections by kind, name and data.
 var forms sync.Map
 
-// Form renders a section once for equal data, which is comparable and has marks in the place of
-// what differs each time.
+// Form renders a section once for equal data, which must be comparable and have marks instead of
+// its varying parts.
 func Form(kind, section string, about any) string {
 	key := [3]any{kind, section, about}
 	if text, ok := forms.Load(key); ok {

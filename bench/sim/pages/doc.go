@@ -1,11 +1,11 @@
-// Package pages is what engines say in templates: what they show of themselves (health, models,
+// Package pages holds what engines say, as templates: what they show of themselves (health, models,
 // load, metrics, settings), their errors, whole answers, and the events of Messages and Responses.
 //
 // A page is a section of <engine>.txtar, with the engine's own members, names and help texts; State
-// is what it may show. "error" there is an error as an answer, "stream-error" the data of an event,
-// "too-long" what is wrong with a prompt that does not fit.
+// is what it may show. There, "error" is an error as an answer, "stream-error" the data of an
+// event, and "too-long" the error for a prompt that does not fit.
 //
-// A variant has the pages of its family, and those of its own file before them. A section without a
-// path is for other templates: card is one model in a list. "/v1/models/" is the page of one model,
-// where the engine has that.
+// A variant has the pages of its family, overridden by those of its own file. A section without a
+// path is used by other templates: card is one model in a list. "/v1/models/" is the page of one
+// model, if the engine has it.
 package pages

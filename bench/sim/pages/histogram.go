@@ -9,7 +9,7 @@ import (
 
 var bounds = [...]float64{0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
 
-// Histogram counts durations, as engines report them. The zero value is empty.
+// Histogram counts durations, in the form that engines report. The zero value is empty.
 type Histogram struct {
 	mu     sync.Mutex
 	counts [len(bounds) + 1]int64
@@ -17,7 +17,7 @@ type Histogram struct {
 	n      int64
 }
 
-// Observe counts one.
+// Observe counts one duration.
 func (h *Histogram) Observe(d time.Duration) {
 	s := d.Seconds()
 	i := 0
@@ -31,14 +31,14 @@ func (h *Histogram) Observe(d time.Duration) {
 	h.mu.Unlock()
 }
 
-// Total is the sum of all that was observed, in seconds.
+// Total returns the sum of all observed durations, in seconds.
 func (h *Histogram) Total() float64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.sum
 }
 
-// Text is the histogram in Prometheus' form, without the last line break.
+// Text returns the histogram in Prometheus' form, without the last line break.
 func (h *Histogram) Text(name, labels string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

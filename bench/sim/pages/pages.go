@@ -19,7 +19,7 @@ import (
 //go:embed *.txtar
 var files embed.FS
 
-// Set is the pages of one engine.
+// Set holds the pages of one engine.
 type Set struct {
 	p     *profile.Profile
 	all   *template.Template
@@ -36,7 +36,7 @@ func Of(p *profile.Profile) *Set {
 	return s
 }
 
-// functions are what the pages call, beside the methods of State.
+// functions are the functions for pages, in addition to the methods of State.
 var functions = template.FuncMap{
 	"json": func(s string) string { return string(wire.AppendString(nil, s)) },
 	"null": func(s string) string { return string(*new(wire.Members).QuoteOrNull(s)) },
@@ -48,7 +48,7 @@ var functions = template.FuncMap{
 	"div": func(a, b int) float64 { return float64(a) / float64(max(1, b)) },
 }
 
-// count is a number of either kind that State has.
+// count converts a number of either type in State.
 func count(v any) int64 {
 	if n, ok := v.(int); ok {
 		return int64(n)
@@ -56,7 +56,7 @@ func count(v any) int64 {
 	return v.(int64)
 }
 
-// source is the template of one page, or a part of some, and the type that it is sent as.
+// source is the template of one page, or part of one, and its content type.
 type source struct{ path, body, ctype string }
 
 func sourcesOf(p *profile.Profile) (out []source) {
@@ -83,10 +83,10 @@ func sourcesOf(p *profile.Profile) (out []source) {
 	return out
 }
 
-// section is a part of a file: what stands between dashes, and the text below it.
+// section is a part of a file: the text between dashes, and the text below it.
 type section struct{ head, body string }
 
-// sections are those of a file; none where there is no such file.
+// sections returns the sections of a file; none if it does not exist.
 func sections(name string) (out []section) {
 	text, err := fs.ReadFile(files, name+".txtar")
 	if err != nil {
@@ -101,7 +101,7 @@ func sections(name string) (out []section) {
 
 func constant(s string) func() string { return func() string { return s } }
 
-// indent is what does not count in JSON.
+// indent is insignificant white space in JSON.
 var indent = regexp.MustCompile(`\n[ \t]*`)
 
 // Has reports whether the engine has a page.
@@ -122,19 +122,19 @@ func (s *Set) render(section string, about any) []byte {
 	return b.Bytes()
 }
 
-// State is an engine as its pages show it.
+// State is an engine's state as its pages show it.
 type State struct {
 	*profile.Profile
 	Variant    bool     // another mode of the family's engine
 	Models     []string // served names
 	Model      string   // the first of them, or empty
-	First, Sim string   // what requests without a name, and those for "sim", are answered as
-	Name       string   // of the model that is shown
+	First, Sim string   // the model in answers to requests without a name, and to those for "sim"
+	Name       string   // name of the model shown
 	Loaded     func(model string) bool
 	Parent     func(model string) string // of an adapter, or empty
 
 	Adapters     bool   // there are some
-	UsedAdapters string // that requests work with, behind commas
+	UsedAdapters string // adapters in use, separated by commas
 	Sick         bool
 	Asleep       bool
 	Query        string
@@ -162,14 +162,14 @@ type State struct {
 	reply                                         profile.Reply
 }
 
-// Of is the state with one model in view.
+// Of returns the state with one model selected.
 func (s *State) Of(model string) *State {
 	one := *s
 	one.Name = model
 	return &one
 }
 
-// Reply changes what the page is sent as.
+// Reply changes the status and the type of the page.
 func (s *State) Reply(status int, ctype string) string {
 	s.reply.Status, s.reply.Type = status, ctype
 	return ""
@@ -181,20 +181,20 @@ func (s *State) Line(name string, v any) string {
 	return ""
 }
 
-// Time is the time in so many seconds.
+// Time returns the time in so many seconds.
 func (s *State) Time(in int) string {
 	return time.Now().Add(time.Duration(in) * time.Second).UTC().Format(time.RFC3339)
 }
 
-// Now is the time in seconds.
+// Now returns the time in seconds.
 func (s *State) Now() string {
 	return strconv.FormatFloat(float64(time.Now().UnixMicro())/1e6, 'f', 6, 64)
 }
 
-// Asks reports whether the query has a part.
+// Asks reports whether the query contains a part.
 func (s *State) Asks(part string) bool { return strings.Contains(s.Query, part) }
 
-// Digest is one for the model in view.
+// Digest returns a digest for the selected model.
 func (s *State) Digest() string {
 	for i, n := range s.Models {
 		if n == s.Name {
@@ -204,7 +204,7 @@ func (s *State) Digest() string {
 	return ""
 }
 
-// Work is the path of the first kind of work that a sound engine does.
+// Work returns the path of the first kind of work that a sound engine does.
 func (s *State) Work() string {
 	if s.Does("transcriptions") {
 		return "/v1/audio/transcriptions"
@@ -212,5 +212,5 @@ func (s *State) Work() string {
 	return "/inference"
 }
 
-// Labels are those of a series.
+// Labels returns the labels of a series.
 func (s *State) Labels() string { return `model_name="` + s.Model + `"` }

@@ -9,19 +9,19 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// Error is the body of an error.
+// Error returns the body of an error.
 func (s *Set) Error(a profile.APIError) []byte { return s.render("error", s.named(a)) }
 
-// StreamError is an error as the data of an event: always an object with an error member.
+// StreamError returns an error as the data of an event: always an object with an error member.
 func (s *Set) StreamError(a profile.APIError) []byte { return s.render("stream-error", s.named(a)) }
 
-// named is an error with the name that the engine has for its status.
+// named returns an error with the engine's name for its status.
 func (s *Set) named(a profile.APIError) profile.APIError {
 	a.Kind = cmp.Or(a.Kind, s.p.Kind(a.Status))
 	return a
 }
 
-// Refuse is an error as an answer.
+// Refuse returns an error as an answer.
 func (s *Set) Refuse(a profile.APIError) profile.Reply {
 	ctype := s.types["error"]
 	switch s.p.Family {
@@ -44,8 +44,8 @@ func (s *Set) Refuse(a profile.APIError) profile.Reply {
 	return profile.Reply{Status: a.Status, Type: ctype, Body: s.Error(a)}
 }
 
-// TooLong is what the engine says of a prompt of so many tokens that wants so many more (below 0:
-// not said) in a context of size.
+// TooLong returns the engine's error for a prompt of so many tokens that wants so many more
+// (negative: unknown) in a context of size.
 func (s *Set) TooLong(prompt, want, size int) (err profile.APIError) {
 	want = max(want, 0)
 	text := s.render("too-long", tooLong{prompt, want, size, size - prompt, prompt + want})
@@ -57,7 +57,7 @@ func (s *Set) TooLong(prompt, want, size int) (err profile.APIError) {
 
 type tooLong struct{ Prompt, Want, Size, Room, Sum int }
 
-// fixed is one of the profile's fixed answers.
+// fixed returns one of the profile's fixed answers.
 func (s *Set) fixed(r profile.FixedReply, method, path string) profile.Reply {
 	ctype := r.Type
 	if strings.HasPrefix(r.Body, "{") {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// APIError is an error answer before it is put in an engine's shape.
+// APIError is an error before it takes an engine's form.
 type APIError struct {
 	Status  int
 	Message string
@@ -15,16 +15,16 @@ type APIError struct {
 	Code    string // OpenAI's string code, where the profile has one
 	Param   string
 	Extra   string // further members, as `,"name":value`
-	Bare    bool   // LM Studio tells its model runner's errors as a text, without type and code
-	Unread  bool   // the body is no JSON object: engines with typed requests have words of their own for that
+	Bare    bool   // LM Studio returns its model runner's errors as a text, without type and code
+	Unread  bool   // the body is not a JSON object: engines with typed requests have their own words for that
 }
 
-// Invalid is the error of a request with a bad parameter.
+// Invalid returns the error of a request with a bad parameter.
 func Invalid(param, format string, a ...any) *APIError {
 	return &APIError{Status: 400, Message: fmt.Sprintf(format, a...), Param: param}
 }
 
-// Kind is the profile's name for a status.
+// Kind returns the profile's name for a status.
 func (p *Profile) Kind(status int) string {
 	names := p.Kinds
 	if names == nil {
@@ -46,17 +46,17 @@ type Reply struct {
 	Body   []byte
 }
 
-// OllamaType is what Ollama says of its own pages and of bodies that it could not read; /v1 answers
-// are without charset.
+// OllamaType is Ollama's type for its own pages and for bodies that it could not read; /v1 answers
+// have no charset.
 const OllamaType = "application/json; charset=utf-8"
 
-// PlainText is an answer in plain text.
+// PlainText returns an answer in plain text.
 func (p *Profile) PlainText(status int, text string) Reply {
 	return Reply{Status: status, Type: p.TextType, Body: []byte(text)}
 }
 
-// Full is how the profile refuses a request that found no place in its queue. Engines whose queue
-// has no bound never say it: then it is what the one in front of them would say.
+// Full returns the profile's error for a request that found no place in its queue. Engines with an
+// unlimited queue never send it: for them it is what the one in front of them would say.
 func (p *Profile) Full() APIError {
 	if p.FullError.Message != "" {
 		return p.FullError
@@ -67,7 +67,7 @@ func (p *Profile) Full() APIError {
 	}
 }
 
-// UnknownModelError is how the profile refuses a model that it does not have.
+// UnknownModelError returns the profile's error for a model that it does not have.
 func (p *Profile) UnknownModelError(asked string) APIError {
 	err := p.NoModel
 	if err.Message == "" {
@@ -89,7 +89,7 @@ func (p *Profile) CheckVoice(name string) *APIError {
 	}
 }
 
-// The voices that Kokoro knows: KokoroVoices are its own, and it maps those of OpenAI to them.
+// KokoroVoices are Kokoro's own voices; it maps those of OpenAI to them.
 var (
 	openaiVoices = []string{"alloy", "ash", "ballad", "coral", "echo", "fable", "onyx", "nova", "sage", "shimmer", "verse"}
 	KokoroVoices = []string{"af_alloy", "af_bella", "af_heart", "af_sky", "am_adam", "am_echo", "bf_emma", "bm_george"}

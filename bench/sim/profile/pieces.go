@@ -2,16 +2,16 @@ package profile
 
 import "penstock/bench/sim/textgen"
 
-// PieceKind is what a token is of: a text, a thought or a part of a tool call.
+// PieceKind says what a token belongs to: a text, a thought or a tool call.
 type PieceKind uint8
 
 // The kinds of pieces.
 const (
 	PieceText PieceKind = iota
 	PieceThought
-	PieceCall  // a call begins: name and id
+	PieceCall  // the beginning of a call: name and id
 	PieceArgs  // a fragment of its arguments
-	PieceWhole // a call with all of its arguments
+	PieceWhole // a call with all its arguments
 	PieceName  // the rest of its name
 )
 
@@ -25,5 +25,5 @@ type Piece struct {
 // ToolCall is a tool call to be made.
 type ToolCall struct {
 	ID, Name, Args string
-	Head           int // the length of the name's first piece; 0: it comes in one
+	Head           int // length of the name's first piece; 0: it comes whole
 }

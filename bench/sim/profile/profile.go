@@ -12,16 +12,15 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// Profile is what tells one engine from another on the wire. Each value was seen on that engine, or
-// read in its source or its documentation: doc.go says which. Its contents are never
-// changed after New.
+// Profile holds the differences of one engine on the wire. Each value was seen on that engine, or
+// read in its source or its documentation: doc.go says which. Its contents never change after New.
 type Profile struct {
 	Name   string
-	Plays  string   // for people: what it is, and what is special about it
-	Family string   // whose chunks, checks and errors it has: its own name, or that of the engine it is a variant of
-	Work   string   // the kinds of work it does, blank between, as in routes; empty: all
-	Models []string // served when nobody says; nil: "sim"
-	Slots  int      // when nobody says; 0: defaultSlots
+	Plays  string   // description: what it is, and what is special about it
+	Family string   // whose chunks, checks and errors it uses: its own name, or that of the engine it is a variant of
+	Work   string   // its kinds of work, separated by blanks, as in routes; empty: all
+	Models []string // served by default; nil: "sim"
+	Slots  int      // default number; 0: defaultSlots
 
 	Server      string // Server header
 	Dated       bool   // sends Date
@@ -33,47 +32,47 @@ type Profile struct {
 	TextType    string         // of pages and errors in plain text
 	NoSpace     bool           // no blank after "data:"
 	Reasoning   string         // member for reasoning text
-	HeadFirst   bool           // a stream's head goes out when the slot is free, not with the first token
-	Roles       roleMode       // where a stream tells the role
-	Loads       bool           // a model is loaded at its first request
-	Joins       bool           // role and first token share a chunk, so do the last events
+	HeadFirst   bool           // a stream's head is sent when the slot is free, instead of with the first token
+	Roles       roleMode       // where a stream gives the role
+	Loads       bool           // a model is loaded on its first request
+	Joins       bool           // role and first token share a chunk, and so do the last events
 	ErrorDone   bool           // [DONE] follows an error event
 	ErrorEvent  string         // name of an error event
 	WholeTools  bool           // a tool call comes in one delta
 	Latest      bool           // ":latest" may be left out of names
 	OneChoice   bool           // n is ignored
 	FirstTool   bool           // tool_choice is ignored
-	NamedTool   namedTool      // what a tool_choice that names a tool is
-	Formats     string         // response_format: "" takes all, "schemas" no json_object, "value" schemas in the member value
-	NullContent nullContent    // what becomes of a message without content
-	Efforts     []string       // words of reasoning_effort that are not refused; empty: any
+	NamedTool   namedTool      // meaning of a tool_choice that names a tool
+	Formats     string         // response_format: "" accepts all, "schemas" no json_object, "value" schemas in the member value
+	NullContent nullContent    // treatment of a message without content
+	Efforts     []string       // accepted words of reasoning_effort; empty: any
 	FullInBand  bool           // a full queue answers a stream with 200 and an error event
-	LongInBand  bool           // a prompt that is too long likewise
-	Typed       bool           // refuses a Content-Type that is not JSON
-	Overrun     bool           // a prompt that fits but leaves too little room is not refused: the answer is cut
+	LongInBand  bool           // likewise for a prompt that is too long
+	Typed       bool           // refuses a Content-Type other than JSON
+	Overrun     bool           // accepts a prompt that fits but leaves too little room, and cuts the answer
 	Local       bool           // on loopback, refuses a Host or Origin that is not local
 	Auth        string         // which paths need the key: "v1", "work", "all", ""
-	Unknown     unknownModel   // what becomes of a model it does not have
+	Unknown     unknownModel   // treatment of an unknown model
 	Ping        time.Duration  // between comments in a silent stream
-	Idle        time.Duration  // an idle connection's life; 0: for ever
-	PerConn     int            // requests a connection; 0: no bound
-	ErrorClose  bool           // an error is the last answer on its connection
+	Idle        time.Duration  // lifetime of an idle connection; 0: forever
+	PerConn     int            // requests per connection; 0: no limit
+	ErrorClose  bool           // an error is the last answer of its connection
 	FullError   APIError       // of a full queue
-	NoModel     APIError       // of a model that it does not have, whose name is %s in it
-	Kinds       map[int]string // names of errors by status; those below 500 and from 500 on by 4 and 5
-	Health      time.Duration  // how long /health takes
+	NoModel     APIError       // for an unknown model; %s stands for its name
+	Kinds       map[int]string // names of errors by status; 4 and 5 stand for all below 500 and all others
+	Health      time.Duration  // duration of /health
 	CallID      IDForm
 	AnswerID    IDForm
-	NoPage      FixedReply           // of a path that it does not have; empty: an error of its own shape
-	NoMethod    FixedReply           // of a method that a path does not have; empty: FastAPI's
-	NoKey       FixedReply           // without the key; empty: an error of its own shape
-	Extra       string               // members of every chunk and answer behind the model, whose name is %s in it
-	RoleDelta   string               // the delta that opens a choice
-	EndDelta    string               // the delta that comes with finish_reason
-	Around      map[string][2]string // what stands before and behind the member of a token: text, thought or call
+	NoPage      FixedReply           // for an unknown path; empty: an error in its usual form
+	NoMethod    FixedReply           // for an unsupported method of a path; empty: FastAPI's
+	NoKey       FixedReply           // without the key; empty: an error in its usual form
+	Extra       string               // members after the model in every chunk and answer; %s stands for its name
+	RoleDelta   string               // delta that opens a choice
+	EndDelta    string               // delta that comes with finish_reason
+	Around      map[string][2]string // what comes before and after the member of a token: text, thought or call
 }
 
-// FixedReply is an answer that is always the same, but for the method %m and the path %p.
+// FixedReply is an answer that never changes, except for the method %m and the path %p.
 type FixedReply struct {
 	Status     int
 	Type, Body string
@@ -81,56 +80,56 @@ type FixedReply struct {
 
 type roleMode uint8
 
-// Where a stream tells the role.
+// Where a stream gives the role.
 const (
-	RoleAlone roleMode = iota // in a chunk of its own
+	RoleAlone roleMode = iota // in a separate chunk
 	roleFirst                 // with the first token
 	RoleEach                  // with every token
 )
 
 type namedTool uint8
 
-// What a tool_choice that names a tool is.
+// The meanings of a tool_choice that names a tool.
 const (
 	NamedObeyed namedTool = iota
-	NamedAuto             // it reads as auto
+	NamedAuto             // treated as auto
 	NamedRefused
 )
 
 type nullContent uint8
 
-// What becomes of a message without content.
+// The treatments of a message without content.
 const (
-	NullTaken nullContent = iota // where it is the assistant's
+	NullTaken nullContent = iota // if it is the assistant's
 	NullRefused
 	NullRefusedWithoutCalls // unless it has tool calls
 )
 
-// UnmarshalText reads what a tool_choice that names a tool is.
+// UnmarshalText reads the meaning of a tool_choice that names a tool.
 func (n *namedTool) UnmarshalText(b []byte) error {
 	return oneOf((*uint8)(n), b, "obeyed", "auto", "refused")
 }
 
-// UnmarshalText reads what becomes of a message without content.
+// UnmarshalText reads the treatment of a message without content.
 func (n *nullContent) UnmarshalText(b []byte) error {
 	return oneOf((*uint8)(n), b, "taken", "refused", "refused_without_calls")
 }
 
 type unknownModel uint8
 
-// What becomes of a model that the engine does not have.
+// The treatments of a model that the engine does not have.
 const (
 	UnknownRefused unknownModel = iota
 	UnknownServed               // answered under the first served name
 	UnknownEcho                 // answered under the asked name
 )
 
-// UnmarshalText reads where a stream tells the role.
+// UnmarshalText reads where a stream gives the role.
 func (m *roleMode) UnmarshalText(b []byte) error {
 	return oneOf((*uint8)(m), b, "alone", "first", "each")
 }
 
-// UnmarshalText reads what becomes of an unknown model.
+// UnmarshalText reads the treatment of an unknown model.
 func (m *unknownModel) UnmarshalText(b []byte) error {
 	return oneOf((*uint8)(m), b, "refused", "served", "echo")
 }
@@ -144,13 +143,13 @@ func oneOf(to *uint8, b []byte, names ...string) error {
 	return nil
 }
 
-// IDForm is how ids look: a form for 32 letters that look random, or for a number of so many.
+// IDForm is the form of ids: either 32 letters that look random, or one of so many numbers.
 type IDForm struct {
 	Form          string
 	From, Numbers uint64
 }
 
-// Make makes the id of a number.
+// Make returns the id for a number.
 func (f IDForm) Make(n uint64) string {
 	switch {
 	case f.Numbers > 0:
@@ -174,8 +173,8 @@ func (p *Profile) Is(names string) bool {
 //go:embed engines.json
 var engines []byte
 
-// ByName are all of them by name. A variant is an engine in another mode: it differs in little from
-// the one that it is Of, whose family it keeps.
+// ByName holds all profiles by name. A variant is an engine in another mode: it differs little from
+// the engine in Of, whose family it keeps.
 var ByName = func() map[string]*Profile {
 	var rows []json.RawMessage
 	must(json.Unmarshal(engines, &rows))
@@ -215,7 +214,7 @@ func must(err error) {
 	}
 }
 
-// Text is all profiles for people.
+// Text returns all profiles for display.
 func Text() string {
 	var b strings.Builder
 	b.WriteString("Engines, as --profile NAME:\n\n")
@@ -225,7 +224,7 @@ func Text() string {
 	return b.String()
 }
 
-// Hex32 is 32 letters that look random.
+// Hex32 returns 32 letters that look random.
 func Hex32(n uint64) string {
 	const hex = "0123456789abcdef"
 	var b [32]byte
@@ -236,7 +235,7 @@ func Hex32(n uint64) string {
 	return string(b[:])
 }
 
-// Names are the names of all profiles, sorted.
+// Names returns the names of all profiles, sorted.
 func Names() []string {
 	var names []string
 	for n := range ByName {
@@ -246,7 +245,7 @@ func Names() []string {
 	return names
 }
 
-// What pages and faulty answers carry that must never reach a client. Tests look for them.
+// Texts in pages and faulty answers that must never reach a client. Tests look for them.
 const (
 	LeakedHost   = "gpu-node-17.internal.example" // in HTML pages and 5xx texts
 	LeakedPath   = "/srv/models/secret-checkpoint"

@@ -1,15 +1,15 @@
-// Package scheduler is what limits a simulated engine: the slots of its batch, the room for prompts
-// and answers, the line of prompts to read, the prefix cache, the models in memory.
+// Package scheduler holds the limits of a simulated engine: the slots of its batch, the room for
+// prompts and answers, the line of prompts to read, the prefix cache, the models in memory.
 //
 // Slots serve first come, first served. A request waits at the head of the queue until it fits, and
-// nobody overtakes it; when running answers outgrow the room the youngest is evicted, notices it at
-// its next token and goes back to the head of the queue. A client that leaves frees its place in
-// every phase, also when its grant and its farewell cross.
+// no other overtakes it. When running answers outgrow the room, the youngest is evicted, notices
+// this at its next token and returns to the head of the queue. A client that leaves frees its place
+// in every phase, even when its grant and its departure cross.
 //
-// A Prompt is boiled down to hashes while it is read, a chain of one for each whole block, so that
-// two prompts share what their beginnings share. PrefixCache keeps such blocks and nothing else:
+// A Prompt is reduced to hashes while it is read, one for each whole block, chained, so that two
+// prompts share hashes as far as their beginnings are equal. PrefixCache keeps only such blocks:
 // the simulator stores no text of its clients here.
 //
-// Nothing here knows sockets, and nothing waits except for a slot: what a reservation or a miss
-// costs in time is the caller's to spend.
+// The package does not know sockets, and waits only for a slot: the caller spends the time that a
+// reservation or a miss costs.
 package scheduler

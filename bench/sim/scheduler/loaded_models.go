@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// LoadedModels are the models that an engine which loads on demand has in memory.
+// LoadedModels are the models in the memory of an engine that loads on demand.
 type LoadedModels struct {
 	mu     sync.Mutex
-	names  []string // the least recently asked one first
-	places int      // 0: no bound
+	names  []string // least recently requested first
+	places int      // 0: no limit
 	loads  int64
 	users  map[*user]bool
 }
 
-// user is a request that works with a model.
+// user is a request that uses a model.
 type user struct {
 	model string
 	cut   func()
@@ -30,15 +30,15 @@ func (l *LoadedModels) Has(name string) bool {
 	return slices.Contains(l.names, name)
 }
 
-// Loads is how often a model was loaded.
+// Loads returns how often a model was loaded.
 func (l *LoadedModels) Loads() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.loads
 }
 
-// Add loads a model; false: it was there. Where it does not fit, the one that was not asked for the
-// longest goes, and with it all that works with it, as llama.cpp's router does it.
+// Add loads a model; false: it was already there. If it does not fit, the least recently requested
+// model is unloaded and its requests are cut off, as in llama.cpp's router.
 func (l *LoadedModels) Add(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,8 +59,8 @@ func (l *LoadedModels) Add(name string) bool {
 	return true
 }
 
-// Use counts a request that works with a model until done is called. cut ends it when the model
-// goes.
+// Use counts a request that uses a model until done is called. cut ends the request when the model
+// is unloaded.
 func (l *LoadedModels) Use(name string, cut func()) (done func()) {
 	u := &user{name, cut}
 	l.mu.Lock()
@@ -76,7 +76,7 @@ func (l *LoadedModels) Use(name string, cut func()) (done func()) {
 	}
 }
 
-// Used are the models of a list that requests work with.
+// Used returns the models of a list that requests are using.
 func (l *LoadedModels) Used(names []string) (used []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +98,7 @@ func (l *LoadedModels) Drop(name string) {
 	l.names = slices.DeleteFunc(l.names, func(n string) bool { return n == name })
 }
 
-// Clear unloads all.
+// Clear unloads all models.
 func (l *LoadedModels) Clear() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

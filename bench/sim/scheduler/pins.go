@@ -2,22 +2,22 @@ package scheduler
 
 import "sort"
 
-// Pins counts by how many running requests each block of prompts is held: a block that several hold
-// takes room once. Blocks are chained, so whoever holds one holds all those before it. It is not
-// safe for concurrent use.
+// Pins counts how many running requests hold each block of a prompt: a shared block takes room
+// once. Blocks are chained, so the holder of a block holds all those before it. It is not safe for
+// concurrent use.
 type Pins struct{ holders map[uint64]int32 }
 
-// Fresh is how many of a prompt's blocks nobody holds.
+// Fresh returns how many of a prompt's blocks have no holder.
 func (p *Pins) Fresh(blocks []uint64) int {
 	return len(blocks) - sort.Search(len(blocks), func(i int) bool { return p.holders[blocks[i]] == 0 })
 }
 
-// Alone is how many blocks of a holder no other one holds.
+// Alone returns how many of a holder's blocks have no other holder.
 func (p *Pins) Alone(blocks []uint64) int {
 	return len(blocks) - sort.Search(len(blocks), func(i int) bool { return p.holders[blocks[i]] == 1 })
 }
 
-// Hold counts a holder of blocks, and is how many of them had none.
+// Hold counts a holder of blocks, and returns how many of them had none before.
 func (p *Pins) Hold(blocks []uint64) (fresh int) {
 	if p.holders == nil {
 		p.holders = map[uint64]int32{}
@@ -30,7 +30,7 @@ func (p *Pins) Hold(blocks []uint64) (fresh int) {
 	return fresh
 }
 
-// Drop takes a holder of blocks away, and is how many of them have none left.
+// Drop removes a holder of blocks, and returns how many of them have none left.
 func (p *Pins) Drop(blocks []uint64) (free int) {
 	for _, b := range blocks {
 		if p.holders[b]--; p.holders[b] == 0 {

@@ -8,10 +8,11 @@ import (
 // PrefillLine is the prefill of an engine that reads one prompt at a time.
 type PrefillLine struct {
 	mu   sync.Mutex
-	free time.Time // when it has read all that it was given
+	free time.Time // when it will have read all its prompts
 }
 
-// Reserve puts a prompt that takes d at the end of the line and says when it will have been read.
+// Reserve puts a prompt that takes d at the end of the line and returns when it will have been
+// read.
 func (r *PrefillLine) Reserve(now time.Time, d time.Duration) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -22,8 +23,8 @@ func (r *PrefillLine) Reserve(now time.Time, d time.Duration) time.Time {
 	return r.free
 }
 
-// Forgo gives back what is left of a reservation of d that was to end at due. Who is in line
-// already keeps their time.
+// Forgo returns the rest of a reservation of d that was to end at due. Prompts already in line keep
+// their time.
 func (r *PrefillLine) Forgo(d time.Duration, due time.Time) {
 	left := min(d, time.Until(due))
 	if left <= 0 {

@@ -3,8 +3,8 @@ package scheduler
 import "sync"
 
 // PrefixCache remembers the blocks of prompts that were read, and forgets the least recently used
-// ones, of a prompt the last ones first, as engines do. The list of uses is threaded through one
-// slice by positions: nothing is allocated once it has its size.
+// ones, and of one prompt the last ones first, as engines do. The list of uses is linked within one
+// slice by positions, so nothing is allocated once it has its full size.
 type PrefixCache struct {
 	mu        sync.Mutex
 	max       int // blocks; 0: no cache
@@ -18,7 +18,7 @@ type cachedBlock struct {
 	next, before int32
 }
 
-// NewPrefixCache makes a cache for so many tokens; none for 0 and below.
+// NewPrefixCache returns a cache for so many tokens; one that stores nothing for 0 and below.
 func NewPrefixCache(tokens int) *PrefixCache {
 	c := &PrefixCache{}
 	if tokens > 0 {
@@ -30,8 +30,8 @@ func NewPrefixCache(tokens int) *PrefixCache {
 
 func (c *PrefixCache) empty() { c.at, c.uses = map[uint64]int32{}, make([]cachedBlock, 1) }
 
-// Lookup is how many tokens at the start of a prompt of the given length need not be read again.
-// The last token always is, as in real engines.
+// Lookup returns how many tokens at the start of a prompt of the given length need not be read
+// again. The last token always is read, as in real engines.
 func (c *PrefixCache) Lookup(blocks []uint64, tokens int) int {
 	if c.max == 0 {
 		return 0
@@ -44,8 +44,8 @@ func (c *PrefixCache) Lookup(blocks []uint64, tokens int) int {
 	return n
 }
 
-// Known is how many tokens at the start of a prompt are there; it is not counted, and nothing comes
-// to be the newest by it.
+// Known returns how many tokens at the start of a prompt are cached, without counting a look-up or
+// renewing the blocks.
 func (c *PrefixCache) Known(blocks []uint64) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,7 +63,7 @@ func (c *PrefixCache) known(blocks []uint64) int {
 	return n
 }
 
-// Insert remembers blocks as just used.
+// Insert stores blocks as just used.
 func (c *PrefixCache) Insert(blocks []uint64) {
 	if c.max == 0 {
 		return
@@ -83,7 +83,7 @@ func (c *PrefixCache) touch(block uint64) {
 	case len(c.uses) <= c.max:
 		at = int32(len(c.uses))
 		c.uses = append(c.uses, cachedBlock{})
-	default: // in place of the oldest
+	default: // replaces the oldest
 		at = c.uses[0].before
 		c.unlink(at)
 		delete(c.at, c.uses[at].block)
@@ -99,14 +99,14 @@ func (c *PrefixCache) unlink(at int32) {
 	c.uses[u.before].next, c.uses[u.next].before = u.next, u.before
 }
 
-// Counts is how many tokens were asked for, and how many of them were there.
+// Counts returns how many tokens were requested, and how many of them were found.
 func (c *PrefixCache) Counts() (asked, hit int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.asked, c.in
 }
 
-// Clear forgets all blocks and counts.
+// Clear removes all blocks and counts.
 func (c *PrefixCache) Clear() {
 	if c.max == 0 {
 		return

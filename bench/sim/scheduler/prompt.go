@@ -6,7 +6,7 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// How a prompt is counted, in bytes and in tokens.
+// The sizes for counting a prompt, in bytes and in tokens.
 const (
 	bytesPerToken = 4
 	BlockTokens   = 16
@@ -15,8 +15,8 @@ const (
 	MessageTokens = 3 // what a chat template adds around each message
 )
 
-// Prompt is what a request says, boiled down: its length, a hash that the answer depends on, and
-// the chained hashes of its whole blocks. The text itself is not kept.
+// Prompt is the digest of a request's text: its length, a hash on which the answer depends, and the
+// chained hashes of its whole blocks. The text itself is not kept.
 type Prompt struct {
 	Hash   uint64
 	Bytes  int
@@ -25,11 +25,12 @@ type Prompt struct {
 	n      int
 	Salt   uint64 // of the cache; 0: none
 	Blocks []uint64
-	// Priority is the request's place in the queue, lower first; 0 where the engine orders nothing.
+	// Priority is the request's priority in the queue, lowest first; 0 if the engine does not order
+	// its queue.
 	Priority int
 }
 
-// Reset begins a prompt; the memory of the last one is used again.
+// Reset starts a new prompt and reuses the memory of the last one.
 func (p *Prompt) Reset(seed uint64) {
 	*p = Prompt{Hash: textgen.Mix(seed, 0x9e3779b97f4a7c15), Blocks: p.Blocks[:0]}
 }
@@ -57,7 +58,7 @@ func (p *Prompt) Add(b []byte) {
 // AddString appends text.
 func (p *Prompt) AddString(s string) { p.Add([]byte(s)) }
 
-// Image appends a picture: its identity counts, its bytes do not make the prompt longer.
+// Image appends a picture: its identity counts, but its bytes do not lengthen the prompt.
 func (p *Prompt) Image(url []byte) {
 	h := textgen.Hash(uint64(len(url)), url)
 	var b [8]byte
@@ -72,8 +73,8 @@ func (p *Prompt) block(b []byte) {
 	p.Blocks = append(p.Blocks, p.Hash^p.Salt)
 }
 
-// Tokens is the length of the prompt, at least 1.
+// Tokens returns the length of the prompt, at least 1.
 func (p *Prompt) Tokens() int { return max(1, (p.Bytes+bytesPerToken-1)/bytesPerToken+p.Extra) }
 
-// Sum is the hash of all of it.
+// Sum returns the hash of the whole prompt.
 func (p *Prompt) Sum() uint64 { return textgen.Hash(p.Hash, p.fill[:p.n]) }

@@ -14,18 +14,18 @@ var (
 	ErrGone = errors.New("client has left")
 )
 
-// Slots hands out the places of the running batch and the room in its cache: the lowest priority
-// first, and of one priority first come, first served. It knows neither time nor sockets.
+// Slots assigns the places of the running batch and the room in its cache: the lowest priority
+// first and, within one priority, first come, first served. It knows neither time nor sockets.
 type Slots struct {
 	mu           sync.Mutex
-	limit, queue int // queue below 0: no bound
+	limit, queue int // negative queue: no limit
 	kv           int // 0: not limited
 	peak         int
 	waiting      list.List // of *waiter, the next one first
 	holders      list.List // of *SlotHolder, the youngest last
 	pins         Pins      // of the holders
 	running      atomic.Int32
-	used         atomic.Int64 // tokens that running requests hold: what they came with and what they have said since
+	used         atomic.Int64 // tokens that running requests hold: their prompts and what they have said since
 }
 
 type waiter struct {
@@ -35,25 +35,25 @@ type waiter struct {
 	priority int
 }
 
-// SlotHolder is a request that holds a slot. Its owner calls Grow for the tokens it says and Leave,
-// once, at the end.
+// SlotHolder is a request that holds a slot. Its owner calls Grow for the tokens that it says and
+// finally Leave, once.
 type SlotHolder struct {
-	blocks  []uint64 // of the prompt; others may hold them too
-	own     int      // tokens besides
+	blocks  []uint64 // of the prompt; may be shared with others
+	own     int      // further tokens
 	evicted atomic.Bool
-	place   *list.Element // among the holders
+	place   *list.Element // its element in holders
 }
 
-// Evicted reports whether the slot has gone to others: the owner goes back.
+// Evicted reports whether others have taken the slot, so that the owner must requeue.
 func (t *SlotHolder) Evicted() bool { return t.evicted.Load() }
 
-// NewSlots makes slots with a queue (below 0: without a bound) and room for kv tokens (0: not
-// limited).
+// NewSlots returns slots with a queue (negative: unlimited) and room for kv tokens (0: unlimited).
 func NewSlots(limit, queue, kv int) *Slots { return &Slots{limit: limit, queue: queue, kv: kv} }
 
-// Enter waits for a slot and for room for need tokens, of which blocks may be shared with others, in
-// front of those with a higher number as priority. blocks is borrowed until Leave. It returns ErrFull at once when the queue is full, ErrGone when gone closes first.
-// Without an error the caller must call Leave exactly once with the SlotHolder.
+// Enter waits for a slot and for room for need tokens, where blocks may be shared with others. It
+// goes before those with a higher number as priority. blocks is borrowed until Leave. It returns
+// ErrFull at once if the queue is full, and ErrGone if gone closes first. Without an error, the
+// caller must call Leave exactly once with the SlotHolder.
 func (s *Slots) Enter(gone <-chan struct{}, need int, blocks []uint64, priority int) (*SlotHolder, error) {
 	s.mu.Lock()
 	t := &SlotHolder{own: need}
@@ -73,7 +73,7 @@ func (s *Slots) Enter(gone <-chan struct{}, need int, blocks []uint64, priority 
 	return t, s.await(w, s.link(w), gone)
 }
 
-// link puts a waiter behind all that have its priority or a lower one.
+// link puts a waiter after all that have its priority or a lower one.
 func (s *Slots) link(w *waiter) *list.Element {
 	for at := s.waiting.Back(); at != nil; at = at.Prev() {
 		if at.Value.(*waiter).priority <= w.priority {
@@ -83,7 +83,7 @@ func (s *Slots) link(w *waiter) *list.Element {
 	return s.waiting.PushFront(w)
 }
 
-// Requeue takes an evicted SlotHolder from its slot to the head of the queue, with all that it
+// Requeue moves an evicted SlotHolder from its slot to the head of the queue, with all that it
 // holds, and waits for its return. After ErrGone it holds nothing.
 func (s *Slots) Requeue(t *SlotHolder, gone <-chan struct{}) error {
 	s.mu.Lock()
@@ -93,7 +93,7 @@ func (s *Slots) Requeue(t *SlotHolder, gone <-chan struct{}) error {
 	return s.await(w, s.waiting.PushFront(w), gone)
 }
 
-// await waits at a place in the queue; s.mu is held and given back.
+// await waits at a place in the queue; the caller holds s.mu, which await unlocks.
 func (s *Slots) await(w *waiter, at *list.Element, gone <-chan struct{}) error {
 	s.grant()
 	s.mu.Unlock()
@@ -104,16 +104,16 @@ func (s *Slots) await(w *waiter, at *list.Element, gone <-chan struct{}) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.granted { // the grant and the farewell crossed
+	if w.granted { // the grant and the departure crossed
 		s.release(w.tenant)
 	} else {
 		s.waiting.Remove(at)
 	}
-	s.grant() // the head may have been what blocked the rest
+	s.grant() // the head may have blocked the rest
 	return ErrGone
 }
 
-// Leave gives the slot and the room back.
+// Leave returns the slot and the room.
 func (s *Slots) Leave(t *SlotHolder) {
 	s.mu.Lock()
 	s.release(t)
@@ -121,9 +121,9 @@ func (s *Slots) Leave(t *SlotHolder) {
 	s.mu.Unlock()
 }
 
-// Grow counts tokens that a running request has said. When they do not fit any more, the request
-// that came last is evicted: it finds out at its next token, goes back and reads everything again,
-// as in vLLM. A request that runs alone never is.
+// Grow counts tokens that a running request has said. If they no longer fit, the youngest request
+// is evicted: it notices at its next token, requeues and must read everything again, as in vLLM. A
+// request that runs alone is never evicted.
 func (s *Slots) Grow(t *SlotHolder, n int) {
 	t.own += n
 	if used := s.used.Add(int64(n)); s.kv > 0 && used > int64(s.kv) {
@@ -152,7 +152,7 @@ func (s *Slots) release(t *SlotHolder) {
 	s.holders.Remove(t.place)
 }
 
-// grant gives free slots to the head of the queue; nobody overtakes.
+// grant gives free slots to the head of the queue; no request overtakes another.
 func (s *Slots) grant() {
 	for at := s.waiting.Front(); at != nil; at = s.waiting.Front() {
 		w := at.Value.(*waiter)
@@ -166,10 +166,10 @@ func (s *Slots) grant() {
 	}
 }
 
-// Running is how many requests run, without waiting for whoever holds the lock.
+// Running returns how many requests run, without taking the lock.
 func (s *Slots) Running() int { return int(s.running.Load()) }
 
-// Resize changes the number of slots; running requests stay.
+// Resize changes the number of slots; running requests continue.
 func (s *Slots) Resize(limit int) {
 	s.mu.Lock()
 	s.limit = limit
@@ -177,21 +177,21 @@ func (s *Slots) Resize(limit int) {
 	s.mu.Unlock()
 }
 
-// Load is how many requests run and wait, and the most that have run at once.
+// Load returns how many requests run and wait, and the most that have run at once.
 func (s *Slots) Load() (running, waiting, peak int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.running.Load()), s.waiting.Len(), s.peak
 }
 
-// Room is how much of the cache running requests use, and the number of slots.
+// Room returns how much of the cache running requests use, and the number of slots.
 func (s *Slots) Room() (used, limit int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.used.Load()), s.limit
 }
 
-// ClearPeak counts the peak from now on.
+// ClearPeak restarts the count of the peak.
 func (s *Slots) ClearPeak() {
 	s.mu.Lock()
 	s.peak = int(s.running.Load())

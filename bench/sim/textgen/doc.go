@@ -1,11 +1,11 @@
 // Package textgen makes up what a simulated model says: words, the values of a JSON schema, and the
-// numbers that both follow from.
+// random numbers behind both.
 //
-// Everything follows from a seed, in every process the same: a test compares a stream with a plain
-// answer, and a run with its repetition. A Generator holds a number and its place in the chain of
-// words, so that an answer of any length costs no memory before it is due. Each word has its JSON
-// form made once, because a load test writes millions of them.
+// Everything depends only on a seed and is the same in every process: a test compares a stream with
+// a plain answer, and a run with its repetition. A Generator holds a number and its place in the
+// chain of words, so that an answer of any length takes no memory before it is due. The JSON form
+// of each word is made once, because a load test writes millions of them.
 //
-// The words are few and plain, but some carry what careless code breaks on: umlauts, four-byte
+// The words are few and plain, but some contain what careless code fails on: umlauts, four-byte
 // characters, quotes, a backslash.
 package textgen

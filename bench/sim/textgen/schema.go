@@ -9,9 +9,9 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// AppendInstance writes a small value that fits a JSON schema, as far as simulated tools need it:
-// types, enum, const, required and other properties, items, bounds, anyOf, local $ref. root is
-// where $ref starts.
+// AppendInstance writes a small value that satisfies a JSON schema, as far as simulated tools need
+// it: types, enum, const, required and other properties, items, limits, anyOf, local $ref. root is
+// the schema in which $ref is resolved.
 func AppendInstance(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte {
 	if s == nil || s.Type() != fastjson.TypeObject {
 		if depth == 0 {
@@ -132,8 +132,8 @@ func object(dst []byte, s, root *fastjson.Value, seed uint64, depth int) []byte 
 	}
 	if o := s.GetObject("properties"); o != nil {
 		o.Visit(func(k []byte, v *fastjson.Value) {
-			// Without a list of what is required, a shallow object gets all, a deep one nothing: recursion
-			// ends.
+			// Without a list of required members, a shallow object gets all of them and a deep one
+			// none, so that recursion ends.
 			if required[string(k)] || len(required) == 0 && depth < 2 {
 				member(string(k), v)
 			}

@@ -7,10 +7,10 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// Word is one token of text with its JSON form, made once.
+// Word is one token of text with its JSON form.
 type Word struct{ Text, Escaped string }
 
-// state is a place in the chain of words: what may follow.
+// state is a place in the chain of words, which determines what may follow.
 type state uint8
 
 const (
@@ -24,9 +24,9 @@ const (
 	states
 )
 
-// The chain: each state has its words and the states that may follow it, the likelier ones more
-// than once. A few words carry what text in the world carries and breaks careless code: umlauts,
-// three- and four-byte characters, quotes, a backslash.
+// The chain: each state has its words and the states that may follow, the likelier ones more than
+// once. A few words contain what occurs in real text and breaks careless code: umlauts, three- and
+// four-byte characters, quotes, a backslash.
 var chain = [states]struct {
 	words []Word
 	next  []state
@@ -75,14 +75,14 @@ func text(words ...string) []Word {
 // NewWord makes a token of any text.
 func NewWord(s string) Word { return Word{s, string(wire.AppendEscaped(nil, s))} }
 
-// Generator says one word after another, the same ones for the same seed.
+// Generator returns one word after another, the same ones for the same seed.
 type Generator struct {
 	rng  uint64
 	at   state
 	lead begin
 }
 
-// begin is what the next word begins, which decides its first letter and the blank before it.
+// begin is what the next word begins, which determines its first letter and the blank before it.
 type begin uint8
 
 const (
@@ -92,7 +92,7 @@ const (
 	atNone
 )
 
-// New makes a generator for a seed.
+// New returns a generator for a seed.
 func New(seed uint64) Generator { return Generator{rng: seed} }
 
 func (s *Generator) random(n int) int {
@@ -100,7 +100,7 @@ func (s *Generator) random(n int) int {
 	return int(Mix(s.rng, 0xd1342543de82ef95) % uint64(n))
 }
 
-// Next is the next word, blank before it included.
+// Next returns the next word, including the blank before it.
 func (s *Generator) Next() Word {
 	was, here := s.at, &chain[s.at]
 	i := s.random(len(here.words))
@@ -126,7 +126,7 @@ func (s *Generator) Next() Word {
 	return w
 }
 
-// capitals holds the words as they stand at the head of a sentence, with and without a blank.
+// capitals holds the words as they begin a sentence, with and without a blank.
 var capitals = func() (all [states][][2]Word) {
 	for st := range all {
 		for _, w := range chain[st].words {
@@ -138,19 +138,19 @@ var capitals = func() (all [states][][2]Word) {
 	return all
 }()
 
-// Tokens cuts a text the way the simulator counts: a blank begins a token, and none has more than
-// 12 characters.
+// Tokens splits a text in the way the simulator counts: a blank begins a token, and no token has
+// more than 12 characters.
 func Tokens(s string) []Word {
 	return pieces(s, func(r rune, before int) bool { return before > 0 && (r == ' ' || before >= 12) })
 }
 
-// Fragments cuts a text into n-character pieces: how tool arguments and JSON arrive.
+// Fragments splits a text into pieces of n characters, as tool arguments and JSON arrive.
 func Fragments(s string, n int) []Word {
 	return pieces(s, func(_ rune, before int) bool { return before == n })
 }
 
-// pieces cuts a text before every character at which cut says so; before is how many the piece has
-// already.
+// pieces splits a text before every character for which cut returns true; before is the length of
+// the piece so far.
 func pieces(s string, cut func(r rune, before int) bool) []Word {
 	var ws []Word
 	start, runes := 0, 0

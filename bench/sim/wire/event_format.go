@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// EventFormat is the way events are written. The zero value is what every engine does; the rest is
-// legal too.
+// EventFormat is the form in which events are written. The zero value is what every engine does;
+// the rest is legal as well.
 type EventFormat struct {
 	EOL       string // "\n" when empty; "\r\n", "\r"
 	NoSpace   bool   // no blank after the colon
 	Comments  bool   // a comment before every event
-	Multiline bool   // data in several lines
+	Multiline bool   // data on several lines
 	Fields    bool   // event, id and retry lines
 	BOM       bool   // a byte order mark first
 	Escaped   bool   // \u escapes for everything beyond ASCII
@@ -66,7 +66,7 @@ func (f *EventFormat) Append(dst []byte, n int, name string, data []byte) []byte
 		dst = append(dst, eol...)
 	}
 	if f.Multiline && len(data) > 2 && data[0] == '{' && data[len(data)-1] == '}' {
-		// A line break next to an outer brace means nothing to JSON.
+		// A line break next to an outer brace is insignificant in JSON.
 		line(data[:1])
 		line(data[1 : len(data)-1])
 		line(data[len(data)-1:])
@@ -82,7 +82,7 @@ func (f *EventFormat) Append(dst []byte, n int, name string, data []byte) []byte
 // Done is the data of the event that ends a stream.
 var Done = []byte("[DONE]")
 
-// escapeAll writes every character beyond ASCII as \u escapes, in pairs where one is not enough.
+// escapeAll writes every character outside ASCII as a \u escape, or as a pair of them if necessary.
 func escapeAll(p []byte) []byte {
 	dst := make([]byte, 0, len(p)+16)
 	for len(p) > 0 {

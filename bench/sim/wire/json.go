@@ -12,7 +12,7 @@ func AppendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// AppendEscaped writes s as the inside of a JSON string; what is not UTF-8 becomes U+FFFD.
+// AppendEscaped writes s as the inside of a JSON string; invalid UTF-8 becomes U+FFFD.
 func AppendEscaped(dst []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	start := 0
@@ -54,7 +54,7 @@ func AppendEscaped(dst []byte, s string) []byte {
 // Members is JSON text that is written piece by piece.
 type Members []byte
 
-// Add appends JSON text as it is.
+// Add appends JSON text unchanged.
 func (o *Members) Add(texts ...string) *Members {
 	for _, t := range texts {
 		*o = append(*o, t...)
