@@ -16,7 +16,7 @@ type Assert struct {
 	text  string
 	key   result.Key
 	scope string // dialect, upstream, stage; empty: all
-	of    string // which one
+	of    string // the name in the scope
 	op    string
 	limit float64
 }
@@ -30,13 +30,13 @@ var operators = map[string]func(v, limit float64) bool{
 	"!=": func(v, limit float64) bool { return v != limit },
 }
 
-// assertion is MEASURE[{SCOPE=NAME}] OP LIMIT.
+// assertion matches MEASURE[{SCOPE=NAME}] OP LIMIT.
 var assertion = regexp.MustCompile(`^([^<>=!{]+?)\s*(?:\{\s*(dialect|upstream|stage)\s*=\s*([^}]*[^}\s])\s*\})?\s*(<=|>=|==|!=|<|>)(.*)$`)
 
 // ParseAssert reads MEASURE[{SCOPE=NAME}] OP LIMIT. MEASURE is a flat key of the result file
 // (p99_ttft_ms, mean_e2el_ms) for any statistic and percentile, or one of the rates and counts
 // (request_throughput, error_rate, stream_faults, …). SCOPE is dialect, upstream or stage. OP is <
-// <= > >= == !=. LIMIT is a number; of latencies also a duration (1.5s), of shares also a
+// <= > >= == !=. LIMIT is a number; for latencies also a duration (1.5s), for shares also a
 // percentage (1%).
 func ParseAssert(text string) (Assert, error) {
 	a := Assert{text: strings.TrimSpace(text)}
@@ -75,7 +75,8 @@ func (a *Assert) parseLimit(s string) (float64, error) {
 	return v, nil
 }
 
-// Check judges a result. What was not measured does not hold: a check that cannot fail is none.
+// Check judges a result. A measure without a value does not hold: a check that cannot fail is
+// useless.
 func (a Assert) Check(r *result.Result) result.Assertion {
 	out := result.Assertion{Text: a.text}
 	v, reason, ok := a.read(r)

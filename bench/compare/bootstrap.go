@@ -8,31 +8,32 @@ import (
 	"penstock/bench/result"
 )
 
-// replicates is how often a bootstrap draws.
+// replicates is the number of draws of a bootstrap.
 const replicates = 600
 
 // interval holds the bounds of a bootstrap interval.
 type interval struct{ low, high float64 }
 
-// holdsZero says that no difference is among what is plausible.
+// holdsZero reports whether no difference is plausible.
 func (i *interval) holdsZero() bool { return i.low <= 0 && i.high >= 0 }
 
-// certainty is how the bounds of an interval are found. Each of a comparison's rows could show a
-// difference by chance, so each interval is as wide as all of them together need. That is far
-// beyond what so many draws show, so the bounds of 95 % are moved outwards as those of a normal
-// distribution would be.
+// certainty determines the bounds of an interval.
+// Each row of a comparison could show a difference by chance, so each interval is as wide as all of
+// them together need. So few draws cannot show such a width directly, so the bounds of 95 % are
+// moved outwards as those of a normal distribution would be.
 type certainty struct{ widening float64 }
 
-// certaintyOf is that of so many intervals which shall all hold with a confidence.
+// certaintyOf returns the certainty for so many intervals that shall all hold with a confidence.
 func certaintyOf(confidence float64, intervals int) certainty {
 	tail := (1 - confidence) / float64(max(1, intervals)) / 2
 	return certainty{deviations(tail) / deviations(drawnTail)}
 }
 
-// drawnTail is the share of draws on either side of the bounds that are read off.
+// drawnTail is the share of draws outside each of the bounds that are read off.
 const drawnTail = 0.025
 
-// deviations is how many standard deviations above the mean a normal distribution has that share.
+// deviations returns the number of standard deviations above the mean beyond which a normal
+// distribution has the share tail.
 func deviations(tail float64) float64 { return math.Sqrt2 * math.Erfinv(1-2*tail) }
 
 // intervalOf takes the bounds from draws, which it sorts.
@@ -68,7 +69,7 @@ type resampler struct {
 	rng    *rand.Rand
 }
 
-// newResampler makes a resampler. independent is how many of the samples are independent of each
+// newResampler makes a resampler. independent is the number of samples that are independent of each
 // other; the gaps of one request are not.
 func newResampler(d *result.Distribution, independent int, seed uint64) *resampler {
 	w := 1.0
@@ -106,7 +107,7 @@ func (r *resampler) draw(keys []result.Key, out []float64) {
 	}
 }
 
-// quantile is the value of the bucket that holds the sample of that rank, from 1.
+// quantile returns the value of the bucket that holds the sample of that rank, from 1.
 func (r *resampler) quantile(rank float64) float64 {
 	for i, n := range r.counts {
 		if rank -= n; rank <= 0 {
@@ -116,8 +117,9 @@ func (r *resampler) quantile(rank float64) float64 {
 	return r.d.Buckets[len(r.d.Buckets)-1][0]
 }
 
-// leastSamples is how many independent samples a statistic needs before it is judged: five beyond
-// a quantile, or what it shows is the chance of a few requests; and thirty for those of the middle.
+// leastSamples returns the number of independent samples that a statistic needs before it is
+// judged: five beyond a quantile, since fewer show the chance of a few requests; thirty for a
+// statistic of the middle.
 func leastSamples(k result.Key) int {
 	if k.Stat != "p" {
 		return 30
@@ -129,8 +131,8 @@ func leastSamples(k result.Key) int {
 // not judged.
 const fewCounts = 20
 
-// latencyIntervals are the intervals of second - first for each key; nil where there are too few
-// samples. requests are the independent samples of each.
+// latencyIntervals returns the intervals of second - first for each key; nil where there are too
+// few samples. requests holds the number of independent samples of each.
 func latencyIntervals(first, second *result.Distribution, requests [2]int, keys []result.Key, c certainty) []*interval {
 	out := make([]*interval, len(keys))
 	samples := independentSamples(first, second, requests)
@@ -155,15 +157,15 @@ func latencyIntervals(first, second *result.Distribution, requests [2]int, keys 
 	return out
 }
 
-// independentSamples is how many samples the smaller of two distributions has that say something of
-// their own: the gaps of one request count as one.
+// independentSamples returns the number of independent samples of the smaller of two distributions:
+// the gaps of one request count as one.
 func independentSamples(first, second *result.Distribution, requests [2]int) int {
 	return int(min(first.Count, second.Count, int64(requests[0]), int64(requests[1])))
 }
 
-// seriesInterval is the interval of the difference of two rates, from their values per interval of
-// time. Neighbours are alike, so they are drawn in blocks. The draws are centred on the rates that
-// the reports give.
+// seriesInterval returns the interval of the difference of two rates, from their values per
+// interval of time. Neighbours are alike, so they are drawn in blocks. The draws are centred on the
+// rates that the reports give.
 func seriesInterval(first, second []float64, difference float64, c certainty) *interval {
 	if min(len(first), len(second)) < fewCounts {
 		return nil
@@ -185,7 +187,7 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// blockMean is the mean of as many values, drawn as blocks of neighbours.
+// blockMean returns the mean of as many values, drawn as blocks of neighbours.
 func blockMean(rng *rand.Rand, v []float64) float64 {
 	block := max(1, int(math.Round(math.Cbrt(float64(len(v))))))
 	sum, n := 0.0, 0
@@ -199,7 +201,7 @@ func blockMean(rng *rand.Rand, v []float64) float64 {
 	return sum / float64(n)
 }
 
-// shareInterval is the interval of the difference of two shares, k of n.
+// shareInterval returns the interval of the difference of two shares, k of n.
 func shareInterval(k1, n1, k2, n2 float64, c certainty) *interval {
 	if min(n1, n2) < fewCounts {
 		return nil

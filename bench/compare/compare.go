@@ -14,10 +14,10 @@ import (
 const (
 	RowBetter  = "better"
 	RowWorse   = "worse"
-	RowSame    = "no difference"             // what is between them is within the interval
-	RowFloor   = "within the client's floor" // it is there, but less than what the clients add or miss by themselves
+	RowSame    = "no difference"             // the difference is within the interval
+	RowFloor   = "within the client's floor" // there is a difference, but less than what the clients add or miss by themselves
 	RowUnknown = "unknown"                   // there is no interval to judge by
-	RowFew     = "too few requests"          // Row.Needs says how many the number needs
+	RowFew     = "too few requests"          // Row.Needs has the number of requests that it needs
 )
 
 // Row is one number of two results.
@@ -35,7 +35,8 @@ type Row struct {
 	High *float64 `json:"high"`
 	// Outcome is one of the Row words.
 	Outcome string `json:"outcome"`
-	// Needs is how many requests both results need before the number is judged; only with RowFew.
+	// Needs is the number of requests that both results need before the number is judged; only with
+	// RowFew.
 	Needs int `json:"needs,omitempty"`
 
 	key result.Key
@@ -43,13 +44,13 @@ type Row struct {
 
 // Report is the difference between two results.
 type Report struct {
-	// Confidence is that all intervals hold at once, such as 0.999.
+	// Confidence is the probability that all intervals hold at once, such as 0.999.
 	Confidence float64 `json:"confidence"`
-	// Notes say what makes the two hard to compare: another model, another load, a verdict that is
+	// Notes list what makes the two hard to compare: another model, another load, a verdict that is
 	// not valid.
 	Notes []string `json:"notes"`
 	Rows  []Row    `json:"rows"`
-	// Valid is false when one of the results says of itself that it is not.
+	// Valid is false when one of the results is not valid by its own verdict.
 	Valid bool `json:"valid"`
 	// Verdict is one line.
 	Verdict string `json:"verdict"`
@@ -64,13 +65,14 @@ var comparedRates = []string{
 	"stream_faults", "cached_share",
 }
 
-// comparedLatencies are the measures of a comparison, in order; of each mean, median, p90 and p99.
+// comparedLatencies are the measures of a comparison, in order; each with mean, median, p90 and
+// p99.
 var comparedLatencies = []string{
 	result.TTFT, result.TPOT, result.ITL, result.E2EL, result.TTFTFromSchedule,
 	result.E2ELFromSchedule,
 }
 
-// statistics are the numbers of a latency that are compared.
+// statistics returns the numbers of a latency that are compared.
 func statistics(measure string) []result.Key {
 	return []result.Key{
 		{Name: measure, Stat: "mean"},
@@ -82,8 +84,9 @@ func statistics(measure string) []result.Key {
 
 // Results sets two results side by side. Each difference has a bootstrap interval, made from the
 // histograms for latencies, from the time series for rates and from the counts for shares; all of
-// them hold at once with the given confidence (0.999). What has too few samples is not judged. A latency that differs by less than the floor of the clients is not
-// called better or worse. Results with several stages are compared stage by stage, by name.
+// them hold at once with the given confidence (0.999). A number with too few samples is not judged.
+// A latency that differs by less than the floor of the clients is not called better or worse.
+// Results with several stages are compared stage by stage, by name.
 func Results(base, next *result.Result, confidence float64) *Report {
 	c := &Report{Confidence: confidence, Valid: true, Notes: notes(base, next), floors: map[string]float64{}}
 	for _, m := range comparedLatencies {
@@ -121,11 +124,11 @@ type part struct {
 	stage  int
 }
 
-// requests that were answered, for counting independent samples.
+// requests returns the number of answered requests, for counting independent samples.
 func (p part) requests() int { return p.s.Completed }
 
-// perSecond are a column's values per second in the intervals of the part. The first and the last
-// one may be cut, and are left out.
+// perSecond returns a column's values per second in the intervals of the part. The first and the
+// last one may be cut, and are left out.
 func (p part) perSecond(column func(i int) float64) []float64 {
 	var out []float64
 	for i, stage := range p.series.Stage {
@@ -264,7 +267,8 @@ func (c *Report) verdict() string {
 	return strings.Join(parts, "; ") + floor
 }
 
-// needs says how many requests the numbers need that are not judged; empty where that is not why.
+// needs says how many requests the unjudged numbers need; empty if they are unjudged for another
+// reason.
 func (c *Report) needs() string {
 	least, most := 0, 0
 	for _, r := range c.Rows {
@@ -281,7 +285,7 @@ func (c *Report) needs() string {
 	return fmt.Sprintf(", for want of %d to %d requests", least, most)
 }
 
-// intervals says whether any row has one.
+// intervals reports whether any row has an interval.
 func (c *Report) intervals() bool {
 	for _, r := range c.Rows {
 		if r.Low != nil {
@@ -293,7 +297,7 @@ func (c *Report) intervals() bool {
 
 func confidenceText(c float64) string { return strconv.FormatFloat(100*c, 'f', -1, 64) + " %" }
 
-// percent is a change for people.
+// percent writes a change for people.
 func percent(v float64) string {
 	p := 100 * v
 	digits := 1

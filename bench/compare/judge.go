@@ -9,18 +9,18 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// Checks are the flags that turn a run into a test: `bench run` and `bench report` have them.
+// Checks are the flags that turn a run into a test, for `bench run` and `bench report`.
 type Checks struct {
 	Assert []string `group:"Result and checks" sep:"none" placeholder:"CONDITION" help:"Condition, such as 'p99_ttft_ms<500', 'error_rate<1%' or 'p99_itl_ms{dialect=messages}<=50'; exit code 99 when it does not hold. Repeatable."`
 }
 
-// Judge holds checks that have been read.
+// Judge holds parsed checks.
 type Judge struct {
 	c       Checks
 	asserts []Assert
 }
 
-// Prepare reads everything that the flags name, so that mistakes are told before the run. Its
+// Prepare reads everything that the flags name, so that mistakes are reported before the run. Its
 // errors are usage errors: code 2.
 func (c *Checks) Prepare() (*Judge, error) {
 	j := &Judge{c: *c}

@@ -11,13 +11,14 @@ import (
 	"penstock/bench/result"
 )
 
-// Bounds above which two loads are not called alike.
+// Bounds above which two loads are considered different.
 const (
 	lengthsApart   = 1.10 // mean tokens of a request
 	durationsApart = 2.0  // wall time
 )
 
-// notes are the differences in what was measured, and what else makes two results hard to compare.
+// notes lists the differences in what was measured, and what else makes two results hard to
+// compare.
 func notes(a, b *result.Result) []string {
 	var out []string
 	differ := func(what string, x, y any) {
@@ -38,7 +39,7 @@ func notes(a, b *result.Result) []string {
 		differ("duration", result.NumberText(a.Duration)+" s", result.NumberText(b.Duration)+" s")
 	}
 	asked := [2][2]string{}
-	if p.Load.Dataset != "" && q.Load.Dataset != "" { // files of older versions do not say
+	if p.Load.Dataset != "" && q.Load.Dataset != "" { // files of older versions lack it
 		differ("dataset", p.Load.Dataset, q.Load.Dataset)
 		differ("streaming", onOff(p.Load.Streamed), onOff(q.Load.Streamed))
 		asked = [2][2]string{{p.Load.InputLength, q.Load.InputLength}, {p.Load.OutputLength, q.Load.OutputLength}}
@@ -71,13 +72,13 @@ func notes(a, b *result.Result) []string {
 	return out
 }
 
-// apart says that one of two numbers is more than factor times the other; what is not known is not
-// apart.
+// apart reports whether one of two numbers is more than factor times the other; an unknown number
+// is not apart.
 func apart(x, y, factor float64) bool {
 	return x > 0 && y > 0 && max(x, y) > factor*min(x, y)
 }
 
-// perRequest is a mean; 0 when it is not known.
+// perRequest returns a mean; 0 when it is not known.
 func perRequest(sum *int64, requests int) float64 {
 	if sum == nil || requests == 0 {
 		return 0
@@ -106,7 +107,7 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// mixText is a mix for people, such as chat 60 %, messages 40 %.
+// mixText writes a mix for people, such as chat 60 %, messages 40 %.
 func mixText(mix map[string]float64) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(mix)) {
@@ -118,8 +119,9 @@ func mixText(mix map[string]float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// floorOf is what two runs cannot tell apart of a measure, in ms: the p99 of what the clients
-// measured of a server that does nothing, of the worse of the two. 0 where it was not measured.
+// floorOf returns the difference of a measure that two runs cannot resolve, in ms: the p99 that the
+// clients measured against a server that does nothing, of the worse run. It is 0 if that was not
+// measured.
 func floorOf(measure string, a, b *result.Result) float64 {
 	worst := 0.0
 	for _, r := range []*result.Result{a, b} {

@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// WriteJSON writes it whole, indented.
+// WriteJSON writes the whole report, indented.
 func (c *Report) WriteJSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -52,14 +52,14 @@ func (c *Report) WriteText(w io.Writer) error {
 			"comparisons of equal servers one shows a difference at 99.9 %.\n")
 	}
 	text := b.String()
-	for strings.Contains(text, " \n") { // cells that are empty at the end of a line
+	for strings.Contains(text, " \n") { // empty cells at the end of a line
 		text = strings.ReplaceAll(text, " \n", "\n")
 	}
 	_, err := io.WriteString(w, plaintext.Text(text))
 	return err
 }
 
-// words are the row's outcome for people.
+// words returns the row's outcome for people.
 func (r *Row) words() string {
 	if r.Needs > 0 {
 		return fmt.Sprintf("%s: %d", r.Outcome, r.Needs)
@@ -67,7 +67,7 @@ func (r *Row) words() string {
 	return r.Outcome
 }
 
-// interval is the row's interval for people.
+// interval returns the row's interval for people.
 func (r *Row) interval() string {
 	if r.Low == nil {
 		return "-"
@@ -87,7 +87,7 @@ type Regress struct {
 	limit float64     // as a share: 0.05 is 5 %
 }
 
-// regressKeys are the measures that a bound without a name is about.
+// regressKeys are the measures that a bound without a name applies to.
 var regressKeys = map[string]bool{
 	"request_throughput": true, "output_throughput": true, "request_goodput": true,
 	"median_ttft_ms": true, "p99_ttft_ms": true, "median_tpot_ms": true, "p99_tpot_ms": true, "median_itl_ms": true,
@@ -119,8 +119,8 @@ func ParseRegress(s string) (Regress, error) {
 }
 
 // Check judges a comparison: a measure fails when it is worse by more than its bound and the
-// interval supports that it is worse at all. Where there is no interval the numbers decide alone.
-// More errors or stream faults than before fail whatever the bound.
+// interval supports that it is worse at all. Without an interval the numbers decide alone. More
+// errors or stream faults than before fail whatever the bound.
 func Check(c *Report, bounds []Regress) []result.Assertion {
 	var out []result.Assertion
 	limits, usual := map[string]float64{}, -1.0
