@@ -11,7 +11,7 @@ import (
 	"penstock/bench/sim"
 )
 
-// Trace is what was played.
+// Trace describes the trace that was played.
 type Trace struct {
 	File         string  `json:"file"`
 	Requests     int     `json:"requests"`
@@ -42,7 +42,7 @@ func (t *Trace) text() string {
 		result.NumberText(float64(t.InputTokens)/n), result.NumberText(float64(t.OutputTokens)/n))
 }
 
-// Answer is what `bench plan --format json` writes.
+// Answer is the output of `bench plan --format json`.
 type Answer struct {
 	Trace      Trace              `json:"trace"`
 	Objectives []result.Objective `json:"objectives"`
@@ -158,7 +158,7 @@ func (a *Answer) shortfall() string {
 	return ": the trace has requests that are longer than what their KV caches hold: give --engine a larger kv"
 }
 
-// text is the median with its interval, where that is not the same.
+// text writes the median with its interval, if that differs.
 func (i Interval) text(factor float64) string {
 	short := func(v float64) string {
 		if v *= factor; math.Abs(v) >= 100 {

@@ -7,9 +7,9 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// Baselines are what a fixed fleet can be compared with beside the edge's policies: two rules of
-// other proxies, and two choices that nothing can make, because they know what engines hold and how
-// long answers will be.
+// Baselines are choices to compare the edge's policies with on a fixed fleet: two rules of other
+// proxies, and two choices that no proxy can make, because they know what engines hold and how long
+// answers will be.
 const (
 	leastConn   = "least_conn"   // nginx: fewest requests in hand, in turn where they are equal
 	sessionHash = "session_hash" // HAProxy: a hash of the session's header, and in turn without one
@@ -24,7 +24,7 @@ var baselines = map[string]func(*fleet, *call) *engine{
 	oracleTwice: func(f *fleet, c *call) *engine { return f.soonest(c, 2) },
 }
 
-// inTurn is the next engine.
+// inTurn returns the next engine.
 func (f *fleet) inTurn() int {
 	f.turn++
 	return f.turn % len(f.engines)
@@ -53,7 +53,7 @@ func (f *fleet) sessionHash(c *call) *engine {
 // startTokens are the tokens of an answer that have to come for it to flow.
 const startTokens = 10
 
-// soonest is the engine at which the call's answer flows first; equal ones by chance.
+// soonest returns the engine at which the call's answer flows first, at random among equal ones.
 func (f *fleet) soonest(c *call, own float64) *engine {
 	best, least, equal := f.engines[0], 0.0, 0
 	for _, e := range f.engines {
@@ -71,16 +71,16 @@ func (f *fleet) soonest(c *call, own float64) *engine {
 	return best
 }
 
-// inHand is how many requests an engine works on, or will.
+// inHand returns the number of requests that an engine works on, or will.
 func (e *engine) inHand() int { return len(e.running) + len(e.waiting) }
 
-// unreadHit is how many tokens of a prompt the engine need not read.
+// unreadHit returns the number of tokens of a prompt that the engine need not read.
 func (e *engine) unreadHit(c *call) int {
 	return min(e.cache.Known(c.blocks)/scheduler.BlockTokens*traceBlock, c.in-1)
 }
 
-// timeFor is how long a call that comes now takes at the engine until its answer flows, as one who
-// knows all lengths can work it out.
+// timeFor returns the time until the answer of a call that comes now flows from the engine,
+// computed with all lengths known.
 func (e *engine) timeFor(c *call, own float64) float64 {
 	unread := func(c *call) float64 { return (c.held - float64(e.unreadHit(c))) / e.k.o.PrefillRate }
 	line := max(0, e.read-e.now)
@@ -90,8 +90,8 @@ func (e *engine) timeFor(c *call, own float64) float64 {
 	return max(line, e.roomIn(c)) + own*unread(c) + e.k.o.Latency.Seconds() + startTokens*e.k.gap(min(e.inHand()+1, e.k.o.Slots))
 }
 
-// roomIn is how long it takes until there is a slot and room for a call behind those that wait, if
-// the requests that run write to their ends and no others come.
+// roomIn returns the time until there is a slot and room for a call behind the waiting ones, if the
+// running requests write to their ends and no others come.
 func (e *engine) roomIn(c *call) float64 {
 	slots, room := e.k.o.Slots-len(e.running), float64(e.k.o.KVTokens)-e.used
 	need := e.room(c)

@@ -32,10 +32,10 @@ type Cmd struct {
 	Output    string      `short:"o" placeholder:"FILE" help:"Write there instead of to the screen."`
 }
 
-// policies are those of an edge.
+// policies are the policies of an edge.
 var policies = []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
 
-// Run answers.
+// Run prints the answer.
 func (c *Cmd) Run() error { return c.run(os.Stdout) }
 
 func (c *Cmd) run(out io.Writer) error {
@@ -69,7 +69,7 @@ func (c *Cmd) write(out io.Writer, doc any, text func() string) error {
 	})
 }
 
-// question is a command line that was read.
+// question is a parsed command line.
 type question struct {
 	search   search
 	kinds    []*Kind

@@ -15,11 +15,11 @@ import (
 // Kind is an engine on its hardware: how fast it is, and how much it works on at once.
 type Kind struct {
 	Name  string
-	Price float64 // an hour; 0: not said
+	Price float64 // per hour; 0: not given
 	o     sim.Options
 }
 
-// figures are what a kind may say of itself, and where it is kept.
+// figures are the figures that a kind may set, and how each is stored.
 var figures = map[string]func(*sim.Options, string) error{
 	"prefill": func(o *sim.Options, v string) error { return number(&o.PrefillRate, v) },
 	"token":   func(o *sim.Options, v string) error { return number(&o.TokenRate, v) },
@@ -53,7 +53,7 @@ func count(to *int, text string) (err error) {
 }
 
 // ParseKind reads NAME[:FIGURE=V,…][@PRICE]. A name of the simulator's speeds has its figures; any
-// other one has to say those without which there is no engine.
+// other name must give those without which there is no engine.
 func ParseKind(text string) (*Kind, error) {
 	spec, price, priced := strings.Cut(text, "@")
 	name, rest, own := strings.Cut(spec, ":")
@@ -88,12 +88,12 @@ func ParseKind(text string) (*Kind, error) {
 	return k, nil
 }
 
-// gap is the time between two tokens of a request while so many run, in seconds.
+// gap returns the time between two tokens of a request while so many run, in seconds.
 func (k *Kind) gap(running int) float64 {
 	return 1/k.o.TokenRate + k.o.BatchCost.Seconds()*float64(running-1)
 }
 
-// slower is a kind that takes so many times as long for everything.
+// slower returns a kind that takes so many times as long for everything.
 func (k *Kind) slower(factor float64) *Kind {
 	out := *k
 	out.o.PrefillRate /= factor
@@ -106,8 +106,8 @@ func (k *Kind) slower(factor float64) *Kind {
 // fits reports whether the engine can serve a request at all.
 func (k *Kind) fits(r *request) bool { return r.in+r.out <= k.o.KVTokens }
 
-// engine is a simulated one in virtual time: the rules are those of package sim, but all requests
-// that write share one flow of tokens, so that time passes from change to change and not from token
+// engine is a simulated engine in virtual time: the rules are those of package sim, but all writing
+// requests share one flow of tokens, so that time passes from change to change and not from token
 // to token.
 type engine struct {
 	k     *Kind
@@ -115,10 +115,10 @@ type engine struct {
 
 	waiting  []*call // for a slot or room, in order
 	running  []*call // in the order in which they got their slots
-	decoding []*call // those of running that write
+	decoding []*call // the running requests that write
 
-	now     float64        // up to which tokens are counted
-	mark    float64        // tokens that a request has written which has done so from the start
+	now     float64        // the time up to which tokens are counted
+	mark    float64        // tokens of a request that has written from the start
 	pins    scheduler.Pins // of running requests
 	used    float64        // tokens that running requests hold, those of a shared block once
 	read    float64        // when the prompts in line will have been read
@@ -149,8 +149,8 @@ func (e *engine) advance(now float64, tokens []float64) {
 	tokens[len(e.running)] += n * float64(len(e.decoding))
 }
 
-// next is how long it will be until a request has written all, or there is no room for what is
-// written; false: nothing of that is to come.
+// next returns the time until a request has written all, or until the written tokens have no room;
+// false if neither will come.
 func (e *engine) next() (in float64, ok bool) {
 	if len(e.decoding) == 0 {
 		return 0, false
@@ -165,19 +165,19 @@ func (e *engine) next() (in float64, ok bool) {
 	return max(0, least) * e.k.gap(len(e.running)), true
 }
 
-// whole are the blocks of a prompt that it fills, which others may share.
+// whole returns the blocks that the prompt fills, which others may share.
 func (c *call) whole() []uint64 { return c.blocks[:min(len(c.blocks), c.in/traceBlock)] }
 
-// own are the tokens that a call holds besides.
+// own returns the number of tokens that a call holds besides.
 func (c *call) own() float64 { return c.held - float64(len(c.whole())*traceBlock) }
 
-// room is what a call would take of the engine's.
+// room returns the room that a call would take in the engine.
 func (e *engine) room(c *call) float64 {
 	return c.own() + float64(e.pins.Fresh(c.whole())*traceBlock)
 }
 
-// grant gives slots and room to the head of the queue, and returns those that have got them, with
-// the time at which their prompts will have been read.
+// grant gives slots and room to the head of the queue, and calls start for each request that got
+// them, with the time at which its prompt will have been read.
 func (e *engine) grant(start func(c *call, due float64)) {
 	for len(e.waiting) > 0 {
 		c := e.waiting[0]
@@ -200,7 +200,7 @@ func (e *engine) grant(start func(c *call, due float64)) {
 	}
 }
 
-// prefilled has a request write from now on. It reports whether that was its last token.
+// prefilled makes a request write from now on. It reports whether its first token was its last.
 func (e *engine) prefilled(c *call) (done bool) {
 	if c.first < 0 {
 		c.first, c.left = e.now, float64(c.out-1)
@@ -220,10 +220,10 @@ func (e *engine) prefilled(c *call) (done bool) {
 	return false
 }
 
-// almost is what is left of a token when it counts as written.
+// almost is the rest of a token at which it counts as written.
 const almost = 1e-6
 
-// finished takes a request that has written all from its slot; nil: there is none.
+// finished takes a request that has written all from its slot; nil if there is none.
 func (e *engine) finished() *call {
 	for _, c := range e.decoding {
 		if c.last-e.mark < almost {
@@ -234,8 +234,8 @@ func (e *engine) finished() *call {
 	return nil
 }
 
-// evict sends the request that came last back to the queue while there is no room for what is
-// written. One that still reads finds out at its first token.
+// evict sends the request that came last back to the queue while there is no room for the written
+// tokens. A request that still reads is evicted at its first token.
 func (e *engine) evict() {
 	for len(e.running) > 1 && e.used >= float64(e.k.o.KVTokens+1)-almost {
 		c := e.running[len(e.running)-1]

@@ -12,7 +12,7 @@ import (
 	"penstock/bench/result"
 )
 
-// Played is what `bench plan --engines N --format json` writes.
+// Played is the output of `bench plan --engines N --format json`.
 type Played struct {
 	Trace   Trace   `json:"trace"`
 	Engines int     `json:"engines"`
@@ -27,23 +27,24 @@ type Play struct {
 	Policy string `json:"policy"`
 	// TTFT is the time to first token in seconds, by its quantile: p50, p90, p99.
 	TTFT map[string]Interval `json:"ttft_s"`
-	// CachedShare is the part of the prompts' tokens that engines found in their caches,
-	// ExpectedShare what the policy believed when it chose; null with one that has no belief.
+	// CachedShare is the share of the prompts' tokens that engines found in their caches,
+	// ExpectedShare the share that the policy expected when it chose; null for a policy without
+	// expectations.
 	CachedShare   Interval  `json:"cached_share"`
 	ExpectedShare *Interval `json:"expected_share"`
-	// Calls is how many each engine got, of the trace as it is; Spread is their coefficient of
-	// variation over all draws.
+	// Calls is the number of calls that each engine got from the trace as it is; Spread is their
+	// coefficient of variation over all draws.
 	Calls  []int    `json:"calls"`
 	Spread Interval `json:"spread"`
 }
 
-// quantiles are those of a Play.
+// quantiles are the quantiles of a Play.
 var quantiles = []struct {
 	name string
 	q    float64
 }{{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}}
 
-// fleetOf is the kinds of a fixed fleet.
+// fleetOf returns the kinds of a fixed fleet.
 func (c *Cmd) fleetOf(k *Kind) ([]*Kind, error) {
 	kinds := slices.Repeat([]*Kind{k}, c.Engines)
 	for _, text := range c.Slow {
@@ -78,7 +79,7 @@ func (c *Cmd) played(q *question) (*Played, error) {
 	return a, nil
 }
 
-// playedDraw is what one draw has come to.
+// playedDraw is the result of one draw.
 type playedDraw struct {
 	ttft             []float64 // seconds, sorted
 	cached, expected float64   // share of all input tokens
@@ -105,7 +106,7 @@ func playDraw(kinds []*Kind, policy string, draw uint64, requests []request) (d 
 	return d
 }
 
-// spread is the coefficient of variation.
+// spread returns the coefficient of variation.
 func spread(calls []int) float64 {
 	var sum, squares float64
 	for _, n := range calls {

@@ -37,7 +37,7 @@ type request struct {
 	blocks  []uint64 // and for an engine's cache
 }
 
-// newRequests makes requests of a trace. Equal blocks are equal text to the edge and to engines.
+// newRequests makes requests from a trace. Equal blocks are equal text to the edge and to engines.
 func newRequests(trace []workload.Call, scale float64) []request {
 	out := make([]request, len(trace))
 	var text []byte
@@ -63,14 +63,14 @@ func newRequests(trace []workload.Call, scale float64) []request {
 // call is a request under way.
 type call struct {
 	*request
-	at       float64          // when it came
-	next     []*call          // that follow it
+	at       float64          // when it arrived
+	next     []*call          // the calls that follow it
 	lease    *upstreams.Lease // nil with a baseline, which has none
 	target   *routing.Target  // of the lease
 	e        *engine
 	begun    bool // it has had a slot
 	cached   int
-	expected int // tokens that who chose the engine believed to be cached
+	expected int // tokens that the chooser of the engine expected to be cached
 	evicted  bool
 	sent     float64 // when the edge sent it
 	first    float64 // when its first token came; below 0: not yet
@@ -121,14 +121,14 @@ type fleet struct {
 	tokens  []float64 // written while so many requests ran on their engine
 }
 
-// planner is a set that all fleets are planned by, whose metrics go nowhere.
+// planner returns the set that plans all fleets; its metrics go nowhere.
 var planner = sync.OnceValues(func() (*upstreams.Set, error) {
 	nowhere := func(*metrics.Set) {}
 	return upstreams.NewSet(upstreams.Options{Register: nowhere, Unregister: nowhere})
 })
 
-// newFleet makes engines of these kinds behind a policy of the edge or a baseline. Their names are
-// the draw's: where a prompt's home is follows from names.
+// newFleet makes engines of these kinds behind a policy of the edge or a baseline. Their names
+// depend on the draw: a prompt's home follows from names.
 func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 	f := &fleet{
 		of: map[*upstreams.Upstream]*engine{}, rng: rand.New(rand.NewPCG(draw, 3)), start: time.Now(), draw: draw,
@@ -210,14 +210,14 @@ func (f *fleet) run(requests []request, speed float64) []*call {
 	return calls
 }
 
-// arrive has the edge find an engine for a call, behind those that wait.
+// arrive makes the edge find an engine for a call, behind the waiting ones.
 func (f *fleet) arrive(c *call) {
 	if len(f.waiting) > 0 || !f.send(c, c.at) {
 		f.waiting = append(f.waiting, c)
 	}
 }
 
-// send asks for an engine; false: all are full.
+// send asks for an engine; it returns false if all are full.
 func (f *fleet) send(c *call, now float64) bool {
 	c.sent = now
 	if f.choose != nil {
@@ -245,8 +245,8 @@ func (f *fleet) moment(now float64) time.Time { return f.start.Add(seconds(now))
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// read has an engine write what it has read. The edge sees the first token, by which it learns how
-// fast the engine is.
+// read makes an engine write what it has read. The edge sees the first token, and learns from it
+// how fast the engine is.
 func (f *fleet) read(c *call, now float64) {
 	again := c.first >= 0
 	done := c.e.prefilled(c)
@@ -259,7 +259,7 @@ func (f *fleet) read(c *call, now float64) {
 	f.settle(c.e)
 }
 
-// end gives a call's slot back, and has the edge send those that wait.
+// end gives a call's slot back, and makes the edge send the waiting calls.
 func (f *fleet) end(c *call, now float64) {
 	c.end = now
 	for _, n := range c.next {
@@ -281,7 +281,7 @@ func (f *fleet) end(c *call, now float64) {
 	}
 }
 
-// settle does at an engine what is due now, and notes when its next change is.
+// settle does what is due at an engine now, and notes the time of its next change.
 func (f *fleet) settle(e *engine) {
 	for c := e.finished(); c != nil; c = e.finished() {
 		f.end(c, e.now)
@@ -307,7 +307,7 @@ type outcome struct {
 	imbalance float64            // of the busiest engine, over the mean
 }
 
-// outcome sums the calls of a run up.
+// outcome sums up the calls of a run.
 func (f *fleet) outcome(calls []*call) outcome {
 	var in, cached float64
 	times := map[string][]float64{}
@@ -333,8 +333,8 @@ func (f *fleet) outcome(calls []*call) outcome {
 	return o
 }
 
-// gapQuantile is a quantile of the times between tokens, in seconds. An engine spreads each evenly
-// by its jitter.
+// gapQuantile returns a quantile of the times between tokens, in seconds. An engine spreads each
+// evenly by its jitter.
 func (f *fleet) gapQuantile(q float64) float64 {
 	k := f.engines[0].k
 	all := 0.0

@@ -14,13 +14,13 @@ import (
 // maxEngines is the largest fleet that is tried.
 const maxEngines = 512
 
-// enough is the share of the draws whose objectives a fleet has to meet.
+// enough is the share of draws in which a fleet has to meet the objectives.
 const enough = 0.95
 
-// enoughOf is how many of so many draws that is.
+// enoughOf returns that share as a number of draws.
 func enoughOf(draws int) int { return int(math.Ceil(enough * float64(draws))) }
 
-// shuffled is how many times between requests change places with each other in a draw.
+// shuffled is the number of times between requests that change places with each other in a draw.
 const shuffled = 64
 
 // search looks for the smallest fleet.
@@ -30,9 +30,9 @@ type search struct {
 	seed       uint64
 }
 
-// draw makes other arrivals of a trace: in each part of it the times between requests change
-// places. So the load over time and the bursts stay, and what they fall on is another. The draw 0
-// is the trace itself.
+// draw makes other arrivals of a trace: in each part of it, the times between requests change
+// places. So the load over time and the bursts stay, but other requests meet them. Draw 0 is the
+// trace itself.
 func draw(trace []request, seed uint64, n int) []request {
 	if n == 0 {
 		return trace
@@ -67,11 +67,11 @@ func (s *search) try(k *Kind, policy string, engines, n int, speed float64) outc
 	return f.outcome(f.run(fitting(k, s.requests[n]), speed))
 }
 
-// fitting are the requests that an engine of the kind has room for. One that follows a request which
-// is left out follows what that one followed, or comes when that one would have.
+// fitting returns the requests that an engine of the kind has room for. A request that follows an
+// omitted one follows that one's predecessor, or comes when the omitted one would have.
 func fitting(k *Kind, requests []request) []request {
 	out := make([]request, 0, len(requests))
-	at := make([]int, len(requests)) // where a request has gone to, or what it followed
+	at := make([]int, len(requests)) // the new place of a request, or the place of the one it followed
 	for i, r := range requests {
 		if before := r.after; before >= 0 {
 			r.at, r.after = requests[before].at, at[before]
@@ -89,8 +89,8 @@ func (s *search) met(o outcome) bool {
 	return !slices.ContainsFunc(s.objectives, func(b result.Objective) bool { return o.p99[b.Measure] > b.Limit })
 }
 
-// need is the smallest number of engines that meets the objectives in a draw, looked for around a
-// guess; more than maxEngines: not even those do.
+// need returns the smallest number of engines that meets the objectives in a draw, searching around
+// a guess; more than maxEngines if not even those do.
 func (s *search) need(k *Kind, policy string, n, guess int) int {
 	meets := func(engines int) bool { return s.met(s.try(k, policy, engines, n, 1)) }
 	low, high := 0, maxEngines+1 // low does not meet them, high does or is too many
@@ -115,24 +115,27 @@ func (s *search) need(k *Kind, policy string, n, guess int) int {
 type Row struct {
 	Engine string `json:"engine"`
 	Policy string `json:"policy"`
-	// Engines meet the objectives in 95 % of the draws; null when not even the largest fleet does.
+	// Engines is the number that meets the objectives in 95 % of the draws; null when not even the
+	// largest fleet does.
 	Engines *int `json:"engines"`
-	// Least and Most are over all draws.
+	// Least and Most are the numbers needed over all draws.
 	Least int `json:"least"`
 	Most  int `json:"most"`
-	// P99 is of each measure in ms at that number, or of the largest fleet. CachedShare is of the
-	// input tokens, Imbalance the busiest engine's requests over the mean of all.
+	// P99 holds each measure in ms at that number, or of the largest fleet. CachedShare is the
+	// share of the input tokens, Imbalance the busiest engine's requests over the mean of all.
 	P99         map[string]Interval `json:"p99_ms"`
 	CachedShare Interval            `json:"cached_share"`
 	Imbalance   Interval            `json:"imbalance"`
-	// Room is by how much the load may grow until the objectives are not met; null but for the best
-	// policy of each kind.
+	// Room is the factor by which the load may grow until the objectives are not met; null except
+	// for the best policy of each kind.
 	Room *Interval `json:"room"`
-	// TooLong is how many requests no engine of the kind has room for; they were left out.
+	// TooLong is the number of requests that no engine of the kind has room for; they were left
+	// out.
 	TooLong int `json:"too_long"`
-	// PriceHour is that of the fleet; null without a price.
+	// PriceHour is the price of the fleet; null without a price.
 	PriceHour *float64 `json:"price_hour"`
-	// Tied is whether the draws do not show that it needs more engines than the best of its kind.
+	// Tied reports whether the draws do not show that it needs more engines than the best of its
+	// kind.
 	Tied bool `json:"tied"`
 
 	needs []int // by draw
@@ -165,7 +168,7 @@ func (s *search) each(f func(n int)) {
 	all.Wait()
 }
 
-// row answers for a kind and a policy.
+// row returns the result for a kind and a policy.
 func (s *search) row(k *Kind, policy string) *Row {
 	row := &Row{Engine: k.Name, Policy: policy, P99: map[string]Interval{}}
 	for i := range s.requests[0] {
@@ -216,8 +219,8 @@ func (s *search) row(k *Kind, policy string) *Row {
 	return row
 }
 
-// room is by how much the load of a fleet may grow: all requests of the trace come so much faster.
-// Below 1 in draws that the fleet does not meet.
+// room returns the factor by which the load of a fleet may grow: all requests of the trace come so
+// much faster. It is below 1 in draws in which the fleet does not meet the objectives.
 func (s *search) room(k *Kind, policy string, engines int) *Interval {
 	values := make([]float64, len(s.requests))
 	s.each(func(n int) {
@@ -234,15 +237,16 @@ func (s *search) room(k *Kind, policy string, engines int) *Interval {
 	return new(interval(values))
 }
 
-// chance is how often a difference that is none may be taken for one.
+// chance is the accepted probability of seeing a difference where there is none.
 const chance = 0.05
 
-// leastDraws is how many draws can show a difference: five of one mind are no more than chance.
+// leastDraws is the least number of draws that can show a difference: five that agree are no more
+// than chance.
 const leastDraws = 6
 
-// tied reports whether the draws do not show which of two rows needs fewer engines: of the draws in
-// which they differ so many are for the one and so many for the other as coins would fall (the sign
-// test). Both have played the same draws. Where draws are too few for that, equal numbers are tied.
+// tied reports whether the draws do not show which of two rows needs fewer engines: the draws in
+// which they differ split between the two as coins would fall (the sign test). Both have played the
+// same draws. With too few draws for that, equal numbers are tied.
 func tied(a, b *Row) bool {
 	if a.Engines == nil || b.Engines == nil {
 		return false
@@ -259,7 +263,7 @@ func tied(a, b *Row) bool {
 			fewer++
 		}
 	}
-	one, all := math.Pow(0.5, float64(differ)), 0.0 // so likely are i of them, and i and fewer
+	one, all := math.Pow(0.5, float64(differ)), 0.0 // the probabilities of i of them, and of i or fewer
 	for i := range min(fewer, differ-fewer) + 1 {
 		all += one
 		one *= float64(differ-i) / float64(i+1)
@@ -267,8 +271,8 @@ func tied(a, b *Row) bool {
 	return 2*all > chance
 }
 
-// rank orders the rows of a kind: the best, and those that are tied with it, in the order in which
-// they were tried, then the others.
+// rank orders the rows of a kind: the best and the rows tied with it, in the order in which they
+// were tried, then the others.
 func rank(rows []*Row) {
 	tried := slices.Clone(rows)
 	slices.SortStableFunc(rows, better)
