@@ -1,10 +1,11 @@
 // Package exit has the exit codes of `penstock bench`, and the error that carries one. It knows
-// nothing else, so every package of the load tester can say what a failure is to the operator.
+// nothing else, so every package of the load tester can use it to classify a failure for the
+// operator.
 package exit
 
 import "fmt"
 
-// Codes besides 0 for all well.
+// Exit codes; 0 means that all is well.
 const (
 	Failed    = 1  // the run could not be done, no request was answered, or two results have nothing to compare
 	Usage     = 2  // wrong flags, an unreachable target, a wrong key, an unknown model, a malformed file
@@ -12,21 +13,21 @@ const (
 	Threshold = 99 // a check does not hold, or a search met its objectives at no load
 )
 
-// Error ends the process with a code of its own. Its text is for the operator; empty: all has been
-// said.
+// Error ends the process with its own code. Its text is for the operator; it is empty when
+// everything has been printed.
 type Error struct {
 	Code int
 	Text string
 }
 
-// Error is the text.
+// Error returns the text.
 func (e *Error) Error() string { return e.Text }
 
-// ExitCode is the code.
+// ExitCode returns the code.
 func (e *Error) ExitCode() int { return e.Code }
 
-// With is an error with a code.
+// With returns an error with a code.
 func With(code int, text string) error { return &Error{Code: code, Text: text} }
 
-// Usagef is a mistake in what the command line or a file says.
+// Usagef returns an error for a mistake in the command line or a file.
 func Usagef(format string, v ...any) error { return With(Usage, fmt.Sprintf(format, v...)) }
