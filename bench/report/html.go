@@ -29,7 +29,7 @@ var (
 	plotLicence string
 )
 
-// measureWords are the measures in words for people, with the formula.
+// measureWords holds the measures in words for people, with the formula.
 var measureWords = map[string]struct{ label, formula string }{
 	result.TTFT:             {"Time to first token", "first token − sent; text, reasoning or part of a tool call, of speech the first byte of sound"},
 	result.TTFV:             {"Time to first visible token", "first text or tool call − sent; reasoning does not count"},
@@ -43,7 +43,7 @@ var measureWords = map[string]struct{ label, formula string }{
 	result.Connect:          {"Connecting", "new connections only"},
 }
 
-// faultWords are the faults of streams in words.
+// faultWords holds the faults of streams in words.
 var faultWords = map[string]string{
 	result.FaultNoEnd:    "it ended without what ends a stream of its dialect",
 	result.FaultUnparsed: "an event is not the JSON that it should be",
@@ -56,7 +56,7 @@ var faultWords = map[string]string{
 	result.FaultNoDone:   "it ended well, but the [DONE] behind it did not come",
 }
 
-// WriteHTML writes the page of a result that is ours: it needs no network, and its tables need no
+// WriteHTML writes the page of one of our results: it needs no network, and its tables need no
 // script either. It holds what the result holds: no prompt, no reply and no key.
 func WriteHTML(w io.Writer, r *result.Result) error {
 	return template.Must(template.New("report").Parse(pageHTML)).Execute(w, newPage(r))
@@ -104,7 +104,7 @@ func newPage(r *result.Result) *page {
 	}
 	if s := p.Scenario; s != nil {
 		g.Explain = strings.Split(s.Explain, "\n\n")
-		if s.OwnFleet { // whose ports mean nothing to anybody
+		if s.OwnFleet { // its ports mean nothing to the reader
 			g.Subject = "simulated engines behind an edge"
 		}
 	}
@@ -279,7 +279,7 @@ func list(title, note string, pairs ...string) table {
 	return t
 }
 
-// named is a map in words, in the order of its names.
+// named writes a map in words, in the order of its names.
 func named[V any](m map[string]V, text func(V) string) string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -288,7 +288,7 @@ func named[V any](m map[string]V, text func(V) string) string {
 	return strings.Join(out, ", ")
 }
 
-// retryWait is how long clients waited because they were asked to; empty for not at all.
+// retryWait returns how long clients waited because of Retry-After; empty if they did not.
 func retryWait(p *result.Penstock) string {
 	if p.Load.RetryWaitS == 0 {
 		return ""
@@ -296,7 +296,7 @@ func retryWait(p *result.Penstock) string {
 	return secondsText(p.Load.RetryWaitS) + ", all clients together"
 }
 
-// setupTables say how it was measured.
+// setupTables returns the tables that describe how the result was measured.
 func setupTables(r *result.Result, target string) []table {
 	p := r.Penstock
 	mix := named(p.Load.Mix, func(v float64) string { return strconv.FormatFloat(100*v, 'g', 3, 64) + " %" })

@@ -11,10 +11,10 @@ import (
 	"penstock/bench/result"
 )
 
-// plot is one chart of the page: columns over a common x. The page's script knows nothing of what
-// they mean.
+// plot is one chart of the page: columns over a common x. The page's script does not know what they
+// mean.
 type plot struct {
-	Group  string    `json:"group"` // load, time, spread or engine: the section it stands in
+	Group  string    `json:"group"` // the section of the plot: load, time, spread or engine
 	Title  string    `json:"title"`
 	Note   string    `json:"note"`
 	XUnit  string    `json:"x_unit"`
@@ -26,7 +26,7 @@ type plot struct {
 	Lines  []line    `json:"lines"`
 	Marks  []mark    `json:"marks"` // vertical lines: events, ends of stages
 	YMax   *float64  `json:"y_max"`
-	Words  string    `json:"words"` // what it shows, for readers that see no picture
+	Words  string    `json:"words"` // a description for readers who see no picture
 }
 
 // line is one column. Tone 1 to 3 are shades of one colour, for percentiles; 4 is the second
@@ -47,7 +47,7 @@ type mark struct {
 // shades are the percentiles that plots show, from light to dark.
 var shades = []string{"50", "90", "99"}
 
-// percentileLines are the lines of the shades; at gives the column of one.
+// percentileLines returns the lines of the shades; at returns the column of one.
 func percentileLines(at func(percentile string) []*float64) []line {
 	var out []line
 	for i, p := range shades {
@@ -56,7 +56,7 @@ func percentileLines(at func(percentile string) []*float64) []line {
 	return out
 }
 
-// plots are all charts that the result has data for: no line is without a value, and no plot
+// plots returns all charts that the result has data for: no line is without a value, and no plot
 // without a line.
 func plots(p *result.Penstock) []plot {
 	var out []plot
@@ -75,7 +75,7 @@ func plots(p *result.Penstock) []plot {
 	return out
 }
 
-// words say of each line of a plot how far it goes, and where it is highest.
+// words describes the range and the highest point of each line of a plot.
 func words(c *plot) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, over %s to %s %s.", strings.TrimSpace(c.Title+" "+c.Note), result.NumberText(c.X[0]),
@@ -103,9 +103,9 @@ func words(c *plot) string {
 	return b.String()
 }
 
-// loadOf is the load of stages, for plots and tables alike: the rate that was sent, so that the
-// closed loops of a sweep stand on one axis with its rates; only where all stages are closed loops
-// it is their concurrency. It is NaN where it is not known.
+// loadOf returns the load of stages, for plots and tables alike: the rate that was sent, so that
+// the closed loops of a sweep stand on one axis with its rates; if all stages are closed loops,
+// their concurrency. It returns NaN if the load is not known.
 func loadOf(p *result.Penstock) (unit string, of func(s *result.Stage) float64) {
 	if !slices.ContainsFunc(p.Stages, func(s result.Stage) bool { return s.Rate != nil || s.Concurrency == nil }) {
 		return "requests at once", func(s *result.Stage) float64 { return float64(*s.Concurrency) }
@@ -113,7 +113,7 @@ func loadOf(p *result.Penstock) (unit string, of func(s *result.Stage) float64) 
 	return "requests/s", func(s *result.Stage) float64 { return or(s.AchievedRate, or(s.Rate, math.NaN())) }
 }
 
-// loadPlots are latency and throughput over load (loadOf): only where there are several stages.
+// loadPlots returns latency and throughput over load (loadOf), if there are several stages.
 func loadPlots(p *result.Penstock) []plot {
 	unit, load := loadOf(p)
 	stages := slices.DeleteFunc(slices.Clone(p.Stages),
@@ -160,7 +160,7 @@ func loadPlots(p *result.Penstock) []plot {
 	return out
 }
 
-// or is a number that may be missing.
+// or returns a number that may be missing.
 func or(v *float64, otherwise float64) float64 {
 	if v == nil {
 		return otherwise
@@ -168,7 +168,7 @@ func or(v *float64, otherwise float64) float64 {
 	return *v
 }
 
-// over is a column made of another one.
+// over makes a column from another one.
 func over[T any](values []T, of func(T) *float64) []*float64 {
 	out := make([]*float64, len(values))
 	for i, v := range values {
@@ -177,7 +177,7 @@ func over[T any](values []T, of func(T) *float64) []*float64 {
 	return out
 }
 
-// divided is a column of numbers, each by a divisor.
+// divided divides each number of a column by a divisor.
 func divided[N int | float64](column []N, by float64) []*float64 {
 	return over(column, func(n N) *float64 { return new(float64(n) / by) })
 }
@@ -193,7 +193,7 @@ func value(d *result.Distribution, p string) *float64 {
 	return &v
 }
 
-// timePlots are the run over time.
+// timePlots returns the plots over time.
 func timePlots(p *result.Penstock) []plot {
 	s := &p.Series
 	if len(s.TS) < 2 || s.IntervalS <= 0 {
@@ -229,12 +229,12 @@ func timePlots(p *result.Penstock) []plot {
 	return out
 }
 
-// maxUpstreams is how many upstreams have a line of their own; the lines of more cannot be told
+// maxUpstreams is the largest number of upstreams with their own lines; more lines cannot be told
 // apart.
 const maxUpstreams = 8
 
-// upstreamLines are the answers of each upstream, the busiest ones where there are many. Where an
-// engine's page was not answered its line has a gap: it was dead, and not calm.
+// upstreamLines returns the answers of each upstream, or of the busiest if there are many. A line
+// has a gap where the engine's page did not answer: the engine was dead, not idle.
 func upstreamLines(p *result.Penstock) (out []line) {
 	s := &p.Series
 	names := slices.Sorted(maps.Keys(s.Upstreams))
@@ -263,7 +263,7 @@ func upstreamLines(p *result.Penstock) (out []line) {
 	return out
 }
 
-// dead reports whether the last look at an engine before a time was not answered.
+// dead reports whether the last request for an engine's page before a time went unanswered.
 func dead(t *result.Telemetry, before float64) bool {
 	last := -1
 	for i, at := range t.TS {
@@ -282,7 +282,7 @@ func dead(t *result.Telemetry, before float64) bool {
 	return true
 }
 
-// marksOf are the events, and where one stage ends and the next begins.
+// marksOf returns the events, and the times at which one stage ends and the next begins.
 func marksOf(p *result.Penstock) []mark {
 	marks := []mark{}
 	for i := range p.Events {
@@ -297,7 +297,7 @@ func marksOf(p *result.Penstock) []mark {
 	return marks
 }
 
-// wide says that lines span so much that a linear axis would hide the lower part.
+// wide reports whether lines span so much that a linear axis would hide the lower part.
 func wide(lines []line) bool {
 	low, high := math.Inf(1), 0.0
 	for _, l := range lines {
@@ -310,7 +310,7 @@ func wide(lines []line) bool {
 	return high > 100*low
 }
 
-// spreadPlots are the distributions: which share of samples was at most so long.
+// spreadPlots returns the distributions: the share of samples that took at most so long.
 func spreadPlots(p *result.Penstock) []plot {
 	var out []plot
 	for _, m := range []struct{ title, measure, label, fromSchedule string }{
@@ -351,7 +351,7 @@ func addQuantiles(xs map[float64]bool, d *result.Distribution) {
 	}
 }
 
-// shares are the shares of samples up to each x; nil of no samples.
+// shares returns the share of samples up to each x; nil without samples.
 func shares(d *result.Distribution, xs []float64) []*float64 {
 	if d == nil || d.Count == 0 {
 		return nil
@@ -365,13 +365,13 @@ func shares(d *result.Distribution, xs []float64) []*float64 {
 	})
 }
 
-// telemetry are the metrics that are drawn, by the end of their name.
+// telemetry lists the metrics that are drawn, by the end of their name.
 var telemetry = []struct{ title, ends string }{
 	{"Running and waiting requests", "num_requests_running num_requests_waiting num_running_reqs num_queue_reqs requests_processing requests_deferred penstock_inflight"},
 	{"Use of the KV cache", "kv_cache_usage_perc gpu_cache_usage_perc token_usage kv_cache_usage_ratio"},
 }
 
-// enginePlots are what engine and edge say of themselves.
+// enginePlots returns the plots of the metrics of engine and edge.
 func enginePlots(p *result.Penstock) []plot {
 	var out []plot
 	for _, t := range p.Telemetry {

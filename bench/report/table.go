@@ -13,7 +13,7 @@ import (
 	"penstock/bench/result"
 )
 
-// table is rows of text; Words is how many of the first columns are words and not numbers.
+// table is rows of text; Words is the number of leading columns that hold words and not numbers.
 type table struct {
 	Title, Note string
 	Head        []string
@@ -28,10 +28,10 @@ type row struct {
 
 type cell struct{ Text, Note string }
 
-// Narrow says that the table has too few columns to fill the page.
+// Narrow reports whether the table has too few columns to fill the page.
 func (t *table) Narrow() bool { return len(t.Head) <= 5 }
 
-// add appends a row; behind its first cell are texts alone.
+// add appends a row; only its first cell may be more than text.
 func (t *table) add(class string, first cell, texts ...string) {
 	all := []cell{first}
 	for _, text := range texts {
@@ -40,8 +40,8 @@ func (t *table) add(class string, first cell, texts ...string) {
 	t.Rows = append(t.Rows, row{class, all})
 }
 
-// text is the table for a terminal: columns of equal width, words at the left, numbers at the
-// right, and behind them the notes of the cells.
+// text writes the table for a terminal: columns of equal width, words at the left, numbers at the
+// right, then the notes of the cells.
 func (t *table) text() string {
 	width := make([]int, len(t.Head))
 	lines := [][]string{t.Head}
@@ -78,7 +78,7 @@ func (t *table) text() string {
 	return b.String()
 }
 
-// summaryTable is one with a line for each of several summaries.
+// summaryTable returns a table with a line for each of several summaries.
 func summaryTable(title, note, first string) table {
 	return table{Title: title, Note: note, Words: 1, Head: []string{
 		first, "requests", "errors", "req/s", "tok/s",
@@ -122,7 +122,7 @@ func stageTable(p *result.Penstock) table {
 	return t
 }
 
-// partTable has a line for each dialect or upstream, when there are several.
+// partTable returns a table with a line for each dialect or upstream, if there are several.
 func partTable(title string, of map[string]*result.Summary) table {
 	t := summaryTable(title, "", "name")
 	if len(of) < 2 {
@@ -134,7 +134,7 @@ func partTable(title string, of map[string]*result.Summary) table {
 	return t
 }
 
-// phaseTable is what the fleet did in each part of a trace.
+// phaseTable shows what the fleet did in each part of a trace.
 func phaseTable(p *result.Penstock) table {
 	t := table{
 		Title: "Phases of the trace",
@@ -163,7 +163,7 @@ func phaseTable(p *result.Penstock) table {
 	return t
 }
 
-// quantileText is a quantile of a distribution that may be missing.
+// quantileText writes a quantile of a distribution that may be missing.
 func quantileText(d *result.Distribution, p float64) string {
 	if d == nil || d.Count == 0 {
 		return "–"
@@ -171,7 +171,7 @@ func quantileText(d *result.Distribution, p float64) string {
 	return result.NumberText(d.Quantile(p))
 }
 
-// secondTable is the comparison with --compare-url.
+// secondTable shows the comparison of --compare-url.
 func secondTable(p *result.Penstock) table {
 	c := p.Compare
 	if c == nil {

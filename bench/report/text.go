@@ -11,10 +11,10 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// boxWidth is that of the block that vLLM's tool prints.
+// boxWidth is the width of the block that vLLM's tool prints.
 const boxWidth = 50
 
-// writer collects lines, so that nothing below handles errors of writing.
+// writer collects lines, so that the functions below need not handle write errors.
 type writer struct{ strings.Builder }
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
@@ -30,7 +30,7 @@ func (w *writer) rule(title string, fill byte) {
 	w.line("%s%s%s", strings.Repeat(string(fill), side/2), title, strings.Repeat(string(fill), side-side/2))
 }
 
-// metricTitles are the headings of vLLM's block, and what each measure is called in a line.
+// metricTitles are the headings of vLLM's block, and the name of each measure in a line.
 var metricTitles = map[string][2]string{
 	result.TTFT: {"Time to First Token", "TTFT"}, result.TTFV: {"Time to First Visible Token", "TTFV"},
 	result.TPOT: {"Time per Output Token (excl. 1st token)", "TPOT"}, result.ITL: {"Inter-token Latency", "ITL"},
@@ -47,7 +47,7 @@ var formulas = map[string]string{
 	result.ITL:  "gaps between reads that brought tokens, pooled over requests; guidellm and AIPerf: mean of each request",
 }
 
-// WriteText prints the result: the block that people paste, what it lacks, and the verdict.
+// WriteText prints the result: the block that people paste, what that block lacks, and the verdict.
 func WriteText(w io.Writer, r *result.Result) error {
 	var b writer
 	b.block(r)
@@ -153,7 +153,7 @@ func (w *writer) search(p *result.Penstock) {
 	}
 }
 
-// brokenAlone names what a closed loop of one request did not meet.
+// brokenAlone names the objectives that a closed loop of one request did not meet.
 func brokenAlone(p *result.Penstock) string {
 	for i := range p.Stages {
 		if s := &p.Stages[i]; s.Concurrency != nil && *s.Concurrency == 1 && len(s.Broke) > 0 {
@@ -170,7 +170,7 @@ func (w *writer) table(t table) {
 	}
 }
 
-// details prints what else is worth a line.
+// details prints other useful lines.
 func (w *writer) details(p *result.Penstock) {
 	for _, e := range p.Total.Errors {
 		w.line("Failed: %d x %s%s", e.Count, e.Label(), e.Belongs())
@@ -248,7 +248,7 @@ func total(v *int64) string {
 	return strconv.FormatInt(*v, 10)
 }
 
-// at is a percentile of a distribution that may be missing.
+// at returns a percentile of a distribution that may be missing.
 func at(d *result.Distribution, p float64) string {
 	if d == nil {
 		return "-"
