@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// certificate writes a self-signed certificate with its key behind it, in one file, as HAProxy
-// wants it, and returns its path.
+// certificate writes a self-signed certificate and its key into one file, as HAProxy requires, and
+// returns its path.
 func certificate(dir string) (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// What a large configuration has.
+// The contents of a large configuration.
 const (
 	manyKeys      = 1000
 	manyUpstreams = 200
 )
 
-// crowd are the further lines of a large configuration.
+// crowd holds the further lines of a large configuration.
 type crowd struct{ keys, upstreams, deployments string }
 
-// newCrowd makes them. All upstreams are one engine, which answers each one's probes.
+// newCrowd makes the lines. All upstreams are one engine, which answers the probes of each.
 func newCrowd(engine string) crowd {
 	var keys, upstreams, deployments strings.Builder
 	for i := range manyKeys - 1 { // the first one is the client's

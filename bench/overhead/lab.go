@@ -21,12 +21,12 @@ import (
 	"penstock/bench/process"
 )
 
-// lab starts engines and proxies for one measurement after the other.
+// lab starts engines and proxies for one measurement at a time.
 type lab struct {
 	dir      string
 	key      string
-	programs map[string]string // paths of the proxies beside us
-	// connections are those that a proxy has at once, at most: clients' and engines'
+	programs map[string]string // paths of the other proxies
+	// connections is the largest number of connections of a proxy at once: to clients and engines
 	connections int
 	place       placement
 }
@@ -38,7 +38,7 @@ func newLab() (*lab, error) {
 
 func (l *lab) close() { _ = os.RemoveAll(l.dir) }
 
-// find looks for a proxy; /usr/sbin is not on every path.
+// find looks for a proxy; not every path includes /usr/sbin.
 func (l *lab) find(name string) (bool, error) {
 	if proxyArgs[name] == nil {
 		return false, exit.Usagef("--beside %s: want nginx or haproxy", name)
@@ -61,8 +61,8 @@ var configs embed.FS
 // proxyArgs stand before the path of the configuration.
 var proxyArgs = map[string][]string{"nginx": {"-e", "stderr", "-c"}, "haproxy": {"-db", "-f"}}
 
-// secure are the lines with which each proxy speaks TLS, by the certificate's file, which has the
-// key, too.
+// secure holds the lines with which each proxy speaks TLS, by the path of the file with the
+// certificate and its key.
 var secure = map[string]string{
 	"nginx":    " ssl; ssl_certificate {{.Certificate}}; ssl_certificate_key {{.Certificate}}",
 	"haproxy":  " ssl crt {{.Certificate}}",
@@ -169,8 +169,7 @@ func (s *stage) answers(ctx context.Context, listen string) error {
 // errNoTarget says that a proxy did not begin to answer.
 var errNoTarget = errors.New("it does not answer")
 
-// freeAddress finds a port that nobody listens on, for programs that cannot be asked which one they
-// took.
+// freeAddress finds a free port, for programs that cannot report which one they took.
 func freeAddress(ctx context.Context) (string, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")

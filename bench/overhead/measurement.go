@@ -22,7 +22,7 @@ type measurement struct {
 	edgeOnly   bool   // only the edge does this
 	direct     bool   // measured without a proxy, too
 	timed      bool   // it measures time as the client sees it, so that what disturbs the client puts it in doubt
-	// play measures; nil: a load as the options have it.
+	// play measures; if nil, a load with the options is played.
 	play func(ctx context.Context, s *stage) (*trial, error)
 	rows []measuredLine
 }
@@ -33,7 +33,7 @@ type measuredLine struct {
 	value            func(m *trial) float64
 }
 
-// trial is what one run of a test against one target gave.
+// trial is the result of one run of a test against one target.
 type trial struct {
 	result  *result.Result // nil where no load was played
 	calm    *result.Result // of the same load before, without what is measured; nil for most
@@ -44,13 +44,13 @@ type trial struct {
 	took    time.Duration // what was timed
 }
 
-// preflightRequests are what a run sends before it measures.
+// preflightRequests is the number of requests that a run sends before it measures.
 const preflightRequests = 2
 
-// perRequest is the processor time of a request.
+// perRequest returns the processor time per request.
 func perRequest(m *trial) float64 { return m.cpu / float64(m.result.Completed+preflightRequests) }
 
-// perToken is that of a streamed token.
+// perToken returns the processor time per streamed token.
 func perToken(m *trial) float64 {
 	if m.result.TotalOutputTokens == nil {
 		return math.NaN()
@@ -58,10 +58,10 @@ func perToken(m *trial) float64 {
 	return m.cpu / float64(*m.result.TotalOutputTokens)
 }
 
-// perHeld is the memory of what was held.
+// perHeld returns the memory per held stream or connection.
 func perHeld(m *trial) float64 { return max(0, m.highest-m.before) / 1024 / float64(m.held) }
 
-// failures are the requests that failed, in one line; empty for none.
+// failures lists the failed requests in one line; empty if there are none.
 func (m *trial) failures() string {
 	if m.result.Failed == 0 {
 		return ""
@@ -73,8 +73,8 @@ func (m *trial) failures() string {
 	return fmt.Sprintf("%d of %d requests failed: %s", m.result.Failed, m.result.NumPrompts, strings.Join(kinds, ", "))
 }
 
-// doubt says why what was measured is not to be trusted: requests that failed and, of times that
-// the client saw, what the verdict holds against them. It is empty when there is nothing.
+// doubt says why a measurement cannot be trusted: requests that failed and, for times that the
+// client saw, what the verdict holds against them. It is empty when there is nothing.
 func (t *measurement) doubt(m *trial) string {
 	if m.result == nil {
 		return ""

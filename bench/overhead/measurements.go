@@ -13,7 +13,7 @@ import (
 	"penstock/bench/result"
 )
 
-// tests are the measurements that were asked for.
+// tests returns the requested measurements.
 func (c *Cmd) tests() ([]measurement, error) {
 	all := slices.Concat(c.requests(), c.streams(), c.memory(), c.reloads())
 	var out []measurement
@@ -31,7 +31,7 @@ func (c *Cmd) tests() ([]measurement, error) {
 	return out, nil
 }
 
-// requests are the measurements of answers that are not streamed.
+// requests returns the measurements of answers that are not streamed.
 func (c *Cmd) requests() []measurement {
 	request := c.request()
 	prompt, image := request, request
@@ -61,7 +61,7 @@ func (c *Cmd) requests() []measurement {
 	}
 }
 
-// request is a load of answers that are not streamed.
+// request returns a load of answers that are not streamed.
 func (c *Cmd) request() load.Options {
 	return load.Options{
 		MaxConcurrency: []int{32}, Duration: load.Span(c.Duration), NoStream: true, InputLen: "256",
@@ -69,7 +69,7 @@ func (c *Cmd) request() load.Options {
 	}
 }
 
-// steady is such a load at a fixed rate, where waiting can be seen.
+// steady returns such a load at a fixed rate, which shows waiting.
 func (c *Cmd) steady() load.Options {
 	o := c.request()
 	o.MaxConcurrency, o.RequestRate, o.Constant = nil, []string{number(c.Rate)}, true
@@ -79,18 +79,18 @@ func (c *Cmd) steady() load.Options {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// quantile is one of a measure's, in milliseconds.
+// quantile returns a quantile of a measure, in milliseconds.
 func quantile(r *result.Result, measure string, p float64) float64 {
 	return r.Penstock.Total.Latency[measure].Quantile(p)
 }
 
-// imagesPerMegabyte is how many of package load's images are a megabyte.
+// imagesPerMegabyte is the number of package load's images in a megabyte.
 const imagesPerMegabyte = 16
 
-// shortTokens are the tokens of a short stream.
+// shortTokens is the number of tokens of a short stream.
 const shortTokens = 8
 
-// streams are the measurements of the processor time of streams.
+// streams returns the measurements of the processor time of streams.
 func (c *Cmd) streams() []measurement {
 	stream := load.Options{
 		MaxConcurrency: []int{c.Streams}, NumPrompts: load.Count(c.Streams), InputLen: "64",
@@ -129,7 +129,7 @@ func (c *Cmd) streams() []measurement {
 	}
 }
 
-// memory are the measurements of resident memory.
+// memory returns the measurements of resident memory.
 func (c *Cmd) memory() []measurement {
 	// All are open before the first ends; that they open within a second, not at once, keeps a busy
 	// machine from losing some.
@@ -159,7 +159,7 @@ func (c *Cmd) memory() []measurement {
 	}
 }
 
-// reloads are the measurements of what the edge alone does.
+// reloads returns the measurements of what only the edge does.
 func (c *Cmd) reloads() []measurement {
 	size := fmt.Sprintf("with %d keys and %d upstreams", manyKeys, manyUpstreams)
 	line := func(name, text string, value func(m *trial) float64) measuredLine {

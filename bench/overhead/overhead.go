@@ -16,7 +16,7 @@ import (
 	"penstock/bench/result"
 )
 
-// Run measures and prints.
+// Run measures and prints the report.
 func (c *Cmd) Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

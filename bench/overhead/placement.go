@@ -7,16 +7,15 @@ import (
 	"penstock/bench/process"
 )
 
-// placement says which processors a measurement of overhead uses: the proxy has one to itself, so
-// that its time is not cut up by the client and the engine, nor theirs by it. Its zero value binds
+// placement is the assignment of processors in a measurement of overhead: the proxy has one to
+// itself, so that client and engine do not take its time, nor it theirs. Its zero value binds
 // nothing.
 type placement struct {
 	proxy, rest []int
 	text        string // for people
 }
 
-// place takes the processors of this process apart and binds it to its own part, until undo is
-// called.
+// place divides the processors of this process and binds it to its own part, until undo is called.
 func place(free bool) (p placement, undo func()) {
 	all := process.Processors()
 	switch {

@@ -10,7 +10,7 @@ import (
 	"penstock/bench/result"
 )
 
-// Report is what the edge costs, beside others on the same machine at the same time.
+// Report is the cost of the edge, beside others on the same machine at the same time.
 type Report struct {
 	Rounds      int                `json:"rounds"`      // that are whole
 	Interrupted bool               `json:"interrupted"` // it was stopped before the number asked for
@@ -18,9 +18,9 @@ type Report struct {
 	// Targets are direct, penstock and the proxies found, in the order of the columns.
 	Targets []string `json:"targets"`
 	Missing []string `json:"missing"` // proxies that are not installed
-	// Placement says which processors were used for what.
+	// Placement says which processors did what.
 	Placement string `json:"placement"`
-	// Doubts are measurements of time that something else disturbed, with the reason.
+	// Doubts lists the measurements of time that something else disturbed, with the reason.
 	Doubts []string `json:"doubts"`
 	Tests  []Line   `json:"tests"`
 }
@@ -30,20 +30,19 @@ type Line struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 	Unit string `json:"unit"`
-	// Rounds are the values of each target, by round.
+	// Rounds holds the values of each target, by round.
 	Rounds map[string][]float64 `json:"rounds"`
-	// Median of each target.
+	// Median is the median of each target.
 	Median map[string]float64 `json:"median"`
-	// Ratio is the edge's median over that of each other proxy, what the engine alone takes left
-	// out.
+	// Ratio is the edge's median over that of each other proxy, without the engine's own share.
 	Ratio map[string]float64 `json:"ratio"`
-	// Ratios are the same of each round: how far they are apart says how far Ratio can be trusted.
+	// Ratios holds the ratio of each round: their spread shows how far Ratio can be trusted.
 	Ratios map[string][]float64 `json:"ratios"`
 	// Over is, for times, the edge's value less that of each other proxy in the same round.
 	Over map[string]Difference `json:"over"`
 }
 
-// Difference is of values that were measured in pairs.
+// Difference is the difference of values that were measured in pairs.
 type Difference struct {
 	Median float64 `json:"median"`
 	// Low and High hold the median in 95 of 100 cases; they are the extremes where Rounds are too few
@@ -52,8 +51,8 @@ type Difference struct {
 	High float64 `json:"high"`
 }
 
-// differenceOf makes it of the pairs, of which there is at least one. The bounds are those of the
-// sign test: as many values lie outside them as a coin rarely shows.
+// differenceOf computes the difference of at least one pair. The bounds are those of the sign test:
+// as many values lie outside them as a coin rarely shows.
 func differenceOf(ours, theirs []float64) Difference {
 	var d []float64
 	for i := range min(len(ours), len(theirs)) {
@@ -98,7 +97,7 @@ func (t *Line) summarise() {
 	}
 }
 
-// over is what one adds to direct over what the other adds; false when the other adds nothing.
+// over returns what one adds to direct over what the other adds; false when the other adds nothing.
 func over(ours, theirs, direct float64) (float64, bool) {
 	return (ours - direct) / (theirs - direct), theirs > direct
 }
@@ -155,7 +154,7 @@ func (r *Report) write(w io.Writer) error {
 	return err
 }
 
-// ratios are the comparisons of a line, in words.
+// ratios writes the comparisons of a line in words.
 func (t *Line) ratios(targets []string) string {
 	var out []string
 	direct, added := t.Median["direct"]

@@ -29,7 +29,7 @@ type stage struct {
 	proxy      *process.Child // nil: the engine is the target
 }
 
-// settle is how long a process is left alone before its memory is read.
+// settle is the time that a process is left alone before its memory is read.
 const settle = time.Second
 
 // play measures.
@@ -47,7 +47,7 @@ func (s *stage) play(ctx context.Context) (*trial, error) {
 	return m, nil
 }
 
-// load plays the test's load, and reads what the proxy has used for it.
+// load plays the test's load, and reads what the proxy used for it.
 func (s *stage) load(ctx context.Context) (*trial, error) {
 	o := s.test.options
 	o.BaseURL, o.APIKey, o.Model, o.NoFloor, o.ReadyCheck, o.AllowCache = s.url, s.key, "sim", true, 10*time.Second, true
@@ -98,7 +98,7 @@ func highestMemory(ctx context.Context, pid int) float64 {
 	}
 }
 
-// rest reads the memory of a proxy that nobody asks anything.
+// rest reads the memory of an idle proxy.
 func (s *stage) rest(ctx context.Context) (*trial, error) {
 	if err := wait(ctx, settle); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func answerOn(conn net.Conn, host string) error {
 // reloadsPerTrial is odd, so that the median is one of them.
 const reloadsPerTrial = 5
 
-// reload has the edge read its changed file again, several times.
+// reload makes the edge read its changed file again, several times.
 func (s *stage) reload(ctx context.Context) (*trial, error) {
 	text, err := os.ReadFile(s.config)
 	if err != nil {
@@ -168,7 +168,8 @@ func (s *stage) reload(ctx context.Context) (*trial, error) {
 	return &trial{took: took[len(took)/2]}, nil
 }
 
-// reloadOnce changes a key's limit in text, by the number of the reload, and has the edge read it.
+// reloadOnce changes a key's limit in text, by the number of the reload, and makes the edge read
+// it.
 func (s *stage) reloadOnce(ctx context.Context, text []byte, number int) (time.Duration, error) {
 	limit := fmt.Appendf(nil, "requests_per_minute: %d", 2+number%7)
 	changed := bytes.Replace(text, []byte("requests_per_minute: 1"), limit, 1)
@@ -183,7 +184,8 @@ func (s *stage) reloadOnce(ctx context.Context, text []byte, number int) (time.D
 	return time.Since(begin), err
 }
 
-// loadWhileReloading plays the load twice, and has the edge reload each second of the second time.
+// loadWhileReloading plays the load twice, and makes the edge reload each second during the second
+// time.
 func (s *stage) loadWhileReloading(ctx context.Context) (*trial, error) {
 	calm, err := s.load(ctx)
 	if err != nil {
