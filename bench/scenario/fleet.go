@@ -21,16 +21,16 @@ type fleetSpec struct {
 	// Models are entries of the edge's configuration without their deployments: each goes to every
 	// engine that serves it.
 	Models []modelSpec `yaml:"models"`
-	// Required is true when the scenario makes no sense against somebody else's engines.
+	// Required is true when the scenario makes no sense against other people's engines.
 	Required bool `yaml:"required"`
 }
 
 type engineSpec struct {
 	Name string   `yaml:"name"`
 	Sim  []string `yaml:"sim"`
-	// Concurrency is what the edge is told; 0: nothing.
+	// Concurrency is the value in the edge's configuration; 0: none.
 	Concurrency int `yaml:"concurrency"`
-	// Models are those that the engine serves; none given: all.
+	// Models are the models that the engine serves; if empty, all.
 	Models []string `yaml:"models"`
 }
 
@@ -47,7 +47,7 @@ type modelSpec struct {
 	Retry  string `yaml:"retry"`
 }
 
-// fleet is a running one. Its processes end with close.
+// fleet is a running fleet. Its processes end with close.
 type fleet struct {
 	spec fleetSpec
 	dir  string
@@ -150,19 +150,19 @@ func (f *fleet) writeConfig() error {
 	return os.Rename(tmp, f.config())
 }
 
-// verbs are what may happen to an engine, and in words.
+// verbs are the events of an engine, with a description.
 var verbs = []string{"crash", "restart", "remove", "add", "wedge", "recover"}
 
 const wantVerb = "%q: want crash, restart, remove, add, wedge or recover with an engine, " +
 	"busy with a model and a duration, or reload"
 
-// Do makes something happen to the fleet. "crash ENGINE" kills its process, "restart ENGINE" starts
-// it again on the same address. "remove ENGINE" and "add ENGINE" rewrite the configuration,
-// "reload" changes weights in it; after these three the edge is asked to read it again. "wedge
-// ENGINE" stops an engine that goes on to answer its probes, and ends when the edge has taken it
-// out; "recover ENGINE" lets it go on, and ends when the edge has it back. "busy MODEL DURATION"
-// sends calls to a model's engines that are silent for so long, and ends with them: it fails where
-// the edge took an engine for stalled.
+// Do applies an event to the fleet. "crash ENGINE" kills its process, "restart ENGINE" starts it
+// again on the same address. "remove ENGINE" and "add ENGINE" rewrite the configuration, "reload"
+// changes weights in it; after these three the edge is asked to read it again. "wedge ENGINE" stops
+// an engine that goes on to answer its probes, and ends when the edge has taken it out; "recover
+// ENGINE" lets it go on, and ends when the edge has it back. "busy MODEL DURATION" sends calls to a
+// model's engines that are silent for so long, and ends with them: it fails where the edge took an
+// engine for stalled.
 //
 // It returns what was seen of the edge, where it was watched.
 func (f *fleet) Do(ctx context.Context, what string) (seen string, err error) {
@@ -184,7 +184,7 @@ func (f *fleet) Do(ctx context.Context, what string) (seen string, err error) {
 	return seen, nil
 }
 
-// act is what Do does to engines and the configuration.
+// act applies an event to engines and the configuration.
 func (f *fleet) act(ctx context.Context, what string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -221,7 +221,7 @@ func (f *fleet) act(ctx context.Context, what string) error {
 	return f.reload(ctx)
 }
 
-// checkDo says what is wrong with an event, for engines and models of the spec.
+// checkDo checks an event against the engines and models of the spec.
 func (s *fleetSpec) checkDo(what string) error {
 	verb, name, _ := strings.Cut(what, " ")
 	switch {
@@ -249,7 +249,7 @@ func (f *fleet) reload(ctx context.Context) error {
 	return nil
 }
 
-// EngineURLs are the names and base URLs of the engines, in the order of the spec.
+// EngineURLs returns the names and base URLs of the engines, in the order of the spec.
 func (f *fleet) EngineURLs() []string {
 	var out []string
 	for _, e := range f.spec.Engines {
@@ -258,7 +258,7 @@ func (f *fleet) EngineURLs() []string {
 	return out
 }
 
-// Close kills all processes and removes what was written.
+// Close kills all processes and removes the written files.
 func (f *fleet) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -20,19 +20,19 @@ var scenarioFiles embed.FS
 // target is given.
 type Scenario struct {
 	Name string `yaml:"name"`
-	// Text is one line, Explain what it is like and what to look at.
+	// Text is one line; Explain describes the scenario and what to look at.
 	Text    string `yaml:"text"`
 	Explain string `yaml:"explain"`
 	// Fleet is started when no target is given.
 	Fleet fleetSpec `yaml:"fleet"`
-	// Run are flags of `bench run`, by name without the dashes; a list repeats the flag. A flag of
-	// the command line wins.
+	// Run holds flags of `bench run`, by name without the dashes; a list repeats the flag. A flag
+	// of the command line wins.
 	Run yaml.MapSlice `yaml:"run"`
-	// At is what happens to the fleet, as TIME:EVENT; see fleet.Do.
+	// At lists the events of the fleet, as TIME:EVENT; see fleet.Do.
 	At []string `yaml:"at"`
 }
 
-// Names is the order in which they are told.
+// Names is the order in which they are listed.
 var Names = []string{
 	"chat", "agent", "rag", "batch", "vision", "audio", "overload", "mixed", "failover", "wedge", "reload",
 }
@@ -75,7 +75,7 @@ func parseScenario(b []byte) (*Scenario, error) {
 	return s, nil
 }
 
-// Flags are the scenario's flags as a command line has them, without those that given names.
+// Flags returns the scenario's flags as on a command line, without those that given names.
 func (s *Scenario) Flags(given map[string]bool) []string {
 	var out []string
 	for _, kv := range s.Run {
@@ -98,8 +98,7 @@ func (s *Scenario) Flags(given map[string]bool) []string {
 	return out
 }
 
-// Explanation is what a person reads who asks for it: what it is like, its command line and its
-// fleet.
+// Explanation describes the scenario for a reader: its purpose, its command line and its fleet.
 func (s *Scenario) Explanation() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n\n%s\n", s.Name, s.Text, strings.TrimSpace(s.Explain))
@@ -127,7 +126,7 @@ func (s *Scenario) Explanation() string {
 	return b.String()
 }
 
-// quotedFlags are flags as a shell takes them.
+// quotedFlags writes flags quoted for a shell.
 func quotedFlags(flags []string) []string {
 	out := slices.Clone(flags)
 	for i, f := range out {

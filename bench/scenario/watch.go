@@ -12,10 +12,11 @@ import (
 	"penstock/bench/load/client"
 )
 
-// watchEvery is how often the edge's metrics are read while an event waits for what the edge does.
+// watchEvery is the interval at which the edge's metrics are read while an event waits for the
+// edge.
 const watchEvery = 100 * time.Millisecond
 
-// metrics reads from the edge what it makes of its engines.
+// metrics reads the edge's view of its engines.
 func (f *fleet) metrics(ctx context.Context) (metricsPage, error) {
 	edge, err := client.NewTarget(f.Admin, false, nil)
 	if err != nil {
@@ -42,7 +43,7 @@ func (p metricsPage) takesCalls(engine string) bool {
 		client.MetricOf(p, "penstock_upstream_breaker_open"+label) == 0
 }
 
-// await waits until the edge sends calls to the engine, or none any more.
+// await waits until the edge sends calls to the engine, or stops sending them.
 func (f *fleet) await(ctx context.Context, engine string, calls bool) error {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -65,7 +66,7 @@ func (f *fleet) await(ctx context.Context, engine string, calls bool) error {
 	}
 }
 
-// silentCalls are a prompt that is read for long, in three chunks, and a tool call that is held
+// silentCalls are a prompt that takes long to read, in three chunks, and a tool call that is held
 // back until it is whole. The simulator reads their faults.
 var silentCalls = [...]string{
 	`"sim":{"tokens":20,"fault":"long-prefill=%s;chunks=3"}`,
