@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Patience is how long a child process may take until it is ready.
+// Patience is the time that a child process may take until it is ready.
 const Patience = 30 * time.Second
 
 // Child is a process that we started and that ends with us: by kill, and where the system can do it
@@ -94,7 +94,7 @@ func startOn(cmd *exec.Cmd, on []int) error {
 	return cmd.Start()
 }
 
-// childEnv is our environment without the settings of ours that would change what a child does.
+// childEnv returns our environment without our settings that would change what a child does.
 func childEnv() []string {
 	var out []string
 	for _, kv := range os.Environ() {
@@ -109,7 +109,7 @@ func childEnv() []string {
 // again.
 func (c *Child) Kill() {
 	select {
-	case <-c.Done: // its number may be another's by now
+	case <-c.Done: // another process may have its number by now
 		return
 	default:
 	}

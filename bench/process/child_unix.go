@@ -14,8 +14,8 @@ func killChild(p *os.Process) {
 	_ = p.Kill()
 }
 
-// Stop has the process stand still, as one does that hangs.
+// Stop stops the process, as if it hung.
 func (c *Child) Stop() error { return c.Cmd.Process.Signal(syscall.SIGSTOP) }
 
-// Continue has a process go on that was stopped.
+// Continue resumes a stopped process.
 func (c *Child) Continue() error { return c.Cmd.Process.Signal(syscall.SIGCONT) }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Executable is the program that is started as simulator and as edge: this one. Tests put another
-// one there.
+// Executable returns the program that is started as simulator and as edge: this one. Tests replace
+// it.
 var Executable = os.Executable
 
 // StartSim starts this program as a simulated engine, and returns the address that it listens on.

@@ -6,7 +6,7 @@ import "errors"
 
 var errNoPinning = errors.New("this system has no call for it")
 
-// Processors are those that this process may run on; none are known.
+// Processors returns nothing: the processors of this process are not known.
 func Processors() []int { return nil }
 
 // pinThread cannot bind a thread to processors here.

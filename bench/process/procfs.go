@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Usage is what a process has used so far: microseconds of processor time, and bytes of resident
-// memory now.
+// Usage is what a process has used so far: microseconds of processor time, and its current bytes of
+// resident memory.
 type Usage struct{ CPU, Memory float64 }
 
 // UsageOf reads /proc: the run time of every thread, and the resident pages from statm. Threads
@@ -32,7 +32,7 @@ func UsageOf(pid int) (Usage, error) {
 	return Usage{CPU: s.ran / 1000, Memory: resident * float64(os.Getpagesize())}, nil
 }
 
-// scheduled is what the scheduler knows of a process, in nanoseconds over all its threads.
+// scheduled is the scheduler's account of a process, in nanoseconds over all its threads.
 type scheduled struct {
 	ran    float64 // on a processor
 	Waited float64 // ready to run, and no processor was free
