@@ -17,7 +17,7 @@ import (
 	"penstock/bench/process"
 )
 
-// OwnProgram builds the program, once for all tests, and makes children of it.
+// OwnProgram builds the program, once for all tests, and makes the children run it.
 func OwnProgram(t *testing.T) {
 	t.Helper()
 	if err := built(); err != nil {
@@ -25,7 +25,7 @@ func OwnProgram(t *testing.T) {
 	}
 }
 
-// programDir is where it is; empty when no test needed it.
+// programDir is the directory of the program; empty when no test needed it.
 var programDir string
 
 var built = sync.OnceValue(func() (err error) {
@@ -40,7 +40,7 @@ var built = sync.OnceValue(func() (err error) {
 	return nil
 })
 
-// ChildrenOf lists the processes that one has started.
+// ChildrenOf lists the processes that a process has started.
 func ChildrenOf(t *testing.T, pid int) []int {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*")
@@ -56,8 +56,8 @@ func ChildrenOf(t *testing.T, pid int) []int {
 	return out
 }
 
-// ParentOf is the process that started another; 0 when that one has ended, even if nobody has asked
-// for its exit code yet.
+// ParentOf returns the process that started another; 0 when the other has ended, even if its exit
+// code has not been read yet.
 func ParentOf(pid int) int {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -86,8 +86,8 @@ func Until(t *testing.T, what string, ok func() bool) {
 }
 
 // Main is the TestMain of packages whose tests start engines. It lets more tests run side by side
-// than there are processors: those that are marked so wait for engines, most of the time. What is
-// measured to the millisecond, and what computes, is not marked and runs alone.
+// than there are processors: tests marked parallel mostly wait for engines. Tests that measure to
+// the millisecond, and tests that compute, are not marked and run alone.
 func Main(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "12"); err != nil {

@@ -12,7 +12,7 @@ import (
 	"penstock/bench/result"
 )
 
-// SampleResult has a little of everything.
+// SampleResult returns a result with a little of everything.
 func SampleResult() *result.Result {
 	n := 12.5
 	return &result.Result{
@@ -58,7 +58,7 @@ func Latencies(n int64, ms float64) *result.Distribution {
 	return h.Distribution()
 }
 
-// ExitCode is the exit code that an error asks for.
+// ExitCode returns the exit code that an error asks for.
 func ExitCode(err error) int {
 	var e *exit.Error
 	if errors.As(err, &e) {

@@ -10,7 +10,7 @@ import (
 	"penstock/bench/result"
 )
 
-// Synth describes a made-up result: what it would be like if a server had these times.
+// Synth describes a made-up result of a server that has these times.
 type Synth struct {
 	Seed     uint64
 	Requests int
@@ -22,7 +22,7 @@ type Synth struct {
 	Stages   []string
 }
 
-// distribution makes what a run would have recorded of samples.
+// distribution returns what a run would have recorded of samples.
 func distribution(samples []float64) *result.Distribution {
 	slices.Sort(samples)
 	d := &result.Distribution{
@@ -87,7 +87,7 @@ func (y Synth) summary(rng *rand.Rand, requests int) result.Summary {
 	return s
 }
 
-// Result makes the file.
+// Result returns the result.
 func (y Synth) Result(t testing.TB) *result.Result {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(y.Seed, 99))
@@ -159,7 +159,7 @@ func (y Synth) series(p *result.Penstock, rng *rand.Rand, stages int) {
 	p.Series = s
 }
 
-// draws is a Poisson count of the given mean.
+// draws returns a Poisson count of the given mean.
 func draws(rng *rand.Rand, mean float64) float64 {
 	n, p, limit := -1.0, 1.0, math.Exp(-mean)
 	for p > limit {
