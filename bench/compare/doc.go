@@ -3,8 +3,8 @@
 // Every difference has a bootstrap interval: from the histograms for latencies, from the time
 // series in blocks for rates, from the counts for shares. The gaps of one request are not
 // independent, so ITL counts as one sample a request. A latency that differs by less than the
-// clients' own floor (its p99, of the worse run) is not called better or worse, and what differs in
-// the load itself is said in notes.
+// clients' own floor (its p99, of the worse run) is not called better or worse, and notes list the
+// differences in the load itself.
 //
 // The bootstrap draws every bucket of a histogram as a Poisson count instead of drawing samples: a
 // million gaps cost what a thousand buckets cost, and result files need not hold samples. The price
