@@ -48,10 +48,10 @@ type Answer struct {
 	Objectives []result.Objective `json:"objectives"`
 	Draws      int                `json:"draws"`
 	Seed       uint64             `json:"seed"`
-	// Best is the best policy of each kind that meets the objectives: in the order of the kinds, or
-	// the cheapest first where all have a price.
+	// Best holds the best policy of each kind that meets the objectives: in the order of the kinds,
+	// or the cheapest first if all have a price.
 	Best []*Row `json:"best"`
-	// Rows are all kinds and policies.
+	// Rows holds all kinds and policies.
 	Rows []*Row `json:"rows"`
 }
 
@@ -122,7 +122,7 @@ func (a *Answer) text() string {
 	return b.String()
 }
 
-// alike names the policies whose number of engines is not distinguishable from that of the row.
+// alike names the policies whose number of engines cannot be told from that of the row.
 func (a *Answer) alike(best *Row) string {
 	var names []string
 	others := 0
@@ -144,8 +144,8 @@ func (a *Answer) alike(best *Row) string {
 		best.Policy, strings.Join(names, ", "))
 }
 
-// shortfall says how far the largest fleet of the first kind is from the objectives, and what to
-// do.
+// shortfall says how far the largest fleet of the first kind is from the objectives, and suggests
+// what to do.
 func (a *Answer) shortfall() string {
 	for _, r := range a.Rows {
 		for _, o := range a.Objectives {

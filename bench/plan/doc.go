@@ -1,5 +1,5 @@
-// Package plan is `penstock bench plan`: how many engines of which kind a trace needs for given
-// objectives, and how fast a given fleet is with each policy.
+// Package plan is `penstock bench plan`: it computes how many engines of which kind a trace needs
+// for given objectives, and how fast a given fleet is with each policy.
 //
 // It plays the trace on simulated engines behind the edge's own routing (routing.Route over
 // upstreams that are planned and never probed), in virtual time: an event loop goes from change to
@@ -9,20 +9,21 @@
 // room. A test plays the same trace on the simulator itself and holds both to the same times.
 //
 // A trace is one sample of a load. So it is played as it is and in further draws, in which the
-// times between requests change places, and the answer is the number of engines that is enough in
-// 95 % of the draws, with the least and the most. Policies between which the draws do not decide
-// are called so, and are not ranked.
+// times between requests change places. The answer is the number of engines that is enough in 95 %
+// of the draws, with the least and the most. If the draws do not decide between policies, the
+// output says so and does not rank them.
 //
-// The edge learns from the calls of the trace how fast its engines are, as a real one does that has
-// just started: until it knows the speed of every engine, it goes by tokens to be read and calls.
+// The edge learns the speed of its engines from the calls of the trace, as a real edge does that
+// has just started: until it knows the speed of every engine, it chooses by tokens to be read and
+// by calls.
 //
-// A fleet of known size is played with two rules of other proxies beside the edge's policies, and
-// with two oracles, which know what no proxy can know. They show what a policy leaves on the table;
-// they are no bound, as they think of one call at a time.
+// A fleet of known size is also played with two rules of other proxies, and with two oracles, which
+// know what no proxy can know. They show how much better a policy could be; they are no bound, as
+// they consider one call at a time.
 //
-// Room for running requests counts a block that several share once, and a prompt behind another one
-// in the line finds what that one will have read. The size of the cache is that of the room.
+// A block that several running requests share counts once, and a prompt behind another one in the
+// line finds what that one will have read. The cache is as large as the room.
 //
-// What it does not know: failures, engines that start slowly, the edge's own microseconds, and how
-// fast the hardware really is. The speeds are those that the operator gives.
+// It does not know: failures, engines that start slowly, the edge's own microseconds, and the real
+// speed of the hardware. The operator gives the speeds.
 package plan
