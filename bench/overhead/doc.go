@@ -1,9 +1,9 @@
-// Package overhead measures what the edge itself costs: processor, memory and latency, beside nginx
-// and HAProxy where they are installed.
+// Package overhead measures the cost of the edge itself: processor, memory and latency, beside
+// nginx and HAProxy where they are installed.
 //
-// Every proxy is started anew for each measurement, in turn, with an engine of its own behind it.
-// It has a processor to itself, while client and engine have the others, and its use is read from
-// /proc. The load is that of package load.
+// Every proxy is started anew for each measurement, in turn, with its own engine behind it. It has
+// a processor to itself, while client and engine have the others, and its use is read from /proc.
+// Package load makes the load.
 //
 //	overhead.go      rounds, of which report.go makes medians and ratios
 //	measurements.go  what is measured; measurement.go what that is, and how a row is made of it

@@ -38,15 +38,15 @@ type Line struct {
 	Ratio map[string]float64 `json:"ratio"`
 	// Ratios holds the ratio of each round: their spread shows how far Ratio can be trusted.
 	Ratios map[string][]float64 `json:"ratios"`
-	// Over is, for times, the edge's value less that of each other proxy in the same round.
+	// Over is, for times, the edge's value minus that of each other proxy in the same round.
 	Over map[string]Difference `json:"over"`
 }
 
 // Difference is the difference of values that were measured in pairs.
 type Difference struct {
 	Median float64 `json:"median"`
-	// Low and High hold the median in 95 of 100 cases; they are the extremes where Rounds are too few
-	// for that.
+	// Low and High enclose the median in 95 of 100 cases; they are the extremes if there are too
+	// few rounds for that.
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 }
