@@ -1,7 +1,7 @@
-// Package scenario has the bundled scenarios, and the fleet that one plays on.
+// Package scenario holds the bundled scenarios, and the fleet that a scenario plays on.
 //
-// A scenario (scenarios/*.yaml) is flags of `bench run` with a name: what it does can be said,
-// changed and repeated without it. Its fleet is simulated engines and an edge, started as child
-// processes of this very program, so that one command rehearses a failover or a reload. Its events
+// A scenario (scenarios/*.yaml) is a named set of flags of `bench run`: it can be described,
+// changed and repeated without the scenario. Its fleet is simulated engines and an edge, started as
+// child processes of this program, so that one command rehearses a failover or a reload. Its events
 // act on that fleet: KILL to an engine's process, a new configuration for the edge.
 package scenario

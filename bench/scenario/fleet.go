@@ -158,13 +158,12 @@ const wantVerb = "%q: want crash, restart, remove, add, wedge or recover with an
 
 // Do applies an event to the fleet. "crash ENGINE" kills its process, "restart ENGINE" starts it
 // again on the same address. "remove ENGINE" and "add ENGINE" rewrite the configuration, "reload"
-// changes weights in it; after these three the edge is asked to read it again. "wedge ENGINE" stops
-// an engine that goes on to answer its probes, and ends when the edge has taken it out; "recover
-// ENGINE" lets it go on, and ends when the edge has it back. "busy MODEL DURATION" sends calls to a
-// model's engines that are silent for so long, and ends with them: it fails where the edge took an
-// engine for stalled.
+// changes weights in it; then the edge is asked to read it again. "wedge ENGINE" stops an engine
+// that still answers its probes, and ends when the edge has taken it out; "recover ENGINE" resumes
+// it, and ends when the edge has it back. "busy MODEL DURATION" sends calls to a model's engines
+// that are silent for so long, and ends with them: it fails if the edge took an engine for stalled.
 //
-// It returns what was seen of the edge, where it was watched.
+// It returns what was seen of the edge, if the event watches it.
 func (f *fleet) Do(ctx context.Context, what string) (seen string, err error) {
 	if err := f.act(ctx, what); err != nil {
 		return "", err
