@@ -17,8 +17,8 @@ import (
 // Patience is the time that a child process may take until it is ready.
 const Patience = 30 * time.Second
 
-// Child is a process that we started and that ends with us: by kill, and where the system can do it
-// (see bindChild) also when we are killed ourselves.
+// Child is a process that we started and that ends with us: by Kill, and where the system can do it
+// (see bindChild) also when we are killed.
 type Child struct {
 	name string
 	Cmd  *exec.Cmd

@@ -7,6 +7,6 @@ import (
 	"syscall"
 )
 
-// bindChild puts the child into a process group of its own, so that Ctrl-C reaches us alone. These
-// systems have no means to end it when we are killed by KILL.
+// bindChild puts the child into its own process group, so that Ctrl-C reaches only us. These
+// systems cannot end it when we are killed by KILL.
 func bindChild(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

@@ -16,7 +16,7 @@ func killChild(p *os.Process) { _ = p.Kill() }
 
 var errNoStop = errors.New("this system cannot have a process stand still")
 
-// Stop cannot have the process stand still here.
+// Stop cannot stop the process here.
 func (c *Child) Stop() error { return errNoStop }
 
 // Continue has nothing to do.
