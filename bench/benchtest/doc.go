@@ -1,3 +1,3 @@
-// Package benchtest is what the tests of the load tester have in common: engines, the built
-// program, and results made up.
+// Package benchtest holds the helpers that the tests of the load tester share: engines, the built
+// program, and made-up results.
 package benchtest
