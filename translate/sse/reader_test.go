@@ -446,7 +446,7 @@ func (c *cut) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A Reader that rests gives up what is empty and nothing else, wherever the reads were cut.
+// A Reader that rests frees only empty buffers, wherever the reads were cut.
 func TestRest(t *testing.T) {
 	const whole = "\ufeffdata: a\r\n\r\nevent: x\ndata: b\ndata: c\n\n: note\n\ndata: d\r\rdata: e"
 	for size := 1; size <= len(whole); size++ {
