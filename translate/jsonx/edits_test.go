@@ -111,7 +111,7 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// What stays is found again where Shift says.
+// Unchanged bytes stand where Shift says.
 func TestEditsShift(t *testing.T) {
 	const src = ` { "a" : 1 , "b" : [2, 22] ,"c":{"d":3}, "e":"kept"} `
 	root := mustParse(t, src).Root()

@@ -24,7 +24,7 @@ func TestWithoutVectors(t *testing.T) {
 	}
 }
 
-// passed is what vectorText returns.
+// passed is the result of vectorText.
 type passed struct {
 	block               int
 	mask                uint64
@@ -39,7 +39,7 @@ func vectorPassed(s []byte, blocks int) passed {
 	return passed{block, mask, escapes != 0, wide != 0, open != 0}
 }
 
-// textState is where in an escape or a character a text is.
+// textState is the position of a text within an escape or a character.
 type textState struct {
 	open      bool // behind the backslash of an escape
 	due       int  // bytes that the character is short of
@@ -94,7 +94,7 @@ func bytePassed(s []byte, blocks int) (p passed) {
 	return p
 }
 
-// pieces are what texts are made of, those that are valid within a string first.
+// pieces are the parts of texts, those that are valid within a string first.
 var pieces = []string{
 	"a", "abcdefghijklmnopqrstuvwxyz ", "ä", "Ж", "\u0080", "\u07ff", "水", "\u0800", "\ud7ff", "\ue000", "\uffff", "\U0001f600", "\U00010000",
 	"\U0010ffff", `\n`, `\"`, `\\`, `\/`, "\x7f", " ", "!", "#", "[", "]", "~~~~~~~~~~~~~~~~",

@@ -46,7 +46,7 @@ func bytewise(s []byte, i int) (end int, flags uint8, reason string) {
 	return len(s), 0, reasonEnd
 }
 
-// sameBytewise compares the scan without vectors with bytewise, and so does it with vectors.
+// sameBytewise compares the scans without and with vectors with bytewise.
 func sameBytewise(t *testing.T, text []byte) {
 	t.Helper()
 	type result struct {
