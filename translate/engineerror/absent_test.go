@@ -58,7 +58,7 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// A 404 that names nothing of the request is of no engine that speaks to clients, and its words stay here.
+// A 404 that names nothing of the request is not meant for clients: its words stay in the edge.
 func TestAbsentInOtherWords(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`{"error":"ask gpu7.rack.local"}`, `{"error":{"message":"No GPU","type":"oops"}}`, `moved to node-7`} {

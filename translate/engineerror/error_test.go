@@ -213,7 +213,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// The wordings of engines about images that a model does not take.
+// The words of engines about images that a model does not take.
 func TestAboutImages(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]bool{
