@@ -34,7 +34,7 @@ func TestSpeech(t *testing.T) {
 	}
 }
 
-// Events are asked for where an engine has them for the request; the others are asked for sound.
+// An engine is asked for events if it has them for the request, otherwise for sound.
 func TestSpeechEvents(t *testing.T) {
 	t.Parallel()
 	const head, format = `{"model":"served","input":"hi"`, `,"response_format":`

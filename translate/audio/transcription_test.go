@@ -115,7 +115,7 @@ func TestTranscriptionRefuses(t *testing.T) {
 	}
 }
 
-// A sample of a speaker is in the field itself. An engine would fetch any other, or open it.
+// The field itself holds a speaker's sample. An engine would fetch or open any other.
 func TestSpeakerReferences(t *testing.T) {
 	t.Parallel()
 	for value, good := range map[string]bool{
