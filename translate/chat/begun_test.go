@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Who goes on with an answer is sent what was said, and asked for the rest.
+// An engine that continues an answer gets what was said, and is asked for the rest.
 func TestGoOn(t *testing.T) {
 	const asked = `{"role":"user","content":"x"}`
 	begun := Begun{Text: []byte(`Grüß \"Gott\"\n`), Tokens: 3}
@@ -64,7 +64,7 @@ func TestGoOn(t *testing.T) {
 	}
 }
 
-// What no engine can be handed a part of.
+// Answers of which no engine can take over a part.
 func TestContinues(t *testing.T) {
 	for members, want := range map[string]bool{
 		``:                                     true,

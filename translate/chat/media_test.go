@@ -9,7 +9,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestCheckMedia: what engines would fetch is found wherever it stands, and texts are left alone.
+// TestCheckMedia: whatever engines would fetch is found anywhere, and texts are left alone.
 func TestCheckMedia(t *testing.T) {
 	t.Parallel()
 	const bad = `"http://127.0.0.1/"`
@@ -97,7 +97,7 @@ func TestCheckMedia(t *testing.T) {
 	}
 }
 
-// TestMessageMedia: what stands beside the content of a message is not fetched either.
+// TestMessageMedia: members beside the content of a message are not fetched either.
 func TestMessageMedia(t *testing.T) {
 	t.Parallel()
 	for member, param := range map[string]string{
@@ -128,7 +128,7 @@ func TestRefuseMediaText(t *testing.T) {
 	}
 }
 
-// TestTopMedia: what stands beside the messages of a chat request is checked as a part of it is.
+// TestTopMedia: members beside the messages of a chat request are checked as a part is.
 func TestTopMedia(t *testing.T) {
 	t.Parallel()
 	for member, param := range map[string]string{

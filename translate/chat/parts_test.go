@@ -87,7 +87,7 @@ func TestMediaParts(t *testing.T) {
 	}
 }
 
-// TestRefusalParts: what a model refused comes back in a history, and is a text to the engine.
+// TestRefusalParts: a model's refusal comes back in a history, and becomes a text for the engine.
 func TestRefusalParts(t *testing.T) {
 	var r Request
 	body := `{"model":"m","messages":[{"role":"user","content":"Go."},{"role":"assistant","content":[{"type":"refusal","refusal":"I c\u0061n't."},{"type":"text","text":"Sorry."}]}]}`

@@ -110,7 +110,7 @@ func TestToolSchemaBounds(t *testing.T) {
 	}
 }
 
-// BenchmarkSchemaBounds is what the schemas of a request with many tools cost.
+// BenchmarkSchemaBounds measures the cost of the schemas of a request with many tools.
 func BenchmarkSchemaBounds(b *testing.B) {
 	tool := `{"type":"function","function":{"name":"a","description":"` + strings.Repeat("what it is for, and when not. ", 10) + `","parameters":{"type":"object","properties":{` +
 		strings.Repeat(`"path":{"type":"string","description":"the absolute path of the file to read, not a relative one"},`, 4) + `"q":{"enum":["a","b"]}},"required":["p","q"]}}}`

@@ -75,7 +75,7 @@ func TestTokenLimit(t *testing.T) {
 	}
 }
 
-// TestFitLimit: what an engine is asked for where it has less room than the client wants.
+// TestFitLimit: the limit for an engine that has less room than the client wants.
 func TestFitLimit(t *testing.T) {
 	for _, c := range []struct{ asked, context, prompt, want int }{
 		{32_000, 0, 20_000, 32_000}, // a context that nobody knows
@@ -96,7 +96,7 @@ func TestFitLimit(t *testing.T) {
 	}
 }
 
-// TestRefitLimit: what an engine is asked for that has refused a limit.
+// TestRefitLimit: the next limit for an engine that has refused one.
 func TestRefitLimit(t *testing.T) {
 	for _, c := range []struct {
 		name                  string

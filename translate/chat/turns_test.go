@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestJoinTurns has what messages of one role in a row become, by the messages alone.
+// TestJoinTurns checks how messages of one role in a row are joined, by the messages alone.
 func TestJoinTurns(t *testing.T) {
 	const reasons = `{"role":"assistant","reasoning_content":"so","content":"x"}`
 	for _, c := range []struct{ name, messages, want string }{
@@ -73,7 +73,7 @@ func TestJoinTurns(t *testing.T) {
 	}
 }
 
-// sentMessages is what an engine is sent of messages in a format.
+// sentMessages returns the messages that an engine of a format gets.
 func sentMessages(t testing.TB, messages string, format *EngineFormat) string {
 	t.Helper()
 	var r Request
@@ -157,7 +157,7 @@ func TestJoinTurns_Property(t *testing.T) {
 	})
 }
 
-// TestToolChoiceForms has what is left of tools and tool_choice for engines that do not read every form of it.
+// TestToolChoiceForms checks tools and tool_choice for engines that do not read every form.
 func TestToolChoiceForms(t *testing.T) {
 	tool := func(name string) string { return `{"type":"function","function":{"name":"` + name + `"}}` }
 	const named = `{"type":"function","function":{"name":"f"}}`
@@ -194,7 +194,7 @@ func TestToolChoiceForms(t *testing.T) {
 	}
 }
 
-// TestOtherForms has what response_format and null contents are sent as.
+// TestOtherForms checks the forms in which response_format and null contents are sent.
 func TestOtherForms(t *testing.T) {
 	const object = `{"type":"json_schema","json_schema":{"name":"object","schema":{"type":"object"}}}`
 	const schema = `{"type":"json_schema","json_schema":{"name":"s","schema":{}}}`
@@ -239,7 +239,7 @@ func TestOtherForms(t *testing.T) {
 	}
 }
 
-// TestEffortWord has the word that an engine is sent for a client's, by the words that it takes.
+// TestEffortWord checks the word that an engine gets for a client's, by the words that it takes.
 func TestEffortWord(t *testing.T) {
 	var (
 		all    = EngineEfforts

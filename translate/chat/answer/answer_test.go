@@ -81,7 +81,7 @@ func assemble(as *Assembler, a *Options, src io.Reader) []byte {
 	}
 }
 
-// describe shows an error with everything that it tells.
+// describe shows an error with all that it contains.
 func describe(err error) string {
 	text := err.Error()
 	var e *engineerror.Error

@@ -16,7 +16,7 @@ func send(t *testing.T, s *Stream, data string) string {
 	return string(out)
 }
 
-// A stream that has been announced keeps its id, its time and its roles when another engine gives it.
+// An announced stream keeps its id, its time and its roles when another engine continues it.
 func TestRestart(t *testing.T) {
 	var s Stream
 	s.Reset(&Options{Model: "m", ID: "ours", Created: 7, N: 2, IncludeUsage: true})
@@ -48,7 +48,7 @@ func TestRestart_Unannounced(t *testing.T) {
 	}
 }
 
-// Timings before the end, for which the client has not asked, count and are not shown.
+// Timings before the end that the client did not ask for count, but are not shown.
 func TestStripTimings(t *testing.T) {
 	var s Stream
 	s.Reset(&Options{Model: "m", ID: "ours", StripTimings: true})
@@ -62,7 +62,7 @@ func TestStripTimings(t *testing.T) {
 	}
 }
 
-// The usage of a resumed answer has the first prompt, and what both engines have said.
+// The usage of a resumed answer counts the first prompt and the output of both engines.
 func TestResume(t *testing.T) {
 	for name, c := range map[string]struct{ each, want string }{
 		"counted by both":    {`,"usage":{"prompt_tokens":90,"completion_tokens":3}`, `"usage":{"prompt_tokens":90,"completion_tokens":8,"total_tokens":98,"penstock_resumed":1}`},

@@ -14,7 +14,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// said is what a Reader has read.
+// said holds what a Reader has read.
 type said struct {
 	Content, Refusal, Reasoning string
 	Calls                       []string
@@ -172,7 +172,7 @@ func TestSourceComplete(t *testing.T) {
 	}
 }
 
-// An answer is bounded, in text and in arguments, also where the short cut is taken.
+// An answer is bounded, in text and in arguments, also on the short cut.
 func TestSourceBound(t *testing.T) {
 	piece := strings.Repeat("x", 1<<20)
 	for name, data := range map[string]string{

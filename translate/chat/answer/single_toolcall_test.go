@@ -100,7 +100,7 @@ func TestSingleToolCall(t *testing.T) {
 	}
 }
 
-// each has every event of a stream taken.
+// each passes on every event of a stream.
 func each(t *testing.T, src []byte, take func(ev sse.Event) error) {
 	t.Helper()
 	r := sse.NewReader(bytes.NewReader(src), 1<<20)

@@ -85,7 +85,7 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-// The short cut for chunks that differ in their text alone gives what the long way gives.
+// The short cut for chunks that differ only in their text gives the same as the long way.
 func TestRepeatIsNotObservable(t *testing.T) {
 	names, streams, answers := upstreams(t)
 	shortcuts := 0
@@ -165,7 +165,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// FuzzEvent feeds events that no reader would give.
+// FuzzEvent feeds events that no reader would return.
 func FuzzEvent(f *testing.F) {
 	f.Add([]byte("error"), []byte(`{"error":"x"}`))
 	f.Add([]byte(""), []byte("{\"choices\":\r\n[{\"index\":0,\"delta\":{\"reasoning\":\"a\"},\"finish_reason\":\"stop\"}],\n\"usage\":{\"prompt_tokens\":1}}"))
@@ -475,7 +475,7 @@ func TestFinishTwice(t *testing.T) {
 	checkEvents(t, out)
 }
 
-// Nothing of one call shows in the next one that uses the same Stream.
+// Nothing of one call appears in the next one that uses the same Stream.
 func TestResetForgets(t *testing.T) {
 	names, streams, answers := upstreams(t)
 	var used Stream

@@ -26,7 +26,7 @@ func strictly(t *rapid.T, text []byte, into any) {
 	}
 }
 
-// texts are those that one choice can have.
+// texts are the texts that one choice can have.
 type texts struct {
 	Content   string
 	Refusal   string

@@ -220,14 +220,14 @@ func chunkOf(choice int, pieces []toolCallPiece) string {
 		choice, strings.Join(texts, ","))
 }
 
-// What an engine may do with the indexes of tool calls, their ids and their names.
+// The possible habits of an engine with the indexes, ids and names of tool calls.
 var (
 	indexHabits = []string{"right", "absent", "zero", "anew"}
 	idHabits    = []string{"none", "first", "each"}
 	nameHabits  = []string{"once", "each", "pieces", "growing"}
 )
 
-// offeredNames are the tools that the engine may call. It calls look_ besides, which is none.
+// offeredNames are the tools that the engine may call. It also calls look_, which is no tool.
 var offeredNames = toolcall.Names("f\x00g\x00look_up\x00look_at\x00look_up_all\x00")
 
 // split returns what an engine says of a name before the arguments.
@@ -251,7 +251,7 @@ func (h engineHabits) split(t *rapid.T, name string) []string {
 	return out
 }
 
-// engineHabits is how a generated engine tells its tool calls.
+// engineHabits describes how a generated engine sends its tool calls.
 type engineHabits struct{ index, ids, names string }
 
 // drawn returns the tool calls that an engine means and the deltas in which it sends them.

@@ -40,7 +40,7 @@ func TestAppendEvents(t *testing.T) {
 	}
 }
 
-// TestAppendEvents_Stream: what a client of chat is sent of such a stream is a whole one.
+// TestAppendEvents_Stream: a client of chat gets a whole stream from it.
 func TestAppendEvents_Stream(t *testing.T) {
 	t.Parallel()
 	events, err := AppendEvents(nil, []byte(`{"id":"i","created":5,"choices":[{"message":{"content":"a","tool_calls":[{"function":{"name":"f","arguments":"{}"}}]}}],"usage":{"prompt_tokens":1,"completion_tokens":2}}`))

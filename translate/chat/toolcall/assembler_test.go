@@ -115,7 +115,7 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// However many tool calls an engine sends, what is kept of them is bounded.
+// However many tool calls an engine sends, their memory is bounded.
 func TestBounds(t *testing.T) {
 	var a Assembler
 	p := read(t, `{"function":{"name":"f","arguments":"{}"}}`)
