@@ -18,7 +18,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// textOf is an error's text, nil for none.
+// textOf returns an error's text, nil for none.
 func textOf(err error) []byte {
 	if err == nil {
 		return nil
@@ -130,7 +130,7 @@ func echoOf(t testing.TB, text []byte) *echo {
 	return e
 }
 
-// echo is what an answer needs to know.
+// echo holds what an answer needs to know.
 type echo struct {
 	RequestInfo
 	dialects.Identity
@@ -149,7 +149,7 @@ func appendWhole(dst []byte, c *answer.Completion, e *echo) ([]byte, error) {
 	return s.AppendWhole(dst, c)
 }
 
-// failed is the error that the streams of the tests end with.
+// failed is the error at the end of the tests' streams.
 var failed = apierr.New(529, apierr.CodeUpstreamFailed, "The engine failed.")
 
 // stream runs a stream of an engine through s, as the proxy does, and returns what the client gets.

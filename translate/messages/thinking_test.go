@@ -28,7 +28,7 @@ const thoughtfulWhole = `{"choices":[{"index":0,"finish_reason":"tool_calls","me
 
 var testBox = seal.NewKeys(strings.Repeat("k", 32)).Of("team-a", func(seal.Result) {}).For("public")
 
-// requestOf is what a request with these members makes of its answer.
+// requestOf returns what an answer needs to know of a request with these members.
 func requestOf(t *testing.T, more string, redact bool) (e *echo) {
 	t.Helper()
 	e = &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1", Seal: testBox}}
