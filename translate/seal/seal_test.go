@@ -16,7 +16,7 @@ const (
 	secretB = "a-secret-of-some-forty-characters-number-b"
 )
 
-// counts is what the boxes of a test have counted.
+// counts holds the counts of the boxes of a test.
 type counts [seal.Results]int
 
 func (c *counts) count(r seal.Result) { c[r]++ }
