@@ -41,7 +41,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// benchRequest is what an agent sends in the middle of its work, about 24 KB.
+// benchRequest is a request that an agent sends in the middle of its work, about 24 KB.
 var benchRequest = []byte(`{"model":"model","instructions":"` + strings.Repeat("Be brief. ", 500) + `","tools":[` +
 	strings.Repeat(`{"type":"function","name":"run","description":"`+strings.Repeat("Runs. ", 50)+`","parameters":{"type":"object","properties":{"command":{"type":"string"}}},"strict":false},`, 9) +
 	`{"type":"web_search"}],"input":[` +

@@ -574,7 +574,7 @@ func (w *walk) inItem(e event) {
 	}
 }
 
-// callText is what an item of a tool call holds.
+// callText returns the contents of an item of a tool call.
 func callText(item map[string]any) (text any, call bool) {
 	switch item["type"] {
 	case "function_call":

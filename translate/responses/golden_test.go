@@ -19,7 +19,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// translated is what a request becomes.
+// translated is the translation of a request.
 type translated struct {
 	body   []byte
 	chat   chat.Request
@@ -93,7 +93,7 @@ func TestRequest(t *testing.T) {
 	})
 }
 
-// testLimits are those of the model in the request archives.
+// testLimits are the limits of the model in the request archives.
 var testLimits = chat.ModelRules{
 	LowerEffort: true, Efforts: []string{"none", "low", "medium"}, MaxOutputLength: 4096,
 	Vision: &chat.VisionLimits{MaxPixels: 1 << 20},
@@ -249,7 +249,7 @@ func checkAgreement(t *testing.T, stream, response []byte) {
 	}
 }
 
-// contentsOf is what a response says, whatever items it says it in.
+// contentsOf returns the contents of a response, whatever items hold them.
 func contentsOf(response map[string]any) map[string]any {
 	out := map[string]any{}
 	for name, v := range response {

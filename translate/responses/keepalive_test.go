@@ -11,7 +11,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// unrepeatable is what differs between two answers of the same events.
+// unrepeatable matches what differs between two answers of the same events.
 var unrepeatable = regexp.MustCompile(`"sequence_number":\d+|"encrypted_content":"[^"]*"`)
 
 // newSealed returns a Stream that can seal reasoning.
