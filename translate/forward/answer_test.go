@@ -102,7 +102,7 @@ func TestStreamSignsOfLife(t *testing.T) {
 	}
 }
 
-// Whole tells when a stream may end well without waiting for more; a stream that may go on is none.
+// Whole reports when a stream may end well without waiting for more, not when it may continue.
 func TestStreamWhole(t *testing.T) {
 	t.Parallel()
 	every := func(member string) string { // of as many choices as there can be
