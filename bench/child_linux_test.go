@@ -74,7 +74,7 @@ func TestChildrenEndWithUs(t *testing.T) {
 	}
 }
 
-// lockedText is what a process writes while the test reads.
+// lockedText holds what a process writes while the test reads.
 type lockedText struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -152,7 +152,7 @@ func TestSearchThatMeetsNothing(t *testing.T) {
 	}
 }
 
-// TestOverheadDefaults are those of the grammar.
+// TestOverheadDefaults checks that the defaults are those of the grammar.
 func TestOverheadDefaults(t *testing.T) {
 	c := parse(t, "overhead")
 	if len(c.Overhead.Tests) != 14 || c.Overhead.Tests[0] != "request" || c.Overhead.Rounds != 3 || c.Overhead.Rate != 1000 || !slices.Equal(c.Overhead.Beside, []string{"nginx", "haproxy"}) {

@@ -9,7 +9,7 @@ import (
 	"penstock/bench/result"
 )
 
-// TestPhases tells what three engines had in hand, waited for and found in their caches, in each phase.
+// TestPhases checks the work, queues and cache hits of three engines in each phase.
 func TestPhases(t *testing.T) {
 	const second = int64(time.Second)
 	at := func(due, end int64, engine string, cached int) client.Sample {

@@ -161,7 +161,7 @@ func shapeOf(t *testing.T, answer []byte) map[string]string {
 	return s
 }
 
-// eventShapes tells the events of a stream: what names or kinds follow each other, and the members of each kind.
+// eventShapes lists the events of a stream: the order of names or kinds, and each kind's members.
 func eventShapes(t *testing.T, s map[string]string, body string) {
 	t.Helper()
 	var order []string
@@ -188,7 +188,7 @@ func eventShapes(t *testing.T, s map[string]string, body string) {
 	s["order"] = strings.Join(order, ", ")
 }
 
-// chunkKind tells what a chunk without a name says.
+// chunkKind returns the kind of a chunk without a name.
 func chunkKind(data string) string {
 	var c struct {
 		Choices []struct {
@@ -221,7 +221,7 @@ func chunkKind(data string) string {
 	return "delta(" + strings.Join(members, " ") + ")"
 }
 
-// valueShape tells the members of a JSON value and their types.
+// valueShape returns the members of a JSON value and their types.
 func valueShape(t *testing.T, s map[string]string, prefix string, raw []byte) {
 	t.Helper()
 	var v any

@@ -162,7 +162,7 @@ func events(body string) []string {
 	return all
 }
 
-// completion is what a client makes of an answer, plain or streamed.
+// completion is an answer, plain or streamed, as a client reads it.
 type completion struct {
 	ID, Model, Object string
 	Text, Reasoning   map[int]string
