@@ -156,7 +156,7 @@ func TestRequestsRefused(t *testing.T) {
 	}
 }
 
-// TestReuse: nothing of one call shows in the next one that uses the same memory.
+// TestReuse: nothing of one call appears in the next one that uses the same memory.
 func TestReuse(t *testing.T) {
 	t.Parallel()
 	var (

@@ -62,7 +62,7 @@ func streamed(t *testing.T, e *echo, chunks ...string) []byte {
 	return out
 }
 
-// blocksOf are the blocks of a message, as maps.
+// blocksOf returns the blocks of a message, as maps.
 func blocksOf(t *testing.T, whole []byte) []map[string]any {
 	t.Helper()
 	var m struct{ Content []map[string]any }
@@ -117,7 +117,7 @@ func TestSealedThinking(t *testing.T) {
 	}
 }
 
-// boxOpener opens by a box whatever the model is called.
+// boxOpener opens by a box, whatever the model's name.
 type boxOpener struct{ seal.Box }
 
 func (o boxOpener) Open(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
@@ -140,7 +140,7 @@ func TestShownThinking(t *testing.T) {
 	}
 }
 
-// TestLongThinking: more than can be sealed is left out, and not held meanwhile.
+// TestLongThinking: thinking that is too long to seal is left out, and not held meanwhile.
 func TestLongThinking(t *testing.T) {
 	piece := `{"choices":[{"index":0,"delta":{"reasoning":"` + strings.Repeat("r", 100_000) + `"}}]}`
 	for _, redact := range []bool{false, true} {
@@ -270,7 +270,7 @@ func TestAppliedEdits(t *testing.T) {
 	}
 }
 
-// answerTo is the client's answer for a whole completion.
+// answerTo returns the client's answer for a whole completion.
 func answerTo(e *echo, completion []byte) ([]byte, error) {
 	var c answer.Completion
 	if err := c.Parse(completion); err != nil {
