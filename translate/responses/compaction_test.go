@@ -14,7 +14,7 @@ import (
 	"penstock/translate/seal"
 )
 
-// keyOpener opens what was sealed for an owner, whatever model it is asked for.
+// keyOpener opens what was sealed for an owner, for any model.
 type keyOpener struct{ box seal.Box }
 
 func (b keyOpener) Open(dst, model, blob []byte) ([]byte, bool) {
@@ -37,7 +37,7 @@ func compacting(t *testing.T, body string, o dialects.Options) *Stream {
 
 const triggers = `{"model":"model","stream":true,"include":["reasoning.encrypted_content"],"input":[{"role":"user","content":"x"},{"type":"compaction_trigger"}]}`
 
-// summaryStream is an engine's stream that says text and ends with a reason.
+// summaryStream returns an engine's stream of text that ends with a reason.
 func summaryStream(text, reason string) string {
 	var b strings.Builder
 	for _, delta := range []string{`{"role":"assistant","reasoning_content":"HIDDEN"}`, `{"content":"` + text[:len(text)/2] + `"}`, `{"content":"` + text[len(text)/2:] + `"}`} {

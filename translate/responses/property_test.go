@@ -62,7 +62,7 @@ func (c *drawnConversation) user() {
 	c.add(`{"role":"user","content":%s}`, c.content("input_text", true))
 }
 
-// turn adds what the assistant does and what it gets for it.
+// turn adds the assistant's actions and their results.
 func (c *drawnConversation) turn() {
 	var open []int
 	for range rapid.IntRange(1, 5).Draw(c.T, "acts") {
@@ -89,7 +89,7 @@ func (c *drawnConversation) turn() {
 	}
 }
 
-// body is the request so far.
+// body returns the request so far.
 func (c *drawnConversation) body() []byte {
 	return []byte(`{"model":"m","instructions":"Be brief.","tools":[{"type":"function","name":"f"},{"type":"web_search"},{"type":"namespace","name":"s","tools":[{"type":"function","name":"f"}]},{"type":"function","name":"a"}],"input":[` +
 		strings.Join(c.items, ",\n ") + `]}`)

@@ -21,7 +21,7 @@ var testBox = seal.NewKeys(strings.Repeat("k", 32)).Of("team-a", func(seal.Resul
 // includes is a request for sealed reasoning.
 const includes = `{"model":"model","input":"x","include":["reasoning.encrypted_content"]}`
 
-// sealing is a stream for an answer with sealed reasoning.
+// sealing returns a stream for an answer with sealed reasoning.
 func sealing(t *testing.T) *Stream {
 	t.Helper()
 	s := newStream(t, []byte(includes))
@@ -49,7 +49,7 @@ data: [DONE]
 
 `
 
-// itemsOf are the output of a response object.
+// itemsOf returns the output of a response object.
 func itemsOf(t *testing.T, response []byte) (items []map[string]any) {
 	t.Helper()
 	var r struct{ Output []map[string]any }
@@ -59,7 +59,7 @@ func itemsOf(t *testing.T, response []byte) (items []map[string]any) {
 	return r.Output
 }
 
-// finalOf is the response object of the last event of a stream.
+// finalOf returns the response object of the last event of a stream.
 func finalOf(t *testing.T, stream []byte) []byte {
 	t.Helper()
 	var c checker
@@ -71,7 +71,7 @@ func finalOf(t *testing.T, stream []byte) []byte {
 	return response
 }
 
-// historyOf is the chat body for a request that sends the items of an answer back.
+// historyOf returns the chat body of a request that sends the items of an answer back.
 func historyOf(t *testing.T, items []map[string]any) string {
 	t.Helper()
 	input := []any{map[string]any{"role": "user", "content": "x"}}
@@ -90,7 +90,7 @@ func historyOf(t *testing.T, items []map[string]any) string {
 	return string(tr.body)
 }
 
-// boxOpener opens by a box whatever the model is called.
+// boxOpener opens by a box, whatever the model's name.
 type boxOpener struct{ seal.Box }
 
 func (o boxOpener) Open(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
@@ -187,7 +187,7 @@ func TestReasoningFails(t *testing.T) {
 	}
 }
 
-// TestLongReasoning: more than can be sealed is left out, and not held meanwhile.
+// TestLongReasoning: reasoning that is too long to seal is left out, and not held meanwhile.
 func TestLongReasoning(t *testing.T) {
 	t.Parallel()
 	s := sealing(t)

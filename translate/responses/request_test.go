@@ -93,7 +93,7 @@ func TestRequestsRefused(t *testing.T) {
 	}
 }
 
-// TestLocate: errors about the chat request are told in the words of Responses.
+// TestLocate: errors about the chat request come in the words of Responses.
 func TestLocate(t *testing.T) {
 	t.Parallel()
 	tr, err := translateBody([]byte(`{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"x"},{"type":"input_image","image_url":"https://example.com/a.png"}]}]}`), dialects.Options{})
@@ -130,7 +130,7 @@ func TestModelName(t *testing.T) {
 	}
 }
 
-// TestReuse: nothing of one call shows in the next one that uses the same memory.
+// TestReuse: nothing of one call appears in the next one that uses the same memory.
 func TestReuse(t *testing.T) {
 	t.Parallel()
 	var (

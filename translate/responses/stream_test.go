@@ -7,7 +7,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestEnds: behind the end nothing comes, whichever it was.
+// TestEnds: nothing comes behind any end.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	ends := sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}`)}
