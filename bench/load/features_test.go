@@ -151,7 +151,7 @@ func TestTraceOfSessions(t *testing.T) {
 	}
 }
 
-// TestTimeScale refuses what cannot be meant.
+// TestTimeScale refuses values that cannot be meant.
 func TestTimeScale(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	text := `{"timestamp":0,"input_length":1,"output_length":1}` + "\n" + `{"timestamp":1e9,"input_length":1,"output_length":1}`
@@ -287,7 +287,7 @@ func TestSearch(t *testing.T) {
 	t.Errorf("search: %+v of an engine with a limit of 40", s)
 }
 
-// TestCompareURL finds what a slower target adds.
+// TestCompareURL finds the time that a slower target adds.
 func TestCompareURL(t *testing.T) {
 	fastset.LeaveOut(t, "a comparison over a network")
 	t.Parallel()
@@ -352,7 +352,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestTokenSources counts what a target without usage sends.
+// TestTokenSources counts the tokens of a target without usage.
 func TestTokenSources(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodPost {
@@ -399,7 +399,7 @@ func TestLostTokens(t *testing.T) {
 	}
 }
 
-// TestLoadIsInTheResult runs what notes compare.
+// TestLoadIsInTheResult checks the members that notes compare.
 func TestLoadIsInTheResult(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	for _, whole := range []bool{false, true} {

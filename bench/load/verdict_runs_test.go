@@ -63,7 +63,7 @@ func (x *recordedRun) judge() result.Verdict {
 	return judge(&x.Result, s)
 }
 
-// codes are a verdict in one line.
+// codes writes a verdict in one line.
 func codes(v result.Verdict) string {
 	out := "NOT VALID"
 	if v.Valid {

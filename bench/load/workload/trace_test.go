@@ -95,7 +95,7 @@ func TestRecordedSessions(t *testing.T) {
 	}
 }
 
-// TestTraceErrors: what cannot be read names its line.
+// TestTraceErrors: the error for a bad line names the line.
 func TestTraceErrors(t *testing.T) {
 	first := `{"s":"a","i":0,"t":0,"in":640,"out":5}`
 	for text, want := range map[string]string{
