@@ -23,7 +23,7 @@ func each(t *testing.T, f func(t *testing.T, e *Engine, profile string)) {
 	}
 }
 
-// inForm is a part of a request in the form in which an engine reads it.
+// inForm returns a part of a request in the form that an engine reads.
 func inForm(name, more string) string {
 	const object, schema = `{"type":"json_object"}`, `"json_schema":{"name"`
 	switch profile.ByName[name].Formats {
@@ -343,7 +343,7 @@ func TestTools(t *testing.T) {
 	})
 }
 
-// finishOfCalls is the finish_reason of an answer that calls tools.
+// finishOfCalls returns the finish_reason of an answer that calls tools.
 func finishOfCalls(profile string) string {
 	if profile == "tgi" {
 		return "stop"

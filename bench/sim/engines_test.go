@@ -98,7 +98,7 @@ func TestSick(t *testing.T) {
 	}
 }
 
-// TestOwnDefaults: models and slots that an engine comes with, unless they are given.
+// TestOwnDefaults: an engine has its own models and slots, unless others are given.
 func TestOwnDefaults(t *testing.T) {
 	for _, c := range []struct {
 		o      Options
