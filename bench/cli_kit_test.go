@@ -34,7 +34,7 @@ func grammar(t *testing.T) (*CLI, *kong.Kong) {
 	return &c.Bench, parser
 }
 
-// flagsOf are the flags of a command of `bench`.
+// flagsOf returns the flags of a command of `bench`.
 func flagsOf(t *testing.T, command string) (names []string) {
 	t.Helper()
 	_, parser := grammar(t)

@@ -16,7 +16,7 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestNothingIsNoDefault: a number or time of nothing is refused, and not taken for the default.
+// TestNothingIsNoDefault: a number or time of 0 is refused, and not taken for the default.
 func TestNothingIsNoDefault(t *testing.T) {
 	for _, flag := range []string{"-z=0s", "-z0", "--duration=-1s", "--duration=20", "-n0", "--num-prompts=-3", "--num-prompts=many", "--request-timeout=0s"} {
 		_, parser := grammar(t)

@@ -15,7 +15,7 @@ import (
 	"penstock/bench/load"
 )
 
-// names are the entries of a folder.
+// names returns the entries of a folder.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	list, err := os.ReadDir(dir)

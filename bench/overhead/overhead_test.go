@@ -21,7 +21,7 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestOverhead measures with real processes; what is installed of the others is measured, too.
+// TestOverhead measures with real processes, the other proxies included where installed.
 func TestOverhead(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
@@ -33,7 +33,7 @@ func TestOverhead(t *testing.T) {
 	t.Run("stopped", overheadStopped)
 }
 
-// overheadStopped: a run that is stopped has the rounds that are whole.
+// overheadStopped: a stopped run has its whole rounds.
 func overheadStopped(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]int{"round 1 ": exit.Failed, "round 2 ": exit.Invalid} {
@@ -107,7 +107,7 @@ func overheadAlone(t *testing.T) {
 	}
 }
 
-// TestDefaultTests: the default is all that there is, so that one command makes the whole table.
+// TestDefaultTests: the default is every test, so that one command makes the whole table.
 func TestDefaultTests(t *testing.T) {
 	field, _ := reflect.TypeFor[Cmd]().FieldByName("Tests")
 	c := Cmd{Rate: 1, Streams: 1, Hold: 1, Tests: strings.Split(field.Tag.Get("default"), ",")}
@@ -121,7 +121,7 @@ func TestDefaultTests(t *testing.T) {
 	}
 }
 
-// TestConfigurations: what a measurement asks for is in the file of each proxy.
+// TestConfigurations: the file of each proxy has all that a measurement asks for.
 func TestConfigurations(t *testing.T) {
 	l, err := newLab()
 	if err != nil {

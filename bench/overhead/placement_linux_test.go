@@ -37,7 +37,7 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// TestOverheadOnProcessors measures with the program, whose children are looked at while it does.
+// TestOverheadOnProcessors measures with the program, and looks at its children meanwhile.
 func TestOverheadOnProcessors(t *testing.T) {
 	fastset.LeaveOut(t, "overhead on processors of its own")
 	all := process.Processors()

@@ -21,7 +21,7 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// testTrace has conversations with a beginning that all share, whose turns come back.
+// testTrace makes conversations of several turns that share a beginning.
 func testTrace(seed uint64, n int, rate float64) []workload.Call {
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var out []workload.Call
@@ -59,7 +59,7 @@ func bodyOf(c *workload.Call) string {
 		c.Out, c.Out, text.String()[len(role):])
 }
 
-// played is when the first token and the end of each call came, in seconds after the call.
+// played holds the times of each call's first token and end, in seconds after the call.
 type played struct {
 	first, end []float64
 	preempted  int64 // on the simulator
@@ -113,7 +113,7 @@ func playReal(t *testing.T, o sim.Options, trace []workload.Call) played {
 	return p
 }
 
-// playVirtual plays it in the plan's.
+// playVirtual plays it in the plan's virtual time.
 func playVirtual(t *testing.T, o sim.Options, trace []workload.Call) (p played) {
 	t.Helper()
 	f, err := newFleet([]*Kind{{Name: "k", o: o}}, "least_loaded", 0)
@@ -126,7 +126,7 @@ func playVirtual(t *testing.T, o sim.Options, trace []workload.Call) (p played) 
 	return p
 }
 
-// TestEngineIsTheSimulator plays traces on both, and holds them to the same times.
+// TestEngineIsTheSimulator plays traces on both, and compares their times.
 func TestEngineIsTheSimulator(t *testing.T) {
 	base := sim.Options{PrefillRate: 8000, SharedPrefill: true, TokenRate: 50, BatchCost: time.Millisecond, Latency: 20 * time.Millisecond, Slots: 16, KVTokens: 100_000, CacheTokens: 100_000}
 	for name, c := range map[string]struct {

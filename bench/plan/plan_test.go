@@ -116,7 +116,7 @@ func TestFleetKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestPolicyCounts: what the edge's routing is for can be seen.
+// TestPolicyCounts: the benefit of the edge's routing shows.
 func TestPolicyCounts(t *testing.T) {
 	s := &search{requests: [][]request{newRequests(testTrace(2, 600, 4), 1)}}
 	k := kind(t, "l4-8b")
@@ -174,7 +174,7 @@ func TestEdgeLearnsSpeed(t *testing.T) {
 	}
 }
 
-// TestTied: what the draws do not show is not ranked.
+// TestTied: rows that the draws do not tell apart are not ranked.
 func TestTied(t *testing.T) {
 	row := func(policy string, needs ...int) *Row {
 		sorted := slices.Sorted(slices.Values(needs))

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// allowed is the line of /proc that says where a process, or one of its threads, may run.
+// allowed returns the line of /proc with the processors that a process or a thread may use.
 func allowed(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path + "/status")

@@ -181,7 +181,7 @@ func TestReportInTheTerminal(t *testing.T) {
 	golden.File(t, "testdata/terminal.txt", text.Bytes())
 }
 
-// TestReportInBrowser opens the page and looks at what is drawn.
+// TestReportInBrowser opens the page and checks the drawing.
 func TestReportInBrowser(t *testing.T) {
 	fastset.LeaveOut(t, "the report in a browser")
 	path := filepath.Join(t.TempDir(), "report.html")

@@ -8,7 +8,7 @@ import (
 	"penstock/bench/result"
 )
 
-// TestUpstreamLines: each upstream has its answers a second, and a gap where its engine was dead.
+// TestUpstreamLines: each upstream has its answers per second, and a gap while its engine was dead.
 func TestUpstreamLines(t *testing.T) {
 	one := 1.0
 	p := &result.Penstock{
@@ -48,7 +48,7 @@ func TestUpstreamLines(t *testing.T) {
 	}
 }
 
-// TestWords: a plot says its lines' bounds, and where each is highest.
+// TestWords: a plot's words give the bounds of its lines, and the highest point of each.
 func TestWords(t *testing.T) {
 	c := plot{Title: "Time", XUnit: "s", YUnit: "ms", X: []float64{0, 10, 20}, Lines: []line{
 		{Label: "p50", Y: []*float64{new(3.0), nil, new(7.0)}}, {Label: "objective", Y: []*float64{new(5.0), new(5.0), new(5.0)}},
