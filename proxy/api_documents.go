@@ -11,13 +11,13 @@ import (
 	"penstock/proxy/request/endpoint"
 )
 
-// troubleshooting says what to do, by symptom and by alert.
+// troubleshooting is the operator's runbook, by symptom and by alert.
 //
 //go:embed troubleshooting.md
 var troubleshooting string
 
-// document is one form of the API's description as it is served: to everybody, whatever credential
-// comes along.
+// document is one form of the API's description. It is served to everyone, with any credential
+// or none.
 type document struct {
 	path, contentType, etag string
 	body                    []byte
@@ -34,7 +34,8 @@ func newDocument(path, contentType string, body []byte) document {
 	return document{path, contentType, `"` + strconv.FormatUint(sum.Sum64(), 16) + `"`, body}
 }
 
-// serve answers GET and HEAD. The bytes are those of the build, so a copy may be kept for an hour.
+// serve answers GET and HEAD. The bytes belong to the build, so clients may cache them for an
+// hour.
 func (d *document) serve(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil))

@@ -18,12 +18,12 @@ import (
 	"penstock/translate/apierr"
 )
 
-// The catalog and the health check are no calls: they hold nothing, reach no engine and are not
-// logged one by one.
+// Catalog requests and health checks are not calls: they hold nothing, reach no engine and are
+// not logged one by one.
 
-// models answers GET /v1/models. A key is not needed, unless the file says so; one that is sent
-// narrows the list, and a wrong one is refused. Agents ask by a header or by the query for members
-// of their own, which are added.
+// models answers GET /v1/models. It needs no key unless the configuration says so. A valid key
+// narrows the list; a wrong one is refused. Agents ask by header or query for members of their
+// own, which are added.
 func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
 	snap, key, ok := p.optionalKey(ctx)
 	if !ok {
@@ -54,7 +54,8 @@ func wantsMessages(ctx *fasthttp.RequestCtx) bool {
 	return len(ctx.Request.Header.Peek("Anthropic-Version")) > 0
 }
 
-// refusePage answers a request for the catalog with an error, in the form of the list it asks for.
+// refusePage answers a catalog request with an error, in the form of the list that was
+// requested.
 func (p *publicAPI) refusePage(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	d := endpoint.ModelsDialect
 	if wantsMessages(ctx) {
@@ -63,7 +64,7 @@ func (p *publicAPI) refusePage(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	p.respondError(ctx, d, err)
 }
 
-// readPage reads which part of the list a client of Anthropic's API wants.
+// readPage reads which page of the list a client of Anthropic's API wants.
 func readPage(q *fasthttp.Args, v *catalog.View) *apierr.Error {
 	v.After, v.Before = string(q.Peek("after_id")), string(q.Peek("before_id"))
 	if !q.Has("limit") {
@@ -96,8 +97,8 @@ func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
 	p.respondPage(ctx, key, page, err)
 }
 
-// optionalKey checks a request's credential, if it has one or needs one. When ok is false, it has
-// answered the request.
+// optionalKey checks a request's credential if it has one or needs one. When ok is false,
+// optionalKey has answered the request.
 func (p *publicAPI) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapshot, key *auth.Key, ok bool) {
 	snap = p.services.Current()
 	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), listen.PeerOf(ctx.Conn()), time.Now())
@@ -126,8 +127,8 @@ func (p *publicAPI) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *c
 	}
 	h := &ctx.Response.Header
 	endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil))
-	// Of the public list, too: a cache is not to give it to a key that has a list of its own, or to a
-	// client that reads another form.
+	// The public list varies, too: a cache must not serve it to a key that has its own list, or
+	// to a client that reads another form.
 	h.Set("Vary", "Authorization, x-api-key, anthropic-version")
 	if key != nil {
 		h.Set("Cache-Control", "private, max-age=15")
@@ -137,8 +138,8 @@ func (p *publicAPI) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *c
 	respondCached(ctx, "application/json", page.ETag, page.Body)
 }
 
-// respondCached answers with body, which is shared and not copied, or with 304 when the client has
-// it already.
+// respondCached answers with body, which is shared and not copied, or with 304 when the client
+// already has it.
 func respondCached(ctx *fasthttp.RequestCtx, contentType, etag string, body []byte) {
 	ctx.Response.Header.Set("ETag", etag)
 	if hasCurrent(ctx.Request.Header.Peek("If-None-Match"), etag) {
@@ -149,8 +150,8 @@ func respondCached(ctx *fasthttp.RequestCtx, contentType, etag string, body []by
 	ctx.Response.SetBodyRaw(body)
 }
 
-// hasCurrent reports whether an If-None-Match names etag: a star, or a list of tags, each of them
-// strong or weak. The comparison is the weak one (RFC 9110, 13.1.2). A tag of ours holds no comma.
+// hasCurrent reports whether an If-None-Match names etag: a star, or a list of tags, each strong
+// or weak. The comparison is the weak one (RFC 9110, 13.1.2). Our tags hold no comma.
 func hasCurrent(ifNoneMatch []byte, etag string) bool {
 	etag = strings.TrimPrefix(etag, "W/")
 	for tag := range bytes.SplitSeq(ifNoneMatch, []byte{','}) {
@@ -169,7 +170,7 @@ func (p *publicAPI) health(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBodyString(`{"status":"ok"}`)
 }
 
-// root says where things are, to who opens the address in a browser.
+// root lists the main paths, for people who open the address in a browser.
 func (p *publicAPI) root(ctx *fasthttp.RequestCtx) {
 	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.Response.Header.SetContentType("application/json")

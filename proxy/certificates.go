@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// secureSide is what TLS needs; nil where a listener does without it.
+// secureSide is what TLS needs. Its members are nil where a listener does without TLS.
 type secureSide struct {
 	admin      *listen.Certificate
 	pair       *listen.Certificate
@@ -30,7 +30,7 @@ type secureSide struct {
 	challenges *acme.Server  // nil without tls.acme.http
 }
 
-// openTLS loads the certificate pairs, or what an earlier process has obtained.
+// openTLS loads the certificate pairs, or those that an earlier process obtained.
 func openTLS(c *config.File, public, challenges net.Listener, log *zap.Logger, g *guard.Guard) (s secureSide, err error) {
 	if pair := c.Admin.TLS; pair.Enabled() {
 		s.admin = new(listen.Certificate)
@@ -114,7 +114,7 @@ func keepCertificates(e *Edge) (end func()) {
 	}
 }
 
-// shareCertificates has the edges of a fleet obtain their certificates together.
+// shareCertificates makes the edges of a fleet obtain their certificates together.
 func shareCertificates(e *Edge) {
 	if e.fleet == nil || e.opts.ACME == nil {
 		return
@@ -131,7 +131,7 @@ func shareCertificates(e *Edge) {
 	}), e.guard))
 }
 
-// certificateState is what operators are shown of the edge's certificates; nil without TLS.
+// certificateState returns what operators see of the edge's certificates; nil without TLS.
 func certificateState(o *Options) *status.Certificate {
 	if o.ACME == nil {
 		return status.CertificateOf(o.Certificate.Valid())
@@ -149,7 +149,7 @@ func certificateState(o *Options) *status.Certificate {
 	return out
 }
 
-// appendCertificates writes the metrics of certificates that the edge obtains itself.
+// appendCertificates writes the metrics of the certificates that the edge obtains itself.
 func appendCertificates(b *bytes.Buffer, m *acme.Manager) {
 	if m == nil {
 		return

@@ -9,18 +9,20 @@ import (
 	"penstock/proxy/request/call"
 )
 
-// drain ends the public side in steps. /-/ready answers 503, and answers ask clients to close. The
-// listener accepts for timeouts.linger more, so that balancers notice; where none routes to the edge
-// (Options.Direct), only as long as calls run. Then it accepts no more, idle connections close, and
-// running calls get timeouts.drain to finish. Those that are left get an error in their stream and
-// errorFlushTime to send it. Then drain cuts what has not ended: half a head, a body that does not
-// arrive, a client that does not read. Options.Hurry skips every wait but hurriedFlushTime.
+// drain shuts the public side down in steps. /-/ready answers 503, and answers ask clients to
+// close. The listener keeps accepting for timeouts.linger, so that balancers notice; where none
+// routes to the edge (Options.Direct), only as long as calls run. Then it stops accepting, idle
+// connections close, and running calls get timeouts.drain to finish. Calls still running after
+// that get an error in their stream and errorFlushTime to send it. Then drain cuts what has not
+// ended: half a head, a body that does not arrive, a client that does not read. Options.Hurry
+// skips every wait but hurriedFlushTime.
 func (e *Edge) drain() {
 	t, end := e.reloads.Running().Config.Timeouts, e.ending
 	e.log.Info("draining", zap.Int64("calls", end.calls()))
 	listen.NotifyStopping("draining")
 	if e.opts.SharedPort && e.admin != nil {
-		// The next process has this port too, and must not be taken for one that is not ready.
+		// The next process has this port too, and must not be mistaken for one that is not
+		// ready.
 		e.admin.LeavePort()
 		_ = e.shutAdmin() // it ends with the process at the latest
 	}
@@ -52,7 +54,7 @@ func (e *Edge) drain() {
 	e.log.Info("drained", zap.Int64("calls", end.calls()))
 }
 
-// close ends what is left: the admin listener, the probes and the watch.
+// close shuts down what is left: the admin listener, the probes and the watch.
 func (e *Edge) close() error {
 	err := e.shutAdmin()
 	e.reloads.Running().Issued.Close()
@@ -66,7 +68,7 @@ func (e *Edge) close() error {
 	return err
 }
 
-// shutAdmin ends the admin listener. A second call does nothing.
+// shutAdmin shuts the admin listener down. A second call does nothing.
 func (e *Edge) shutAdmin() error {
 	if e.admin == nil {
 		return nil

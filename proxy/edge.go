@@ -67,10 +67,10 @@ type Edge struct {
 	websockets *websocket.Carrier
 }
 
-// retiredKeys is how many keys that are no longer configured have their limits' state remembered.
+// retiredKeys is how many removed keys keep the state of their limits.
 const retiredKeys = 1024
 
-// New builds an edge that serves o.Config. Upstreams are probed from here on; nothing is accepted
+// New builds an edge that serves o.Config. It starts to probe the upstreams; nothing is accepted
 // before Serve.
 func New(o Options) (*Edge, error) {
 	c := o.Config
@@ -146,7 +146,7 @@ func New(o Options) (*Edge, error) {
 	return e, nil
 }
 
-// abandon ends what an edge that does not come to be has started.
+// abandon stops what New has started when it fails.
 func abandon(e *Edge) error {
 	e.reloads.Running().Issued.Close()
 	if e.made != nil {
@@ -181,7 +181,8 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 	return s, err
 }
 
-// reloadOptions says what a reload works on, and what the edge changes with the configuration.
+// reloadOptions returns what a reload works on, and what the edge changes with the
+// configuration.
 func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Options {
 	if e.fleet != nil {
 		e.keys.ShareBy(e.fleet.Account)
@@ -233,7 +234,7 @@ func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Opt
 	return o
 }
 
-// adminOptions are the parts of the edge that its operator sees and steers.
+// adminOptions returns the parts of the edge that its operator sees and steers.
 func (e *Edge) adminOptions(started time.Time) admin.Options {
 	return admin.Options{
 		Listener:   admin.Port{Listener: e.opts.Admin, Certificate: e.opts.AdminCertificate},
@@ -255,9 +256,9 @@ func (e *Edge) Reload(source string) { e.reloads.Trigger(source) }
 // LastReload returns how the last reload ended, or nil when there was none.
 func (e *Edge) LastReload() *reload.Result { return e.reloads.Last() }
 
-// Serve accepts until ctx ends, then drains: readiness turns, accepting goes on for the linger,
-// running calls end by themselves within the drain time and are ended with an error after it. It
-// returns nil after an orderly end.
+// Serve accepts until ctx ends, then drains: readiness turns, accepting continues for the
+// linger, running calls end by themselves within the drain time, and Serve ends the rest with an
+// error. It returns nil after an orderly shutdown.
 func (e *Edge) Serve(ctx context.Context) error {
 	work, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -285,7 +286,7 @@ func (e *Edge) Serve(ctx context.Context) error {
 	return errors.Join(err, e.close())
 }
 
-// serveAdmin serves the operators until the edge drains. Clients are served on without them.
+// serveAdmin serves operators until the edge drains. If it fails, clients are still served.
 func (e *Edge) serveAdmin() {
 	e.guard.Point("accept.admin")
 	if err := e.admin.Serve(); err != nil {
@@ -296,8 +297,8 @@ func (e *Edge) serveAdmin() {
 // historyPeriod is how often the upstreams' short history moves on.
 const historyPeriod = time.Second
 
-// tick keeps the short history of the upstreams moving while streams run, and what the status page
-// remembers.
+// tick advances the short history of the upstreams, and what the status page remembers, while
+// streams run.
 func (e *Edge) tick(ctx context.Context) {
 	t := time.NewTicker(historyPeriod)
 	defer t.Stop()
@@ -316,14 +317,14 @@ func (e *Edge) tick(ctx context.Context) {
 	}
 }
 
-// warnOfCertificates logs when clients, or the operator's programs, will not accept the certificate
-// in use.
+// warnOfCertificates logs when clients or the operator's programs will not accept the
+// certificate in use.
 func warnOfCertificates(e *Edge) {
 	warnOfCertificate(e.log, "tls", e.opts.Certificate)
 	warnOfCertificate(e.log, "admin.tls", e.opts.AdminCertificate)
 }
 
-// warnOfCertificate logs when the certificate of a setting is not valid now, if there is one.
+// warnOfCertificate logs when a setting has a certificate that is not valid now.
 func warnOfCertificate(log *zap.Logger, setting string, c *listen.Certificate) {
 	if t := status.CertificateOf(c.Valid()).Trouble(time.Now()); t != "" {
 		log.Warn(t, zap.String("setting", setting),
@@ -331,16 +332,18 @@ func warnOfCertificate(log *zap.Logger, setting string, c *listen.Certificate) {
 	}
 }
 
-// evictAfter is how long a client that sends no request keeps its connection at limits.connections:
-// less than that, and the next request of a busy client could meet the close.
+// evictAfter is how long a client that sends no request keeps its connection at
+// limits.connections. If it were shorter, the next request of a busy client could meet the
+// close.
 const evictAfter = time.Second
 
-// connectionBound is the bound on connections that was computed last, as configured and as the
-// limit on descriptors affords it.
+// connectionBound is the last computed bound on connections, as configured and as the limit on
+// descriptors allows.
 type connectionBound struct{ configured, affordable int }
 
-// of computes how many clients may be connected. It logs when the configured number cannot be had,
-// unless it has logged the same numbers before. Callers must not call it at the same time.
+// of computes how many clients may be connected. It logs when the configured number cannot be
+// reached, unless it has logged the same numbers before. Callers must not call it at the same
+// time.
 func (b *connectionBound) of(c *config.File, log *zap.Logger) int {
 	next := connectionBound{c.Limits.Connections, listen.AffordableConns(c.Limits.Connections, len(c.Upstreams))}
 	if next.affordable < next.configured && next != *b {

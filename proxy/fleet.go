@@ -24,8 +24,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// newFleet makes the edge's place in the fleet of its configuration, nil where it shares nothing
-// with others.
+// newFleet makes the edge's place in the fleet of its configuration; nil where the edge shares
+// nothing with others.
 func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error) {
 	if !c.Fleet.Shared() {
 		return nil, nil
@@ -54,8 +54,8 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 	}), nil
 }
 
-// storeOptions say where the store of a configuration is. Without a URL, which sentinels replace, no
-// name is given for TLS: each connection verifies the name that it dials.
+// storeOptions returns where the store of a configuration is. Without a URL, which sentinels
+// replace, it names no server for TLS: each connection verifies the name that it dials.
 func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -81,8 +81,8 @@ func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
 	return o, nil
 }
 
-// newSharedKeys makes what follows the keys in the store, nil where the configuration has none.
-// With a copy of them they are in force from the first snapshot on.
+// newSharedKeys follows the keys in the store; nil where the configuration has none. With a
+// local copy of them, the keys are in force from the first snapshot on.
 func newSharedKeys(e *Edge) *keystore.Keys {
 	c := e.opts.Config
 	if e.fleet == nil || !c.Fleet.Keys.Enabled() {
@@ -101,7 +101,7 @@ func valuesOf(secrets []config.Secret) (all []string) {
 	return all
 }
 
-// OpenKeys returns what changes the keys in the store of a configuration.
+// OpenKeys returns a writer that changes the keys in the store of a configuration.
 func OpenKeys(c *config.File) (*keystore.Writer, error) {
 	if !c.Fleet.Keys.Enabled() {
 		return nil, errors.New("the configuration has no keys in a store: give it fleet.keys.secrets")
@@ -117,8 +117,8 @@ func OpenKeys(c *config.File) (*keystore.Writer, error) {
 	return keystore.NewWriter(client, o.Prefix, valuesOf(c.Fleet.Keys.Secrets)), nil
 }
 
-// memberName is the name of an edge among its fleet: that of the machine, with the port of its API,
-// which tells edges of one machine apart and stays over restarts.
+// memberName returns the edge's name in its fleet: the machine's name with the port of the
+// edge's API. The port tells edges of one machine apart; the name survives restarts.
 func memberName(public net.Addr) string {
 	_, port, err := net.SplitHostPort(public.String())
 	if err != nil { // no TCP
@@ -127,7 +127,7 @@ func memberName(public net.Addr) string {
 	return hostName() + ":" + port
 }
 
-// hostName is the name of the machine.
+// hostName returns the machine's name.
 func hostName() string {
 	if host, err := os.Hostname(); err == nil {
 		return host
@@ -135,8 +135,8 @@ func hostName() string {
 	return "unnamed"
 }
 
-// newBoard makes the edge's side of the board, by which the edges of a fleet know of each other's
-// work; nil where it shares nothing.
+// newBoard makes the edge's side of the board, by which the edges of a fleet learn of each
+// other's work; nil where the edge shares nothing.
 func newBoard(e *Edge) *board.Board {
 	if e.fleet == nil {
 		return nil
@@ -150,7 +150,7 @@ func newBoard(e *Edge) *board.Board {
 	return b
 }
 
-// slotAccount returns what counts the slots of an upstream over the whole fleet; nil where the edge
+// slotAccount returns what counts an upstream's slots over the whole fleet; nil where the edge
 // is alone.
 func slotAccount(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Upstream) upstreams.SlotAccount {
 	if f == nil {
@@ -162,8 +162,8 @@ func slotAccount(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Upstream)
 	}
 }
 
-// share keeps the edge in its fleet until the returned function is called. That gives back what the
-// edge holds of others' limits, as far as the store answers.
+// share keeps the edge in its fleet until the returned function is called. That function gives
+// back what the edge holds of others' limits, as far as the store answers.
 func (e *Edge) share() (leave func()) {
 	if e.fleet == nil {
 		return func() {}
@@ -201,5 +201,5 @@ func (e *Edge) share() (leave func()) {
 	}
 }
 
-// leaveTime bounds how long an edge that ends waits for the store.
+// leaveTime bounds how long a stopping edge waits for the store.
 const leaveTime = 2 * time.Second

@@ -14,8 +14,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// openLedger opens what makes the edge's usage last, nil where nothing does. An edge that takes
-// over the ports of another follows the ledger of that one, and writes it afterwards.
+// openLedger opens what makes the edge's usage last; nil where nothing does. An edge that takes
+// over the ports of another follows that edge's ledger, and writes it afterwards.
 func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	var sinks []func(string, []observe.UsageRow)
 	if e.fleet != nil {
@@ -36,7 +36,8 @@ func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	})
 }
 
-// usedIn returns what says what of rows keys have used in the day and the month that run now.
+// usedIn returns a function that reports what keys have used of rows in the current day and
+// month.
 func usedIn(rows []observe.UsageRow) limit.Used {
 	byKey := map[string][]observe.UsageRow{}
 	for _, r := range rows {
@@ -54,9 +55,9 @@ func usedIn(rows []observe.UsageRow) limit.Used {
 	})
 }
 
-// sharedBudget returns a key's budget over the fleet. An edge with a ledger goes on under its name,
-// where it was before a restart. One that follows the ledger of the process before it has no name
-// of its own yet: it tells what it has used itself, and that one tells the rest.
+// sharedBudget returns a key's budget over the fleet. An edge with a ledger continues under the
+// name that it had before a restart. An edge that follows the ledger of the process before it
+// has no name of its own yet: it reports its own usage, and that process reports the rest.
 func sharedBudget(e *Edge, id string) limit.Budget {
 	name, usage := e.ledger.Edge(), e.services.Calls.Usage
 	if name != "" {
@@ -67,8 +68,8 @@ func sharedBudget(e *Edge, id string) limit.Budget {
 	}))
 }
 
-// inPeriods returns what says what a key has used in the day and the month that run now, by what it
-// has used from one day to another.
+// inPeriods returns a function that reports what a key has used in the current day and month. It
+// reads this from of, which reports a key's usage from one day to another.
 func inPeriods(of func(key string, from, to int64) observe.Amount) limit.Used {
 	return func(key string, now time.Time) (used [limit.Periods]limit.Cost) {
 		today := observe.DayOf(now)
@@ -80,7 +81,8 @@ func inPeriods(of func(key string, from, to int64) observe.Amount) limit.Used {
 	}
 }
 
-// keepLedger writes the ledger until the returned function is called, when all calls have ended.
+// keepLedger writes the ledger until the returned function is called, after all calls have
+// ended.
 func (e *Edge) keepLedger() (end func()) {
 	if e.ledger == nil {
 		return func() {}

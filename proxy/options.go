@@ -16,36 +16,37 @@ import (
 type Options struct {
 	Config *config.File // validated
 	Log    *zap.Logger
-	// MemoryLimit is what the process may use, in bytes; the shares for request bodies and replies
-	// are taken from it.
+	// MemoryLimit is how much memory the process may use, in bytes. The shares for request
+	// bodies and replies are taken from it.
 	MemoryLimit int64
 	// Public and Admin are the listeners. Admin may be nil.
 	Public, Admin net.Listener
-	// InheritedPublic says that Public's socket is a service manager's and outlives the process;
-	// SharedPort that another process may be listening on the same ports.
+	// InheritedPublic says that a service manager owns Public's socket, which outlives the
+	// process. SharedPort says that another process may be listening on the same ports.
 	InheritedPublic, SharedPort bool
-	// Guard catches panics; nil: one of the edge's own.
+	// Guard catches panics. Nil means a guard of the edge's own.
 	Guard *guard.Guard
-	// Hurry is closed when a drain that runs is to end at once; nil: never.
+	// Hurry is closed to end a running drain at once. Nil means never.
 	Hurry <-chan struct{}
-	// Direct reports, when a drain begins, that no balancer has to notice it: timeouts.linger ends as
-	// soon as no call runs. Nil: one may route to the edge.
+	// Direct reports, when a drain begins, that no balancer has to notice it: timeouts.linger
+	// then ends as soon as no call runs. Nil means that a balancer may route to the edge.
 	Direct func() bool
 	// Certificate makes the public listener speak TLS; may be nil.
 	Certificate *listen.Certificate
 	// AdminCertificate makes the admin listener speak TLS; may be nil.
 	AdminCertificate *listen.Certificate
-	// ACME obtains the certificates, and Challenges answers the authority over HTTP; both may be nil.
+	// ACME obtains the certificates, and Challenges answers the authority over HTTP. Both may be
+	// nil.
 	ACME       *acme.Manager
 	Challenges *acme.Server
 	LogDropped func() uint64 // lines lost by the log's sink; may be nil
-	// Lookup resolves the names of upstreams with `resolve`; nil: the system's resolver.
+	// Lookup resolves the names of upstreams with `resolve`. Nil means the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]string, error)
-	// Load reads the configuration again, for reloads: the file, or nil with what is wrong. Nil:
-	// there is no file.
+	// Load reads the configuration again, for reloads: it returns the file, or nil and what is
+	// wrong. Nil means that there is no file.
 	Load func() (*config.File, config.Problems)
-	// Parse reads a configuration that is to be compared with the running one, as Load does the
-	// file in place. Nil: that is not done.
+	// Parse reads a configuration to compare with the running one, just as Load reads the file
+	// in place. Nil disables the comparison.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
 }
 
@@ -58,8 +59,8 @@ func (o *Options) secure(ln *listen.Listener) net.Listener {
 	return ln.TLS(o.Certificate.Config())
 }
 
-// addresses are where the two listeners are, which need not be where the configuration says; the
-// admin's is empty without one.
+// addresses returns where the two listeners are, which may differ from the configuration. The
+// admin's is empty without an admin listener.
 func (o *Options) addresses() (public, admin string) {
 	if o.Admin != nil {
 		admin = o.Admin.Addr().String()

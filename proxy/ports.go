@@ -43,8 +43,7 @@ func openPorts(f *config.File, public, admin listen.PortOptions) (ports, error) 
 	return p, nil
 }
 
-// openError says why the address of a setting was not opened, and the remedy for the common
-// reasons.
+// openError says why a setting's address was not opened, with the remedy for the common reasons.
 func openError(setting, address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s: %s is taken by another process: choose another address, or, for a second edge on it, start both with --share-port (an edge that runs without it has to end first, or gets its port from a socket unit)", setting, address)
@@ -58,7 +57,7 @@ func openError(setting, address string, err error) error {
 	return fmt.Errorf("%s: %s: %w", setting, address, err)
 }
 
-// schemeOf is the scheme of a listener with the certificate, which may be nil.
+// schemeOf returns the scheme of a listener with certificate c, which may be nil.
 func schemeOf(c *listen.Certificate) string {
 	if c == nil {
 		return "http"

@@ -22,13 +22,13 @@ import (
 // before it calls the handler, so its two earlier hooks decide here: headReceived for a body with
 // an announced length, expectContinue for a body that waits for "100 Continue".
 
-// precheckAbove is the announced length above which a request is checked before its body. A smaller
-// body nearly always arrives in the same packet as its head.
+// precheckAbove is the announced length above which a request is checked before its body. A
+// smaller body nearly always arrives in the same packet as its head.
 const precheckAbove = 8 << 10
 
-// headReceived runs when a request's head has arrived. If the request will be refused whatever its
-// body says, headReceived removes the body's length: the handler then refuses the request at once,
-// and the connection ends with that answer.
+// headReceived runs when a request's head has arrived. If the request will be refused whatever
+// its body says, headReceived removes the body's length. The handler then refuses the request at
+// once, and the connection ends with that answer.
 func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.RequestConfig) {
 	defer p.services.Guard.Catch(guard.Connection, nil)
 	p.services.Guard.Point("head.received")
@@ -38,7 +38,7 @@ func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.Reque
 		body.ForgetCutOff(h)
 		return conf
 	}
-	// Until the body's first byte; then package body has its own clock.
+	// This bounds the wait for the body's first byte; after that package body has its own clock.
 	conf.ReadTimeout = p.services.Current().Config.Timeouts.ClientBody.D()
 	if n > precheckAbove && p.precheck(h, int64(n)) != nil {
 		body.CutOff(h)
@@ -59,7 +59,7 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	}
 	snap := p.services.Current()
 	var key *auth.Key
-	if !snap.Keys.TakesCertificates() { // a head does not show one: who sends is asked later
+	if !snap.Keys.TakesCertificates() { // a head shows no certificate: checked later
 		var err error
 		if key, err = call.Authenticate(snap, h, query, nil, ep, time.Now()); err != nil {
 			if a := (*apierr.Error)(nil); errors.As(err, &a) {
@@ -74,7 +74,7 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 }
 
 // expectContinue answers "Expect: 100-continue" (RFC 9110, 10.1.1). It invites the body only if
-// precheck does not refuse the request. It returns the status to answer with; for a refusal the
+// precheck does not refuse the request. It returns the status to answer with. For a refusal the
 // response is complete.
 func (p *publicAPI) expectContinue(ctx *fasthttp.RequestCtx) (status int) {
 	defer p.services.Guard.Catch(guard.Connection, func() {

@@ -21,16 +21,16 @@ import (
 	"penstock/translate/apierr"
 )
 
-// publicAPI answers what clients send: it refuses what is wrong as HTTP, hands calls to their
-// endpoints, and answers the requests that are no calls (routes.go).
+// publicAPI answers clients: it refuses what is wrong as HTTP, hands calls to their endpoints,
+// and answers the requests that are not calls (routes.go).
 type publicAPI struct {
 	services   *call.Services
 	websockets *websocket.Carrier
 	draining   func() bool
 }
 
-// writeBuffer holds a small answer or an event whole, so that it is one write; every held stream
-// has one.
+// writeBuffer holds a small answer or an event whole, so that it takes one write. Every held
+// stream has one.
 const writeBuffer = 2 << 10
 
 // server returns the HTTP server of the public listener.
@@ -47,8 +47,8 @@ func (p *publicAPI) server(c *config.File) *fasthttp.Server {
 	return s
 }
 
-// everyRequest is what every request passes first: a head that two parsers could read differently
-// is refused, and a panic ends one request only.
+// everyRequest wraps every handler: it refuses a head that two parsers could read differently,
+// and confines a panic to one request.
 func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		defer p.services.Guard.Catch(guard.Handler, func() {
@@ -94,7 +94,7 @@ func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestH
 		if origin != "" {
 			browser.Share(&ctx.Response.Header, origin)
 		}
-		if p.draining() { // now, and not when the call began
+		if p.draining() { // checked now, not when the call began
 			ctx.SetConnectionClose()
 		}
 	}
@@ -105,7 +105,7 @@ const (
 	longestClientID = 512
 )
 
-// echoClientID gives a client the id back by which it knows its request. It is in no log.
+// echoClientID returns to the client the id that it gave its request. The id is in no log.
 func echoClientID(ctx *fasthttp.RequestCtx) {
 	id := ctx.Request.Header.Peek(headerClientID)
 	if len(id) == 0 || len(id) > longestClientID {
@@ -119,17 +119,17 @@ func echoClientID(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.SetBytesV(headerClientID, id)
 }
 
-// chunkedForNobody reports whether a request has a chunked body that no endpoint will read to its
-// end.
+// chunkedForNobody reports whether a request has a chunked body that no endpoint will read to
+// its end.
 func chunkedForNobody(ctx *fasthttp.RequestCtx) bool {
 	h := &ctx.Request.Header
 	path, _, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
 	return h.ContentLength() == -1 && (!h.IsPost() || endpoint.At(path) == nil)
 }
 
-// withoutAuth wraps handlers that need no credential and read none from the headers. A credential
-// in the query string is refused even there: it may already be in a proxy's log, so the client is
-// told.
+// withoutAuth wraps handlers that need no credential and read none from the headers. A
+// credential in the query string is refused even there: it may already be in a proxy's log, and
+// the client should know.
 func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		var refused *apierr.Error
@@ -141,8 +141,8 @@ func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHa
 	}
 }
 
-// headError answers a request whose head did not parse, or that ended before the first byte of its
-// body; the connection ends with it.
+// headError answers a request whose head did not parse, or which ended before the first byte of
+// its body. The connection ends with that answer.
 func (p *publicAPI) headError(ctx *fasthttp.RequestCtx, err error) {
 	defer p.services.Guard.Catch(guard.Connection, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
 	p.services.Guard.Point("head.error")
@@ -156,8 +156,8 @@ func (p *publicAPI) headError(ctx *fasthttp.RequestCtx, err error) {
 	}
 }
 
-// respondError answers a request that is no call: its head did not parse, or its path does not
-// exist.
+// respondError answers a request that is not a call: its head did not parse, or its path does
+// not exist.
 func (p *publicAPI) respondError(ctx *fasthttp.RequestCtx, d *endpoint.Dialect, err *apierr.Error) {
 	err = d.ErrorOf(err)
 	if errors.Is(err.Cause, failure.ErrClientGone) {

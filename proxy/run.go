@@ -24,26 +24,26 @@ import (
 // RunOptions says how a process runs an edge.
 type RunOptions struct {
 	Config *config.File
-	// Warnings are those of reading the configuration, which the log begins with.
+	// Warnings are from reading the configuration. The log begins with them.
 	Warnings config.Problems
-	// Origin is the log's first line, where Config is not from a file.
+	// Origin is the log's first line when Config is not from a file.
 	Origin string
 	// Load reads the configuration again for a reload; nil when there is no file.
 	Load func() (*config.File, config.Problems)
-	// Parse reads the text of one that is not in place, to say what it would change.
+	// Parse reads a configuration that is not in place, to say what it would change.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
 	// SharePort opens the ports so that a second process may listen on them at the same time
 	// (SO_REUSEPORT).
 	SharePort bool
-	// NextPort and NextAdminPort let a listener whose port is taken use the next free one: for a
-	// start without a configuration, where no client has been told a port yet.
+	// NextPort and NextAdminPort let a listener whose port is taken use the next free one. They
+	// are for a start without a configuration, where no client knows a port yet.
 	NextPort, NextAdminPort bool
 	// Ready is called once when both listeners accept, with their base addresses
-	// ("http://127.0.0.1:4000"); the admin's is empty when it is off.
+	// ("http://127.0.0.1:4000"). The admin's is empty when it is off.
 	Ready func(public, admin string)
 }
 
-// portOptions are those of a listener that may use the next free port, or may not.
+// portOptions returns the options of a listener; next lets it use the next free port.
 func (o *RunOptions) portOptions(next bool) listen.PortOptions {
 	how := listen.PortOptions{ReusePort: o.SharePort}
 	if next {
@@ -52,36 +52,36 @@ func (o *RunOptions) portOptions(next bool) listen.PortOptions {
 	return how
 }
 
-// onLoopback reports whether only this machine reaches the listeners; admin may be nil.
+// onLoopback reports whether the listeners are reachable only from this machine. admin may be
+// nil.
 func onLoopback(public, admin net.Listener) bool {
 	return config.OnLoopback(public.Addr().String()) && (admin == nil || config.OnLoopback(admin.Addr().String()))
 }
 
-// Load reads a configuration, the certificates and key sets that it names and the beginning of its
-// ledger. The file is nil if a problem is more than a warning.
+// Load reads a configuration, the certificates and key sets that it names, and the beginning of
+// its ledger. The file is nil if a problem is more than a warning.
 func Load(name string) (*config.File, config.Problems) {
 	return config.LoadValid(name, engine.Known(), checkFiles)
 }
 
-// Parse is Load for the text of a configuration. Its name's folder is what its paths are relative
-// to.
+// Parse is Load for the text of a configuration. Relative paths start from the folder of name.
 func Parse(name string, src []byte) (*config.File, config.Problems) {
 	return config.ParseValid(name, src, engine.Known(), checkFiles)
 }
 
-// checkFiles looks at the files that a configuration names.
+// checkFiles checks the files that a configuration names.
 func checkFiles(f *config.File) config.Problems {
 	files := append(f.CheckCertificates(), config.CheckLedger(f, ledger.Check)...)
 	return append(files, config.CheckIssuers(f, func(set []byte) error { _, err := jwt.ParseSet(set); return err })...)
 }
 
-// LoadAgain returns what reads the file again for a reload.
+// LoadAgain returns a function that reads the file again for a reload.
 func LoadAgain(name string) func() (*config.File, config.Problems) {
 	return func() (*config.File, config.Problems) { return config.LoadAgain(name, engine.Known()) }
 }
 
-// ParseBeside returns what reads the text of a configuration as if it stood in the folder of the
-// file. Problems call it as who sent it does.
+// ParseBeside returns a function that reads the text of a configuration as if it were in the
+// file's folder. Problems name the text as its sender does.
 func ParseBeside(name string) func(src []byte, called string) (*config.File, config.Problems) {
 	return func(src []byte, called string) (*config.File, config.Problems) {
 		stands := filepath.Join(filepath.Dir(name), "candidate")
@@ -102,11 +102,11 @@ func ParseBeside(name string) func(src []byte, called string) (*config.File, con
 }
 
 // Run is the whole life of the serving process: listeners, log, memory limit, edge. It returns
-// after the signal to end has come and the edge has drained; the error is *InterruptedError when a
-// second one came before it had.
+// after the signal to end has come and the edge has drained. The error is *InterruptedError when
+// a second signal came before the edge had drained.
 func Run(end *Shutdown, o RunOptions) error {
 	c, ctx := o.Config, end.Context
-	signal.Ignore(syscall.SIGPIPE) // the reader of the log may end; that must not end the edge
+	signal.Ignore(syscall.SIGPIPE) // the log's reader may end; that must not end the edge
 	sink := observe.NewSink(os.Stderr, end.guard)
 	defer sink.Close() //nolint:errcheck // it has no error to give
 	log, err := observe.NewLogger(c.Log, sink)

@@ -15,11 +15,11 @@ import (
 	"penstock/proxy/telemetry/process"
 )
 
-// Shutdown is the operator's wish to end the process, as it comes by SIGTERM and SIGINT: the first
-// signal ends Context and the edge drains, the second closes Hurry and what still runs is told so
-// and ended, the third kills the process. SIGQUIT, and SIGABRT, with which a service manager ends a
-// process that hangs, are for finding out why: they tell on stderr where every goroutine is, and
-// end the process at once. It is safe for concurrent use.
+// Shutdown is the operator's request to end the process, by SIGTERM or SIGINT. The first signal
+// ends Context and the edge drains. The second closes Hurry: calls that still run get an error
+// and end. The third kills the process. SIGQUIT and SIGABRT (which a service manager sends to a
+// process that hangs) are for diagnosis: they write every goroutine's stack to stderr and end
+// the process at once. Shutdown is safe for concurrent use.
 type Shutdown struct {
 	Context context.Context
 	Hurry   <-chan struct{}
@@ -33,13 +33,13 @@ type Shutdown struct {
 	second  atomic.Pointer[syscall.Signal]
 }
 
-// typed reports whether a person ended the edge: by Ctrl-C at its terminal.
+// typed reports whether a person ended the edge with Ctrl-C at its terminal.
 func (s *Shutdown) typed() bool {
 	first := s.first.Load()
 	return first != nil && *first == syscall.SIGINT && term.IsTerminal(int(os.Stdin.Fd()))
 }
 
-// OnSignals takes the signals over until Stop. exit ends the process at once, with a code.
+// OnSignals handles the signals until Stop. exit ends the process at once, with a code.
 func OnSignals(exit func(code int)) *Shutdown {
 	ctx, end := context.WithCancel(context.Background())
 	hurry := make(chan struct{})
@@ -53,7 +53,7 @@ func OnSignals(exit func(code int)) *Shutdown {
 		if sig, ok := s.next(s.quit); ok {
 			defer exit(exitSignal + int(sig))
 			s.guard.Point("shutdown.quit")
-			_ = process.WriteStacks(os.Stderr) // an error has no other place to go
+			_ = process.WriteStacks(os.Stderr) // there is no other place for an error
 		}
 	})
 	go s.guard.Loop(s.stopped, guard.Shutdown, func() {
@@ -71,7 +71,7 @@ func OnSignals(exit func(code int)) *Shutdown {
 			second, ok = s.next(s.signals)
 		}
 		if ok {
-			signal.Stop(s.signals) // a third one finds the system's default
+			signal.Stop(s.signals) // a third signal gets the system's default
 			s.second.Store(&second)
 			close(hurry)
 		}
@@ -79,9 +79,9 @@ func OnSignals(exit func(code int)) *Shutdown {
 	return s
 }
 
-// AlsoHangup makes SIGHUP one of the signals that end the process, for an edge that has no
-// configuration to read again: its calls end in order when the terminal is closed. A process that
-// was started to ignore SIGHUP (nohup) goes on doing so.
+// AlsoHangup adds SIGHUP to the signals that end the process, for an edge that has no
+// configuration to read again: its calls end in order when the terminal is closed. A process
+// that was started to ignore SIGHUP (nohup) still ignores it.
 func (s *Shutdown) AlsoHangup() {
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(s.signals, syscall.SIGHUP)
@@ -98,7 +98,7 @@ func (s *Shutdown) next(signals <-chan os.Signal) (syscall.Signal, bool) {
 	}
 }
 
-// Stop gives the signals back.
+// Stop stops handling the signals.
 func (s *Shutdown) Stop() {
 	s.once.Do(func() {
 		signal.Stop(s.signals)
@@ -107,8 +107,8 @@ func (s *Shutdown) Stop() {
 	})
 }
 
-// Err is nil, or *InterruptedError when a second signal has cut calls. Without any the end was an
-// orderly one, only sooner.
+// Err returns *InterruptedError when a second signal has cut calls, else nil. If it cut none,
+// the shutdown was orderly, only sooner.
 func (s *Shutdown) Err(cut int64) error {
 	if sig := s.second.Load(); sig != nil && cut > 0 {
 		return &InterruptedError{Signal: *sig, Calls: cut}
@@ -116,7 +116,7 @@ func (s *Shutdown) Err(cut int64) error {
 	return nil
 }
 
-// InterruptedError says that the process was not left the time to drain.
+// InterruptedError says that a second signal left the process no time to drain.
 type InterruptedError struct {
 	Signal syscall.Signal
 	Calls  int64 // that ran
@@ -130,11 +130,12 @@ func (e *InterruptedError) Error() string {
 	return fmt.Sprintf("ended by a second signal (%v) while %s running", e.Signal, calls)
 }
 
-// Logged reports that the edge's log has told it.
+// Logged reports that the edge's log already holds the error.
 func (e *InterruptedError) Logged() bool { return true }
 
-// ExitCode is the shell's for a process that a signal ended: 130 for SIGINT, 143 for SIGTERM.
+// ExitCode returns the shell's code for a process ended by a signal: 130 for SIGINT, 143 for
+// SIGTERM.
 func (e *InterruptedError) ExitCode() int { return exitSignal + int(e.Signal) }
 
-// exitSignal and a signal's number are the exit code of a process that it has ended.
+// exitSignal plus a signal's number is the exit code of a process that the signal has ended.
 const exitSignal = 128

@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Clients that find no connection are in no call's log line, so they are reported by number.
+// Rejected clients appear in no call's log line, so they are reported by number.
 const (
 	turnedAwayRecent = time.Minute // for how long the verdict says that clients were turned away
 	turnedAwayPause  = time.Minute // between two log lines
@@ -23,7 +23,7 @@ type turnedAway struct {
 	line   time.Time // the last line
 }
 
-// look takes the number of rejections since the start, and logs new ones once a minute.
+// look takes the number of rejections since the start. It logs new ones once a minute.
 func (t *turnedAway) look(rejected uint64, now time.Time, open, most int64, log *zap.Logger) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -39,7 +39,7 @@ func (t *turnedAway) look(rejected uint64, now time.Time, open, most int64, log 
 	t.logged, t.line = rejected, now
 }
 
-// recent reports whether clients were turned away of late.
+// recent reports whether clients were turned away recently.
 func (t *turnedAway) recent(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

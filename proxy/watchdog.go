@@ -13,8 +13,8 @@ import (
 )
 
 // stayWatched notifies the service manager's watchdog, if there is one, until stop is called. It
-// does so each time the public listener has answered a request of our own: a process that runs and
-// answers no client is restarted.
+// notifies each time the public listener has answered a request of our own, so that a process
+// that runs but answers no client is restarted.
 func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 	interval := listen.WatchdogInterval() / 2 // sd_watchdog_enabled(3) asks for half of it
 	if interval <= 0 {
@@ -39,8 +39,8 @@ func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 	return stop
 }
 
-// answers reports whether a listener of this process gives any answer within the time, on a
-// connection of its own.
+// answers reports whether a listener of this process answers in time, on a connection of its
+// own.
 func answers(ln net.Listener, secure bool, within time.Duration) bool {
 	scheme := "http"
 	if secure {
