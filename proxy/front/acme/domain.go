@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// domains are those of one configuration. They never change.
+// domains are the domains of one configuration. They never change.
 type domains struct {
 	order  []*domain
 	byName map[string]*domain
 }
 
-// domain is one name and what is known of its certificate.
+// domain is one name and the state of its certificate.
 type domain struct {
 	name    string
 	current atomic.Pointer[tls.Certificate] // nil: none was obtained yet
@@ -27,7 +27,7 @@ type domain struct {
 	waits    bool      // an order waits for the fleet's store
 }
 
-// again has the next attempt made as soon as that is allowed after the last one.
+// again schedules the next attempt as soon as the pause after the last one allows.
 func (d *domain) again() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,7 +46,7 @@ func (d *domain) failed(trouble string) int {
 	return d.failures
 }
 
-// counted takes over how often other edges, or this one before its start, have failed.
+// counted adopts the number of failures that other edges, or this one before its start, have had.
 func (d *domain) counted(failures int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,14 +56,14 @@ func (d *domain) counted(failures int) {
 	}
 }
 
-// settled notes that nothing is to be done for a domain.
+// settled records that a domain needs nothing.
 func (d *domain) settled() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failures, d.trouble, d.waits, d.hurried = 0, "", false, false
 }
 
-// hurry notes whether an operator wants the domain tried again.
+// hurry records whether an operator wants the domain tried again.
 func (d *domain) hurry(now bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -76,7 +76,7 @@ func (d *domain) isHurried() bool {
 	return d.hurried
 }
 
-// wait notes that the domain waits for the fleet's store.
+// wait records that the domain waits for the fleet's store.
 func (d *domain) wait() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -18,9 +18,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Server is the listener of HTTP-01 challenges. It answers them, sends browsers that ask for pages
-// of the edge's domains to https, says to callers of the API that they are wrong here, and knows
-// nothing else.
+// Server is the listener of HTTP-01 challenges. It answers them, redirects browsers that ask for
+// pages of the edge's domains to https, refuses calls of the API, and knows nothing else.
 type Server struct {
 	manager  *Manager
 	guard    *guard.Guard
@@ -31,7 +30,7 @@ type Server struct {
 
 const challengePath = "/.well-known/acme-challenge/"
 
-// NewServer makes the listener of a manager's challenges. Nothing is accepted before Serve.
+// NewServer makes the listener of a manager's challenges. It accepts nothing before Serve.
 func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*Server, error) {
 	s := &Server{manager: m, guard: g, port: httpsPort(f)}
 	var err error
@@ -47,8 +46,8 @@ func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*Se
 	return s, nil
 }
 
-// httpsPort is the port that clients are sent to. A listener that is not at port 80 itself has it
-// forwarded, and so has the one of https.
+// httpsPort is the port that clients are redirected to. If our HTTP listener is not at port 80, a
+// forwarder is in front of it, and in front of the https listener as well.
 func httpsPort(f *config.File) string {
 	_, port, _ := net.SplitHostPort(f.Listen)
 	if _, own, _ := net.SplitHostPort(f.TLS.ACME.HTTP); port == "443" || own != "80" {
@@ -99,13 +98,13 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx) {
 		refuse(ctx, fasthttp.StatusNotFound)
 	case !reads(ctx) || callsAPI(ctx):
 		refuseCall(ctx, base)
-	default: // what is behind a ? may be a credential, and no page has a use for it
+	default: // the query string may hold a credential, and no page needs it
 		ctx.Response.Header.Set("Location", base+string(ctx.URI().PathOriginal()))
 		ctx.SetStatusCode(fasthttp.StatusPermanentRedirect)
 	}
 }
 
-// fail answers a request that could not be read. A body is one of a call.
+// fail answers a request that could not be read. Only an API call has a body.
 func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	if errors.Is(err, fasthttp.ErrBodyTooLarge) && httpserver.Check(ctx) == nil {
 		if base, ok := s.base(ctx); ok {
@@ -116,7 +115,7 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	refuse(ctx, fasthttp.StatusBadRequest)
 }
 
-// base is the URL of the edge by the domain that the request is for; false: it is none of the
+// base returns the edge's URL for the request's domain. ok is false if the domain is not the
 // edge's.
 func (s *Server) base(ctx *fasthttp.RequestCtx) (url string, ok bool) {
 	host := string(ctx.Host())
@@ -132,8 +131,8 @@ func (s *Server) base(ctx *fasthttp.RequestCtx) (url string, ok bool) {
 
 func reads(ctx *fasthttp.RequestCtx) bool { return ctx.IsGet() || ctx.IsHead() }
 
-// callsAPI reports whether a program calls the API, and no browser looks for a page. A program that
-// is redirected sends its key over plain HTTP each time, and nobody hears of it.
+// callsAPI reports whether a program calls the API, as opposed to a browser that looks for a page.
+// A redirected program would send its key over plain HTTP each time, unnoticed.
 func callsAPI(ctx *fasthttp.RequestCtx) bool {
 	path, h := string(ctx.URI().PathOriginal()), &ctx.Request.Header
 	return path == apiPath || strings.HasPrefix(path, apiPath+"/") ||
@@ -143,8 +142,8 @@ func callsAPI(ctx *fasthttp.RequestCtx) bool {
 // apiPath begins the paths of the API.
 const apiPath = "/v1"
 
-// refuseCall answers a call of the API. The rest of the request is not looked at, and the client
-// may send all of it before it reads.
+// refuseCall answers an API call. It ignores the rest of the request, and the client may send all
+// of it before it reads.
 func refuseCall(ctx *fasthttp.RequestCtx, base string) {
 	if c, ok := ctx.Conn().(*listen.Conn); ok {
 		c.Linger()
@@ -165,8 +164,8 @@ func refuse(ctx *fasthttp.RequestCtx, status int) {
 	ctx.SetBodyString(fasthttp.StatusMessage(status) + "\n")
 }
 
-// httpAnswer returns the answer to an HTTP-01 challenge of a domain, of another edge's order, too.
-// certmagic's handler is one of net/http.
+// httpAnswer returns the answer to an HTTP-01 challenge of a domain, also for another edge's order.
+// certmagic's handler is a net/http one.
 func (m *Manager) httpAnswer(host, token string) (string, bool) {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -184,10 +183,10 @@ func (m *Manager) httpAnswer(host, token string) (string, bool) {
 	return w.body.String(), true
 }
 
-// answerTime is how long the fleet's store may take to say the answer.
+// answerTime is how long the fleet's store may take to return the answer.
 const answerTime = 5 * time.Second
 
-// answerWriter keeps what certmagic answers.
+// answerWriter holds certmagic's answer.
 type answerWriter struct {
 	header http.Header
 	body   strings.Builder
@@ -204,5 +203,5 @@ func (w *answerWriter) Header() http.Header {
 // Write implements http.ResponseWriter.
 func (w *answerWriter) Write(p []byte) (int, error) { return w.body.Write(p) }
 
-// WriteHeader implements http.ResponseWriter. Answers of certmagic are 200.
+// WriteHeader implements http.ResponseWriter. certmagic's answers are always 200.
 func (w *answerWriter) WriteHeader(int) {}

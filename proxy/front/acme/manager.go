@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// Options say for which domains certificates are obtained, where and how.
+// Options say for which domains to obtain certificates, where and how.
 type Options struct {
 	Domains   []string
 	Email     string         // of the account; may be empty
@@ -42,13 +42,13 @@ type Fleet interface {
 	certmagic.Storage
 	// Available reports whether the store can be asked.
 	Available() bool
-	// Before returns what versions before certmagic have kept in the store: the account's key and the
+	// Before returns what versions before certmagic kept in the store: the account's key and the
 	// certificates by domain, as PEM.
 	Before(ctx context.Context) (account []byte, certificates map[string][]byte, err error)
 }
 
-// Manager holds the certificates of the edge's domains, and has certmagic obtain and renew them. Its
-// methods may be called from any goroutine, Run once.
+// Manager holds the certificates of the edge's domains, and uses certmagic to obtain and renew
+// them. Its methods may be called from any goroutine, but Run only once.
 type Manager struct {
 	opts   Options
 	folder *certmagic.FileStorage
@@ -63,8 +63,8 @@ type Manager struct {
 	ok, failed  atomic.Uint64 // orders
 }
 
-// issuer is certmagic's, which never asks for an address of mail at the terminal, and takes none of
-// another issuer of the process.
+// issuer is certmagic's issuer, except that it never asks for an email address at the terminal, and
+// never takes one from another issuer of the process.
 type issuer struct{ *certmagic.ACMEIssuer }
 
 // PreCheck implements certmagic.PreChecker.
@@ -86,7 +86,7 @@ func (i *issuer) GetRenewalInfo(ctx context.Context, c certmagic.Certificate) (a
 	return info, err
 }
 
-// State is what an operator is shown of a domain.
+// State is what an operator sees of a domain.
 type State struct {
 	Domain              string
 	NotBefore, NotAfter time.Time // zero: there is no certificate yet
@@ -109,7 +109,7 @@ const (
 	never        = 10 * 365 * 24 * time.Hour
 )
 
-// New returns a manager with the certificates of its folder, which is made if it is not there.
+// New returns a manager with the certificates of its folder. It creates the folder if needed.
 func New(o Options) (*Manager, error) {
 	folder, err := openFolder(o.Folder, o.Directory)
 	if err != nil {
@@ -137,9 +137,9 @@ func (m *Manager) configure(s certmagic.Storage) {
 	if m.cache != nil {
 		m.cache.Stop()
 	}
-	// what certmagic does by itself, at these times, Run has it do: so an order ends with the edge. Its
-	// own rounds find no configuration, and almost always an empty cache. When a certificate is due
-	// goes by the interval, too.
+	// Run triggers what certmagic would do by itself at these times, so that an order ends with the
+	// edge. certmagic's own rounds find no configuration, and almost always an empty cache. The
+	// interval also decides when a certificate is due.
 	m.cache = certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return nil, errOwnRounds },
 		RenewCheckInterval: lookPeriod, OCSPCheckInterval: never, Logger: log,
@@ -168,7 +168,7 @@ func (m *Manager) configure(s certmagic.Storage) {
 
 var errOwnRounds = errors.New("the manager looks at this certificate itself")
 
-// ShareBy has a manager obtain its certificates together with the other edges of a fleet. It is
+// ShareBy makes a manager obtain its certificates together with the other edges of a fleet. It is
 // called before Run.
 func ShareBy(m *Manager, f Fleet) {
 	m.fleet = f
@@ -180,8 +180,8 @@ func ShareBy(m *Manager, f Fleet) {
 
 func (m *Manager) storage() certmagic.Storage { return m.config.Storage }
 
-// SetDomains changes the domains. Those that stay keep their certificates; of new ones the folder
-// is read. It is also what an operator's reload does, so what has failed is tried again.
+// SetDomains changes the domains. Those that stay keep their certificates; new ones are read from
+// the folder. An operator's reload also calls it, so failed domains are tried again.
 func (m *Manager) SetDomains(names []string) {
 	old, next := m.set.Load(), &domains{byName: map[string]*domain{}}
 	for _, name := range names {
@@ -197,7 +197,7 @@ func (m *Manager) SetDomains(names []string) {
 	wake(m)
 }
 
-// wake has Run look at the domains now.
+// wake makes Run check the domains now.
 func wake(m *Manager) {
 	select {
 	case m.wake <- struct{}{}:
@@ -205,7 +205,7 @@ func wake(m *Manager) {
 	}
 }
 
-// load returns a domain with what the folder has of it.
+// load returns a domain with what the folder holds for it.
 func (m *Manager) load(name string) *domain {
 	d, ctx := &domain{name: name}, context.Background()
 	pair, err := m.read(ctx, m.folder, name)
@@ -234,9 +234,9 @@ func (m *Manager) load(name string) *domain {
 // errNoCertificate ends a handshake.
 var errNoCertificate = errors.New("there is no certificate for this domain yet")
 
-// Certificate returns the certificate for a handshake. A name that is none of the domains, or no
-// name, gets that of the first domain which has one: nothing is ever ordered for what a client
-// names. A domain without a certificate gets none of another.
+// Certificate returns the certificate for a handshake. A name that is not one of the domains, or no
+// name, gets the certificate of the first domain that has one: a name that a client sends never
+// causes an order. A domain without a certificate does not get another domain's.
 func (m *Manager) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	set := m.set.Load()
 	if d := set.byName[plainName(hello.ServerName)]; d != nil {
@@ -258,13 +258,13 @@ func (m *Manager) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 
 var errNoChallenge = errors.New("no challenge is open for this domain")
 
-// open reports whether a challenge of one of the domains is open.
+// open reports whether a challenge is open for one of the domains.
 func (m *Manager) open(ctx context.Context, name string) bool {
 	return m.set.Load().byName[name] != nil && m.storage().Exists(ctx, m.tokenKey(name))
 }
 
-// Challenge returns the certificate that answers a TLS-ALPN-01 challenge, of another edge's order,
-// too.
+// Challenge returns the certificate that answers a TLS-ALPN-01 challenge, also for another edge's
+// order.
 func (m *Manager) Challenge(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if m.opts.HTTP || !m.open(hello.Context(), plainName(hello.ServerName)) {
 		return nil, errNoChallenge
@@ -272,10 +272,10 @@ func (m *Manager) Challenge(hello *tls.ClientHelloInfo) (*tls.Certificate, error
 	return m.config.GetCertificate(hello)
 }
 
-// plainName is a name as domains are written.
+// plainName returns a name in the form in which domains are written.
 func plainName(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
-// States returns what is known of each domain.
+// States returns the state of each domain.
 func (m *Manager) States() []State {
 	set := m.set.Load()
 	all := make([]State, 0, len(set.order))
@@ -294,7 +294,7 @@ func (m *Manager) States() []State {
 	return all
 }
 
-// Orders returns how many certificates were obtained, and how often that has failed.
+// Orders returns how many orders have succeeded, and how many have failed.
 func (m *Manager) Orders() (ok, failed uint64) { return m.ok.Load(), m.failed.Load() }
 
 // Run obtains and renews certificates until ctx ends.
@@ -311,7 +311,7 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-// round looks at each domain that is due, and returns when the next one is.
+// round checks each domain that is due, and returns when the next one is.
 func (m *Manager) round(ctx context.Context) time.Time {
 	earliest := time.Now().Add(lookPeriod)
 	for _, d := range m.set.Load().order {
@@ -350,19 +350,19 @@ type attemptContext struct{}
 
 type loseContext struct{}
 
-// WithLoss returns the context of an attempt that lose ends.
+// WithLoss returns an attempt's context, which lose ends.
 func WithLoss(ctx context.Context, lose context.CancelCauseFunc) context.Context {
 	return context.WithValue(ctx, loseContext{}, lose)
 }
 
-// Lose ends the attempt that a context is of: the lock of it was lost.
+// Lose ends the attempt that ctx belongs to: its lock was lost.
 func Lose(ctx context.Context, err error) {
 	if lose, ok := ctx.Value(loseContext{}).(context.CancelCauseFunc); ok {
 		lose(err)
 	}
 }
 
-// look has certmagic obtain or renew the certificate of a domain if it is time, and returns when to
+// look makes certmagic obtain or renew a domain's certificate if it is time, and returns when to
 // look again.
 func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 	if m.fleet != nil {
@@ -420,8 +420,8 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 
 func (m *Manager) fleetAvailable() bool { return m.fleet == nil || m.fleet.Available() }
 
-// follow is when to look again where that is due at a time: an edge of a fleet looks earlier for
-// what another has obtained.
+// follow returns when to look again if the next look is due at a time: an edge of a fleet looks
+// earlier, to find what another edge has obtained.
 func (m *Manager) follow(due time.Time) time.Time {
 	if soon := time.Now().Add(followPeriod); m.fleet != nil && soon.Before(due) {
 		return soon
@@ -429,8 +429,8 @@ func (m *Manager) follow(due time.Time) time.Time {
 	return due
 }
 
-// takeOverFleet brings what versions before certmagic have kept, and what the folder has and the
-// store lacks, into the store.
+// takeOverFleet copies into the store what versions before certmagic kept, and what the folder has
+// and the store lacks.
 func (m *Manager) takeOverFleet(ctx context.Context, name string) error {
 	registration, _ := m.accountKeys()
 	cert, _, _ := m.certificateKeys(name)
@@ -456,7 +456,7 @@ func (m *Manager) takeOverFleet(ctx context.Context, name string) error {
 	return errors.Join(m.putBack(ctx, key, registration), m.putBack(ctx, keyKey, meta, certKey))
 }
 
-// putBack copies values that the folder has all of, and the store lacks, into the store.
+// putBack copies values into the store if the folder has all of them and the store lacks them.
 func (m *Manager) putBack(ctx context.Context, keys ...string) error {
 	if m.fleet.Exists(ctx, keys[len(keys)-1]) {
 		return nil
@@ -477,8 +477,8 @@ func (m *Manager) putBack(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-// use puts the certificate of the storage into use, and a fleet's into the folder, from which an
-// edge serves while the store is away.
+// use puts the storage's certificate into use. It also copies a fleet's certificate to the folder,
+// from which an edge serves while the store is away.
 func (m *Manager) use(ctx context.Context, d *domain) {
 	pair, err := m.read(ctx, m.storage(), d.name)
 	if err != nil || pair == nil {
@@ -515,7 +515,7 @@ func (m *Manager) keep(ctx context.Context, name string) {
 	}
 }
 
-// onEvent is asked by certmagic, which holds the lock of the domain, before an order and after it.
+// onEvent is certmagic's callback before and after an order. certmagic holds the domain's lock.
 func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any) error {
 	state, ok := ctx.Value(attemptContext{}).(*attemptState)
 	if !ok {
@@ -531,7 +531,7 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 			return errTooSoon
 		}
 		next := now.Add(leastPause)
-		// a process that is killed now, again and again, orders once in leastPause
+		// a process that is killed now, again and again, still orders only once in leastPause
 		return noteAttempt(ctx, m.folder, d.name, attempt{now, next, next, failures})
 	case "cert_failed":
 		if ctx.Err() == nil {
@@ -546,8 +546,8 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 
 var errTooSoon = errors.New("the last attempt is not long ago")
 
-// obtained counts an order that went well. An authority that gives out what is due at once is not
-// asked all the time.
+// obtained counts an order that succeeded. If an authority issues certificates that are due at
+// once, it is not asked all the time.
 func (m *Manager) obtained(ctx context.Context, d *domain) {
 	m.ok.Add(1)
 	pair := d.current.Load()
@@ -560,7 +560,7 @@ func (m *Manager) obtained(ctx context.Context, d *domain) {
 	m.opts.Log.Info("certificate obtained", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
 }
 
-// note counts a failed attempt, and notes and returns when the next one is.
+// note counts a failed attempt, then records and returns the time of the next one.
 func (m *Manager) note(ctx context.Context, d *domain, err error) (next time.Time) {
 	m.failed.Add(1)
 	failures := d.failed(describe(err, m.opts.HTTP))
@@ -584,7 +584,7 @@ func (m *Manager) note(ctx context.Context, d *domain, err error) (next time.Tim
 	return next
 }
 
-// describe says in words why an attempt failed.
+// describe says why an attempt failed.
 func describe(err error, overHTTP bool) string {
 	text := plaintext.Line(err.Error()) // an authority's words are shown
 	if len(text) > mostTrouble {
@@ -603,5 +603,5 @@ func describe(err error, overHTTP bool) string {
 		"from the internet", text, port)
 }
 
-// mostTrouble is how much of an authority's explanation is shown.
+// mostTrouble is how much of an authority's explanation is shown, in bytes.
 const mostTrouble = 600

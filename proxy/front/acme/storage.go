@@ -23,7 +23,7 @@ import (
 	"github.com/caddyserver/certmagic"
 )
 
-// openFolder returns the storage of a directory, and makes its folder if it is not there.
+// openFolder returns the storage of a directory. It creates the directory's folder if needed.
 func openFolder(base, directory string) (*certmagic.FileStorage, error) {
 	at := filepath.Join(base, directoryName(directory))
 	if err := os.MkdirAll(at, 0o700); err != nil {
@@ -32,7 +32,7 @@ func openFolder(base, directory string) (*certmagic.FileStorage, error) {
 	return &certmagic.FileStorage{Path: at}, nil
 }
 
-// directoryName is the URL of a directory as the name of a file.
+// directoryName returns a directory's URL as a file name.
 func directoryName(directory string) string {
 	name := directory
 	if u, err := url.Parse(directory); err == nil {
@@ -59,8 +59,8 @@ func (m *Manager) tokenKey(name string) string {
 		certmagic.StorageKeys.Safe(name) + ".json"
 }
 
-// accountKeys are those of the account's registration and its key. certmagic names them after the
-// address of mail.
+// accountKeys returns the keys of the account's registration and private key. certmagic names them
+// after the email address.
 func (m *Manager) accountKeys() (registration, key string) {
 	user, file, keyFile := "default", "default", "default"
 	if email := strings.ToLower(m.opts.Email); email != "" {
@@ -73,11 +73,11 @@ func (m *Manager) accountKeys() (registration, key string) {
 	return at + safe(file) + ".json", at + safe(keyFile) + ".key"
 }
 
-// attemptKey is where the attempts of a domain are noted.
+// attemptKey is where a domain's attempts are recorded.
 func attemptKey(name string) string { return "attempts/" + certmagic.StorageKeys.Safe(name) + ".json" }
 
-// attempt is what is known of the last attempt to order a certificate. It is kept beside the
-// certificates, so it holds over restarts, and for all edges of a fleet.
+// attempt is what is known of the last attempt to order a certificate. It is stored beside the
+// certificates, so it survives restarts and holds for all edges of a fleet.
 type attempt struct {
 	Tried    time.Time `json:"tried"`
 	Allowed  time.Time `json:"allowed"` // for an operator who asks
@@ -85,8 +85,8 @@ type attempt struct {
 	Failures int       `json:"failures"` // in a row
 }
 
-// after is when the next attempt may be made. An attempt in the future was noted before the clock
-// was set back, and does not count.
+// after returns when the next attempt may be made. An attempt in the future was recorded before the
+// clock was set back, and does not count.
 func (a attempt) after(hurried bool, now time.Time) time.Time {
 	switch {
 	case a.Tried.After(now):
@@ -97,7 +97,7 @@ func (a attempt) after(hurried bool, now time.Time) time.Time {
 	return a.Next
 }
 
-// lastAttempt is what a storage has noted of a domain.
+// lastAttempt returns what a storage has recorded for a domain.
 func lastAttempt(ctx context.Context, s certmagic.Storage, name string) (a attempt) {
 	text, err := s.Load(ctx, attemptKey(name))
 	if err == nil {
@@ -114,9 +114,9 @@ func noteAttempt(ctx context.Context, s certmagic.Storage, name string, a attemp
 	return s.Store(context.WithoutCancel(ctx), attemptKey(name), text)
 }
 
-// allowed is when an order of a domain may be attempted, and how often it has failed in a row. The
-// folder has this edge's attempts, the fleet's store how those of all edges have ended: an edge that
-// dies holds up no other.
+// allowed returns when a domain may be ordered, and how many times in a row that has failed. The
+// folder holds this edge's attempts; the fleet's store holds how the attempts of all edges have
+// ended. So an edge that dies delays no other.
 func (m *Manager) allowed(ctx context.Context, d *domain) (at time.Time, failures int) {
 	hurried, now := d.isHurried(), time.Now()
 	own := lastAttempt(ctx, m.folder, d.name)
@@ -131,7 +131,7 @@ func (m *Manager) allowed(ctx context.Context, d *domain) (at time.Time, failure
 	return at, failures
 }
 
-// read returns the certificate of a domain in a storage; nil: there is none.
+// read returns a domain's certificate from a storage; nil if there is none.
 func (m *Manager) read(ctx context.Context, s certmagic.Storage, name string) (*tls.Certificate, error) {
 	certKey, keyKey, _ := m.certificateKeys(name)
 	cert, err := s.Load(ctx, certKey)
@@ -147,7 +147,7 @@ func (m *Manager) read(ctx context.Context, s certmagic.Storage, name string) (*
 	return nil, err
 }
 
-// parsePair reads a certificate and its key, and checks that they belong together and to a name.
+// parsePair reads a certificate and its key, and checks that they match each other and the name.
 func parsePair(name string, cert, key []byte) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
@@ -161,9 +161,9 @@ func parsePair(name string, cert, key []byte) (*tls.Certificate, error) {
 	return &pair, pair.Leaf.VerifyHostname(name)
 }
 
-// takeOver moves what versions before certmagic have kept to where certmagic looks for it: the
-// certificate of a domain, DOMAIN.pem with its key, or the account's key. The old text is read by
-// read and nothing is written over.
+// takeOver moves what versions before certmagic kept to where certmagic looks for it: a domain's
+// certificate (DOMAIN.pem with its key), or the account's key. The old text is only read, and
+// nothing is overwritten.
 func takeOver(ctx context.Context, m *Manager, s certmagic.Storage, name string, pemText []byte) error {
 	certKey, keyKey, metaKey := m.certificateKeys(name)
 	if s.Exists(ctx, certKey) && s.Exists(ctx, keyKey) && s.Exists(ctx, metaKey) {
@@ -187,8 +187,8 @@ func takeOver(ctx context.Context, m *Manager, s certmagic.Storage, name string,
 	return errors.Join(s.Store(ctx, keyKey, key), s.Store(ctx, certKey, cert), s.Store(ctx, metaKey, meta))
 }
 
-// takeOverAccount has the next order go on with an account by its key: it has no state, so certmagic
-// asks the authority for it, which makes no other for the same key.
+// takeOverAccount makes the next order reuse an account by its key. The account has no state, so
+// certmagic asks the authority for it, and the authority makes no second account for the same key.
 func takeOverAccount(ctx context.Context, m *Manager, s certmagic.Storage, key []byte) error {
 	registration, keyKey := m.accountKeys()
 	if s.Exists(ctx, registration) && s.Exists(ctx, keyKey) {
@@ -205,7 +205,7 @@ func takeOverAccount(ctx context.Context, m *Manager, s certmagic.Storage, key [
 	return errors.Join(s.Store(ctx, keyKey, key), s.Store(ctx, registration, text))
 }
 
-// oldFile reads a file of a version before certmagic; nil: there is none.
+// oldFile reads a file of a version before certmagic; nil if there is none.
 func oldFile(f *certmagic.FileStorage, name string) []byte {
 	text, err := os.ReadFile(filepath.Join(f.Path, name))
 	if err != nil {
@@ -214,8 +214,9 @@ func oldFile(f *certmagic.FileStorage, name string) []byte {
 	return text
 }
 
-// selfSigned returns a certificate that nobody trusts, for those who connect without a name before
-// there is any other: the service manager's watchdog and health checks, which do not verify.
+// selfSigned returns a certificate that no client trusts. It serves those that connect without a
+// name before there is any other certificate: the service manager's watchdog and health checks,
+// which do not verify.
 func selfSigned() *tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -22,9 +22,9 @@ const (
 		"x-penstock-cached"
 )
 
-// corsHeaders are what programs in browsers may send: headers that the edge reads, and headers that
-// SDKs add and the edge ignores. Those of the SDKs whose code is generated begin with
-// corsGenerated, and new ones come with their versions.
+// corsHeaders lists what programs in browsers may send: headers that the edge reads, and headers
+// that SDKs add and the edge ignores. SDKs with generated code prefix theirs with corsGenerated,
+// and new versions bring new ones.
 var corsHeaders = map[string]bool{
 	"authorization": true, "x-api-key": true, "content-type": true, "accept": true, "user-agent": true,
 	"traceparent": true, "tracestate": true,
@@ -40,8 +40,8 @@ const (
 	corsLongest   = 64 // bytes of a name
 )
 
-// appendAllowed appends the headers that may be sent of those that a preflight asks for. If it asks
-// for none, they are the usual ones.
+// appendAllowed appends those headers of a preflight's list that may be sent. If the preflight
+// lists none, it appends the usual ones.
 func appendAllowed(dst, asked []byte) []byte {
 	if len(asked) == 0 {
 		return append(dst, corsUsual...)
@@ -84,13 +84,12 @@ func AllowedOrigin(ctx *fasthttp.RequestCtx, origins []string) string {
 	return ""
 }
 
-// IsPreflight reports whether a request is a browser's question before the request proper.
+// IsPreflight reports whether a request is a CORS preflight.
 func IsPreflight(ctx *fasthttp.RequestCtx) bool {
 	return ctx.IsOptions() && len(ctx.Request.Header.Peek(fasthttp.HeaderAccessControlRequestMethod)) > 0
 }
 
-// Preflight answers a browser's question before the request proper. common sets the headers of
-// every answer.
+// Preflight answers a CORS preflight. common sets the headers of every answer.
 func Preflight(ctx *fasthttp.RequestCtx, origin string, common func(*fasthttp.ResponseHeader)) {
 	h := &ctx.Response.Header
 	h.Set("Access-Control-Allow-Methods", corsMethods)

@@ -15,9 +15,9 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// CheckPage refuses the requests of web pages to an edge without keys: those that come by a Host
-// that is not this machine's (hosts, see OwnHosts), and those of another origin, unless origins
-// (cors.origins) lists it. Programs send no Origin and any Host that they were given.
+// CheckPage refuses requests of web pages to an edge without keys: those with a Host that is not
+// this machine's (hosts, see OwnHosts), and those of another origin, unless origins (cors.origins)
+// lists it. Programs send no Origin, and any Host that they were configured with.
 func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error {
 	if slices.Contains(origins, "*") {
 		return nil
@@ -36,7 +36,7 @@ func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error
 }
 
 // ForeignPage reports whether a request comes from a web page of another origin that origins
-// (cors.origins) does not list. For a WebSocket a browser asks no question before the request
+// (cors.origins) does not list. A browser sends no preflight for a WebSocket.
 // proper.
 func ForeignPage(h *fasthttp.RequestHeader, origins []string) bool {
 	origin := h.Peek(fasthttp.HeaderOrigin)
@@ -44,13 +44,13 @@ func ForeignPage(h *fasthttp.RequestHeader, origins []string) bool {
 		!slices.Contains(origins, "*") && !slices.Contains(origins, string(origin))
 }
 
-// Unasked reports whether a page of another origin sends a request. A browser adds to it by itself
-// what it has for us, such as a certificate, without having been asked for it by its user.
+// Unasked reports whether a page of another origin sends a request. A browser attaches what it
+// holds for us, such as a certificate, even though its user did not ask for the request.
 func Unasked(h *fasthttp.RequestHeader) bool { return ForeignPage(h, nil) || crossSite(h) }
 
-// LocalRequest reports whether a request may reach the admin listener, which is at listening. It is
-// false for another page's Origin, for an image or a frame in another page, and, where the listener
-// is on loopback, for a Host that is not an address of this machine (DNS rebinding).
+// LocalRequest reports whether a request may reach the admin listener, which is at listening. It
+// refuses another page's Origin and an image or a frame in another page. On loopback it also
+// refuses a Host that is not an address of this machine (DNS rebinding).
 func LocalRequest(h *fasthttp.RequestHeader, listening net.Addr) bool {
 	if origin := h.Peek(fasthttp.HeaderOrigin); len(origin) > 0 && !ownOrigin(origin, h.Host()) || crossSite(h) {
 		return false
@@ -66,8 +66,9 @@ func LocalRequest(h *fasthttp.RequestHeader, listening net.Addr) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// OwnHosts are the names besides those of loopback by which an edge without keys may be called: the
-// one it listens on, the machine's, and those of the listed origins. With keys there are none.
+// OwnHosts returns the names, besides those of loopback, by which an edge without keys may be
+// called: the name that it listens on, the machine's, and those of the listed origins. With keys
+// there are none.
 func OwnHosts(f *config.File) (hosts []string) {
 	if f.Auth != config.AuthNone {
 		return nil
@@ -110,8 +111,8 @@ func withoutPort(host []byte) []byte {
 	return host
 }
 
-// isAddress4 reports whether name is an IPv4 address as browsers see it. They take each name whose
-// last label is a number for an address, so a name of the DNS cannot look like one.
+// isAddress4 reports whether name is an IPv4 address as browsers see it. They treat a name whose
+// last label is a number as an address, so no DNS name can look like one.
 func isAddress4(name []byte) bool {
 	for _, c := range name {
 		if c != '.' && (c < '0' || c > '9') {
@@ -121,9 +122,9 @@ func isAddress4(name []byte) bool {
 	return true
 }
 
-// foreignOrigin reports whether an Origin header is that of a web page which host has not
-// delivered. Origins of other schemes are those of programs that are installed on the machine, such
-// as the extensions of an editor or a browser.
+// foreignOrigin reports whether an Origin header names a web page that host has not served. Origins
+// of other schemes belong to programs installed on the machine, such as the extensions of an editor
+// or a browser.
 func foreignOrigin(origin, host []byte) bool {
 	if len(origin) == 0 || ownOrigin(origin, host) {
 		return false
@@ -132,14 +133,14 @@ func foreignOrigin(origin, host []byte) bool {
 	return !named || string(scheme) == "http" || string(scheme) == "https"
 }
 
-// ownOrigin reports whether host has delivered the page whose Origin header this is.
+// ownOrigin reports whether host has served the page that sends this Origin header.
 func ownOrigin(origin, host []byte) bool {
 	scheme, from, _ := bytes.Cut(origin, []byte("://"))
 	return (string(scheme) == "http" || string(scheme) == "https") && bytes.EqualFold(from, host)
 }
 
 // crossSite reports whether the browser says that a page of another origin has sent the request,
-// for an image, a script or a frame. A link that the user follows is none of these.
+// for an image, a script or a frame. A link that the user follows does not count.
 func crossSite(h *fasthttp.RequestHeader) bool {
 	switch string(h.Peek("Sec-Fetch-Site")) {
 	case "cross-site", "same-site":

@@ -5,11 +5,10 @@
 // listen has checked the framing of the bytes. Where the two agree with every other parser, no
 // request can be smuggled past a proxy. listen/doc.go says which parser decides what.
 //
-// A target in absolute form is read as its origin form by the public listener alone (OriginForm),
-// since the admin listener has to compare Host with its own address. OPTIONS * is answered by every
-// listener.
+// Only the public listener reads a target in absolute form as its origin form (OriginForm), since
+// the admin listener has to compare Host with its own address. Every listener answers OPTIONS *.
 //
-// The settings keep fasthttp from doing what the edge does itself: logging (its messages hold
+// The settings stop fasthttp from doing what the edge does itself: logging (its messages hold
 // pieces of requests), default headers, and redirects, which would send a key and a prompt
 // elsewhere.
 package httpserver

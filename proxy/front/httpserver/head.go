@@ -14,8 +14,8 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Check refuses a request that two parsers could read differently: for the framing of its bytes, or
-// for its head.
+// Check refuses a request that two parsers could read differently, because of its framing or its
+// head.
 func Check(ctx *fasthttp.RequestCtx) *apierr.Error {
 	if wrong := listen.FramingError(ctx.Conn()); wrong != nil {
 		return Misframed(wrong)
@@ -52,14 +52,14 @@ func CheckHead(h *fasthttp.RequestHeader) *apierr.Error {
 	return nil
 }
 
-// isWholeServer reports whether a request is OPTIONS *, which asks the server as a whole (RFC 9110,
-// 9.3.7).
+// isWholeServer reports whether a request is OPTIONS *, which addresses the server as a whole (RFC
+// 9110, 9.3.7).
 func isWholeServer(h *fasthttp.RequestHeader) bool {
 	return string(h.RequestURI()) == "*" && h.IsOptions()
 }
 
-// AnswerWholeServer answers OPTIONS * with the methods that some path takes, and reports whether the
-// request was one. Check has passed it.
+// AnswerWholeServer answers OPTIONS * with the methods that some path takes, and reports whether
+// the request was OPTIONS *. It expects a request that has passed Check.
 func AnswerWholeServer(ctx *fasthttp.RequestCtx, allow string) bool {
 	if !isWholeServer(&ctx.Request.Header) {
 		return false
@@ -69,11 +69,11 @@ func AnswerWholeServer(ctx *fasthttp.RequestCtx, allow string) bool {
 	return true
 }
 
-// OriginForm rewrites a request target in absolute form, which a server has to accept (RFC 9112,
-// 3.2.2), to the origin form that all checks and routes read. The target's authority takes the
-// place of Host's value; CheckHead still asks for one Host header. A target that is not http or
-// https, has user information, no host or a malformed one, or comes with a malformed Host remains
-// as it is, and CheckHead refuses it.
+// OriginForm rewrites a request target in absolute form, which a server must accept (RFC 9112,
+// 3.2.2), to the origin form that all checks and routes read. The target's authority replaces
+// Host's value; CheckHead still requires one Host header. OriginForm leaves a target as it is if it
+// is not http or https, has user information, has no host or a malformed one, or comes with a
+// malformed Host. CheckHead then refuses it.
 func OriginForm(h *fasthttp.RequestHeader) {
 	uri := h.RequestURI()
 	if len(uri) == 0 || uri[0] == '/' || !validHost(h.Host()) {
@@ -112,7 +112,7 @@ var (
 	protoHTTP10 = []byte("HTTP/1.0")
 )
 
-// Misframed refuses what package listen found wrong with the bytes of a request.
+// Misframed returns the refusal for what package listen found wrong with a request's bytes.
 func Misframed(err error) *apierr.Error {
 	switch {
 	case errors.Is(err, listen.ErrFraming):
@@ -127,7 +127,7 @@ func Misframed(err error) *apierr.Error {
 	return apierr.BadRequest("A line of the request head does not end in CR LF.")
 }
 
-// Unparsed says what is wrong with a request that err has ended before its handler ran. path is the
+// Unparsed returns what is wrong with a request that err ended before its handler ran. path is the
 // request's, as far as it is known.
 func Unparsed(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path []byte) {
 	var small *fasthttp.ErrSmallBuffer
@@ -149,8 +149,8 @@ func Unparsed(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path 
 	return apierr.BadRequest(unparsed(err)), path
 }
 
-// unparsed says in our words what fasthttp found wrong with a head. Its own words may hold what the
-// client has sent, behind the beginning by which they are known here.
+// unparsed says in our words what fasthttp found wrong with a head. fasthttp's message may hold
+// what the client has sent, after the prefix by which we recognise it.
 func unparsed(err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		text := strings.TrimPrefix(err.Error(), "fasthttp: ")
@@ -194,8 +194,8 @@ var unparsedReasons = []struct{ begins, says string }{
 // fasthttp ignores.
 const reasonExpect = "The Expect header asks for something else than 100-continue."
 
-// scanHead walks the raw header lines once. It returns how many Host headers there are, or why the
-// head is refused.
+// scanHead walks the raw header lines once. It returns the number of Host headers, or why the head
+// is refused.
 func scanHead(raw []byte) (hosts int, reason string) {
 	sized, chunked := false, false
 	wrong := func(n int, what string) (int, string) {
@@ -238,14 +238,14 @@ func scanHead(raw []byte) (hosts int, reason string) {
 			return 0, reasonExpect
 		case colon == len("transfer-encoding") && httptoken.EqualFold(line[:colon], "transfer-encoding"):
 			if !httptoken.EqualFold(bytes.TrimSpace(line[colon+1:]), "chunked") {
-				return 0, "The Transfer-Encoding header is not chunked." // fasthttp takes identity for no body at all
+				return 0, "The Transfer-Encoding header is not chunked." // fasthttp reads identity as no body at all
 			}
 			chunked = true
 		case colon == len("content-length") && httptoken.EqualFold(line[:colon], "content-length"):
 			sized = true
 		}
 	}
-	if sized && chunked { // a proxy before us may go by the one, and we by the other
+	if sized && chunked { // a proxy before us may use the one, and we the other
 		return 0, "The head has a Content-Length and a Transfer-Encoding."
 	}
 	return hosts, ""

@@ -13,8 +13,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// New returns a server with the settings that both listeners have. Its handlers are still to be
-// set.
+// New returns a server with the settings of both listeners. The caller sets its handlers.
 func New(f *config.File, g *guard.Guard) *fasthttp.Server {
 	return &fasthttp.Server{
 		ConnState:             func(c net.Conn, state fasthttp.ConnState) { connState(g, c, state) },
@@ -45,7 +44,7 @@ type discardLogger struct{}
 
 func (discardLogger) Printf(string, ...any) {}
 
-// NewRouter returns a router that matches the raw path, exactly. It redirects and normalises
+// NewRouter returns a router that matches the raw path exactly. It redirects and normalises
 // nothing.
 func NewRouter() *router.Router {
 	r := router.New()
@@ -56,7 +55,7 @@ func NewRouter() *router.Router {
 // WrongMethod reads from a router's answer which methods the path takes, and returns them with the
 // error that lists them.
 func WrongMethod(ctx *fasthttp.RequestCtx) (allow string, err *apierr.Error) {
-	// The router lists OPTIONS as well, which is not answered here.
+	// The router also lists OPTIONS, which we do not answer here.
 	allow = strings.TrimPrefix(string(ctx.Response.Header.Peek("Allow")), "OPTIONS, ")
 	allow = strings.TrimSuffix(allow, ", OPTIONS")
 	return allow, apierr.New(fasthttp.StatusMethodNotAllowed, apierr.CodeMethodNotAllowed,

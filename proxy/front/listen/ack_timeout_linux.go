@@ -11,9 +11,9 @@ import (
 const (
 	// ackCheckInterval is how often the watch checks the clients that wait for an answer.
 	ackCheckInterval = 10 * time.Second
-	// ackTimeoutChecks is after how many checks in a row without an acknowledgement a host counts
-	// as gone: after a minute, like with keep-alive probes on connections without unacknowledged
-	// bytes (see Listen).
+	// ackTimeoutChecks is how many checks in a row without an acknowledgement make a host count as
+	// gone: after a minute, as with keep-alive probes on connections without unacknowledged bytes
+	// (see Listen).
 	ackTimeoutChecks = 6
 	// ackCheckBatch is how many connections are checked before other goroutines may run: ten
 	// thousand checks take 45 ms.

@@ -9,28 +9,30 @@ import (
 	"time"
 )
 
-// Certificate is the edge's own certificate pair, and whose certificates clients may show. Both can
-// be replaced while connections are open. It is safe for concurrent use.
+// Certificate is the edge's own certificate pair, and the CAs of the certificates that clients may
+// show. Both can be replaced while connections are open. It is safe for concurrent use.
 type Certificate struct {
 	managed Managed // nil: the pair is in files
 	current atomic.Pointer[tls.Certificate]
 	clients atomic.Pointer[x509.CertPool] // nil: clients are not asked for a certificate
 }
 
-// Managed obtains the edge's certificates in the place of files, and answers for its domains.
+// Managed obtains the edge's certificates in place of files, and answers challenges for its
+// domains.
 type Managed interface {
-	// Certificate returns the one for a handshake; an error ends it.
+	// Certificate returns the certificate for a handshake. An error ends the handshake.
 	Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Challenge returns the one that shows an authority that a domain leads here (RFC 8737).
+	// Challenge returns the certificate that shows an authority that a domain leads here (RFC
+	// 8737).
 	Challenge(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 }
 
 // NewManaged returns a Certificate whose pairs come from m.
 func NewManaged(m Managed) *Certificate { return &Certificate{managed: m} }
 
-// Load reads a pair from files and uses it for new connections. clients sign the certificates that
-// clients may show; nil: they are not asked for any. On an error all stays as it was. It is an
-// error, too, to replace a pair that is still valid with an expired one.
+// Load reads a pair from files and uses it for new connections. clients holds the CAs of the
+// certificates that clients may show; nil means that clients are not asked for any. On an error
+// nothing changes. Replacing a pair that is still valid with an expired one is an error, too.
 func (c *Certificate) Load(certFile, keyFile string, clients *x509.CertPool) error {
 	use, err := c.Prepare(certFile, keyFile, clients)
 	if err == nil {
@@ -39,8 +41,8 @@ func (c *Certificate) Load(certFile, keyFile string, clients *x509.CertPool) err
 	return err
 }
 
-// Prepare is Load in two steps: it reads and checks the pair, and use takes it for new connections.
-// Where the pairs are managed there are no files, and clients alone is taken.
+// Prepare is Load in two steps: it reads and checks the pair, and use applies it to new
+// connections. Where the pairs are managed there are no files, and only clients applies.
 func (c *Certificate) Prepare(certFile, keyFile string, clients *x509.CertPool) (use func(), err error) {
 	if c.managed != nil {
 		return func() { c.clients.Store(clients) }, nil
@@ -64,8 +66,8 @@ func (c *Certificate) Prepare(certFile, keyFile string, clients *x509.CertPool) 
 	}, nil
 }
 
-// Valid returns the times between which the current pair is valid. They are zero without a pair,
-// with managed ones, and for a nil Certificate.
+// Valid returns the times between which the current pair is valid. Both are zero without a pair,
+// with managed pairs, and for a nil Certificate.
 func (c *Certificate) Valid() (from, to time.Time) {
 	if c == nil {
 		return time.Time{}, time.Time{}
@@ -76,13 +78,13 @@ func (c *Certificate) Valid() (from, to time.Time) {
 	return time.Time{}, time.Time{}
 }
 
-// NotAfter returns the end of the current pair's validity, and the zero time without a pair.
+// NotAfter returns the end of the current pair's validity; the zero time without a pair.
 func (c *Certificate) NotAfter() time.Time {
 	_, to := c.Valid()
 	return to
 }
 
-// acmeProtocol is what an authority negotiates that looks for the answer to its challenge.
+// acmeProtocol is what an authority negotiates to check the answer to its challenge.
 const acmeProtocol = "acme-tls/1"
 
 // Config returns a server's TLS settings with c: at least TLS 1.2, only HTTP/1.1.

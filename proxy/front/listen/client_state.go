@@ -15,7 +15,7 @@ type Waiter interface {
 	ClientGone()
 }
 
-// clientState is whether a connection's client has gone, and who is to be notified of it.
+// clientState is whether a connection's client has gone, and the waiter to notify of it.
 type clientState struct {
 	mu     sync.Mutex
 	waiter Waiter
@@ -85,15 +85,15 @@ type idleState struct {
 	interrupted atomic.Bool  // CloseGracefully has interrupted a read
 }
 
-// idle notes that the connection waits for a request.
+// idle records that the connection waits for a request.
 func (s *idleState) idle() {
 	now := max(1, int64(time.Since(epoch)))
 	s.since.Store(now)
 	s.waiting.Store(now)
 }
 
-// begun notes the first byte of a request. The time for the rest of its head counts from here, and
-// does not count for a client that has shown a key.
+// begun records the first byte of a request. The time for the rest of its head starts here, except
+// for a client that has shown a key.
 func (s *idleState) begun(known bool) {
 	s.since.Store(0)
 	if known {
@@ -103,7 +103,7 @@ func (s *idleState) begun(known bool) {
 	}
 }
 
-// complete notes that the head of a request has come.
+// complete records that the head of a request has arrived.
 func (s *idleState) complete() {
 	s.since.Store(0)
 	s.waiting.Store(0)

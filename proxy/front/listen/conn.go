@@ -66,8 +66,8 @@ func (c *Conn) Unwatch(w Waiter) { c.client.unwatch(w) }
 // Gone reports whether the client is known to have left.
 func (c *Conn) Gone() bool { return c.client.isGone() }
 
-// Leave records that the client has gone, where its protocol has a word for it. The waiter is
-// notified.
+// Leave records that the client has gone, for protocols in which a client says so. It notifies the
+// waiter.
 func (c *Conn) Leave() { c.client.hasLeft(c.ln.guard) }
 
 // SetWriteTimeout gives each later write, and each piece of a large one, at least seven eighths of
@@ -130,8 +130,8 @@ func (c *Conn) read(p []byte) (int, error) {
 			return n, err
 		}
 		if !c.idle.interrupted.CompareAndSwap(true, false) && c.reads.passed() {
-			// A process that was stopped, or had no processor, finds the deadline behind it and what
-			// the client has sent in the socket.
+			// After the process was stopped, or got no processor time, the deadline may have passed
+			// although the socket holds what the client has sent.
 			if n, late := readAvailable(c.TCPConn, p); late == nil {
 				return n, nil
 			}
@@ -151,8 +151,8 @@ func (c *Conn) grace() time.Duration {
 	return firstGrace
 }
 
-// finalRead reads until a time since epoch, then takes bytes that have come nevertheless. Without
-// any it returns io.EOF.
+// finalRead reads until a time since epoch, then takes bytes that have arrived anyway. Without any
+// it returns io.EOF.
 func (c *Conn) finalRead(p []byte, until int64) (int, error) {
 	c.reads.hold(c.TCPConn, until)
 	n, err := c.stream.Read(p)
@@ -168,10 +168,11 @@ func (c *Conn) finalRead(p []byte, until int64) (int, error) {
 const writePiece = 64 << 10
 
 // Write writes p, each piece of it within the time of SetWriteTimeout. A slow client may take any
-// time for an answer of many megabytes, and a client that has stopped reading is still noticed.
+// time for an answer of many megabytes, but a client that has stopped reading is noticed.
 func (c *Conn) Write(p []byte) (int, error) { return c.WriteNow(p, 0) }
 
-// WriteNow is Write for a caller that has just read the clock; now is what it read, or none.
+// WriteNow is Write for a caller that has just read the clock as now. Zero now means that it has
+// not.
 func (c *Conn) WriteNow(p []byte, now instant.Time) (int, error) {
 	d := time.Duration(c.writes.timeout.Load())
 	if d == 0 {
@@ -190,7 +191,8 @@ func (c *Conn) WriteNow(p []byte, now instant.Time) (int, error) {
 	}
 }
 
-// Linger makes Close let the client read the written answer, although the client is still sending.
+// Linger makes Close wait until the client has read the written answer, even if the client is still
+// sending.
 func (c *Conn) Linger() { c.linger.Store(true) }
 
 // Close ends the connection, unless it is to be detached (see DetachOnClose). Further calls return
@@ -209,8 +211,8 @@ func (c *Conn) Close() error {
 	return c.closeNow()
 }
 
-// Reset closes a connection of Accept with a reset, so that its client does not take what it was
-// sent for the whole answer.
+// Reset closes a connection from Accept with a reset, so that its client does not mistake what it
+// has received for the whole answer.
 func Reset(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.linger.Store(false)

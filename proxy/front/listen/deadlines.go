@@ -70,7 +70,7 @@ func (d *writeDeadline) extend(tcp *net.TCPConn, now instant.Time, timeout time.
 	_ = tcp.SetWriteDeadline(by.Std()) // fails only on a closed connection, and then the write fails
 }
 
-// clear leaves the deadline to the caller.
+// clear leaves deadlines to the caller.
 func (d *writeDeadline) clear() {
 	d.timeout.Store(0)
 	d.held.Store(0)

@@ -1,17 +1,17 @@
 package listen
 
 // ownDescriptors is what the process needs besides the connections of clients and calls: listeners,
-// watches, the log, a few files at a reload, and the fewest lingering connections.
+// watches, the log, a few files at a reload, and the minimum of lingering connections.
 const ownDescriptors = 32 + minLingerConns
 
 // maxAdminConns bounds the connections of the admin listener: of operators, scrapers and probes.
 const maxAdminConns = 64
 
 // AdminConns returns how many connections the admin listener may have. They are few even where
-// descriptors are not, because any client that reaches the port can open one.
+// descriptors are plenty, because any client that reaches the port can open one.
 func AdminConns() int { return adminConns(descriptors()) }
 
-// Descriptors returns how many descriptors the process may have open; 0: not known.
+// Descriptors returns how many descriptors the process may have open; 0 if unknown.
 func Descriptors() int { return descriptors() }
 
 func adminConns(limit int) int {
@@ -21,11 +21,11 @@ func adminConns(limit int) int {
 	return maxAdminConns
 }
 
-// AffordableConns returns how many connections of clients a process can hold. Each needs a second
-// one to an engine. Others is the number of further descriptors (one for each engine's probe), and
-// the lingering and the admin connections (AdminConns) need theirs. The result is wanted, or less
-// where the limit on descriptors demands it: past that limit the process could accept no client,
-// and, worse, could reach no engine for the accepted ones.
+// AffordableConns returns how many client connections a process can hold. Each needs a second one
+// to an engine. others is the number of further descriptors (one for each engine's probe); the
+// lingering and the admin connections (AdminConns) need theirs as well. The result is wanted, or
+// less where the limit on descriptors demands it. Past that limit the process could accept no
+// client and, worse, could reach no engine for the accepted ones.
 func AffordableConns(wanted, others int) int { return affordableConns(wanted, others, descriptors()) }
 
 func affordableConns(wanted, others, limit int) int {
@@ -38,8 +38,8 @@ func affordableConns(wanted, others, limit int) int {
 	return wanted
 }
 
-// lingerConns returns how many connections of clients may linger at once: of the descriptors that
-// so many connections leave over they take half at most.
+// lingerConns returns how many client connections may linger at once: at most half of the
+// descriptors that conns connections leave over.
 func lingerConns(conns, limit int) int {
 	if limit == 0 {
 		return topLingerConns

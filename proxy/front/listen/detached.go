@@ -6,10 +6,10 @@ import "sync"
 // only after many streams have ended at once.
 const maxParked = 64
 
-// detached runs what connections are detached for, on goroutines that wait for the next one when
-// they are done: their stacks have grown for streams and requests. A new goroutine would grow its
-// own, which was a quarter of what a short stream cost. A long stream does not keep the larger
-// stack: each collection halves one that is used by less than a quarter.
+// detached runs the functions that connections are detached for. Its goroutines wait for the next
+// one when they are done, because their stacks have grown for streams and requests. A new goroutine
+// would grow its own, which was a quarter of what a short stream cost. A long stream does not keep
+// the larger stack: each collection halves a stack that is used by less than a quarter.
 type detached struct {
 	mu     sync.Mutex
 	parked []chan func() // the one that has waited least is the last
@@ -31,7 +31,7 @@ func (d *detached) run(f func()) {
 	next <- f
 }
 
-// work runs f, and then what run has for this goroutine.
+// work runs f, and then what run passes to this goroutine.
 func (d *detached) work(f func()) {
 	for next := make(chan func(), 1); f != nil; {
 		f()

@@ -102,7 +102,7 @@ func (w *disconnectWatch) run() {
 	}
 }
 
-// dispatch notifies the connection of ev. If its generation is another, the connection was closed
+// dispatch notifies the connection of ev. If its generation differs, the connection was closed
 // after ev had been fetched, and the descriptor belongs to a new connection. An event comes once,
 // so a panic must not lose the other events of its round.
 func (w *disconnectWatch) dispatch(ev unix.EpollEvent) {

@@ -8,14 +8,14 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// disconnectWatch polls the connections that have a call. It is for systems without epoll.
+// disconnectWatch polls the connections that have a call, on systems without epoll.
 type disconnectWatch struct {
 	ln   *Listener
 	stop chan struct{}
 	done chan struct{}
 }
 
-// pollEvery is within what time a client that left is noticed here.
+// pollEvery is the time within which a departed client is noticed here.
 const pollEvery = 100 * time.Millisecond
 
 func newDisconnectWatch(l *Listener) (*disconnectWatch, error) {

@@ -1,6 +1,6 @@
-// Package listen is the client's side of the sockets: listeners with a bound on connections, the
-// watch that notices at once when a client leaves, the check of each request's framing, a close
-// that lets a refused client read its answer, and the TLS certificate that can be replaced.
+// Package listen is the client's side of the sockets: listeners with a bound on connections, a
+// watch that notices at once when a client leaves, a check of each request's framing, a close that
+// lets a refused client read its answer, and a TLS certificate that can be replaced.
 //
 // # Which parser decides what
 //
@@ -29,10 +29,10 @@
 // subtraction a read. It is ahead of the server by the bytes that the server has buffered, so it
 // covers pipelined requests; an error in a later request does not concern the one that is served.
 //
-// Why fasthttp is entered and left: it reads heads at little cost, serves kept connections, TLS and
-// short answers, and bounds heads. A stream on a plain connection leaves it by a hijack (Detaching,
-// below), because a stream in fasthttp holds the buffer for the largest head and its context for
-// as long as it runs. After the stream the connection comes back to fasthttp (Resume).
+// fasthttp reads heads at little cost, bounds them, and serves kept connections, TLS and short
+// answers. A stream on a plain connection leaves it by a hijack (Detaching, below), because in
+// fasthttp it would hold the buffer for the largest head and its context for as long as it runs.
+// After the stream the connection returns to fasthttp (Resume).
 //
 // With Listener.SetProxies, connections of the listed networks begin with the PROXY protocol's header
 // (proxied.go), which is read before all of these, under TLS before the handshake.
@@ -54,15 +54,15 @@
 // connection while an event of the old one is still in flight, so every registration has a
 // generation beside the number.
 //
-// A client that half-closes its side counts as gone, like in net/http and nginx. Systems without
+// A client that half-closes its side counts as gone, as in net/http and nginx. Systems without
 // epoll poll the connections that have a call with MSG_PEEK every 100 ms.
 //
 // Acknowledgement timeout. A host that vanishes sends no FIN. While no bytes are on their way to
-// it, the system's keep-alive probes find that out within a minute. Unacknowledged bytes suspend
-// the probes, and the system retransmits them for a quarter of an hour. So every ten seconds the
-// watch asks the sockets of the connections that have a call since when nothing was acknowledged
+// it, the system's keep-alive probes notice within a minute. Unacknowledged bytes suspend the
+// probes, and the system retransmits them for a quarter of an hour. So every ten seconds the watch
+// asks the socket of each connection that has a call how long its host has acknowledged nothing
 // (ack_timeout_linux.go). A client whose host is silent in six checks in a row has left.
-// TCP_USER_TIMEOUT cannot do the same: it counts a closed window as silence, and so cuts clients
+// TCP_USER_TIMEOUT cannot replace this: it counts a closed window as silence, and so cuts clients
 // that only read late.
 //
 // Lingering close. The kernel resets a connection that is closed with unread bytes, and the reset
@@ -70,25 +70,25 @@
 // the writing half and discards what still comes. Time, bytes and the number of such connections
 // are bounded.
 //
-// The bound on connections. One too many is answered with a fixed 503 and lingers, so that a client
-// can read it while it still sends its request. It does not count as open: otherwise rejected
-// clients would keep others out. AffordableConns keeps the bound below the limit on descriptors.
-// Before one is rejected, a connection that waits for a request makes room (Options.MakeRoom,
-// make_room.go): clients that hold connections without asking anything cannot keep others out. The
-// public listener spares those that have waited for less than a second, because the next request of
-// a busy client could meet the close, as long as no address holds more than half of the bound: such
-// a one loses them all the same, unless they have shown a key. The admin listener has its own bound (AdminConns) and spares
-// none, so that neither the operator nor a readiness probe is kept out.
+// The bound on connections. A connection over the bound gets a fixed 503 and lingers, so that a
+// client can read the answer while it still sends its request. It does not count as open: otherwise
+// rejected clients would keep others out. AffordableConns keeps the bound below the limit on
+// descriptors. Before one is rejected, a connection that waits for a request makes room
+// (Options.MakeRoom, make_room.go): clients that hold connections without asking anything cannot
+// keep others out. The public listener spares those that have waited for less than a second,
+// because the next request of a busy client could meet the close. An address that holds more than
+// half of the bound is not spared, unless it has shown a key. The admin listener has its own bound
+// (AdminConns) and spares none, so that neither the operator nor a readiness probe is kept out.
 //
-// Graceful close. A listener that is just closed resets the connections in its accept queue, and a
-// kept connection that is just closed loses the request that is on its way. So CloseGracefully
-// first has the kernel ignore new connections (a filter on the socket), accepts those in the queue,
-// closes, and ends kept connections that have had no request for a second, with a last read of the
-// socket. Answers carry "Connection: close" from the start of the drain (package proxy), so a
-// client that has been answered meanwhile does not come back on the same connection. The socket of
-// a service manager stays open: its queue is left to the next process. SO_REUSEPORT is the other
-// way to a start without a gap. The kernel then ignores a new connection for us, and the client's
-// second try, a second later, finds the other process.
+// Graceful close. Closing a listener right away resets the connections in its accept queue, and
+// closing a kept connection right away loses the request that is on its way. So CloseGracefully
+// first makes the kernel ignore new connections (a filter on the socket), accepts those in the
+// queue, closes, and ends kept connections that have had no request for a second, with a last read
+// of the socket. Answers carry "Connection: close" from the start of the drain (package proxy), so
+// an answered client does not come back on the same connection. A service manager's socket stays
+// open: its queue is left to the next process. SO_REUSEPORT is the other way to restart without a
+// gap. The kernel then ignores a new connection for us, and the client's second try, a second
+// later, finds the other process.
 //
 // Detaching. A stream leaves fasthttp through a hijack. fasthttp closes the connection when it has
 // released its buffers, and DetachOnClose turns that close into the start of the stream. Unread
