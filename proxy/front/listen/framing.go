@@ -24,22 +24,23 @@ var (
 	ErrProxyProtocol = errors.New("what came begins with a line of the PROXY protocol")
 	// ErrHTTP2: the client speaks HTTP/2 without asking (RFC 9113, 3.4).
 	ErrHTTP2 = errors.New("what came is HTTP/2")
-	// ErrFraming: the length of the body is not plain, or its chunks break chunkRules. It is those
-	// that follow, too.
+	// ErrFraming: the length of the body is ambiguous, or its chunks break chunkRules. The errors
+	// below wrap it.
 	ErrFraming = errors.New("the framing of the body is malformed")
-	// ErrLength: Content-Length is no number of bytes, or is there with two.
+	// ErrLength: Content-Length is not a number of bytes, or appears with two values.
 	ErrLength = fmt.Errorf("%w: Content-Length", ErrFraming)
-	// ErrCoding: Transfer-Encoding is not chunked, or is there twice.
+	// ErrCoding: Transfer-Encoding is not chunked, or appears twice.
 	ErrCoding = fmt.Errorf("%w: Transfer-Encoding", ErrFraming)
-	// ErrExtra: the extensions of chunks and the trailers are more than maxExtraBytes.
+	// ErrExtra: chunk extensions and trailers exceed maxExtraBytes.
 	ErrExtra = fmt.Errorf("%w: extensions and trailers", ErrFraming)
 )
 
-// keptLineBytes is how much is kept of a line that comes in pieces. Lines that matter are shorter.
+// keptLineBytes is how much is kept of a line that arrives in pieces. Lines that matter are
+// shorter.
 const keptLineBytes = 64
 
-// chunkRules are those of requests. A chunk of more than 15 digits is none; the extensions of all
-// chunks and the trailers share one bound, and a folded trailer is refused.
+// chunkRules apply to requests. A chunk size of more than 15 digits is malformed, the extensions of
+// all chunks and the trailers share one bound, and a folded trailer is refused.
 var chunkRules = chunked.Rules{
 	MaxDigits: 15, MaxExtensions: maxExtraBytes, MaxTrailers: maxExtraBytes, Total: true,
 	BlankEnd: true,
@@ -92,8 +93,8 @@ const (
 	stateChunked // a chunked body, with its trailers
 )
 
-// feed checks the bytes of a read, and changes them in one case (see failLineEnd). The next read
-// after a bad byte fails, and not the read that brought it: fasthttp takes any error of the first
+// feed checks the bytes of a read. It changes them in one case only (see failLineEnd). After a bad
+// byte the next read fails, not the read that brought it: fasthttp takes any error with the first
 // byte for the end of the connection and gives no answer.
 func (f *framingChecker) feed(p []byte) {
 	for len(p) > 0 && f.err == nil && f.state != stateOff {
@@ -146,7 +147,7 @@ func (f *framingChecker) feed(p []byte) {
 	}
 }
 
-// skipBody skips what p has of the body, and returns the rest of p.
+// skipBody skips the part of the body that is in p, and returns the rest of p.
 func (f *framingChecker) skipBody(p []byte) []byte {
 	if f.state == stateBody {
 		n := min(f.bodyLeft, uint64(len(p)))
@@ -187,8 +188,8 @@ func (f *framingChecker) keepPartial(piece []byte) {
 }
 
 // failLineEnd records a line at p that ends in CR or LF alone. Before a request, fasthttp would
-// skip such a line end like an empty line, and give no answer when nothing follows. There
-// failLineEnd replaces it by a byte that cannot begin a request.
+// skip such a line end like an empty line, and give no answer if nothing follows. There failLineEnd
+// replaces it with a byte that cannot begin a request.
 func (f *framingChecker) failLineEnd(p []byte) {
 	f.err = ErrBareLine
 	if f.state == stateHeader || f.inHead {
@@ -208,7 +209,7 @@ func (f *framingChecker) beginRequest() {
 	f.contentLength, f.chunks, f.requestLineLen = 0, chunked.Decoder{}, 0
 }
 
-// endLine handles a finished line. A long line is cut to its beginning.
+// endLine handles a finished line. Of a long line only the beginning is kept.
 func (f *framingChecker) endLine(line []byte) {
 	length := f.lineLength
 	f.lineLength = 0
@@ -240,7 +241,7 @@ func prefaceError(line []byte) error {
 	return nil
 }
 
-// afterHead returns the state behind a head.
+// afterHead returns the state after a head.
 func (f *framingChecker) afterHead() framingState {
 	switch {
 	case f.chunked:
@@ -292,8 +293,8 @@ func (f *framingChecker) enable() {
 // takeRequest counts a request that the server starts to read.
 func (f *framingChecker) takeRequest() { f.taken++ }
 
-// readFailed records an error of a read. A deadline or our own close does not mean that the client
-// has ended.
+// readFailed records a read error. A deadline or our own close does not mean that the client has
+// ended.
 func (f *framingChecker) readFailed(err error) {
 	f.readEnded = f.readEnded || !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed)
 }

@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// The bounds of lingering. A client that sends its whole body before it reads gets its answer as
-// long as it keeps sending.
+// These bound lingering. A client that sends its whole body before it reads gets its answer as long
+// as it keeps sending.
 const (
 	lingerTime     = 5 * time.Second
 	lingerBytes    = 256 << 20

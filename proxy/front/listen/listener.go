@@ -16,24 +16,25 @@ import (
 
 // Options bound a Listener.
 type Options struct {
-	// MaxConns is how many connections may be open at once; 0: no bound. One more is answered with
-	// a 503 and closed. MaxPerAddress is the same for the connections of one address, and 0 no
-	// bound, too; of IPv6 it counts a /64, which one host may have all of.
+	// MaxConns is how many connections may be open at once; 0 means no bound. One more is answered
+	// with a 503 and closed. MaxPerAddress is the same for the connections of one address, and 0
+	// again means no bound. For IPv6 it counts a /64, because one host may own all of it.
 	MaxConns, MaxPerAddress int
-	// TLS says that the clients speak TLS. One connection too many is then closed without the 503,
-	// which the client could not read.
+	// TLS says that the clients speak TLS. A connection over the bound is then closed without the
+	// 503, which the client could not read.
 	TLS bool
 	// KeepSocket says that the socket outlives this process, because a service manager holds it.
 	// CloseGracefully does not touch its queue.
 	KeepSocket bool
-	// MakeRoom evicts a connection that waits for a complete request, instead of rejecting one too
-	// many: the one that is needed least (see evict), of those that have waited for EvictAfter. Its
-	// server calls RequestReceived for each request.
+	// MakeRoom evicts a connection that waits for a complete request, instead of rejecting one over
+	// the bound. It evicts the least needed (see evict) of those that have waited for EvictAfter.
+	// The server calls RequestReceived for each request.
 	MakeRoom   bool
 	EvictAfter time.Duration
-	// Guard catches panics in the background and in reading from clients; nil: they are not caught.
+	// Guard catches panics in the background and in reading from clients; nil catches none.
 	Guard *guard.Guard
-	// RequestID appends a new request id, for the answer to one connection too many; nil: no id.
+	// RequestID appends a new request id, for the answer to a connection over the bound; nil: no
+	// id.
 	RequestID func([]byte) []byte
 }
 
@@ -81,9 +82,9 @@ func New(ln net.Listener, o Options) (*Listener, error) {
 	return l, nil
 }
 
-// Accept waits for the next connection within the bound. A lack of descriptors or memory is not
-// returned, because a server ends at an error, and with it its open connections: Accept waits and
-// tries again. It fails only when the listener is closed.
+// Accept waits for the next connection within the bound. It does not return a lack of descriptors
+// or memory, because a server ends at an error, and its open connections with it. Instead Accept
+// waits and tries again. It fails only when the listener is closed.
 func (l *Listener) Accept() (net.Conn, error) {
 	pause := time.Duration(0)
 	for {
@@ -166,7 +167,7 @@ const (
 )
 
 // refusalResponse returns a response that is sent without the server. head is the status line and
-// the headers of that status. The response has both headers of the request id, like every other.
+// the headers of that status. The response has both request id headers, like every other.
 func (l *Listener) refusalResponse(head, body string) []byte {
 	b := append(make([]byte, 0, 512), head...)
 	b = append(b, "Content-Type: application/json\r\nCache-Control: no-store\r\nConnection: close\r\n"...)
@@ -182,7 +183,7 @@ func (l *Listener) refusalResponse(head, body string) []byte {
 	return append(append(b, "\r\n\r\n"...), body...)
 }
 
-// reject answers and closes a connection beyond the bound. The socket is new, so the few bytes fit
+// reject answers and closes a connection over the bound. The socket is new, so the few bytes fit
 // into its buffer. A rejected connection does not count as open while it lingers: otherwise
 // rejected clients would keep others out.
 func (l *Listener) reject(c *net.TCPConn, body string) {
@@ -218,8 +219,8 @@ func (l *Listener) Busy() int {
 	return n
 }
 
-// CloseConns closes at once each connection that is still served: within a request, or within an
-// answer that the client does not read. Lingering connections stay (see Conn.Linger).
+// CloseConns closes at once each connection that is still being served: one within a request, or
+// one whose client does not read its answer. Lingering connections stay (see Conn.Linger).
 func (l *Listener) CloseConns() {
 	for _, c := range l.snapshot() {
 		if c.closed.CompareAndSwap(false, true) {
@@ -238,8 +239,8 @@ func (l *Listener) snapshot() []*Conn {
 // Max returns how many connections may be open at once; 0: no bound.
 func (l *Listener) Max() int64 { return l.max.Load() }
 
-// SetMax changes the bounds on open connections, of all clients and of one address; 0: no bound.
-// Connections beyond a lower bound stay.
+// SetMax changes the bounds on open connections, overall and for one address; 0 means no bound.
+// Connections over a lowered bound stay.
 func (l *Listener) SetMax(conns, ofOne int) {
 	lingering := int64(maxLingerConns)
 	switch quarter := int64(conns) / 4; { // lingering connections need descriptors, too
@@ -256,11 +257,10 @@ func (l *Listener) SetMax(conns, ofOne int) {
 // Open returns the number of open connections.
 func (l *Listener) Open() int64 { return l.open.Load() }
 
-// Rejected returns how many connections were rejected because of a bound, and Evicted how many were
-// closed to make room for others.
+// Rejected returns how many connections were rejected because of a bound.
 func (l *Listener) Rejected() uint64 { return l.rejected.Load() }
 
-// Evicted returns how many connections were closed to make room: see Rejected.
+// Evicted returns how many connections were closed to make room for others.
 func (l *Listener) Evicted() uint64 { return l.evicted.Load() }
 
 // AcceptErrors returns how often accepting failed.

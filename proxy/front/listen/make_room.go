@@ -17,10 +17,10 @@ type waiting struct {
 	known   bool       // a call on it has shown a key
 }
 
-// leastNeeded sorts waiting connections by how little they are needed: those that have shown no key
+// leastNeeded sorts waiting connections, the least needed first: those that have shown no key
 // before those that have, then those of the address that holds most, then the one that has waited
-// longest. An address that loses a connection holds one less, so of two with equally many each loses
-// one in turn.
+// longest. An address that loses a connection holds one less, so two addresses with equally many
+// lose connections in turn.
 func leastNeeded(conns []waiting) {
 	slices.SortFunc(conns, func(a, b waiting) int {
 		return cmp.Or(compareBool(a.known, b.known), a.address.Compare(b.address), cmp.Compare(b.since, a.since))
@@ -58,9 +58,9 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// A look at all connections costs as much as there are, so it finds room for a batch of new ones,
-// and one that finds none is not repeated for a moment: a flood must not make the edge look all the
-// time.
+// Checking all connections costs as much as there are. So one check finds room for a batch of new
+// ones, and a check that finds none is not repeated for a moment: a flood must not keep the edge
+// checking.
 const (
 	leastBatch   = 16
 	batchShare   = 64 // of the open connections, one in so many
@@ -74,8 +74,8 @@ type room struct {
 	again int64     // no look before this time since epoch
 }
 
-// evict closes the waiting connection that is needed least. It returns false if each connection is
-// within a request, or is spared by mayGo.
+// evict closes the waiting connection that is needed least. It returns false if every connection is
+// within a request, or spared by mayGo.
 func (l *Listener) evict() bool {
 	if !l.makeRoom {
 		return false
@@ -133,9 +133,9 @@ func (l *Listener) lookForRoom() {
 	}
 }
 
-// mayGo returns those of the connections that may be closed for new ones: the ones that have waited
-// since spared or longer. If there are none, it is those without a key whose address crowds out all
-// others: it could otherwise keep the bound full with connections that it renews.
+// mayGo returns the connections that may be closed for new ones: those that have waited since
+// spared or longer. If there are none, it returns those without a key whose address crowds out all
+// others: such an address could otherwise keep the bound full with connections that it renews.
 func mayGo(conns []waiting, spared int64, crowds func(netip.Addr) bool) []waiting {
 	old := slices.DeleteFunc(slices.Clone(conns), func(w waiting) bool { return w.since > spared })
 	if len(old) > 0 {
@@ -144,8 +144,9 @@ func mayGo(conns []waiting, spared int64, crowds func(netip.Addr) bool) []waitin
 	return slices.DeleteFunc(conns, func(w waiting) bool { return w.known || !crowds(w.address) })
 }
 
-// keepHalf cuts a list of leastNeeded so that half of the most connections are left to clients that
-// have shown a key, of which there are known: a flood of clients without one cannot have them all.
+// keepHalf cuts a list of leastNeeded so that half of the most connections stay with clients that
+// have shown a key, of which there are known. A flood of clients without a key cannot take them
+// all.
 func keepHalf(conns []waiting, known, most int) []waiting {
 	spare := max(0, known-most/2)
 	for i, c := range conns {
@@ -159,8 +160,8 @@ func keepHalf(conns []waiting, known, most int) []waiting {
 	return slices.Clone(conns)
 }
 
-// networkOf returns the address by which connections are counted: of IPv6 its /64, since one host
-// may have all of it.
+// networkOf returns the address by which connections are counted. For IPv6 that is the /64, since
+// one host may own all of it.
 func networkOf(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -32,7 +32,7 @@ func hungUp(c *net.TCPConn) bool {
 	return gone
 }
 
-// hasUnread reports whether bytes have come that were not read.
+// hasUnread reports whether the socket holds unread bytes.
 func hasUnread(c *net.TCPConn) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -46,7 +46,7 @@ func hasUnread(c *net.TCPConn) bool {
 	return n > 0
 }
 
-// readAvailable reads without waiting. It returns io.EOF when nothing has come.
+// readAvailable reads without waiting. It returns io.EOF when there is nothing to read.
 func readAvailable(c *net.TCPConn, p []byte) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {

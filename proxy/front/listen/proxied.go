@@ -16,26 +16,26 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// A proxy that passes bytes on says who its client is in a header before the first byte: the PROXY
-// protocol, versions 1 (text) and 2 (binary), of HAProxy's doc/proxy-protocol.txt. What it says is
-// believed, so it is taken from listed peers alone. Without a list nothing here runs.
+// A proxy that passes bytes on names its client in a header before the first byte: the PROXY
+// protocol, versions 1 (text) and 2 (binary), of HAProxy's doc/proxy-protocol.txt. The edge trusts
+// the header, so it takes it from listed peers alone. Without a list nothing here runs.
 
-// proxied are the peers of a listener that send the header.
+// proxied are a listener's peers that send the header.
 type proxied struct {
 	peers                      atomic.Pointer[[]netip.Prefix] // nil: there are none
 	missing, unlisted, invalid atomic.Uint64
 }
 
-// ProxyHeaders are how many connections were closed because of the PROXY protocol's header.
+// ProxyHeaders counts connections closed because of the PROXY protocol's header.
 type ProxyHeaders struct {
 	Missing  uint64 // a listed peer sent none
 	Unlisted uint64 // another one sent one
 	Invalid  uint64 // a listed peer sent one that cannot be read
 }
 
-// SetProxies sets the networks whose connections begin with the PROXY protocol's header. It is for
-// later connections. Others that begin with one are closed, and so are theirs that do not. Without
-// a network the header is not known.
+// SetProxies sets the networks whose connections begin with the PROXY protocol's header. It applies
+// to later connections. A connection of another network that begins with the header is closed, and
+// so is one of these networks without it. With no networks, the header is not recognised.
 func (l *Listener) SetProxies(peers []netip.Prefix) {
 	if len(peers) == 0 {
 		l.proxied.peers.Store(nil)
@@ -50,7 +50,7 @@ func (l *Listener) ProxyHeaders() ProxyHeaders {
 	return ProxyHeaders{p.missing.Load(), p.unlisted.Load(), p.invalid.Load()}
 }
 
-// expects returns what a new connection begins with; nil: nothing is looked for.
+// expects returns the header that a new connection may begin with; nil if none is looked for.
 func (l *Listener) expects(peer net.Addr) *proxyHeader {
 	peers := l.proxied.peers.Load()
 	if peers == nil {
@@ -71,8 +71,7 @@ type proxyHeader struct {
 	bytes  []byte // what has come; then what followed the header
 }
 
-// RemoteAddr returns the client's address: what the PROXY protocol's header says, where there is
-// one.
+// RemoteAddr returns the client's address: the one in the PROXY protocol's header, if there is one.
 func (c *Conn) RemoteAddr() net.Addr {
 	if c.behind != nil {
 		return c.behind
@@ -80,7 +79,7 @@ func (c *Conn) RemoteAddr() net.Addr {
 	return c.TCPConn.RemoteAddr()
 }
 
-// readBehindHeader is Read of a connection whose beginning has not been read to its end.
+// readBehindHeader is Read for a connection whose header has not been read completely.
 func (c *Conn) readBehindHeader(p []byte) (int, error) {
 	h := c.header
 	for !h.read {
@@ -102,8 +101,8 @@ func (c *Conn) readBehindHeader(p []byte) (int, error) {
 	return n, nil
 }
 
-// readHeader reads once, and takes the header when it is there. Its error ends the connection,
-// without an answer: the peer does not speak what was agreed.
+// readHeader reads once, and takes the header when it is complete. Its error ends the connection
+// without an answer, because the peer does not speak the agreed protocol.
 func (c *Conn) readHeader(h *proxyHeader) error {
 	var piece [512]byte
 	n, err := c.read(piece[:])
@@ -145,8 +144,8 @@ func refuse(count *atomic.Uint64) error {
 	return io.EOF
 }
 
-// comesFrom counts a connection for its client in place of the proxy. It fails where the client has
-// as many as one may, and has answered so.
+// comesFrom counts a connection for its client instead of the proxy. If the client is at the bound
+// for one address, comesFrom answers that and returns an error.
 func (l *Listener) comesFrom(c *Conn, client netip.Addr) error {
 	l.mu.Lock()
 	most := l.maxOfOne.Load()
@@ -176,22 +175,22 @@ func (l *Listener) leaves(address netip.Addr) {
 	}
 }
 
-// The beginnings of the two versions, and the longest that is read of each: of version 2, what a
-// header with addresses and a few hundred bytes of extensions needs.
+// These are the first bytes of the two versions, and the most that is read of each. For version 2
+// that is enough for a header with addresses and a few hundred bytes of extensions.
 const (
 	headerV1, mostV1 = "PROXY ", 107
 	headerV2, mostV2 = "\r\n\r\n\x00\r\nQUIT\n", 4096
 	fixedV2          = 16
 )
 
-// What headerLength returns in place of a length.
+// headerLength returns one of these in place of a length.
 const (
 	headerPart    = 0  // more bytes are needed
 	headerNone    = -1 // there is none
 	headerInvalid = -2
 )
 
-// headerLength returns how long the header is that b begins with, and whether b certainly begins
+// headerLength returns the length of the header that b begins with, and whether b certainly begins
 // with one.
 func headerLength(b []byte) (length int, found bool) {
 	begins := func(with string) bool { return string(b[:min(len(b), len(with))]) == with[:min(len(b), len(with))] }
@@ -227,8 +226,8 @@ func headerLength(b []byte) (length int, found bool) {
 // errHeader is the error of a header that cannot be read.
 var errHeader = errors.New("a header of the PROXY protocol that cannot be read")
 
-// parseHeader returns the client that a whole header names; nil: the proxy speaks for itself, or
-// does not know.
+// parseHeader returns the client that a whole header names. It returns nil if the proxy speaks for
+// itself, or does not know its client.
 func (l *Listener) parseHeader(header []byte) (client *net.TCPAddr, err error) {
 	err = errHeader
 	func() {

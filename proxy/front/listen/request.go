@@ -14,7 +14,8 @@ func SetIdle(c net.Conn) {
 	}
 }
 
-// SetActive marks c as serving a request. Call it once for each, when its first byte has come.
+// SetActive marks c as serving a request. Call it once for each request, when its first byte has
+// arrived.
 func SetActive(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.asked = true
@@ -25,8 +26,8 @@ func SetActive(c net.Conn) {
 	}
 }
 
-// RequestReceived marks c as having the head of a request: the listener does not evict c before the
-// answer is out.
+// RequestReceived records that the head of a request on c is complete. The listener does not evict
+// c before the answer is out.
 func RequestReceived(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.idle.complete()
@@ -51,9 +52,8 @@ func FramingError(c net.Conn) error {
 	return nil
 }
 
-// BodyFramingError is FramingError for a request whose body was read to its end. It returns
-// ErrFraming, too, if the framing has not ended: the end of the connection does not end a chunked
-// body.
+// BodyFramingError is FramingError for a request whose body was read to its end. It also returns
+// ErrFraming if the framing is incomplete: the end of the connection does not end a chunked body.
 func BodyFramingError(c net.Conn) error {
 	l := framingOf(c)
 	switch {
@@ -67,16 +67,16 @@ func BodyFramingError(c net.Conn) error {
 	return nil
 }
 
-// RequestComplete reports whether the request that is being served on c was read to its end, with
-// its body: reading it does not wait any more.
+// RequestComplete reports whether the request that is being served on c was read to its end, body
+// included, so that reading it does not wait any more.
 func RequestComplete(c net.Conn) bool {
 	l := framingOf(c)
 	return l != nil && l.requestComplete()
 }
 
 // RequestTruncated reports whether the client has left, or closed its side, before the end of the
-// request that is being served on c, which is well formed so far. It is known once a read has
-// returned that end.
+// request that is being served on c, although the request is well formed so far. This is known once
+// a read has returned that end.
 func RequestTruncated(c net.Conn) bool {
 	l := framingOf(c)
 	return l != nil && l.truncated()
@@ -92,7 +92,7 @@ func RequestPath(c net.Conn) (path []byte, headComplete bool) {
 	return nil, false
 }
 
-// Upgraded says that what comes on c from here on is no HTTP any more: its framing is not checked.
+// Upgraded says that c carries no HTTP from here on, so its framing is no longer checked.
 func Upgraded(c net.Conn) {
 	if l := framingOf(c); l != nil {
 		l.state = stateOff

@@ -12,8 +12,9 @@ import (
 // write deadline cuts it.
 const maxUnsent = 128 << 10
 
-// limitSendBuffer sets the bound for c, and not once for the listener: a service manager's listener
-// may be a multipath one, whose connections inherit nothing. An error costs only the bound.
+// limitSendBuffer sets the bound on c, rather than once on the listener: a service manager's
+// listener may be a multipath one, whose connections inherit nothing. An error costs only the
+// bound.
 func limitSendBuffer(c *net.TCPConn) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// OtherListeners returns how many other sockets listen on the address of ln (SO_REUSEPORT), which
-// the kernel spreads new connections over. It is 0 where the system does not say. It reads a file
-// of /proc, whose size grows with the number of listening sockets only.
+// OtherListeners returns how many other sockets listen on the address of ln (SO_REUSEPORT). The
+// kernel spreads new connections over all of them. It is 0 where the system does not tell.
+// OtherListeners reads a file of /proc, whose size grows only with the number of listening sockets.
 func OtherListeners(ln net.Listener) int {
 	inode, ok := socketInode(ln)
 	if !ok {
@@ -32,7 +32,7 @@ func OtherListeners(ln net.Listener) int {
 	return 0
 }
 
-// socketInode returns the number by which /proc names the socket of ln.
+// socketInode returns the number that identifies the socket of ln in /proc.
 func socketInode(ln net.Listener) (inode uint64, ok bool) {
 	socket, ok := ln.(syscall.Conn)
 	if !ok {
@@ -48,9 +48,9 @@ func socketInode(ln net.Listener) (inode uint64, ok bool) {
 	return stat.Ino, ok && err == nil
 }
 
-// othersOn counts, in a table of sockets as /proc/net/tcp has it (proc(5)), the other listeners on
-// the address of the one with an inode. found is false if that one is not in the table. Listeners
-// come first there, so the reading ends at the first connection.
+// othersOn counts the other listeners on the address of the socket with inode, in a table in the
+// format of /proc/net/tcp (proc(5)). found is false if the socket is not in the table. Listeners
+// come first there, so reading ends at the first connection.
 func othersOn(table io.Reader, inode uint64) (others int, found bool) {
 	const local, state, number, listens = 1, 3, 9, "0A"
 	var ours string

@@ -4,7 +4,7 @@ package listen
 
 import "net"
 
-// What the package needs of the system and only Linux has.
+// These replace what only Linux has.
 
 // dropSYN does nothing without the filter.
 func dropSYN(uintptr) {}

@@ -8,10 +8,10 @@ import (
 	"net"
 )
 
-// What the package needs of the system and systems other than Unix do not have.
+// These replace what only Unix systems have.
 
-// disconnectWatch does nothing, because sockets cannot be peeked at here. A write notices that a
-// client has left.
+// disconnectWatch does nothing, because sockets cannot be peeked at here. Only a write notices that
+// a client has left.
 type disconnectWatch struct{}
 
 func newDisconnectWatch(*Listener) (*disconnectWatch, error) { return &disconnectWatch{}, nil }
@@ -31,5 +31,5 @@ func readAvailable(*net.TCPConn, []byte) (int, error) { return 0, io.EOF }
 // descriptors returns 0: there is no limit.
 func descriptors() int { return 0 }
 
-// setReusePort fails, for want of such an option.
+// setReusePort fails, because there is no such option here.
 func setReusePort(uintptr) error { return errors.New("ports cannot be shared on this system") }

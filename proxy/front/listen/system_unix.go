@@ -4,8 +4,8 @@ package listen
 
 import "golang.org/x/sys/unix"
 
-// descriptors returns the limit on the process's open descriptors; 0: not known. The Go runtime has
-// raised the soft limit to the hard one by now.
+// descriptors returns the limit on the process's open descriptors; 0 if unknown. By now the Go
+// runtime has raised the soft limit to the hard one.
 func descriptors() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -14,7 +14,7 @@ func descriptors() int {
 	return int(min(uint64(limit.Cur), 1<<30)) //nolint:unconvert // signed on some systems
 }
 
-// setReusePort lets several sockets with this option be bound to the same address.
+// setReusePort allows several sockets with this option to bind to the same address.
 func setReusePort(fd uintptr) error {
 	return unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
 }

@@ -52,8 +52,8 @@ func inherit(f *os.File, slot *net.Listener) error {
 	return nil
 }
 
-// The messages to the service manager (sd_notify(3)). Nothing is sent without one ($NOTIFY_SOCKET).
-// Errors are not logged, because the manager itself reports missing messages.
+// These are messages to the service manager (sd_notify(3)). Without one ($NOTIFY_SOCKET) nothing is
+// sent. Errors are not logged, because the manager itself reports missing messages.
 
 // NotifyReady reports that the process serves, after its start or a reload. status is one line for
 // `systemctl status`.
@@ -65,7 +65,7 @@ func NotifyReloading() { notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotif
 // NotifyStopping reports that the process drains.
 func NotifyStopping(status string) { notify(daemon.SdNotifyStopping + "\nSTATUS=" + status) }
 
-// NotifyAlive is the message for the watchdog.
+// NotifyAlive sends the watchdog's message.
 func NotifyAlive() { notify(daemon.SdNotifyWatchdog) }
 
 func notify(state string) { _, _ = daemon.SdNotify(false, state) }

@@ -36,8 +36,8 @@ type tlsConn struct {
 	peerKnown     bool
 }
 
-// PeerOf returns who is at the other end of c by the certificate of a TLS connection; nil without
-// one. A connection of another kind may know its peer by a method CertificatePeer. It is for the
+// PeerOf returns the peer of c according to the certificate of a TLS connection; nil without one. A
+// connection of another kind may supply its peer by a method CertificatePeer. PeerOf is for the
 // goroutine that serves c's requests.
 func PeerOf(c net.Conn) *cert.Peer {
 	switch c := c.(type) {
@@ -67,11 +67,11 @@ func (c *tlsConn) Read(p []byte) (int, error) {
 
 const plainHTTPBody = `{"error":{"message":"This port speaks TLS, and the request came without it: write https in its URL.","type":"invalid_request_error","code":"bad_request","param":null}}`
 
-// methodPrefixes are the beginnings of requests, as long as the header of a TLS record.
+// methodPrefixes are the beginnings of requests, cut to the length of a TLS record's header.
 var methodPrefixes = []string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET"}
 
-// answerPlainHTTP answers a client that sent plain HTTP in place of a handshake. Without the answer
-// it would only see its connection end.
+// answerPlainHTTP answers a client that sent plain HTTP instead of a handshake. Without the answer
+// the client would only see its connection end.
 func (c *tlsConn) answerPlainHTTP(err error) bool {
 	var first tls.RecordHeaderError
 	if !errors.As(err, &first) || first.Conn == nil || !slices.Contains(methodPrefixes, string(first.RecordHeader[:])) {

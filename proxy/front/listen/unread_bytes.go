@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// unreadBytes are bytes that were put back, for the next reads of the connection.
+// unreadBytes are bytes that were put back for the connection's next reads.
 type unreadBytes struct {
 	bytes      []byte
 	collecting bool // the connection gives errNothingBuffered instead of waiting
@@ -14,8 +14,8 @@ type unreadBytes struct {
 // errNothingBuffered ends the reading of an empty buffer.
 var errNothingBuffered = errors.New("nothing is buffered")
 
-// collect takes the bytes out of from, a buffered reader of the connection, whose reads come back
-// to read meanwhile.
+// collect takes the bytes out of from, a buffered reader of the connection. Meanwhile the reader's
+// own reads of the connection arrive at read.
 func (u *unreadBytes) collect(from io.Reader) {
 	u.collecting = true
 	var piece [512]byte
@@ -29,7 +29,7 @@ func (u *unreadBytes) collect(from io.Reader) {
 	u.collecting = false
 }
 
-// any reports whether the next read of the connection is read's.
+// any reports whether read serves the connection's next read.
 func (u *unreadBytes) any() bool { return u.collecting || len(u.bytes) > 0 }
 
 // read reads bytes that were put back. Their framing has been checked.

@@ -1,16 +1,16 @@
-// Package plaintext makes text of others fit to be printed: what engines, result files and edges
-// say reaches terminals by it alone. It is a leaf, as package build is: the edge's pages for
+// Package plaintext makes foreign text fit to be printed: text of engines, result files and edges
+// reaches terminals only through it. It is a leaf, like package build: the edge's pages for
 // terminals, the commands and the load tester use it.
 //
 // # Design
 //
-// A terminal takes some characters for commands: it moves its cursor, sets its title, answers as if
-// somebody typed, or shows text in another order than it has. Such text need not come from an
-// attacker's engine: a result is a file that is passed around. So it is cleaned where it is
-// written, whole, rather than where each name is read, and a name that is added later cannot be
-// forgotten. Control characters (C0, DEL, C1), format characters (marks that turn the direction of
-// text round, zero widths) and what is no UTF-8 become a question mark each; letters of any script
-// stay. In JSON the same characters are escaped, which changes no value.
+// A terminal executes some characters as commands: it moves its cursor, sets its title, answers as
+// if a person typed, or shows text in a different order. Such text need not come from an attacker's
+// engine: a result is a file that is passed around. So text is cleaned as a whole where it is
+// written, not where each name is read. A name that is added later is then covered, too. Control
+// characters (C0, DEL, C1), format characters (marks that turn the direction of text round, zero
+// widths) and invalid UTF-8 become one question mark each; letters of any script stay. In JSON the
+// same characters are escaped, which changes no value.
 package plaintext
 
 import (
@@ -21,11 +21,10 @@ import (
 	"unicode/utf8"
 )
 
-// Line cleans a text that is to stand in one line: line breaks and tabs are control characters,
-// too.
+// Line cleans a text that must fit on one line: line breaks and tabs are control characters, too.
 func Line(s string) string { return clean(s, "") }
 
-// Text cleans a text of several lines, and leaves line breaks and tabs in it.
+// Text cleans a text of several lines. It leaves line breaks and tabs in place.
 func Text(s string) string { return clean(s, "\n\t") }
 
 func clean(s, but string) string {
@@ -37,13 +36,13 @@ func clean(s, but string) string {
 	}, s) // which gives a replacement character for each byte that is none
 }
 
-// drives reports whether r may do something else to a terminal than show.
+// drives reports whether r may make a terminal do something other than show it.
 func drives(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError
 }
 
-// JSON escapes what is not to be printed in a valid JSON document. Such characters are in strings
-// alone, and stay what they were.
+// JSON escapes the unprintable characters of a valid JSON document. They occur only in strings,
+// whose values stay the same.
 func JSON(document []byte) []byte {
 	out := make([]byte, 0, len(document))
 	for _, r := range string(document) {
@@ -60,7 +59,7 @@ func JSON(document []byte) []byte {
 	return out
 }
 
-// Writer returns a writer to w that passes on Text of each piece that is written to it.
+// Writer returns a writer to w that passes on Text of each written piece.
 func Writer(w io.Writer) io.Writer { return writer{w} }
 
 type writer struct{ io.Writer }

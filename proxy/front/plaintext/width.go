@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// wide are the characters that take two cells of a terminal: those of East Asian scripts, and
-// pictures (Unicode's East_Asian_Width W and F).
+// wide are the characters that take two cells of a terminal: East Asian scripts and pictographs
+// (Unicode's East_Asian_Width W and F).
 var wide = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{0x1100, 0x115f, 1},
@@ -95,8 +95,8 @@ var wide = &unicode.RangeTable{
 	},
 }
 
-// Cells is how many cells of a terminal a character takes: none for a mark that stands on the one
-// before it, two for a wide one.
+// Cells returns how many cells of a terminal a character takes: none for a mark that combines with
+// the character before it, two for a wide one.
 func Cells(r rune) int {
 	switch {
 	case r < 0x300:
@@ -109,7 +109,7 @@ func Cells(r rune) int {
 	return 1
 }
 
-// Width is how many cells of a terminal a line takes.
+// Width returns how many cells of a terminal a line takes.
 func Width(s string) (n int) {
 	for _, r := range s {
 		n += Cells(r)
@@ -117,7 +117,7 @@ func Width(s string) (n int) {
 	return n
 }
 
-// Cut shortens a line to a number of cells; what was cut ends with an ellipsis.
+// Cut shortens a line to a number of cells. A line that was cut ends with an ellipsis.
 func Cut(s string, cells int) string {
 	if Width(s) <= cells {
 		return s
@@ -131,8 +131,8 @@ func Cut(s string, cells int) string {
 	return s
 }
 
-// Pad fills a line up to a number of cells, with blanks behind it or, for a number, before it. A
-// longer one is cut.
+// Pad fills a line up to a number of cells, with blanks after it or, for a number, before it. A
+// longer line is cut.
 func Pad(s string, cells int, number bool) string {
 	s = Cut(s, cells)
 	blanks := strings.Repeat(" ", max(0, cells-Width(s)))
@@ -142,8 +142,8 @@ func Pad(s string, cells int, number bool) string {
 	return s + blanks
 }
 
-// Wrap breaks a text into lines of at most so many cells: at blanks, and where a word is longer
-// than a line, in the word. All lines but the first are indented.
+// Wrap breaks a text into lines of at most so many cells. It breaks at blanks, and inside a word
+// that is longer than a line. All lines but the first are indented.
 func Wrap(s string, cells int) (lines []string) {
 	cells = max(4, cells)
 	rest, indent := s, ""

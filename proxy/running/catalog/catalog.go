@@ -33,7 +33,7 @@ type Catalog struct {
 	pages *lru.Cache[pageKey, *Page]
 }
 
-// pageKey is what a rendered list depends on. Only whole ones are kept.
+// pageKey is what a rendered list depends on. Only whole lists are kept.
 type pageKey struct {
 	scope           string
 	messages, codex bool
@@ -59,9 +59,9 @@ func New(f *config.File, t *routing.Table, started time.Time) (*Catalog, error) 
 	return c, nil
 }
 
-// List returns the list of the models that a view admits. The whole list of a scope is rendered at
-// most once a second in each form. It fails with an *apierr.Error if the view asks for a page that
-// does not exist.
+// List returns the list of the models that a view admits. In each form, the whole list of a scope
+// is rendered at most once a second. List fails with an *apierr.Error if the view asks for a page
+// that does not exist.
 func (c *Catalog) List(v *View, now time.Time) (*Page, error) {
 	if v.Messages && (v.After != "" || v.Before != "" || v.Limit > 0 && v.Limit < len(c.names)) {
 		return c.render(v, now)
@@ -120,7 +120,7 @@ func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 	return newPage(list, now.Unix())
 }
 
-// Model returns the entry of the model at a route's index, which a client has asked for by name.
+// Model returns the entry of the model at a route's index. name is what the client asked for.
 func (c *Catalog) Model(name string, index int, messages bool, now time.Time) (*Page, error) {
 	e := c.at(index, now)
 	if messages {
@@ -160,7 +160,7 @@ func newPage(v any, second int64) (*Page, error) {
 	return &Page{Body: body, ETag: tag(body, second), second: second}, nil
 }
 
-// encode returns v as JSON, with a line end behind it.
+// encode returns v as JSON with a newline at the end.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -169,9 +169,9 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// tag makes the ETag of a page: a hash of all but the time at which it was rendered. A client that
-// asks again is then told that nothing has changed, instead of getting a page with another second
-// in it.
+// tag makes the ETag of a page: a hash of everything but the time at which it was rendered. A
+// client that asks again then learns that nothing has changed, instead of getting a page that
+// differs only in its time.
 func tag(page []byte, second int64) string {
 	stamp := strconv.AppendInt([]byte(`"updated_at":`), second, 10)
 	sum := xxhash.New()

@@ -8,20 +8,20 @@ import (
 	"penstock/translate/chat"
 )
 
-// codexInstructions is what Codex tells a model of ours about its work. Its own text is chosen by
-// the names of OpenAI's models, and an entry without any is refused.
+// codexInstructions is what Codex tells one of our models about its work. Codex chooses its own
+// text by the names of OpenAI's models, and refuses an entry without any.
 //
 //go:embed codex_instructions.txt
 var codexInstructions string
 
-// codexPage is added to the list for Codex, which reads these entries and not data. What it does
-// not find there it takes for a model with a context of its own choice.
+// codexPage is added to the list for Codex, which reads these entries and not data. Codex assumes a
+// context of its own choice for a model that is not among them.
 type codexPage struct {
 	Models []codexModel `json:"models"`
 }
 
 // codexModel is an entry of Codex's own catalog. Members without omitempty are those that some
-// version of it cannot read an entry without: 0.169, or an earlier one.
+// version of Codex (0.169, or an earlier one) requires to read an entry.
 type codexModel struct {
 	Slug                      string          `json:"slug"`
 	DisplayName               string          `json:"display_name"`
@@ -48,7 +48,7 @@ type codexEffort struct {
 	Description string `json:"description"`
 }
 
-// codexTruncation bounds what Codex shows a model of a tool's output.
+// codexTruncation bounds how much of a tool's output Codex shows a model.
 type codexTruncation struct {
 	Mode  string `json:"mode"`
 	Limit int    `json:"limit"`
@@ -59,8 +59,8 @@ var effortTexts = map[string]string{
 	"high": "Reasons at length", "xhigh": "Reasons as long as it can",
 }
 
-// codexModelOf returns the entry for Codex of a model that answers Responses. rank is its place in
-// the list, first is preferred.
+// codexModelOf returns the Codex entry of a model that answers Responses. rank is its place in the
+// list; the first is preferred.
 func codexModelOf(e *entry, rank int, strict bool) codexModel {
 	m := codexModel{
 		Slug: e.ID, DisplayName: e.Name, SupportedReasoningLevels: []codexEffort{},
@@ -88,7 +88,7 @@ func codexModelOf(e *entry, rank int, strict bool) codexModel {
 	return m
 }
 
-// defaultEffort is medium, or else the first that is offered; empty if none is.
+// defaultEffort returns medium if offered, else the first effort; empty if there is none.
 func defaultEffort(efforts []string) string {
 	switch {
 	case len(efforts) == 0:

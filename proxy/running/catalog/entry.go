@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-// entry is the contract's Model. Members without omitempty are always there.
+// entry is the contract's Model. Members without omitempty are always present.
 type entry struct {
 	ID                     string         `json:"id"`
 	Object                 string         `json:"object"`
@@ -62,7 +62,7 @@ type modelInfo struct {
 	Sunset                    int64    `json:"sunset,omitempty"`                     // likewise
 }
 
-// newEntry fills in what does not change with time.
+// newEntry fills in the members that do not change with time.
 func newEntry(m *config.Model, started int64) entry {
 	d := kinds[m.Kind]
 	e := entry{
@@ -83,9 +83,9 @@ func newEntry(m *config.Model, started int64) entry {
 	return e
 }
 
-// effortsOf returns the efforts that calls may ask for; nil: it is not known whether the model
-// reasons. One that does, and whose efforts the file does not list, may be asked for each: its engine
-// is sent the nearest word that it takes.
+// effortsOf returns the efforts that calls may ask for; nil if it is not known whether the model
+// reasons. If a model reasons and the file does not list its efforts, calls may ask for any: the
+// engine gets the nearest one that it takes.
 func effortsOf(m *config.Model) []string {
 	if m.SupportedReasoningEfforts == nil && slices.Contains(m.SupportedFeatures, chat.FeatureReasoning) {
 		return chat.Efforts
@@ -93,8 +93,8 @@ func effortsOf(m *config.Model) []string {
 	return m.SupportedReasoningEfforts
 }
 
-// live fills in what does: readiness, capacity, and what the engines say where the configuration is
-// silent.
+// live fills in the members that change: readiness, capacity, and what the engines report where the
+// configuration is silent.
 func (e *entry) live(m *config.Model, r *routing.Route, now time.Time) {
 	e.IsReady = r.Ready(now)
 	if m.ContextLength == 0 {
@@ -107,8 +107,8 @@ func (e *entry) live(m *config.Model, r *routing.Route, now time.Time) {
 }
 
 // capacityOf sums the pools of the model's kind. Separate pools are listed beside their sum; a
-// shared one is not split. Where the upstreams differ in it, the slots of a shared pool stand in
-// every pool that they are open to, and in the sum once.
+// shared pool is not split. Where upstreams differ, the slots of a shared pool count in every pool
+// that may use them, and once in the sum.
 func capacityOf(m *config.Model, r *routing.Route, now time.Time) capacity {
 	c := capacity{Unit: "concurrent_requests", UpdatedAt: now.Unix()}
 	pools := []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}
@@ -130,7 +130,7 @@ func poolOf(c routing.Capacity) pool {
 	return pool{c.Available, c.Total, c.Active, c.Utilization}
 }
 
-// unixOf is the Unix time of a date; 0 where there is none.
+// unixOf returns a date as Unix time; 0 without a date.
 func unixOf(at time.Time) int64 {
 	if at.IsZero() {
 		return 0

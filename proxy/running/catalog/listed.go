@@ -15,11 +15,11 @@ import (
 type View struct {
 	Scope string               // Public, or the id of the client's key
 	Allow func(id string) bool // the models of the scope
-	// Messages adds what clients of Anthropic's API read of a list, and an entry for each alias: they
-	// choose among names that read like Anthropic's.
+	// Messages adds what clients of Anthropic's API read of a list, and an entry for each alias:
+	// they choose among names that read like Anthropic's.
 	Messages bool
 	Codex    bool // adds the list that Codex reads
-	// These count with Messages: at most Limit entries (0: all), those after one or before one.
+	// With Messages: at most Limit entries (0: all), those after one or before one.
 	Limit         int
 	After, Before string
 }
@@ -34,7 +34,7 @@ type messagesPage struct {
 	LastID  *string `json:"last_id"`
 }
 
-// messagesEntry are the members of Anthropic's model that the entry has no other name for.
+// messagesEntry holds the members of Anthropic's model object that entry lacks.
 type messagesEntry struct {
 	Type        string `json:"type"`
 	DisplayName string `json:"display_name"`
@@ -47,12 +47,13 @@ type listedName struct {
 	model       int
 }
 
-// claudePattern is the alias by which every Claude name is a model's. Claude Code lists names that
-// begin so and leaves others out.
+// claudePattern is the alias that maps every Claude name to a model. Claude Code lists only names
+// that begin with "claude-".
 const claudePattern = "claude-*"
 
-// listedNames are the models' ids, each followed by its aliases. An alias that is a pattern is no
-// name; claudePattern stands for one with the model's own id in it, unless that leads elsewhere.
+// listedNames returns the models' ids, each followed by its aliases. An alias that is a pattern is
+// not listed. claudePattern is listed as one name that contains the model's own id, unless that
+// name leads elsewhere.
 func listedNames(f *config.File, t *routing.Table) (names []listedName) {
 	listed := map[string]bool{}
 	for i := range f.Models {
@@ -96,7 +97,7 @@ func (e namedEntry) MarshalJSON() ([]byte, error) {
 	return append(append(bytes.TrimSuffix(body, []byte("}\n")), ','), added[1:]...), err
 }
 
-// cut takes from names those of the page that the view asks for.
+// cut returns the part of names that is on the page that the view asks for.
 func (v *View) cut(names []listedName) (page []listedName, more bool, err error) {
 	at := func(param, id string) (int, error) {
 		i := slices.IndexFunc(names, func(n listedName) bool { return n.id == id })
@@ -123,7 +124,7 @@ func (v *View) cut(names []listedName) (page []listedName, more bool, err error)
 	return names[:min(limit, len(names))], len(names) > limit, nil
 }
 
-// pageOf returns the members of a list's page that shows names.
+// pageOf returns the members of a list page that shows names.
 func pageOf(names []listedName, more bool) *messagesPage {
 	p := &messagesPage{HasMore: more}
 	if len(names) > 0 {

@@ -15,8 +15,8 @@ type CapacityChange struct {
 	// Assumed says that the engines have not reported their slots yet, so that SlotsAfter is a
 	// guess from their profiles.
 	Assumed bool `json:"assumed,omitempty"`
-	// Added counts the model's new upstreams, Draining those that leave the configuration and take
-	// no new calls from then on, and Dropped those that stay for other models.
+	// Added counts the model's new upstreams. Draining counts those that leave the configuration
+	// and take no new calls from then on. Dropped counts those that stay for other models.
 	Added    int `json:"upstreams_added,omitempty"`
 	Draining int `json:"upstreams_draining,omitempty"`
 	Dropped  int `json:"upstreams_dropped,omitempty"`

@@ -15,7 +15,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// capacitySide is one of the two configurations that are compared.
+// capacitySide is one of the two compared configurations.
 type capacitySide struct {
 	file   *config.File
 	routes *routing.Table
@@ -52,8 +52,9 @@ func slotsFor(kind string, l upstreams.Limits) int {
 	return l.Text + l.Vision
 }
 
-// compareCapacity lists, in the order of the new file, the models whose slots or upstreams change;
-// removed ones come last. A model of lost has no slots: none of its upstreams would take a call.
+// compareCapacity lists the models whose slots or upstreams change, in the order of the new file;
+// removed ones come last. A model in lost has no slots, because none of its upstreams would take a
+// call.
 func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityChange {
 	before := map[string]*routing.Route{}
 	for _, r := range old.routes.Routes() {
@@ -91,7 +92,7 @@ func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityC
 	return out
 }
 
-// countRemoved counts upstreams that the model has no longer.
+// countRemoved counts upstreams that the model no longer has.
 func countRemoved(c *CapacityChange, ids []upstreams.ID, next *capacitySide) {
 	for _, id := range ids {
 		if next.has(id) {
@@ -112,9 +113,9 @@ func missing(a, b []upstreams.ID) (out []upstreams.ID) {
 	return out
 }
 
-// modelsLosingCapacity finds the models that can serve calls now and could not after the plan: they
-// would have no slots, or no upstream that takes calls. It probes the upstreams that the plan adds
-// to such a model first, because they may be able to serve it.
+// modelsLosingCapacity finds the models that can serve calls now but could not after the plan: they
+// would have no slots, or no upstream that takes calls. It first probes the upstreams that the plan
+// adds to such a model, because they may be able to serve it.
 func modelsLosingCapacity(ctx context.Context, old *snapshot.Snapshot, next *capacitySide,
 	plan *upstreams.Plan,
 ) []*routing.Route {
@@ -155,7 +156,7 @@ func (s *capacitySide) unavailableReason(r *routing.Route, t *routing.Target) st
 	return t.Upstream.UnavailableReason(t.Served)
 }
 
-// problem describes a model that would be left without a slot.
+// problem describes a model that would have no slots left.
 func (s *capacitySide) problem(r *routing.Route) config.Problem {
 	var reasons []string
 	for _, t := range r.Targets() {
@@ -168,7 +169,7 @@ func (s *capacitySide) problem(r *routing.Route) config.Problem {
 		r.ID, strings.Join(reasons, "; ")))
 }
 
-// WriteDiff writes what replacing one configuration by another means, without a running edge: a
+// WriteDiff writes what replacing one configuration with another means, without a running edge: a
 // line for each model whose slots change, then one for each setting. Engines' reports are not known
 // then, so slots that the files leave open are assumed.
 func WriteDiff(w io.Writer, old, next *config.File) error {

@@ -12,27 +12,29 @@
 //
 // # Design
 //
-// The keys of a valid file come first, by a swap of their own. Who may call must not wait for names
-// that are looked up, for engines that are probed or for other reloads, and a revoked key stays
-// revoked if the models of its file are refused.
+// The keys of a valid file come first, by a swap of their own. Who may call must not wait for name
+// lookups, for probes of engines or for other reloads, and a revoked key stays revoked even if the
+// models of its file are refused.
 //
-// A snapshot is built whole before anything changes. A model that can serve calls is not left with
-// no engine to take them, unless the operator forces it: the upstreams that only the new file has
-// are probed before that is decided, while they are not live yet (capacity_diff.go). After an error
-// or a problem the running configuration stays, but for the keys.
+// A snapshot is built whole before anything changes. A reload does not leave a model that can serve
+// calls without an engine to take them, unless the operator forces it. Before that decision,
+// upstreams that only the new file has are probed, although they are not live yet
+// (capacity_diff.go). After an error or a problem the running configuration stays, except for the
+// keys.
 //
-// A file that asks for what runs is no new version, so a watcher and a signal may both report the
-// same change. A reload whose file was replaced while it waited for another reload ends without a
-// result of its own (errSuperseded); an operator who waits gets the result of the newest file.
+// A file that equals the running one makes no new version, so a watcher and a signal may both
+// report the same change. A reload whose file was replaced while it waited for another reload ends
+// without a result of its own (errSuperseded). An operator who waits gets the result of the newest
+// file.
 //
 // The configuration that the running one replaced is kept in memory, for an operator who wants to
-// go back to it (Request.Back). It comes back without its keys: those of the running one stay.
+// go back to it (Request.Back). It comes back without its keys: the running ones stay.
 //
-// While a reload runs the process has one processor more than GOMAXPROCS says, so that requests
+// While a reload runs, the process has one processor more than GOMAXPROCS says, so that requests
 // share a core with it and never queue behind it (process.Boost).
 //
-// Models that engines list (`discover`) come into the running file by a reload of the same kind
-// as other addresses do: nothing is read, and a snapshot is built over the file and the lists.
+// Models that engines list (`discover`) enter the running file by the same kind of reload as
+// changed addresses: nothing is read, and a snapshot is built from the file and the lists.
 //
 // # Locks
 //
@@ -40,6 +42,6 @@
 // reloading (the rest is judged and comes into force), swapping (one snapshot replaces another).
 // The first two are never held together, so keys do not wait for models.
 //
-// Package proxy makes the Reloader. What is to change with the configuration besides the snapshot
-// (limits of memory, the log, connections) hangs on its hooks.
+// Package proxy makes the Reloader. Its hooks change what depends on the configuration besides the
+// snapshot: limits of memory, the log, connections.
 package reload

@@ -7,7 +7,7 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// fileRead is a valid file on its way into force.
+// fileRead is a valid file that is about to come into force.
 type fileRead struct {
 	*config.File
 	keys    snapshot.Credentials
@@ -15,12 +15,11 @@ type fileRead struct {
 	changes []config.Change    // of it
 }
 
-// errSuperseded says that the files have changed again before the models of this one were looked
-// at.
+// errSuperseded says that the files changed again before the models of this one were judged.
 var errSuperseded = errors.New("the files have changed again meanwhile")
 
 // readKeys is the first half of a reload. It reads the file and, if the file is valid, puts its
-// keys into force, whatever becomes of the rest. It waits for the files alone, not for other
+// keys into force, whatever happens to the rest. It waits only for the files, not for other
 // reloads. If it returns no file, or adds a problem to res, nothing has changed.
 func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	r.reading.Lock()
@@ -89,7 +88,7 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	return f, err
 }
 
-// load reads the file in place, or the candidate for it.
+// load reads the file in place, or the request's candidate instead.
 func (o *Options) load(q *Request) (*config.File, config.Problems) {
 	if q.Candidate != nil && o.Parse != nil {
 		return o.Parse(q.Candidate, q.Called)
@@ -97,8 +96,8 @@ func (o *Options) load(q *Request) (*config.File, config.Problems) {
 	return o.Load()
 }
 
-// UseShared puts keys of the fleet's store into force beside those of the file, in place of the
-// ones before. They wait neither for files nor for models. One goroutine calls it.
+// UseShared puts keys of the fleet's store into force beside those of the file, replacing the
+// previous ones. They wait neither for files nor for models. Only one goroutine may call UseShared.
 func (r *Reloader) UseShared(keys []config.Key) {
 	r.shared.Store(&snapshot.SharedKeys{Keys: keys, Number: r.shared.Load().Number + 1})
 	if r.Running() == nil { // Start takes them
@@ -108,8 +107,7 @@ func (r *Reloader) UseShared(keys []config.Key) {
 	r.ReviewKeys()
 }
 
-// ReviewKeys has what began with a key or a token that is not in force any more end, as on_revoke
-// says.
+// ReviewKeys ends calls whose key or token is no longer in force, as on_revoke says.
 func (r *Reloader) ReviewKeys() {
 	if s := r.Running(); s.Config.OnRevoke == config.OnRevokeAbort {
 		r.opts.OnRevoke(s.Keys)

@@ -16,8 +16,8 @@ import (
 // replacing all upstreams of a model would open a window of refusals.
 const warmUp = 2 * time.Second
 
-// judge is the second half: models, upstreams and everything else. After an error, or with a
-// problem in res, nothing of it has changed.
+// judge is the second half of a reload: models, upstreams and everything else. After an error, or
+// with a problem in res, none of that has changed.
 func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
@@ -53,8 +53,8 @@ func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
 	return r.apply(c, res)
 }
 
-// prepareCertificates reads the pairs of a file, and returns what puts them into use, or what is
-// wrong with them.
+// prepareCertificates reads the pairs of a file. It returns a function that puts them into use, or
+// what is wrong with them.
 func prepareCertificates(o *Options, f *config.File) (use func(), problems []string) {
 	none := func() {}
 	usePublic, useAdmin := none, none
@@ -77,7 +77,7 @@ func prepareCertificates(o *Options, f *config.File) (use func(), problems []str
 	return func() { usePublic(); useAdmin() }, problems
 }
 
-// candidate is a configuration that is to be the running one.
+// candidate is a configuration that is about to become the running one.
 type candidate struct {
 	file   *config.File
 	keys   snapshot.Credentials
@@ -89,8 +89,7 @@ type candidate struct {
 }
 
 // apply builds a snapshot of c whole and makes it the running one. After an error or a problem
-// nothing has changed. What it does to calls that run: they end on the snapshot that they began
-// with.
+// nothing has changed. Running calls end on the snapshot that they began with.
 func (r *Reloader) apply(c candidate, res *Result) error {
 	old := r.Running()
 	f := withListed(r, c.file, old)
@@ -127,8 +126,8 @@ func (r *Reloader) apply(c candidate, res *Result) error {
 	return nil
 }
 
-// withListed returns a file with the models that are discovered now. Of an upstream whose engines
-// have listed nothing yet, since they are at a new address or all down, those of old stay.
+// withListed returns a file with the models that are discovered now. If an upstream's engines have
+// listed nothing yet, because they are at a new address or all down, its models of old stay.
 func withListed(r *Reloader, f *config.File, old *snapshot.Snapshot) *config.File {
 	if len(f.Discover) == 0 {
 		return config.WithListed(f, nil)

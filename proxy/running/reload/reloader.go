@@ -31,10 +31,11 @@ type Options struct {
 	Queues  *queue.Queues
 	Started time.Time // when the process was
 
-	// Load reads the configuration again: the file, or nil with what is wrong. Nil: there is no
-	// file.
+	// Load reads the configuration again: it returns the file, or nil with what is wrong. Nil means
+	// that there is no file.
 	Load func() (*config.File, config.Problems)
-	// Parse reads the text of a candidate, as Load does the file in place. Nil: Load is used.
+	// Parse reads the text of a candidate, as Load reads the file in place. Nil means that Load is
+	// used.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
 	// Public and Admin are the addresses of the listeners. A reload cannot move them, so a file
 	// must not open them to other machines without keys.
@@ -43,16 +44,16 @@ type Options struct {
 	// AdminCertificate is that of the admin listener; nil without TLS.
 	AdminCertificate *listen.Certificate
 
-	// Draining reports whether the edge drains: the service manager is not told of reloads then.
+	// Draining reports whether the edge drains. The service manager then hears of no reloads.
 	Draining func() bool
 	// OnCommit is called when the upstreams and the certificate of a file are in use and its models
 	// are not yet. newCertificate says that the certificate was read again.
 	OnCommit func(f *config.File, newCertificate bool)
 	// OnSwap is called when the snapshot of a file has become the running one. newProfiles says
-	// that the engines' profiles are others than before.
+	// that the engines' profiles have changed.
 	OnSwap func(f *config.File, newProfiles bool)
-	// OnRevoke is called when keys were removed, or their hashes, and on_revoke is abort: calls
-	// that began with one that the ring does not hold are to end.
+	// OnRevoke is called when keys or their hashes were removed and on_revoke is abort. It must end
+	// calls that began with a key that the ring does not hold.
 	OnRevoke func(*auth.Ring)
 	// OnKeys is called when keys of the fleet's store have changed.
 	OnKeys func()
@@ -78,8 +79,8 @@ type Reloader struct {
 	shared    atomic.Pointer[snapshot.SharedKeys]
 }
 
-// ofSet are the triggers of reloads that read no file: they apply the running one again, as the
-// upstreams are others or have other models.
+// ofSet are the triggers of reloads that read no file. They apply the running file again because
+// upstreams have other addresses or other models.
 type ofSet struct {
 	triggers chan string
 	awaited  *atomic.Bool // a reload waits to look at what has changed
@@ -87,7 +88,7 @@ type ofSet struct {
 
 func newOfSet() ofSet { return ofSet{make(chan string, 1), new(atomic.Bool)} }
 
-// ofSetFor returns the triggers of a source; nil: its reloads read the files.
+// ofSetFor returns the triggers of a source; nil if its reloads read the files.
 func ofSetFor(r *Reloader, source string) *ofSet {
 	switch source {
 	case SourceAddresses:
@@ -98,10 +99,10 @@ func ofSetFor(r *Reloader, source string) *ofSet {
 	return nil
 }
 
-// counters count reloads by how they ended.
+// counters count reloads by result.
 type counters struct{ ok, refused, keysOnly, unchanged *metrics.Counter }
 
-// New returns a Reloader without a configuration. Start gives it the first.
+// New returns a Reloader without a configuration. Start sets the first.
 func New(o Options) *Reloader {
 	count := func(result string) *metrics.Counter {
 		return o.Metrics.NewCounter(`penstock_reloads_total{result="` + result + `"}`)
@@ -174,7 +175,7 @@ func (r *Reloader) Reload(q Request) *Result {
 	return res
 }
 
-// attempt reads and applies one configuration. A panic of it is an error of this reload.
+// attempt reads and applies one configuration. A panic in it becomes an error of this reload.
 func (r *Reloader) attempt(q Request, begun time.Time) (res *Result, err error) {
 	res = &Result{At: begun, Source: q.Source, DryRun: q.DryRun, Forced: q.Force}
 	defer r.opts.Guard.Catch(guard.Reload, func() {
@@ -191,7 +192,7 @@ func (r *Reloader) attempt(q Request, begun time.Time) (res *Result, err error) 
 	return res, r.judge(q, next, res)
 }
 
-// reapply applies the running file again, over upstreams at other addresses or with other models.
+// reapply applies the running file again, after upstreams have got other addresses or other models.
 func (r *Reloader) reapply(q Request, res *Result) error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
@@ -210,7 +211,7 @@ func (r *Reloader) reapply(q Request, res *Result) error {
 }
 
 // swap makes the result of next the running snapshot. It calls next with the running snapshot, one
-// goroutine at a time, so that keys which another reload has just put into force are not lost.
+// goroutine at a time, so that it does not lose keys that another reload has just put into force.
 func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot) {
 	r.swapping.Lock()
 	defer r.swapping.Unlock()
@@ -226,12 +227,13 @@ func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot
 	r.opts.Keys.Issued.Follow(config.IssuerURLs(s.Config))
 }
 
-// FileWarning is the message of the log for each warning of a configuration file, which stands in
-// the member problem.
+// FileWarning is the log message for each warning of a configuration file. The member problem holds
+// the warning itself.
 const FileWarning = "the configuration file has a warning"
 
-// record keeps, counts and logs how a reload ended. A reload for other addresses or models does not
-// replace the result of a refused file, and a way back that there is not says nothing of the file.
+// record stores, counts and logs how a reload ended. A reload for other addresses or models does
+// not replace the result of a refused file. A request to go back without an earlier configuration
+// says nothing about the file.
 func (r *Reloader) record(q Request, res *Result) {
 	before := r.last.Load()
 	if !(q.Back && !res.OK) && (ofSetFor(r, res.Source) == nil || !res.OK || before == nil || before.OK) {

@@ -3,9 +3,8 @@ package reload
 import "time"
 
 // The sources of reloads, as the log names them. SourceAddresses applies the same file over
-// upstreams whose resolved addresses have changed, and SourceModels over upstreams that list other
-// models. SourceRequest is an operator who waits for the
-// result.
+// upstreams whose resolved addresses have changed, SourceModels over upstreams that list other
+// models. SourceRequest is an operator who waits for the result.
 const (
 	SourceAddresses = "addresses"
 	SourceModels    = "models"
@@ -14,23 +13,24 @@ const (
 	sourceSignal    = "SIGHUP"
 )
 
-// Request says how to reload. A changed file and SIGHUP set the source alone.
+// Request says how to reload. A changed file and SIGHUP set only the source.
 type Request struct {
 	Source string // for the log: file, SIGHUP, request
 	Force  bool   // apply it although a model that serves calls is left without a slot
 	DryRun bool   // only say what would change
-	// Candidate is the text of another file, for a dry run; nil: the file that the edge was started
-	// with.
+	// Candidate is the text of another file, for a dry run. Nil means the file that the edge was
+	// started with.
 	Candidate []byte
-	// Called is what problems call the candidate; empty: by the place where it is read.
+	// Called is the name that problems give the candidate. Empty means the place where it is read.
 	Called string
-	// Back applies the configuration before the running one, but for its keys, in place of the file.
+	// Back applies the configuration before the running one, except for its keys, instead of the
+	// file.
 	Back bool
 
 	onRead func() // called when it begins to read the files, or to look at the addresses; may be nil
 }
 
-// Result is how one reload ended. It holds names of settings and problems of the file, and no
+// Result is how one reload ended. It holds names of settings and problems of the file, but no
 // secrets.
 type Result struct {
 	At        time.Time `json:"at"`
@@ -39,7 +39,7 @@ type Result struct {
 	DryRun    bool      `json:"dry_run,omitempty"`
 	Forced    bool      `json:"forced,omitempty"`
 	Unchanged bool      `json:"unchanged,omitempty"` // the file asks for what runs already
-	// KeysInForce says that the file was refused and only its keys came into force; of a dry run,
+	// KeysInForce says that the file was refused and only its keys came into force; for a dry run,
 	// that they would. If it is false, nothing of a refused file came into force, or its keys did
 	// not change.
 	KeysInForce bool             `json:"keys_in_force,omitempty"`

@@ -12,9 +12,9 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Trigger asks for a reload and returns at once. Triggers that come while one is waiting are merged
-// with it; a trigger after the files were read causes another reload, so the newest file is always
-// read. It may be called from any goroutine.
+// Trigger asks for a reload and returns at once. Triggers that arrive while one is waiting are
+// merged with it. A trigger after the files were read causes another reload, so the newest file is
+// always read. Trigger may be called from any goroutine.
 func (r *Reloader) Trigger(source string) {
 	waiting := r.triggers
 	if o := ofSetFor(r, source); o != nil { // it reads no file, so it cannot stand for one that does
@@ -26,10 +26,10 @@ func (r *Reloader) Trigger(source string) {
 	}
 }
 
-// Run takes triggers until ctx ends. Each reload has its own goroutine: the keys of a file must not
-// wait for another reload that waits for names or engines. The next trigger is taken when the
-// reload of the one before begins to read the files, so at most one waits for them, however fast
-// signals come.
+// Run handles triggers until ctx ends. Each reload has its own goroutine: the keys of a file must
+// not wait for another reload that waits for names or engines. Run takes the next trigger when the
+// previous reload begins to read the files, so at most one waits for them, however fast signals
+// arrive.
 func (r *Reloader) Run(ctx context.Context) {
 	for {
 		select {
@@ -54,7 +54,7 @@ func (r *Reloader) Run(ctx context.Context) {
 	}
 }
 
-// startOfSet starts a reload that reads no file, unless one is about to look.
+// startOfSet starts a reload that reads no file, unless one is already about to run.
 func startOfSet(r *Reloader, source string) {
 	o := ofSetFor(r, source)
 	if o.awaited.Swap(true) { // or those that come faster than reloads end would pile up
@@ -64,7 +64,7 @@ func startOfSet(r *Reloader, source string) {
 	r.start(Request{Source: source, onRead: begins}, begins)
 }
 
-// start runs one reload and then ended, which is called after a panic of it, too.
+// start runs one reload and then ended, which also runs after a panic.
 func (r *Reloader) start(q Request, ended func()) {
 	go r.opts.Guard.Once(guard.Reload, func() {
 		defer ended()
@@ -72,12 +72,12 @@ func (r *Reloader) start(q Request, ended func()) {
 	})
 }
 
-// watchInterval is how often files are looked at when no event reports a change, as for a file that
-// is mounted by itself: keys must count within a second there, too.
+// watchInterval is how often files are checked when no event reports a change, as for a file that
+// is mounted by itself. There, too, keys must take effect within a second.
 const watchInterval = 500 * time.Millisecond
 
-// OnChange triggers a reload on SIGHUP and, with `watch`, when a file that the configuration was
-// read from changes, until stop is called.
+// OnChange triggers a reload on SIGHUP and, with `watch`, when a file of the configuration changes,
+// until stop is called.
 func (r *Reloader) OnChange(ctx context.Context) (stop func()) {
 	g := r.opts.Guard
 	ctx, cancel := context.WithCancel(ctx)

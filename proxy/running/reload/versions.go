@@ -14,12 +14,13 @@ type versions struct {
 	mu  sync.Mutex
 	all []*snapshot.ConfigVersion
 
-	// previous is what the running configuration replaced; nil: nothing, or the running one is it.
+	// previous is the configuration that the running one replaced. Nil: there is none, or the
+	// running one is that configuration.
 	previous atomic.Pointer[config.File]
 }
 
-// back returns the configuration before the running one, with the running one's keys: a key that
-// was taken away stays so.
+// back returns the configuration before the running one, with the running one's keys: a revoked key
+// stays revoked.
 func (g *versions) back(running *config.File) (*config.File, config.Problems) {
 	before := g.previous.Load()
 	if before == nil {

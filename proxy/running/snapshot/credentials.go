@@ -24,14 +24,14 @@ type Credentials struct {
 	changing     []string // models that are to change with the file, if they are ahead
 }
 
-// SharedKeys are keys of the fleet's store. They are replaced as a whole, by ones of a higher
+// SharedKeys are keys of the fleet's store. They are replaced as a whole, by keys with a higher
 // number.
 type SharedKeys struct {
 	Keys   []config.Key
 	Number uint64
 }
 
-// Sources are what credentials are made of beside a file, over all reloads.
+// Sources are what credentials are made of besides a file. They live across all reloads.
 type Sources struct {
 	Limits *limit.Keys
 	Issued *jwks.Keeper
@@ -45,8 +45,8 @@ func (o *Sources) ring(f *config.File, all []config.Key, shared *SharedKeys) (*a
 	})
 }
 
-// NewCredentials makes the credentials of a file that was just read, and of keys beside it. They
-// keep the limits' state of the keys that stay.
+// NewCredentials makes the credentials of a file that was just read, and of the keys beside it.
+// Keys that stay keep the state of their limits.
 func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
 	all := withShared(f, shared.Keys)
 	ring, err := o.ring(f, all, shared)
@@ -58,8 +58,8 @@ func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials
 	}, nil
 }
 
-// withShared returns the keys of the file and those beside it. Where an id or a hash is there twice
-// the file's counts, and of two others the first.
+// withShared returns the keys of the file and those beside it. If an id or a hash appears twice,
+// the file's key wins; among the others, the first.
 func withShared(f *config.File, shared []config.Key) []config.Key {
 	all, ids, hashes := slices.Clone(f.Keys), map[string]bool{}, map[string]bool{}
 	known := func(k *config.Key) bool {
@@ -84,8 +84,8 @@ func withShared(f *config.File, shared []config.Key) []config.Key {
 	return all
 }
 
-// AheadOf are the credentials of the file next while the models of s stay in force: what next takes
-// from its keys counts, and what it gives them for models that it changes does not.
+// AheadOf returns the credentials of the file next while the models of s stay in force. What next
+// takes from its keys takes effect; what it gives them for models that it changes does not.
 func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
 	c.Ahead = true
 	if !s.Open() {
@@ -115,7 +115,7 @@ func (s *Snapshot) WithShared(shared *SharedKeys, o *Sources) (*Snapshot, error)
 }
 
 // LimitsOf returns the limits of a key in force, or of a token; nil where the configuration has
-// lost the key. Callers that have the limits of their template together have those of its entry.
+// lost the key. All callers of a template share the limits of the template's entry.
 func (c *Credentials) LimitsOf(key *auth.Key) *limit.Key {
 	switch {
 	case key.Template == nil:

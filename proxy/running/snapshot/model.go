@@ -26,11 +26,11 @@ type Model struct {
 	Queue     *queue.Queue // nil: a full pool is refused at once
 	Price     money.Price
 	Shadow    *Model // that gets a copy of some calls; nil: none does
-	// Deprecation and Sunset are values of the headers of these names; nil: there is no date.
+	// Deprecation and Sunset are values for the headers of these names; nil without a date.
 	Deprecation, Sunset []byte
 }
 
-// Crowded reports whether calls wait for the model already: a new call must not overtake them.
+// Crowded reports whether calls already wait for the model: a new call must not overtake them.
 func (m *Model) Crowded() bool { return m.Queue != nil && m.Queue.Waiting() > 0 }
 
 func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.Queues) Model {
@@ -79,8 +79,8 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.
 // Serves reports whether the model answers on the endpoint at path.
 func (m *Model) Serves(path string) bool { return slices.Contains(m.endpoints, path) }
 
-// ChatRules returns the model's rules for a chat request. If the file does not set the context,
-// the engines' reports do; the result is then stored in room.
+// ChatRules returns the model's rules for a chat request. If the file does not set the context, the
+// engines' reports do. The result is then stored in room.
 func (m *Model) ChatRules(now time.Time, lowerEffort bool, room *chat.ModelRules) *chat.ModelRules {
 	limits := &m.Rules
 	if lowerEffort {
@@ -94,7 +94,7 @@ func (m *Model) ChatRules(now time.Time, lowerEffort bool, room *chat.ModelRules
 	return room
 }
 
-// queueOf returns the model's queue, which outlives reloads, or nil when the model has none.
+// queueOf returns the model's queue, which outlives reloads; nil when the model has none.
 func queueOf(m *config.Model, queues *queue.Queues) *queue.Queue {
 	if m.Queue.Depth == 0 {
 		return nil

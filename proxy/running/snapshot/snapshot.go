@@ -32,21 +32,21 @@ type Snapshot struct {
 	Models  []Model // by routing.Route.Index
 	Refused Refused
 	Secrets Secrets
-	// Floors are those of the classes of calls, in their order; nil: no call has a class.
+	// Floors are the floors of the classes of calls, in order; nil if no call has a class.
 	Floors []config.Percent
-	// Flex says that the file makes use of classes, so that a call which asks for flex is of the last
-	// one. Where keys alone that are made at run time may have a class, it stays of its key's.
+	// Flex says that the file uses classes, so that a call that asks for flex gets the last class.
+	// If only keys made at run time may have a class, such a call keeps its key's class.
 	Flex bool
 }
 
-// Refused are the members of requests that steer engines.
+// Refused are the request members that steer engines.
 type Refused struct {
 	BySome *chat.RefusedMembers // that steer some engine
 	// ByAll are those of them that no model lets through, for a request whose model is not known yet.
 	ByAll *chat.RefusedMembers
 }
 
-// Secrets hide what is a client's.
+// Secrets hide clients' data.
 type Secrets struct {
 	Seals    *seal.Keys     // of reasoning that clients carry
 	EndUsers *enduser.Namer // of those who are behind requests; nil: nobody asks
@@ -101,7 +101,7 @@ func New(from *Source) (*Snapshot, error) {
 	return s, err
 }
 
-// sealKeys are the file's, or those that the process has made for itself.
+// sealKeys returns the file's seal keys, or those that the process has made for itself.
 func sealKeys(f *config.File, running *Snapshot) *seal.Keys {
 	secrets := make([]string, len(f.Seal.Keys))
 	for i, key := range f.Seal.Keys {
@@ -116,8 +116,8 @@ func sealKeys(f *config.File, running *Snapshot) *seal.Keys {
 	return seal.PrivateKeys()
 }
 
-// refusedMembers are the request members that steer any of the engines. They are refused whatever
-// engine a call would go to, so that a request has the same meaning at every engine.
+// refusedMembers returns the request members that steer any of the engines. They are refused
+// whichever engine a call would go to, so that a request has the same meaning at every engine.
 func refusedMembers(all *engine.Profiles) *chat.RefusedMembers {
 	var out []string
 	seen := map[string]bool{}
@@ -132,7 +132,7 @@ func refusedMembers(all *engine.Profiles) *chat.RefusedMembers {
 	return chat.NewRefusedMembers(out...)
 }
 
-// WithCredentials returns the snapshot under other keys, those of f. It is the same version.
+// WithCredentials returns the snapshot with the keys of f. It is the same version.
 func (s *Snapshot) WithCredentials(c Credentials, f *config.File) *Snapshot {
 	next := *s
 	next.Credentials, next.Config = c, s.Config.WithKeys(f)
@@ -154,9 +154,9 @@ func (s *Snapshot) Lookup(name []byte) (*Model, bool) {
 	return &s.Models[r.Index], true
 }
 
-// NearestModel returns the id or alias of a model that a client may have meant by a name that is no
-// model's, among those that its key may use, or "". A nil key may use what an edge without keys
-// serves.
+// NearestModel returns the id or alias of the model that a client may have meant by an unknown
+// name, or "". It considers the models that the client's key may use. A nil key may use what an
+// edge without keys serves.
 func (s *Snapshot) NearestModel(name string, key *auth.Key) string {
 	var names []string
 	for i := range s.Models {
@@ -174,7 +174,7 @@ func (s *Snapshot) ModelByID(id string) (*Model, bool) {
 }
 
 // InPlace reports whether the model takes system messages in the middle of a conversation. It is
-// false for a model that does not exist; that is refused later.
+// false for a model that does not exist, which is refused later.
 func (s *Snapshot) InPlace(name []byte) bool {
 	m, ok := s.Lookup(name)
 	if !ok {
@@ -189,8 +189,8 @@ func (s *Snapshot) InPlace(name []byte) bool {
 	return false
 }
 
-// RefusedAtHosted returns the members that a model refuses for the sake of a hosted engine; nil:
-// it has none, or does not exist, which is refused later.
+// RefusedAtHosted returns the members that a model refuses because of a hosted engine. Nil: the
+// model has none, or does not exist, which is refused later.
 func (s *Snapshot) RefusedAtHosted(name []byte) *chat.RefusedMembers {
 	if m, ok := s.Lookup(name); ok && routing.External(m.Route) {
 		return m.Rules.Refuse
@@ -198,7 +198,7 @@ func (s *Snapshot) RefusedAtHosted(name []byte) *chat.RefusedMembers {
 	return nil
 }
 
-// QueueConfigs are the queues of the models that have one, as queue.Queues.Apply takes them.
+// QueueConfigs returns the queues of the models that have one, for queue.Queues.Apply.
 func (s *Snapshot) QueueConfigs() []queue.Use {
 	uses := make([]queue.Use, 0, len(s.Models))
 	for i := range s.Models {
@@ -212,7 +212,7 @@ func (s *Snapshot) QueueConfigs() []queue.Use {
 	return uses
 }
 
-// MayUse reports whether calls of a key, nil for none, may be answered by a model at all: its
+// MayUse reports whether a model may answer calls of a key (nil for none) at all: the key's
 // patterns allow the model, and its tiers one of the model's upstreams, or another model may step
 // in.
 func (s *Snapshot) MayUse(key *auth.Key, m *Model) bool {
@@ -228,14 +228,15 @@ func (s *Snapshot) MayUse(key *auth.Key, m *Model) bool {
 	return routing.Open(m.Route, tiers) || len(m.Config.Fallback) > 0
 }
 
-// Authenticate checks the credential of a request, and the certificate of who sends it, if the
-// connection has one (peer may be nil). It returns nil without an error when there is neither. A
-// certificate of one key beside the credential of another is refused, and so is one that a browser
-// shows for the page of another origin.
+// Authenticate checks the credential of a request and, if the connection has one, the sender's
+// certificate (peer may be nil). It returns nil without an error when there is neither. It refuses
+// a certificate of one key beside the credential of another, and a certificate that a browser shows
+// for a page of another origin.
 func (s *Snapshot) Authenticate(
 	h *fasthttp.RequestHeader, query []byte, peer *cert.Peer, now time.Time,
 ) (*auth.Key, error) {
-	// PeekAll's slice is good until the next PeekAll only. More than two are as wrong as two.
+	// PeekAll's slice is valid only until the next PeekAll. More than two values are as wrong as
+	// two.
 	var bearer [2][]byte
 	n := copy(bearer[:], h.PeekAll(fasthttp.HeaderAuthorization))
 	cred, present, err := auth.Extract(&auth.Request{
