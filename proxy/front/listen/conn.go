@@ -191,8 +191,7 @@ func (c *Conn) WriteNow(p []byte, now instant.Time) (int, error) {
 	}
 }
 
-// Linger makes Close wait until the client has read the written answer, even if the client is still
-// sending.
+// Linger makes Close leave the client time to read the written answer, even if it is still sending.
 func (c *Conn) Linger() { c.linger.Store(true) }
 
 // Close ends the connection, unless it is to be detached (see DetachOnClose). Further calls return

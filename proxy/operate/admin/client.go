@@ -24,15 +24,15 @@ type Readiness struct {
 // readyTimeout is how long RequestReady waits for the answer, which costs the edge no work.
 const readyTimeout = 2 * time.Second
 
-// RequestReady asks a running edge whether it takes new requests. The error says why it takes none.
+// RequestReady asks a running edge whether it takes new requests. The error says why it does not.
 func RequestReady(edge Edge) error {
 	edge.Token = "" // it is answered without
 	_, err := edge.get("/-/ready", readyTimeout)
 	return err
 }
 
-// RequestMode asks a running edge for the mode of an upstream or a group, writes to out what it was
-// and is, and returns the names of the upstreams.
+// RequestMode asks a running edge to set the mode of an upstream or a group. It writes the old and
+// the new mode to out, and returns the names of the upstreams.
 func RequestMode(edge Edge, q ModeRequest, out io.Writer) (names []string, err error) {
 	body, err := json.Marshal(q)
 	if err != nil {
@@ -58,15 +58,16 @@ func RequestMode(edge Edge, q ModeRequest, out io.Writer) (names []string, err e
 	return names, nil
 }
 
-// pageTimeout bounds what Page waits: an edge with many calls takes a while to list its goroutines.
+// pageTimeout bounds how long Page waits: an edge with many calls takes a while to list its
+// goroutines.
 const pageTimeout = 10 * time.Second
 
-// Page returns what an edge's admin listener shows at a path.
+// Page returns what an edge's admin listener serves at a path.
 func Page(edge Edge, path string) ([]byte, error) {
 	return edge.get(path, pageTimeout)
 }
 
-// notReady says why an edge takes no new requests.
+// notReady returns why an edge takes no new requests.
 func notReady(body []byte) error {
 	var answer Readiness
 	if json.Unmarshal(body, &answer) == nil && answer.Reason != "" {
@@ -75,15 +76,16 @@ func notReady(body []byte) error {
 	return errors.New("the edge takes no new requests: it is draining")
 }
 
-// get returns what a running edge's admin listener has at a path. The error says what to correct.
+// get returns what a running edge's admin listener serves at a path. The error says what to
+// correct.
 func (e Edge) get(path string, timeout time.Duration) (body []byte, err error) {
 	body, _, err = e.ask(fasthttp.MethodGet, path, nil, timeout)
 	return body, err
 }
 
 // ask sends one request to a running edge's admin listener. send is the request's body, or nil. It
-// returns the body of a 200 or 422. note says which process has answered, where others listen on
-// the port as well. The error says what to correct.
+// returns the body of a 200 or 422. If several processes listen on the port, note says which one
+// has answered. The error says what to correct.
 func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body []byte, note string, err error) {
 	edge, token := e.Admin, e.Token
 	if !strings.Contains(edge, "://") {
@@ -137,8 +139,8 @@ func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body
 	return nil, "", fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", edge, res.StatusCode())
 }
 
-// elsewhere says what is wrong with an address at which an edge has no such page: it is that of the
-// public API, which has no such paths, or has a path.
+// elsewhere says why an address has no such page of an edge: it is the public API's address, which
+// has no such paths, or it contains a path.
 func elsewhere(edge string, req *fasthttp.Request, res *fasthttp.Response) error {
 	text := errorText(res.Body())
 	if strings.HasPrefix(text, nothingHere) && !strings.Contains(text, ownPages) {
@@ -150,7 +152,7 @@ func elsewhere(edge string, req *fasthttp.Request, res *fasthttp.Response) error
 	return nil
 }
 
-// errorText is the message of an edge's error answer; empty if the body is none.
+// errorText returns the message of an edge's error answer; empty if the body holds none.
 func errorText(body []byte) string {
 	var answer struct {
 		Error struct {

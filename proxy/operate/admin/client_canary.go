@@ -27,14 +27,14 @@ type CanaryOptions struct {
 	For   time.Duration // what comes from now on for so long; 0: all since the edge's start
 }
 
-// Exit codes of RequestCanary, beside that of what fails.
+// Exit codes of RequestCanary, besides the code for failures.
 const (
 	exitWorse   = 3
 	exitUnknown = 4
 )
 
-// verdictError is the error of a comparison that does not end well. What it means has been
-// written.
+// verdictError is the error of a comparison that does not end well. Its meaning has been written
+// already.
 type verdictError int
 
 func (verdictError) Error() string   { return "" }
@@ -42,9 +42,9 @@ func (v verdictError) ExitCode() int { return int(v) }
 
 const armsTimeout = 5 * time.Second
 
-// RequestCanary compares the arms of a model with the rest, and writes what it finds; when ctx ends
-// early, of the calls until then. The error has an exit code where an arm is worse, or where it is
-// not known of one.
+// RequestCanary compares the arms of a model with the rest and writes the result. If ctx ends
+// early, it compares the calls until then. The error carries an exit code if an arm is worse, or if
+// too little is known of one.
 func RequestCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
 	arms, err := requestArms(&o)
 	if err != nil {
@@ -113,7 +113,7 @@ func requestArms(o *CanaryOptions) ([]observe.Arm, error) {
 		o.Model, o.Edge.Admin, strings.Join(names, ", "))
 }
 
-// knowsModel returns an error if the edge has no such model.
+// knowsModel returns an error if the edge does not know the model.
 func knowsModel(o *CanaryOptions) error {
 	body, err := o.Edge.get(wholeState, armsTimeout)
 	if err != nil {
@@ -138,7 +138,7 @@ func knowsModel(o *CanaryOptions) error {
 		o.Model, o.Edge.Admin, suggest.DidYouMean(o.Model, ids))
 }
 
-// amount writes a number of a unit, a time below a second in milliseconds.
+// amount formats a number with its unit; a time below a second is in milliseconds.
 func amount(v float64, unit string) string {
 	if unit == "s" && v < 1 {
 		v, unit = 1000*v, "ms"

@@ -15,7 +15,7 @@ type Edge struct {
 	CACert string // file with the certificates that sign the listener's; empty: those of the system
 }
 
-// trusted are the settings of TLS by which the edge is verified; nil: those of the system.
+// trusted returns the TLS settings that verify the edge; nil for those of the system.
 func (e Edge) trusted(secure bool) (*tls.Config, error) {
 	if e.CACert == "" || !secure {
 		return nil, nil

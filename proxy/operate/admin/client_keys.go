@@ -13,29 +13,29 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// KeyRequest asks a running edge for a change of a key, or for its keys.
+// KeyRequest asks a running edge to change a key, or to list its keys.
 type KeyRequest struct {
 	Edge Edge
 	JSON bool // print the edge's answer as it is
 }
 
-// Create has the edge make a key with the members of an entry, and writes it to out.
+// Create makes the edge create a key with the members of an entry, and writes it to out.
 func (r *KeyRequest) Create(members map[string]any, out io.Writer) error {
 	return r.change(fasthttp.MethodPost, "/-/keys", members, out)
 }
 
-// Rotate has the edge make another secret for a key, and writes it to out. Those that it has stay
-// good for the overlap.
+// Rotate makes the edge create another secret for a key, and writes it to out. The key's current
+// secrets stay valid for the overlap.
 func (r *KeyRequest) Rotate(id string, overlap time.Duration, out io.Writer) error {
 	return r.change(fasthttp.MethodPost, "/-/keys/"+url.PathEscape(id)+"/rotate", map[string]any{"overlap": overlap.String()}, out)
 }
 
-// Revoke has the edge revoke a key.
+// Revoke makes the edge revoke a key.
 func (r *KeyRequest) Revoke(id string, out io.Writer) error {
 	return r.change(fasthttp.MethodDelete, "/-/keys/"+url.PathEscape(id), nil, out)
 }
 
-// List writes the edge's keys to out, one in a line.
+// List writes the edge's keys to out, one to a line.
 func (r *KeyRequest) List(out io.Writer) error {
 	body, err := r.Edge.get("/-/keys", keysPatience+readyTimeout)
 	if err != nil {

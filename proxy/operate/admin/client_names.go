@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// Names are what an edge has, by their names.
+// Names are the names of an edge's upstreams and models.
 type Names struct{ Upstreams, Models []string }
 
-// wholeState is the state with all rows of its lists.
+// wholeState is the path of the state with all rows of its lists.
 const wholeState = "/status?limit=1000000"
 
-// AskNames asks a running edge for them.
+// AskNames asks a running edge for its Names.
 func AskNames(edge Edge, patience time.Duration) (n Names, err error) {
 	answer, err := edge.get(wholeState, patience)
 	if err != nil {

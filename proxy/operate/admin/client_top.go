@@ -31,8 +31,8 @@ const (
 	topRows     = 1000 // of each table
 )
 
-// Top shows a running edge's state once, or in a terminal until somebody quits or ctx ends. If the
-// first question fails, Top returns the error. Later errors are shown on the screen.
+// Top shows a running edge's state once, or in a terminal until the user quits or ctx ends. If the
+// first request fails, Top returns the error. Later errors are shown on the screen.
 func Top(ctx context.Context, o TopOptions) error {
 	body, err := askState(&o)
 	if err != nil {

@@ -22,13 +22,13 @@ type UsageOptions struct {
 	Fleet  bool // of all edges that share its store
 	ByUser bool // by end user, in place of models
 	JSON   bool
-	// Period is a day (2026-01-31) or a month (2026-01) in UTC; empty: all there is.
+	// Period is a day (2026-01-31) or a month (2026-01) in UTC. Empty means everything.
 	Period string
 }
 
 const usageTimeout = 15 * time.Second
 
-// RequestUsage writes what keys have used of models, by a running edge.
+// RequestUsage asks a running edge what keys have used of models, and writes it.
 func RequestUsage(o UsageOptions, w io.Writer) error {
 	query := url.Values{}
 	if o.Fleet {
@@ -60,7 +60,7 @@ func RequestUsage(o UsageOptions, w io.Writer) error {
 	return writeUsage(&r, o.ByUser, w)
 }
 
-// ParsePeriod checks a day, or a month.
+// ParsePeriod checks a day or a month.
 func ParsePeriod(day, month string) (string, error) {
 	if day != "" && month != "" {
 		return "", errors.New("--day and --month exclude each other")
@@ -74,7 +74,7 @@ func ParsePeriod(day, month string) (string, error) {
 	return day + month, nil
 }
 
-// writeUsage writes a table, with the sum as its last line.
+// writeUsage writes a table with the sum as its last line.
 func writeUsage(r *observe.UsageReport, byUser bool, w io.Writer) error {
 	var out bytes.Buffer
 	t := tabwriter.NewWriter(&out, 0, 0, 2, ' ', tabwriter.AlignRight)

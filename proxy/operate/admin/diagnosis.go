@@ -11,7 +11,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// processFacts is what /-/process answers.
+// processFacts is the answer of /-/process.
 type processFacts struct {
 	Build string `json:"build"`
 	process.Facts
@@ -29,7 +29,7 @@ func factsOf(o *Options) processFacts {
 	}
 }
 
-// profile answers with what write writes of the running process: functions and lines alone.
+// profile answers with what write outputs about the running process: only functions and lines.
 func profile(write func(io.Writer) error) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		commonHeaders(ctx)

@@ -26,7 +26,7 @@ import (
 )
 
 // ready reports whether a balancer may send new requests: 503 while draining, and while a panic
-// comes again and again.
+// keeps recurring.
 func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 	commonHeaders(ctx)
 	ctx.Response.Header.SetContentType("application/json")
@@ -51,11 +51,10 @@ func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 // longestCalled is the most bytes of the name of a configuration in the body.
 const longestCalled = 4096
 
-// reload reloads and answers with what changed, or with what is wrong. ?force=true applies
-// a configuration that leaves a model without a slot, ?dry_run=true applies nothing. A dry run
-// looks at the configuration in its body, if it has one, which problems name as ?called= says.
-// ?back=true applies the one before the
-// running one, but for its keys.
+// reload reloads and answers with what changed, or with what is wrong. ?force=true applies a
+// configuration that leaves a model without a slot, ?dry_run=true applies nothing. A dry run checks
+// the configuration in its body, if it has one; problems name it as ?called= says. ?back=true
+// applies the configuration before the running one, except for its keys.
 func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	q := reload.Request{Source: reload.SourceRequest}
 	args := ctx.QueryArgs()
@@ -89,8 +88,8 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	respondJSON(ctx, r)
 }
 
-// usage answers with the account of keys and models, or with ?by=user of keys and end users: as
-// JSON or as a page, of this edge, or with ?fleet=true of all that share its store.
+// usage answers with the account of keys and models, or with ?by=user of keys and end users, as
+// JSON or as a page. It covers this edge, or with ?fleet=true all edges that share its store.
 func (s *Server) usage(asPage bool) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		q, refusal := parseUsageQuery(ctx)
@@ -112,10 +111,10 @@ func (s *Server) usage(asPage bool) fasthttp.RequestHandler {
 	}
 }
 
-// countsEndUsers reports whether the running configuration asks who is behind requests.
+// countsEndUsers reports whether the running configuration asks which end user is behind a request.
 func countsEndUsers(s *Server) bool { return s.opts.Reloads.Running().Secrets.EndUsers != nil }
 
-// usageQuery is what is asked of usage.
+// usageQuery is the query of a usage request.
 type usageQuery struct{ fleet, byUser bool }
 
 func parseUsageQuery(ctx *fasthttp.RequestCtx) (q usageQuery, refusal *apierr.Error) {
@@ -172,7 +171,7 @@ func usageReport(s *Server, q usageQuery) (*observe.UsageReport, *apierr.Error) 
 	return of(&all, since, now), nil
 }
 
-// armsOf returns what is known of the arms of models, for a comparison.
+// armsOf returns what is known of the models' arms, for a comparison.
 func armsOf(o *Options) []observe.ModelArms {
 	models := []observe.ModelArms{}
 	running := o.Reloads.Running()
@@ -192,8 +191,8 @@ func armsOf(o *Options) []observe.ModelArms {
 // fleetUsageTimeout bounds how long an operator waits for the store.
 const fleetUsageTimeout = 5 * time.Second
 
-// metrics answers with the metrics in the text format, or as OpenMetrics and compressed where that
-// is asked for.
+// metrics answers with the metrics: in the text format, or on request as OpenMetrics, and
+// compressed on request.
 func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	accept := bytes.Join(ctx.Request.Header.PeekAll(fasthttp.HeaderAccept), []byte(","))
@@ -215,9 +214,9 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// mode takes POST /-/mode: it drains an upstream, puts it into maintenance, or lets calls in again,
-// at every edge of a fleet with a store. It wants an admin token to be set, so that a client which
-// merely reaches the port cannot take capacity away.
+// mode handles POST /-/mode: it drains an upstream, puts it into maintenance, or lets calls in
+// again, at every edge of a fleet with a store. It requires that an admin token is set, so that a
+// client that merely reaches the port cannot take capacity away.
 func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	if !s.opts.Reloads.Running().Config.Admin.Guarded() {
 		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
@@ -269,8 +268,8 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(fasthttp.StatusSeeOther)
 }
 
-// named returns the upstream of that name, or those of a group (config.InGroup). near is the name
-// that was meant, if there is none.
+// named returns the upstream with that name, or those of a group (config.InGroup). If there is
+// none, near is the name that was probably meant.
 func named(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream, near string) {
 	var labels []string
 	for _, u := range all {
@@ -286,7 +285,7 @@ func named(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream,
 	return found, suggest.DidYouMean(name, labels)
 }
 
-// ModeResult is what became of a ModeRequest.
+// ModeResult is the result of a ModeRequest.
 type ModeResult struct {
 	ModeRequest
 	Upstreams []ModeChange `json:"upstreams"`
@@ -298,7 +297,7 @@ type ModeChange struct {
 	Was  string `json:"was"` // its mode before
 }
 
-// ModeRequest asks for the mode of an upstream, or of a group.
+// ModeRequest asks to set the mode of an upstream, or of a group.
 type ModeRequest struct {
 	Upstream string `json:"upstream"` // a name, gpu-*: all whose names begin so, or tag:h100
 	Mode     string `json:"mode"`
@@ -307,13 +306,13 @@ type ModeRequest struct {
 	KeepLast bool `json:"keep_last,omitempty"`
 }
 
-// maxWho bounds the name of who asks for a mode.
+// maxWho bounds the name of the operator who asks for a mode.
 const maxWho = 64
 
 var errNoForm = errors.New("the body has no member of the form")
 
-// modeAsked reads the page's form, or a JSON object, whatever Content-Type it is sent with: curl -d
-// calls everything a form.
+// modeAsked reads the page's form, or a JSON object. It ignores the Content-Type, because curl -d
+// labels everything a form.
 func modeAsked(ctx *fasthttp.RequestCtx) (q ModeRequest, isJSON bool, err error) {
 	body := bytes.TrimSpace(ctx.PostBody())
 	if !bytes.HasPrefix(body, []byte("{")) {

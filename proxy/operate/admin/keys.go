@@ -21,7 +21,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// KeyView is what an operator is shown of a key: never the key, and no hash.
+// KeyView is what an operator sees of a key: never the key itself, and no hash.
 type KeyView struct {
 	ID         string         `json:"id"`
 	Source     string         `json:"source"` // configuration, or runtime for one that was made here
@@ -37,7 +37,7 @@ type KeyView struct {
 	Secrets    []SecretView   `json:"secrets,omitempty"`
 }
 
-// SecretView is one of a key's secrets, of which it has several while it is rotated.
+// SecretView is one of a key's secrets. A key has several during a rotation.
 type SecretView struct {
 	Expires *time.Time `json:"expires,omitempty"`
 }
@@ -96,10 +96,10 @@ func timeOf(t time.Time) *time.Time {
 	return &t
 }
 
-// keysPatience bounds how long an operator waits for where keys are kept.
+// keysPatience bounds how long an operator waits for the store of keys.
 const keysPatience = 5 * time.Second
 
-// listKeys answers GET /-/keys: the keys of the configuration and those that were made at run time.
+// listKeys answers GET /-/keys: the configuration's keys and those made at run time.
 func (s *Server) listKeys(ctx *fasthttp.RequestCtx) {
 	views, err := s.keyViews()
 	if err != nil {
@@ -131,7 +131,8 @@ func noSuchKey(id string, ids []string) *apierr.Error {
 	return apierr.NotFound(apierr.CodeNotFound, "There is no key of that id%s", cmp.Or(suggest.DidYouMean(id, ids), "."))
 }
 
-// keyViews are all keys by id. One that was made at run time is hidden by one of the configuration.
+// keyViews returns all keys by id. A key of the configuration hides one with the same id that was
+// made at run time.
 func (s *Server) keyViews() ([]KeyView, error) {
 	views := []KeyView{}
 	file := s.opts.Reloads.Running().Config.Keys
@@ -164,7 +165,7 @@ func keyOf(ctx *fasthttp.RequestCtx) string {
 	return id
 }
 
-// errNoKey says that the key which is to be changed is not there.
+// errNoKey says that the key to be changed does not exist.
 var errNoKey = errors.New("no key")
 
 // createKey answers POST /-/keys.
@@ -242,7 +243,7 @@ const (
 	longestOverlap = 366 * 24 * time.Hour
 )
 
-// overlapOf reads how long the secrets that a key has stay good beside the new one.
+// overlapOf reads how long a key's current secrets stay valid beside the new one.
 func overlapOf(body []byte) (time.Duration, error) {
 	var members map[string]json.RawMessage
 	if len(body) == 0 {
@@ -269,20 +270,21 @@ func overlapOf(body []byte) (time.Duration, error) {
 	return overlap, nil
 }
 
-// keyChange is what is to become of a key.
+// keyChange is a change to make to a key.
 type keyChange struct {
 	id, event string
 	secret    string // of a key that is made or rotated
 	next      func(entry string) (string, error)
 }
 
-// conflict is why a change is refused as things are.
+// conflict is why the current state rules out a change.
 type conflict struct{ message string }
 
 func (c *conflict) Error() string { return c.message }
 
-// changeKey changes a key that is kept at run time, and answers with what it is now. It wants an
-// admin token to be set, so that a client which merely reaches the port makes no keys.
+// changeKey changes a key that is kept at run time, and answers with the key's new state. It
+// requires that an admin token is set, so that a client that merely reaches the port cannot make
+// keys.
 func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	running, who := s.opts.Reloads.Running().Config, whoAsks(ctx)
 	refused := ""
@@ -349,8 +351,8 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	}
 }
 
-// keyTrouble is the answer where keys cannot be read or changed. What is wrong with the place where
-// they are kept is logged, too.
+// keyTrouble returns the answer for keys that cannot be read or changed. If the store of keys
+// itself fails, it logs that, too.
 func (s *Server) keyTrouble(err error) *apierr.Error {
 	var mistake *runkeys.MistakeError
 	var wrong *config.KeyError

@@ -15,8 +15,9 @@ import (
 	"penstock/upstreams"
 )
 
-// orphaned returns the ids of the models that take calls now and take none without the upstreams
-// that leave. A model that may fall back to another one is among them: its own engines are gone.
+// orphaned returns the ids of the models that take calls now but would take none without the
+// leaving upstreams. It includes a model that may fall back to another one, because its own engines
+// are gone.
 func orphaned(models []snapshot.Model, leaving []*upstreams.Upstream, now time.Time) (ids []string) {
 	for i := range models {
 		had, left := false, false
@@ -36,7 +37,7 @@ func orphaned(models []snapshot.Model, leaving []*upstreams.Upstream, now time.T
 const idlePoll = 250 * time.Millisecond
 
 // AwaitIdle waits until an edge has no call at the named upstreams, and writes to out which ones
-// are empty. Those of the fleet's other edges are not waited for. It returns the error of ctx, or
+// are empty. It does not wait for calls of the fleet's other edges. It returns the error of ctx, or
 // why the edge could not be asked.
 func AwaitIdle(ctx context.Context, edge Edge, names []string, out io.Writer) error {
 	for first := true; ; first = false {

@@ -26,7 +26,7 @@ func (s *Server) statusPage(ctx *fasthttp.RequestCtx) {
 	respondHTML(ctx, body, err)
 }
 
-// statusJSON answers with what the page shows.
+// statusJSON answers with the page's data.
 func (s *Server) statusJSON(ctx *fasthttp.RequestCtx) {
 	part, ok := partOf(ctx)
 	if !ok {
@@ -37,8 +37,8 @@ func (s *Server) statusJSON(ctx *fasthttp.RequestCtx) {
 	respondJSON(ctx, state)
 }
 
-// partOf reads which rows of the long lists are asked for: ?limit=N, ?offset=N. It refuses the
-// request and returns false where these are no numbers.
+// partOf reads which rows of the long lists are requested: ?limit=N, ?offset=N. If these are not
+// numbers, it refuses the request and returns false.
 func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
 	p = status.Part{Limit: status.PartDefault}
 	for name, into := range map[string]*int{"limit": &p.Limit, "offset": &p.Offset} {
@@ -58,9 +58,9 @@ func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
 	return p, true
 }
 
-// callPage answers with the page of a call that runs or is remembered. For another one a browser
-// gets a page that says where else to look, with a command: not for what is no id, so that no link
-// puts words into an operator's shell.
+// callPage answers with the page of a call that runs or is remembered. For another call a browser
+// gets a page that says where else to look, with a command. It gets none for a malformed id, so
+// that no link puts words into an operator's shell.
 func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	id, _ := ctx.UserValue("id").(string)
 	state := s.status(whoAsks(ctx))
@@ -82,7 +82,7 @@ func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(fasthttp.StatusNotFound)
 }
 
-// runbook answers with what to do when an alert fires, which the page links to beside each alarm.
+// runbook answers with what to do when an alert fires. The page links to it beside each alarm.
 func (s *Server) runbook(ctx *fasthttp.RequestCtx) {
 	body, err := status.RunbookPage(s.opts.Runbook, time.Now())
 	respondHTML(ctx, body, err)
@@ -108,8 +108,7 @@ const (
 	pageWrite  = 10 * time.Second
 )
 
-// statusEvents keeps an open page up to date: every second it sends what reads differently
-// now.
+// statusEvents keeps an open page up to date: every second it sends what has changed.
 func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 	if site := string(ctx.Request.Header.Peek("Sec-Fetch-Site")); site == "cross-site" ||
 		site == "same-site" { // even as a page to look at: it never ends

@@ -9,8 +9,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// refuse answers with an error. It is not counted: the metrics count the errors that clients of the
-// API meet.
+// refuse answers with an error. It does not count the error: the metrics count errors that clients
+// of the API meet.
 func refuse(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	d := endpoint.ChatDialect
 	d.WriteError(ctx, d.ErrorOf(err), endpoint.AppendRequestID(nil))

@@ -18,7 +18,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// New makes the admin listener. Nothing is accepted before Serve.
+// New makes the admin listener. It accepts nothing before Serve.
 func New(o Options) (*Server, error) {
 	s := &Server{opts: o, tokens: newTokenGate(o.Log, o.Metrics), port: newPortWatch(&o), closing: make(chan struct{})}
 	var err error
@@ -80,7 +80,7 @@ func (s *Server) routes() fasthttp.RequestHandler {
 	return r.Handler
 }
 
-// everyRequest is what every request passes first.
+// everyRequest wraps every handler.
 func (s *Server) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		defer s.opts.Guard.Catch(guard.Admin, func() { refuse(ctx, apierr.Internal(failure.ErrPanicked)) })
@@ -116,7 +116,7 @@ func (s *Server) headError(ctx *fasthttp.RequestCtx, err error) {
 	refuse(ctx, refusal)
 }
 
-// callerValue is where a request has its caller for the handlers.
+// callerValue is the key under which a request holds its caller for the handlers.
 const callerValue = "caller"
 
 // whoAsks returns the caller of a request that has passed operator.
@@ -125,8 +125,8 @@ func whoAsks(ctx *fasthttp.RequestCtx) caller {
 	return who
 }
 
-// operator lets a request pass that carries an admin token of at least that role, where the
-// configuration has tokens.
+// operator passes a request on if it carries an admin token with at least that role, or if the
+// configuration has no tokens.
 func (s *Server) operator(role string, next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		who, err := s.tokens.check(ctx, &s.opts.Reloads.Running().Config.Admin, time.Now())
@@ -147,8 +147,8 @@ func (s *Server) operator(role string, next fasthttp.RequestHandler) fasthttp.Re
 	}
 }
 
-// keeper lets a request pass that may change keys, and whose body is no longer than what says of a
-// key.
+// keeper passes a request on if it may change keys and its body is no longer than a key's
+// description may be.
 func (s *Server) keeper(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return s.operator(config.RoleKeys, func(ctx *fasthttp.RequestCtx) {
 		if len(ctx.PostBody()) > runkeys.MaxBody {
@@ -159,7 +159,7 @@ func (s *Server) keeper(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	})
 }
 
-// An edge's answers for paths that it does not have. A client knows by ownPages which listener it
+// These are an edge's answers for unknown paths. A client recognises by ownPages which listener it
 // has asked.
 const (
 	nothingHere = "There is nothing at this path." // both listeners

@@ -55,7 +55,7 @@ type Options struct {
 	Exposition  func(w io.Writer, openMetrics bool) error // writes the metrics
 }
 
-// Port is where operators come in.
+// Port is the listener for operators.
 type Port struct {
 	net.Listener
 	Certificate *listen.Certificate // nil: they come without TLS
@@ -75,7 +75,7 @@ type Server struct {
 	shut     bool
 }
 
-// Listener is what the server accepts from.
+// Listener returns the server's listener.
 func (s *Server) Listener() *listen.Listener { return s.listener }
 
 // Serve accepts until Shutdown.
@@ -86,7 +86,7 @@ func (s *Server) Serve() error {
 	return s.http.Serve(s.listener)
 }
 
-// LeavePort stops accepting, so that another process which listens on the same port gets the next
+// LeavePort stops accepting, so that another process that listens on the same port gets the next
 // connections.
 func (s *Server) LeavePort() { _ = listen.CloseAfterBacklog(s.opts.Listener.Listener) }
 
@@ -105,7 +105,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// Release closes the connections that Shutdown has left, and the watch over them.
+// Release closes the connections that Shutdown has left, and ends the watch over them.
 func (s *Server) Release() error {
 	s.listener.CloseConns()
 	return s.listener.Release()

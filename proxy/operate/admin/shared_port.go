@@ -14,7 +14,7 @@ import (
 	"penstock/proxy/front/listen"
 )
 
-// The headers by which an operator's program sees which of several processes has answered.
+// These headers tell an operator's program which of several processes has answered.
 const (
 	headerProcess   = "X-Penstock-Process"
 	headerProcesses = "X-Penstock-Processes" // how many listen on the port; absent for one
@@ -25,7 +25,7 @@ const (
 const takeOver = time.Minute
 
 // portWatch notices other processes that listen on the admin port (--share-port). The kernel
-// spreads connections over them, so a reload or a drain reaches one of them alone. It is safe for
+// spreads connections over them, so a reload or a drain reaches only one of them. It is safe for
 // concurrent use.
 type portWatch struct {
 	count func() int // other listeners on the port; nil where the port is not shared
@@ -43,8 +43,8 @@ func newPortWatch(o *Options) *portWatch {
 	return w
 }
 
-// look returns how many other processes listen on the port, and whether they have for longer than
-// a take-over needs. It logs when that changes.
+// look returns how many other processes listen on the port, and whether they have done so for
+// longer than a take-over needs. It logs when that changes.
 func (w *portWatch) look(now time.Time) (others int, stay bool) {
 	if w.count == nil {
 		return 0, false
@@ -70,13 +70,13 @@ func (w *portWatch) look(now time.Time) (others int, stay bool) {
 	return others, w.said
 }
 
-// processName names a process in answers: its number and, because numbers come back, its start in
+// processName names a process in answers: its number and, because numbers are reused, its start in
 // seconds since 1970.
 func processName(started time.Time) string {
 	return fmt.Sprintf("%d-%d", os.Getpid(), started.Unix())
 }
 
-// nameProcess says in the answer's header which process it comes from.
+// nameProcess sets the header that says which process has answered.
 func (s *Server) nameProcess(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.Set(headerProcess, processName(s.opts.Started))
 	if others, _ := s.port.look(time.Now()); others > 0 {
@@ -84,8 +84,7 @@ func (s *Server) nameProcess(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// oneOfSeveral says which of several processes has answered a command; it is empty where one
-// listens alone.
+// oneOfSeveral says which of several processes has answered a command; empty if only one listens.
 func oneOfSeveral(h *fasthttp.ResponseHeader) string {
 	n, err := strconv.Atoi(string(h.Peek(headerProcesses)))
 	if err != nil || n < 2 {

@@ -17,12 +17,12 @@ import (
 	"penstock/upstreams"
 )
 
-// Look lets the watch see the state, so that it knows of what happens while no page is open. Call
-// it about every second. It leaves out the lists that nobody reads then: with thousands of calls or
-// keys they would be most of what the edge allocates.
+// Look shows the state to the watch, so that the watch learns what happens while no page is open.
+// Call it about every second. It leaves out the lists that have no reader then: with thousands of
+// calls or keys they would be most of what the edge allocates.
 func (s *Server) Look() { see(s, &status.Input{Now: time.Now()}) }
 
-// VerdictOf is the sentence of the last look at the state.
+// VerdictOf returns the verdict of the last look at the state.
 func VerdictOf(s *Server) status.Verdict {
 	if v := s.verdict.Load(); v != nil {
 		return *v
@@ -41,7 +41,7 @@ func (s *Server) status(who caller) *status.Status {
 	return out
 }
 
-// see adds to in, which has its time and may have its lists, and judges the state.
+// see completes in, which has its time and may have its lists, and judges the state.
 func see(s *Server, in *status.Input) *status.Status {
 	snap, now, all := s.opts.Reloads.Running(), in.Now, s.opts.Set.All()
 	queues := map[string]*status.Queue{}
@@ -100,7 +100,7 @@ func see(s *Server, in *status.Input) *status.Status {
 	return out
 }
 
-// pageOf returns what the status page shows of r; nil when there was no reload.
+// pageOf returns what the status page shows of r; nil if there was no reload.
 func pageOf(r *reload.Result) *status.Reload {
 	if r == nil {
 		return nil
@@ -115,7 +115,7 @@ func pageOf(r *reload.Result) *status.Reload {
 	return p
 }
 
-// keysOf are the keys and their use, by id.
+// keysOf returns the keys and their use, by id.
 func keysOf(snap *snapshot.Snapshot, calls *observe.Calls, now time.Time) []status.Key {
 	today := calls.Usage.Day(observe.DayOf(now))
 	out, ends := make([]status.Key, 0, len(snap.KeyLimits)), map[string]time.Time{}

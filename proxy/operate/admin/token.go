@@ -34,17 +34,17 @@ func newTokenGate(log *zap.Logger, set *metrics.Set) tokenGate {
 	}
 }
 
-// caller is the token by which a request to the admin listener came.
+// caller is the token with which a request reached the admin listener.
 type caller struct {
 	name string // empty: the listener asks for none
 	role string
 }
 
-// mainToken is the name of admin.token, which has none of its own.
+// mainToken is the name of admin.token, which has no name of its own.
 const mainToken = "admin.token"
 
-// callerOf finds the token that was given among those of the configuration. The time it takes says
-// nothing about how a token begins.
+// callerOf finds the given token among those of the configuration. The time it takes reveals
+// nothing about a token's first characters.
 func callerOf(given []byte, a *config.Admin) (c caller, right bool) {
 	if a.Token != "" && subtle.ConstantTimeCompare(given, []byte(a.Token)) == 1 {
 		c, right = caller{mainToken, config.RoleAll}, true
@@ -63,10 +63,11 @@ func callerOf(given []byte, a *config.Admin) (c caller, right bool) {
 	return c, right
 }
 
-// check returns by which token a request came, or why it is refused. An address that was wrong too
-// often is braked. Its right token passes all the same, unless it is short: then the brake is what
-// keeps it from being guessed. Without tokens in the configuration every request may do everything.
-// A request carries a token as a bearer, or, from a browser, as the password of Basic.
+// check returns the token that a request came with, or why the request is refused. An address that
+// was wrong too often is slowed down. Its right token still passes, unless the token is short: then
+// only the brake keeps it from being guessed. Without tokens in the configuration every request may
+// do everything. A request carries a token as a bearer, or, from a browser, as the password of
+// Basic.
 func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Time) (caller, *apierr.Error) {
 	if !a.Guarded() {
 		return caller{role: config.RoleAll}, nil
@@ -95,7 +96,7 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Ti
 		"The admin token is missing or wrong: send it as \"Authorization: Bearer TOKEN\", or give it to the browser as the password.")
 }
 
-// noteWrong counts a wrong token, and logs, once a minute, that an address has used up its tries.
+// noteWrong counts a wrong token. Once a minute it logs that an address has used up its tries.
 func (g *tokenGate) noteWrong(peer netip.Addr, now time.Time) {
 	g.wrong.Inc()
 	if g.guesses.Wrong(peer, now) && now.Sub(time.Unix(0, g.logged.Load())) > time.Minute {
@@ -108,7 +109,7 @@ func acceptsHTML(h *fasthttp.RequestHeader) bool {
 	return bytes.Contains(h.Peek(fasthttp.HeaderAccept), []byte("text/html"))
 }
 
-// addressOf is where a request comes from, without the port.
+// addressOf returns the address that a request comes from, without the port.
 func addressOf(ctx *fasthttp.RequestCtx) netip.Addr {
 	if tcp, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr()
@@ -116,8 +117,8 @@ func addressOf(ctx *fasthttp.RequestCtx) netip.Addr {
 	return netip.Addr{}
 }
 
-// credential returns what an Authorization header offers as the token. The names of schemes are not
-// case-sensitive (RFC 9110, 11.1).
+// credential returns the token in an Authorization header. Scheme names are not case-sensitive (RFC
+// 9110, 11.1).
 func credential(authorization []byte) []byte {
 	scheme, given, _ := bytes.Cut(authorization, []byte(" "))
 	given = bytes.TrimLeft(given, " ")

@@ -16,23 +16,23 @@ const (
 	Unknown  Verdict = "not yet known"
 )
 
-// Enough is how many values a side needs before anything is said of them.
+// Enough is how many values a side needs before they are judged.
 const Enough = 50
 
-// How sure a verdict is, in standard deviations, and of an interval that is shown: 95 %.
+// The confidence of a verdict, in standard deviations. Shown intervals have 95 %.
 const (
 	sureWorse    = 3.29 // 1 in 2,000 on this side
 	sureNotWorse = 1.96
 	shown        = 1.96
 )
 
-// What is more than a little, and what is tolerable: of ratios, and of shares of the calls.
+// What counts as more than a little, and what as tolerable: of ratios, and of shares of the calls.
 const (
 	littleRatio, tolerableRatio = 0.05, 0.10
 	littleShare, tolerableShare = 0.005, 0.02
 )
 
-// Comparison is that of an arm with the rest.
+// Comparison compares an arm with the rest.
 type Comparison struct {
 	Model   string  `json:"model"`
 	Arm     string  `json:"arm"`
@@ -42,7 +42,7 @@ type Comparison struct {
 	Rows    []Row   `json:"measures"`
 }
 
-// Row is one measure of both sides. What there are too few values of is null.
+// Row is one measure of both sides. A value is null if there are too few samples.
 type Row struct {
 	Measure string   `json:"measure"`
 	Unit    string   `json:"unit,omitempty"`  // of both sides: s, tokens/s, tokens; a share has none
@@ -81,7 +81,7 @@ func Compare(model string, rest, arm *observe.Arm) *Comparison {
 	return c
 }
 
-// verdict is that of the rows: one that is worse is enough, and there has to be one of speed.
+// verdict combines the rows: one worse row is enough, and at least one row must measure speed.
 func (c *Comparison) verdict() Verdict {
 	all, timed := NotWorse, false
 	for i := range c.Rows {
@@ -102,8 +102,8 @@ func (c *Comparison) verdict() Verdict {
 	return all
 }
 
-// ratio adds a row of a quantile. worse is 1 if more of it is worse, -1 if less is, 0 if it is not
-// judged.
+// ratio adds a row for a quantile. worse is 1 if more is worse, -1 if less is worse, 0 if the row
+// is not judged.
 func (c *Comparison) ratio(measure, unit string, rest, arm observe.Spread, rank, worse float64) {
 	n, m := arm.Count(), rest.Count()
 	r := Row{Measure: measure, Unit: unit, Values: n, none: n+m == 0}
@@ -125,7 +125,7 @@ func (c *Comparison) ratio(measure, unit string, rest, arm observe.Spread, rank,
 	c.Rows = append(c.Rows, r)
 }
 
-// share adds a row of a share of the calls, or of the answers.
+// share adds a row for a share of the calls, or of the answers.
 func (c *Comparison) share(measure string, rest, ofRest, arm, of uint64, judged bool) {
 	r := Row{Measure: measure, Share: true, Values: of}
 	change := func(z float64) interval { return share(arm, of, z).minus(share(rest, ofRest, z)) }
@@ -143,7 +143,7 @@ func (r *Row) show(rest, arm float64, change interval) {
 }
 
 // judge judges a row by how much worse the arm is: surely more than a little, surely no more than
-// is tolerable, or neither.
+// tolerable, or neither.
 func (r *Row) judge(worse func(z float64) interval, little, tolerable float64) {
 	switch {
 	case r.Arm == nil:

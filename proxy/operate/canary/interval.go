@@ -8,17 +8,17 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// interval is an estimate and where the truth is.
+// interval is an estimate with the bounds of the true value.
 type interval struct{ low, at, high float64 }
 
-// minus is the difference of two estimates.
+// minus returns the difference of two estimates.
 func (a interval) minus(b interval) interval {
 	at := a.at - b.at
 	return interval{at - math.Hypot(a.at-a.low, b.high-b.at), at, at + math.Hypot(a.high-a.at, b.at-b.low)}
 }
 
-// quantile is the logarithm of a quantile of a spread, for differences that are ratios. z is how
-// many standard deviations the interval has on each side.
+// quantile returns the logarithm of a quantile of a spread, for differences that are ratios. z is
+// how many standard deviations the interval has on each side.
 func quantile(s observe.Spread, rank, z float64) interval {
 	s = slices.SortedFunc(slices.Values(s), func(a, b [2]uint64) int { return cmp.Compare(a[0], b[0]) })
 	n := float64(s.Count())
@@ -37,7 +37,7 @@ func quantile(s observe.Spread, rank, z float64) interval {
 	return interval{at(n*rank - margin), at(n * rank), at(n*rank + margin)}
 }
 
-// share is k of n, with Wilson's interval.
+// share returns k of n with Wilson's interval.
 func share(k, n uint64, z float64) interval {
 	all, p := float64(n), float64(k)/float64(n)
 	middle := (p + z*z/(2*all)) / (1 + z*z/all)

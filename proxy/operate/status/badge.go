@@ -2,12 +2,12 @@ package status
 
 import "strconv"
 
-// Badge is an upstream's state in a word of a closed set. Where several things are so, it is the
-// first of these: draining, maintenance and retiring, which somebody asked for; down, stalled and
-// pending, in which it takes no calls; breaker open and half-open; failing, which is more failed
-// calls in the last minute than Bounds allows; suspect, where a call could not reach it and no probe
-// has confirmed that; incomplete, where it refuses a feature that others answer or lacks a model;
-// busy, and up.
+// Badge is an upstream's state as a word of a closed set. If several apply, it is the first of
+// these: draining, maintenance and retiring, which an operator asked for; down, stalled and
+// pending, in which it takes no calls; breaker open and half-open; failing, with more failed calls
+// in the last minute than Bounds allows; suspect, when a call could not reach it and no probe has
+// confirmed that; incomplete, when it refuses a feature that others answer, or lacks a model; busy,
+// and up.
 type Badge struct {
 	Word  string
 	Class string // down, warn, hold or up: its colour, which repeats what Sign says
@@ -15,8 +15,8 @@ type Badge struct {
 	Lasts bool // Since is for how long it has been so
 }
 
-// Badge is the worst of the upstream's mode, its health, its breaker and the share of its calls that
-// fail.
+// Badge returns the worst of the upstream's mode, its health, its breaker and the share of its
+// calls that fail.
 func (u *Upstream) Badge() Badge {
 	n := &u.History.Minute
 	switch {

@@ -8,8 +8,8 @@ type Bound struct {
 	Least int     // calls of the kind below which nothing is said: one or two are no trouble
 }
 
-// Bounds is the table of them. TTFT and Queue are of the 95th percentile, of which a single slow
-// stream among 20 is no part.
+// Bounds is the table of bounds. TTFT and Queue apply to the 95th percentile, which a single slow
+// stream among 20 does not reach.
 var Bounds = struct{ Failed, Full, TTFT, Queue Bound }{
 	Failed: Bound{"PenstockErrors", 0.02, 3},
 	Full:   Bound{"PenstockFull", 0.05, 3},

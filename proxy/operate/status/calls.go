@@ -16,7 +16,7 @@ const (
 	StateRefused = "refused" // before an engine was asked
 )
 
-// Call is one row of the table of calls. It has numbers and configured names; never a word of a
+// Call is one row of the table of calls. It holds numbers and configured names, never a word of a
 // prompt or an answer.
 type Call struct {
 	ID       string    `json:"id"`
@@ -57,7 +57,7 @@ type Call struct {
 	slow bool
 }
 
-// Attempt is an attempt that failed.
+// Attempt is a failed attempt.
 type Attempt struct {
 	Upstream     string  `json:"upstream"`
 	Cause        string  `json:"cause"`                   // a word of upstreams.Causes
@@ -66,7 +66,7 @@ type Attempt struct {
 	Took         float64 `json:"took_ms"`
 }
 
-// Why is the cause, which the log has, too, and the status.
+// Why returns the cause, which the log also has, and the status.
 func (a *Attempt) Why() string { return withStatus(a.Cause, a.EngineStatus) }
 
 // Running reports whether the call has not ended.
@@ -81,10 +81,10 @@ func (c *Call) Running() bool {
 // Slow reports whether the call has ended after it waited longer than it should have.
 func (c *Call) Slow() bool { return c.slow }
 
-// Millis is a duration in milliseconds.
+// Millis returns a duration in milliseconds.
 func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// ShownEnded is how many calls that ended are shown, and how many of those that failed, were slow or
+// ShownEnded is how many ended calls are shown, and how many of those that failed, were slow or
 // were refused.
 const ShownEnded = 100
 
@@ -130,7 +130,7 @@ func rowOf(e *observe.Ended) Call {
 	return c
 }
 
-// speed is null where there is nothing to divide.
+// speed returns tokens per second; null if there is nothing to divide.
 func speed(tokens float64, d time.Duration) *float64 {
 	if tokens <= 0 || d < time.Millisecond {
 		return nil
@@ -139,7 +139,7 @@ func speed(tokens float64, d time.Duration) *float64 {
 	return &v
 }
 
-// Reason is why calls were refused before an engine was asked, or failed at one.
+// Reason is why calls were refused before an engine was asked, or why they failed at one.
 type Reason struct {
 	Code     string    `json:"code"`
 	Cause    string    `json:"cause,omitempty"` // of a failure at an engine, a word of upstreams.Causes
@@ -154,7 +154,7 @@ type Reason struct {
 	Last     time.Time `json:"last"`
 }
 
-// ID is the same for as long as the reason is counted.
+// ID identifies the reason for as long as it is counted.
 func (r *Reason) ID() string {
 	return strings.Join([]string{r.Code, r.Cause, r.Limit, r.Key, r.Model, r.Upstream}, " ")
 }

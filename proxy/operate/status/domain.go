@@ -52,7 +52,7 @@ func (d Domain) refused(now time.Time) string {
 	return ""
 }
 
-// delays says which certificates could not be renewed yet and are still good.
+// delays says which certificates could not be renewed yet but are still valid.
 func (c *Certificate) delays(now time.Time) (all []string) {
 	if c == nil {
 		return nil

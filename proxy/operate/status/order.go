@@ -6,7 +6,7 @@ import (
 )
 
 // What needs an operator comes first, wherever the state is shown. Within a rank the order is the
-// configuration's, so that rows stay where they are while numbers change.
+// configuration's, so that rows stay in place while numbers change.
 
 // Ranks of a row.
 const (
@@ -17,7 +17,7 @@ const (
 	rankIdle
 )
 
-// rank is where an upstream stands among the others.
+// rank is the upstream's place among the others.
 func (u *Upstream) rank() int {
 	switch {
 	case u.Mode != "ready":
@@ -35,7 +35,7 @@ func (u *Upstream) rank() int {
 // Idle reports whether nothing about the upstream is worth a row.
 func (u *Upstream) Idle() bool { return u.rank() == rankIdle }
 
-// active is how many calls of this edge the upstream has.
+// active returns how many calls of this edge the upstream has.
 func (u *Upstream) active() (n int) {
 	for _, p := range u.Pools {
 		n += p.Active
@@ -60,7 +60,7 @@ func (m *Model) rank() int {
 	return rankIdle
 }
 
-// Idle reports whether the model is served and nobody uses it.
+// Idle reports whether the model is served but unused.
 func (m *Model) Idle() bool { return m.rank() == rankIdle }
 
 // Idle reports whether the key is not in use.
@@ -70,12 +70,12 @@ func (k *Key) inUse() bool {
 	return k.Requests != nil && k.Requests.Used > 0 || k.Tokens != nil && k.Tokens.Used > 0
 }
 
-// byTrouble are the places of the upstreams, those in trouble first.
+// byTrouble returns the indexes of the upstreams, those in trouble first.
 func (s *Status) byTrouble() []int {
 	return places(len(s.Upstreams), func(i int) int { return s.Upstreams[i].rank() })
 }
 
-// places are the numbers below n by rank.
+// places returns the numbers below n, sorted by rank.
 func places(n int, rank func(i int) int) []int {
 	out := make([]int, n)
 	for i := range out {
@@ -85,7 +85,7 @@ func places(n int, rank func(i int) int) []int {
 	return out
 }
 
-// UpstreamRows are the upstreams, those in trouble first.
+// UpstreamRows returns the upstreams, those in trouble first.
 func (s *Status) UpstreamRows() (out []*Upstream) {
 	for _, i := range s.byTrouble() {
 		out = append(out, &s.Upstreams[i])
@@ -93,7 +93,7 @@ func (s *Status) UpstreamRows() (out []*Upstream) {
 	return out
 }
 
-// ModelRows are the models, those in trouble first.
+// ModelRows returns the models, those in trouble first.
 func (s *Status) ModelRows() (out []*Model) {
 	for _, i := range places(len(s.Models), func(i int) int { return s.Models[i].rank() }) {
 		out = append(out, &s.Models[i])
@@ -101,7 +101,7 @@ func (s *Status) ModelRows() (out []*Model) {
 	return out
 }
 
-// KeyRows are the keys, those that are refused or have used up a budget first.
+// KeyRows returns the keys, those that are refused or have used up a budget first.
 func (s *Status) KeyRows() (out []*Key) {
 	for _, i := range places(len(s.Keys), func(i int) int {
 		switch k := &s.Keys[i]; {

@@ -26,7 +26,7 @@ func (s *Status) judge() {
 	}
 }
 
-// soles finds the models of which one upstream alone takes calls.
+// soles finds the models for which only one upstream takes calls.
 func (s *Status) soles() {
 	of := map[string][]string{}
 	for i := range s.Models {
@@ -51,7 +51,7 @@ func (s *Status) soles() {
 	}
 }
 
-// servedBy is whether engines of its own serve the model, its fallback, or nothing.
+// servedBy says whether the model is served by its own engines, by its fallback, or not at all.
 func (m *Model) servedBy() string {
 	if m.State == ModelDegraded {
 		return ModelServed
@@ -59,8 +59,9 @@ func (m *Model) servedBy() string {
 	return m.State
 }
 
-// standIns are the models that calls go to while no engine serves m: its fallbacks that are served,
-// in order. Theirs are not followed. A key may be barred from one of them, so all are named.
+// standIns returns the models that answer m's calls while no engine serves it: its served
+// fallbacks, in order. It does not follow the fallbacks of those. It names all of them, because a
+// key may be barred from one.
 func standIns(s *Status, m *Model) (out []string) {
 	if m.Ready {
 		return nil
@@ -91,7 +92,7 @@ func (s *Status) troublesOf(m *Model) (out []string) {
 	return out
 }
 
-// shareOf is a part of the last minute's calls in words.
+// shareOf says a part of the last minute's calls in words.
 func shareOf(n, all int) string {
 	return fmt.Sprintf("%d %% of its calls (%d of %d in the last minute)", percent(n, all), n, all)
 }
@@ -142,7 +143,7 @@ func (s *Status) blame(model string) string {
 	return fmt.Sprintf(", on %s (%s)", count(len(where), "upstream"), code)
 }
 
-// hit says whose calls find a model full, if they are mostly one key's.
+// hit says whose calls find a model full, if most are one key's.
 func (s *Status) hit(model string) string {
 	whose := map[string]int{}
 	for i := range s.Refusals {
@@ -156,7 +157,7 @@ func (s *Status) hit(model string) string {
 	return ""
 }
 
-// greatest returns the name with the most, the first of equal ones.
+// greatest returns the name with the highest count; the first of equals.
 func greatest(counts map[string]int) (name string, most, all int) {
 	for n, c := range counts {
 		all += c
@@ -167,7 +168,7 @@ func greatest(counts map[string]int) (name string, most, all int) {
 	return name, most, all
 }
 
-// failing says that an upstream fails calls although no model as a whole does.
+// failing says that an upstream fails calls, although no model fails as a whole.
 func (s *Status) failing(u *Upstream) string {
 	n := &u.History.Minute
 	if !Bounds.Failed.share(n.Failed, n.Calls) || s.told(u.Name) {
@@ -183,7 +184,7 @@ func (s *Status) failing(u *Upstream) string {
 	return u.Label + " fails " + shareOf(n.Failed, n.Calls) + " (" + words(code) + ")"
 }
 
-// told reports whether the sentence of a model that fails is about an upstream, too.
+// told reports whether the sentence of a failing model already mentions the upstream.
 func (s *Status) told(upstream string) bool {
 	return slices.ContainsFunc(s.Failures, func(r Reason) bool {
 		return r.Upstream == upstream && r.Minute > 0 && slices.ContainsFunc(s.Models, func(m Model) bool {

@@ -25,9 +25,9 @@ var (
 	pageJS template.JS
 )
 
-// The page is one file: its style and its script stand in it, and the policy allows exactly these
-// two by their hashes. Only these two constants are typed as style and script: html/template escapes
-// every other value for the place where it stands.
+// The page is one file with its style and its script inside, and the policy allows exactly these
+// two by their hashes. Only these two constants are typed as style and script: html/template
+// escapes every other value for the place where it is inserted.
 var (
 	page   = template.Must(template.New("page").Funcs(helpers).Parse(pageHTML))
 	policy = "default-src 'none'; style-src '" + hash(string(pageCSS)) + "'; script-src '" + hash(string(pageJS)) + "'; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -41,7 +41,7 @@ func hash(text string) string {
 // Policy is the Content-Security-Policy that the page is served with.
 func Policy() string { return policy }
 
-// Sections are the parts of the page that are renewed while it is open, by the id of their element.
+// Sections are the parts of the page that are renewed while it is open, by element id.
 var Sections = []string{
 	"verdict", "numbers", "edges", "refusals", "events", "models", "upstreams", "keys", "calls", "configuration",
 }
@@ -55,7 +55,7 @@ func (s *Status) Page() ([]byte, error) {
 	}{s, pageCSS, pageJS})
 }
 
-// CallPage writes the page of one call, or nothing if it is not among those that are remembered.
+// CallPage writes the page of one call, or nothing if the call is not remembered.
 func (s *Status) CallPage(id string) ([]byte, error) {
 	i := slices.IndexFunc(s.Calls, func(c Call) bool { return c.ID == id })
 	if i < 0 {
@@ -64,8 +64,8 @@ func (s *Status) CallPage(id string) ([]byte, error) {
 	return s.callPage("call", &s.Calls[i])
 }
 
-// ForgottenPage writes the page of a call that is not remembered, which says what to look for in
-// the log.
+// ForgottenPage writes the page of a call that is not remembered. It says what to look for in the
+// log.
 func (s *Status) ForgottenPage(id string) ([]byte, error) {
 	return s.callPage("forgotten", &Call{ID: id})
 }
@@ -79,19 +79,19 @@ func (s *Status) callPage(name string, c *Call) ([]byte, error) {
 	}{s.Now, s.Fleet, c, pageCSS})
 }
 
-// Remember adds a call that has ended, which may be too old for the table.
+// Remember adds an ended call that may be too old for the table.
 func (s *Status) Remember(e *observe.Ended) { s.Calls = append(s.Calls, rowOf(e)) }
 
-// Remembered says which calls are.
+// Remembered says which calls are kept.
 const Remembered = "The newest 256 calls are kept, and of the last hour a thousand each that failed, were slow or were refused."
 
-// Section writes the inside of one section.
+// Section writes the contents of one section.
 func (s *Status) Section(id string) (string, error) {
 	text, err := render(id, s)
 	return string(text), err
 }
 
-// render returns the text of a template for data.
+// render executes a template with data.
 func render(name string, data any) ([]byte, error) {
 	var b bytes.Buffer
 	err := page.ExecuteTemplate(&b, name, data)
@@ -160,14 +160,14 @@ type folded struct {
 	What, State string
 }
 
-// crowdAbove is the number of upstreams above which the idle ones are folded: a screen has as many in
-// rows of one line.
+// crowdAbove is the number of upstreams above which idle ones are folded: as many one-line rows fit
+// on a screen.
 const crowdAbove = 60
 
-// foldedAbove is the number of rows above which a table folds those that are idle.
+// foldedAbove is the number of rows above which a table folds its idle ones.
 const foldedAbove = 12
 
-// idle is how many rows are folded.
+// idle returns how many rows are folded.
 func idle[R idler](rows []R) (n int) {
 	if len(rows) <= foldedAbove {
 		return 0
@@ -185,7 +185,7 @@ func takers(all []Target) string {
 	return fmt.Sprintf("%d of %s", len(all)-len(missing(all)), count(len(all), "target"))
 }
 
-// missing are the targets that take no calls.
+// missing returns the targets that take no calls.
 func missing(all []Target) (out []Target) {
 	for _, t := range all {
 		if !t.Eligible {
@@ -209,7 +209,7 @@ func sum(a map[string]uint64, words []string) (n uint64) {
 	return n
 }
 
-// millis writes a duration in milliseconds for eyes; nothing for what is not known.
+// millis formats a duration in milliseconds for people; empty if it is unknown.
 func millis(v float64) string {
 	switch {
 	case v <= 0:
@@ -241,7 +241,7 @@ func rateOf(v float64) string {
 	return strconv.Itoa(int(math.Round(v)))
 }
 
-// short is a request id as people tell it apart.
+// short shortens a request id to what people need to tell ids apart.
 func short(id string) string {
 	if len(id) > 12 {
 		return id[:12]
@@ -252,7 +252,7 @@ func short(id string) string {
 // barWidth is the length of a bar in its own units.
 const barWidth = 100.0
 
-// bar is a full bar: own leases, others' work, and what is free.
+// bar is a full bar: own leases, others' work, and free slots.
 type bar struct {
 	Own, Others, Total   int
 	Elsewhere            int // of Own, at other edges
@@ -282,8 +282,8 @@ type namedPool struct {
 	Sources       []string
 }
 
-// poolsOf are the pools of a model as they are shown: one where they are shared, else those that
-// have slots, and behind them those of its higher tiers.
+// poolsOf returns a model's pools as they are shown: one where they are shared, else those that
+// have slots, and after them the pools of its higher tiers.
 func poolsOf(m Model) []namedPool {
 	out := shownPools(m.Pools, m.Separate, "shared by all requests", "")
 	for i := range m.Tiers {
@@ -299,7 +299,7 @@ func poolsOf(m Model) []namedPool {
 	return out
 }
 
-// shownPools names the pools of a tier: the one that is shared, or each behind a prefix.
+// shownPools names the pools of a tier: the shared one, or each with a prefix.
 func shownPools(pools map[string]Pool, separate bool, shared, prefix string) (out []namedPool) {
 	if !separate {
 		p := pools["text"]
@@ -313,8 +313,8 @@ func shownPools(pools map[string]Pool, separate bool, shared, prefix string) (ou
 	return out
 }
 
-// ownPools are the pools of an upstream. As in those of a model, the calls of other edges count:
-// they hold its slots, too.
+// ownPools returns an upstream's pools. As with models, calls of other edges count, because they
+// hold slots, too.
 func ownPools(u *Upstream) (out []namedPool) {
 	for _, p := range u.Pools {
 		active := p.Active + p.Elsewhere
@@ -328,7 +328,8 @@ func ownPools(u *Upstream) (out []namedPool) {
 	return out
 }
 
-// engineQueue is how many requests wait within the engine, or -1 where it does not say so now.
+// engineQueue returns how many requests wait within the engine, or -1 if it does not report that
+// now.
 func engineQueue(u *Upstream) int {
 	if u.Report == nil || !u.ReportFresh {
 		return -1
@@ -336,7 +337,7 @@ func engineQueue(u *Upstream) int {
 	return u.Report.Waiting
 }
 
-// slotsInUse is what the page sorts upstreams by.
+// slotsInUse is the number by which the page sorts upstreams.
 func slotsInUse(u *Upstream) (n int) {
 	for _, p := range ownPools(u) {
 		n += p.Active
@@ -357,7 +358,7 @@ const (
 	sparkHeight = 28.0
 )
 
-// spark draws values, where -1 is a gap in the line.
+// spark draws values; -1 is a gap in the line.
 func spark(values []float64) sparkline {
 	s := sparkline{}
 	for _, v := range values {

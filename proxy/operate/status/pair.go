@@ -6,10 +6,10 @@ import (
 	"penstock/config"
 )
 
-// pair is a certificate in a file, and until when it is good, in one line.
+// pair is a certificate in a file and the end of its validity, in one line.
 type pair struct{ Text, Level string }
 
-// pairsOf are the certificates in files of the public and of the admin listener.
+// pairsOf returns the certificates in files, of the public and the admin listener.
 func pairsOf(s *Status) (out []pair) {
 	for _, c := range []struct {
 		of string

@@ -3,13 +3,13 @@ package status
 import "fmt"
 
 // Part says which rows of the long lists are shown: models, upstreams and keys. With thousands of
-// them the state of all is megabytes, which nobody reads.
+// them the whole state is megabytes, too much to read.
 type Part struct{ Limit, Offset int }
 
-// PartDefault is the number of rows that is shown unless another one is asked for.
+// PartDefault is the number of rows shown by default.
 const PartDefault = 200
 
-// Excerpt says of a list which of its rows an answer has.
+// Excerpt says which rows of a list an answer holds.
 type Excerpt struct {
 	Total  int `json:"total"`
 	Offset int `json:"offset"`
@@ -24,9 +24,9 @@ func (e *Excerpt) String() string {
 	return fmt.Sprintf("rows %d to %d of %d, those in trouble first", e.Offset+1, e.Offset+e.Rows, e.Total)
 }
 
-// Show leaves the rows of a part in each of the long lists, in the order of the page: those that need
-// an operator are in the first part. A list that fits stays as it is. What is said of the whole, such
-// as the verdict, was worked out before.
+// Show keeps the rows of a part in each of the long lists, in the order of the page: the first part
+// holds those that need an operator. A list that fits stays as it is. Statements about the whole,
+// such as the verdict, were worked out before.
 func (s *Status) Show(p Part) {
 	s.Excerpts = map[string]*Excerpt{}
 	s.Models = excerpt(s, "models", s.Models, s.ModelRows, p)

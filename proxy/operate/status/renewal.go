@@ -5,28 +5,29 @@ import (
 	"strings"
 )
 
-// Renewal is what an open page is sent of a section that reads differently now: the text around its
-// rows, where that is another, and the rows in their order.
+// Renewal is the update of an open page's section: the text around its rows, if it has changed, and
+// the rows in order.
 type Renewal struct {
 	Frame *string   `json:"frame,omitempty"`
 	Rows  []PageRow `json:"rows,omitempty"`
 }
 
-// PageRow is one row of a list. Of a row that the page shows already only the cells come that read
-// differently, by their numbers; the text is all of it, where it is new or has no cells.
+// PageRow is one row of a list. For a row that the page already shows, it holds only the changed
+// cells, by number. A row that is new or has no cells comes as its whole text.
 type PageRow struct {
 	ID    string         `json:"id"`
 	Text  string         `json:"text,omitempty"`
 	Cells map[int]string `json:"cells,omitempty"`
 }
 
-// Shown is what one open page shows. The zero value is a page that has been sent nothing.
+// Shown is what one open page shows. The zero value is a page that has received nothing.
 type Shown struct {
 	whole, frames map[string]string            // by section
 	rows          map[string]map[string]string // by section and id
 }
 
-// Renewals returns what a page is to be sent of the state, by section. The page shows it from then on.
+// Renewals returns the updates to send to a page, by section. From then on page counts as showing
+// them.
 func (s *Status) Renewals(page *Shown) (map[string]Renewal, error) {
 	changed := map[string]Renewal{}
 	for _, id := range Sections {
@@ -41,8 +42,7 @@ func (s *Status) Renewals(page *Shown) (map[string]Renewal, error) {
 	return changed, nil
 }
 
-// renew returns what the page is to be sent of a section that reads so now, and false if that is
-// nothing.
+// renew returns the update for a section whose text is now text, and false if there is none.
 func (s *Shown) renew(section, text string) (r Renewal, ok bool) {
 	if s.whole == nil {
 		s.whole, s.frames, s.rows = map[string]string{}, map[string]string{}, map[string]map[string]string{}
@@ -67,7 +67,7 @@ func (s *Shown) renew(section, text string) (r Renewal, ok bool) {
 	return r, true
 }
 
-// differs returns how a row reads that read otherwise before: all of it, or the cells that differ.
+// differs returns the update of a row: its whole text, or the cells that differ.
 func differs(before, row string) (text string, cells map[int]string) {
 	if before == row {
 		return "", nil
@@ -85,7 +85,7 @@ func differs(before, row string) (text string, cells map[int]string) {
 	return "", cells
 }
 
-// cellsOf cuts a table's row into its beginning and its cells, which stand on lines of their own.
+// cellsOf splits a table row into its beginning and its cells, which start on lines of their own.
 func cellsOf(row string) []string {
 	lines := strings.Split(row, "\n<t")
 	for i := range lines[1:] {
@@ -94,14 +94,14 @@ func cellsOf(row string) []string {
 	return lines
 }
 
-// rowsMark ends the tag of the element whose children are rows, each with an id on a line of its own.
-// No name can imitate it, because names are escaped.
+// rowsMark ends the tag of the element whose children are rows, each with an id on a line of its
+// own. No name can imitate it, because names are escaped.
 const rowsMark = " data-rows>"
 
 // rowTags are the tags of rows by the tag that holds them.
 var rowTags = map[string]string{"tbody": "tr", "ol": "li", "ul": "li", "dl": "div"}
 
-// cut takes the rows out of a section's text, and returns what stands around them.
+// cut takes the rows out of a section's text, and returns the text around them.
 func cut(text string) (frame string, rows []string) {
 	head, body, ok := strings.Cut(text, rowsMark)
 	if !ok {
@@ -119,7 +119,7 @@ func cut(text string) (frame string, rows []string) {
 	return head + rowsMark + body[:at] + body[end:], rows
 }
 
-// rowID is the id of a row as the page's script knows it.
+// rowID returns the id of a row as the page's script knows it.
 func rowID(row string) string {
 	_, id, _ := strings.Cut(row, ` id="`)
 	id, _, _ = strings.Cut(id, `"`)

@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/fleet"
 )
 
-// Runbook is the alert of .deploy/alerts.yaml whose text says what to do about an upstream that is in
+// Runbook returns the alert of .deploy/alerts.yaml whose text says what to do about an upstream in
 // trouble, or nothing.
 func (u *Upstream) Runbook() string {
 	switch {
@@ -27,7 +27,7 @@ func (u *Upstream) Runbook() string {
 	return ""
 }
 
-// Runbooks are the alerts whose texts say what to do about what the verdict names, each once.
+// Runbooks returns the alerts whose texts say what to do about what the verdict names, each once.
 func (s *Status) Runbooks() (all []string) {
 	add := func(trouble bool, alert string) {
 		if trouble && alert != "" && !slices.Contains(all, alert) {
@@ -59,7 +59,7 @@ func (s *Status) Runbooks() (all []string) {
 	return all
 }
 
-// ends reports whether a certificate of a file is no longer good, or ends soon.
+// ends reports whether a certificate from a file is invalid or ends soon.
 func (c *Certificate) ends(now time.Time) bool {
 	return c != nil && len(c.Domains) == 0 && (c.Trouble(now) != "" || c.NotAfter.Sub(now) < config.EndsSoon(c.NotBefore, c.NotAfter))
 }
@@ -76,10 +76,10 @@ type runText struct {
 	Code bool
 }
 
-// linked is a link of Markdown, of which the page shows the words.
+// linked matches a Markdown link, of which the page shows only the words.
 var linked = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
-// RunbookPage writes the page of what to do when an alert fires, from the alerts' part of the
+// RunbookPage renders the page of what to do when an alert fires, from the alerts' part of the
 // troubleshooting document. The anchor of each text is its alert's name.
 func RunbookPage(document string, now time.Time) ([]byte, error) {
 	_, alerts, _ := strings.Cut(document, "\n## Alerts\n")

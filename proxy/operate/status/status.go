@@ -15,7 +15,7 @@ import (
 )
 
 // Status is the state of the edge at one moment: what the page shows, and its JSON twin. Times are
-// absolute, durations have their unit in the name, and what is not known is null or -1, never zero.
+// absolute, durations have their unit in the name, and an unknown value is null or -1, never zero.
 type Status struct {
 	Verdict  Verdict   `json:"verdict"`
 	Build    string    `json:"build"`
@@ -62,7 +62,7 @@ type Status struct {
 type Verdict struct {
 	Level string `json:"level"` // ok, degraded, out, draining
 	Text  string `json:"text"`
-	// About are the models and upstreams in trouble: while they stay the same there is no news.
+	// About names the models and upstreams in trouble. While it stays the same there is no news.
 	About []string `json:"about,omitempty"`
 }
 
@@ -74,7 +74,7 @@ const (
 	LevelDraining = "draining"
 )
 
-// Faults are what is wrong with the edge itself.
+// Faults are troubles of the edge itself.
 type Faults struct {
 	Panicking string  `json:"panicking,omitempty"`             // where panics do not stop, for which the edge is not ready
 	Unsaved   float64 `json:"unsaved_usage_seconds,omitempty"` // how long usage has been waiting for its ledger
@@ -84,7 +84,7 @@ type Faults struct {
 	AdminPortShared bool `json:"-"`                                 // for longer than a take-over needs
 }
 
-// unsavedMost is how long usage waits for its ledger, in seconds, before it is trouble.
+// unsavedMost is how many seconds usage may wait for its ledger before that is trouble.
 const unsavedMost = 5
 
 // Certificate says when the edge's own certificate is valid.
@@ -95,7 +95,7 @@ type Certificate struct {
 	Domains []Domain `json:"domains,omitempty"` // whose certificates the edge obtains itself
 }
 
-// CertificateOf returns the certificate that is valid between two times, and nil if there is none.
+// CertificateOf returns the certificate that is valid between two times; nil if there is none.
 func CertificateOf(from, to time.Time) *Certificate {
 	if to.IsZero() {
 		return nil
@@ -124,10 +124,10 @@ func (c *Certificate) Trouble(now time.Time) string {
 	return ""
 }
 
-// Discovery is where upstreams come from that are not written down: DNS or Kubernetes.
+// Discovery is a source of upstreams that the file does not list: DNS or Kubernetes.
 type Discovery struct{ upstreams.Discovery }
 
-// Text describes it in one line.
+// Text describes the discovery in one line.
 func (d Discovery) Text() string {
 	if t := d.Problem(); t != "" {
 		return t
@@ -139,10 +139,11 @@ func (d Discovery) Text() string {
 	return d.Source + ": " + count(d.Targets, "endpoint") + ", " + known
 }
 
-// staleAfter is how long nothing is said of a discovery that fails: it mostly comes back at once.
+// staleAfter is how many seconds a discovery may fail before that is reported: it mostly recovers
+// at once.
 const staleAfter = 10
 
-// Problem says since when nobody knows what has become of the endpoints, or nothing.
+// Problem says since when the state of the endpoints is unknown, or nothing.
 func (d Discovery) Problem() string {
 	if d.Stale < staleAfter {
 		return ""
@@ -150,14 +151,14 @@ func (d Discovery) Problem() string {
 	return d.Source + ": " + count(d.Targets, "endpoint") + " as of " + Ago(secondsOf(d.Stale)) + " ago: " + d.Trouble
 }
 
-// DiscoveredModels are those of one upstream.
+// DiscoveredModels counts the discovered models of one upstream.
 type DiscoveredModels struct {
 	Upstream string `json:"upstream"`
 	Models   int    `json:"models"`
 	LeftOut  int    `json:"left_out"` // for their names, their number, or what the file names itself
 }
 
-// Text describes them in one line.
+// Text describes the models in one line.
 func (d DiscoveredModels) Text() string {
 	text := d.Upstream + ": " + count(d.Models, "model") + " discovered"
 	if d.LeftOut > 0 {
@@ -166,7 +167,7 @@ func (d DiscoveredModels) Text() string {
 	return text
 }
 
-// Issuer is an identity provider whose tokens are taken, by the keys that it publishes.
+// Issuer is an identity provider whose tokens the edge accepts, by the keys that it publishes.
 type Issuer struct {
 	Name     string  `json:"name"`
 	Keys     int     `json:"keys"`
@@ -175,7 +176,7 @@ type Issuer struct {
 	Trouble  string  `json:"trouble,omitempty"`   // why the last fetch failed
 }
 
-// Text describes it in one line.
+// Text describes the issuer in one line.
 func (i Issuer) Text() string {
 	if t := i.Problem(); t != "" {
 		return t
@@ -197,7 +198,7 @@ func (i Issuer) Problem() string {
 	return "issuer " + i.Name + ": " + count(i.Keys, "key") + " as of " + Ago(secondsOf(i.Age)) + " ago: " + i.Trouble
 }
 
-// Generation is one configuration that has calls, or the running one.
+// Generation is one configuration that still has calls, or the running one.
 type Generation struct {
 	Version uint64    `json:"version"`
 	Since   time.Time `json:"since"`
@@ -210,7 +211,7 @@ type Reload struct {
 	Source    string    `json:"source"`
 	OK        bool      `json:"ok"`
 	Unchanged bool      `json:"unchanged,omitempty"` // the file asked for what was running
-	// KeysInForce says of a file that was refused that its keys count all the same.
+	// KeysInForce says that the keys of a refused file still came into force.
 	KeysInForce bool     `json:"keys_in_force,omitempty"`
 	Version     uint64   `json:"version"` // of the running configuration, afterwards
 	Changes     []string `json:"changes,omitempty"`
@@ -266,7 +267,7 @@ type Model struct {
 	Shadow         *Shadow         `json:"shadow,omitempty"`
 }
 
-// Retirement says when the model is deprecated and goes, or nothing.
+// Retirement says when the model is deprecated and removed, or nothing.
 func (m *Model) Retirement() string {
 	var parts []string
 	if !m.Deprecated.IsZero() {
@@ -278,7 +279,7 @@ func (m *Model) Retirement() string {
 	return strings.Join(parts, ", ")
 }
 
-// Tier is a part of a model's targets.
+// Tier is one tier of a model's targets.
 type Tier struct {
 	Tier     int             `json:"tier"`
 	When     string          `json:"when,omitempty"` // it serves while those before it are full, or down
@@ -287,21 +288,21 @@ type Tier struct {
 	Pools    map[string]Pool `json:"pools"`
 }
 
-// Arm is a part of a model's targets that has a share of its calls.
+// Arm is a part of a model's targets with a share of its calls.
 type Arm struct {
 	routing.Arm
 	Calls  int64 `json:"calls"`  // that ended there
 	Missed int64 `json:"missed"` // of the arm, that ended elsewhere
 }
 
-// Shadow is what came of the copies of a model's calls.
+// Shadow is the outcome of the copies of a model's calls.
 type Shadow struct {
 	To     string           `json:"to"`
 	Share  float64          `json:"share"` // 0 to 1
 	Copies map[string]int64 `json:"copies"`
 }
 
-// ShadowOf describes the copies of a model's calls for another model.
+// ShadowOf describes the copies of a model's calls to another model.
 func ShadowOf(model, to string, share float64, calls *observe.Calls) *Shadow {
 	out := &Shadow{To: to, Share: share, Copies: map[string]int64{}}
 	for end, n := range observe.ShadowsOf(calls, model, to).Ended {
@@ -345,7 +346,7 @@ type Key struct {
 	Ends time.Time `json:"ends,omitzero"`
 }
 
-// budgetNear is the share of a budget from which on an operator is told of it.
+// budgetNear is the share of a budget above which the operator is told.
 const budgetNear = 0.9
 
 // soon says that the key ends within a week, and which of its budgets are used up or nearly so.
@@ -377,7 +378,7 @@ type Budget struct {
 	Renews time.Time `json:"renews"`
 }
 
-// Text describes it in one line.
+// Text describes the budget in one line.
 func (b Budget) Text() string {
 	text := b.Name + " "
 	if b.Share >= 1 {
@@ -386,7 +387,7 @@ func (b Budget) Text() string {
 	return text + b.Used + " of " + b.Limit + ", until " + b.Renews.UTC().Format("2006-01-02 15:04 UTC")
 }
 
-// fullest is how much is used of the budget of which most is; -1 without one.
+// fullest returns the used share of the fullest budget; -1 without one.
 func (k *Key) fullest() float64 {
 	most := -1.0
 	for i := range k.Budgets {
@@ -424,7 +425,7 @@ type Input struct {
 	Now       time.Time
 }
 
-// Of describes the edge. The caller fills in what is the process's own, and then calls Judge.
+// Of describes the edge. The caller fills in what belongs to the process, and then calls Judge.
 func Of(in *Input) *Status {
 	s := &Status{
 		Now: in.Now, Upstreams: []Upstream{}, Models: []Model{}, Finished: in.Calls.Finished(),
@@ -471,13 +472,13 @@ func modelOf(r *routing.Route, now time.Time) Model {
 	return m
 }
 
-// isDown reports whether an engine has been lost, other than by an operator or for being busy.
+// isDown reports whether an engine has been lost, except by an operator or because it is busy.
 func isDown(u *upstreams.Upstream, now time.Time) bool {
 	s := u.State()
 	return s == upstreams.StateDown || s == upstreams.StateStalled || u.Breaker.Position(now) == upstreams.BreakerOpen
 }
 
-// poolsNow are the pools of a route, or of a tier.
+// poolsNow returns the pools of a route, or of a tier.
 func poolsNow(r *routing.Route, now time.Time) map[string]Pool {
 	pools := map[string]Pool{}
 	for _, p := range []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision, upstreams.PoolAudio} {
@@ -501,7 +502,7 @@ func poolsNow(r *routing.Route, now time.Time) map[string]Pool {
 	return pools
 }
 
-// measure fills in what the last minutes say of models and upstreams.
+// measure fills in what the last minutes show of models and upstreams.
 func (s *Status) measure(o *observe.Outlook) {
 	s.Total = o.Total
 	for i := range s.Upstreams {
@@ -516,7 +517,7 @@ func (s *Status) measure(o *observe.Outlook) {
 	}
 }
 
-// refusedBy fills in how often a key was refused, and by what most often.
+// refusedBy fills in how often a key was refused, and the most frequent reason.
 func (k *Key) refusedBy(all []observe.ReasonCount) {
 	most := 0
 	for i := range all {

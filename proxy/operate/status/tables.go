@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Table is a part of the state in rows and columns, for terminals. The rows that need an operator
-// come first.
+// Table is a part of the state in rows and columns, for terminals. Rows that need an operator come
+// first.
 type Table struct {
 	Name    string // in one word
 	Total   int    // rows that there are, shown or not
@@ -41,13 +41,13 @@ type Row struct {
 	Idle  bool
 }
 
-// Cell is what stands in a column.
+// Cell is the content of a column in one row.
 type Cell struct {
 	Text  string
 	Value float64
 }
 
-// Tables are the state in tables.
+// Tables returns the state as tables.
 func (s *Status) Tables() []Table {
 	all := []Table{
 		{Name: "Models", Columns: modelColumns, Rows: rowsOf(s.ModelRows(), modelRow)},
@@ -95,7 +95,7 @@ func duration(ms float64) Cell { return Cell{millis(ms), ms} }
 
 func rate(v float64) Cell { return Cell{rateOf(v), v} }
 
-// part is so many of so many; it sorts by how full that is.
+// part formats n of a total; it sorts by how full that is.
 func part(n, of int) Cell {
 	if of <= 0 {
 		return Cell{strconv.Itoa(n), 0}
@@ -103,7 +103,7 @@ func part(n, of int) Cell {
 	return Cell{fmt.Sprintf("%d/%d", n, of), float64(n) / float64(of)}
 }
 
-// shareCell is a share of the last minute's calls.
+// shareCell formats a share of the last minute's calls.
 func shareCell(n, all int) Cell {
 	if n == 0 {
 		return Cell{"–", 0}
@@ -115,8 +115,8 @@ func newest(h *observe.History) Cell {
 	return rate(at(h.TokensPerSecond, len(h.TokensPerSecond)-1))
 }
 
-// cached is the share of prompt tokens that engines had in their caches, and in brackets the share
-// that they were believed to have when they were picked.
+// cached formats the share of prompt tokens that engines had in their caches, and in brackets the
+// share expected when the engines were picked.
 func cached(p observe.Prompts) Cell {
 	if p.Prompt == 0 {
 		return Cell{"–", -1}
@@ -140,7 +140,7 @@ var modelColumns = []Column{
 	{"CACHED 5m", 11, true, 10},
 }
 
-// Text says what the arm takes and has taken.
+// Text says what the arm gets and what has ended there.
 func (a *Arm) Text() string {
 	text := fmt.Sprintf("arm %s: %.3g%% of the calls, %d ended there", a.Name, 100*a.Share, a.Calls)
 	if a.Missed > 0 {
@@ -333,8 +333,8 @@ func callRow(c *Call) Row {
 	return r
 }
 
-// failedState is the status, and behind it the code if that is a success's: a stream that broke has
-// begun with 200.
+// failedState returns the status, followed by the code if the status is a success: a stream that
+// broke has begun with 200.
 func failedState(c *Call) string {
 	if c.Status >= 400 || c.Code == "" {
 		return strconv.Itoa(c.Status)
@@ -383,7 +383,8 @@ func keyRow(k *Key) Row {
 	return r
 }
 
-// parts says how many of the refused calls were over a limit of the key, and found no room.
+// parts says how many of the refused calls were over a limit of the key, and how many found no
+// room.
 func (k *Key) parts() string {
 	var parts []string
 	if k.OverLimit > 0 {
@@ -482,8 +483,8 @@ func edgesOf(s *Status) Table {
 	return t
 }
 
-// memberConfig is the number of an edge's configuration, and its digest: the number counts each
-// edge's own reloads.
+// memberConfig returns the number of an edge's configuration and its digest, because the number
+// counts each edge's own reloads.
 func memberConfig(m *fleet.Member) string {
 	if m.Generation == 0 {
 		return m.Config
@@ -491,7 +492,7 @@ func memberConfig(m *fleet.Member) string {
 	return fmt.Sprintf("#%d %s", m.Generation, m.Config)
 }
 
-// levelRank has what needs an operator first.
+// levelRank sorts what needs an operator first.
 func levelRank(level string) int {
 	switch level {
 	case LevelOut:

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// leastWidth is the width of the narrowest terminal that is written for.
+// leastWidth is the width of the narrowest supported terminal.
 const leastWidth = 40
 
 // Terminal writes the whole state as plain text, in lines of at most the given width (80 is
@@ -38,7 +38,7 @@ func (s *Status) Terminal(width int) []byte {
 	return p.out.Bytes()
 }
 
-// Numbers are the edge's own, in one line.
+// Numbers returns the edge's own numbers in one line.
 func (s *Status) Numbers() string {
 	n := &s.Total.Minute
 	return fmt.Sprintf("%d in flight · %d ended since the start · %d calls, %d failed, %d full, %d over limit in the last minute · %d connections · retries %d of %d · up %s · configuration #%d",
@@ -46,7 +46,7 @@ func (s *Status) Numbers() string {
 		Ago(s.Now.Sub(s.Started)), s.Version)
 }
 
-// Notes say where upstreams and the keys of tokens come from, and how the fleet's store is.
+// Notes says where upstreams and the keys for tokens come from, and how the fleet's store is.
 func (s *Status) Notes() (out []string) {
 	if text := elsewhere(s); text != "" {
 		out = append(out, text)
@@ -74,7 +74,7 @@ func (s *Status) Notes() (out []string) {
 	return out
 }
 
-// elsewhere says whose calls hold the slots, where edges of a fleet share them.
+// elsewhere says whose calls hold the slots, if edges of a fleet share them.
 func elsewhere(s *Status) string {
 	own, others := 0, 0
 	for i := range s.Upstreams {
@@ -88,8 +88,8 @@ func elsewhere(s *Status) string {
 	return fmt.Sprintf("Slots in use are those of all edges: %d at this one, %d at others.", own, others)
 }
 
-// printer writes lines of text. Names come from a file that others write, so nothing in them can
-// move the cursor.
+// printer writes lines of text. Names come from a file that others write, so it lets nothing in
+// them move the cursor.
 type printer struct {
 	out   bytes.Buffer
 	width int
@@ -99,7 +99,7 @@ func (p *printer) line(text string) {
 	p.out.WriteString(plaintext.Cut(strings.TrimRight(plaintext.Line(text), " "), p.width) + "\n")
 }
 
-// wrap writes a text that must be read whole, on as many lines as it takes.
+// wrap writes a text that must be read in full, on as many lines as it takes.
 func (p *printer) wrap(indent, text string) {
 	for _, line := range plaintext.Wrap(plaintext.Line(text), p.width-len(indent)) {
 		p.line(indent + line)
@@ -137,21 +137,20 @@ func (p *printer) table(t *Table) {
 	}
 }
 
-// Grid is a table's columns in a width.
+// Grid is a table's columns at a width.
 type Grid struct {
 	columns []Column
 	shown   []int // columns of the table
 	widths  []int
 }
 
-// gap is between two columns.
+// gap is the space between two columns.
 const gap = 2
 
-// mostText is how wide a column of text gets at most.
+// mostText is the maximum width of a text column.
 const mostText = 48
 
-// Fit chooses the columns for a width. Columns of text get as wide as their texts, if there is
-// room.
+// Fit chooses the columns for a width. Text columns get as wide as their texts, if there is room.
 func (t *Table) Fit(width int) *Grid {
 	g, total := &Grid{columns: t.Columns}, -gap
 	for i := range t.Columns {
@@ -198,10 +197,10 @@ func (t *Table) Fit(width int) *Grid {
 	return g
 }
 
-// Head is the line of the titles.
+// Head returns the line of titles.
 func (g *Grid) Head() string { return g.join(func(c int) string { return g.columns[c].Title }) }
 
-// Line is the line of a row, clean of what would drive a terminal.
+// Line returns the line of a row, without characters that drive a terminal.
 func (g *Grid) Line(r *Row) string {
 	return g.join(func(c int) string { return plaintext.Line(r.Cells[c].Text) })
 }

@@ -11,14 +11,14 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// UsageView says of what and how a page of usage is.
+// UsageView says what a page of usage shows, and how.
 type UsageView struct {
 	Fleet  bool // of all edges that share the store
 	ByUser bool // by end user, in place of models
 	Users  bool // there is a page by end user
 }
 
-// query is what the page, and its data, are asked with.
+// query returns the query of the page and its data.
 func (v UsageView) query() string {
 	query := url.Values{}
 	if v.Fleet {
@@ -33,13 +33,13 @@ func (v UsageView) query() string {
 	return "?" + query.Encode()
 }
 
-// usageRow is what a key, or an end user of it, has used, as the page of usage shows it.
+// usageRow is what a key, or one of its end users, has used, as the page of usage shows it.
 type usageRow struct {
 	Key, Name        string
 	Day, Month, Ever observe.Amount
 }
 
-// shownAmount is an amount and of what time it is.
+// shownAmount is an amount and the period that it covers.
 type shownAmount struct {
 	What string
 	observe.Amount
@@ -73,7 +73,7 @@ type usageRows struct {
 	rows  []usageRow
 }
 
-// UsagePage writes the account of keys and models, or end users, as a page. Who has used most in
+// UsagePage renders the account of keys and models, or of end users, as a page. The largest use in
 // this month comes first.
 func UsagePage(r *observe.UsageReport, f *fleet.State, view UsageView) ([]byte, error) {
 	p := usageRows{today: r.Now.UTC().Format(time.DateOnly), all: usageRow{Ever: r.Total}}
@@ -96,7 +96,7 @@ func UsagePage(r *observe.UsageReport, f *fleet.State, view UsageView) ([]byte, 
 		Fleet      *fleet.State
 		OfFleet    bool
 		View       UsageView
-		// Query is what the page was asked with, Turned the same by what it is not by.
+		// Query is the page's query. Turned is the same with the grouping switched.
 		Query, Turned string
 		Rows          []usageRow
 		All           usageRow

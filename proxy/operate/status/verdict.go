@@ -87,7 +87,7 @@ func (s *Status) Judge(w *Watch) {
 	}
 }
 
-// soon says what is about to end for keys. It is no trouble of the edge.
+// soon says which keys or budgets are about to end. That is no trouble of the edge.
 func (s *Status) soon() (all []string) {
 	for i := range s.Keys {
 		all = append(all, s.Keys[i].soon(s.Now)...)
@@ -99,7 +99,7 @@ func (s *Status) soon() (all []string) {
 	return all
 }
 
-// sign is the level in a character.
+// sign returns the level as a character.
 func (v Verdict) sign() string {
 	switch v.Level {
 	case LevelOK:
@@ -112,7 +112,7 @@ func (v Verdict) sign() string {
 	return "↓"
 }
 
-// title is that of the page: in trouble the sign stands first, where a narrow tab shows it.
+// title returns the page's title. In trouble the sign comes first, where a narrow tab shows it.
 func (v Verdict) title() string {
 	if v.Level == LevelOK {
 		return "Penstock"
@@ -120,7 +120,7 @@ func (v Verdict) title() string {
 	return v.sign() + " Penstock"
 }
 
-// ownTroubles are those of the edge itself, the worst first.
+// ownTroubles returns the troubles of the edge itself, the worst first.
 func ownTroubles(s *Status) (out []string) {
 	if s.Panicking != "" {
 		out = append(out, "the edge panics again and again ("+s.Panicking+
@@ -158,7 +158,7 @@ func (m *Model) inPlace() string { return "no engine serves " + m.ID + ", so " +
 func (m *Model) fallsBack() string { return "its calls go to its fallback " + list(m.StandIns) }
 
 // waiting says what waits: for a slot of the edge, for its model's turn at an engine, and within
-// the engines, which queue other clients' requests, too.
+// the engines, which also queue other clients' requests.
 func (s *Status) waiting() string {
 	slot, turn, within := 0, 0, 0
 	for i := range s.Models {
@@ -192,7 +192,7 @@ func (s *Status) waiting() string {
 	return strings.Join(parts, ", ")
 }
 
-// since says for how long something is so, where that is worth a word.
+// since says for how long something has lasted, if that is worth a word.
 func since(seconds float64) string {
 	if seconds < 1 {
 		return ""
@@ -200,8 +200,8 @@ func since(seconds float64) string {
 	return ", for " + Ago(secondsOf(seconds))
 }
 
-// Since is for how many seconds the upstream has been in what is shown of it: the operator's mode,
-// which stands before the state of its health, or that state.
+// Since is for how many seconds the upstream has been in the shown state: the operator's mode,
+// which takes precedence, or the state of its health.
 func (u *Upstream) Since() float64 {
 	if u.Mode != "ready" {
 		return u.ModeSeconds
@@ -249,11 +249,11 @@ func (u *Upstream) trouble() string {
 	return ""
 }
 
-// reason says in words why a probe or a call failed.
+// reason says why a probe or a call failed.
 func reason(cause string, status int) string { return withStatus(words(cause), status) }
 
-// withStatus adds the status of the engine's answer. Two of them say what to do, too: a probe often
-// needs no key where calls do.
+// withStatus adds the status of the engine's answer. For two statuses it also says what to do: a
+// probe often needs no key where calls do.
 func withStatus(word string, status int) string {
 	if status != 0 {
 		if word != string(upstreams.CauseStatus) {
@@ -267,7 +267,7 @@ func withStatus(word string, status int) string {
 	return word
 }
 
-// reasonOf says why an upstream was picked, by the word for it.
+// reasonOf says why an upstream was picked, given the word for it.
 func reasonOf(choice string) string { return routing.Reason(choice).Meaning() }
 
 // meaningOf says what a cause means.

@@ -9,18 +9,18 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// What a Watch keeps: the newest events, and of the models and upstreams of the configuration an
-// hour of minutes each, which is 3 KB.
+// A Watch keeps the newest events and, for the models and upstreams of the configuration, an hour
+// of minutes each, which is 3 KB.
 const (
 	mostEvents  = 200
 	hourMinutes = 60
 )
 
-// troubleEnds is for how long a model must have no trouble until it is over: at a bound it comes
-// and goes.
+// troubleEnds is how long a model must have no trouble before the trouble counts as over: at a
+// bound it comes and goes.
 const troubleEnds = time.Minute
 
-// Watch remembers what a look at the state cannot tell: since when, how often, and what has
+// Watch remembers what one look at the state cannot tell: since when, how often, and what has
 // happened. Let it see a Status about every second. The zero value is ready; a nil *Watch sees
 // nothing. It is safe for concurrent use.
 type Watch struct {
@@ -42,12 +42,12 @@ type Event struct {
 	Who   string    `json:"who,omitempty"`   // an upstream or a model
 	Text  string    `json:"text"`
 
-	// Number counts the edge's events: what an open page knows this one by.
+	// Number counts the edge's events. An open page identifies this event by it.
 	Number int `json:"-"`
 }
 
-// Hour is the last hour in minutes, the oldest first; the last one is not over. Values that are not
-// known are -1.
+// Hour is the last hour in minutes, the oldest first; the last minute is not over. Unknown values
+// are -1.
 type Hour struct {
 	TokensPerSecond []float64 `json:"tokens_per_second"`
 	TTFTP95Millis   []float64 `json:"ttft_p95_ms"`
@@ -56,7 +56,7 @@ type Hour struct {
 	DownSeconds     float64   `json:"down_seconds"`
 }
 
-// watched is what is remembered of one upstream or model.
+// watched is what the watch remembers of one upstream or model.
 type watched struct {
 	state, breaker, mode string
 	since, broken, moded time.Time // when they began
@@ -74,7 +74,7 @@ type minute struct {
 	down                 float64 // seconds
 }
 
-// see notes what has changed since the last look, and fills in what only the watch knows.
+// see records what has changed since the last look, and fills in what only the watch knows.
 func (w *Watch) see(s *Status) {
 	if w == nil {
 		return
@@ -143,7 +143,7 @@ func (w *Watch) note(at time.Time, e Event) {
 	w.events = append(w.events, e)
 }
 
-// upstream compares an upstream with what it was.
+// upstream compares an upstream with its previous state.
 func (w *Watch) upstream(s *Status, u *Upstream, step time.Duration) {
 	now, was := s.Now, w.upstreams[u.Label]
 	if was == nil {
@@ -185,7 +185,7 @@ func (w *Watch) upstream(s *Status, u *Upstream, step time.Duration) {
 }
 
 // between says how often an upstream went down and came back, or the other way round, since the
-// last look: what the two looks themselves show is not among it.
+// last look. It leaves out what the two looks themselves show.
 func (w *watched) between(u *Upstream) (text string, n int) {
 	n = int(u.Downs - w.downs)
 	w.downs = u.Downs
@@ -246,7 +246,7 @@ func (*Watch) mode(u *Upstream, was *watched, now time.Time, say func(kind, leve
 	}
 }
 
-// model compares a model with what it was.
+// model compares a model with its previous state.
 func (w *Watch) model(s *Status, m *Model) {
 	now, was := s.Now, w.models[m.ID]
 	if was == nil {
@@ -293,7 +293,7 @@ func (w *Watch) model(s *Status, m *Model) {
 	m.Hour = was.hour(now)
 }
 
-// row is the row of the running minute.
+// row returns the row of the running minute.
 func (w *watched) row(now time.Time) *minute {
 	at := now.Unix() / 60
 	row := &w.minutes[at%hourMinutes]
@@ -303,7 +303,7 @@ func (w *watched) row(now time.Time) *minute {
 	return row
 }
 
-// set keeps what the last minute came to: at the end of the row's own minute that is the row.
+// set stores the numbers of the last minute. At the end of the row's own minute they are the row's.
 func (r *minute) set(m *observe.Minute) {
 	r.tokens, r.ttft, r.failed = m.Out/60, m.TTFTP95Millis, float64(m.Failed+m.Full+m.Limited)
 }

@@ -40,7 +40,7 @@ func count(n int, what string) string {
 
 func secondsOf(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
 
-// Ago writes a duration the way people say it: 12 s, 4 min, 2 h 5 min, 3 d 2 h.
+// Ago formats a duration the way people say it: 12 s, 4 min, 2 h 5 min, 3 d 2 h.
 func Ago(d time.Duration) string {
 	switch s := int(d.Seconds()); {
 	case s < 60:
@@ -54,16 +54,16 @@ func Ago(d time.Duration) string {
 	}
 }
 
-// percent is how many of a hundred n of all are. Sentences, the page and tables share its rounding.
+// percent returns n of all in percent. Sentences, the page and tables share its rounding.
 func percent(n, all int) int { return percentOf(float64(n) / float64(max(1, all))) }
 
-// percentOf is a share, which is 1 for the whole, in percent.
+// percentOf returns a share in percent; 1 is the whole.
 func percentOf(share float64) int { return int(math.Round(100 * share)) }
 
-// round keeps a tenth.
+// round rounds to a tenth.
 func round(v float64) float64 { return math.Round(10*v) / 10 }
 
-// poolWord names a pool where there are several.
+// poolWord names a pool if there are several.
 func poolWord(name string) string {
 	if strings.HasPrefix(name, "shared") {
 		return ""

@@ -21,18 +21,18 @@ type part struct {
 	missing string // why there is none
 }
 
-// Options says what a bundle is made of.
+// Options says what goes into a bundle.
 type Options struct {
 	Config string // file of the configuration; empty: it is not known
-	// Edge is the edge that is asked; what of it is empty is as the configuration says.
+	// Edge is the edge to ask; its empty members come from the configuration.
 	Edge    admin.Edge
 	Output  string // name of the archive
 	Now     time.Time
 	Environ []string // of the process, of which names alone are written
 }
 
-// Write collects the bundle, writes it to a new file that its owner alone can read, and lists on
-// out what is inside.
+// Write collects the bundle, writes it to a new file that only its owner can read, and lists the
+// contents on out.
 func Write(o *Options, out io.Writer) error {
 	file, err := os.OpenFile(o.Output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -53,8 +53,8 @@ func Write(o *Options, out io.Writer) error {
 	return err
 }
 
-// contents lists the parts, and after them those that are missing. Those of one reason stand
-// together.
+// contents lists the parts, and after them the missing ones. Missing parts with the same reason are
+// grouped.
 func contents(parts []part) string {
 	var has, lacks strings.Builder
 	before := ""
@@ -73,7 +73,7 @@ func contents(parts []part) string {
 	return has.String() + lacks.String()
 }
 
-// pack writes the archive. It has no name of the user or the machine.
+// pack writes the archive. It contains no name of the user or the machine.
 func pack(w io.Writer, now time.Time, parts []part) error {
 	packed := gzip.NewWriter(w)
 	archive := tar.NewWriter(packed)

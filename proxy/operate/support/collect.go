@@ -29,10 +29,10 @@ func collect(o *Options) []part {
 	return parts
 }
 
-// defaultAdmin is where an edge has its admin listener if its configuration does not say.
+// defaultAdmin is the address of an edge's admin listener if its configuration names none.
 const defaultAdmin = "127.0.0.1:9090"
 
-// edgeOf is the edge that is meant, with what its configuration says of the rest.
+// edgeOf returns the given edge, completed from its configuration.
 func edgeOf(given admin.Edge, says *config.Admin) admin.Edge {
 	given.Token = cmp.Or(given.Token, says.Token.Value())
 	if given.Admin == "" {
@@ -47,7 +47,7 @@ func edgeOf(given admin.Edge, says *config.Admin) admin.Edge {
 	return given
 }
 
-// reachable is the address at which this machine reaches a listener.
+// reachable returns the address at which this machine reaches a listener.
 func reachable(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -59,7 +59,7 @@ func reachable(listen string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// configuration is the configuration, its keys_file, and what `penstock check` says of them.
+// configuration returns the configuration, its keys_file, and what `penstock check` says of them.
 func configuration(name string) (config.Redacted, []part) {
 	file := part{name: "config.yaml", about: "the configuration, without secrets and comments"}
 	keys := part{name: "keys.yaml", about: "its keys_file, without hashes"}
@@ -87,8 +87,8 @@ func configuration(name string) (config.Redacted, []part) {
 	return r, append(parts, check)
 }
 
-// checked is what is wrong with a configuration. Excerpts of the file are left out: its parts are
-// in the bundle.
+// checked says what is wrong with a configuration. It leaves out excerpts of the file, whose parts
+// are in the bundle.
 func checked(name string) string {
 	f, problems := proxy.Load(name)
 	var b strings.Builder

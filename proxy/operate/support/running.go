@@ -10,7 +10,8 @@ import (
 	"penstock/proxy/operate/admin"
 )
 
-// running are the parts that a running edge gives. One that does not answer is asked once.
+// running returns the parts that a running edge supplies. An edge that does not answer is asked
+// only once.
 func running(at admin.Edge) []part {
 	parts := []part{
 		{name: "status.json", about: "the status page, as JSON"},
@@ -47,7 +48,7 @@ func running(at admin.Edge) []part {
 	return parts
 }
 
-// stateOf returns the state of an edge without what others have chosen, and its events as lines.
+// stateOf returns an edge's state without names that others have chosen, and its events as lines.
 func stateOf(body []byte) (state, events []byte, err error) {
 	var all map[string]any
 	read := json.NewDecoder(bytes.NewReader(body))
@@ -72,8 +73,8 @@ func stateOf(body []byte) (state, events []byte, err error) {
 	return append(plaintext.JSON(text), '\n'), []byte(lines.String()), err
 }
 
-// issuersIn names the issuers of tokens. The id of a caller with one is NAME/SUBJECT, and the
-// issuer has chosen the subject.
+// issuersIn returns the names of the token issuers. The id of a caller with a token is
+// NAME/SUBJECT, and the issuer has chosen the subject.
 func issuersIn(all map[string]any) (names []string) {
 	list, _ := all["issuers"].([]any)
 	for _, i := range list {
@@ -85,7 +86,8 @@ func issuersIn(all map[string]any) (names []string) {
 	return names
 }
 
-// anonymous cuts who callers with tokens are, and who has asked for an upstream's mode.
+// anonymous removes the identities of callers with tokens, and of operators who set an upstream's
+// mode.
 func anonymous(v any, issuers []string) {
 	switch v := v.(type) {
 	case []any:

@@ -10,8 +10,8 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Bounds on what is looked for: a shorter text is part of too many words, and of a text so long its
-// beginning is a secret, too, for messages cut what they quote.
+// These bound what is searched for. A shorter text is part of too many words. Of a long text the
+// beginning is a secret, too, because messages truncate what they quote.
 const (
 	shortestSecret = 6
 	longSecret     = 24

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// systemFacts describes the machine on which the command runs, which need not be the edge's.
+// systemFacts describes the machine on which the command runs, which may not be the edge's.
 func systemFacts(environ []string) []byte {
 	var b strings.Builder
 	line := func(name, value string) {
@@ -36,7 +36,8 @@ func systemFacts(environ []string) []byte {
 	return []byte(b.String())
 }
 
-// firstLine is the rest of the first line of a file that begins so; empty if there is none.
+// firstLine returns the rest of the first line in a file that begins with begins; empty if there is
+// none.
 func firstLine(file, begins string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -50,12 +51,13 @@ func firstLine(file, begins string) string {
 	return ""
 }
 
-// readVariables are how the names begin of variables that an edge, or Go, reads.
+// readVariables are the prefixes of variables that an edge, or Go, reads.
 var readVariables = []string{
 	"PENSTOCK_", "OTEL_", "GOMEMLIMIT", "GOMAXPROCS", "GOGC", "GODEBUG", "LISTEN_", "NOTIFY_SOCKET",
 }
 
-// variables names those of the environment that an edge, or Go, reads. Their values may be secrets.
+// variables names the environment variables that an edge, or Go, reads. Their values may be
+// secrets.
 func variables(environ []string) (names []string) {
 	for _, v := range environ {
 		name, _, _ := strings.Cut(v, "=")

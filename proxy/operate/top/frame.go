@@ -11,10 +11,10 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// marker is the width of what stands before each row.
+// marker is the width of the marker before each row.
 const marker = 2
 
-// frame is what the screen shows: at most height lines of at most width cells.
+// frame returns what the screen shows: at most height lines of at most width cells.
 func (v *view) frame(width, height int) []line {
 	head := v.head(width, height)
 	foot := v.foot(width, height)
@@ -33,7 +33,7 @@ func (v *view) frame(width, height int) []line {
 	return append(out, foot...)
 }
 
-// head is the sentence, the edge's numbers, and what can be looked at.
+// head returns the sentence, the edge's numbers, and the available tables.
 func (v *view) head(width, height int) (out []line) {
 	sentence := plaintext.Wrap(plaintext.Line("Penstock  "+v.state.Verdict.Text), width)
 	if most := max(1, min(4, height/6)); len(sentence) > most {
@@ -65,7 +65,7 @@ func styleOf(level string) style {
 	return styleNone
 }
 
-// inTrouble is how many rows of a table are in trouble. Calls and events are about the past.
+// inTrouble returns how many rows of a table are in trouble. Calls and events are about the past.
 func inTrouble(t *status.Table) (n int) {
 	if t.Name != "Models" && t.Name != "Upstreams" {
 		return 0
@@ -78,7 +78,7 @@ func inTrouble(t *status.Table) (n int) {
 	return n
 }
 
-// tabs names the tables, with how many rows they have and how many of those are in trouble.
+// tabs names the tables, with their numbers of rows and of rows in trouble.
 func (v *view) tabs(width int) line {
 	var long, short []string
 	for i := range v.tables {
@@ -100,8 +100,8 @@ func (v *view) tabs(width int) line {
 	return line{plaintext.Cut(text, width), styleHead}
 }
 
-// body is the table from its first row on, and below it what is known of that row. Rows in trouble
-// come first.
+// body returns the table from its first row on, and below it the details of that row. Rows in
+// trouble come first.
 func (v *view) body(width, height int) (out []line) {
 	t := &v.tables[v.table]
 	g := t.Fit(max(1, width-marker))
@@ -138,7 +138,7 @@ func unseen(rows []status.Row, shown int) string {
 	return text
 }
 
-// details are what is known of a row, in at most so many lines.
+// details returns what is known of a row, in at most so many lines.
 func details(r *status.Row, width, most int) (out []line) {
 	add := func(text string, s style) {
 		for _, part := range plaintext.Wrap(plaintext.Line(text), max(1, width-marker)) {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Escape sequences. The alternate screen leaves the terminal's former text alone; without wrapping
-// a character that is wider than expected cannot push a line down.
+// Escape sequences. The alternate screen preserves the terminal's former text. Wrapping is off, so
+// that a character wider than expected cannot push a line down.
 const (
 	opening   = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 	closing   = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -32,7 +32,7 @@ const (
 	styleHead     style = "\x1b[1m"
 )
 
-// line is one line of a frame, clean of what would drive a terminal, and no wider than it.
+// line is one line of a frame, no wider than the terminal and without characters that drive it.
 type line struct {
 	text  string
 	style style
@@ -68,7 +68,7 @@ func openScreen(in, out *os.File) (*screen, error) {
 	return s, err
 }
 
-// close gives the terminal back as it was. Of a terminal that is gone nothing can be given back.
+// close restores the terminal. If the terminal is gone, there is nothing to restore.
 func (s *screen) close() {
 	_, _ = s.out.WriteString(closing)
 	if s.before != nil {
@@ -80,7 +80,7 @@ func (s *screen) close() {
 	}
 }
 
-// size is the terminal's size in cells; 80 by 24 where it says nothing.
+// size returns the terminal's size in cells; 80 by 24 if it reports none.
 func (s *screen) size() (width, height int) {
 	control(s.out, func(fd int) bool {
 		var err error
@@ -93,7 +93,7 @@ func (s *screen) size() (width, height int) {
 	return width, height
 }
 
-// draw draws a frame of the size of the terminal, line over line.
+// draw draws a frame of the terminal's size, line over line.
 func (s *screen) draw(frame func(width, height int) []line, colour bool) error {
 	var b bytes.Buffer
 	b.WriteString(home)
@@ -113,7 +113,7 @@ func (s *screen) draw(frame func(width, height int) []line, colour bool) error {
 	return err
 }
 
-// control calls f with the file's descriptor. File.Fd would take its deadlines away.
+// control calls f with the file's descriptor. File.Fd would remove its deadlines.
 func control(file *os.File, f func(fd int) bool) (ok bool) {
 	c, err := file.SyscallConn()
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// watchSize never says anything: the size is read for each frame, and there is one a second.
+// watchSize never reports anything: each frame reads the size, and there is one a second.
 func watchSize() (resized <-chan struct{}, stop func()) { return nil, func() {} }
 
-// prepareOutput has the console understand escape sequences.
+// prepareOutput makes the console understand escape sequences.
 func prepareOutput(out *os.File) (restore func()) {
 	var mode uint32
 	if !control(out, func(fd int) bool { return windows.GetConsoleMode(windows.Handle(fd), &mode) == nil }) {

@@ -19,8 +19,8 @@ type Options struct {
 	Colour   bool
 }
 
-// Run shows the edge until ctx ends or somebody quits. A failed question is shown on the screen,
-// and the edge is asked again.
+// Run shows the edge until ctx ends or the user quits. A failed request is shown on the screen, and
+// the edge is asked again.
 func Run(ctx context.Context, o Options) error {
 	s, err := openScreen(o.In, o.Out)
 	if err != nil {
@@ -37,8 +37,8 @@ func Run(ctx context.Context, o Options) error {
 	return l.run(ctx, typed)
 }
 
-// readKeys sends what is typed. A file that has no deadline (standard input) keeps it until the
-// process ends.
+// readKeys sends what is typed. A file that supports no deadline (standard input) holds it until
+// the process ends.
 func readKeys(in *os.File, typed chan<- []byte, done <-chan struct{}) {
 	for {
 		b := make([]byte, 256)
@@ -54,7 +54,7 @@ func readKeys(in *os.File, typed chan<- []byte, done <-chan struct{}) {
 	}
 }
 
-// answer is what the edge has answered.
+// answer is the edge's answer.
 type answer struct {
 	state    *status.Status
 	err      error
@@ -92,7 +92,7 @@ func (l *loop) run(ctx context.Context, typed <-chan []byte) error {
 	}
 }
 
-// ask asks the edge, unless a question is open or the view is paused.
+// ask asks the edge, unless a request is pending or the view is paused.
 func (l *loop) ask() {
 	if l.asking || l.view.paused {
 		return

@@ -23,7 +23,7 @@ func newView(s *status.Status) *view {
 	return v
 }
 
-// show takes what the edge has answered.
+// show takes over the edge's answer.
 func (v *view) show(s *status.Status, err error) {
 	if v.paused {
 		return
@@ -35,12 +35,12 @@ func (v *view) show(s *status.Status, err error) {
 	v.table = min(v.table, len(v.tables)-1)
 }
 
-// sequence is what terminals send for a key without a character, such as an arrow.
+// sequence matches what terminals send for a key without a character, such as an arrow.
 var sequence = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|O.)?")
 
 const ctrlC = 3
 
-// press does what the typed keys are for, and reports whether to quit. Other keys do nothing.
+// press handles typed keys, and reports whether to quit. Unknown keys do nothing.
 func (v *view) press(typed []byte) (quit bool) {
 	for _, c := range sequence.ReplaceAll(typed, nil) {
 		switch {
@@ -57,5 +57,5 @@ func (v *view) press(typed []byte) (quit bool) {
 	return false
 }
 
-// age is how old the shown state is.
+// age returns how old the shown state is.
 func (v *view) age(now time.Time) time.Duration { return now.Sub(v.state.Now) }

@@ -115,7 +115,7 @@ func (s *Snapshot) WithShared(shared *SharedKeys, o *Sources) (*Snapshot, error)
 }
 
 // LimitsOf returns the limits of a key in force, or of a token; nil where the configuration has
-// lost the key. All callers of a template share the limits of the template's entry.
+// lost the key. Callers that share the limits of their template have those of its entry.
 func (c *Credentials) LimitsOf(key *auth.Key) *limit.Key {
 	switch {
 	case key.Template == nil:
