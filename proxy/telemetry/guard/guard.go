@@ -11,15 +11,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// A place that panics as often as this within stormTime does not stop by itself; calmTime without a
-// panic of it says that it has stopped.
+// A place that panics stormPanics times within stormTime does not stop by itself. It has stopped
+// once calmTime passes without a panic.
 const (
 	stormPanics = 10
 	stormTime   = 10 * time.Second
 	calmTime    = 30 * time.Second
 )
 
-// The pause before a goroutine starts again grows from firstPause to lastPause; a run of steadyTime
+// The pause before a goroutine restarts grows from firstPause to lastPause. A run of steadyTime
 // makes it short again.
 const (
 	firstPause = 100 * time.Millisecond
@@ -34,7 +34,7 @@ type Guard struct {
 	places map[string]*record
 }
 
-// record is what one place has done.
+// record is the history of one place.
 type record struct {
 	panics atomic.Uint64
 
@@ -53,7 +53,7 @@ func New() *Guard {
 	return g
 }
 
-// LogTo gives the guard the log that panics are written to.
+// LogTo sets the log that panics are written to.
 func (g *Guard) LogTo(log *zap.Logger) { g.log.Store(log) }
 
 // Panics returns how many panics a place has had.
@@ -64,8 +64,8 @@ func (g *Guard) Panics(place string) uint64 {
 	return 0
 }
 
-// Storm returns a place whose panics do not stop: ten of them within ten seconds, and no thirty
-// seconds without one since then. Empty: there is none.
+// Storm returns a place whose panics do not stop: ten within ten seconds, and no thirty seconds
+// without one since then. It is empty if there is none.
 func (g *Guard) Storm(now time.Time) string {
 	for _, name := range places {
 		if g.places[name].stormy(now) {
@@ -75,8 +75,8 @@ func (g *Guard) Storm(now time.Time) string {
 	return ""
 }
 
-// Catch is to be deferred: it ends a panic that passes, counts it for the place and calls after,
-// which may be nil. A panic of after itself is caught and counted, too.
+// Catch is to be deferred. It ends a panic that reaches it, counts it for the place and calls
+// after, which may be nil. A panic of after itself is caught and counted, too.
 func (g *Guard) Catch(place string, after func()) {
 	if g == nil {
 		return
@@ -89,10 +89,10 @@ func (g *Guard) Catch(place string, after func()) {
 	}
 }
 
-// Once runs f. A panic of it ends it and nothing else.
+// Once runs f. A panic ends f and nothing else.
 func (g *Guard) Once(place string, f func()) { g.run(place, f) }
 
-// Loop runs f until it returns. After a panic it runs it again, after a pause, unless stop is
+// Loop runs f until it returns. After a panic it runs f again, after a pause, unless stop is
 // closed.
 func (g *Guard) Loop(stop <-chan struct{}, place string, f func()) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
@@ -111,15 +111,15 @@ func (g *Guard) Loop(stop <-chan struct{}, place string, f func()) {
 	}
 }
 
-// run runs f and reports whether it came to its end.
+// run runs f and reports whether f returned normally.
 func (g *Guard) run(place string, f func()) (whole bool) {
 	defer g.Catch(place, nil)
 	f()
 	return true
 }
 
-// note counts a panic and logs it. The value is not logged, since it may hold a client's words. The
-// log may be what panics.
+// note counts a panic and logs it. It does not log the value, which may hold a client's words. The
+// log itself may be what panics.
 func (g *Guard) note(place string, v any) {
 	defer func() { _ = recover() }()
 	if r := g.places[place]; r != nil {
@@ -151,8 +151,8 @@ func (r *record) stormy(now time.Time) bool {
 	return r.storm
 }
 
-// stack is where the running goroutine is, as functions and lines alone: what Go tells of a stack
-// by itself has words of memory beside each function, and some are pieces of keys and prompts.
+// stack returns where the running goroutine is, as functions and lines only. Go's own stack traces
+// print words of memory beside each function, and some are pieces of keys and prompts.
 func stack() string {
 	var at [64]uintptr
 	var b strings.Builder

@@ -2,6 +2,6 @@
 
 package guard
 
-// Point is a place at which a test may have the edge panic: see Inject, which is there under `-tags
-// testing` alone. Here it is nothing, and costs nothing.
+// Point is a place at which a test may make the edge panic; see Inject, which exists only under
+// `-tags testing`. Here Point does nothing and costs nothing.
 func (*Guard) Point(string) {}

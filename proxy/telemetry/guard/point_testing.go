@@ -4,13 +4,13 @@ package guard
 
 import "sync"
 
-// injected are the points that are to panic, and how often each, by guard.
+// injected holds the points that must panic, and how often each, by guard.
 var injected = struct {
 	mu    sync.Mutex
 	times map[*Guard]map[string]int
 }{times: map[*Guard]map[string]int{}}
 
-// Inject makes the next times that Point is reached with this name panic.
+// Inject makes the next times calls of Point with this name panic.
 func (g *Guard) Inject(point string, times int) {
 	injected.mu.Lock()
 	defer injected.mu.Unlock()
@@ -20,7 +20,7 @@ func (g *Guard) Inject(point string, times int) {
 	injected.times[g][point] = times
 }
 
-// Left returns how many panics of Inject a point has still to come.
+// Left returns how many of Inject's panics are still to come at a point.
 func (g *Guard) Left(point string) int {
 	injected.mu.Lock()
 	defer injected.mu.Unlock()

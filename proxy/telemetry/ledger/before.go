@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// condition is how it stands with the file.
+// condition is the state of the file.
 type condition int
 
 const (
@@ -32,7 +32,7 @@ func conditionOf(err error) condition {
 	return failing
 }
 
-// before is what the process before this one has written, as far as it was read while that one
+// before is what the process before this one has written, as far as it was read while that process
 // still had the lock.
 type before struct {
 	mu   sync.Mutex
@@ -42,8 +42,8 @@ type before struct {
 
 func (b *before) forget() { b.rows = nil }
 
-// add remembers rows of a file, and returns what they say beyond those of the last time. A day that
-// is not kept one by one any more was added when it was.
+// add remembers rows of a file, and returns what they say beyond the last time. A day that is no
+// longer kept individually was added while it was.
 func (b *before) add(rows []observe.UsageRow, all bool) (news []observe.UsageRow) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,13 +64,13 @@ func (b *before) add(rows []observe.UsageRow, all bool) (news []observe.UsageRow
 	return news
 }
 
-// differs reports whether the file is another one than was read last.
+// differs reports whether the file differs from the one that was read last.
 func (b *before) differs(file os.FileInfo) bool {
 	was := b.file
 	return was == nil || !os.SameFile(was, file) || was.Size() != file.Size() || !was.ModTime().Equal(file.ModTime())
 }
 
-// of returns what a key has used by the rows of models, from one day to another.
+// of returns what a key has used from one day to another, according to the rows of models.
 func (b *before) of(key string, from, to int64) (sum observe.Amount) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// deliverer takes JSON lines to a sink. An error says that they may not have been taken.
+// deliverer takes JSON lines to a sink. An error says that the sink may not have taken them.
 type deliverer interface {
 	deliver(lines []byte, within time.Duration) error
 }
@@ -39,7 +39,7 @@ func dial(address string, within time.Duration) (net.Conn, error) {
 	return net.DialTimeout("tcp", address, min(within, deliveryTime))
 }
 
-// toFile appends to a file, which is opened each time: it may be moved away.
+// toFile appends to a file. It opens the file each time, because the file may be moved away.
 type toFile string
 
 func (path toFile) deliver(lines []byte, _ time.Duration) (err error) {

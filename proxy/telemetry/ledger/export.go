@@ -17,10 +17,10 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Export hands the ledger's rows to a sink. A row is all of its day, as in the ledger, so a sink
-// may get it twice and keeps the last of an id. What a sink has acknowledged is kept in a file of
-// the ledger's form beside it: an export goes on there after any end. While a sink is away only
-// the last row of each id waits for it.
+// Export passes the ledger's rows to a sink. A row is the whole amount of its day, as in the
+// ledger, so a sink may get it twice and keeps the last of each id. What a sink has acknowledged is
+// kept in a file of the ledger's form beside it, from which an export resumes after any end. While
+// a sink is away, only the last row of each id waits for it.
 type Export struct {
 	sink Sink
 	to   deliverer
@@ -40,7 +40,7 @@ type Export struct {
 	since   time.Time // when the first of pending came
 }
 
-// Sink is where rows go: a file or a URL.
+// Sink is the destination of rows: a file or a URL.
 type Sink struct {
 	File       string
 	URL, Token string
@@ -53,7 +53,7 @@ func (s *Sink) place() string {
 	return s.URL
 }
 
-// shown is the place without what may be a secret in it: webhooks have theirs in the path.
+// shown returns the sink's place without possible secrets: webhooks have theirs in the path.
 func (s *Sink) shown() string {
 	u, err := url.Parse(s.URL)
 	if s.File != "" || err != nil {
@@ -62,10 +62,10 @@ func (s *Sink) shown() string {
 	return u.Scheme + "://" + u.Host
 }
 
-// exportedRow is a row as a sink gets it.
+// exportedRow is a row in the form that a sink gets.
 type exportedRow struct {
-	// ID is of the edge, day, key, and model or end user. Of two rows with one id that with more calls
-	// counts.
+	// ID is made of the edge, day, key, and model or end user. Of two rows with one id, the one
+	// with more calls counts.
 	ID   string `json:"id"`
 	Edge string `json:"edge"`
 	Row
@@ -98,7 +98,7 @@ func (x *Export) Behind() time.Duration {
 	return max(0, x.now().Sub(x.since))
 }
 
-// add takes rows that have changed, and who counts them.
+// add takes changed rows, and the header of the ledger that counts them.
 func (x *Export) add(h header, rows []observe.UsageRow) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -114,7 +114,7 @@ func (x *Export) add(h header, rows []observe.UsageRow) {
 	}
 }
 
-// Run hands rows on until ctx ends.
+// Run passes rows on until ctx ends.
 func (x *Export) Run(ctx context.Context) {
 	wait := period
 	for {
@@ -131,7 +131,7 @@ func (x *Export) Run(ctx context.Context) {
 	}
 }
 
-// Close hands on what is left, once, and gives the file up. Run must have ended.
+// Close passes on what is left, once, and closes the file. Run must have ended.
 func (x *Export) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -139,7 +139,7 @@ func (x *Export) Close() error {
 	return x.file.close()
 }
 
-// round hands on all that is pending, and notes the outcome.
+// round passes on all pending rows, and records the outcome.
 func (x *Export) round(ctx context.Context, within time.Duration) error {
 	err := x.open()
 	for err == nil && ctx.Err() == nil {
@@ -209,7 +209,7 @@ func (x *Export) next() (rows []observe.UsageRow, h header) {
 	return rows, x.header
 }
 
-// acknowledge writes down that rows were taken.
+// acknowledge records that the sink has taken rows.
 func (x *Export) acknowledge(rows []observe.UsageRow) error {
 	var lines []byte
 	x.mu.Lock()
@@ -229,7 +229,7 @@ func (x *Export) acknowledge(rows []observe.UsageRow) error {
 	return x.file.write(lines)
 }
 
-// rewrite writes all that was acknowledged anew, without the days that usage has not any more.
+// rewrite rewrites everything acknowledged, without the days that usage no longer has.
 func (x *Export) rewrite() error {
 	oldest := observe.DayOf(x.now()) - observe.UsageDays
 	for id := range x.acked {

@@ -12,14 +12,14 @@ import (
 	"penstock/proxy/telemetry/process"
 )
 
-// LockedError is the error of a ledger that another edge writes.
+// LockedError is the error for a ledger that another edge is writing.
 type LockedError struct{ Path string }
 
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("ledger: another edge writes %s: give each edge a ledger of its own", e.Path)
 }
 
-// file is the ledger on the disk. One goroutine uses it.
+// file is the ledger on disk. Only one goroutine uses it.
 type file struct {
 	path   string
 	lock   *os.File
@@ -29,11 +29,11 @@ type file struct {
 	small  int64 // the size after it was last written anew
 }
 
-// growth is how much a file may grow before it is written anew: this, and to four times its size.
+// growth is how much a file may grow, beyond four times its size, before it is rewritten.
 const growth = 16 << 20
 
-// Check returns an error if there is something at a path that no edge has written as its ledger.
-// Where nothing is, or nothing can be read now, Run finds out.
+// Check returns an error if a path holds something that no edge has written as its ledger. If there
+// is nothing at the path, or it cannot be read now, Run finds out.
 func Check(path string) error {
 	info, _ := os.Stat(path)
 	if info == nil {
@@ -50,7 +50,8 @@ func Check(path string) error {
 	return foreign(path, err)
 }
 
-// foreign names the path of what is no ledger, and says what to do. Other errors are none here.
+// foreign names the path of a file that is not a ledger, and says what to do. It ignores other
+// errors.
 func foreign(path string, err error) error {
 	if !errors.Is(err, errForeign) {
 		return nil
@@ -75,8 +76,8 @@ func (r *firstLine) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// open takes the lock and reads the ledger. It makes nothing but the lock, and not that beside a
-// file of others.
+// open takes the lock and reads the ledger. It creates nothing but the lock, and not even that
+// beside a foreign file.
 func (f *file) open() (content, error) {
 	if err := Check(f.path); err != nil {
 		return content{}, fmt.Errorf("ledger: %w", err)
@@ -128,7 +129,7 @@ func (f *file) takeLock() error {
 	return nil
 }
 
-// rewrite puts a file with these rows in the place of the ledger.
+// rewrite replaces the ledger with a file of these rows.
 func (f *file) rewrite(rows func(func(observe.UsageRow))) (err error) {
 	name := f.path + ".new"
 	next, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -170,7 +171,7 @@ func (f *file) rewrite(rows func(func(observe.UsageRow))) (err error) {
 	return nil
 }
 
-// syncFolder makes a new name durable, where the system can.
+// syncFolder makes a new name durable, if the system can.
 func syncFolder(path string) {
 	if dir, err := os.Open(path); err == nil {
 		_ = dir.Sync()
@@ -178,11 +179,11 @@ func syncFolder(path string) {
 	}
 }
 
-// grown reports whether the file is worth to be written anew.
+// grown reports whether the file is worth rewriting.
 func (f *file) grown() bool { return f.size > growth+4*f.small }
 
-// write appends lines and syncs them. What a write that failed has left behind is cut off, or the
-// next one begins a line.
+// write appends lines and syncs them. It cuts off what a failed write has left behind, or else the
+// next write begins with a newline.
 func (f *file) write(lines []byte) error {
 	_, err := f.f.WriteAt(lines, f.size)
 	if err == nil {

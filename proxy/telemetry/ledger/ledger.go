@@ -21,16 +21,17 @@ import (
 type Options struct {
 	Path  string // empty: rows are only handed on
 	Usage *observe.Usage
-	// Wait has a ledger that another edge still writes followed until that one ends, and not refused.
+	// Wait makes Open follow a ledger that another edge still writes until that edge ends, instead
+	// of refusing it.
 	Wait bool
-	// Restored is called with what others have used and was not known before, after it was added to
-	// Usage. It is not called by Open.
+	// Restored is called with newly learned usage of others, after it was added to Usage. Open does
+	// not call it.
 	Restored func(rows []observe.UsageRow)
 
-	// Sinks are handed the rows that have changed, once a second, with the name of who counts them.
-	// They must not block.
+	// Sinks get the rows that have changed, once a second, with the name of the edge that counts
+	// them. They must not block.
 	Sinks []func(edge string, rows []observe.UsageRow)
-	// Exports get them, too, and go on where they were acknowledged. They need a path.
+	// Exports get them, too, and resume where they were acknowledged. They need a path.
 	Exports []Sink
 
 	Metrics *metrics.Set
@@ -38,7 +39,7 @@ type Options struct {
 	Now     func() time.Time // nil: time.Now
 }
 
-// Ledger keeps usage on the disk. Run and Close are for one goroutine.
+// Ledger keeps usage on disk. Run and Close are for one goroutine.
 type Ledger struct {
 	o       Options
 	file    file
@@ -54,12 +55,12 @@ type Ledger struct {
 	behind              atomic.Int64 // since when rows wait, Unix nanoseconds; 0: none does
 }
 
-// period is how often rows are written: what a killed edge may lose.
+// period is how often rows are written, which is how much a killed edge may lose.
 const period = time.Second
 
-// Open opens the ledger of an edge and adds what it holds to usage. A ledger that another edge
-// writes, or a file that is none, is an error. A disk that cannot be used now is not: Run tries
-// again.
+// Open opens an edge's ledger and adds its contents to usage. A ledger that another edge writes is
+// an error, and so is a file that is not a ledger. A disk that cannot be used now is not an error:
+// Run tries again.
 func Open(o Options) (*Ledger, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -99,11 +100,10 @@ func Open(o Options) (*Ledger, error) {
 	return l, nil
 }
 
-// Edge returns the name under which this ledger's rows are known to others; empty while it is not
-// open.
+// Edge returns the name under which others know this ledger's rows; empty while it is not open.
 func (l *Ledger) Edge() string { return l.file.header.Edge }
 
-// Exports returns what hands rows on, each for a goroutine of its own.
+// Exports returns the exports, each to be run by its own goroutine.
 func (l *Ledger) Exports() []*Export { return l.exports }
 
 // Unsaved returns how long rows have been waiting for the disk.
@@ -115,7 +115,7 @@ func (l *Ledger) Unsaved() time.Duration {
 	return max(0, l.o.Now().Sub(time.Unix(0, at)))
 }
 
-// open reads the ledger and writes it anew.
+// open reads the ledger and rewrites it.
 func (l *Ledger) open() error {
 	if !l.opened {
 		c, err := l.file.open()
@@ -131,7 +131,7 @@ func (l *Ledger) open() error {
 	return l.rewrite()
 }
 
-// take takes over what the file holds.
+// take takes over the file's contents.
 func (l *Ledger) take(c *content) {
 	l.opened = true
 	if c.torn || c.bad > 0 {
@@ -184,8 +184,8 @@ func (l *Ledger) follow() error {
 	return nil
 }
 
-// inherit adds to usage what is in a file and was not known. Rows of end users wait for all: one
-// who is pushed out of those that are listed has fewer calls after that, and not more.
+// inherit adds to usage what a file holds and was not known. Rows of end users wait until all is
+// set: a user who drops out of the list has fewer calls after that, not more.
 func (l *Ledger) inherit(c *content, all bool) {
 	news := l.before.add(c.rows, all)
 	if len(news) == 0 && !all {
@@ -201,14 +201,14 @@ func (l *Ledger) inherit(c *content, all bool) {
 	}
 }
 
-// Inherited returns what a key has used from one day to another, both included, by what the ledger
-// held when it was opened late: other processes have counted it, or this one's ledger did not yet
-// have a name.
+// Inherited returns what a key has used from one day to another, both included, according to what
+// the ledger held when it was opened late. Other processes have counted that, or this one before
+// its ledger had a name.
 func (l *Ledger) Inherited(key string, from, to int64) observe.Amount {
 	return l.before.of(key, from, to)
 }
 
-// rewrite writes all there is anew.
+// rewrite rewrites all rows.
 func (l *Ledger) rewrite() error {
 	l.collect()
 	if err := l.file.rewrite(l.o.Usage.Rows); err != nil {
@@ -219,8 +219,8 @@ func (l *Ledger) rewrite() error {
 	return nil
 }
 
-// collect takes the rows that have changed. Sinks get them once the ledger is open, for then they
-// are all that is known of their days.
+// collect takes the rows that have changed. Sinks get them once the ledger is open, because only
+// then do the rows hold all that is known of their days.
 func (l *Ledger) collect() {
 	var rows []observe.UsageRow
 	l.o.Usage.Changed(func(r observe.UsageRow) {
@@ -284,7 +284,7 @@ func (l *Ledger) round() error {
 	return nil
 }
 
-// note counts the outcome of a round, and logs it where it is another one than before.
+// note counts the outcome of a round, and logs it when it changes.
 func (l *Ledger) note(err error) {
 	if l.o.Path == "" {
 		return
@@ -316,7 +316,7 @@ func (l *Ledger) note(err error) {
 	}
 }
 
-// Close writes what has changed and gives the ledger up. Run must have ended.
+// Close writes what has changed and closes the ledger. Run must have ended.
 func (l *Ledger) Close() error {
 	err := l.round()
 	l.note(err)

@@ -28,7 +28,7 @@ const (
 	version = 1
 )
 
-// Row is a row as it is written.
+// Row is a row in its written form.
 type Row struct {
 	Day   string `json:"day"` // 2026-01-31, in UTC; empty: all days before those that are kept
 	Key   string `json:"key"`
@@ -46,11 +46,11 @@ func rowOf(r *observe.UsageRow) Row {
 	return out
 }
 
-// mostCounted is above what an edge can count in all its life. Sums of larger numbers would
-// overflow, and a key whose use is below zero would have all of its budget again.
+// mostCounted is more than an edge can count in its lifetime. Sums of larger numbers would
+// overflow, and a key with a negative use would have all of its budget again.
 const mostCounted = 1 << 53
 
-// usage returns the row as usage counts it.
+// usage returns the row in the form that usage counts.
 func (r *Row) usage() (observe.UsageRow, error) {
 	out := observe.UsageRow{Key: r.Key, Model: r.Model, User: r.User, Day: observe.DayBefore, Amount: r.Amount}
 	if max(r.Calls, r.Prompt, r.Cached, r.Completion, r.Estimated) > mostCounted {
@@ -65,8 +65,8 @@ func (r *Row) usage() (observe.UsageRow, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// userMark begins the lines of end users. An edge of a version that knows none leaves them out: it
-// would take them for another row of their keys.
+// userMark begins the lines of end users. An edge of an older version leaves these lines out;
+// without the mark it would take them for other rows of their keys.
 const userMark = "u"
 
 // appendLine appends a line with its checksum.
@@ -84,7 +84,7 @@ func appendLine(dst []byte, v any) []byte {
 
 var errLine = errors.New("the line does not fit its checksum")
 
-// parseLine reads what appendLine writes, without the line's end. With errLine into may hold what
+// parseLine reads what appendLine writes, without the line's end. With errLine, into may hold what
 // can be read of the line, to say what it was.
 func parseLine(line []byte, into any) error {
 	sum, text, found := bytes.Cut(bytes.TrimPrefix(line, []byte(userMark)), []byte(" "))
@@ -121,7 +121,7 @@ func (id rowID) String() string {
 // maxLine is far above any line of ours.
 const maxLine = 64 << 10
 
-// content is what a file holds.
+// content is the content of a file.
 type content struct {
 	header header
 	rows   []observe.UsageRow // one a day
@@ -129,15 +129,15 @@ type content struct {
 	torn   bool               // a cut line follows
 	bad    int                // lines that were left out
 	lost   []rowID            // rows of such lines without a good line, as far as they can be read
-	// There was a ledger here before, and nothing of it is left.
+	// emptied says that there was a ledger here before, and that nothing of it is left.
 	emptied bool
 }
 
-// errForeign is the error of a file that no edge has written.
+// errForeign is the error for a file that no edge has written.
 var errForeign = errors.New("no ledger of a penstock")
 
-// read reads a ledger. A file that does not begin as one is refused, so that nothing else is ever
-// written over.
+// read reads a ledger. It refuses a file that does not begin like one, so that nothing else is ever
+// overwritten.
 func read(from io.Reader) (c content, err error) {
 	in, at := bufio.NewReaderSize(from, maxLine), map[rowID]int{}
 	for {
@@ -188,7 +188,7 @@ func (c *content) add(line []byte, at map[rowID]int) {
 	c.rows = append(c.rows, row)
 }
 
-// rowID says which row it is.
+// rowID identifies a row.
 type rowID struct {
 	key, model, user string
 	day              int64

@@ -6,14 +6,14 @@ import (
 	"sync/atomic"
 )
 
-// Of each arm of a model, and of the rest, the edge keeps what a comparison needs: counts, and
-// spreads of what the calls' own arm has answered at the first try. A call that another arm was
-// asked for counts there for nothing but its end: whoever is sent on is no fair sample.
+// For each arm of a model, and for the rest, the edge keeps what a comparison needs: counts, and
+// spreads of what the call's own arm answered at the first try. A call that another arm was asked
+// for counts there only by its end: redirected calls are no fair sample.
 
-// Spread is how often values were of a size: numbers of buckets and their counts, by number.
+// Spread counts values by size: the numbers of buckets with their counts, in order.
 type Spread [][2]uint64
 
-// A spread has 16 buckets an octave, each 4.4 % wide: from 2^-14, which is 61 µs, to 2^20.
+// A spread has 16 buckets an octave, each 4.4 % wide, from 2^-14, which is 61 µs, to 2^20.
 const (
 	perOctave    = 16
 	lowestOctave = -14
@@ -23,17 +23,17 @@ const (
 // BucketWidth is the width of a bucket, in natural logarithms.
 const BucketWidth = math.Ln2 / perOctave
 
-// Middle is the value that stands for a bucket.
+// Middle returns the value that represents a bucket.
 func Middle(bucket uint64) float64 {
 	return math.Exp2((float64(bucket)+0.5)/perOctave + lowestOctave)
 }
 
-// BucketOf is the bucket of a value above 0.
+// BucketOf returns the bucket of a value above 0.
 func BucketOf(v float64) uint64 {
 	return uint64(min(max((math.Log2(v)-lowestOctave)*perOctave, 0), buckets-1))
 }
 
-// Count is how many values there are.
+// Count returns the number of values.
 func (s Spread) Count() (n uint64) {
 	for _, b := range s {
 		n += b[1]
@@ -41,7 +41,7 @@ func (s Spread) Count() (n uint64) {
 	return n
 }
 
-// Since returns what has come to s since an earlier state of it.
+// Since returns what has been added to s since an earlier state of it.
 func (s Spread) Since(earlier Spread) (out Spread) {
 	for _, b := range s {
 		for _, e := range earlier {
@@ -99,7 +99,7 @@ type ModelArms struct {
 	Arms  []Arm  `json:"arms"` // the rest is first
 }
 
-// Since returns what has come to a since an earlier state of it.
+// Since returns what has been added to a since an earlier state of it.
 func (a *Arm) Since(b *Arm) Arm {
 	finish := map[string]uint64{}
 	for word, n := range a.Finish {
@@ -111,7 +111,7 @@ func (a *Arm) Since(b *Arm) Arm {
 	}
 }
 
-// armStats is what is counted of an arm.
+// armStats are the counters of an arm.
 type armStats struct {
 	ended, missed                atomic.Int64 // calls that ended there, and its calls that ended elsewhere
 	calls, failed, refused, left atomic.Uint64
@@ -119,9 +119,9 @@ type armStats struct {
 	finish                       [len(Finishes)]atomic.Uint64
 }
 
-// count counts a call that was to be the arm's, whichever it ended at. That the arm refuses a request
-// is its failure only where another one answers it: otherwise the request is at fault, or the arm
-// has taken it in another form.
+// count counts a call that was meant for the arm, wherever it ended. If the arm refuses a request,
+// that is its failure only when another arm answers it: otherwise the request is at fault, or the
+// arm has received it in another form.
 func (a *armStats) count(r *Record, took float64) {
 	name, tried, rejected := r.ownArm(), false, false
 	a.calls.Add(1)
@@ -149,7 +149,7 @@ func (a *armStats) count(r *Record, took float64) {
 	}
 }
 
-// answered notes an answer of the arm.
+// answered records an answer of the arm.
 func (a *armStats) answered(r *Record, took float64) {
 	if r.Stream {
 		a.ttft.add(r.UpstreamTTFT.Seconds())
@@ -170,12 +170,12 @@ func (a *armStats) answered(r *Record, took float64) {
 	}
 }
 
-// foundNoRoom reports whether a call that no upstream was asked for was refused for want of one.
+// foundNoRoom reports whether a call ended without asking any upstream, because none had room.
 func (r *Record) foundNoRoom() bool {
 	return r.Attempts == 0 && (r.Outcome == Limited || r.Outcome == NoRoute)
 }
 
-// ownArm is the arm that a call was to go to.
+// ownArm returns the arm that a call was meant for.
 func (r *Record) ownArm() string {
 	if r.MissedArm != "" {
 		return r.MissedArm
@@ -183,7 +183,7 @@ func (r *Record) ownArm() string {
 	return r.Arm
 }
 
-// arm returns the stats of a model's arm. Those of a model that is not configured are nobody's.
+// arm returns the stats of a model's arm. For an unconfigured model they are discarded.
 func (s *series) arm(model, name string) *armStats {
 	k := armKey{model, name}
 	if a, ok := s.arms.get(k); ok {
@@ -201,7 +201,7 @@ func (s *series) arm(model, name string) *armStats {
 	return a
 }
 
-// ArmsOf returns what is known of a model's arms, the rest first.
+// ArmsOf returns what is known of a model's arms; the rest comes first.
 func (c *Calls) ArmsOf(model string, arms ...string) ModelArms {
 	out := ModelArms{Model: model}
 	for _, name := range slices.Insert(arms, 0, NoArm) {
@@ -218,7 +218,7 @@ func (c *Calls) ArmsOf(model string, arms ...string) ModelArms {
 	return out
 }
 
-// OfArm returns how many calls of a model ended at an arm of it, how many of the arm's ended
+// OfArm returns how many calls of a model ended at an arm, how many of the arm's calls ended
 // elsewhere, and for how many of its own it had no slot or took no calls.
 func (c *Calls) OfArm(model, arm string) (ended, missed, refused int64) {
 	a, ok := c.series.arms.get(armKey{model, arm})

@@ -40,8 +40,8 @@ func NewCalls(set *metrics.Set, log *zap.Logger, l config.Log) *Calls {
 	return c
 }
 
-// SetLog follows a reload: access lines from now on or no more, and the level of the whole log. The
-// form of its lines stays.
+// SetLog follows a reload: it turns access lines on or off, and sets the level of the whole log.
+// The format of the lines stays.
 func (c *Calls) SetLog(l config.Log) {
 	c.access.Store(l.Access)
 	c.log.setLevel(l.Level)
@@ -56,13 +56,14 @@ func (c *Calls) InFlight() int64 { return c.inflight.Load() }
 // Finished returns how many calls have ended since the start.
 func (c *Calls) Finished() uint64 { return c.finished.Get() }
 
-// Configured tells which models, upstreams and keys the configuration names now. Series of others
-// go away. A call that outlives its model is counted under "-", and one that outlives its key under
+// Configured sets the models, upstreams and keys that the configuration names now. Series of others
+// go away. A call that outlives its model is counted under "-", one that outlives its key under
 // "other".
 func (c *Calls) Configured(models, upstreams, keys []string) { c.series.keep(models, upstreams, keys) }
 
 // Finish counts r, remembers it and writes its line. It is called exactly once per Begin. The call
-// is in flight until all of that is done, so that what waits for the last one misses none of it.
+// stays in flight until all of that is done, so that code that waits for the last call misses none
+// of it.
 func (c *Calls) Finish(r *Record, now time.Time) {
 	defer c.inflight.Add(-1)
 	c.finished.Inc()
@@ -74,7 +75,7 @@ func (c *Calls) Finish(r *Record, now time.Time) {
 	}
 }
 
-// LastEnd returns when the last call of a model ended, and the start where none has.
+// LastEnd returns when the last call of a model ended; without one, when the edge started.
 func (c *Calls) LastEnd(model string) time.Time {
 	last := c.begun
 	for k, m := range c.series.models.all() {
@@ -93,8 +94,8 @@ func (c *Calls) Overflowed(model string, tier int) int64 {
 	return 0
 }
 
-// OfClass returns how many calls of a model and a class have ended. Those of the first are not
-// counted.
+// OfClass returns how many calls of a model and a class have ended. Calls of the first class are
+// not counted.
 func (c *Calls) OfClass(model, class string) int64 {
 	if n, ok := c.series.classes.get(classKey{model, class}); ok {
 		return n.Load()
@@ -102,7 +103,7 @@ func (c *Calls) OfClass(model, class string) int64 {
 	return 0
 }
 
-// FellBack returns how many calls of a model another one has answered, or was asked for last.
+// FellBack returns how many calls of a model another model answered, or was asked for last.
 func (c *Calls) FellBack(model, to string) int64 {
 	if n, ok := c.series.fallbacks.get(fallbackKey{model, to}); ok {
 		return n.Load()
@@ -113,7 +114,7 @@ func (c *Calls) FellBack(model, to string) int64 {
 // Refused counts a request that was refused before it was a call, by the code of the refusal.
 func (c *Calls) Refused(code string) { c.series.word(familyErrors, dash(code)).Inc() }
 
-// Left counts a client that left before its request was a call: with none of its body sent.
+// Left counts a client that left before its request became a call, with none of its body sent.
 func (c *Calls) Left() { c.series.word(familyAborts, string(PhaseBody)).Inc() }
 
 func (c *Calls) count(r *Record, now time.Time) {
@@ -179,9 +180,9 @@ func (c *Calls) count(r *Record, now time.Time) {
 	}
 }
 
-// Meter measures one stream while it runs: the gaps between its events and the tokens as they come.
-// All streams of a model count in the same words, so each keeps what it has measured for a moment,
-// in memory of its own, and hands it over at once.
+// Meter measures one stream while it runs: the gaps between its events, and the tokens as they
+// arrive. All streams of a model share the same memory words for counting, so each Meter keeps its
+// measurements in its own memory for a moment and adds them all at once.
 type Meter struct {
 	model *modelSeries
 	pair  *history
@@ -195,17 +196,17 @@ type Meter struct {
 	gaps   [16]float64 // in seconds, as many as kept
 }
 
-// keepFor is how long a Meter keeps what it has measured, as long as events come. It is less than
-// the time between two looks of whoever reads it. What came last before a silence waits for the
-// next event or the end.
+// keepFor is how long a Meter keeps its measurements, as long as events arrive. It is less than the
+// time between two reads of the counts. What arrives last before a silence waits for the next event
+// or the end.
 const keepFor = 250 * time.Millisecond
 
-// Meter returns the meter of a stream that begins. Model and upstream are configured names.
+// Meter returns the meter of a new stream. Model and upstream are configured names.
 func (c *Calls) Meter(dialect, model, upstream string) Meter {
 	return Meter{model: c.series.model(dialect, model), pair: c.series.pair(model, upstream)}
 }
 
-// Move notes that another upstream goes on with the stream, for the same model or another one. Its
+// Move records that another upstream continues the stream, for the same model or another one. Its
 // events count from 0.
 func (c *Calls) Move(m *Meter, model, upstream string) {
 	if m.model != nil {
@@ -215,8 +216,8 @@ func (c *Calls) Move(m *Meter, model, upstream string) {
 	}
 }
 
-// Note is told how many events have come by now. Events that came together are one gap: how bytes
-// are cut into reads says nothing about how fast they were made.
+// Note records how many events have arrived by now. Events that arrive together count as one gap:
+// how bytes are cut into reads says nothing about how fast they were made.
 func (m *Meter) Note(events int, at instant.Time) {
 	if m.model == nil || events == m.seen {
 		return
@@ -232,7 +233,7 @@ func (m *Meter) Note(events int, at instant.Time) {
 	}
 }
 
-// handOver counts what has been kept.
+// handOver counts the measurements kept so far.
 func (m *Meter) handOver() {
 	if m.model.itl != nil {
 		for _, gap := range m.gaps[:m.kept] {
@@ -245,7 +246,7 @@ func (m *Meter) handOver() {
 	m.kept, m.told = 0, m.seen
 }
 
-// End counts the rest, and puts what was counted into the record of the stream.
+// End counts the rest, and copies the totals to the stream's record.
 func (m *Meter) End(r *Record) {
 	if m.model != nil {
 		m.handOver()
@@ -253,8 +254,8 @@ func (m *Meter) End(r *Record) {
 	r.streamed = m.moved + m.seen
 }
 
-// Tick folds what running streams have brought into the history. Call it about every second; it is
-// what makes a stream visible while it runs.
+// Tick folds the events of running streams into the history. Call it about every second: it makes a
+// stream visible while it runs.
 func (c *Calls) Tick(now time.Time) {
 	for _, h := range c.series.pairs.all() {
 		h.fold(now)

@@ -16,14 +16,14 @@ type Choice struct {
 	Estimates []Estimate
 }
 
-// Estimate is what was believed of one of the upstreams. They are told of from the best on.
+// Estimate is the expectation for one of the upstreams. Estimates are listed from the best on.
 type Estimate struct {
 	Upstream string  `json:"upstream"`
 	Seconds  float64 `json:"seconds,omitempty"` // to the tenth token of the answer; 0: not known
 	Cached   int     `json:"cached_tokens"`     // of the prompt
 }
 
-// copyTo copies the choice into memory that to has already.
+// copyTo copies the choice, reusing the memory of to.
 func (c *Choice) copyTo(to *Choice) {
 	estimates := to.Estimates[:0]
 	*to = *c
@@ -31,8 +31,8 @@ func (c *Choice) copyTo(to *Choice) {
 	to.Estimates = estimates
 }
 
-// expect works out how many of the prompt's tokens, as the engine has counted them, it was believed
-// to have cached.
+// expect returns how many of the prompt's tokens, as the engine has counted them, the engine was
+// expected to have cached.
 func (c *Choice) expect(prompt int) int {
 	if c.Tokens == 0 {
 		return 0
@@ -47,13 +47,13 @@ type Prompts struct {
 	Expected uint64 `json:"expected_cached_tokens"` // of Prompt, what it was believed to have when it was picked
 }
 
-// CachedShare is what engines had of the prompts, from 0 to 1; 0 without any.
+// CachedShare returns the share of the prompts that engines had cached, from 0 to 1; 0 without any.
 func (p Prompts) CachedShare() float64 { return float64(p.Cached) / float64(max(1, p.Prompt)) }
 
-// ExpectedShare is what they were believed to have.
+// ExpectedShare returns the share that engines were expected to have cached.
 func (p Prompts) ExpectedShare() float64 { return float64(p.Expected) / float64(max(1, p.Prompt)) }
 
-// book adds the prompt of an ended call, where it counts.
+// book adds the prompt of an ended call, if it counts.
 func (p *Prompts) book(r *Record) {
 	if r.Choice == nil || r.TokensEstimated {
 		return

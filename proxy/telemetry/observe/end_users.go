@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// EndUser is the name of one who uses a key's application: a keyed hash of what the application
-// calls him. The zero one is nobody's.
+// EndUser identifies one user of a key's application: a keyed hash of the name that the application
+// gives the user. The zero value means no user.
 type EndUser [16]byte
 
 // String returns the name in hexadecimal digits.
 func (u EndUser) String() string { return hex.EncodeToString(u[:]) }
 
-// endUsersListed is how many end users have accounts that are shown: those who have used most of
-// the days that are kept.
+// endUsersListed is how many end users have visible accounts: those with the highest use in the
+// kept days.
 const endUsersListed = 1000
 
-// endUsers are the accounts of end users. They are parts of their keys' accounts: what is in none
-// of them is the others', so that who is not listed is in no sum twice and missing in none.
+// endUsers are the accounts of end users. They are parts of their keys' accounts. Use that is in
+// none of them is the others', so an unlisted user is in no sum twice and missing from none.
 //
-// As many again as are listed are counted beside them. Who has used more than the last one of the
-// list takes his place. So a client that makes up a name for each call cannot push out whoever
-// uses more than such a call.
+// Beside the listed users, as many again are counted. A user who has used more than the last one of
+// the list takes that place. So a client that makes up a name for each call cannot push out users
+// with more use than such a call.
 type endUsers struct {
 	mu    sync.Mutex
 	all   map[endUserOf]*endUserCell
@@ -63,8 +63,8 @@ func (e *endUsers) cell(of endUserOf, day int64) *endUserCell {
 	return c
 }
 
-// rank finds who is listed, and forgets those who are behind them if they have become many. The
-// caller holds mu.
+// rank finds the users to list, and forgets those behind them if they have become many. The caller
+// holds mu.
 func (e *endUsers) rank() {
 	type place struct {
 		of endUserOf
@@ -99,7 +99,7 @@ func (e *endUsers) rank() {
 	}
 }
 
-// forget lets go of the days up to that one.
+// forget drops the days up to and including day.
 func (c *endUserCell) forget(day int64) {
 	for len(c.days) > 0 && c.days[0].day <= day {
 		c.total.sub(c.days[0].Amount)
@@ -107,7 +107,7 @@ func (c *endUserCell) forget(day int64) {
 	}
 }
 
-// change has all days of the account told anew.
+// change marks all days of the account as changed.
 func (c *endUserCell) change() {
 	c.changed = true
 	for i := range c.days {
@@ -134,7 +134,7 @@ func (e *endUsers) rows(f func(UsageRow)) {
 	})
 }
 
-// each calls f with the accounts that are listed.
+// each calls f with the listed accounts.
 func (e *endUsers) each(f func(endUserOf, *endUserCell)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -152,7 +152,7 @@ func (of endUserOf) row(d *usageDay) UsageRow {
 	return UsageRow{Key: of.key, User: of.user, Day: d.day, Amount: d.Amount}
 }
 
-// restore adds what was used before.
+// restore adds earlier usage.
 func (e *endUsers) restore(rows []UsageRow) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -176,8 +176,8 @@ type UserUsage struct {
 	Days  []Day  `json:"days"`
 }
 
-// ReportUsers returns the account ordered by key and end user, in place of the models. What none of
-// those who are listed has used follows them for each key, so that the sums are those of Report.
+// ReportUsers returns the account ordered by key and end user instead of model. For each key, the
+// use of all unlisted users comes last, so that the sums are those of Report.
 func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 	users := map[string][]UserUsage{}
 	u.users.each(func(of endUserOf, c *endUserCell) { // before the keys', which have all of it then
@@ -197,7 +197,7 @@ func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 	return out
 }
 
-// others are what a key used beside its end users.
+// others returns the part of a key's use that none of its listed end users has.
 func (k *KeyUsage) others() (o UserUsage) {
 	o.Total, o.Days = k.Total, []Day{}
 	days := map[string]Amount{}
@@ -225,13 +225,13 @@ func (k *KeyUsage) others() (o UserUsage) {
 	return o
 }
 
-// Beyond returns what a is more than b, nothing where it is less.
+// Beyond returns how much a exceeds b, and nothing where it is less.
 func (a Amount) Beyond(b Amount) Amount {
 	a.subUpTo(b)
 	return a
 }
 
-// subUpTo takes b away, and no more than there is: a ledger may have lost a line of a's.
+// subUpTo subtracts b, but never below zero: a ledger may have lost a line of a's.
 func (a *Amount) subUpTo(b Amount) {
 	a.Calls -= min(a.Calls, b.Calls)
 	a.Prompt -= min(a.Prompt, b.Prompt)

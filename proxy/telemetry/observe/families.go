@@ -10,15 +10,15 @@ const (
 	Histogram Kind = "histogram"
 )
 
-// Family describes one metric: its name, its type and what it says, in one sentence.
+// Family describes one metric: its name, its type and its meaning in one sentence.
 type Family struct {
 	Name string
 	Kind Kind
 	Help string
 }
 
-// Families returns every metric of /metrics. It is the list that dashboards and alert rules are
-// checked against.
+// Families returns every metric of /metrics. Dashboards and alert rules are checked against this
+// list.
 func Families() []Family { return families }
 
 // families is in the order of the page. Labels: dialect, model, upstream (configured names), pool,

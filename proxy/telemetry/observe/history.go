@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The short memory of a deployment: historySlots slots of historyStep each, for the verdict and the
-// sparklines of the status page. A deployment that has had calls takes 11 KB.
+// These size the short memory of a deployment: historySlots slots of historyStep each, for the
+// verdict and the sparklines of the status page. A deployment that has had calls takes 11 KB.
 const (
 	historyStep  = 5 * time.Second
 	historySlots = 60
@@ -35,8 +35,8 @@ type slot struct {
 }
 
 // historyBounds are the upper ends of the classes of times, in milliseconds. 1000 and 2000 are
-// there because the verdict compares with these: a quantile is known within its class, and so on
-// the right side of an end of it.
+// among them because the verdict compares with these: a quantile is known within its class, and so
+// on the correct side of a class's end.
 var historyBounds = [...]float64{
 	1, 2, 4, 7, 10, 15, 20, 30, 45, 70, 100, 150, 220, 330, 500, 750, 1000, 1400, 2000,
 	3000, 5000, 8000, 12000, 18000, 27000, 40000, 60000, 120000,
@@ -60,7 +60,7 @@ func (t *times) count() (n int) {
 
 func stepOf(at time.Time) int64 { return at.UnixNano() / int64(historyStep) }
 
-// slot returns the slot of a step, empty when the step is new. Called with mu held.
+// slot returns the slot of a step, emptied if the step is new. The caller holds mu.
 func (h *history) slot(step int64) *slot {
 	s := &h.slots[step%historySlots]
 	if s.at != step {
@@ -69,7 +69,7 @@ func (h *history) slot(step int64) *slot {
 	return s
 }
 
-// fold puts the events of running streams into the present slot.
+// fold adds the events of running streams to the present slot.
 func (h *history) fold(now time.Time) {
 	if h.live.Load() == 0 {
 		return
@@ -118,7 +118,7 @@ func (h *history) spread(tokens float64, from, to time.Time) {
 	}
 }
 
-// countUp counts one more, up to what fits: a quantile is hardly another one then.
+// countUp increments n unless it is at its maximum, where one more hardly changes a quantile.
 func countUp(n *uint16) {
 	if *n < math.MaxUint16 {
 		*n++
@@ -136,7 +136,7 @@ func classOf(d time.Duration) int {
 }
 
 // quantile returns the q quantile of counts over historyBounds in milliseconds, within the width of
-// a class, or -1 when there is nothing.
+// a class, or -1 without any counts.
 func quantile(counts *times, q float64) float64 {
 	total := counts.count()
 	if total == 0 {

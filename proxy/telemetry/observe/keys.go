@@ -9,23 +9,24 @@ import (
 	"sync/atomic"
 )
 
-// Metrics of keys. As many keys as mostKeys have series of their own, in the order of the
-// configuration; the rest, and keys that have gone, are otherAccount together. So the number of
-// series is bounded by the configuration and by mostKeys, whatever clients send.
+// Metrics of keys. The first mostKeys keys, in the order of the configuration, have their own
+// series. The rest, and keys that have gone, share otherAccount. So the number of series is bounded
+// by the configuration and by mostKeys, whatever clients send.
 const (
 	mostKeys     = 1000
 	otherAccount = "other"
 	noAccount    = "-" // no key was asked for, or none was known
 )
 
-// keySeries is what is counted of one key.
+// keySeries are the counters of one key.
 type keySeries struct {
 	calls, prompt, cached, completion atomic.Int64
 
 	refusals table[string, *atomic.Int64] // by reason, from a closed set
 }
 
-// Account is the key that a call is counted by: the template of a token's rights, or the key.
+// Account returns the key under which a call is counted: the template of a token's rights, or the
+// key.
 func (r *Record) Account() string { return cmp.Or(r.Template, r.Key, noAccount) }
 
 // account returns the series of a key.
@@ -37,7 +38,7 @@ func (s *series) account(name string) *keySeries {
 	return k
 }
 
-// keepKeys makes the series of keys and drops those of others. Callers hold mu.
+// keepKeys makes the series of keys and drops all others. Callers hold mu.
 func (s *series) keepKeys(keys []string) {
 	keys = slices.Concat([]string{noAccount, otherAccount}, keys[:min(len(keys), mostKeys)])
 	s.keys.change(func(all map[string]*keySeries) {
@@ -74,8 +75,8 @@ func (s *series) countKey(r *Record) {
 	n.Add(1)
 }
 
-// refusal names why a call was refused: the limit of its key, or the code. It is empty of calls
-// that were not.
+// refusal returns why a call was refused: the limit of its key, or the code. It is empty for calls
+// that were not refused.
 func (r *Record) refusal() string {
 	if r.Outcome == Limited || r.Attempts == 0 && r.Outcome != OK && r.Outcome != ClientGone {
 		return cmp.Or(r.Limit, dash(r.Code))
@@ -83,7 +84,7 @@ func (r *Record) refusal() string {
 	return ""
 }
 
-// AppendKeys appends the metrics of keys. running are the calls that run, by Account.
+// AppendKeys appends the metrics of keys. running counts the running calls by Account.
 func (c *Calls) AppendKeys(b *bytes.Buffer, running map[string]int) {
 	all := c.series.keys.all()
 	inflight := map[string]int{}

@@ -13,8 +13,8 @@ import (
 	"penstock/config"
 )
 
-// NewLogger builds the process log of l over sink. Fields are typed and fixed; stack traces and
-// callers are off, since they say nothing to an operator.
+// NewLogger builds the process log of l over sink. Fields are typed and fixed. Stack traces and
+// callers are off, since they tell an operator nothing.
 func NewLogger(l config.Log, sink zapcore.WriteSyncer) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(l.Level)
 	if err != nil {
@@ -42,8 +42,8 @@ type leveled struct {
 	level zap.AtomicLevel
 }
 
-// fieldsOf is the number of fields that an access line may have. Those behind the first ones are
-// there if they have something to tell.
+// fieldsOf is the number of fields that an access line may have. The fields after the first
+// fieldsAlways appear only if they have a value.
 const (
 	fieldsAlways = 20
 	fieldsOf     = fieldsAlways + 15
@@ -57,15 +57,15 @@ type accessLog struct {
 	console bool // for eyes
 }
 
-// setLevel sets the level of the whole log, one of the four that the configuration knows.
+// setLevel sets the level of the whole log to one of the four that the configuration knows.
 func (a accessLog) setLevel(level string) {
 	if core, ok := a.log.Core().(*leveled); ok {
 		_ = core.level.UnmarshalText([]byte(level))
 	}
 }
 
-// level is that of a call's line: an operator who filters by it sees the calls that the service
-// failed, whatever their status. A broken stream has begun with 200.
+// level returns the level of a call's line. An operator who filters by it sees the calls that the
+// service failed, whatever their status: a broken stream has begun with 200.
 func (o Outcome) level() zapcore.Level {
 	if o.Failed() {
 		return zapcore.WarnLevel
@@ -73,8 +73,8 @@ func (o Outcome) level() zapcore.Level {
 	return zapcore.InfoLevel
 }
 
-// write writes the access line of r: a fixed list of fields in a fixed order, or a short one for
-// eyes.
+// write writes the access line of r: a fixed list of fields in a fixed order, or a short line for
+// people.
 func (a accessLog) write(r *Record, now time.Time) {
 	level := r.Outcome.level()
 	if a.console {
@@ -170,8 +170,8 @@ func (a FailedAttempt) MarshalLogObject(o zapcore.ObjectEncoder) error {
 	return nil
 }
 
-// appendConsole appends the access line of a terminal. The outcome of a call that did not go well
-// stands first, as the status of a stream that broke is 200:
+// appendConsole appends the access line of a terminal. The outcome of a failed call comes first,
+// because the status of a broken stream is 200:
 //
 //	200  chat  llama → gpu-a  stream  1204+310 tok  ttft 0.21s  4.02s  req_…
 //	limited  429  chat  llama → -  capacity_full  0.00s  req_…

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// OpenMetricsType is the content type of what WriteOpenMetrics writes.
+// OpenMetricsType is the content type of WriteOpenMetrics's output.
 const OpenMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 // WriteOpenMetrics writes the metrics page as OpenMetrics 1.0: the families and samples of
-// WriteText, where a counter's family is named without its _total, units are told, and the end is
-// marked, so that a page which was cut is no page.
+// WriteText, but with counter families named without _total, with units, and with an end mark, so
+// that a truncated page is invalid.
 func WriteOpenMetrics(w io.Writer, sources ...func(io.Writer)) error {
 	return writePage(w, openMetricsHead, canonicalBounds, "# EOF\n", sources)
 }
@@ -35,10 +35,10 @@ func openMetricsHead(f *Family) string {
 	return head + "# HELP " + name + " " + labelEscaper.Replace(f.Help) + "\n"
 }
 
-// wholeBound is the bound of a bucket that is written as a whole number.
+// wholeBound matches a bucket bound that is written as a whole number.
 var wholeBound = regexp.MustCompile(`([{,]le="[0-9]+)("\})`)
 
-// canonicalBounds writes the bound of a bucket as OpenMetrics has its numbers: 1.0, not 1.
+// canonicalBounds writes a bucket bound in OpenMetrics' number format: 1.0, not 1.
 func canonicalBounds(line string) string {
 	if !strings.Contains(line, "_bucket{") {
 		return line
@@ -46,9 +46,9 @@ func canonicalBounds(line string) string {
 	return wholeBound.ReplaceAllString(line, "$1.0$2")
 }
 
-// PrefersOpenMetrics reports whether a scraper that sends this Accept header is to get OpenMetrics
-// 1.0: it names that type, and nothing of it likes the text format more. Who accepts everything
-// gets the text format.
+// PrefersOpenMetrics reports whether a scraper with this Accept header should get OpenMetrics 1.0:
+// the header names that type, and does not prefer the text format. A scraper that accepts
+// everything gets the text format.
 func PrefersOpenMetrics(accept string) bool {
 	var open, text float64
 	for part := range strings.SplitSeq(accept, ",") {

@@ -21,8 +21,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// WarnOfVariables logs the standard variables that decide elsewhere what the file decides here, and
-// what to write. Their values are not logged.
+// WarnOfVariables logs which standard variables usually decide what the file decides here, and what
+// to write in the file. It does not log their values.
 func WarnOfVariables(c config.Tracing, log *zap.Logger) {
 	if c.OTLP == "" {
 		for _, name := range [...]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
@@ -41,7 +41,7 @@ func WarnOfVariables(c config.Tracing, log *zap.Logger) {
 	}
 }
 
-// sdkLog logs what the SDK says of its variables, without the values: those may be credentials.
+// sdkLog logs the SDK's messages about its variables, without the values: those may be credentials.
 type sdkLog struct{ log *zap.Logger }
 
 // Init implements logr.LogSink, as the other methods do.
@@ -76,9 +76,9 @@ func otlpEndpoint(configured string) (string, error) {
 	return u.String(), nil
 }
 
-// noRedirects is asked by the exporter's transport for the proxy of each request. It refuses those
-// that a redirect made: the headers may hold a credential, which is for the configured host alone.
-// The exporter takes no client with a rule for redirects without losing its variables for
+// noRedirects is called by the exporter's transport to choose the proxy of each request. It refuses
+// requests made by a redirect: the headers may hold a credential, which is for the configured host
+// alone. The exporter accepts no client with a redirect rule without losing its variables for
 // certificates and the timeout.
 func noRedirects(r *http.Request) (*url.URL, error) {
 	if r.Response != nil {
@@ -87,11 +87,11 @@ func noRedirects(r *http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment(r)
 }
 
-// spansQueued is the most spans that wait for the SDK's exporter.
+// spansQueued is the maximum number of spans that wait for the SDK's exporter.
 const spansQueued = 4096
 
-// spanQueue is the SDK's batch processor behind a count of the spans that wait. The count is why the
-// processor's own queue, which drops without saying so, never overflows.
+// spanQueue is the SDK's batch processor behind a count of the waiting spans. Because of the count,
+// the processor's own queue, which drops silently, never overflows.
 type spanQueue struct {
 	sdk.SpanProcessor
 
@@ -104,8 +104,7 @@ func newSpanQueue(to sdk.SpanExporter, log *zap.Logger, g *guard.Guard) *spanQue
 	return &spanQueue{sdk.NewBatchSpanProcessor(e, sdk.WithMaxQueueSize(spansQueued)), e}
 }
 
-// OnEnd implements sdk.SpanProcessor. It never waits: a span for which there is no room is dropped
-// and counted.
+// OnEnd implements sdk.SpanProcessor. It never waits: it drops and counts a span that has no room.
 func (q *spanQueue) OnEnd(s sdk.ReadOnlySpan) {
 	if q.exporter.waiting.Add(1) > spansQueued {
 		q.exporter.waiting.Add(-1)
@@ -115,8 +114,8 @@ func (q *spanQueue) OnEnd(s sdk.ReadOnlySpan) {
 	q.SpanProcessor.OnEnd(s)
 }
 
-// Shutdown implements sdk.SpanProcessor. It sends what is queued, for as long as ctx allows, and
-// drops the rest. No goroutine is left behind.
+// Shutdown implements sdk.SpanProcessor. It sends what is queued for as long as ctx allows, and
+// drops the rest. It leaves no goroutine behind.
 func (q *spanQueue) Shutdown(ctx context.Context) error {
 	err := q.SpanProcessor.Shutdown(ctx)
 	q.exporter.cancel() // the processor alone would go on until its own timeout
@@ -168,8 +167,8 @@ func (e *spanExporter) Shutdown(ctx context.Context) error {
 	return e.to.Shutdown(ctx)
 }
 
-// endpointHealth logs when the endpoint stops taking spans and when it takes them again; of one that
-// goes to and fro it logs once a minute. Its methods are for one goroutine at a time.
+// endpointHealth logs when the endpoint stops taking spans and when it takes them again. If the
+// endpoint keeps alternating, it logs once a minute. Its methods are for one goroutine at a time.
 type endpointHealth struct {
 	log     *zap.Logger
 	failing bool
@@ -177,10 +176,10 @@ type endpointHealth struct {
 	told    time.Time // when it was last told to fail
 }
 
-// retellAfter is how long an endpoint that fails again is not told.
+// retellAfter is the minimum time between two log lines about a failing endpoint.
 const retellAfter = time.Minute
 
-// tell takes how the sending of a batch ended, and how many spans were lost.
+// tell records how the sending of a batch ended, and how many spans were lost.
 func (h *endpointHealth) tell(err error, lost int) {
 	switch {
 	case err != nil && !h.failing:
@@ -197,11 +196,12 @@ func (h *endpointHealth) tell(err error, lost int) {
 	}
 }
 
-// refused is the SDK's error for an answer that it does not try again; its first group is the status.
+// refused matches the SDK's error for an answer that it does not retry; its first group is the
+// status.
 var refused = regexp.MustCompile(`^traces export: failed to send to \S+: (\d{3}) `)
 
 // exportFailure says why a batch was not taken. The SDK's own words hold the endpoint's URL, whose
-// path may be a credential, and what the endpoint answered, which may be anything.
+// path may be a credential, and the endpoint's answer, which may be anything.
 func exportFailure(err error) string {
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		return failed.Err.Error()

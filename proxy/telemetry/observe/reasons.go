@@ -10,8 +10,9 @@ import (
 // ReasonWindow is how far back Reasons counts.
 const ReasonWindow = reasonSlots * reasonSlot
 
-// The window is a ring of slots, so that old refusals leave the count by themselves. The number of
-// reasons with a key is bounded: a configuration may have thousands of keys and of models.
+// The window is a ring of slots, so that old refusals drop out of the count by themselves. The
+// number of reasons with a key is bounded, because a configuration may have thousands of keys and
+// models.
 const (
 	reasonSlot   = 10 * time.Second
 	reasonSlots  = 30
@@ -19,7 +20,7 @@ const (
 	minuteReason = int64(time.Minute / reasonSlot)
 )
 
-// OtherKeys is the key of calls for whose own key there is no row left.
+// OtherKeys is the key of calls whose own key has no row left.
 const OtherKeys = "(others)"
 
 // Reason says why calls were refused before an engine was asked, or failed at one.
@@ -42,7 +43,7 @@ type ReasonCount struct {
 	Last   time.Time
 }
 
-// Reasons counts refusals or failures by reason. A flood of one reason hides no other one. Its
+// Reasons counts refusals or failures by reason. A flood of one reason does not hide another. Its
 // methods may be called from any goroutine.
 type Reasons struct {
 	mu   sync.Mutex
@@ -70,8 +71,8 @@ func (r *Reasons) add(reason Reason, now time.Time) {
 	row.last = now
 }
 
-// row finds the row of a reason or makes one, if need be in place of rows that count nothing any
-// more.
+// row finds or makes the row of a reason. If necessary, the new row replaces rows that no longer
+// count anything.
 func (r *Reasons) row(reason Reason, now time.Time) *reasonRow {
 	if row := r.rows[reason]; row != nil {
 		return row

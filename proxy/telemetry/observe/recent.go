@@ -10,24 +10,24 @@ import (
 // recentRows is how many calls are remembered, however they ended.
 const recentRows = 256
 
-// Of the calls that an operator asks about, Recent keeps keptRows of each kind for keptFor: a busy
-// edge's newest calls are those of a few seconds, and most of them went well.
+// Recent keeps keptRows calls of each kind that operators ask about, for keptFor: a busy edge's
+// newest calls span only a few seconds, and most of them went well.
 const (
 	keptRows = 1000
 	keptFor  = time.Hour
 )
 
-// A call is slow that had to wait longer for a slot, or whose stream took longer to its first event
-// once an engine had been asked.
+// A call is slow if it waited longer than this for a slot, or if its stream took longer to its
+// first event once an engine was asked.
 const (
 	SlowQueue      = time.Second
 	SlowFirstToken = 2 * time.Second
 )
 
-// Recent holds the newest calls that an engine was asked about, and apart from them those that
-// failed, were slow or were refused, so that neither good calls nor a scanner that knocks without a
-// key can push them out. It counts failures and refusals by reason. Its methods may be called from
-// any goroutine.
+// Recent holds the newest calls that an engine was asked about. It separately holds those that
+// failed, were slow or were refused, so that neither good calls nor a scanner without a key can
+// push them out. It counts failures and refusals by reason. Its methods may be called from any
+// goroutine.
 type Recent struct {
 	calls                 ring
 	failed, slow, refused kept
@@ -37,7 +37,7 @@ type Recent struct {
 	Failures Reasons
 }
 
-// kept holds calls of one kind. What it takes grows with them, up to keptRows.
+// kept holds calls of one kind. Its memory grows with them, up to keptRows.
 type kept struct {
 	mu   sync.Mutex
 	rows []Ended // a ring once it is full
@@ -133,8 +133,8 @@ func (r *Record) Slow() bool {
 	return r.Queue > SlowQueue || r.Stream && r.UpstreamTTFT > SlowFirstToken
 }
 
-// Refused reports whether the call was refused before an engine was asked, and the service is not
-// to blame.
+// Refused reports whether the call was refused before an engine was asked, through no fault of the
+// service.
 func (r *Record) Refused() bool { return r.isRefusal() && !r.Outcome.Failed() }
 
 func (r *Recent) add(rec *Record, now time.Time) {
@@ -161,8 +161,8 @@ func (r *Recent) add(rec *Record, now time.Time) {
 	r.calls.add(rec, now)
 }
 
-// Newest returns the newest calls, at most n that reached an engine or were answered, and at most n
-// of each kind that is kept apart. Each is there once, the latest end first.
+// Newest returns the newest calls: at most n that reached an engine or were answered, and at most n
+// of each separately kept kind. Each appears once, the latest end first.
 func (r *Recent) Newest(n int, now time.Time) []Ended {
 	all := r.calls.newest()
 	all = all[:min(n, len(all))]
@@ -179,7 +179,7 @@ func (r *Recent) Newest(n int, now time.Time) []Ended {
 	return all
 }
 
-// Find returns the call of an id if it is remembered.
+// Find returns the call with an id if it is remembered.
 func (r *Recent) Find(id string, now time.Time) (Ended, bool) {
 	for _, e := range r.Newest(keptRows, now) {
 		if e.RequestID.String() == id {

@@ -42,8 +42,8 @@ const (
 	PhaseStalled   Phase = "stalled" // the client stopped reading its stream and was let go; the end of a call only
 )
 
-// ID is a request id in place: "req_" and 26 characters. A Record holds it by value, so that noting
-// one allocates nothing.
+// ID is a request id stored in place: "req_" and 26 characters. A Record holds it by value, so that
+// storing one allocates nothing.
 type ID [30]byte
 
 // String returns the id as clients see it.
@@ -55,9 +55,9 @@ func IsID(s string) bool {
 	return ok && len(s) == len(ID{}) && strings.Trim(rest, "0123456789abcdefghijklmnopqrstuvwxyz") == ""
 }
 
-// Record is everything that is told of one call. Model, Upstream and Key are configured names or
-// empty, User and Session are keyed hashes, Client is the peer's address where log.client asks for
-// it; no field can hold a client's words.
+// Record is everything that is reported about one call. Model, Upstream and Key are configured
+// names or empty, User and Session are keyed hashes, Client is the peer's address if log.client
+// asks for it. No field can hold a client's words.
 type Record struct {
 	RequestID                                   ID
 	Key, Dialect, Model, Upstream, Pool, Client string
@@ -73,15 +73,16 @@ type Record struct {
 	Asked            string // model that the client asked for, where Model answers in its place
 	Nearest          string // configured model that the client may have meant by a name that is no model's
 	Tier             int    // of the upstream that was asked last; 0: it has no tiers, or it is the first
-	// Arm is that of the upstream asked last, or where none was for want of room that of the call:
-	// NoArm, or empty where the model has no arms or shadow.
+	// Arm is the arm of the upstream that was asked last or, if none was asked for want of room,
+	// the arm of the call. It is NoArm for upstreams without an arm, and empty if the model has no
+	// arms or shadow.
 	Arm       string
 	MissedArm string  // that the call is of, NoArm too, where another one was asked
 	Choice    *Choice // why the upstream that was asked last; nil: there was nothing to choose by
 	Code      string  // error code of the refusal or failure
 	Finish    string  // how the answer ended, in the chat dialect's words
-	// Markup is a model's markup that the answer begins with and the engine should have read; from a
-	// closed set.
+	// Markup is model markup at the beginning of the answer that the engine should have parsed,
+	// from a closed set.
 	Markup           string
 	Dropped          []string // what was left out of the request, from a closed set
 	Limit            string   // which limit of its key refused it; empty otherwise
@@ -102,18 +103,17 @@ type Record struct {
 
 	BytesIn, BytesOut int64
 
-	// Cause and EngineStatus are those of the failure that the call ended with: a word of
-	// upstreams.Causes, empty where no engine has failed it, and the status of the engine's answer, 0
-	// where there was none.
+	// Cause and EngineStatus describe the failure that ended the call: a word of upstreams.Causes,
+	// empty if no engine failed it, and the status of the engine's answer, 0 if there was none.
 	Cause        string
 	EngineStatus int
-	// Failed are the attempts that failed, oldest first, whether or not a later one was answered.
+	// Failed lists the failed attempts, oldest first, whether or not a later one was answered.
 	Failed []FailedAttempt
 
 	streamed int // events counted by a Meter while the stream ran
 }
 
-// SetTokens notes what the prompt and the answer have come to.
+// SetTokens records the tokens of the prompt and the answer.
 func (r *Record) SetTokens(prompt, completion, cached int, estimated bool) {
 	r.PromptTokens, r.CompletionTokens, r.CachedTokens, r.TokensEstimated = prompt, completion, cached, estimated
 	if r.Choice != nil {
@@ -121,10 +121,10 @@ func (r *Record) SetTokens(prompt, completion, cached int, estimated bool) {
 	}
 }
 
-// NoArm is the arm of upstreams that are of none, where others of their model are.
+// NoArm is the arm of upstreams without an arm, if others of their model have one.
 const NoArm = "-"
 
-// FailedAttempt is an attempt that failed.
+// FailedAttempt is a failed attempt.
 type FailedAttempt struct {
 	Upstream     string
 	Cause        string        // a word of upstreams.Causes
@@ -135,16 +135,16 @@ type FailedAttempt struct {
 	Took         time.Duration
 }
 
-// outputTime is how long the answer took to be generated after its first token.
+// outputTime returns how long the generation took after the first token.
 func (r *Record) outputTime(now time.Time) time.Duration { return now.Sub(r.Start) - r.TTFT }
 
-// Limit words that are not a key's.
+// Words for limits that are not a key's.
 const (
 	limitPool   = "pool"   // every slot of the model is in use, and its queue full or timed out
 	limitEngine = "engine" // the engines themselves refused
 )
 
-// limit names what refused a call with the outcome Limited, from a closed set.
+// limit returns what refused a call with the outcome Limited, from a closed set.
 func (r *Record) limit() string {
 	switch {
 	case r.Limit != "":
@@ -157,8 +157,8 @@ func (r *Record) limit() string {
 	return dash(r.Code)
 }
 
-// shownModel is how the console log writes the model. A name that is no model's is a client's
-// string, so the model that it is like stands for it.
+// shownModel returns the model as the console log writes it. An unknown name is a client's string,
+// so a configured model with a similar name replaces it.
 func (r *Record) shownModel() string {
 	switch {
 	case r.Code != "model_not_found":
@@ -170,7 +170,7 @@ func (r *Record) shownModel() string {
 	}
 }
 
-// dash is how the log writes what is empty.
+// dash returns s, or "-" if it is empty.
 func dash(s string) string {
 	if s == "" {
 		return "-"

@@ -30,7 +30,7 @@ func (r *Registry) Remove(s *metrics.Set) {
 	r.sets = slices.DeleteFunc(r.sets, func(x *metrics.Set) bool { return x == s })
 }
 
-// Write writes all of them in the Prometheus text format.
+// Write writes all sets in the Prometheus text format.
 func (r *Registry) Write(w io.Writer) {
 	r.mu.Lock()
 	sets := slices.Clone(r.sets)

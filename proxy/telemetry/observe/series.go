@@ -13,9 +13,9 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Bounds of the histograms, in seconds: from a local embedding to a long generation; the gaps of
-// one stream, from an engine above 1,000 tokens a second to one that swaps; and what the edge
-// itself takes.
+// Bounds of the histograms, in seconds. Latencies range from a local embedding to a long
+// generation; the gaps of one stream, from an engine above 1,000 tokens a second to one that swaps.
+// The last one is for the time that the edge itself takes.
 var (
 	latencyBounds  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 20, 40, 80, 160, 320, 640}
 	gapBounds      = []float64{.0005, .001, .0025, .005, .01, .02, .03, .05, .075, .1, .15, .25, .5, 1, 2.5, 5, 15, 60}
@@ -36,8 +36,8 @@ var labelOf = map[string]string{
 	familyBroken: "code", familyDropped: "what",
 }
 
-// series finds the handles of what is counted. Looking one up takes no lock and does not allocate;
-// making one does both.
+// series finds the handles of counters. A lookup takes no lock and does not allocate; making one
+// does both.
 type series struct {
 	set *metrics.Set
 
@@ -81,7 +81,7 @@ type (
 	}
 )
 
-// table is a map that is read without a lock and copied to be changed.
+// table is a map that is read without a lock and copied on each change.
 type table[K comparable, V any] struct{ m atomic.Pointer[map[K]V] }
 
 func (t *table[K, V]) get(k K) (v V, ok bool) {
@@ -113,8 +113,8 @@ func (t *table[K, V]) drop(gone func(K) bool) {
 	t.change(func(all map[K]V) { maps.DeleteFunc(all, func(k K, _ V) bool { return gone(k) }) })
 }
 
-// wordsKnown are the words of those families whose sets are small. They are there from the start,
-// at 0: a series that comes with its first event hides that event from increase and rate.
+// wordsKnown are the words of families with small sets. Their series exist from the start, at 0: a
+// series that appears with its first event hides that event from increase and rate.
 var wordsKnown = map[string][]string{
 	familyAborts: {
 		string(PhaseBody), string(PhaseQueued), string(PhaseWaiting), string(PhaseStreaming),
@@ -137,7 +137,7 @@ func newSeries(set *metrics.Set) *series {
 	return s
 }
 
-// modelSeries are the series of one model in one dialect. With no model (the call was refused
+// modelSeries are the series of one model in one dialect. Without a model (the call was refused
 // before one was found) there are only the counters of ended calls.
 type modelSeries struct {
 	key                        modelKey
@@ -152,7 +152,7 @@ type modelSeries struct {
 // upstreamSeries are the series of one upstream.
 type upstreamSeries struct{ ttft *metrics.PrometheusHistogram }
 
-// model returns the series of a model, or of no model when it is not configured any more.
+// model returns the series of a model, or of no model if it is no longer configured.
 func (s *series) model(dialect, model string) *modelSeries {
 	if m, ok := s.models.get(modelKey{dialect, model}); ok {
 		return m
@@ -192,7 +192,7 @@ func (s *series) makeModel(dialect, model string) *modelSeries {
 	return m
 }
 
-// ended returns the counter of calls that ended so.
+// ended returns the counter of calls with this outcome.
 func (m *modelSeries) ended(s *series, upstream string, o Outcome) *metrics.Counter {
 	if c, ok := m.ends.get(endKey{upstream, o}); ok {
 		return c
@@ -219,8 +219,8 @@ func (m *modelSeries) endName(k endKey) string {
 		dash(k.upstream), "outcome", string(k.outcome))
 }
 
-// observe books the latencies of a call that went well: refusals are fast and would hide how slow
-// the others are.
+// observe books the latencies of a successful call: refusals are fast and would hide how slow the
+// others are.
 func (m *modelSeries) observe(r *Record, now time.Time) {
 	if m.duration == nil {
 		return
@@ -247,8 +247,8 @@ func (m *modelSeries) used(r *Record) {
 	}
 }
 
-// upstream returns the series of an upstream. One that is not configured any more has none that are
-// shown.
+// upstream returns the series of an upstream. The series of an upstream that is no longer
+// configured are not shown.
 func (s *series) upstream(name string) *upstreamSeries {
 	if u, ok := s.upstreams.get(name); ok {
 		return u
@@ -273,8 +273,8 @@ func (u *upstreamSeries) finish(r *Record) {
 	}
 }
 
-// pair returns the history of a model at an upstream. Where one of them is not configured any more,
-// nobody reads it.
+// pair returns the history of a model at an upstream. If either is no longer configured, the
+// history has no reader.
 func (s *series) pair(model, upstream string) *history {
 	k := pairKey{model, upstream}
 	if h, ok := s.pairs.get(k); ok {
@@ -305,7 +305,7 @@ func (s *series) word(family, value string) *metrics.Counter {
 	return c
 }
 
-// failed counts an attempt that failed, if its upstream is configured.
+// failed counts a failed attempt, if its upstream is configured.
 func (s *series) failed(a *FailedAttempt) {
 	k := failureKey{a.Upstream, a.Cause, statusLabel(a.EngineStatus)}
 	if c, ok := s.failures.get(k); ok {
@@ -326,8 +326,8 @@ func (k failureKey) name() string {
 	return "penstock_upstream_failures_total" + labels("upstream", k.upstream, "cause", k.cause, "status", k.status)
 }
 
-// statusLabel is a status of an engine as a label. An engine may write any number, so those that
-// HTTP does not know are one.
+// statusLabel returns an engine's status as a label. An engine may write any number, so all numbers
+// that HTTP does not know share one label.
 func statusLabel(status int) string {
 	switch {
 	case status == 0:
@@ -386,7 +386,7 @@ func (s *series) overhead(dialect string) *metrics.PrometheusHistogram {
 	return h
 }
 
-// keep drops the series of models, upstreams and keys that are not named.
+// keep drops the series of models, upstreams and keys that are not listed.
 func (s *series) keep(models, upstreams, keys []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -469,7 +469,7 @@ func setOf(names []string) map[string]bool {
 	return out
 }
 
-// labels writes name and value pairs as the text format wants them.
+// labels formats name and value pairs for the text format.
 func labels(pairs ...string) string {
 	var b strings.Builder
 	for pair := range slices.Chunk(pairs, 2) {

@@ -12,7 +12,7 @@ import (
 // Session tells the sessions of clients apart in the log of one process. Zero: not known.
 type Session [8]byte
 
-// String returns a session as the log has it.
+// String returns the session in the log's form.
 func (s Session) String() string { return hex.EncodeToString(s[:]) }
 
 // sessionSecret lasts as long as the process.
@@ -22,8 +22,8 @@ var sessionSecret = sync.OnceValue(func() []byte {
 	return secret
 })
 
-// SessionOf returns the Session of a hash of its name; 0 has none. Names may be easy to guess, and
-// the hash that routing goes by has no secret: a reader of the log could try them.
+// SessionOf returns the Session for the hash of a session's name; 0 has none. Names may be easy to
+// guess, and the hash that routing uses has no secret: a reader of the log could try names.
 func SessionOf(hash uint64) (s Session) {
 	if hash == 0 {
 		return s

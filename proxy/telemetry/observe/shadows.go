@@ -2,7 +2,7 @@ package observe
 
 import "sync/atomic"
 
-// ShadowEnd is what a copy of a call came to. The set is closed.
+// ShadowEnd is how the copy of a call ended. The set is closed.
 type ShadowEnd uint8
 
 // The ends of copies.
@@ -25,7 +25,7 @@ func (e ShadowEnd) String() string {
 	}[e]
 }
 
-// Shadows is what came of the copies of a model's calls.
+// Shadows is the outcome of the copies of a model's calls.
 type Shadows struct {
 	Ended              [shadowEnds]int64
 	Prompt, Completion int64 // tokens
@@ -37,11 +37,11 @@ type shadowStats struct {
 	prompt, completion atomic.Int64
 }
 
-// ShadowArm is the name by which copies at another model are compared with a model's calls.
+// ShadowArm returns the name under which copies at another model are compared with a model's calls.
 func ShadowArm(to string) string { return "shadow:" + to }
 
-// Shadowed counts the copy of a call of r.Model for another model. r has its times and tokens. Only
-// those that ran to an end of their own are compared.
+// Shadowed counts the copy of a call of r.Model at another model. r has the copy's times and
+// tokens. Only copies that ended by themselves are compared.
 func Shadowed(c *Calls, r *Record, to string, end ShadowEnd, took float64) {
 	s := c.series.shadow(fallbackKey{r.Model, to})
 	s.ended[end].Add(1)
@@ -58,7 +58,7 @@ func Shadowed(c *Calls, r *Record, to string, end ShadowEnd, took float64) {
 	}
 }
 
-// ShadowsOf returns what came of the copies of a model's calls at another one.
+// ShadowsOf returns the outcome of the copies of a model's calls at another model.
 func ShadowsOf(c *Calls, model, to string) (out Shadows) {
 	if s, ok := c.series.shadows.get(fallbackKey{model, to}); ok {
 		for i := range s.ended {
@@ -69,7 +69,7 @@ func ShadowsOf(c *Calls, model, to string) (out Shadows) {
 	return out
 }
 
-// shadow returns the stats of copies. Those of a model that is not configured are nobody's.
+// shadow returns the stats of copies. For an unconfigured model they are discarded.
 func (s *series) shadow(k fallbackKey) *shadowStats {
 	if a, ok := s.shadows.get(k); ok {
 		return a

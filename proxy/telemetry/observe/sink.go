@@ -13,8 +13,8 @@ import (
 const (
 	// sinkBytes bounds what may wait to be written.
 	sinkBytes = 1 << 20
-	// closeTime bounds how long the last lines may take: a reader that is stuck must not keep the
-	// process from ending.
+	// closeTime bounds how long the last lines may take: a blocked reader must not keep the process
+	// from ending.
 	closeTime = 2 * time.Second
 )
 
@@ -33,8 +33,8 @@ type Sink struct {
 	dropped atomic.Uint64
 }
 
-// NewSink starts the writer's goroutine; Close ends it. A panic of dst loses what it was given, and
-// is g's.
+// NewSink starts the writer's goroutine; Close ends it. A panic of dst loses the lines it was
+// given, and g catches it.
 func NewSink(dst io.Writer, g *guard.Guard) *Sink {
 	s := &Sink{dst: dst, guard: g, done: make(chan struct{})}
 	s.wake.L = &s.mu
@@ -55,14 +55,14 @@ func (s *Sink) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Sync is there for zap; flushing is Close's.
+// Sync implements zapcore.WriteSyncer. It does nothing: Close flushes.
 func (s *Sink) Sync() error { return nil }
 
 // Dropped returns how many lines were lost since the start.
 func (s *Sink) Dropped() uint64 { return s.dropped.Load() }
 
-// Close writes what is queued and ends the goroutine. It waits for a destination that blocks no
-// longer than closeTime: the goroutine is left behind then.
+// Close writes what is queued and ends the goroutine. It waits at most closeTime for a destination
+// that blocks, and then leaves the goroutine behind.
 func (s *Sink) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -94,7 +94,7 @@ func (s *Sink) run() {
 	}
 }
 
-// pass hands lines to the destination. A closed pipe or a full disk loses lines, never a request.
+// pass gives lines to the destination. A closed pipe or a full disk loses lines, never a request.
 func (s *Sink) pass(chunk []byte) {
 	taken := 0
 	defer func() { s.dropped.Add(uint64(bytes.Count(chunk[taken:], []byte{'\n'}))) }()

@@ -1,7 +1,7 @@
 package observe
 
 // History is the last five minutes of a model, an upstream or all of them, oldest first, in steps
-// of StepSeconds. Values that are not known are -1.
+// of StepSeconds. Unknown values are -1.
 type History struct {
 	StepSeconds     float64   `json:"step_seconds"`
 	TokensPerSecond []float64 `json:"tokens_per_second"`
@@ -14,7 +14,7 @@ type History struct {
 	Minute          Minute    `json:"minute"`
 }
 
-// Minute is what calls that ended in the last minute came to. Values that are not known are -1.
+// Minute sums up the calls that ended in the last minute. Unknown values are -1.
 type Minute struct {
 	Calls   int     `json:"calls"`   // that ended, refused ones included
 	Failed  int     `json:"failed"`  // by an upstream, or for want of one
@@ -109,8 +109,8 @@ func (t *sums) add(o *sums) {
 	t.wait.add(&o.wait)
 }
 
-// read returns the sums as they are shown. The step at the end is not over: present seconds of it
-// are.
+// read returns the sums as they are shown. The last step is not over: only present seconds of it
+// have passed.
 func (t *sums) read(present float64) History {
 	out := t.recent()
 	for i := range t.steps {
@@ -124,7 +124,7 @@ func (t *sums) read(present float64) History {
 	return out
 }
 
-// recent is read without what goes by steps.
+// recent is read without the values for each step.
 func (t *sums) recent() History {
 	var all times
 	out := History{StepSeconds: historyStep.Seconds(), TokensPerSecond: []float64{}, TTFTMillis: []float64{}}

@@ -23,22 +23,23 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Tracer makes one span a call and one an attempt, with the names of the GenAI semantic
-// conventions, and sends them to an OTLP/HTTP endpoint. A nil *Tracer, and the nil spans it makes,
-// do nothing at no cost. It is safe for concurrent use.
+// Tracer makes one span per call and one per attempt, with the names of the GenAI semantic
+// conventions, and sends them to an OTLP/HTTP endpoint. A nil *Tracer, and the nil spans that it
+// makes, do nothing at no cost. It is safe for concurrent use.
 type Tracer struct {
 	tracer trace.Tracer
 	queue  *spanQueue
 }
 
-// NewTracer sends spans to c.OTLP, an http or https URL; without a path, to its
-// /v1/traces. Nothing is dialled before the first batch. instance names the edge among others. A
-// panic of the sending loses a batch, and is g's. The log says when the endpoint stops taking spans,
-// and when it takes them again.
+// NewTracer sends spans to c.OTLP, an http or https URL; without a path, to its /v1/traces. It
+// dials nothing before the first batch. instance identifies the edge among others. A panic while
+// sending loses a batch, and g catches it. The log says when the endpoint stops taking spans, and
+// when it takes them again.
 //
-// The variables of the OpenTelemetry SDK count, except where the file or the edge decides: the
-// endpoint, the sampler where c.Sample is set, and the length of the queue. One that cannot be read
-// is logged without its value, which may be a credential, and keeps no edge from starting.
+// The variables of the OpenTelemetry SDK apply, except where the file or the edge decides: the
+// endpoint, the sampler if c.Sample is set, and the length of the queue. A variable that cannot be
+// read is logged without its value, which may be a credential, and does not keep the edge from
+// starting.
 func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *guard.Guard) (*Tracer, error) {
 	warn := sdkLog{log}
 	otel.SetLogger(logr.New(warn))
@@ -68,8 +69,8 @@ func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *g
 	return &Tracer{tracer: provider.Tracer("penstock"), queue: queue}, nil
 }
 
-// resourceOf is what all spans of the process have in common. What the environment says counts
-// before what the edge says of itself.
+// resourceOf returns the attributes that all spans of the process share. Values from the
+// environment override the edge's own.
 func resourceOf(version, instance string) *resource.Resource {
 	own := []attribute.KeyValue{
 		attribute.String("service.name", "penstock"), attribute.String("service.version", version),
@@ -85,7 +86,7 @@ func resourceOf(version, instance string) *resource.Resource {
 // Dropped returns how many spans were lost since the start.
 func (t *Tracer) Dropped() uint64 { return t.queue.exporter.dropped.Load() }
 
-// Close sends what is queued, for as long as ctx allows, and ends the sending.
+// Close sends what is queued for as long as ctx allows, and stops sending.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -131,7 +132,7 @@ func parentOf(traceparent []byte) (trace.SpanContext, bool) {
 	return trace.NewSpanContext(c), err1 == nil && err2 == nil
 }
 
-// Traceparent appends the W3C header that hands the span on.
+// Traceparent appends the W3C header that continues the span.
 func (s *CallSpan) Traceparent(dst []byte) []byte { return appendTraceparent(dst, s.span) }
 
 func appendTraceparent(dst []byte, s trace.Span) []byte {
@@ -139,8 +140,8 @@ func appendTraceparent(dst []byte, s trace.Span) []byte {
 	return append(dst, "00-"+c.TraceID().String()+"-"+c.SpanID().String()+"-"+c.TraceFlags().String()...)
 }
 
-// End ends the span with what the record tells. Prompts and answers are not among it. A request
-// that was refused for want of a key has no span: strangers would fill the endpoint with them.
+// End ends the span with the record's values, which include no prompt or answer. A request that was
+// refused for lack of a key gets no span: strangers would fill the endpoint with them.
 func (s *CallSpan) End(r *Record, now time.Time) {
 	if s == nil || r.Status == http.StatusUnauthorized && r.Key == "" {
 		return
@@ -214,8 +215,8 @@ func (s *CallSpan) Attempt(number int, upstream, engine, base, served string, no
 // Traceparent appends the W3C header for the engine.
 func (a *AttemptSpan) Traceparent(dst []byte) []byte { return appendTraceparent(dst, a.span) }
 
-// End ends the span: with the outcome, the engine's status where there was one (else 0), and the
-// time to its first event (else 0).
+// End ends the span with the outcome, the engine's status if there was one (else 0), and the time
+// to its first event (else 0).
 func (a *AttemptSpan) End(outcome string, failed bool, status int, ttft time.Duration, now time.Time) {
 	if a == nil {
 		return

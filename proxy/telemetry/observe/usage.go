@@ -11,11 +11,11 @@ import (
 	"penstock/config/money"
 )
 
-// UsageDays is how many days usage keeps one by one: this month and the one before.
+// UsageDays is how many days usage keeps individually: this month and the one before.
 const UsageDays = 62
 
-// What usage keeps: as many pairs of a key and a model as usagePairs. What does not fit is booked
-// under usageOther, so that the sums stay right.
+// Usage keeps at most usagePairs pairs of a key and a model. Further pairs are booked under
+// usageOther, so that the sums stay right.
 const (
 	usagePairs = 10_000
 	usageOther = "(other)"
@@ -47,7 +47,7 @@ type usageDay struct {
 	Amount
 }
 
-// DayBefore is the day of the sum of all days that usage does not keep one by one.
+// DayBefore is the day of the sum of all days that usage does not keep individually.
 const DayBefore = 0
 
 // DayOf returns the day of a time, in UTC.
@@ -69,11 +69,11 @@ type Amount struct {
 	Cached     uint64 `json:"cached_tokens"` // of prompt_tokens
 	Completion uint64 `json:"completion_tokens"`
 	Estimated  uint64 `json:"estimated_calls"` // calls whose tokens the engine did not report
-	// Spend is what they cost by the models' pricing.
+	// Spend is the cost by the models' pricing.
 	Spend money.Amount `json:"spend,omitzero"`
 }
 
-// Tokens returns what budgets count.
+// Tokens returns the number that budgets count.
 func (a *Amount) Tokens() int64 { return int64(a.Prompt + a.Completion) }
 
 // Add adds b.
@@ -86,7 +86,7 @@ func (a *Amount) Add(b Amount) {
 	a.Spend = a.Spend.Plus(b.Spend)
 }
 
-// add books a call that an engine worked on. Refusals are nobody's usage.
+// add books a call that an engine worked on. Refusals are not usage.
 func (u *Usage) add(r *Record, now time.Time) {
 	if r.Model == "" || r.Attempts == 0 {
 		return
@@ -121,7 +121,7 @@ func (u *Usage) cell(p usagePair) *usageCell {
 	return c
 }
 
-// add books on a day, and returns the day that it was booked on.
+// add books an amount on a day, and returns the day that it was booked on.
 func (c *usageCell) add(a Amount, day int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,8 +167,8 @@ type Day struct {
 	Amount
 }
 
-// Report returns the account, ordered by key and model. It begins at since, or with the ledger that
-// was restored.
+// Report returns the account, ordered by key and model. It begins at since, or with the restored
+// ledger.
 func (u *Usage) Report(since, now time.Time) *UsageReport {
 	u.mu.Lock()
 	if !u.since.IsZero() && u.since.Before(since) {
@@ -188,7 +188,7 @@ func (r *UsageReport) add(key string, m ModelUsage) {
 	k.Models = append(k.Models, m)
 }
 
-// with adds to the account of a key.
+// with adds an amount to a key's account.
 func (r *UsageReport) with(key string, a Amount) *KeyUsage {
 	at := slices.IndexFunc(r.Keys, func(k KeyUsage) bool { return k.Key == key })
 	if at < 0 {
@@ -218,7 +218,7 @@ func (c *usageCell) read(model string) ModelUsage {
 	return m
 }
 
-// Of returns the account of a day (2026-01-31) or a month (2026-01) alone.
+// Of returns the account of one day (2026-01-31) or one month (2026-01).
 func (r *UsageReport) Of(period string) *UsageReport {
 	out := &UsageReport{Since: r.Since, Now: r.Now, Keys: []KeyUsage{}}
 	for i := range r.Keys {
@@ -248,10 +248,10 @@ func within(period string, all []Day) (days []Day, sum Amount) {
 	return days, sum
 }
 
-// SavedBy takes what says for how long usage has been waiting for the disk.
+// SavedBy sets the function that reports how long usage has been waiting for the disk.
 func (u *Usage) SavedBy(unsaved func() time.Duration) { u.unsaved.Store(&unsaved) }
 
-// Unsaved returns for how long usage has been waiting for the disk; 0 where it is not saved at all.
+// Unsaved returns how long usage has been waiting for the disk; 0 if it is not saved at all.
 func (u *Usage) Unsaved() time.Duration {
 	if f := u.unsaved.Load(); f != nil {
 		return (*f)()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// UsageRow is what a key used of a model on one day, or an end user of the key of all models. It is
-// all of the day: who has read a newer row of it needs no older one.
+// UsageRow is what a key used of a model on one day, or what an end user of the key used of all
+// models. It holds the whole day: a reader with a newer row needs no older one.
 type UsageRow struct {
 	Key, Model string
 	User       string // a keyed hash, of a row that has no model and is a part of the key's others
@@ -14,7 +14,8 @@ type UsageRow struct {
 	Amount
 }
 
-// Changed calls f with the rows that have changed since the last Changed. One goroutine may use it.
+// Changed calls f with the rows that have changed since the last Changed. Only one goroutine may
+// use it.
 func (u *Usage) Changed(f func(UsageRow)) {
 	for p, c := range u.pairs.all() {
 		c.mu.Lock()
@@ -31,7 +32,7 @@ func (p usagePair) row(day int64, a Amount) UsageRow {
 	return UsageRow{Key: p.key, Model: p.model, Day: day, Amount: a}
 }
 
-// changedDays calls f with the days that have changed. The caller keeps others from them.
+// changedDays calls f with the days that have changed. The caller keeps others away from them.
 func (c *usageCell) changedDays(f func(*usageDay)) {
 	for i := range c.days {
 		if d := &c.days[i]; d.changed {
@@ -41,7 +42,7 @@ func (c *usageCell) changedDays(f func(*usageDay)) {
 	}
 }
 
-// Rows calls f with all rows there are.
+// Rows calls f with all rows.
 func (u *Usage) Rows(f func(UsageRow)) {
 	for p, c := range u.pairs.all() {
 		c.mu.Lock()
@@ -58,7 +59,7 @@ func (u *Usage) Rows(f func(UsageRow)) {
 	u.users.rows(f)
 }
 
-// Restore adds what was used before, since that time. It may come while calls are counted.
+// Restore adds earlier usage, counted since that time. It may run while calls are counted.
 func (u *Usage) Restore(since time.Time, rows []UsageRow) {
 	u.mu.Lock()
 	if u.since.IsZero() || since.Before(u.since) {
@@ -73,7 +74,7 @@ func (u *Usage) Restore(since time.Time, rows []UsageRow) {
 	u.users.restore(rows)
 }
 
-// Since returns when the account was begun, zero where nothing was restored.
+// Since returns when the account began; zero if nothing was restored.
 func (u *Usage) Since() time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -116,7 +117,7 @@ func (u *Usage) Of(key string, from, to int64) (sum Amount) {
 	return sum
 }
 
-// Day returns what keys used on a day of all models, by their ids.
+// Day returns what keys used of all models on a day, by key id.
 func (u *Usage) Day(day int64) map[string]Amount {
 	out := map[string]Amount{}
 	for p, c := range u.pairs.all() {
@@ -133,7 +134,7 @@ func (u *Usage) Day(day int64) map[string]Amount {
 	return out
 }
 
-// sub takes b away, which is a part of a.
+// sub subtracts b, which is a part of a.
 func (a *Amount) sub(b Amount) {
 	a.Calls -= b.Calls
 	a.Prompt -= b.Prompt

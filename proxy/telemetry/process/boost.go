@@ -6,14 +6,14 @@ import (
 	"sync"
 )
 
-// Boost is for CPU- and allocation-heavy work, such as reading a configuration, that must not delay
-// requests. Until done is called (once), the process has one processor (GOMAXPROCS) more, and with
-// PaceGC the work may allocate some tens of MiB without a collection: each collection would mark
-// all of the unfinished work. The memory limit (GOMEMLIMIT) holds all the same. done collects the
-// garbage of the work, which takes milliseconds. Boosts may overlap, from any goroutine.
+// Boost is for CPU- and allocation-heavy work that must not delay requests, such as reading a
+// configuration. Until done is called (once), the process has one more processor (GOMAXPROCS), and
+// with PaceGC the work may allocate some tens of MiB without a collection, because each collection
+// would mark all of the unfinished work. The memory limit (GOMEMLIMIT) still holds. done collects
+// the work's garbage, which takes milliseconds. Boosts may overlap, from any goroutine.
 //
 // Go lets a goroutine compute for 10 ms. While it has the only processor, or the others wait for a
-// core, no goroutine polls the network for that time, at each step of each request. With a further
+// core, no goroutine polls the network for that time, at each step of each request. With one more
 // processor the kernel divides the core in finer pieces and prefers threads that need little time.
 func Boost() (done func()) {
 	spareProcessor.acquire()
@@ -44,8 +44,8 @@ func (p *processorBoost) acquire() {
 	}
 }
 
-// release returns to the number of the environment, or to the runtime's own choice, which follows
-// the limits of a container until the program sets a number.
+// release returns to the number of the environment, or to the runtime's own choice. The runtime
+// follows the limits of a container until the program sets a number.
 func (p *processorBoost) release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,8 +1,9 @@
-// Package process fits the Go runtime to the process's part of the machine: how much memory it may
-// use (memlimit.go), how often it collects garbage (gc.go), and how a reload's work does not delay
-// requests (boost.go). The settings are the whole process's, so two edges within one process share
-// them. It also writes what a bug report needs: the stacks of a process that hangs, its heap by
-// function (stacks.go), and what the process may use (facts.go).
+// Package process fits the Go runtime to the process's part of the machine. It decides how much
+// memory the process may use (memlimit.go), how often it collects garbage (gc.go), and how a
+// reload's work does not delay requests (boost.go). The settings apply to the whole process, so two
+// edges within one process share them. The package also writes what a bug report needs: the stacks
+// of a process that hangs, its heap by function (stacks.go), and what the process may use
+// (facts.go).
 //
 // # Design
 //
@@ -11,18 +12,17 @@
 //
 // The collector's pace. By default a process with many held streams would reserve half of its
 // memory for garbage that the streams do not make: PaceGC gives that up once the live heap is
-// large. While the heap is tiny, the default leaves next to no room, and a collection would come
-// every few hundred requests. Each one delays what runs beside it: collections made most of the
-// slowest hundredth of short streams. PaceGC then gives more, and while the process is busy it lets
-// a heap grow to 64 MiB before it collects (512 MiB of memory are needed for that). A ballast, an
-// object that is never used, does the same, but for an operator who looks at the process's memory
-// it is a leak. An idle process gives the room back at the collection that the runtime makes every
-// two minutes.
+// large. While the heap is tiny, the default leaves almost no room, and a collection would come
+// every few hundred requests. Each collection delays what runs beside it: collections made most of
+// the slowest hundredth of short streams. PaceGC then gives more room, and while the process is
+// busy it lets a heap grow to 64 MiB before it collects (this needs 512 MiB of memory). A ballast,
+// an object that is never used, does the same, but looks like a leak to an operator. An idle
+// process gives the room back at the collection that the runtime makes every two minutes.
 //
-// A reload is the one thing that computes for long and makes much garbage at once. Boost keeps both
-// from the requests. On one core, requests during a reload of 1,000 keys waited 24 ms in the
-// median, because the goroutine that parsed held the only processor; now they wait half a
-// millisecond, as always. A reload would cause three or four collections, a quarter of its work.
-// With Boost there is one at its end, before the room is taken back: otherwise a single request
-// would have to mark the whole heap.
+// Only a reload computes for long and makes much garbage at once. Boost keeps both away from the
+// requests. On one core, requests during a reload of 1,000 keys waited 24 ms in the median, because
+// the goroutine that parsed held the only processor; now they wait half a millisecond, as always. A
+// reload would cause three or four collections, a quarter of its work. With Boost there is one at
+// its end, before the room is taken back: otherwise a single request would have to mark the whole
+// heap.
 package process

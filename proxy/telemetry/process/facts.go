@@ -5,7 +5,7 @@ import (
 	"runtime"
 )
 
-// Facts are what the process may use of the machine, and how much it does.
+// Facts are what the process may use of the machine, and how much it uses.
 type Facts struct {
 	PID          int          `json:"pid"`
 	Processors   int          `json:"processors"`     // of the machine
@@ -20,7 +20,7 @@ type Facts struct {
 	NextGC       uint64       `json:"next_collection_at_bytes"`
 }
 
-// Look returns the facts of now. It stops the process for a moment, as each read of the runtime's
+// Look returns the current facts. It stops the process for a moment, as each read of the runtime's
 // counts does.
 func Look() Facts {
 	var m runtime.MemStats

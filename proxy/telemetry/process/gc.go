@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// The sizes of the live heap, in bytes, at which the pace changes. A tiny heap would be collected
-// after every few megabytes of small requests, each time for next to nothing. With a large heap,
-// memory is worth more than time. Held streams own nearly all of it and allocate next to nothing,
-// so collections are rare at any pace, and a percentage less saves that much memory per stream.
+// These are the sizes of the live heap, in bytes, at which the pace changes. A tiny heap would be
+// collected after every few megabytes of small requests, each time with almost no gain. With a
+// large heap, memory is worth more than time. Held streams own nearly all of it and allocate next
+// to nothing, so collections are rare at any pace, and a lower percentage saves that much memory
+// per stream.
 const (
 	tightAbove = 48 << 20
 	tightUntil = 32 << 20 // the usual pace comes back below it
@@ -27,11 +28,11 @@ const (
 	boostRoom = 64 << 20 // what a boost may allocate without a collection
 )
 
-// While the process is busy, a heap below the floor is not collected. Where the process may use
-// less than floorFrom in all, there is no floor. Busy begins with two collections within busyBelow
-// and ends with none for idleAfter: then the memory that the floor took goes back to the system.
-// Between the two times neither pace asks for the other one, whose collections are a few times as
-// rare or as many.
+// While the process is busy, a heap below the floor is not collected. If the process may use less
+// than floorFrom in all, there is no floor. Busy begins with two collections within busyBelow and
+// ends after idleAfter without one: then the memory that the floor took goes back to the system.
+// The gap between the two times keeps the paces from alternating, because the number of collections
+// differs between them by a factor of a few.
 const (
 	heapFloor = 64 << 20
 	floorFrom = 8 * heapFloor
@@ -44,9 +45,9 @@ const (
 // the percentage.
 const runtimeFloor = 4 << 20
 
-// PaceGC adapts the garbage collector's pace to the size of the live heap, after each collection,
-// for the rest of the life of a process that may use the given bytes of memory. It does not change
-// a pace of the environment (GOGC). Further calls do nothing.
+// PaceGC adapts the garbage collector's pace to the size of the live heap after each collection,
+// for the rest of the process's life. memory is how many bytes the process may use. PaceGC does not
+// change a pace set by the environment (GOGC). Further calls do nothing.
 func PaceGC(memory int64) {
 	paceOnce.Do(func() {
 		if os.Getenv("GOGC") != "" {
@@ -83,18 +84,19 @@ type pacer struct {
 	busy   bool
 }
 
-// heap is what a collection has left, in bytes.
+// heap is the heap after a collection, in bytes.
 type heap struct {
 	live    uint64
 	counted uint64 // live, stacks and globals: the pace is a percentage of them
 }
 
-// goal is the size at which the next collection begins.
+// goal returns the size at which the next collection begins.
 func (h heap) goal(pace int) uint64 {
 	return max(h.live+h.counted*uint64(pace)/100, runtimeFloor*uint64(pace)/100)
 }
 
-// paceTo returns the percentage with which the goal is at most the floor, and next to it.
+// paceTo returns the percentage with which the goal comes closest to the floor without exceeding
+// it.
 func (h heap) paceTo(floor uint64) int {
 	if floor <= h.live {
 		return 0
@@ -102,8 +104,8 @@ func (h heap) paceTo(floor uint64) int {
 	return int(min((floor-h.live)*100/max(h.counted, 1), floor*100/runtimeFloor))
 }
 
-// adapt chooses the pace after a collection, which left h. It takes effect once no boost runs. A
-// change stops the process for a moment, so a goal that differs little stays.
+// adapt chooses the pace after a collection that left h. The pace takes effect once no boost runs.
+// A change stops the process for a moment, so a goal that differs little stays.
 func (p *pacer) adapt(h heap, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,9 +139,9 @@ func (p *pacer) beginBoost(h heap) {
 	}
 }
 
-// endBoost ends a boost. The last one takes the room back from a heap that has grown to the given
-// size since a collection left h. If that exceeds the pace, it is collected first: a collection
-// that begins behind its goal makes the next allocation do all of the marking at once, and with one
+// endBoost ends a boost. The last one takes the room back from a heap that has grown to size since
+// a collection left h. If size exceeds the pace, the heap is collected first: a collection that
+// begins past its goal makes the next allocation do all of the marking at once, and with one
 // processor all other goroutines wait for that time.
 func (p *pacer) endBoost(size uint64, h heap) {
 	p.mu.Lock()
@@ -153,7 +155,7 @@ func (p *pacer) endBoost(size uint64, h heap) {
 	p.set(p.pace)
 }
 
-// paceOf returns the pace for a heap of live bytes, given the one that is in force.
+// paceOf returns the pace for a heap of live bytes, given the current pace.
 func paceOf(live uint64, pace int) int {
 	switch {
 	case live >= tightAbove, live >= tightUntil && pace == tightPace:

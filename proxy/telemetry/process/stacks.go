@@ -10,6 +10,6 @@ import (
 // slots, which may hold pieces of keys and prompts.
 func WriteStacks(w io.Writer) error { return pprof.Lookup("goroutine").WriteTo(w, 1) }
 
-// WriteHeap writes what the heap holds by the functions that have allocated it, sampled, and the
-// runtime's counts of memory. It has nothing that stands in memory.
+// WriteHeap writes what the heap holds by the functions that allocated it, sampled, and the
+// runtime's memory counts. It contains nothing from memory itself.
 func WriteHeap(w io.Writer) error { return pprof.Lookup("heap").WriteTo(w, 1) }

@@ -8,6 +8,6 @@ import (
 
 func init() { log.SetOutput(io.Discard) }
 
-// End lets the standard library's log write to standard error again. The program calls it first in
-// main: what libraries have to report later is heard.
+// End lets the standard library's log write to standard error again. main calls it first, so that
+// later reports of libraries are heard.
 func End() { log.SetOutput(os.Stderr) }
