@@ -43,19 +43,19 @@ func (a *account) Take(l config.KeyLimits, now time.Time) limit.Decision {
 	return a.take(limitsOf(l), needs{requests: 1}, now)
 }
 
-// Reserve takes a place in the key's concurrency and holds an estimate of its tokens. held is what
-// Settle must be given back.
+// Reserve takes a place in the key's concurrency and holds an estimate of its tokens. The caller
+// must give held back to Settle.
 func (a *account) Reserve(l config.KeyLimits, estimate int64, now time.Time) (held int64, d limit.Decision) {
 	held = min(max(estimate, 0), int64(l.TokensPerMinute))
 	return held, a.take(limitsOf(l), needs{tokens: held, slots: 1}, now)
 }
 
-// Settle frees the place and charges the used tokens in place of those that were held.
+// Settle frees the place and charges the used tokens instead of the held ones.
 func (a *account) Settle(held, used int64) {
 	a.settle(needs{tokens: held, slots: 1}, needs{tokens: used})
 }
 
-// settle charges what a call has used in place of what it held.
+// settle charges what a call has used instead of what it held.
 func (a *account) settle(held, used needs) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -64,8 +64,8 @@ func (a *account) settle(held, used needs) {
 	a.queue()
 }
 
-// take takes what a call needs of each cell, or nothing. It waits for the store where this edge
-// does not hold enough.
+// take takes what a call needs of each cell, or nothing. It waits for the store if this edge does
+// not hold enough.
 func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	now := a.terms.since(at)
 	a.mu.Lock()
@@ -86,11 +86,11 @@ func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	return a.draw(n, now)
 }
 
-// fenceBefore the end of its lease an edge gives up what it holds.
+// fenceBefore is how long before the end of its lease an edge gives up what it holds.
 const fenceBefore = 2 * time.Second
 
-// waitedBefore reports whether the call that reserves has waited for its request already, for
-// nothing: no call waits twice. The caller holds mu.
+// waitedBefore reports whether the reserving call has already waited in vain for its request: no
+// call waits twice. The caller holds mu.
 func (a *account) waitedBefore(n needs) bool {
 	if !a.usage.lost || n[slots] == 0 || a.unanswered == 0 {
 		return false
@@ -99,11 +99,11 @@ func (a *account) waitedBefore(n needs) bool {
 	return true
 }
 
-// patience is how long an answer's "none is free" is believed.
+// patience is how long an edge trusts an answer that none is free.
 const patience = 25 * time.Millisecond
 
-// tryTake takes what this edge holds, or refuses what the store has just said to be gone. ok is
-// false when only the store can decide. The caller holds mu.
+// tryTake takes from what this edge holds, or refuses what the store has just said to be gone. ok
+// is false when only the store can decide. The caller holds mu.
 func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool) {
 	u := &a.usage
 	if u.lost || a.turns != nil && a.turns.waited() { // what has come free here may be another edge's turn
@@ -114,8 +114,8 @@ func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool
 		u.hold(n)
 		return allowed, true
 	}
-	// Others may give back what they hold, so an answer is good for a moment. Slots come back by
-	// themselves, at any time, and a message that is under way may be giving something back.
+	// Others may give back what they hold, so an answer is good only for a moment. Slots come back
+	// by themselves, at any time, and a message under way may be giving something back.
 	known := a.flying == nil && now-a.answered < patience
 	if c := &u.cells[lacking]; known && c.kind != slot && c.seen && u.missing(lacking, n, now) > 0 {
 		return u.refuse(lacking, n, now), true
@@ -145,7 +145,7 @@ func (a *account) takeAlone(n needs, now time.Duration) limit.Decision {
 }
 
 // Levels returns what is left of the requests and of the tokens: what this edge holds, and what was
-// free by the last answer.
+// free at the last answer.
 func (a *account) Levels(l config.KeyLimits, now time.Time) (r, t limit.Level) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,10 +11,10 @@ var (
 	errUnsubscribe = errors.New("a connection that has subscribed is closed, not used again")
 )
 
-// asked is what the client has asked of the store on a connection, so that a reply to nothing is
-// seen. It counts as the client does: each command has one reply. What the store sends by itself
-// (RESP3's pushes, and in RESP2 arrays once there is a subscription) is none, but for the first
-// confirmation of a subscription.
+// asked records what the client has asked of the store on a connection, so that an unsolicited
+// reply is noticed. It counts as the client does: each command has one reply. Messages that the
+// store sends by itself (RESP3's pushes, and in RESP2 arrays once there is a subscription) are not
+// replies, except for the first confirmation of a subscription.
 type asked struct {
 	mu             sync.Mutex
 	sent, answered uint64         // commands
@@ -30,14 +30,14 @@ type subscription struct {
 	channels int
 }
 
-// arrayReply is a command of which the client takes the first members without a look at how many
+// arrayReply is a command whose first reply members the client reads without checking how many
 // there are.
 type arrayReply struct {
 	number uint64 // of commands before it
 	least  int
 }
 
-// ask takes a command.
+// ask records a command.
 func (a *asked) ask(f *replyForm) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,7 +60,7 @@ func (a *asked) ask(f *replyForm) error {
 	return nil
 }
 
-// hear takes a reply, or what the store sends by itself.
+// hear handles a reply, or what the store sends by itself.
 func (a *asked) hear(f *replyForm) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -108,7 +108,7 @@ func (a *asked) hear(f *replyForm) error {
 	return nil
 }
 
-// spacesOf returns how many spaces the client expects at least in a sentinel's message.
+// spacesOf returns the minimum number of spaces that the client expects in a sentinel's message.
 func spacesOf(channel string) int {
 	switch channel {
 	case "+sentinel", "+reboot":

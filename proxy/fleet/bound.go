@@ -8,8 +8,8 @@ import (
 	"net"
 )
 
-// The bounds of one reply. The largest that we ask for are all keys of the store and the rows of a
-// day: for 130,000 keys with entries of 500 bytes each they fit.
+// These bound one reply. The largest that we ask for are all keys of the store, and the rows of a
+// day. For 130,000 keys with entries of 500 bytes each they fit.
 const (
 	maxBulk     = 8 << 20  // bytes of one string
 	maxLine     = 64 << 10 // bytes of a line
@@ -42,10 +42,10 @@ func dialBounded(ctx context.Context, address string, d *net.Dialer, t *tls.Conf
 	return bound(c), nil
 }
 
-// boundedConn is a connection to the store. The client makes room for what a reply announces before
-// it has come. So a reply above a bound ends the connection before the client sees its number. The
-// client panics at a reply that it has not asked for, so that ends the connection before the client
-// has all of it.
+// boundedConn is a connection to the store. The client allocates what a reply announces before the
+// data has arrived. So a reply above a bound ends the connection before the client sees its number.
+// The client also panics at an unsolicited reply, so that ends the connection before the client has
+// all of it.
 type boundedConn struct {
 	net.Conn
 	form  replyForm
@@ -61,7 +61,7 @@ func bound(c net.Conn) *boundedConn {
 	return b
 }
 
-// Write sends commands. They are counted first, as a reply may come at once. The client calls it
+// Write sends commands. It counts them first, because a reply may come at once. The client calls it
 // from one goroutine at a time.
 func (c *boundedConn) Write(p []byte) (int, error) {
 	if _, err := c.sent.scan(p); err != nil {
@@ -83,8 +83,8 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// replyForm follows the form of replies (RESP2 and RESP3) byte by byte. It holds no more of them
-// than what they begin with.
+// replyForm follows the form of replies (RESP2 and RESP3) byte by byte. Of their content it holds
+// only the beginning.
 type replyForm struct {
 	next     replyPart
 	kind     byte // of the value that is being read
@@ -109,7 +109,7 @@ type replyForm struct {
 	spaces  int    // in a string, or in the last of those members
 }
 
-// member returns the beginning of one of the first members, or of a string that is none's.
+// member returns the beginning of one of the first members, or of a string that is not a member.
 func (f *replyForm) member(n int) string {
 	switch {
 	case f.members == 0 && n == 0:
@@ -204,13 +204,13 @@ func (f *replyForm) step(b byte) error {
 	return nil
 }
 
-// begin begins a line that announces a length.
+// begin starts a line that announces a length.
 func (f *replyForm) begin(kind byte) {
 	f.kind, f.next = kind, partNumber
 	f.line, f.number, f.negative, f.streamed = 0, 0, false, false
 }
 
-// begins takes the first byte of a value.
+// begins handles the first byte of a value.
 func (f *replyForm) begins(kind byte) error {
 	if f.depth == 0 {
 		f.top, f.members, f.letters, f.spaces = kind, 0, 0, 0
@@ -254,7 +254,7 @@ func (f *replyForm) text(b byte) error {
 	return nil
 }
 
-// keep takes bytes of a string. What is longer than word is not taken for any word.
+// keep stores bytes of a string. A string longer than word matches no word.
 func (f *replyForm) keep(p []byte) {
 	if f.depth > 1 || f.members >= f.kept {
 		return
@@ -263,7 +263,7 @@ func (f *replyForm) keep(p []byte) {
 	f.spaces += bytes.Count(p, []byte{' '})
 }
 
-// digit takes a byte of a length: digits, -1 or ?.
+// digit handles a byte of a length: digits, -1 or ?.
 func (f *replyForm) digit(b byte) error {
 	f.line++
 	switch {
@@ -282,7 +282,7 @@ func (f *replyForm) digit(b byte) error {
 	return nil
 }
 
-// fits looks at a length as far as it is known.
+// fits checks a length as far as it is known.
 func (f *replyForm) fits() error {
 	switch f.kind {
 	case '$', '!', '=', ';':
@@ -331,7 +331,7 @@ func (f *replyForm) announced() error {
 	return f.open()
 }
 
-// string begins the bytes of a string.
+// string starts the bytes of a string.
 func (f *replyForm) string() error {
 	if f.bytes+f.number > maxReply {
 		return errReplySize
@@ -359,7 +359,7 @@ func (f *replyForm) stringEnd() error {
 	return f.end(false)
 }
 
-// open begins the elements of an array or the like.
+// open starts the elements of an array or the like.
 func (f *replyForm) open() error {
 	p := parent{left: f.number, attribute: f.kind == '|'}
 	if p.pairs = f.kind == '%' || p.attribute; p.pairs {

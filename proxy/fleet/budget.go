@@ -10,12 +10,12 @@ import (
 )
 
 // Budgets are accounts, too: one for each key and period, named by the period, so that a new one
-// begins with nothing. Nothing pays what was charged. An edge tells what it has used since the
-// period began, over restarts under the name of its ledger. So the store can forget all, and an
-// edge can end in any way: what it has told is counted once, and what it has not told it tells
-// later. What a dead edge held is free again, as nobody knows that it was used.
+// begins with nothing. Time does not pay what was charged. An edge reports what it has used since
+// the period began; over restarts it does so under the name of its ledger. So the store can forget
+// everything, and an edge can end in any way: reported use is counted once, and unreported use is
+// reported later. What a dead edge held is free again, because it may not have been used.
 
-// budgetKinds are the cells of a budget: none of requests, tokens, and millionths of money.
+// budgetKinds are the cells of a budget: requests (unused), tokens, and millionths of money.
 var budgetKinds = [cells]kind{slot, budget, budget}
 
 const spent = slots // the cell of money
@@ -45,8 +45,8 @@ type periodBudget struct {
 	spent money.Amount // by this edge, exactly; the account counts its millionths
 }
 
-// NewBudget returns what counts the budgets of a key over the whole fleet. used says what this edge
-// has used of them; edge is the name under which it has told that before, empty if it has none.
+// NewBudget returns the budget of a key over the whole fleet. used says what this edge has used of
+// it. edge is the name under which the edge has reported that before; empty if it has none.
 func NewBudget(f *Fleet, id, edge string, used limit.Used) limit.Budget {
 	return newKeyBudget(&f.terms, id, edge, used)
 }
@@ -81,7 +81,7 @@ func (b *keyBudget) of(period int, now time.Time) *periodBudget {
 	return next
 }
 
-// heldIn returns the budget in which a call holds something; nil if it holds nothing there.
+// heldIn returns the budget of a period in which a call holds something; nil if there is none.
 func (b *keyBudget) heldIn(period int, number int64) *periodBudget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,8 +93,8 @@ func (b *keyBudget) heldIn(period int, number int64) *periodBudget {
 	return nil
 }
 
-// millionths is what an account holds or counts for a: the next whole one, or edges could spend a
-// part of one each beyond the limit.
+// millionths returns what an account holds or counts for a: rounded up to a whole one, because
+// otherwise each edge could spend a fraction of one beyond the limit.
 func millionths(a money.Amount) int64 {
 	if a.Picos > 0 {
 		return a.Micros + 1
@@ -102,7 +102,7 @@ func millionths(a money.Amount) int64 {
 	return a.Micros
 }
 
-// needsOf is what is held of a budget's cells.
+// needsOf returns what is held of a budget's cells.
 func needsOf(c limit.Cost) needs { return needs{tokens: c.Tokens, spent: millionths(c.Spend)} }
 
 // Hold implements limit.Budget.
@@ -143,8 +143,7 @@ func (b *keyBudget) tell(l *config.KeyLimits, from int, now time.Time) {
 	}
 }
 
-// atMost returns what a call holds: one that is expected to use more than a whole budget holds all
-// of it.
+// atMost returns what a call holds: a call that may use more than a whole budget holds all of it.
 func atMost(c, budget limit.Cost) limit.Cost {
 	if budget.Tokens > 0 {
 		c.Tokens = min(c.Tokens, budget.Tokens)
@@ -156,8 +155,8 @@ func atMost(c, budget limit.Cost) limit.Cost {
 }
 
 // refusal returns what the fleet has used, as far as this edge knows, and whether a call would be
-// let in once those that run have ended and used nothing. Where the edge may give no more than a
-// part of what is left, it has that, and when the edge will know of the rest.
+// admitted once the running ones have ended without using anything. If the edge may give only a
+// part of what is left, the refusal holds that part, and when the edge will know of the rest.
 func (a *account) refusal(limits, n needs) limit.Refused {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -183,12 +182,12 @@ func (a *account) refusal(limits, n needs) limit.Refused {
 	return r
 }
 
-// costOf is what cells of a budget say.
+// costOf converts cells of a budget to a cost.
 func costOf(n needs) limit.Cost {
 	return limit.Cost{Tokens: n[tokens], Spend: money.Amount{Micros: n[spent]}}
 }
 
-// Used implements limit.Budget. It is what the fleet has used, as far as this edge knows.
+// Used implements limit.Budget. It returns what the fleet has used, as far as this edge knows.
 func (b *keyBudget) Used(period int, now time.Time) limit.Cost {
 	a := b.of(period, now).account
 	a.mu.Lock()
@@ -200,10 +199,10 @@ func (b *keyBudget) Used(period int, now time.Time) limit.Cost {
 	return costOf(used)
 }
 
-// used is what all edges have used of a budget, as far as this one knows.
+// used returns what all edges have used of a budget, as far as this one knows.
 func (c *cell) used() int64 { return max(int64(c.debt), c.charged) }
 
-// Settle implements limit.Budget. What a call has used counts in the period in which it ends.
+// Settle implements limit.Budget. A call's use counts in the period in which the call ends.
 func (b *keyBudget) Settle(held limit.Held, used limit.Cost, now time.Time) {
 	for period, number := range held.At {
 		if number == 0 {

@@ -7,7 +7,7 @@ import (
 	"penstock/config"
 )
 
-// The cells of an account, one for each limit of a key.
+// An account has one cell for each limit of a key.
 const (
 	requests = iota
 	tokens
@@ -19,7 +19,7 @@ const (
 type needs [cells]int64
 
 // cell is what an edge knows of one limit of a key, in units of the limit. The store grants what
-// may be used; what was used is told to it afterwards, in the message that asks for more.
+// may be used. It learns what was used afterwards, in the message that asks for more.
 type cell struct {
 	kind  kind
 	limit int64 // of the whole fleet; 0: none
@@ -30,31 +30,31 @@ type cell struct {
 	charged int64 // used for good, since the edge began
 	told    int64 // of charged: what the last message with an answer told
 
-	// By the last answer, less what time has paid since.
+	// At the last answer, less what time has paid since.
 	at   time.Duration
 	seen bool    // there was an answer
 	free float64 // what no edge holds and nobody owes
 	debt float64 // of all edges
 	own  float64 // of debt: what this edge charged
 
-	// While the store is lost: what this edge may use on its own, by aloneAt, and whether one call
-	// is let in whatever it takes.
+	// While the store is lost: what this edge may use on its own, as of aloneAt, and whether one
+	// call is admitted whatever it takes.
 	alone   float64
 	aloneAt time.Duration
 	grace   bool
 	owed    float64 // what time pays first: the debt that the store knows of
 	forgone float64 // of what is not told: what time has paid, so that the store need not count it
 
-	// While others may hold or have used what the store does not know of, this edge takes no more
-	// than its part of the slots, of a budget no more than part, and of a rate its part of what
-	// time pays besides.
+	// While others may hold or have used something that the store does not know of, this edge takes
+	// no more than its part of the slots, no more than part of a budget, and of a rate in addition
+	// its part of what time pays.
 	doubted  time.Duration // when that began
 	doubtful time.Duration // when it ends
 	part     float64
 	parted   bool // of the slots no more than part, too
 }
 
-// kind says what becomes of what is used of a cell.
+// kind says what happens to the used amount of a cell.
 type kind uint8
 
 const (
@@ -64,7 +64,7 @@ const (
 	turn               // of a message: a slot, for which calls of this edge wait, and edges take turns
 )
 
-// part is what a message says of one cell.
+// part is the content of a message about one cell.
 type part struct {
 	kind    kind
 	limit   int64 // 0: there is none
@@ -75,7 +75,7 @@ type part struct {
 	want    int64
 }
 
-// grant is what an answer says of one cell.
+// grant is the content of an answer about one cell.
 type grant struct {
 	held int64
 	debt float64
@@ -83,13 +83,14 @@ type grant struct {
 }
 
 // Prefetch: an edge holds a little more than it uses, so that most calls need no message. Far from
-// the limit all edges together hold a tenth of what is free, near it each a hundredth of the limit.
+// the limit all edges together hold a tenth of what is free; near it each holds a hundredth of the
+// limit.
 const (
 	farPart  = 10
 	nearPart = 100
 )
 
-// target is the spare amount that an active edge likes to have.
+// target returns the spare amount that an active edge aims for.
 func (c *cell) target(edges int) int64 {
 	if c.far() {
 		return int64(c.free) / int64(farPart*edges)
@@ -100,8 +101,8 @@ func (c *cell) target(edges int) int64 {
 // far reports whether much of the limit is free.
 func (c *cell) far() bool { return c.seen && c.free > float64(c.limit)/2 }
 
-// keep is how long after the last call an edge keeps what it does not use. Near the limit others
-// may wait for it.
+// keep returns how long after the last call an edge keeps what it does not use. Near the limit
+// others may be waiting for it.
 func (c *cell) keep() time.Duration {
 	if c.far() {
 		return keepFar
@@ -114,7 +115,7 @@ const (
 	keepNear = 4 * time.Second
 )
 
-// catchUp has time pay for what has passed since the cell's own time.
+// catchUp makes time pay for the period since the cell's own time.
 func (c *cell) catchUp(now time.Duration) {
 	passed := (now - c.at).Seconds()
 	if c.at = now; c.kind != paid || passed <= 0 || !c.seen {
@@ -126,10 +127,10 @@ func (c *cell) catchUp(now time.Duration) {
 	}
 }
 
-// need returns what a call takes: one that is above the limit takes all of it.
+// need returns what a call takes: a call above the limit takes all of it.
 func (c *cell) need(n int64) int64 { return min(n, c.limit) }
 
-// take has a call hold n, which spare, or alone, covers.
+// take makes a call hold n, which spare, or alone, covers.
 func (c *cell) take(n int64, lost bool) {
 	c.running += n
 	c.grace = c.grace && n == 0
@@ -148,7 +149,7 @@ func (c *cell) settle(held, used int64, lost bool) {
 	c.back(held-used, lost)
 }
 
-// back adds n to what can be used. While all edges hold more than there is, it is not used again.
+// back makes n usable again. While all edges hold more than there is, it is not used again.
 func (c *cell) back(n int64, lost bool) {
 	c.part += float64(n)
 	switch {
@@ -163,7 +164,7 @@ func (c *cell) back(n int64, lost bool) {
 	}
 }
 
-// untold is what the store is to count of what was charged.
+// untold returns how much of the charged amount the store must still count.
 func (c *cell) untold() int64 { return c.charged - c.base() }
 
 // base is what the store need not count of what was charged: the first of it.
@@ -172,8 +173,9 @@ func (c *cell) base() int64 { return c.told + int64(c.forgone) }
 // unclaimed is what is spare and was not drawn for a call that is about to take it.
 func (c *cell) unclaimed() int64 { return c.spare - c.awaited }
 
-// report returns what a message says, and gives what is unclaimed beyond target back. From here to
-// the answer only the rest can be used: the message may have been heard although no answer comes.
+// report returns a message's content, and gives back what is unclaimed beyond target. From here
+// until the answer only the rest can be used: the store may have heard the message even if no
+// answer comes.
 func (c *cell) report(target, wanted int64) part {
 	c.spare = min(c.spare, c.awaited+max(target, 0))
 	least, own := c.running+max(c.spare, 0), c.own
@@ -186,7 +188,7 @@ func (c *cell) report(target, wanted int64) part {
 	}
 }
 
-// granted takes over the answer to a message.
+// granted applies the answer to a message.
 func (c *cell) granted(said part, g grant, now time.Duration) {
 	if c.limit == said.limit && c.limit > 0 {
 		c.spare += g.held - said.least
@@ -197,9 +199,9 @@ func (c *cell) granted(said part, g grant, now time.Duration) {
 	c.own = min(c.own, c.debt)
 }
 
-// doubt begins the time in which the store, as it has lost its data, may not know what others hold.
-// What this edge held is still its own, and so is its part of what was free by the last answer. Of
-// that the rest is left if it has gone on alone since.
+// doubt begins the time in which the store has lost its data and may not know what others hold.
+// What this edge held is still its own, and so is its part of what was free at the last answer. If
+// it has continued alone since, the rest of that is left.
 func (c *cell) doubt(alone bool, now time.Duration, edges int) {
 	part := float64(max(c.spare, 0)) + max(c.free, 0)/float64(edges)
 	if alone {
@@ -211,9 +213,9 @@ func (c *cell) doubt(alone bool, now time.Duration, edges int) {
 	c.part, c.doubted, c.doubtful = part, now, now+lease
 }
 
-// doubtReturn begins the time in which others have to tell what they have used without the store.
-// alone says that this edge has used its own part meanwhile, too: it goes on with the rest of it.
-// Else its part is that of what is free by the answer.
+// doubtReturn begins the time in which others have yet to report what they used without the store.
+// alone says that this edge has also used its own part meanwhile: it continues with the rest of it.
+// Otherwise its part is taken from what is free according to the answer.
 func (c *cell) doubtReturn(alone bool, now time.Duration, edges int) {
 	part := max(c.free+float64(c.spare), 0) / float64(edges)
 	if alone {
@@ -225,7 +227,7 @@ func (c *cell) doubtReturn(alone bool, now time.Duration, edges int) {
 // untilAllTold is how long after its own heartbeat an edge gives others to find the store again.
 const untilAllTold = 2 * heartbeat
 
-// withheld reports whether n may be held by others, although the store grants it.
+// withheld reports whether others may hold n, although the store grants it.
 func (c *cell) withheld(n int64, now time.Duration, edges int) bool {
 	switch {
 	case now >= c.doubtful:
@@ -262,9 +264,9 @@ func (c *cell) leave(now time.Duration, fresh bool, silence time.Duration, edges
 	c.spare = 0
 }
 
-// earn has time pay while the store is lost: each edge its part of the rate, up to its part of the
-// limit. What it has paid the store need not count any more, or the time without the store would be
-// paid for once more after it.
+// earn makes time pay while the store is lost: it gives each edge its part of the rate, up to its
+// part of the limit. The store must not count again what time has paid, or the time without the
+// store would be paid for twice.
 func (c *cell) earn(now time.Duration, edges int) {
 	passed := (now - c.aloneAt).Seconds()
 	c.aloneAt = now

@@ -59,7 +59,7 @@ type Fleet struct {
 	ask       chan struct{}         // a heartbeat is due
 }
 
-// New returns the place of an edge in a fleet. Run reaches the store; until then it counts as lost.
+// New returns an edge's place in a fleet. Run reaches the store; until then it counts as lost.
 func New(o Options) *Fleet {
 	r := newRemote(o.Store)
 	r.refused.log = o.Log
@@ -86,17 +86,17 @@ func newFleet(o *Options, s store) *Fleet {
 	return f
 }
 
-// Account returns a new account of a key. Two of one key would count against each other.
+// Account returns a new account of a key. Two accounts of one key would count against each other.
 func (f *Fleet) Account(id string) limit.Account { return newAccount(&f.terms, "k:"+id) }
 
-// SetEdges changes how many edges are expected; 0: unknown.
+// SetEdges sets the expected number of edges; 0: unknown.
 func (f *Fleet) SetEdges(n int) { f.terms.expected.Store(int64(n)) }
 
 // Available reports whether the store can be asked.
 func (f *Fleet) Available() bool { return f.terms.store.Available() }
 
-// Client returns the connection to the store for what else lives there. It is an error until the
-// store was reached once.
+// Client returns the connection to the store, for the other data in it. It returns an error until
+// the store was reached once.
 func (f *Fleet) Client() (valkey.Client, error) {
 	if c := f.client.Load(); c != nil {
 		return *c, nil

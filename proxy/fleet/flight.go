@@ -8,8 +8,8 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// flight is a message, with the calls that wait for it. What the store grants belongs to them until
-// each has taken its part or has left: no report gives it back, and no later call takes it.
+// flight is a message with the calls that wait for it. The grant belongs to these calls until each
+// has taken its part or left: no report gives it back, and no later call takes it.
 type flight struct {
 	done   chan struct{}
 	err    error // set before done is closed
@@ -18,8 +18,8 @@ type flight struct {
 
 func newFlight() *flight { return &flight{done: make(chan struct{})} }
 
-// draw asks the store, together with all calls of the key that wait, and decides by its answer. The
-// caller holds mu, which is free while the message is under way.
+// draw asks the store, together with all waiting calls of the key, and decides by its answer. The
+// caller holds mu, which is released while the message is under way.
 func (a *account) draw(n needs, now time.Duration) limit.Decision {
 	own := a.usage.needsOf(n)
 	f, leads := a.join(own)
@@ -51,8 +51,8 @@ func (a *account) join(own needs) (f *flight, leads bool) {
 	return a.next, leads
 }
 
-// decide ends a call's wait: it takes its own part of what was granted, or leaves it. The caller
-// holds mu.
+// decide ends a call's wait: the call takes its part of the grant, or leaves it. The caller holds
+// mu.
 func (a *account) decide(f *flight, n, own needs, now time.Duration) limit.Decision {
 	answered := f.answered()
 	if answered {
@@ -83,7 +83,7 @@ func (f *flight) answered() bool {
 	}
 }
 
-// waitFor waits for the end of a flight. The caller holds mu, which is free while it waits.
+// waitFor waits for the end of a flight. The caller holds mu, which is released during the wait.
 func (a *account) waitFor(ctx context.Context, f *flight) {
 	a.mu.Unlock()
 	defer a.mu.Lock()
@@ -93,8 +93,8 @@ func (a *account) waitFor(ctx context.Context, f *flight) {
 	}
 }
 
-// lead sends the message that the calls of a flight wait for, once the one before has ended. It
-// returns whether it did. The caller holds mu, which is free while it waits.
+// lead sends the message that a flight's calls wait for, once the previous one has ended. It
+// returns whether it did. The caller holds mu, which is released during the wait.
 func (a *account) lead(ctx context.Context, f *flight) bool {
 	for a.flying != nil && ctx.Err() == nil {
 		a.waitFor(ctx, a.flying)
@@ -109,8 +109,8 @@ func (a *account) lead(ctx context.Context, f *flight) bool {
 	return true
 }
 
-// send exchanges a message with the store. The caller holds mu, which is free while the message is
-// under way.
+// send exchanges a message with the store. The caller holds mu, which is released while the message
+// is under way.
 func (a *account) send(ctx context.Context, f *flight) {
 	a.flying = f
 	a.sent = a.terms.now()
@@ -125,7 +125,7 @@ func (a *account) send(ctx context.Context, f *flight) {
 // errUnheard is the outcome of a message that a panic has stopped.
 var errUnheard = errors.New("the message was not sent")
 
-// message returns the next message. From here to its answer only what it keeps can be used. The
+// message returns the next message. From here until its answer only what it keeps can be used. The
 // caller holds mu, and has set flying.
 func (a *account) message(now time.Duration) message {
 	a.number++
@@ -146,11 +146,12 @@ func (a *account) message(now time.Duration) message {
 	return m
 }
 
-// idleKept is how long the store keeps an account that no edge sends a message to, a budget apart.
+// idleKept is how long the store keeps an account without messages, except for a budget.
 const idleKept = 10 * time.Minute
 
-// lostAt reports whether an answer with this birth shows that the store has lost the account. One
-// that was idle for long has only run out, and no call holds anything of it. The caller holds mu.
+// lostAt reports whether an answer with this birth shows that the store has lost the account. An
+// account that was idle for long has only expired, and no call holds anything of it. The caller
+// holds mu.
 func (a *account) lostAt(now time.Duration, birth string) bool {
 	kept := now-a.answered < idleKept || a.usage.cells[tokens].kind == budget
 	return kept && a.born != "" && a.born != birth

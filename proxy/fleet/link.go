@@ -10,8 +10,8 @@ import (
 	"penstock/config"
 )
 
-// Link is the way to the store for the parts of a fleet beside the limits. Its outcomes count for
-// the breaker, too. Its methods may be called from any goroutine.
+// Link is the connection to the store for the parts of a fleet besides the limits. Its outcomes
+// count for the breaker, too. Its methods may be called from any goroutine.
 type Link struct {
 	Edge   string // this edge's id, which is new with every start
 	remote *remote
@@ -42,7 +42,7 @@ func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []s
 	return answer, err
 }
 
-// Append adds an entry to a stream, which keeps about the newest most.
+// Append adds an entry to a stream, which keeps about the newest most entries.
 func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) error {
 	c := l.remote.client.Load()
 	if c == nil {
@@ -55,7 +55,7 @@ func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) e
 	return err
 }
 
-// Read returns up to count entries of a stream after the one with an id, and the id of the last.
+// Read returns up to count entries of a stream after the one with the given id, and the last id.
 func (l *Link) Read(ctx context.Context, key, after string, count int) (entries [][]byte, last string, err error) {
 	c := l.remote.client.Load()
 	if c == nil {
@@ -80,9 +80,9 @@ func (l *Link) key(key string) string { return l.remote.options.Prefix + ":{" + 
 // nothing but a concurrency.
 type Slots struct{ account *account }
 
-// NewSlots returns the account of an upstream's slots. Two of one upstream would count against each
-// other. waited says whether calls of this edge wait for one, and wake has one of them try again;
-// neither may wait for the account.
+// NewSlots returns the account of an upstream's slots. Two accounts of one upstream would count
+// against each other. waited says whether calls of this edge wait for a slot, and wake makes one of
+// them try again. Neither may wait for the account.
 func NewSlots(f *Fleet, upstream string, waited func() bool, wake func()) *Slots {
 	f.taken.Store(true)
 	a := newAccount(&f.terms, "u:"+upstream)

@@ -22,7 +22,7 @@ type Member struct {
 	Started  int64  `json:"started"`
 	InFlight int    `json:"in_flight"`
 
-	// Of an edge of a version before these were told they are empty.
+	// These are empty for an edge of a version before them.
 	Generation uint64 `json:"generation,omitempty"` // of its configuration
 	Calls      uint64 `json:"calls,omitempty"`      // that have ended since its start
 	Level      string `json:"level,omitempty"`      // of its verdict, as its status page has it
@@ -32,10 +32,11 @@ type Member struct {
 	Expires    int64  `json:"expires,omitempty"` // when it does not count any more, in ms of the store's clock
 }
 
-// membersMost is how many edges a fleet can have: what is written into the store beyond is ignored.
+// membersMost is the maximum number of edges in a fleet. Further entries in the store are ignored.
 const membersMost = 256
 
-// storeTime is the store's clock by the last heartbeat, of the goroutine of the heartbeats.
+// storeTime is the store's clock at the last heartbeat. Only the goroutine of the heartbeats uses
+// it.
 type storeTime struct {
 	reading int64 // ms; 0: none yet
 	at      time.Duration
@@ -43,11 +44,11 @@ type storeTime struct {
 
 func (t *storeTime) now(own time.Duration) int64 { return t.reading + (own - t.at).Milliseconds() }
 
-// heartbeat is how often an edge shows itself, and how long it waits for the answer.
+// heartbeat is how often an edge announces itself, and how long it waits for the answer.
 const heartbeat = time.Second
 
-// Heartbeats shows this edge to the others until ctx ends. Where the store does not answer this is
-// also the only thing that asks it again.
+// Heartbeats announces this edge to the others until ctx ends. If the store does not answer, this
+// is also all that asks it again.
 func (f *Fleet) Heartbeats(ctx context.Context) {
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
@@ -62,7 +63,7 @@ func (f *Fleet) Heartbeats(ctx context.Context) {
 	}
 }
 
-// beatNow has a heartbeat sent at once. It ends a breaker that a moment's silence has opened.
+// beatNow sends a heartbeat at once. That closes a breaker that a moment's silence has opened.
 func beatNow(f *Fleet) {
 	select {
 	case f.ask <- struct{}{}:
@@ -111,8 +112,8 @@ func (f *Fleet) beat(ctx context.Context) {
 	}
 }
 
-// checkEviction warns of a store that may drop accounts when its memory is full: a limit would
-// begin anew.
+// checkEviction warns of a store that may drop accounts when its memory is full: their limits would
+// start over.
 func (f *Fleet) checkEviction(ctx context.Context) {
 	if p := f.terms.store.Eviction(ctx); p != "" && p != "noeviction" {
 		f.log.Warn("the fleet's store may forget limits when its memory is full",
@@ -143,8 +144,8 @@ func (f *Fleet) tell(up bool, err error) {
 	f.log.Warn("the fleet's store does not answer: limits are held without it", lost, zap.Error(err))
 }
 
-// meet takes over who is alive. What another edge writes is read with care: it may be another
-// version, or no edge at all.
+// meet takes over the living edges. It reads with care what another edge writes: that may be
+// another version, or not an edge at all.
 func (f *Fleet) meet(all []string) {
 	members, ignored := make([]Member, 0, min(len(all), membersMost)), 0
 	seen := map[string]bool{}
@@ -173,8 +174,8 @@ func (f *Fleet) meet(all []string) {
 	f.terms.seen.Store(int64(len(members)))
 }
 
-// counts reports whether what a member says of itself counts: an edge of the fleet has said it, and
-// not long ago.
+// counts reports whether a member's entry is valid: an edge of the fleet has signed it, and it has
+// not expired.
 func (f *Fleet) counts(m *Member, said string) bool {
 	if f.signer.Signed(sign.Member, m.ID, said) {
 		return m.Expires >= f.clock.reading

@@ -10,11 +10,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// storeRights are what the store's user needs beside its keys and channels.
+// storeRights are the rights that the store's user needs besides its keys and channels.
 const storeRights = "+evalsha +eval +script|load +hmget +hgetall +hset +hdel +pexpire +time +xadd +xread +publish +subscribe +ping +hello +role +client|setname"
 
-// refusalOf returns the code of an error by which the store refuses what it was asked: it is there,
-// and only what it was asked of is in the way. Other errors say that it cannot be used now.
+// refusalOf returns the code of an error by which the store refuses a request: the store is there,
+// and only this request is the problem. Other errors say that the store cannot be used now.
 func refusalOf(err error) string {
 	answer, ok := valkey.IsValkeyErr(err)
 	if !ok || answer.IsNil() {
@@ -34,12 +34,13 @@ func refusalOf(err error) string {
 	return ""
 }
 
-// noCommand is the code of a store that has not, or not any more, a command that a fleet needs. The
-// store has none for it.
+// noCommand is our code for a store that lacks, or no longer has, a command that a fleet needs. The
+// store has no code for that.
 const noCommand = "NOCOMMAND"
 
-// unknownCommand reports whether an error says so, of a command or of one within a script: "unknown
-// command 'EVALSHA', with args ..." (Valkey, Redis), "Unknown Redis command called from script".
+// unknownCommand reports whether an error says so, about a command or about one within a script:
+// "unknown command 'EVALSHA', with args ..." (Valkey, Redis), "Unknown Redis command called from
+// script".
 func unknownCommand(text string) bool {
 	text = strings.ToLower(text[:min(len(text), 100)])
 	text = strings.TrimPrefix(text, "err ")
@@ -48,7 +49,7 @@ func unknownCommand(text string) bool {
 }
 
 // refusedBy returns the code of an error by which the store refuses a heartbeat, as it would any
-// message: a refusal, or one of those that remedies has.
+// message: a refusal, or a code in remedies.
 func refusedBy(err error) string {
 	if code := refusalOf(err); code != "" {
 		return code
@@ -64,7 +65,7 @@ func refusedBy(err error) string {
 	return ""
 }
 
-// remedies of what keeps a store from taking any message of an edge.
+// remedies for what keeps a store from taking any message of an edge.
 var remedies = map[string]string{
 	"OOM":        "the store's memory is full: raise its maxmemory, or remove what is not a fleet's",
 	"MISCONF":    "the store cannot write its data to its disk: make room there, or see the store's own log",
@@ -78,7 +79,7 @@ var remedies = map[string]string{
 	"WRONGPASS": "correct user and password of fleet.store",
 }
 
-// remedyOf says what ends a refusal.
+// remedyOf says how to end a refusal.
 func remedyOf(code, prefix string) string {
 	if remedy := remedies[code]; remedy != "" {
 		return remedy
@@ -92,7 +93,7 @@ func remedyOf(code, prefix string) string {
 	return "delete this key of the store, if something else than a fleet has written it"
 }
 
-// refusals tells of refusals, at most once a minute.
+// refusals logs refusals, at most once a minute.
 type refusals struct {
 	log    *zap.Logger
 	prefix string

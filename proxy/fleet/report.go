@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// When an edge tells the store what was used: soon where the limit is near, for others wait for it.
+// When an edge reports use to the store. Near the limit it reports soon, because others wait for
+// it.
 const (
 	reportFar   = 500 * time.Millisecond
 	reportNear  = 50 * time.Millisecond
@@ -14,8 +15,8 @@ const (
 	reportsMost = 100 // in a tick: 2,000 messages a second
 )
 
-// queue has the account's report come by itself, if there is something to report. The caller holds
-// the account's mu.
+// queue schedules the account's report, if there is something to report. The caller holds the
+// account's mu.
 func (a *account) queue() {
 	at, something := a.nextReport()
 	if something && (!a.queued || at <= a.terms.now()) {
@@ -34,8 +35,8 @@ func (f *Fleet) queue(a *account) {
 	}
 }
 
-// nextReport returns when the account has something to report: what was used, what is not needed,
-// or that calls still run. The caller holds mu.
+// nextReport returns when the account has something to report: use, unneeded holds, or that calls
+// still run. The caller holds mu.
 func (a *account) nextReport() (at time.Duration, something bool) {
 	add := func(t time.Duration) {
 		if !something || t < at {
@@ -75,7 +76,7 @@ func (a *account) nextReport() (at time.Duration, something bool) {
 	return at, something
 }
 
-// remind has every account tell the store again what its calls hold: the store has forgotten it.
+// remind makes every account report again what its calls hold, because the store has forgotten it.
 func (f *Fleet) remind() {
 	for _, a := range f.queuedAccounts() {
 		a.mu.Lock()
@@ -88,7 +89,7 @@ func (f *Fleet) remind() {
 	}
 }
 
-// Reports tells the store what was used until ctx ends, and then gives back what this edge holds.
+// Reports reports use to the store until ctx ends, and then gives back what this edge holds.
 func (f *Fleet) Reports(ctx context.Context) {
 	tick := time.NewTicker(reportTick)
 	defer tick.Stop()
@@ -122,7 +123,7 @@ func (f *Fleet) queuedAccounts() []*account {
 	return all
 }
 
-// forget takes an account out of those that have something to report, unless it has again.
+// forget removes an account from those with something to report, unless it has something again.
 func (f *Fleet) forget(a *account) {
 	a.mu.Lock() // first, as where accounts queue themselves
 	defer a.mu.Unlock()
@@ -133,8 +134,8 @@ func (f *Fleet) forget(a *account) {
 	}
 }
 
-// reportDue sends the reports that are due, as many as are left of this tick, and returns how many
-// accounts have something to report now or later.
+// reportDue sends the due reports, as many as are left of this tick, and returns how many accounts
+// have something to report now or later.
 func (f *Fleet) reportDue(now time.Duration, left *int) int {
 	all := f.queuedAccounts()
 	for _, a := range all {
@@ -152,7 +153,7 @@ func (f *Fleet) reportDue(now time.Duration, left *int) int {
 	return len(all)
 }
 
-// reportIfDue sends the account's report if it is due. queued is false when there is none.
+// reportIfDue sends the account's report if it is due. queued is false if there is none.
 func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -173,7 +174,7 @@ func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
 	return true, true
 }
 
-// giveBack has every account give back what it does not use, for at most a second.
+// giveBack makes every account give back what it does not use, for at most a second.
 func (f *Fleet) giveBack() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

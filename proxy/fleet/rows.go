@@ -13,19 +13,19 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Usage in the store is a hash for each day: a field for each key, model and edge, with all that
-// the edge has counted of that day. So a row can be written twice, and sums are made by readers.
-// Beside it there is one for end users in place of models, which are not the keys' again.
-// An edge with a ledger keeps its name over restarts.
+// Usage in the store is a hash for each day, with a field for each key, model and edge. A field
+// holds all that the edge has counted of that day, so a row can be written twice, and readers make
+// the sums. A second hash holds end users in place of models; they are parts of the keys' rows, not
+// additional use. An edge with a ledger keeps its name over restarts.
 
-// usageKept is how long the store keeps a day, from its last row on.
+// usageKept is how long the store keeps a day after its last row.
 const usageKept = 70 * 24 * time.Hour
 
 // rowsAtOnce bounds one command.
 const rowsAtOnce = 500
 
-// Rows sends an edge's usage to the store, and reads that of all edges. Its methods may be called
-// from any goroutine.
+// Rows sends an edge's usage to the store, and reads the usage of all edges. Its methods may be
+// called from any goroutine.
 type Rows struct {
 	remote    *remote
 	usage     *observe.Usage
@@ -38,14 +38,14 @@ type Rows struct {
 	pending  map[rowsOf]map[string]observe.Amount // by field
 }
 
-// rowsOf says which hash a row is in.
+// rowsOf identifies the hash of a row.
 type rowsOf struct {
 	day   int64
 	users bool
 }
 
-// NewRows returns the rows of an edge's fleet. A store that has forgotten all gets all of usage
-// again.
+// NewRows returns the rows of an edge's fleet. A store that has forgotten everything gets all of
+// usage again.
 func NewRows(f *Fleet, usage *observe.Usage) *Rows {
 	r, _ := f.terms.store.(*remote)
 	return &Rows{
@@ -54,8 +54,8 @@ func NewRows(f *Fleet, usage *observe.Usage) *Rows {
 	}
 }
 
-// Add takes rows that have changed, which is once a second. Run sends them at once: an edge that is
-// killed loses no more than that second.
+// Add takes changed rows, once a second. Run sends them at once, so that an edge that is killed
+// loses no more than that second.
 func (r *Rows) Add(edge string, rows []observe.UsageRow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +81,7 @@ func (r *Rows) add(row *observe.UsageRow) {
 	r.pending[of][fieldOf(row.Key, name, r.edge)] = row.Amount
 }
 
-// remind adds all rows when the store has forgotten what it was told.
+// remind adds all rows when the store has forgotten them.
 func (r *Rows) remind() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,8 +99,8 @@ func fieldOf(words ...string) string {
 	return string(text)
 }
 
-// Run sends rows when there are new ones, and once a second those that the store did not take or
-// has forgotten, until ctx ends, and then what is left.
+// Run sends new rows, and once a second those that the store did not take or has forgotten, until
+// ctx ends. Then it sends what is left.
 func (r *Rows) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -119,7 +119,7 @@ func (r *Rows) Run(ctx context.Context) {
 	}
 }
 
-// send sends what is pending. What the store does not take stays.
+// send sends pending rows. Rows that the store does not take stay pending.
 func (r *Rows) send(ctx context.Context) {
 	r.remind()
 	for {
@@ -135,7 +135,7 @@ func (r *Rows) send(ctx context.Context) {
 	}
 }
 
-// next takes some pending rows of one hash.
+// next returns some pending rows of one hash.
 func (r *Rows) next() (of rowsOf, rows map[string]observe.Amount) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,7 +156,7 @@ func (r *Rows) next() (of rowsOf, rows map[string]observe.Amount) {
 	return of, nil
 }
 
-// putBack has rows sent again, but those that have a newer one.
+// putBack makes rows pending again, except those with a newer one.
 func (r *Rows) putBack(of rowsOf, rows map[string]observe.Amount) {
 	if len(rows) == 0 {
 		return
@@ -210,8 +210,7 @@ func (r *Rows) key(of rowsOf) string {
 	return key
 }
 
-// Read returns the rows of all edges, of the days that are kept, with those of end users where they
-// are asked for.
+// Read returns the rows of all edges for the kept days, including those of end users on request.
 func (r *Rows) Read(ctx context.Context, now time.Time, users bool) ([]observe.UsageRow, error) {
 	c := r.remote.client.Load()
 	if c == nil {

@@ -19,8 +19,8 @@ var source string
 
 var script = valkey.NewLuaScript(source)
 
-// lease is how long the store keeps what an edge holds after its last message. Slots of an edge
-// that was killed are to be in use again within ten seconds: the last one is for those that ask.
+// lease is how long the store keeps what an edge holds after its last message. Slots of a killed
+// edge must be usable again within ten seconds; the last second is for the edges that ask.
 const lease = 9 * time.Second
 
 // message is one message to an account.
@@ -31,8 +31,8 @@ type message struct {
 	parts  [cells]part
 }
 
-// args returns the arguments of the script, for an edge whose messages are numbered from began.
-// Each has a number for its repetition, too, which is 1 then: the store hears that after the first.
+// args returns the arguments of the script, for an edge whose messages are numbered from began. A
+// repetition (repetition is 1) has its own number, which the store accepts after the first.
 func (m *message) args(began, repetition uint64) []string {
 	out, number := make([]string, 0, 4+7*cells), began+2*m.number+repetition
 	out = append(out, m.edge, strconv.FormatUint(number, 10), strconv.FormatInt(lease.Milliseconds(), 10), m.born)

@@ -22,13 +22,13 @@ type store interface {
 	Exchange(ctx context.Context, id string, m *message) (reply, error)
 	// Available reports whether a message is worth its wait.
 	Available() bool
-	// Missed counts a call that has waited in vain for a message which is not its own.
+	// Missed counts a call that has waited in vain for a message that another call sent.
 	Missed()
-	// Misses returns how often in a row a message was not answered, or a call has waited in vain.
+	// Misses returns how many times in a row a message was not answered, or a call waited in vain.
 	Misses() int
-	// Heartbeat tells that this edge is alive. Beside errLate there is an answer.
+	// Heartbeat says that this edge is alive. With errLate there is an answer, too.
 	Heartbeat(ctx context.Context, edge, said string) (alive, error)
-	// Eviction returns the store's maxmemory-policy; "" where it may not be asked.
+	// Eviction returns the store's maxmemory-policy; "" if the user may not ask for it.
 	Eviction(ctx context.Context) string
 	Close()
 }
@@ -53,8 +53,8 @@ type StoreOptions struct {
 	Prefix string      // of the store's keys
 }
 
-// clientOptions: no cache, no repeats by the client (a message may be repeated, but we decide
-// that), small buffers, a silent peer is noticed within a second, and replies are bounded.
+// clientOptions disables the client's cache and its retries (we decide what is repeated), keeps
+// buffers small, notices a silent peer within a second, and bounds replies.
 func clientOptions(o *StoreOptions) valkey.ClientOption {
 	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: time.Second}
 	return valkey.ClientOption{
@@ -80,8 +80,8 @@ var membersSource string
 
 var membersScript = valkey.NewLuaScript(membersSource)
 
-// failuresToOpen in a row open the breaker: nobody waits for the store until it answers a
-// heartbeat. The first is sent at once.
+// failuresToOpen is how many failures in a row open the breaker: then no call waits for the store
+// until it answers a heartbeat. The first heartbeat is sent at once.
 const failuresToOpen = 3
 
 // remote is the store behind a client, with a breaker.
@@ -112,7 +112,7 @@ func newRemote(o StoreOptions) *remote {
 // Available reports whether the breaker is closed.
 func (r *remote) Available() bool { return r.failures.Load() < failuresToOpen }
 
-// connect makes the client, if there is none. It is called by the goroutine of the heartbeats.
+// connect makes the client if there is none. Only the goroutine of the heartbeats calls it.
 func (r *remote) connect() error {
 	if r.client.Load() != nil {
 		return nil
@@ -128,10 +128,11 @@ func (r *remote) connect() error {
 // Dial connects to a store.
 func Dial(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(clientOptions(&o)) }
 
-// Exchange sends a message to an account, and once more over another connection where that one
-// ends: the first may have arrived or not, which is the same for the second. Messages are numbered
-// from the store's time, in millionths of a second, at the first heartbeat of this process: above
-// all that a process of the same name has sent before, which ended before that.
+// Exchange sends a message to an account. If the connection ends, Exchange sends it once more over
+// another one: whether the first has arrived makes no difference to the second. Messages are
+// numbered from the store's time, in millionths of a second, at the first heartbeat of this
+// process. That is above all numbers of an earlier process of the same name, which ended before
+// that.
 func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, error) {
 	c, first, began := r.client.Load(), r.began.Load(), time.Now()
 	if c == nil || first == 0 {
@@ -149,19 +150,19 @@ func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, er
 	return answer, err
 }
 
-// isReset reports whether a connection has ended under a message. The client opens another for the
-// next one.
+// isReset reports whether a connection ended under a message. The client opens another for the next
+// one.
 func isReset(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// unheardMost is how many numbers of messages of a process the store may hear after its end.
+// unheardMost is how many message numbers of a process the store may hear after its end.
 const unheardMost = 2000
 
-// note counts the outcome of a command on a key. A message that was overtaken was heard; one that
-// was refused says nothing of other keys, and one that no call would have waited for as long says
-// nothing of those that calls wait for.
+// note counts the outcome of a command on a key. An overtaken message was heard. A refusal says
+// nothing of other keys, and a message for which no call would have waited that long says nothing
+// of those that calls wait for.
 func (r *remote) note(key string, began time.Time, err error) {
 	if code := refusalOf(err); code != "" {
 		r.refused.tell(key, code, err)
@@ -172,7 +173,7 @@ func (r *remote) note(key string, began time.Time, err error) {
 	}
 }
 
-// isLate reports whether an answer that comes now is of no use to calls.
+// isLate reports whether an answer that arrives now is of no use to calls.
 func (r *remote) isLate(began time.Time) bool { return r.late > 0 && time.Since(began) > r.late }
 
 // outcome counts for the breaker, which only a heartbeat closes.
@@ -192,8 +193,8 @@ func (r *remote) Missed() { r.outcome(context.DeadlineExceeded) }
 
 func (r *remote) Misses() int { return int(r.failures.Load()) }
 
-// Heartbeat tells that this edge is alive. It closes the breaker, unless the answer is late: then
-// it returns errLate, with the answer.
+// Heartbeat says that this edge is alive. It closes the breaker, unless the answer is late: then it
+// returns errLate with the answer.
 func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err error) {
 	if err := r.connect(); err != nil {
 		return alive{}, err
@@ -249,7 +250,7 @@ func parseMembers(result valkey.ValkeyResult) (a alive, err error) {
 var errOther = errors.New("the store does not answer as asked")
 
 // refuseReplica asks the store for its role, at first and after each failure. A replica that takes
-// writes would forget them with the next copy of its primary.
+// writes would lose them with the next copy of its primary.
 func (r *remote) refuseReplica(ctx context.Context) error {
 	if r.primary || r.options.Cluster || r.options.SentinelMaster != "" { // those clients look for primaries themselves
 		return nil
@@ -270,16 +271,17 @@ func (r *remote) refuseReplica(ctx context.Context) error {
 
 var errReplica = errors.New("READONLY it is a replica")
 
-// The client is made anew after some failed heartbeats in a row, and after twice as many each time.
+// The client is made anew after redialFirst failed heartbeats in a row, and after twice as many
+// each time.
 const (
 	redialFirst = 3
 	redialMost  = 30
 )
 
-// redial ends the client after some heartbeats in a row that failed. Its connection may still lead
-// to a store that has become a replica, or lacks its primary, while the address leads to another
-// one by now. Once a store has left out a reply, each command on that connection gets the one
-// before its own, for ever.
+// redial ends the client after a number of failed heartbeats in a row. Its connection may still
+// lead to a store that has become a replica, or lacks its primary, while the address already leads
+// to another one. And once a store has left out a reply, each command on that connection gets the
+// reply of the one before, forever.
 func (r *remote) redial(err error) {
 	if err == nil || errors.Is(err, errLate) {
 		r.failed, r.redialAfter = 0, redialFirst

@@ -7,7 +7,7 @@ import (
 	"penstock/config"
 )
 
-// terms are what all accounts of an edge have in common.
+// terms are what all accounts of an edge share.
 type terms struct {
 	edge     string // new with every start, so that its messages are numbered from 1
 	epoch    time.Time
@@ -26,23 +26,23 @@ type terms struct {
 	storeClock storeClock
 }
 
-// now is the time on the edge's own clock, which is monotonic.
+// now returns the time on the edge's own clock, which is monotonic.
 func (t *terms) now() time.Duration { return t.since(t.clock()) }
 
 func (t *terms) since(now time.Time) time.Duration { return now.Sub(t.epoch) }
 
-// enoughWait reports whether as many calls wait for a store that has left one without an answer as
-// it takes to hold it for lost. More are not to wait in vain.
+// enoughWait reports whether, after one unanswered request, enough calls wait for the store to
+// declare it lost. More calls must not wait in vain.
 func (t *terms) enoughWait() bool {
 	misses := t.store.Misses()
 	return misses > 0 && misses+int(t.waiting.Load()) >= failuresToOpen
 }
 
-// silence is how long the store has answered no heartbeat.
+// silence returns how long the store has answered no heartbeat.
 func (t *terms) silence(now time.Duration) time.Duration { return now - time.Duration(t.heard.Load()) }
 
-// edges returns how many edges share what is free while the store is lost: those that are expected,
-// or those that were seen, if they are more. Where neither is known it is config.UnknownEdges.
+// edges returns how many edges share what is free while the store is lost: the expected number, or
+// the seen number if that is greater. If neither is known it is config.UnknownEdges.
 func (t *terms) edges() int {
 	if t.edgesUnknown() {
 		return config.UnknownEdges

@@ -8,29 +8,30 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// turns are what an account of slots has beside a key's: its calls wait in a queue, and so may
-// those of other edges. The store has the edges that wait take turns. It sets a free slot aside for
-// the first of them and tells it; one that has got a slot, and waits for more, is the last then. So
-// an edge with many calls that end does not keep its slots for its own queue.
+// turns is what an account of slots has in addition to a key's account: its calls wait in a queue,
+// and so may those of other edges. The store makes the waiting edges take turns. It sets a free
+// slot aside for the first of them and notifies it. An edge that has got a slot and waits for more
+// goes to the end. So an edge with many ending calls does not keep its slots for its own queue.
 type turns struct {
 	waited func() bool // calls of this edge wait
 	wake   func()      // has one of them try again
 	asked  bool        // the last message said that they wait
 }
 
-// askAgain is how long an edge whose calls wait goes without a message. It bounds how long a slot
-// stays free of which the edge was not told, and keeps its turn, which ends after a second without.
+// askAgain is how long an edge whose calls wait goes without a message. It bounds how long a free
+// slot stays unused if the edge was not told of it, and it keeps the edge's turn, which ends after
+// a second without a message.
 const askAgain = 50 * time.Millisecond
 
-// say has a message say whether calls wait.
+// say adds to a message whether calls wait.
 func (t *turns) say(p *part) {
 	if t.asked = t.waited(); t.asked {
 		p.kind = turn
 	}
 }
 
-// spareTarget is the spare amount of a cell that an account likes to have. Of slots for which
-// others may wait that is none. The caller holds the account's mu.
+// spareTarget returns the spare amount of a cell that an account aims for. It is zero for slots for
+// which others may wait. The caller holds the account's mu.
 func spareTarget(a *account, c *cell) int64 {
 	if a.turns != nil {
 		return 0
@@ -38,7 +39,7 @@ func spareTarget(a *account, c *cell) int64 {
 	return c.target(a.terms.edges())
 }
 
-// HearTurns has calls that wait for a slot try again when the store says that it is this edge's
+// HearTurns makes calls that wait for a slot try again when the store says that it is this edge's
 // turn, until ctx ends.
 func HearTurns(ctx context.Context, f *Fleet) {
 	tick := time.NewTicker(heartbeat)
@@ -58,8 +59,8 @@ func HearTurns(ctx context.Context, f *Fleet) {
 	}
 }
 
-// hearTurn takes what the store has said: an account, and the edge whose turn it is there. Where no
-// call waits any more the turn is passed on.
+// hearTurn handles a message of the store: an account, and the edge whose turn it is there. If no
+// call waits any more, the turn is passed on.
 func hearTurn(f *Fleet, said string) {
 	id, edge, _ := strings.Cut(said, " ")
 	if edge != f.terms.edge {
@@ -76,7 +77,7 @@ func hearTurn(f *Fleet, said string) {
 	}
 }
 
-// takeTurn has a call of an account that waits try again.
+// takeTurn makes a waiting call of an account try again.
 func takeTurn(a *account) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -20,8 +20,8 @@ var names = [cells]string{limit.RequestsPerMinute, limit.TokensPerMinute, limit.
 
 var allowed = limit.Decision{OK: true}
 
-// follow takes over limits that a reload has changed. What was granted under the old ones is given
-// up.
+// follow takes over limits that a reload has changed. It gives up what was granted under the old
+// ones.
 func (u *usage) follow(l needs) {
 	if l == u.limits {
 		return
@@ -39,8 +39,8 @@ func limitsOf(l config.KeyLimits) needs {
 	return needs{int64(l.RequestsPerMinute), int64(l.TokensPerMinute), int64(l.Concurrency)}
 }
 
-// fenceAfter gives up what the store gives away soon: after a lease without an answer others may
-// hold it. silence is the time since the last answer. The caller holds mu.
+// fenceAfter gives up what the store will soon give away: after a lease without an answer others
+// may hold it. silence is the time since the last answer. The caller holds mu.
 func (u *usage) fenceAfter(silence time.Duration) {
 	if silence <= lease-fenceBefore {
 		return
@@ -50,9 +50,8 @@ func (u *usage) fenceAfter(silence time.Duration) {
 	}
 }
 
-// lacking returns the first cell of which this edge does not hold enough for a call, -1 if there is
-// none. What other calls have drawn is theirs, unless this one has drawn as well. The caller holds
-// mu.
+// lacking returns the first cell of which this edge does not hold enough for a call, or -1. What
+// other calls have drawn is theirs, unless this one has drawn as well. The caller holds mu.
 func (u *usage) lacking(n needs, drawn bool, now time.Duration, edges int) int {
 	for i := range u.cells {
 		c := &u.cells[i]
@@ -70,7 +69,7 @@ func (u *usage) lacking(n needs, drawn bool, now time.Duration, edges int) int {
 	return -1
 }
 
-// needsOf returns what a call takes of each cell: one that is above a limit takes all of it.
+// needsOf returns what a call takes of each cell: a call above a limit takes all of it.
 func (u *usage) needsOf(n needs) needs {
 	for i := range n {
 		n[i] = u.cells[i].need(n[i])
@@ -85,7 +84,7 @@ func (u *usage) await(n needs) {
 	}
 }
 
-// unawait ends that for a call, which takes its part or leaves it.
+// unawait ends that for a call that takes its part or leaves it.
 func (u *usage) unawait(n needs) {
 	for i := range u.cells {
 		u.cells[i].awaited -= n[i]
@@ -155,8 +154,8 @@ func (u *usage) refuseAlone(n needs, edges int) limit.Decision {
 	return allowed
 }
 
-// earn has time pay in every cell while the store is lost. An edge that admits nothing then has no
-// part of it: others may have used it all.
+// earn makes time pay in every cell while the store is lost. An edge that admits nothing then gets
+// no part: others may have used it all.
 func (u *usage) earn(now time.Duration, t *terms) {
 	if !u.lost || t.whenLost == config.LostClosed {
 		return

@@ -175,8 +175,8 @@ func (b *Board) message(text string, now time.Time) *message {
 	return m
 }
 
-// lose goes on without the board, once its last answer is too old: with this edge's part of the
-// slots, one for each of the edges that divide the limits of keys, too.
+// lose continues without the board once its last answer is too old: with this edge's part of the
+// slots, one part for each of the edges that also divide the limits of keys.
 func (b *Board) lose(now time.Time) {
 	b.busy = false
 	if now.Sub(time.Unix(0, b.answered.Load())) >= freshFor {
@@ -185,7 +185,7 @@ func (b *Board) lose(now time.Time) {
 	}
 }
 
-// ownWork is what this edge has at its upstreams.
+// ownWork returns this edge's work at its upstreams.
 func ownWork(here []upstreams.Here) works {
 	w := make(works, len(here))
 	for i := range here {
@@ -198,7 +198,7 @@ func ownWork(here []upstreams.Here) works {
 	return w
 }
 
-// elsewhere is the work of all less that of this edge.
+// elsewhere returns the work of all edges minus this edge's.
 func (b *Board) elsewhere(r *reply, own works) *upstreams.Elsewhere {
 	e := &upstreams.Elsewhere{
 		Edges: r.edges, Works: make(map[upstreams.ID]upstreams.Work, len(b.here)),
@@ -218,7 +218,7 @@ func (b *Board) elsewhere(r *reply, own works) *upstreams.Elsewhere {
 	return e
 }
 
-// put has the fleet know a fact, or with an empty value forget it.
+// put tells the fleet a fact, or with an empty value makes it forget the fact.
 func (b *Board) put(name, value string, life time.Duration) {
 	b.mu.Lock()
 	b.putLocked(name, value, life)
@@ -229,8 +229,8 @@ func (b *Board) put(name, value string, life time.Duration) {
 	}
 }
 
-// putLocked is put for a caller that holds mu. A later fact of the same name takes the place of one
-// that waits.
+// putLocked is put for a caller that holds mu. A later fact replaces a waiting one of the same
+// name.
 func (b *Board) putLocked(name, value string, life time.Duration) {
 	b.numbers++
 	next := b.pending[:0:0]
@@ -249,7 +249,7 @@ func (b *Board) putLocked(name, value string, life time.Duration) {
 // pendingMost bounds the facts that wait for the store.
 const pendingMost = 1024
 
-// learn takes over the facts of an answer, and forgets those that the board has heard.
+// learn takes over the facts of an answer, and drops those that the board has heard.
 func (b *Board) learn(m *message, r *reply) {
 	b.mu.Lock()
 	if n := len(m.facts); n > 0 {
@@ -274,14 +274,14 @@ func (b *Board) learn(m *message, r *reply) {
 	}
 }
 
-// seedOf is the random value of the board whose facts have a version.
+// seedOf returns the random value of the board whose facts have a version.
 func seedOf(version string) string {
 	seed, _, _ := strings.Cut(version, ":")
 	return seed
 }
 
-// remember tells a board that has forgotten everything what stays until it is over. The caller
-// holds mu.
+// remember tells a board that has forgotten everything the facts that stay until they are revoked.
+// The caller holds mu.
 func (b *Board) remember(before map[string]string) {
 	for name, value := range before {
 		if _, there := b.facts[name]; !there && strings.HasPrefix(name, modePrefix) {

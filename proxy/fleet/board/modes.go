@@ -13,7 +13,7 @@ import (
 // modePrefix begins the names of facts that are operators' modes.
 const modePrefix = "m:"
 
-// ModeSetting is an operator's wish for an upstream, at every edge.
+// ModeSetting is an operator's mode for an upstream, at every edge.
 type ModeSetting struct {
 	Mode    string `json:"mode"`
 	Who     string `json:"who"`               // asked for it
@@ -22,16 +22,16 @@ type ModeSetting struct {
 	Expires int64  `json:"expires,omitempty"` // Unix seconds: when it does not count any more, unless it is signed anew
 }
 
-// A mode stays until another is asked for, so edges sign it anew long before it expires: the time
-// bounds how long one that was copied from the store can be put back.
+// A mode stays until another is asked for, so edges sign it again long before it expires. The
+// expiry bounds how long a mode that was copied from the store can be put back.
 const (
 	modeLife  = 7 * 24 * time.Hour
 	renewMode = 6 * 24 * time.Hour // so much before its end
 	careEvery = time.Hour
 )
 
-// SetMode has every edge set the mode of an upstream; the caller has set it here. It returns at
-// once: while the store is away the other edges learn of it later.
+// SetMode makes every other edge set the mode of an upstream; the caller has set it here. It
+// returns at once: while the store is away the other edges learn of it later.
 func (b *Board) SetMode(id upstreams.ID, m upstreams.Mode, who string, now time.Time) {
 	name := modePrefix + Name(id)
 	b.mu.Lock()
@@ -61,18 +61,20 @@ func parseMode(value string) (s ModeSetting, err error) {
 	return s, err
 }
 
-// counts reports whether a mode counts: an edge of the fleet has said it, and not long ago.
+// counts reports whether a mode is valid: an edge of the fleet has signed it, and it has not
+// expired.
 func (b *Board) counts(name, value string, s *ModeSetting, now time.Time) bool {
 	return b.o.Signer.Counts(sign.Mode, name, value, now) && (s.Expires == 0 || s.Expires >= now.Unix())
 }
 
-// isOlder reports whether a mode was asked for before the one that is applied. The caller holds mu.
+// isOlder reports whether a mode was asked for before the applied one. The caller holds mu.
 func (b *Board) isOlder(name string, s *ModeSetting) bool {
 	last, err := parseMode(b.applied[name])
 	return b.o.Signer != nil && err == nil && s.When < last.When
 }
 
-// Mode returns who has set the mode of an upstream last, and false where nobody has.
+// Mode returns the last setting of an upstream's mode, with its operator; ok is false if there is
+// none.
 func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -80,8 +82,8 @@ func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
 	return s, err == nil
 }
 
-// applyModes sets the modes that other edges have been given since. What another edge writes is
-// read with care: it may be another version, or no edge at all.
+// applyModes sets the modes that other edges have received meanwhile. It reads with care what
+// another edge writes: that may be another version, or not an edge at all.
 func (b *Board) applyModes() {
 	type change struct {
 		up   *upstreams.Upstream
@@ -125,15 +127,15 @@ func (b *Board) applyModes() {
 	}
 }
 
-// ignore remembers and logs a mode that does not count. The caller holds mu.
+// ignore remembers and logs an invalid mode. The caller holds mu.
 func (b *Board) ignore(name, value string, up *upstreams.Upstream) {
 	b.ignored[name] = value
 	b.o.Log.Warn("a mode in the fleet's store does not count: none of fleet.secrets has signed it for this upstream, or it is old",
 		zap.String("upstream", up.Name()), zap.String("remedy", "give all edges the same fleet.secrets, and let nothing else write to the store"))
 }
 
-// careForModes signs modes anew that expire or were not signed yet, and puts back what was replaced
-// by one that does not count.
+// careForModes signs modes that expire or were not signed yet, and restores those that an invalid
+// one has replaced.
 func (b *Board) careForModes(now time.Time) {
 	if b.o.Signer == nil || b.version == "" || now.Sub(b.cared) < careEvery {
 		return
@@ -154,11 +156,11 @@ func (b *Board) careForModes(now time.Time) {
 	}
 }
 
-// secretFact is the fact of when the fleet's first secret appeared.
+// secretFact is the fact that says when the fleet's first secret appeared.
 const secretFact = "s:since"
 
-// heedSecret takes over when that was, and puts right what the board says of it, at most once a
-// minute: edges with other secrets may do so, too. The caller holds mu.
+// heedSecret takes over that time, and corrects what the board says of it, at most once a minute:
+// edges with other secrets may do so, too. The caller holds mu.
 func (b *Board) heedSecret(now time.Time) {
 	correction := b.o.Signer.Appeared(b.facts[secretFact], now)
 	if correction != "" && now.Sub(b.corrected) >= time.Minute {

@@ -10,10 +10,10 @@ import (
 
 // Poison remembers which engines were lost to which bodies. *poison.Requests implements it.
 type Poison interface {
-	// Seed has bodies hashed as at every other edge.
+	// Seed sets the value with which bodies are hashed, the same at every edge.
 	Seed(seed string)
-	// Learn takes over what the whole fleet knows, in place of what it knew before: engines, by the
-	// hash of the body that they were lost to.
+	// Learn replaces the fleet's knowledge: lost holds engines by the hash of the body that they
+	// were lost to.
 	Learn(lost map[uint64][]*upstreams.Upstream)
 }
 
@@ -24,12 +24,12 @@ func poisonName(hash uint64, id upstreams.ID) string {
 	return poisonPrefix + strconv.FormatUint(hash, 16) + ":" + Name(id)
 }
 
-// Lost has every edge know for a while that an upstream was lost to a body of that hash.
+// Lost tells every edge for a while that an upstream was lost to a body with that hash.
 func (b *Board) Lost(hash uint64, id upstreams.ID, life time.Duration) {
 	b.put(poisonName(hash, id), "1", life)
 }
 
-// Cleared has every edge forget what was lost to a body of that hash.
+// Cleared makes every edge forget what was lost to a body with that hash.
 func (b *Board) Cleared(hash uint64) {
 	prefix := poisonPrefix + strconv.FormatUint(hash, 16) + ":"
 	b.mu.Lock()
@@ -50,7 +50,7 @@ func (b *Board) Cleared(hash uint64) {
 	}
 }
 
-// applyPoison hands over what the fleet knows of requests that kill engines.
+// applyPoison passes on what the fleet knows of requests that kill engines.
 func (b *Board) applyPoison(seed string, facts map[string]string) {
 	b.o.Poison.Seed(seed)
 	byName := make(map[string]*upstreams.Upstream, len(b.here))

@@ -20,14 +20,14 @@ var source string
 
 var script = valkey.NewLuaScript(source)
 
-// lease is how long the board keeps an edge's work after its last message. It is short: the calls
-// of an edge that is dead end at the engines, too.
+// lease is how long the board keeps an edge's work after its last message. It is short, because the
+// calls of a dead edge end at the engines, too.
 const lease = 3 * time.Second
 
-// Name is what the store calls an upstream: a hash of its id.
+// Name returns the name of an upstream in the store: a hash of its id.
 func Name(id upstreams.ID) string { return fmt.Sprintf("%016x", xxhash.Sum64String(string(id))) }
 
-// works is the work at upstreams, by their names. down counts the edges that have it down.
+// works is the work at upstreams, by name. down counts the edges that have found it down.
 type works map[string]work
 
 type work struct {
@@ -109,7 +109,7 @@ type reply struct {
 
 var errOvertaken = errors.New("a later message was there first")
 
-// parseReply reads the answer to a message. version is that of the facts that the edge knew.
+// parseReply reads the answer to a message. version is the version of the facts that the edge knew.
 func parseReply(list []valkey.ValkeyMessage, version string) (r reply, err error) {
 	if len(list) == 1 {
 		return r, errOvertaken

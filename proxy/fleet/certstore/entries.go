@@ -2,10 +2,11 @@ package certstore
 
 import "errors"
 
-// EntryKind is what an entry is of.
+// EntryKind is the kind of an entry.
 type EntryKind string
 
-// The kinds of entries. Versions before certmagic have kept accounts and certificates as such.
+// The kinds of entries. Versions before certmagic stored accounts and certificates as their own
+// kinds.
 const (
 	EntryValue       EntryKind = "value"       // of a key of certmagic's
 	EntryAccount     EntryKind = "account"     // the account's key, as PEM
@@ -17,7 +18,7 @@ func (k EntryKind) Known() bool {
 	return k == EntryValue || k == EntryAccount || k == EntryCertificate
 }
 
-// EntryState says whether an entry is good, or why it is not taken.
+// EntryState says whether an entry is good, or why it is refused.
 type EntryState uint8
 
 // The states of entries.
@@ -28,7 +29,7 @@ const (
 	Older             // than one that this edge had before
 )
 
-// String returns the state as metrics call it.
+// String returns the state as metrics name it.
 func (s EntryState) String() string { return [...]string{"good", "forged", "stale", "older"}[s] }
 
 // Entry is one thing that the edges share.
@@ -40,8 +41,8 @@ type Entry struct {
 }
 
 var (
-	// ErrChanged is why nothing was put.
+	// ErrChanged says that nothing was put, because another edge was faster.
 	ErrChanged = errors.New("another edge was faster")
-	// ErrLockLost is why an order was given up.
+	// ErrLockLost says that an order was abandoned.
 	ErrLockLost = errors.New("the lock in the fleet's store could not be kept, so another edge goes on")
 )

@@ -29,15 +29,15 @@ var (
 	releaseScript = valkey.NewLuaScript(releaseSource)
 )
 
-// kept is how long the store keeps the entries after the last one was written or claimed. Edges
-// that run put back what is gone.
+// kept is how long the store keeps the entries after the last one was written or claimed. Running
+// edges put back what is gone.
 const kept = 400 * 24 * time.Hour
 
-// atOnce is how many entries one answer has at most. A certificate with its key and those above it
-// is some 10 KiB.
+// atOnce is the maximum number of entries in one answer. A certificate with its key and those above
+// it is some 10 KiB.
 const atOnce = 16
 
-// Link is the way to the store. *fleet.Link implements it.
+// Link is the connection to the store. *fleet.Link implements it.
 type Link interface {
 	Available() bool
 	Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error)
@@ -45,7 +45,7 @@ type Link interface {
 
 var errAnswer = errors.New("the store does not answer as asked")
 
-// words runs a script and returns its answer, of at least so many words.
+// words runs a script and returns its answer, which must have at least least words.
 func (s *Store) words(ctx context.Context, script *valkey.Lua, least int, args ...string) ([]string, error) {
 	answer, err := s.o.Link.Run(ctx, script, s.key, args)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Lease is how long a lock lasts that is not renewed: after it another edge goes on where one has
-// died.
+// Lease is how long a lock lasts that is not renewed. After it another edge takes over from one
+// that has died.
 const Lease = 10 * time.Second
 
 const (
@@ -25,8 +25,8 @@ const (
 	answerTime   = 2 * time.Second        // of the store
 )
 
-// Storage is certmagic's storage in the fleet's store. What it has read it keeps, and asks the store
-// for what has changed since. Its methods may be called from any goroutine.
+// Storage is certmagic's storage in the fleet's store. It keeps what it has read, and asks the
+// store only for changes since. Its methods may be called from any goroutine.
 type Storage struct {
 	store *Store
 	guard *guard.Guard
@@ -52,7 +52,7 @@ func NewStorage(s *Store, g *guard.Guard) *Storage {
 // Available reports whether the store can be asked.
 func (s *Storage) Available() bool { return s.store.Available() }
 
-// read takes over what has changed in the store. The caller holds mu.
+// read takes over the changes in the store. The caller holds mu.
 func (s *Storage) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -123,7 +123,7 @@ func (s *Storage) Store(ctx context.Context, key string, text []byte) error {
 	return s.put(ctx, key, text)
 }
 
-// put writes a value; an empty one is none. The caller holds mu.
+// put writes a value; an empty one means none. The caller holds mu.
 func (s *Storage) put(ctx context.Context, key string, text []byte) (err error) {
 	for range 5 {
 		if err = s.read(ctx); err != nil {
@@ -215,8 +215,8 @@ func (s *Storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, erro
 	return certmagic.KeyInfo{}, fs.ErrNotExist
 }
 
-// Lock implements certmagic.Locker. The lock is renewed until Unlock; the attempt whose lock cannot
-// be renewed in time is ended, for another edge may begin.
+// Lock implements certmagic.Locker. The lock is renewed until Unlock. If it cannot be renewed in
+// time, the attempt that holds it is ended, because another edge may begin.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	for {
 		granted, err := s.TryLock(ctx, name)
@@ -269,7 +269,7 @@ func (s *Storage) claim(ctx context.Context, name string) (bool, error) {
 	return s.store.Claim(ctx, name)
 }
 
-// keep renews a lock until ctx ends. It ends the attempt that has the lock where that is lost.
+// keep renews a lock until ctx ends. If the lock is lost, keep ends the attempt that holds it.
 func (s *Storage) keep(ctx, attempt context.Context, name string, good time.Time) {
 	tick := time.NewTicker(leaseRenewed)
 	defer tick.Stop()

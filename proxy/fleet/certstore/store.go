@@ -67,8 +67,8 @@ func New(o Options) *Store {
 // Available reports whether the store can be asked.
 func (s *Store) Available() bool { return s.o.Link.Available() }
 
-// Changes returns the entries that have changed since the last call; whole says that these are all
-// there are, as at the first call and where it is asked for.
+// Changes returns the entries that have changed since the last call. whole says that these are all
+// entries, as at the first call and on request.
 func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,12 +96,12 @@ func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole b
 	return entries, whole, nil
 }
 
-// sealAnewAfter new secrets were given, entries that older ones have sealed are sealed anew: by
-// then every edge has the new ones.
+// sealAnewAfter is how long after new secrets were set entries sealed with older ones are sealed
+// again: by then every edge has the new ones.
 const sealAnewAfter = 10 * time.Minute
 
-// sealAnew has entries that last sealed by the first secret, so that the older ones can be taken
-// away. The caller holds mu.
+// sealAnew seals again, with the first secret, entries sealed before, so that the older secrets can
+// be removed. The caller holds mu.
 func (s *Store) sealAnew(ctx context.Context) {
 	old := s.old
 	s.old = nil
@@ -113,7 +113,7 @@ func (s *Store) sealAnew(ctx context.Context) {
 	}
 }
 
-// forget notes which entries are gone. Their versions stay: an older one may come back.
+// forget records which entries are gone. Their versions stay, because an older entry may come back.
 func (s *Store) forget(there []Entry) {
 	for name, f := range s.fields {
 		if !slices.ContainsFunc(there, func(e Entry) bool { return fieldOf(e.Kind, e.Name) == name }) {
@@ -124,7 +124,7 @@ func (s *Store) forget(there []Entry) {
 
 func fieldOf(kind EntryKind, name string) string { return "e:" + string(kind) + ":" + name }
 
-// open reads an entry as the store has it: its change number and the blob.
+// open reads an entry in the store's form: its change number and the blob.
 func (s *Store) open(name, value string) (e Entry, ok bool) {
 	kind, of, _ := strings.Cut(strings.TrimPrefix(name, "e:"), ":")
 	change, blob, _ := strings.Cut(value, " ")
@@ -159,7 +159,7 @@ func (s *Store) field(name string) *field {
 	return f
 }
 
-// box is what seals and opens the entry of a field.
+// box returns the box that seals and opens the entry of a field.
 func (s *Store) box(field string, result *seal.Result) seal.Box {
 	if secrets := s.o.Secrets(); s.keys == nil || !slices.Equal(secrets, s.secrets) {
 		s.since, s.secrets, s.keys = time.Now(), secrets, seal.NewKeysFor("certificates", secrets...)
@@ -167,7 +167,7 @@ func (s *Store) box(field string, result *seal.Result) seal.Box {
 	return s.keys.Of(s.key, func(r seal.Result) { *result = r }).For(field)
 }
 
-// unseal returns the text of a blob and the version that was sealed with it.
+// unseal returns the text of a blob and the version sealed with it.
 func (s *Store) unseal(field, blob string) (text []byte, version uint64, state EntryState) {
 	var result seal.Result
 	plain, ok := s.box(field, &result).Open(nil, []byte(blob))
@@ -188,7 +188,7 @@ var remedies = map[EntryState]string{
 	Older:  "see whether the store was set back, or who else can write to it: this edge puts it right",
 }
 
-// refuse counts and logs an entry that is not taken, once.
+// refuse counts and logs a refused entry, once.
 func (s *Store) refuse(f *field, e Entry, blob string) {
 	if f.blob == blob {
 		return
@@ -201,8 +201,8 @@ func (s *Store) refuse(f *field, e Entry, blob string) {
 
 var errTooLong = errors.New("the entry is too long to be sealed")
 
-// Put writes an entry in the place of the one that Changes has returned last. It returns ErrChanged
-// if another edge was faster.
+// Put replaces the entry that Changes returned last. It returns ErrChanged if another edge was
+// faster.
 func (s *Store) Put(ctx context.Context, e Entry) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +231,7 @@ func (s *Store) write(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// Claim asks for a lock for Lease, again and again to keep it.
+// Claim asks for a lock for Lease. Call it again and again to keep the lock.
 func (s *Store) Claim(ctx context.Context, name string) (granted bool, err error) {
 	words, err := s.words(ctx, claimScript, 1, name, s.o.Edge, milliseconds(Lease), milliseconds(kept))
 	return err == nil && words[0] == "granted", err

@@ -19,7 +19,7 @@ func readCopy(name string) (all map[string]string, err error) {
 	return all, nil
 }
 
-// writeCopy replaces the file whole: a process that is killed leaves the old one or the new one.
+// writeCopy replaces the whole file: a process that is killed leaves the old one or the new one.
 func writeCopy(name string, all map[string]string) error {
 	text, err := json.Marshal(all)
 	if err != nil {

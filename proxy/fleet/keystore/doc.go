@@ -2,29 +2,29 @@
 //
 // # An entry
 //
-// The store has one hash for all keys: of each an entry by its id, and a change number. An entry is
-// what a keys_file lists for a key, as JSON (of a revoked key: that it is), with a version and an
-// HMAC under a secret of the configuration. So one who can write to the store can neither make a
-// key nor raise a limit. Versions only rise: an older entry in the place of a newer one is refused,
-// and put right again, as is one that is gone. What is refused is counted and logged, once for each
-// text. An edge without a memory cannot know which version was the last; those that have run
-// for longer put it right.
+// The store has one hash for all keys: an entry for each key, by its id, and a change number. An
+// entry is what a keys_file lists for a key, as JSON (for a revoked key: that it is revoked), with
+// a version and an HMAC under a secret of the configuration. So write access to the store is not
+// enough to make a key or to raise a limit. Versions only rise: an older entry in place of a newer
+// one is refused and corrected, and a missing one is put back. A refusal is counted and logged,
+// once for each text. An edge without a memory cannot know which version was the last; edges that
+// have run for longer correct it.
 //
 // # The edge's side
 //
 // Keys.Run asks for the change number twice a second, and reads all entries when it has changed.
-// Keys.Listen has it ask at once when the store publishes a change. So a revocation takes some
-// milliseconds, and half a second and a round trip where the message is lost. All keys are held in
+// When the store publishes a change, Keys.Listen makes Run ask at once. So a revocation takes some
+// milliseconds, or half a second and a round trip if the message is lost. All keys are held in
 // memory, and no call asks the store for one. While the store is away the last keys stay.
 //
-// Until an edge has read the keys once it is not ready, and refuses a key that its file does not
-// have with 503. One that may start with a copy (fleet.keys.store: cached) writes the entries to a
-// file as they stand in the store and reads them by the same rules.
+// Until an edge has read the keys once it is not ready, and refuses a key that is not in its file
+// with 503. An edge that may start with a copy (fleet.keys.store: cached) writes the entries to a
+// file in the store's form and reads them by the same rules.
 //
 // # The operator's side
 //
-// An operator changes entries by the admin listener of an edge (Keys.Update), or by a command, which
-// has a Writer of its own. Both sign what they put, by compare and set. A version is the store's time
-// in microseconds, or one more than the last, whichever is greater: so it rises also over an entry
+// An operator changes entries through an edge's admin listener (Keys.Update), or by a command with
+// its own Writer. Both sign what they put, by compare and set. A version is the store's time in
+// microseconds, or one more than the last, whichever is greater: so it rises even past an entry
 // that was lost.
 package keystore

@@ -13,7 +13,7 @@ import (
 	"penstock/config"
 )
 
-// entry is a key, or that it is revoked, as it stands in the store.
+// entry is a key, or its revocation, in the store's form.
 type entry struct {
 	id      string
 	version uint64
@@ -23,14 +23,14 @@ type entry struct {
 	key     config.Key
 }
 
-// What can be wrong with an entry, as the label of a metric.
+// The reasons for which an entry is refused, as the label of a metric.
 const (
 	forged = "forged" // signed by nobody who has the secret, or cut
 	older  = "older"  // than one that this edge has read before
 	broken = "broken" // signed, but no key of this version of the program
 )
 
-// refusal is why an entry is not taken.
+// refusal is why an entry is refused.
 type refusal struct {
 	reason string
 	err    error
@@ -38,10 +38,10 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.err.Error() }
 
-// layout begins every entry. Another form begins with another number.
+// layout begins every entry. Another layout begins with another number.
 const layout = "1 "
 
-// mac is what signs an entry.
+// mac returns the signature of an entry.
 func mac(secret, id string, version uint64, body string) []byte {
 	h := hmac.New(sha256.New, []byte(secret))
 	fmt.Fprintf(h, "penstock key %q %d %s", id, version, body)
@@ -53,7 +53,7 @@ func seal(secret, id string, version uint64, body string) string {
 	return layout + strconv.FormatUint(version, 10) + " " + hex.EncodeToString(mac(secret, id, version, body)) + " " + body
 }
 
-// maxEntry is the longest entry that is looked at, in bytes.
+// maxEntry is the longest accepted entry, in bytes.
 const maxEntry = 64 << 10
 
 // verify reads the version and the body of an entry that one of the secrets has signed.

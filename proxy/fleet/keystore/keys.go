@@ -29,8 +29,8 @@ type Options struct {
 	Metrics *metrics.Set
 }
 
-// Keys are the keys of the store as an edge has read them. Run and Listen run once each; Wait and
-// Starting may be called from any goroutine, and of a nil *Keys.
+// Keys are the keys of the store as an edge has read them. Run and Listen run once each. Wait and
+// Starting may be called from any goroutine, also on a nil *Keys.
 type Keys struct {
 	opts    Options
 	nudge   chan struct{}
@@ -39,7 +39,7 @@ type Keys struct {
 	refused map[string]*metrics.Counter // by reason
 	count   atomic.Int64                // keys that are not revoked
 
-	// Run alone has these.
+	// Only Run uses these.
 	held     map[string]entry
 	told     map[string]string // entries that were refused, by id
 	change   string            // the change number that was read last
@@ -47,12 +47,12 @@ type Keys struct {
 	failures int // of looks, in a row
 }
 
-// period is how often the change number is read: what a revocation takes at most, where the
-// message of it is lost.
+// period is how often the change number is read. A revocation takes at most that long if its
+// message is lost.
 const period = 500 * time.Millisecond
 
-// wholeEach so many looks everything is read, whether something has changed or not: an entry that
-// was put back or taken away behind the change number is put right.
+// wholeEach is the number of looks after which everything is read, even without a change: that
+// corrects an entry that was put back or taken away without changing the number.
 const wholeEach = 20
 
 // New returns the keys of an edge, with those of the copy if there is one.
@@ -111,7 +111,7 @@ func (k *Keys) Run(ctx context.Context) {
 	}
 }
 
-// Listen has Run look whenever the store publishes a change, until ctx ends.
+// Listen makes Run look whenever the store publishes a change, until ctx ends.
 func (k *Keys) Listen(ctx context.Context) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
@@ -152,7 +152,7 @@ func (k *Keys) Entries(ctx context.Context) (map[string]string, error) {
 }
 
 // Update replaces the entry of a key in the store, as Writer.Update does, and waits until the edge
-// itself uses what it has changed. Other edges follow within a second.
+// itself uses the change. Other edges follow within a second.
 func (k *Keys) Update(ctx context.Context, id string, next func(entry string) (string, error)) error {
 	c, err := k.opts.Client()
 	if err != nil {
@@ -174,7 +174,7 @@ func (k *Keys) Update(ctx context.Context, id string, next func(entry string) (s
 	return nil
 }
 
-// InForce says when a change counts, for an operator.
+// InForce tells an operator when a change takes effect.
 func (k *Keys) InForce() string { return "It is in force at all edges within a second." }
 
 func (k *Keys) hurry() {
@@ -184,7 +184,7 @@ func (k *Keys) hurry() {
 	}
 }
 
-// look reads the change number, and the entries if it is another one.
+// look reads the change number, and the entries if it has changed.
 func (k *Keys) look(ctx context.Context) {
 	client, err := k.opts.Client()
 	if err == nil {
@@ -203,8 +203,8 @@ func (k *Keys) look(ctx context.Context) {
 	}
 }
 
-// tellAfter so many looks that failed in a row the log has it: at the start the store is reached a
-// moment later.
+// tellAfter is how many looks in a row must fail before that is logged: at the start the store is
+// reached a moment later.
 const tellAfter = 3
 
 func (k *Keys) read(ctx context.Context, c valkey.Client) error {
@@ -254,7 +254,8 @@ func changeOf(m valkey.ValkeyMessage) string {
 	return text
 }
 
-// changeMost is where adding 1 does not change a number of the store's scripts any more.
+// changeMost is the number from which on adding 1 no longer changes a number in the store's
+// scripts.
 const changeMost = 1 << 53
 
 func (k *Keys) isReady() bool {
@@ -266,8 +267,8 @@ func (k *Keys) isReady() bool {
 	}
 }
 
-// take takes over entries and reports whether the keys have changed. Of those that are older than
-// what is held, or gone, restore is called; nil: nothing can be put right.
+// take takes over entries and reports whether the keys have changed. It calls restore for entries
+// that are older than the held ones, or gone. A nil restore means that nothing can be corrected.
 func (k *Keys) take(all map[string]string, restore func(id, expected, raw string)) (changed bool) {
 	for id, raw := range all {
 		held, has := k.held[id]
@@ -297,7 +298,7 @@ func (k *Keys) take(all map[string]string, restore func(id, expected, raw string
 	return changed
 }
 
-// refuse counts and logs an entry that is not taken, once.
+// refuse counts and logs a refused entry, once.
 func (k *Keys) refuse(id, raw string, err error) {
 	if last, before := k.told[id]; before && last == raw {
 		return
@@ -313,7 +314,7 @@ func (k *Keys) refuse(id, raw string, err error) {
 		zap.String("reason", reason), zap.String("key", id), zap.Error(err))
 }
 
-// restore puts an entry back into the store, unless another edge or an operator has been faster.
+// restore puts an entry back into the store, unless another edge or an operator was faster.
 func (k *Keys) restore(ctx context.Context, c valkey.Client, id, expected, raw string) {
 	if done, err := put(ctx, c, k.opts.Prefix, id, expected, raw); err == nil && done {
 		k.opts.Log.Warn("a key's entry was gone from the store, or older than it was: the last one is put back",

@@ -29,7 +29,7 @@ const (
 // hashName is the name of the hash with the keys, and of the channel for changes.
 func hashName(prefix string) string { return prefix + ":{keys}" }
 
-// put writes an entry if the one that is expected is there; "" expects none.
+// put writes an entry if the store holds the expected one; "" expects none.
 func put(ctx context.Context, c valkey.Client, prefix, id, expected, raw string) (bool, error) {
 	done, err := putScript.Exec(ctx, c, []string{hashName(prefix)}, []string{id, expected, raw}).AsInt64()
 	return done == 1, err
@@ -57,7 +57,7 @@ type Listed struct {
 	Trouble string // why edges refuse the entry
 }
 
-// String is the key in one line, without its hash.
+// String returns the key in one line, without its hash.
 func (l *Listed) String() string {
 	state := "in force"
 	switch {
@@ -101,8 +101,8 @@ func (w *Writer) List(ctx context.Context) ([]Listed, error) {
 	return all, nil
 }
 
-// Add puts a new key into the store: an entry of a keys_file. A key that was revoked makes room for
-// a new one of its id.
+// Add puts a new key into the store: an entry of a keys_file. A revoked key makes room for a new
+// one with its id.
 func (w *Writer) Add(ctx context.Context, fields map[string]any) error {
 	body, err := json.Marshal(fields)
 	if err != nil {
@@ -120,8 +120,8 @@ func (w *Writer) Add(ctx context.Context, fields map[string]any) error {
 	})
 }
 
-// Update replaces the entry of a key by what next makes of it; an empty one means that there is none,
-// or that the key is revoked.
+// Update replaces the entry of a key with what next returns. next gets an empty entry if there is
+// none, or if the key is revoked.
 func (w *Writer) Update(ctx context.Context, id string, next func(entry string) (string, error)) error {
 	return w.change(ctx, id, func(e entry, there bool) (string, error) {
 		body := e.body
@@ -156,11 +156,11 @@ func (w *Writer) Revoke(ctx context.Context, id string) error {
 	})
 }
 
-// errBusy says that others have changed the entry as often as we have tried.
+// errBusy says that others changed the entry each time we tried.
 var errBusy = errors.New("others change this key at the same time: try again")
 
-// change replaces the body of a key's entry by what next makes of the one that is there, unless next
-// objects to it. One that is forged is replaced like any other.
+// change replaces the body of a key's entry with what next makes of the existing one, unless next
+// returns an error. A forged entry is replaced like any other.
 func (w *Writer) change(ctx context.Context, id string, next func(e entry, there bool) (string, error)) error {
 	name := hashName(w.prefix)
 	for range 10 {

@@ -24,7 +24,7 @@ const (
 	readMost  = 1000                   // entries, at once
 )
 
-// Link is the way to the store. *fleet.Link implements it.
+// Link is the connection to the store.
 type Link interface {
 	Available() bool
 	Append(ctx context.Context, key string, most int, entry []byte) error
@@ -83,7 +83,7 @@ func (e *Exchange) Run(ctx context.Context) {
 	}
 }
 
-// step exchanges what there is.
+// step exchanges what is pending.
 func (e *Exchange) step(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -98,10 +98,10 @@ func (e *Exchange) step(ctx context.Context) {
 	}
 }
 
-// stream is the name of a model's stream.
+// stream returns the name of a model's stream.
 func stream(model string) string { return fmt.Sprintf("r:%016x", xxhash.Sum64String(model)) }
 
-// tell appends what this edge has placed. What cannot be told is given up: it is advice.
+// tell appends this edge's placements. Those that cannot be sent are dropped: they are advice.
 func (e *Exchange) tell(ctx context.Context, model string, p *routing.Places) error {
 	e.fresh = p.TakeFresh(e.fresh[:0])
 	for rest := e.fresh; len(rest) > 0; {
@@ -115,7 +115,7 @@ func (e *Exchange) tell(ctx context.Context, model string, p *routing.Places) er
 	return nil
 }
 
-// learn reads what was appended since the last time, at first all that is kept.
+// learn reads what was appended since the last time; at first, everything that is kept.
 func (e *Exchange) learn(ctx context.Context, model string, p *routing.Places) {
 	after, known := e.last[model]
 	if !known {
@@ -145,7 +145,7 @@ func (e *Exchange) learn(ctx context.Context, model string, p *routing.Places) {
 
 const placementSize = 16
 
-// sealed is an entry of a model's stream.
+// sealed returns an entry of a model's stream.
 func (e *Exchange) sealed(model string, told []routing.Placement) []byte {
 	plain := make([]byte, 0, len(told)*placementSize)
 	for _, t := range told {
@@ -157,7 +157,7 @@ func (e *Exchange) sealed(model string, told []routing.Placement) []byte {
 	return e.seal.Seal(out, out, plain, []byte(model))
 }
 
-// opened reads an entry; ok is false for one that no edge with this secret has written.
+// opened reads an entry. ok is false if no edge with this secret has written it.
 func (e *Exchange) opened(model string, entry []byte) (told []routing.Placement, ok bool) {
 	n := e.seal.NonceSize()
 	if len(entry) < n {

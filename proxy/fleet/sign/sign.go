@@ -1,15 +1,15 @@
-// Package sign signs what the edges of a fleet tell each other through their store, so that one who
-// can write to the store, but has no secret of the fleet, can neither pose as an edge nor drain an
+// Package sign signs what the edges of a fleet tell each other through their store. Without a
+// secret of the fleet, write access to the store is not enough to pose as an edge or to drain an
 // engine.
 //
-// A signature is HMAC-SHA256 over the store's prefix, the kind and the name of what is said, and the
-// text itself, in which the edge and the time of expiry stand. So no text counts in another fleet, at
-// another place or after its time. The first secret signs and all of them verify, so secrets can be
-// exchanged one edge after the other.
+// A signature is HMAC-SHA256 over the store's prefix, the kind and the name of the text, and the
+// text itself, which contains the edge and the time of expiry. So no text is valid in another
+// fleet, at another place or after its time. The first secret signs and all of them verify, so
+// secrets can be exchanged one edge after the other.
 //
-// For a day after an edge of the fleet had a secret for the first time texts without a signature count
-// as before: edges that have none yet, or are of an older version, send such. A text with a wrong
-// signature never counts.
+// For a day after an edge of the fleet first had a secret, texts without a signature stay valid:
+// edges that have none yet, or are of an older version, send such texts. A text with a wrong
+// signature is never valid.
 package sign
 
 import (
@@ -26,15 +26,15 @@ import (
 // Grace is how long texts without a signature count after the fleet's first secret appeared.
 const Grace = 24 * time.Hour
 
-// The kinds of what is said.
+// The kinds of signed texts.
 const (
 	Member = "member" // an edge, by its id
 	Mode   = "mode"   // an operator's wish for an upstream, by the upstream's name
 	Since  = "since"  // when the fleet's first secret appeared
 )
 
-// Signer signs and verifies. Its methods may be called from any goroutine. A nil Signer signs nothing,
-// and everything counts.
+// Signer signs and verifies. Its methods may be called from any goroutine. A nil Signer signs
+// nothing and accepts everything.
 type Signer struct {
 	prefix  string
 	secrets []string
@@ -88,7 +88,7 @@ func (s *Signer) Signed(kind, name, text string) bool {
 	return false
 }
 
-// Counts reports whether a text counts at a time: it is signed, or still need not be.
+// Counts reports whether a text is valid at a time: it is signed, or need not be signed yet.
 func (s *Signer) Counts(kind, name, text string, now time.Time) bool {
 	if s == nil || s.Signed(kind, name, text) {
 		return true
@@ -102,9 +102,10 @@ type appeared struct {
 	Since int64 `json:"since"` // Unix seconds
 }
 
-// Appeared takes over what the store has about the first secret's appearance, of which the earliest
-// counts, and returns what it should have instead: nothing if that is right. What an older secret has
-// signed is signed anew, or taking the old secret out would begin another day.
+// Appeared takes over what the store says about the first secret's appearance; the earliest time
+// wins. It returns the correction for the store, or nothing if the store is right. A text signed
+// with an older secret is signed again, because otherwise removing that secret would begin another
+// day.
 func (s *Signer) Appeared(stored string, now time.Time) (correction string) {
 	if s == nil {
 		return ""

@@ -182,8 +182,8 @@ func syncFolder(path string) {
 // grown reports whether the file is worth rewriting.
 func (f *file) grown() bool { return f.size > growth+4*f.small }
 
-// write appends lines and syncs them. It cuts off what a failed write has left behind, or else the
-// next write begins with a newline.
+// write appends lines and syncs them. It cuts off what a failed write has left behind. If that
+// fails, too, the next write overwrites it.
 func (f *file) write(lines []byte) error {
 	_, err := f.f.WriteAt(lines, f.size)
 	if err == nil {
