@@ -167,10 +167,10 @@ func (c *cell) back(n int64, lost bool) {
 // untold returns how much of the charged amount the store must still count.
 func (c *cell) untold() int64 { return c.charged - c.base() }
 
-// base is what the store need not count of what was charged: the first of it.
+// base returns how much of the charged amount, from its beginning, the store need not count.
 func (c *cell) base() int64 { return c.told + int64(c.forgone) }
 
-// unclaimed is what is spare and was not drawn for a call that is about to take it.
+// unclaimed returns the spare amount that was not drawn for a call about to take it.
 func (c *cell) unclaimed() int64 { return c.spare - c.awaited }
 
 // report returns a message's content, and gives back what is unclaimed beyond target. From here
@@ -244,9 +244,9 @@ func (c *cell) withheld(n int64, now time.Duration, edges int) bool {
 // known returns the debt that the store knew of at the last answer, less what time has paid.
 func (c *cell) known() float64 { return max(0, c.debt-float64(c.charged-c.told)) }
 
-// leave begins the time without the store: the edge goes on with what it holds and its part of what
-// was free. Where that is not fresh it begins with its part of what time has paid since the store
-// fell silent, which is all of its part after a minute, and lets one call in.
+// leave begins the time without the store: the edge continues with what it holds and its part of
+// what was free. If that is not fresh, it begins with its part of what time has paid since the
+// store fell silent (its whole part after a minute), and admits one call.
 func (c *cell) leave(now time.Duration, fresh bool, silence time.Duration, edges int) {
 	c.alone, c.aloneAt, c.grace, c.owed = float64(c.spare), now, !fresh, c.known()
 	switch {

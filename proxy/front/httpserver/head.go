@@ -238,7 +238,7 @@ func scanHead(raw []byte) (hosts int, reason string) {
 			return 0, reasonExpect
 		case colon == len("transfer-encoding") && httptoken.EqualFold(line[:colon], "transfer-encoding"):
 			if !httptoken.EqualFold(bytes.TrimSpace(line[colon+1:]), "chunked") {
-				return 0, "The Transfer-Encoding header is not chunked." // fasthttp reads identity as no body
+				return 0, "The Transfer-Encoding header is not chunked." // fasthttp: identity is no body
 			}
 			chunked = true
 		case colon == len("content-length") && httptoken.EqualFold(line[:colon], "content-length"):

@@ -85,7 +85,7 @@ func RequestCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
 	return nil
 }
 
-// requestArms asks for what the edge knows of a model's arms, the rest first.
+// requestArms asks for what the edge knows of a model's arms; the rest comes first.
 func requestArms(o *CanaryOptions) ([]observe.Arm, error) {
 	body, err := o.Edge.get("/-/arms", armsTimeout)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// Options are those of the command.
+// Options are the command's options.
 type Options struct {
 	Name   string // of the agent, one of Names
 	URL    string // of the edge's API
@@ -28,7 +28,7 @@ type Options struct {
 	Now        time.Time
 }
 
-// setup is what the files of an agent are made of.
+// setup is the input for an agent's files.
 type setup struct {
 	base, key string // base: without /v1; key: the environment variable
 	models    []model
@@ -37,10 +37,10 @@ type setup struct {
 	folder    string // of the agent's configuration
 }
 
-// first is the model to work with.
+// first returns the model to work with.
 func (s *setup) first() *model { return &s.models[0] }
 
-// file is one that an agent reads.
+// file is a file that an agent reads.
 type file struct {
 	path, text string
 }
@@ -49,23 +49,24 @@ type file struct {
 type program struct {
 	endpoint string // that it sends its calls to
 	folder   []string
-	// folderEnv names the environment variable by which users move its folder; below it is below.
+	// folderEnv names the environment variable with which users move the agent's folder; below it
+	// is below.
 	folderEnv, below string
 	files            func(*setup) []file
 	run              func(*setup) string // the command line to start it with
 }
 
-// Names are the agents that there is a configuration for.
+// Names returns the agents that Run knows a configuration for.
 func Names() []string { return []string{"claude", "codex", "opencode", "copilot"} }
 
-// longestName is more than names of variables have, and less than most keys.
+// longestName is longer than names of variables are, and shorter than most keys.
 const longestName = 40
 
-// variable is what shells take as the name of a variable.
+// variable matches what shells accept as the name of a variable.
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // IsVariable reports whether a word can be the name of the variable with the key, and is not the
-// key itself, given by mistake. The environment is of the form of os.Environ.
+// key itself, given by mistake. The environment has the form of os.Environ.
 func IsVariable(word string, environment []string) bool {
 	if !variable.MatchString(word) || len(word) > longestName || strings.HasPrefix(word, auth.Prefix) {
 		return false
@@ -100,10 +101,10 @@ var programs = map[string]program{
 	},
 }
 
-// at is a path within the agent's folder.
+// at returns a path within the agent's folder.
 func (s *setup) at(name string) string { return filepath.Join(s.folder, name) }
 
-// firstPrompt is about what agents send before the user has said much.
+// firstPrompt is roughly how many tokens agents send before the user has said much.
 const firstPrompt = 20000
 
 // Run prints or writes an agent's configuration for a running edge.
@@ -144,7 +145,7 @@ func Run(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// note says what the user has to know beside the files.
+// note tells the user what to know besides the files.
 func note(o *Options, s *setup, run string) {
 	m := s.first()
 	id := plaintext.Line(m.ID)

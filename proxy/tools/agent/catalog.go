@@ -17,7 +17,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// model is what agents need to know of an entry of the catalog.
+// model is what agents need to know of a catalog entry.
 type model struct {
 	ID                 string // or the alias that is asked for
 	Name               string
@@ -34,7 +34,7 @@ type model struct {
 	aliasOf string // the id, if ID is an alias
 }
 
-// listed is the id by which the catalog lists the model.
+// listed returns the id under which the catalog lists the model.
 func (m *model) listed() string {
 	if m.aliasOf != "" {
 		return m.aliasOf
@@ -42,7 +42,7 @@ func (m *model) listed() string {
 	return m.ID
 }
 
-// output is the longest answer to ask for: the model's, or else a quarter of its context.
+// output returns the longest answer to ask for: the model's, or else a quarter of its context.
 func (m *model) output() int {
 	if m.MaxOutputLength > 0 {
 		return m.MaxOutputLength
@@ -52,7 +52,7 @@ func (m *model) output() int {
 
 func (m *model) takesImages() bool { return slices.Contains(m.InputModalities, "image") }
 
-// reasons reports whether the model offers an effort but none.
+// reasons reports whether the model offers an effort other than none.
 func (m *model) reasons() bool {
 	return slices.ContainsFunc(m.ModelInfo.Efforts, func(e string) bool { return e != "none" })
 }
@@ -69,11 +69,11 @@ type catalog struct {
 	codex  json.RawMessage // the list that Codex reads, of all models
 }
 
-// catalogTimeout bounds the reading of the catalog.
+// catalogTimeout bounds reading the catalog.
 const catalogTimeout = 5 * time.Second
 
-// readCatalog asks the edge whose API is at base, without /v1. The key may be empty. A wanted model
-// that is not in the list is one more entry, if the edge knows the name.
+// readCatalog asks the edge whose API is at base, without /v1. The key may be empty. If a wanted
+// model is not in the list but the edge knows its name, it becomes one more entry.
 func readCatalog(ctx context.Context, base, key, wanted string) (*catalog, error) {
 	transport, err := http1.NewTransport(http1.TransportOptions{Upstream: base, URL: base, APIKey: key}.ForProbes())
 	if err != nil {
@@ -115,7 +115,7 @@ func readCatalog(ctx context.Context, base, key, wanted string) (*catalog, error
 	return c, nil
 }
 
-// speaksWebSocket reports whether the edge takes calls over WebSocket: it is asked to.
+// speaksWebSocket reports whether the edge takes calls over WebSocket. It tries that.
 func speaksWebSocket(ctx context.Context, base, key string) bool {
 	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
 	defer cancel()
@@ -142,7 +142,7 @@ func speaksWebSocket(ctx context.Context, base, key string) bool {
 }
 
 // choose returns the models that can work for an agent, with the wanted one first. If none is
-// wanted, that is the first ready one.
+// wanted, the first ready one comes first.
 func (c *catalog) choose(endpoint, wanted string) ([]model, error) {
 	var fit []model
 	var names []string
@@ -172,7 +172,7 @@ func first(models []model, i int) []model {
 	return slices.Insert(slices.Delete(models, i, i+1), 0, m)
 }
 
-// baseOf is the address of the edge's API without /v1, which people write or leave out.
+// baseOf returns the address of the edge's API without /v1, which users may write or leave out.
 func baseOf(address string) (string, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// claudeFiles is a settings file for Claude Code. The helper is a command that prints the key. The
-// smaller models that Claude Code asks for by itself are this one, too.
+// claudeFiles returns a settings file for Claude Code. The helper is a command that prints the key.
+// The smaller models that Claude Code asks for by itself are mapped to this model, too.
 func claudeFiles(s *setup) []file {
 	m := s.first()
 	env := object{
@@ -28,8 +28,9 @@ func claudeFiles(s *setup) []file {
 	return []file{{s.at("penstock.json"), indented(object{{"apiKeyHelper", "printenv " + s.key}, {"env", env}})}}
 }
 
-// codexFiles are a profile for Codex, which is laid over its own configuration, and the catalog,
-// without which it takes any other name than OpenAI's for a model with a context of its choice.
+// codexFiles returns a profile for Codex, which is laid over its own configuration, and the
+// catalog. Without the catalog Codex assumes a context of its choice for any name that is not
+// OpenAI's.
 func codexFiles(s *setup) []file {
 	catalog, websocket := s.at("penstock-models.json"), ""
 	if s.websocket {
@@ -50,7 +51,8 @@ wire_api = "responses"
 	return []file{{s.at("penstock.config.toml"), profile}, {catalog, models}}
 }
 
-// opencodeFiles is a configuration for opencode with a provider of this name, which has all models.
+// opencodeFiles returns a configuration for opencode with a provider of this name that has all
+// models.
 func opencodeFiles(s *setup) []file {
 	models := object{}
 	for i := range s.models {
@@ -85,7 +87,7 @@ func opencodeFiles(s *setup) []file {
 	})}}
 }
 
-// copilotFiles is a file of environment variables: Copilot has no other configuration for a
+// copilotFiles returns a file of environment variables: Copilot has no other configuration for a
 // provider.
 func copilotFiles(s *setup) []file {
 	m := s.first()
@@ -122,10 +124,10 @@ func (o object) MarshalJSON() ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// indented is v as JSON for people.
+// indented returns v as JSON for people.
 func indented(v any) string { return encoded(v, "  ") }
 
-// encoded is v as JSON. What stands in v is text, numbers, and JSON that was read: it has a form.
+// encoded returns v as JSON. v consists of text, numbers and parsed JSON, so encoding cannot fail.
 func encoded(v any, indent string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -135,12 +137,12 @@ func encoded(v any, indent string) string {
 	return b.String()
 }
 
-// quoted is a string of JSON, and of TOML.
+// quoted returns a string for JSON and for TOML.
 func quoted(s string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(encoded(s, ""), "\n"), "\x7f", `\u007f`)
 }
 
-// shellWord is s as one word of a shell's command line.
+// shellWord returns s as one word of a shell's command line.
 func shellWord(s string) string {
 	plain := func(r rune) bool {
 		return r < 'a' && !strings.ContainsRune("/._-:@%+=,", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') || r > 'z'

@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// write puts the file in place, after it has said what changes. One that differs is kept.
+// write says what changes, then puts the file in place. An existing file that differs is kept.
 func (f *file) write(w io.Writer, now time.Time) error {
 	old, there, err := f.read()
 	if err != nil {
@@ -49,8 +49,8 @@ func (f *file) write(w io.Writer, now time.Time) error {
 	return err
 }
 
-// read returns what is there. Only a regular file is read: to open a pipe would wait for whoever
-// writes to it.
+// read returns the existing content. It reads only regular files, because opening a pipe would wait
+// for its writer.
 func (f *file) read() (text []byte, there bool, err error) {
 	old, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if os.IsNotExist(err) {
@@ -70,11 +70,11 @@ func (f *file) read() (text []byte, there bool, err error) {
 	return text, true, err
 }
 
-// stamp is in the name of a file that is kept.
+// stamp is the time format in the name of a kept file.
 const stamp = "20060102-150405"
 
-// keep writes what was there to a file of its own, whose name it returns. What was kept within the
-// same second stays.
+// keep writes the old content to a new file and returns its name. It never overwrites a file kept
+// within the same second.
 func (f *file) keep(old []byte, now time.Time) (string, error) {
 	stamped := f.path + "." + now.UTC().Format(stamp)
 	name := stamped
@@ -99,7 +99,7 @@ func closed(f *os.File, text []byte) error {
 	return err
 }
 
-// difference shows the lines between what two texts begin and end with alike.
+// difference shows the lines between the common beginning and the common end of two texts.
 func difference(old, next string) string {
 	was, is := strings.SplitAfter(old, "\n"), strings.SplitAfter(next, "\n")
 	for len(was) > 0 && len(is) > 0 && was[0] == is[0] {

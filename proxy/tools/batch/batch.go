@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Options are those of the command.
+// Options are the command's options.
 type Options struct {
 	In, Out     string // paths
 	URL         string // of the edge's API
@@ -24,7 +24,7 @@ type Options struct {
 	Notes       io.Writer
 }
 
-// Exit codes besides 0 for a batch whose every line was answered, and 1 for one that could not go
+// Exit codes besides 0 for a batch with every line answered, and 1 for a batch that could not go
 // on.
 const (
 	exitUsage       = 2
@@ -44,7 +44,7 @@ func (e *Error) Error() string { return e.err.Error() }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.err }
 
-// ExitCode is the code.
+// ExitCode returns the code.
 func (e *Error) ExitCode() int { return e.Code }
 
 // run is one run of the command.
@@ -76,8 +76,8 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Run does what is missing of a batch. ctx ends it early; what runs then is asked for again by the
-// next run.
+// Run does what is missing of a batch. ctx ends it early; the next run asks again for what is
+// running then.
 func Run(ctx context.Context, o *Options) error {
 	if err := o.check(); err != nil {
 		return &Error{exitUsage, err}
@@ -164,11 +164,11 @@ func (r *run) do(ctx context.Context, line *request) error {
 	return r.out.add(a)
 }
 
-// reportEvery is how often a run says how far it is.
+// reportEvery is how often a run reports its progress.
 const reportEvery = 10 * time.Second
 
-// report says how far the run is until it is stopped, and once before that what it waits for: a
-// wrong address should not look like slow work.
+// report reports the run's progress until it is stopped. Before that, it reports once what the run
+// waits for: a wrong address should not look like slow work.
 func (r *run) report(todo int) (stop func()) {
 	over := make(chan struct{})
 	var said sync.WaitGroup
@@ -194,7 +194,7 @@ func (r *run) report(todo int) (stop func()) {
 	}
 }
 
-// progress says how far the run is, and what it waits for.
+// progress returns how far the run is, and what it waits for.
 func (r *run) progress(todo int) string {
 	text := fmt.Sprintf("%d of %d lines, %d at once", r.ok.Load()+r.refused.Load(), todo, r.gate.atOnce())
 	if why := r.why.Load(); why != nil {

@@ -47,8 +47,8 @@ func (c *CLI) Run() error {
 	})
 }
 
-// keyOf returns the key of a file's text: its first line, if there is nothing else or a blank line
-// follows, as `penstock key new` writes it. Another text is no key, and is returned for what it is.
+// keyOf returns the key in a file's text: its first line, if nothing or a blank line follows, as
+// `penstock key new` writes it. Any other text is not a key, and is returned unchanged.
 func keyOf(text string) string {
 	text = strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
 	first, rest, _ := strings.Cut(text, "\n")

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// gate holds the number of requests at once to what the edge has room for.
+// gate limits the number of requests at once to what the edge has room for.
 type gate struct {
 	ceiling int
 
@@ -66,7 +66,8 @@ func (g *gate) leave() {
 	g.end()
 }
 
-// leaveRefused ends one that there was no room for, or no engine. after is when to ask again.
+// leaveRefused ends a request for which there was no room, or no engine. after is when to ask
+// again.
 func (g *gate) leaveRefused(after time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -78,14 +79,14 @@ func (g *gate) leaveRefused(after time.Duration) {
 	g.end()
 }
 
-// end counts a request that has ended, with the lock held.
+// end counts a request that has ended. The caller holds the lock.
 func (g *gate) end() {
 	g.running--
 	close(g.changed)
 	g.changed = make(chan struct{})
 }
 
-// sleep waits, at most until ctx ends; the error is its.
+// sleep waits for d, or until ctx ends, whose error it then returns.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

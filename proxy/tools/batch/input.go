@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// longestLine bounds a line of a file: that of a request with images, or of an answer to it.
+// longestLine bounds a line of a file: a request with images, or its answer.
 const longestLine = 64 << 20
 
 // request is a line of the input.
@@ -23,7 +23,7 @@ type request struct {
 	number   int             // of the line
 }
 
-// problem is what is wrong with a line, without a word of it; empty: nothing.
+// problem says what is wrong with a line, without quoting it; empty if nothing is.
 func (r *request) problem() string {
 	var body struct {
 		Stream json.RawMessage `json:"stream"`
@@ -43,11 +43,10 @@ func (r *request) problem() string {
 	return ""
 }
 
-// mostProblems is how many mistakes of an input are told.
+// mostProblems is how many mistakes in an input are reported.
 const mostProblems = 20
 
-// check reads the whole input and returns how many lines it has. The error names each line that is
-// wrong.
+// check reads the whole input and returns how many lines it has. The error names each wrong line.
 func check(path string) (lines int, err error) {
 	seen := map[string]int{}
 	var problems []error
@@ -80,7 +79,7 @@ func check(path string) (lines int, err error) {
 	return lines, err
 }
 
-// eachLine calls f with every line of a file that is not blank, without its end.
+// eachLine calls f with every nonblank line of a file, without its end.
 func eachLine(path string, f func(number int, line []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"penstock/proxy/telemetry/process"
 )
 
-// answer is a line of the output. One of the last two is there.
+// answer is a line of the output. It has either a response or an error.
 type answer struct {
 	ID       string    `json:"id"`
 	CustomID string    `json:"custom_id"`
@@ -35,8 +35,8 @@ type failure struct {
 	Message string `json:"message"`
 }
 
-// final reports whether the line would be the same if it were asked for again, as far as is known:
-// it was answered, or refused for what it says.
+// final reports whether, as far as is known, another request would get the same line: it was
+// answered, or refused for its content.
 func (a *answer) final() bool {
 	if a.Response == nil || retryable(a.Response.Status) {
 		return false
@@ -48,7 +48,7 @@ func (a *answer) final() bool {
 	return true
 }
 
-// retryable reports whether a status says that another attempt may be answered.
+// retryable reports whether a status says that another attempt may succeed.
 func retryable(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
@@ -58,7 +58,7 @@ func retryable(status int) bool {
 	return false
 }
 
-// ok reports whether the line has what it asked for.
+// ok reports whether the line got what it asked for.
 func (a *answer) ok() bool { return a.Response != nil && a.Response.Status/100 == 2 }
 
 // output is the file of answers.
@@ -70,8 +70,8 @@ type output struct {
 	refused int // of those, without success
 }
 
-// openOutput opens the output, which may be there from an earlier run: what is not final is taken
-// out of it, and a line that was cut. Until it is closed it is this run's alone.
+// openOutput opens the output, which an earlier run may have left: it removes lines that are not
+// final, and a truncated line. Until it is closed the output belongs to this run alone.
 func openOutput(path string) (*output, error) {
 	file, err := openLocked(path)
 	if err != nil {
@@ -84,8 +84,8 @@ func openOutput(path string) (*output, error) {
 	return o, nil
 }
 
-// openLocked opens a file that only one run writes. The lock is the file's own, so that none is
-// left after a kill.
+// openLocked opens a file that only one run writes. The lock is on the file itself, so that a kill
+// leaves none behind.
 func openLocked(path string) (*os.File, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
@@ -114,8 +114,8 @@ func lock(file *os.File, path string) error {
 	return err
 }
 
-// mend learns what an output has, and writes it anew if that is not all that is in it. A file that
-// is something else stays as it is: the error says so.
+// mend reads what an output has, and rewrites it if it holds anything else. A file that is not an
+// output stays as it is: the error says so.
 func (o *output) mend(path string) error {
 	old := o.file
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
@@ -174,10 +174,10 @@ func (o *output) mend(path string) error {
 	return old.Close()
 }
 
-// cutStart is how each line begins, so that one that was cut is told from another file's text.
+// cutStart is how each line begins. It distinguishes a truncated line from another file's text.
 const cutStart = `{"id":"`
 
-// parseAnswer returns a line of an output; nil: it is none, or was cut.
+// parseAnswer returns a line of an output; nil if it is not one, or is truncated.
 func parseAnswer(line []byte) *answer {
 	a := &answer{}
 	if json.Unmarshal(line, a) != nil || a.ID == "" || a.CustomID == "" || (a.Response == nil) == (a.Error == nil) {
@@ -186,7 +186,7 @@ func parseAnswer(line []byte) *answer {
 	return a
 }
 
-// add writes a line, in one piece: a kill cuts the last one at most.
+// add writes a line in one piece, so that a kill can truncate only the last one.
 func (o *output) add(a *answer) error {
 	line, err := json.Marshal(a)
 	if err != nil {
@@ -198,5 +198,5 @@ func (o *output) add(a *answer) error {
 	return err
 }
 
-// close writes everything to the disk.
+// close writes everything to disk.
 func (o *output) close() error { return errors.Join(o.file.Sync(), o.file.Close()) }

@@ -18,34 +18,35 @@ import (
 )
 
 const (
-	// mostAttempts is how often a line is sent that gets no answer. Refusals for want of a slot do
+	// mostAttempts is how often a line without an answer is sent. Refusals for want of a slot do
 	// not count: they say nothing about the line.
 	mostAttempts = 8
-	// mostFailures is how many attempts in a row may get no answer, of any line, until the run ends.
+	// mostFailures is how many attempts in a row, of any line, may get no answer before the run
+	// ends.
 	mostFailures = 3 * mostAttempts
-	// longestPause bounds the pause between two attempts, and shortestRetry is for a refusal that
-	// does not say when to come back.
+	// longestPause bounds the pause between two attempts. shortestRetry is for a refusal that does
+	// not say when to come back.
 	longestPause  = time.Minute
 	shortestRetry = time.Second
-	// longestWait is the longest Retry-After that a line waits for: beyond it a budget is used
-	// up, and the run ends.
+	// longestWait is the longest Retry-After that a line waits for. A longer one means that a
+	// budget is used up, and the run ends.
 	longestWait = 10 * time.Minute
 )
 
-// errKey says that going on would be in vain.
+// errKey says that continuing is useless.
 var errKey = errors.New("the edge refuses the key")
 
-// errPath likewise. That a model is not there is a 404, too, and its line's alone.
+// errPath says the same. A missing model is a 404, too, but concerns its line alone.
 var errPath = errors.New("there is no such endpoint there: --url is the edge's address, such as http://127.0.0.1:4000")
 
-// errNoAnswer likewise.
+// errNoAnswer says the same.
 var errNoAnswer = errors.New("nothing is answered any more: start the batch again to go on with it")
 
-// codeNoAnswer is the code of a line without a whole answer.
+// codeNoAnswer is the code of a line without a complete answer.
 const codeNoAnswer = "no_answer"
 
 // work asks for one line until it has an answer or is given up. An error ends the run, and the line
-// is still to do.
+// remains to be done.
 func (r *run) work(ctx context.Context, line *request) (*answer, error) {
 	for attempt := 1; ; {
 		if err := r.gate.enter(ctx); err != nil {
@@ -135,8 +136,8 @@ func (r *run) send(ctx context.Context, line *request) (res *response, after tim
 		retryAfter(got.Header.Get("Retry-After")), nil
 }
 
-// retryAfter returns the wait that a header asks for, in seconds; 0: none. What a Duration cannot
-// hold is the longest that it can.
+// retryAfter returns the wait that a header asks for, in seconds; 0 if it asks for none. Larger
+// values become the largest that a Duration can hold.
 func retryAfter(header string) time.Duration {
 	const most = math.MaxInt64 / int64(time.Second)
 	n, err := strconv.ParseInt(header, 10, 64) // beyond 64 bits n is the greatest of them
@@ -146,7 +147,7 @@ func retryAfter(header string) time.Duration {
 	return time.Duration(min(n, most)) * time.Second
 }
 
-// words say why there is no answer yet: err, or the edge's refusal.
+// words says why there is no answer yet: err, or the edge's refusal.
 func (r *response) words(err error) string {
 	if err == nil {
 		return strings.TrimSpace(fmt.Sprintf("the edge answers %d %s", r.Status, r.code()))
@@ -158,7 +159,7 @@ func (r *response) words(err error) string {
 	return err.Error()
 }
 
-// code is what the answer, an error, says that it is: a name of ours, or empty.
+// code returns the code in the answer's error if it is one of ours, or nothing.
 func (r *response) code() string {
 	var body struct {
 		Error struct {

@@ -23,10 +23,10 @@ func (o *OpenAPI) Run() error {
 	return err
 }
 
-// Version prints which build this is.
+// Version prints the version and build.
 type Version struct{}
 
-// Run prints which build this is.
+// Run prints the version and build.
 func (Version) Run() error {
 	fmt.Println("penstock", build.Line())
 	return nil

@@ -27,7 +27,7 @@ func (o *operator) edge() admin.Edge {
 	return admin.Edge{Admin: o.Admin, Token: o.Token, CACert: o.CACert}
 }
 
-// Reload has a running edge read its configuration again.
+// Reload makes a running edge read its configuration again.
 type Reload struct {
 	File  string `arg:"" optional:"" values:"files" help:"With --diff: a file to compare with what runs, in place of the edge's own. The edge reads it as if it stood in the folder of its file."`
 	Diff  bool   `help:"Apply nothing: only print what would change, each model's slots before and after, and what needs a restart."`
@@ -75,8 +75,8 @@ func (t *Top) Help() string {
 	return `Keys: 1 to 7 or tab choose a table, space pauses, q quits. NO_COLOR turns colours off. With TERM=dumb, or where the output is no terminal, the state is printed once, in lines of COLUMNS characters (80).`
 }
 
-// Run shows the state until somebody quits or it is interrupted. A terminal that is gone sends
-// SIGHUP, and so may somebody who wants it back.
+// Run shows the state until the user quits or interrupts it. A closed terminal sends SIGHUP, and
+// another program that wants the terminal back may, too.
 func (t *Top) Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP, os.Interrupt)
 	defer stop()
@@ -130,7 +130,7 @@ func (c *Canary) Help() string {
 	return `Times to first token, tokens a second, failed and refused calls are judged; which clients left and how long answers are is shown. Worse: surely slower by more than 5 %, or 0.5 % of the calls more fail or find no room. Not worse: surely no more than 10 %, or 2 % of the calls. Calls that another arm answered count as failed or refused where they should have gone. A side needs 50 values. Exit code 0: not worse; 3: worse; 4: not yet known; 1: failed; 2: wrong usage.`
 }
 
-// Run compares them.
+// Run compares the arms.
 func (c *Canary) Run() error {
 	var span time.Duration
 	if c.For != nil {
@@ -164,7 +164,7 @@ func (m *mode) set(q admin.ModeRequest) ([]string, error) {
 	return admin.RequestMode(m.edge(), q, os.Stdout)
 }
 
-// out are the flags and the argument of the commands that take upstreams out.
+// out holds the flags and the argument of the commands that take upstreams out.
 type out struct {
 	mode
 	Upstream string `arg:"" values:"upstreams" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' are all whose names begin so, tag:h100 all that have the tag."`
@@ -188,19 +188,19 @@ type Drain struct{ out }
 // Run asks for the mode.
 func (d *Drain) Run() error { return d.take("drain") }
 
-// Maintenance takes an upstream out and has its probes rest.
+// Maintenance takes an upstream out and stops its probes.
 type Maintenance struct{ out }
 
 // Run asks for the mode.
 func (m *Maintenance) Run() error { return m.take("maintenance") }
 
-// Ready asks whether an edge takes new requests, or lets calls into an upstream again.
+// Ready asks whether an edge takes new requests, or lets an upstream take calls again.
 type Ready struct {
 	mode
 	Upstream string `arg:"" values:"upstreams" optional:"" help:"Name of an upstream that was drained or in maintenance, or of a group such as tag:h100. Without it the edge is asked whether it takes new requests."`
 }
 
-// Run asks the edge. No answer is an error, and so is an edge that drains.
+// Run asks the edge. No answer is an error, and so is a draining edge.
 func (r *Ready) Run() error {
 	if r.Upstream != "" {
 		_, err := r.set(admin.ModeRequest{Upstream: r.Upstream, Mode: "ready"})

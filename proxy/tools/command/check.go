@@ -24,10 +24,10 @@ type Check struct {
 	Schema  bool     `help:"Print the JSON Schema of the configuration, for editors, instead."`
 }
 
-// stdin is what a file on standard input is called in problems.
+// stdin is the name of standard input in problems.
 const stdin = "(standard input)"
 
-// Run prints the verdict on each file, and where the engines of upstreams are looked for.
+// Run prints the verdict on each file, and where the engines of upstreams are looked up.
 func (c *Check) Run() error {
 	switch {
 	case c.Example:
@@ -84,7 +84,7 @@ func (c *Check) Run() error {
 	return nil
 }
 
-// load reads a file or, for -, standard input, and names it. The file is nil if it cannot be
+// load reads a file or, for -, standard input, and sets its name. The file is nil if it cannot be
 // served.
 func load(name *string) (*config.File, config.Problems, error) {
 	if *name != "-" {
@@ -100,7 +100,7 @@ func load(name *string) (*config.File, config.Problems, error) {
 	return f, problems, nil
 }
 
-// finding is a problem for programs.
+// finding is a problem in a form for programs.
 type finding struct {
 	File    string `json:"file"`
 	Line    int    `json:"line,omitempty"`
@@ -110,7 +110,7 @@ type finding struct {
 	Message string `json:"message"`
 }
 
-// write prints problems for programs: one JSON array, or a workflow command of GitHub for each.
+// write prints problems for programs: one JSON array, or a GitHub workflow command for each.
 func (c *Check) write(w io.Writer, problems config.Problems) error {
 	out := make([]finding, len(problems))
 	for i, p := range problems {
@@ -146,18 +146,18 @@ func (c *Check) write(w io.Writer, problems config.Problems) error {
 	return nil
 }
 
-// What may not stand as it is in a workflow command.
+// These escape what may not appear literally in a workflow command.
 var (
 	githubText     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	githubProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// toldError ends a command with 1 whose problems have been printed.
+// toldError ends a command with 1 after its problems have been printed.
 type toldError struct{}
 
 func (toldError) Error() string { return "" }
 
-// compare prints what next changes in the configuration that --against names.
+// compare prints what next changes in the configuration named by --against.
 func (c *Check) compare(next *config.File) error {
 	old, problems := config.LoadValid(c.Against, engine.Known())
 	if old == nil {

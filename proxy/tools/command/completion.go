@@ -24,7 +24,7 @@ func (c *Completion) Help() string {
 		"in fish \"penstock completion fish | source\"."
 }
 
-// Run prints the script, which is made from the grammar.
+// Run prints the script, which is generated from the grammar.
 func (c *Completion) Run(ctx *kong.Context) error {
 	var b strings.Builder
 	places := c.places(ctx.Model.Node)
@@ -40,7 +40,7 @@ func (c *Completion) Run(ctx *kong.Context) error {
 	return err
 }
 
-// place is where a command line has come to.
+// place is a position that a command line has reached.
 type place struct {
 	path  string // of commands, as in "bench run"; empty: none yet
 	words []word // that may come next, flags without their arguments
@@ -48,10 +48,10 @@ type place struct {
 	kind  string // of further words: of asked, files, or none
 }
 
-// word is a command, or an argument of a set.
+// word is a command, or an argument from a set.
 type word struct{ text, help string }
 
-// flag is one with its dashes.
+// flag is a flag with its dashes.
 type flag struct {
 	word
 	short  string   // likewise; empty: none
@@ -60,14 +60,14 @@ type flag struct {
 	kind   string   // of that word, as of a place
 }
 
-// step is the place above and the word that leads here, as in "bench/run".
+// step returns the place above and the word that leads here, as in "bench/run".
 func (p *place) step() string {
 	i := strings.LastIndexByte(p.path, ' ')
 	return p.path[:max(i, 0)] + "/" + p.path[i+1:]
 }
 
-// places are those of a grammar, the root first. A command that may be left out has its words at
-// the place above, too.
+// places returns the places of a grammar, the root first. If a command may be left out, its words
+// are also at the place above.
 func (c *Completion) places(n *kong.Node) []place {
 	path := strings.TrimPrefix(strings.TrimPrefix(n.Path(), "penstock"), " ")
 	here := place{path: path}
@@ -106,7 +106,7 @@ func (c *Completion) places(n *kong.Node) []place {
 	return append([]place{here}, below...)
 }
 
-// choices are the values that are allowed, as far as the script has them; none: any, or see kindOf.
+// choices returns the allowed values, as far as the script has them; none means any, or see kindOf.
 func (c *Completion) choices(v *kong.Value) []string {
 	switch {
 	case v.Tag.Get("values") == "scenarios":
@@ -117,7 +117,7 @@ func (c *Completion) choices(v *kong.Value) []string {
 	return v.EnumSlice()
 }
 
-// kindOf is what a value is the name of: the shell looks for files, the program for the rest.
+// kindOf returns what kind of name a value is: the shell looks for files, the program for the rest.
 func kindOf(v *kong.Value) string {
 	switch kind := v.Tag.Get("values"); {
 	case kind == "scenarios":
@@ -129,15 +129,15 @@ func kindOf(v *kong.Value) string {
 	}
 }
 
-// files is the kind of which the shell knows the names.
+// files is the kind whose names the shell knows.
 const files = "files"
 
-// frame is what two shells do in the same way: they follow the commands of the line, and offer the
-// words of the place, or the values of the flag before.
+// frame is what two shells do the same way: they follow the commands of the line, and offer the
+// words of the place, or the values of the previous flag.
 type frame struct{ head, end string }
 
 var (
-	// Readline takes = and : for words of their own, so words are those of the line.
+	// Readline treats = and : as separate words, so the script splits the line into words itself.
 	bashFrame = frame{
 		`_penstock() {
   local place="" offer="" flags="" kind="" word line
@@ -171,7 +171,7 @@ compdef _penstock penstock
 	}
 )
 
-// asking has the program say which names there are.
+// asking makes the program list the names.
 const asking = `  if [[ $current == -* ]]; then
     offer="$flags" kind=""
   elif [[ -n $kind && $kind != files ]]; then
@@ -217,12 +217,12 @@ func writeShell(b *strings.Builder, places []place, f frame) {
 	b.WriteString(f.end)
 }
 
-// quoteFish is text in single quotes.
+// quoteFish returns text in single quotes.
 func quoteFish(text string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(text) + "'"
 }
 
-// fishHead finds the place of a line, and has the program say which names there are.
+// fishHead finds the place of a line, and makes the program list the names.
 const fishHead = `function __penstock_values
   set -l line (commandline -opc)
   command $line[1] completion-values $argv[1] -- $line[2..-1] 2>/dev/null
@@ -257,13 +257,13 @@ func writeFish(b *strings.Builder, places []place) {
 	}
 }
 
-// gistOf is the first sentence of a help.
+// gistOf returns the first sentence of a help text.
 func gistOf(help string) string {
 	help, _, _ = strings.Cut(help, ". ")
 	return help
 }
 
-// fish is how fish is told of the flag and of its values.
+// fish returns how fish is told of the flag and its values.
 func (f *flag) fish() string {
 	name := "-l " + strings.TrimPrefix(f.text, "--")
 	if f.short != "" {

@@ -12,17 +12,17 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// CompletionValues prints the names of a kind for the scripts of Completion: nothing where they
-// cannot be had, and soon.
+// CompletionValues prints the names of a kind for the scripts of Completion. It prints nothing if
+// it cannot get them quickly.
 type CompletionValues struct {
 	Kind string   `arg:"" enum:"upstreams,models,words" help:"What is named: ${enum}."`
 	Line []string `arg:"" optional:"" help:"The words of the line before the one to complete."`
 }
 
-// completionPatience is how long somebody waits who has pressed the tabulator.
+// completionPatience is how long a user who has pressed Tab waits.
 const completionPatience = 300 * time.Millisecond
 
-// Run prints them, one a line.
+// Run prints the names, one to a line.
 func (c *CompletionValues) Run() error {
 	var names []string
 	switch c.Kind {
@@ -40,7 +40,7 @@ func (c *CompletionValues) Run() error {
 	return nil
 }
 
-// known are the names of the running edge, or else of the configuration.
+// known returns the names of the running edge, or else of the configuration.
 func (c *CompletionValues) known() []string {
 	edge := admin.Edge{
 		Admin: c.given("http://127.0.0.1:9090", "PENSTOCK_ADMIN", "--admin"),
@@ -76,7 +76,7 @@ func (c *CompletionValues) known() []string {
 	return names
 }
 
-// given is the value of a flag of the line, of its variable, or the usual one.
+// given returns the value of a flag on the line, of its variable, or the usual one.
 func (c *CompletionValues) given(usual, variable string, flags ...string) string {
 	for i, word := range c.Line {
 		name, value, joined := strings.Cut(word, "=")
@@ -99,7 +99,7 @@ func (c *CompletionValues) given(usual, variable string, flags ...string) string
 	return usual
 }
 
-// explainable are the words that explain knows.
+// explainable returns the words that explain knows.
 func explainable() (words []string) {
 	for _, row := range references() {
 		words = append(words, row.name)
@@ -115,8 +115,8 @@ func explainable() (words []string) {
 	return words
 }
 
-// typable reports whether a name can stand on a command line as it is. Engines choose the ids of
-// their models, and a shell would take others for commands.
+// typable reports whether a name can be typed on a command line as it is. Engines choose the ids of
+// their models, and a shell would treat other characters as commands.
 func typable(name string) bool {
 	return name != "" && name[0] != '-' && !strings.ContainsFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:/@+-", r))

@@ -1,6 +1,6 @@
-// Package command is the command line of the program but for `bench` and `sim`: the flags of each
-// command, its words of help, and the one function that it calls. main.go puts the commands
-// together. A command reads no environment but by its flags (completion-values by those of the line
-// that it completes), and prints to standard output what was asked for, to standard error what went
-// wrong.
+// Package command is the command line of the program, except for `bench` and `sim`: the flags of
+// each command, its help, and the one function that it calls. main.go puts the commands together. A
+// command reads the environment only through its flags (completion-values through those of the line
+// that it completes). It prints the requested output to standard output, and errors to standard
+// error.
 package command

@@ -24,24 +24,24 @@ type explained struct {
 	cells   []string // as the columns are called, one text each
 }
 
-// The columns of the references behind the name.
+// The columns of the references after the name.
 var (
 	codeColumns    = []string{"status", "cause", "remedy"}
 	settingColumns = []string{"value", "default", "meaning"}
 )
 
-// isCode reports whether the row is of an error.
+// isCode reports whether the row describes an error code.
 func (r *explained) isCode() bool { return r.columns[0] == codeColumns[0] }
 
-// references are the rows of all codes and settings, which are made from the code.
+// references returns the rows of all codes and settings, which are generated from the code.
 func references() []explained {
 	return append(rowsOf(reference.Errors, codeColumns), rowsOf(config.Reference(), settingColumns)...)
 }
 
-// mostWhole is how many rows are printed whole. Of more each has a line.
+// mostWhole is how many rows are printed in full. If there are more, each gets one line.
 const mostWhole = 20
 
-// Run prints what the references say of the word.
+// Run prints what the references say about the word.
 func (e *Explain) Run() error {
 	word := strings.ReplaceAll(strings.Trim(e.Word, "."), "[]", "")
 	all := references()
@@ -65,7 +65,7 @@ func (e *Explain) Run() error {
 	return nil
 }
 
-// print writes the row whole.
+// print writes the row in full.
 func (r *explained) print() {
 	fmt.Fprintln(os.Stdout, r.name)
 	for i, column := range r.columns {
@@ -75,7 +75,7 @@ func (r *explained) print() {
 	}
 }
 
-// hintFor is the name that the word is likely a slip of, or what to give.
+// hintFor returns the name that the word is probably a typo of, or what to give.
 func hintFor(all []explained, word string) string {
 	var names []string
 	for _, row := range all {
@@ -87,7 +87,7 @@ func hintFor(all []explained, word string) string {
 	return ": give the code of an error, its status, or the path of a setting as penstock check names it"
 }
 
-// named are the rows of that name, those below it, and the codes of that status.
+// named returns the rows with that name, those below it, and the codes with that status.
 func named(all []explained, word string) (rows []explained) {
 	for _, row := range all {
 		if row.name == word || strings.HasPrefix(row.name, word+".") ||
@@ -98,7 +98,8 @@ func named(all []explained, word string) (rows []explained) {
 	return rows
 }
 
-// statuses are those that a row of the codes of errors names. On Messages 502 to 504 are a 529.
+// statuses returns the statuses that a row of the error codes names. On Messages 502 to 504 become
+// 529.
 func statuses(row explained) []string {
 	all := strings.FieldsFunc(row.cells[0], func(r rune) bool { return r < '0' || r > '9' })
 	if slices.ContainsFunc(all, func(s string) bool { return s == "502" || s == "503" || s == "504" }) {
@@ -107,7 +108,7 @@ func statuses(row explained) []string {
 	return all
 }
 
-// link is a link of Markdown, of which the text is kept.
+// link matches a Markdown link, of which only the text is kept.
 var link = regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`)
 
 // rowsOf reads the rows of a reference's tables.

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// meant are words of other proxies and of daily use, and what they are called here.
+// meant maps words of other proxies and of daily use to our terms.
 var meant = map[string][]string{
 	"backend":        {"upstreams"},
 	"backends":       {"upstreams"},
@@ -34,8 +34,8 @@ var meant = map[string][]string{
 	"rate_limit_error": {"429"},
 }
 
-// about are the rows that a word of daily use is about: a step of their path, or a part of one, in
-// the singular or the plural, and codes whose cause or remedy has the word.
+// about returns the rows that an everyday word is about. The word is a step of their path or a part
+// of one, in the singular or the plural. Codes match if their cause or remedy has the word.
 func about(all []explained, word string) (rows []explained) {
 	words := append([]string{word, word + "s", strings.TrimSuffix(word, "s")}, meant[word]...)
 	is := func(part string) bool { return part != "" && slices.Contains(words, part) }
@@ -53,10 +53,10 @@ func about(all []explained, word string) (rows []explained) {
 
 func notLetter(r rune) bool { return !unicode.IsLetter(r) }
 
-// notWord is what stands between the words of a sentence and the steps of a path.
+// notWord reports whether r separates the words of a sentence or the steps of a path.
 func notWord(r rune) bool { return !unicode.IsLetter(r) && r != '_' }
 
-// gist is the first sentence of what the row means.
+// gist returns the first sentence of the row's meaning.
 func (r *explained) gist() string {
 	text := r.cells[2]
 	if r.isCode() {

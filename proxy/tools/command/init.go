@@ -9,13 +9,13 @@ import (
 	"penstock/proxy/tools/local"
 )
 
-// engineKey is the key of engines that a command asks.
+// engineKey is the key for the engines that a command asks.
 type engineKey struct {
 	APIKey string `name:"api-key" placeholder:"KEY" env:"ENGINE_API_KEY" help:"Key of the engines, where they want one; clients have another. Arguments can be seen by other users of the machine, the variable cannot."`
 }
 
-// named are the engines at the URLs. A configuration of them refers to the key by the variable,
-// which is set for this process where the key came by the flag.
+// named returns the engines at the URLs. A configuration for them refers to the key by the
+// variable, which is set for this process if the key came by the flag.
 func (k engineKey) named(urls []string) (local.Engines, error) {
 	if k.APIKey != "" {
 		if err := os.Setenv("ENGINE_API_KEY", k.APIKey); err != nil {

@@ -37,7 +37,7 @@ type keyStore struct {
 	Config string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration with fleet.store and fleet.keys."`
 }
 
-// storePatience bounds a command on the store.
+// storePatience bounds how long a command on the store may take.
 const storePatience = 10 * time.Second
 
 // open connects to the store. The caller must call done.
@@ -56,7 +56,7 @@ func (k *keyStore) open() (w *keystore.Writer, ctx context.Context, done func(),
 	return w, ctx, func() { cancel(); w.Close() }, nil
 }
 
-// keyRights are the flags that say what a key may do.
+// keyRights holds the flags that say what a key may do.
 type keyRights struct {
 	Models  []string          `help:"Models the key may use: exact ids or patterns that end in *." default:"*"`
 	Expires string            `help:"End of the key, such as 2027-01-01 or 2027-01-01T00:00:00Z."`
@@ -68,7 +68,7 @@ type keyRights struct {
 	Concurrency string   `placeholder:"N" help:"Short for --limits concurrency=N."`
 }
 
-// shorts puts the short forms of limits among the limits.
+// shorts copies the short forms of limits into the limits.
 func (k *keyRights) shorts() {
 	for limit, n := range map[string]string{
 		"requests_per_minute": k.RPM, "tokens_per_minute": k.TPM, "concurrency": k.Concurrency,
@@ -82,7 +82,7 @@ func (k *keyRights) shorts() {
 	}
 }
 
-// members are the rights as an entry has them.
+// members returns the rights in the form of an entry.
 func (k *keyRights) members(id string) map[string]any {
 	fields := map[string]any{"id": id, "models": k.Models}
 	if len(k.Operations) > 0 {
@@ -117,10 +117,10 @@ type keyCreate struct {
 // Help is printed below the flags.
 func (k *keyCreate) Help() string { return runTimeHelp }
 
-// runTimeHelp is what the commands about keys at run time have in common.
+// runTimeHelp is the common help of the commands for keys at run time.
 const runTimeHelp = `The edge keeps such keys in the file admin.keys.file, or in the fleet's store where there is fleet.keys. It asks for admin.token, or for a token of admin.tokens with the role keys.`
 
-// Run has the edge make the key.
+// Run makes the edge create the key.
 func (k *keyCreate) Run() error {
 	k.shorts()
 	fields := k.members(k.ID)
@@ -143,7 +143,7 @@ type keyRotate struct {
 // Help is printed below the flags.
 func (k *keyRotate) Help() string { return runTimeHelp }
 
-// Run has the edge make another secret.
+// Run makes the edge create another secret.
 func (k *keyRotate) Run() error {
 	return (&admin.KeyRequest{Edge: k.edge(), JSON: k.JSON}).Rotate(k.ID, k.Overlap, os.Stdout)
 }
@@ -155,7 +155,7 @@ type keyNew struct {
 	Append string `placeholder:"FILE" help:"Append the key to this keys_file or configuration, in place of printing its lines. A file that is not there is made."`
 }
 
-// Run prints a fresh key, unless the configuration would refuse its lines.
+// Run prints a new key, unless the configuration would refuse its lines.
 func (k *keyNew) Run() error {
 	if k.Store && k.Append != "" {
 		return usageError("key new: a key is in the store or in a file: say --store or --append")
@@ -195,8 +195,8 @@ func (k *keyNew) Run() error {
 	return nil
 }
 
-// appendKey writes a key's lines to a file in one step, so that an edge that watches it reads it
-// whole.
+// appendKey writes a key's lines to a file in one step, so that an edge that watches the file never
+// reads a part.
 func appendKey(name, lines string) error {
 	mode := os.FileMode(0o600)
 	src, err := os.ReadFile(name)
@@ -228,7 +228,7 @@ func appendKey(name, lines string) error {
 	return os.Rename(next.Name(), name)
 }
 
-// warnOfKey prints what "penstock check" warns of at a key, where the file is a configuration.
+// warnOfKey prints what "penstock check" warns of about a key, if the file is a configuration.
 func warnOfKey(name, id string) {
 	f, problems := config.LoadValid(name, engine.Known())
 	if f == nil {

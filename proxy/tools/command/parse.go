@@ -11,9 +11,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Parse reads a command line into the grammar's commands, with kong's own steps and its errors,
-// and leaves out what no command of ours has: hooks, validators and flags that exclude or want each
-// other.
+// Parse reads a command line into the grammar's commands, with kong's own steps and errors. It
+// leaves out what none of our commands has: hooks, validators, and flags that exclude or require
+// each other.
 func Parse(k *kong.Kong, args []string) (*kong.Context, error) {
 	ctx, err := kong.Trace(k, args)
 	if err != nil {
@@ -39,7 +39,7 @@ func Parse(k *kong.Kong, args []string) (*kong.Context, error) {
 	return ctx, nil
 }
 
-// parseError is a mistake on the command line, and where in the grammar it is.
+// parseError is a mistake on the command line and its place in the grammar.
 type parseError struct {
 	error
 	context *kong.Context
@@ -58,7 +58,7 @@ func Run(ctx *kong.Context) error {
 	return errors.New("no command selected")
 }
 
-// target is the command of a node, or nil.
+// target returns the command of a node, or nil.
 func target(n *kong.Node) any {
 	if n == nil || !n.Target.IsValid() {
 		return nil
@@ -75,7 +75,7 @@ func runs(n *kong.Node) bool {
 	return false
 }
 
-// validate finds words that are none of a set, and what is left out.
+// validate finds words that are not in their set, and missing ones.
 func validate(ctx *kong.Context) error {
 	given := 0
 	for _, p := range ctx.Path {
@@ -112,7 +112,7 @@ func fromEnvironment(v *kong.Value) bool {
 	return slices.ContainsFunc(v.Tag.Envs, func(name string) bool { _, set := os.LookupEnv(name); return set })
 }
 
-// checkEnum refuses a value, or one of a list, that is none of a flag's set.
+// checkEnum refuses a value, or an element of a list, that is not in a flag's set.
 func checkEnum(v *kong.Value, target reflect.Value) error {
 	if target.Kind() == reflect.Slice {
 		for i := range target.Len() {
@@ -150,7 +150,7 @@ func missingFlags(flags []*kong.Flag) error {
 	return fmt.Errorf("missing flags: %s", strings.Join(missing, ", "))
 }
 
-// missingChild refuses a command that is none by itself.
+// missingChild refuses a command that needs a subcommand.
 func missingChild(n *kong.Node) error {
 	var missing []string
 	for _, p := range n.Positional {
@@ -177,7 +177,7 @@ func missingChild(n *kong.Node) error {
 	return fmt.Errorf("expected one of %s", strings.Join(missing, ", "))
 }
 
-// missingPositionals refuses a command without the arguments that it needs.
+// missingPositionals refuses a command without its required arguments.
 func missingPositionals(left []*kong.Value) error {
 	if len(left) == 0 || !left[0].Required {
 		return nil

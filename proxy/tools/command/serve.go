@@ -75,7 +75,7 @@ func (s *Serve) Run() error {
 	})
 }
 
-// forAFile refuses what a start with a file reads from its file.
+// forAFile refuses flags for settings that a start with a file reads from the file.
 func (s *Serve) forAFile() error {
 	if s.Config == nil {
 		return nil
@@ -100,8 +100,8 @@ func (s *Serve) forAFile() error {
 	return nil
 }
 
-// place is where a start without a file listens. Its configuration refers to the admin token by the
-// variable, which is set for this process where the token came by the flag.
+// place returns where a start without a file listens. Its configuration refers to the admin token
+// by the variable, which is set for this process if the token came by the flag.
 func (s *Serve) place() (local.Place, error) {
 	at := local.Place{
 		Listen: s.Listen, AdminListen: s.AdminListen, AdminToken: s.AdminToken, KeyFile: s.KeyFile, SharePort: s.SharePort,

@@ -14,15 +14,15 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// Exit codes: 1 for a run that failed, a wrong configuration included, 2 for wrong usage; 130 and
-// 143 for an edge that a second SIGINT or SIGTERM did not let drain (proxy.InterruptedError), 131
+// Exit codes: 1 for a run that failed, including a wrong configuration; 2 for wrong usage; 130 and
+// 143 for an edge whose drain was cut by a second SIGINT or SIGTERM (proxy.InterruptedError); 131
 // and 134 for one that SIGQUIT or SIGABRT has ended. `bench` has more: see bench/exit.
 const (
 	exitFailed = 1
 	ExitUsage  = 2 // wrong usage
 )
 
-// Report writes what went wrong to w, as the operator is to read it, and returns the exit code.
+// Report writes what went wrong to w, worded for the operator, and returns the exit code.
 func Report(w io.Writer, err error) int {
 	code := exitFailed
 	var own interface{ ExitCode() int }
@@ -43,7 +43,7 @@ func Report(w io.Writer, err error) int {
 	return code
 }
 
-// joined are the errors that errors.Join made one of, so that each has a line of its own.
+// joined returns the errors that errors.Join has combined, so that each gets its own line.
 func joined(err error) []error {
 	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		return all.Unwrap()
@@ -51,7 +51,7 @@ func joined(err error) []error {
 	return []error{err}
 }
 
-// Customary turns `help COMMAND…` and `--version` into what they mean.
+// Customary turns `help COMMAND…` and `--version` into their equivalents.
 func Customary(args []string) []string {
 	switch {
 	case len(args) > 0 && args[0] == "help":
@@ -62,8 +62,8 @@ func Customary(args []string) []string {
 	return args
 }
 
-// Unknown refuses a first word that is not a command. Without a command the grammar takes
-// the words as arguments of serve, and so would suggest nothing.
+// Unknown refuses a first word that is not a command. Without a command the grammar treats the
+// words as arguments of serve, and so would suggest nothing.
 func Unknown(args []string, commands []*kong.Node) error {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return nil
@@ -88,8 +88,8 @@ func Unknown(args []string, commands []*kong.Node) error {
 	return usageError(fmt.Sprintf("%q is no command%s", args[0], hint))
 }
 
-// slipOfSubcommand refuses a word that is almost a command's of its own, where the command would
-// take it as the argument of the one that may be left out.
+// slipOfSubcommand refuses a word that is almost a subcommand's name, if the command would treat it
+// as the argument of the subcommand that may be left out.
 func slipOfSubcommand(args []string, command *kong.Node) error {
 	if command.DefaultCmd == nil || len(args) == 0 || strings.ContainsAny(args[0], "-.:/") {
 		return nil
@@ -109,8 +109,8 @@ func slipOfSubcommand(args []string, command *kong.Node) error {
 		args[0], command.Name, hint, args[0]))
 }
 
-// Errors of kong: a flag without its value at the end of the line, a word that is none of a set,
-// and arguments that are left out.
+// These match errors of kong: a flag without its value at the end of the line, a word that is not
+// in its set, and missing arguments.
 var (
 	missingValue = regexp.MustCompile(`^(-\S+): (?:expected .* value but got "EOL" \(<EOL>\)|missing value, expecting .*)$`)
 	noneOfSet    = regexp.MustCompile(`^(\S+) must be one of (".*") but got "(.*)"$`)
@@ -146,7 +146,7 @@ func PlainUsage(err error) error {
 	return err
 }
 
-// flagsOfOthers are what other servers of models have, and what serve has for them.
+// flagsOfOthers maps flags of other model servers to what serve offers instead.
 var flagsOfOthers = map[string]string{
 	"--port":       "write --listen PORT for this machine alone, or --listen :PORT for others, too",
 	"-p":           "write --listen PORT for this machine alone, or --listen :PORT for others, too",
@@ -166,7 +166,7 @@ var flagsOfOthers = map[string]string{
 	"--workers":    "one process uses all processors that it has",
 }
 
-// serves reports whether a mistake is in a command line of serve, which may be left out.
+// serves reports whether a mistake is in a command line of serve, whose name may be left out.
 func serves(err error) bool {
 	var at *parseError
 	if !errors.As(err, &at) || at.context == nil {
@@ -202,10 +202,10 @@ func leftOut(err error, missing string) string {
 	return fmt.Sprintf("%s needs %s (see penstock help %s)", command, strings.Join(wanted, ", and "), command)
 }
 
-// usageError is a mistake on the command line that the grammar does not find.
+// usageError is a mistake on the command line that the grammar does not detect.
 type usageError string
 
 func (e usageError) Error() string { return string(e) }
 
-// ExitCode is that of wrong usage.
+// ExitCode returns the code for wrong usage.
 func (usageError) ExitCode() int { return ExitUsage }

@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Import writes a configuration that is made of another program's, and says what has no counterpart
-// there. A file that exists is left as it is.
+// Import writes a configuration made from another program's, and says what has no counterpart in
+// it. It never overwrites an existing file.
 func Import(from string, to Toward) error {
 	if err := to.check(); err != nil {
 		return err
@@ -48,7 +48,8 @@ func Import(from string, to Toward) error {
 	return nil
 }
 
-// readForeign reads the file that from names, or standard input where it is -, which it then names.
+// readForeign reads the file named by from or, for -, standard input, and then sets from to its
+// name.
 func readForeign(from *string) ([]byte, error) {
 	const most = 4 << 20
 	if *from != "-" {
@@ -62,8 +63,8 @@ func readForeign(from *string) ([]byte, error) {
 	return src, err
 }
 
-// setForNow gives variables that are not set a value with which a configuration can be read, until
-// end. It returns their names.
+// setForNow gives unset variables a value with which a configuration can be read, until end is
+// called. It returns their names.
 func setForNow(names []string) (unset []string, end func(), err error) {
 	end = func() {
 		for _, name := range unset {

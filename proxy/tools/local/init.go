@@ -17,7 +17,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// initHead is what a new file has above the engines and models.
+// initHead is the part of a new file above the engines and models.
 const initHead = `# Written by "penstock init". Every setting and its meaning: penstock check --example. What is wrong: penstock check FILE.
 
 listen: 127.0.0.1:4000              # the API; for other machines 0.0.0.0:4000, behind TLS
@@ -40,9 +40,9 @@ type Toward struct {
 	Notes io.Writer // what is no part of the configuration, where that goes to Out
 }
 
-// Init writes a configuration for the engines that answer, with a key for seals, and a new API key
-// and an admin token, which it prints once. It names those that do not answer; if none does, that is
-// the error. A file that exists is left as it is.
+// Init writes a configuration for the engines that answer, with a key for seals, a new API key and
+// an admin token. It prints the key and the token once. It names the engines that do not answer; if
+// none does, that is the error. It never overwrites an existing file.
 func Init(ctx context.Context, named Engines, to Toward) error {
 	notes := to.notes()
 	if err := to.check(); err != nil { // before engines are asked; see also write
@@ -83,7 +83,7 @@ func Init(ctx context.Context, named Engines, to Toward) error {
 	return nil
 }
 
-// notes is where it goes what is said beside the configuration.
+// notes returns the destination of messages that are not part of the configuration.
 func (to Toward) notes() io.Writer {
 	if to.File == "-" {
 		return to.Notes
@@ -91,7 +91,7 @@ func (to Toward) notes() io.Writer {
 	return to.Out
 }
 
-// check says why the file cannot be made, as far as that can be known before there is one.
+// check says why the file cannot be created, as far as that can be known in advance.
 func (to Toward) check() error {
 	if to.File == "-" {
 		return nil
@@ -109,7 +109,7 @@ func (to Toward) check() error {
 	return nil
 }
 
-// save writes the configuration to where it goes.
+// save writes the configuration to its destination.
 func (to Toward) save(text []byte) error {
 	if to.File == "-" {
 		_, err := to.Out.Write(text)
@@ -118,7 +118,7 @@ func (to Toward) save(text []byte) error {
 	return write(to.File, text)
 }
 
-// tell writes what a new configuration has, and its key, if that is a new one.
+// tell describes a new configuration, and prints its key if the key is new.
 func (to Toward) tell(notes io.Writer, f *config.File, key string) {
 	fmt.Fprintf(notes, "%s, %s\n", counted(len(f.Upstreams), "upstream"), counted(len(f.Models), "model"))
 	if key != "" {
@@ -137,7 +137,7 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// write makes a file that was not there, for its owner alone.
+// write creates a file that did not exist, for its owner alone.
 func write(name string, text []byte) error {
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {

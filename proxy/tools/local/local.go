@@ -1,6 +1,6 @@
-// Package local is what somebody without a configuration begins with: it finds engines, makes a
-// key, and serves what was found or writes it to a file. The configuration is written by
-// engine.WriteConfig and read like any file, so that such a start takes no other path than any.
+// Package local is the start without a configuration: it finds engines, makes a key, and serves
+// what it found or writes it to a file. engine.WriteConfig writes the configuration, which is read
+// like any file, so that such a start takes the same path as any other.
 package local
 
 import (
@@ -16,15 +16,15 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Engines are those that somebody names. Without URLs they are looked for on the usual ports of
-// this machine.
+// Engines are the engines that the user names. Without URLs they are looked for on the usual ports
+// of this machine.
 type Engines struct {
 	URLs   []string
 	APIKey string // of all of them; in a configuration ${ENGINE_API_KEY} stands for it
 }
 
-// Serve serves engines at a place, until end. If none is named and none is found, it serves the one
-// that simulator starts and whose URL it returns. It writes to out what it serves.
+// Serve serves engines at a place, until end. If none is named and none is found, it serves the
+// engine that simulator starts and whose URL it returns. It writes to out what it serves.
 func Serve(
 	end *proxy.Shutdown, out io.Writer, named Engines, at Place, simulator func() (url string, stop func(), err error),
 ) error {
@@ -69,7 +69,7 @@ func Serve(
 	})
 }
 
-// origin is the first line of the log: why there is no file, and what is served.
+// origin returns the first line of the log: why there is no file, and what is served.
 func origin(f *config.File) string {
 	var engines []string
 	for i := range f.Upstreams {
@@ -79,8 +79,8 @@ func origin(f *config.File) string {
 		" of " + strings.Join(engines, ", ") + ", for one key"
 }
 
-// serveHead and serveKeys are what a start without a configuration has above the engines and
-// models.
+// serveHead and serveKeys are the parts of a configuration above the engines and models, for a
+// start without a file.
 const serveHead = `log: { format: console }
 timeouts: { linger: 0s }
 listen: %q
@@ -91,7 +91,7 @@ const serveKeys = `keys:
   - { id: local, hash: %q }
 `
 
-// tokenLine has the admin listener ask for the token, if there is one.
+// tokenLine makes the admin listener require the token, if there is one.
 func tokenLine(token string) string {
 	if token == "" {
 		return ""
@@ -99,22 +99,22 @@ func tokenLine(token string) string {
 	return `, token: "${PENSTOCK_ADMIN_TOKEN}"`
 }
 
-// configuration is the text of a configuration: a head, and the engines.
+// configuration returns the text of a configuration: a head, and the engines.
 func configuration(head string, engines []engine.Detection) ([]byte, error) {
 	b := bytes.NewBufferString(head)
 	err := engine.WriteConfig(b, engines)
 	return b.Bytes(), err
 }
 
-// findAll is find where each of the named engines has to answer.
+// findAll is find, but each of the named engines must answer.
 func (e Engines) findAll(ctx context.Context, out io.Writer) ([]engine.Detection, error) {
 	engines, missing, err := e.find(ctx, out)
 	return engines, errors.Join(append(missing, err)...)
 }
 
 // find asks the named engines what they are, or looks for others on the usual ports of this
-// machine, where it writes to out which ones it leaves out. missing says why named ones are left
-// out: they do not answer, or have no model that a client could name.
+// machine. In that case it writes to out which ones it leaves out. missing says why named ones are
+// left out: they do not answer, or have no model that a client could name.
 func (e Engines) find(ctx context.Context, out io.Writer) (engines []engine.Detection, missing []error, err error) {
 	profiles, err := engine.LoadProfiles(nil)
 	if err != nil {
@@ -138,7 +138,7 @@ func (e Engines) find(ctx context.Context, out io.Writer) (engines []engine.Dete
 	return engines, missing, nil
 }
 
-// usual looks at the usual ports. It leaves out engines whose models clients could not name.
+// usual checks the usual ports. It leaves out engines whose models clients could not name.
 func usual(ctx context.Context, out io.Writer, profiles *engine.Profiles) (engines []engine.Detection) {
 	for _, found := range engine.Discover(ctx, profiles.UsualAddresses(), profiles) {
 		switch {

@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// Place is where a start without a configuration listens, and for whom.
+// Place is where a start without a configuration listens, and for which clients.
 type Place struct {
 	Listen      string // HOST:PORT, :PORT or PORT; empty: the usual one, or the next that is free
 	AdminListen string // likewise
@@ -22,14 +22,14 @@ type Place struct {
 	SharePort   bool
 }
 
-// Where a start without a configuration listens, unless it is told.
+// Where a start without a configuration listens by default.
 const (
 	usualListen      = "127.0.0.1:4000"
 	usualAdmin       = "127.0.0.1:9090"
 	usualAdminBeside = "127.0.0.1:9091" // where the API has the port of usualAdmin
 )
 
-// addresses are where to listen. The error names the flag.
+// addresses returns where to listen. The error names the flag.
 func (p *Place) addresses() (public, admin string, err error) {
 	if public, err = address("--listen", cmp.Or(p.Listen, usualListen)); err != nil {
 		return "", "", err
@@ -50,10 +50,10 @@ func (p *Place) addresses() (public, admin string, err error) {
 	return public, admin, nil
 }
 
-// leastToken is how long the token of an admin listener is that other machines reach.
+// leastToken is the minimum length of the token if other machines reach the admin listener.
 const leastToken = 16
 
-// address is where a flag says to listen. A port alone is one of this machine.
+// address returns where a flag says to listen. A port alone means this machine only.
 func address(flag, at string) (string, error) {
 	if _, err := strconv.ParseUint(at, 10, 16); err == nil {
 		return "127.0.0.1:" + at, nil
@@ -75,7 +75,8 @@ type clientKey struct {
 	made        bool   // just now
 }
 
-// key makes the key of the run, or reads that of the file, which is made where it is not there.
+// key makes the key of the run, or reads it from the file. If the file does not exist, key creates
+// it.
 func (p *Place) key() (clientKey, error) {
 	k := clientKey{file: p.KeyFile, made: true}
 	if p.KeyFile != "" {
@@ -99,7 +100,7 @@ func (p *Place) key() (clientKey, error) {
 	return k, nil
 }
 
-// checkKeyFile says why what a file has cannot be the clients' key.
+// checkKeyFile says why the content of a file cannot be the clients' key.
 func checkKeyFile(name, plain string) error {
 	if plain == "" {
 		return fmt.Errorf("--key-file: %s is empty: remove it, and a key is made, or write one of 20 random characters and more", name)

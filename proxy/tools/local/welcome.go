@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// welcome is what a start without a configuration prints: what is served, at which base URLs, for
-// which key, and a command to try it with.
+// welcome returns what a start without a configuration prints: what is served, at which base URLs,
+// with which key, and a command to try it.
 func welcome(f *config.File, public, admin string, key clientKey) string {
 	var b strings.Builder
 	for _, u := range f.Upstreams {
@@ -33,7 +33,7 @@ func welcome(f *config.File, public, admin string, key clientKey) string {
 	return b.String()
 }
 
-// told is what is printed of the key: one that was read stays in its file.
+// told returns what is printed of the key: a key that was read stays in its file.
 func (k *clientKey) told() string {
 	switch {
 	case k.file == "":
@@ -44,7 +44,7 @@ func (k *clientKey) told() string {
 	return "that of " + plaintext.Line(k.file)
 }
 
-// header is the header that has the key, as a word of a shell.
+// header returns the header with the key, as a word of a shell.
 func (k *clientKey) header() string {
 	if k.file == "" || k.made {
 		return "'Authorization: Bearer " + k.plain + "'"
@@ -52,9 +52,9 @@ func (k *clientKey) header() string {
 	return `"Authorization: Bearer $(cat '` + strings.ReplaceAll(k.file, "'", `'\''`) + `')"`
 }
 
-// jsonForShells is s inside of a JSON string that stands between single quotes on a command line.
-// An engine has chosen s, and shells differ in what they accept between quotes. So each character
-// that could have a meaning to one of them is written by its number.
+// jsonForShells returns s for use inside a JSON string between single quotes on a command line. An
+// engine has chosen s, and shells differ in what they accept between quotes. So each character that
+// could have a meaning to one of them is written by its number.
 func jsonForShells(s string) string {
 	var b strings.Builder
 	for _, unit := range utf16.Encode([]rune(s)) {

@@ -14,14 +14,14 @@ import (
 	"penstock/config"
 )
 
-// provider is what the prefix of a LiteLLM model says of its engine.
+// provider is what the prefix of a LiteLLM model says about its engine.
 type provider struct {
 	engine string // our profile; empty: found out by the edge
 	base   string // where it is if the file does not say
 	key    string // the variable that LiteLLM reads its key from if the file names none
 }
 
-// providers speak the API of OpenAI below /v1. Any other cannot be an upstream.
+// providers speak the API of OpenAI below /v1. Other providers cannot be an upstream.
 var providers = map[string]provider{
 	"openai":                 {engine: "openai", base: "https://api.openai.com", key: "OPENAI_API_KEY"},
 	"text-completion-openai": {engine: "openai", base: "https://api.openai.com", key: "OPENAI_API_KEY"},
@@ -49,7 +49,7 @@ var providers = map[string]provider{
 	"infinity":      {},
 }
 
-// differences are the reasons why a setting of LiteLLM's is not in the file.
+// differences maps settings of LiteLLM to the reasons why they are not in the file.
 var differences = map[string]string{
 	"rpm":                          "engines are bounded by their slots (upstreams[].concurrency), keys by keys[].limits.requests_per_minute",
 	"drop_params":                  "what an engine does not know reaches it unchanged; models[].allow_members lets more through",
@@ -176,8 +176,8 @@ func (p *plan) liteModel(entry *section) {
 	}
 }
 
-// liteEngine returns the upstream of a model and the name that its engine knows it by; nil where
-// the engine cannot be an upstream.
+// liteEngine returns the upstream of a model and the engine's name for the model; nil if the engine
+// cannot be an upstream.
 func (p *plan) liteEngine(params *section, where, served string) (*upstream, string) {
 	prefix, rest, prefixed := strings.Cut(served, "/")
 	named := params.text("custom_llm_provider")
@@ -225,7 +225,7 @@ func (p *plan) liteEngine(params *section, where, served string) (*upstream, str
 	return p.upstream(u), served
 }
 
-// hosted reports whether an address is that of a provider.
+// hosted reports whether an address belongs to a provider.
 func hosted(address string) bool {
 	at, err := url.Parse(address)
 	for _, p := range providers {
@@ -236,7 +236,7 @@ func hosted(address string) bool {
 	return false
 }
 
-// engineKey is the key of an engine as our file has it.
+// engineKey returns the key of an engine in our file's form.
 func (p *plan) engineKey(text string) string {
 	if name, ok := strings.CutPrefix(text, "os.environ/"); ok {
 		return p.variable(name)
@@ -281,7 +281,7 @@ var kinds = map[string]string{
 	"image_edit": config.KindImageEdit, "audio_transcription": config.KindTranscription, "audio_speech": config.KindSpeech,
 }
 
-// describe takes what the catalog shows of a model.
+// describe reads what the catalog shows of a model.
 func (m *model) describe(p *plan, info, params *section) {
 	mode := info.text("mode")
 	if kind := kinds[mode]; m.kind == "" && kind != "" {
@@ -310,7 +310,7 @@ func (m *model) describe(p *plan, info, params *section) {
 	info.rest(p, differences)
 }
 
-// guessKind says what a model is for, by its name.
+// guessKind guesses from its name what a model is for.
 func guessKind(name string) (kind string, guessed bool) {
 	name = strings.ToLower(name)
 	for _, word := range []struct{ part, kind string }{
@@ -330,7 +330,7 @@ func guessKind(name string) (kind string, guessed bool) {
 	return config.KindChat, false
 }
 
-// number turns LiteLLM's order into tiers. An upstream is in one tier of a model only.
+// number turns LiteLLM's order into tiers. An upstream is in only one tier of a model.
 func (m *model) number() {
 	slices.SortStableFunc(m.deployments, func(a, b deployment) int { return cmp.Compare(a.order, b.order) })
 	var orders []float64
@@ -367,7 +367,7 @@ func (p *plan) liteAliases(s *section) {
 	})
 }
 
-// liteFallbacks reads which models answer in the place of others.
+// liteFallbacks reads which models answer in place of others.
 func (p *plan) liteFallbacks(s *section) {
 	list, general := s.list("fallbacks"), s.names("default_fallbacks")
 	for _, entry := range list {

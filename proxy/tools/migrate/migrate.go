@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// Conversion is a configuration that was made of another program's.
+// Conversion is a configuration made from another program's.
 type Conversion struct {
 	Program   string // whose configuration it was
 	Text      []byte

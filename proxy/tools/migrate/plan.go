@@ -14,7 +14,7 @@ import (
 // Environment looks a variable up, as os.LookupEnv does.
 type Environment func(name string) (value string, set bool)
 
-// plan is what is to be written.
+// plan is the configuration to be written.
 type plan struct {
 	env     Environment
 	program string
@@ -81,8 +81,8 @@ func (p *plan) note(format string, args ...any) {
 
 var variableName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// variable returns how our file refers to a variable of the environment, nothing for what can be
-// no variable's name.
+// variable returns our file's reference to an environment variable, and nothing for an invalid
+// name.
 func (p *plan) variable(name string) string {
 	if !variableName.MatchString(name) {
 		p.note("a reference to the environment does not name a variable")
@@ -94,8 +94,8 @@ func (p *plan) variable(name string) string {
 	return "${" + name + "}"
 }
 
-// clientKey adds a key of clients by its hash. where is the setting it comes from, variable the
-// name of the variable that holds it, empty where it stands in the file.
+// clientKey adds a client key by its hash. where is the setting it comes from. variable is the name
+// of the variable that holds it, empty if the key is in the file.
 func (p *plan) clientKey(where, id, plain, variable string) {
 	if variable != "" {
 		if plain, _ = p.env(variable); plain == "" {
@@ -112,7 +112,7 @@ func (p *plan) clientKey(where, id, plain, variable string) {
 	}
 }
 
-// upstream returns the one with this URL and key, a new one if there is none yet.
+// upstream returns the upstream with this URL and key, and adds it if necessary.
 func (p *plan) upstream(u upstream) *upstream {
 	if strings.ContainsFunc(u.apiKey, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		p.note("the engine at %s: its key has characters that no header can carry, so it is left out", u.url)
@@ -132,7 +132,7 @@ func (p *plan) upstream(u upstream) *upstream {
 	return &u
 }
 
-// modelNamed returns the model with this id, a new one if there is none yet.
+// modelNamed returns the model with this id, and adds it if necessary.
 func (p *plan) modelNamed(id string) *model {
 	if m := p.find(id); m != nil {
 		return m
@@ -171,7 +171,7 @@ func (p *plan) nameUpstreams() {
 	}
 }
 
-// resolveAliases drops those that lead to two models, or are a model's id.
+// resolveAliases drops aliases that lead to two models, or are a model's id.
 func (p *plan) resolveAliases() {
 	seen := map[string]string{}
 	for _, m := range p.models {
@@ -193,7 +193,7 @@ func (p *plan) resolveAliases() {
 	}
 }
 
-// resolveFallbacks follows aliases and drops what cannot answer in a model's place.
+// resolveFallbacks follows aliases and drops fallbacks that cannot answer in a model's place.
 func (p *plan) resolveFallbacks() {
 	for _, m := range p.models {
 		var fit []string
@@ -218,7 +218,7 @@ func (p *plan) resolveFallbacks() {
 	}
 }
 
-// slug makes a name of a text.
+// slug makes a name from a text.
 func slug(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z') {

@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// section is a mapping of the other file, of which a reader takes what it understands.
+// section is a mapping of the other file, from which a reader takes what it understands.
 type section struct {
 	path  string // "" for the whole file
 	items yaml.MapSlice
@@ -20,7 +20,7 @@ func newSection(path string, v any) *section {
 	return &section{path: path, items: items, taken: map[string]bool{}}
 }
 
-// take returns the value of a key, nil if there is none.
+// take returns the value of a key; nil if there is none.
 func (s *section) take(key string) any {
 	s.taken[key] = true
 	for _, item := range s.items {
@@ -31,7 +31,7 @@ func (s *section) take(key string) any {
 	return nil
 }
 
-// text takes a scalar; one that is missing, null, or no scalar is empty.
+// text takes a scalar. It is empty if the value is missing, null or not a scalar.
 func (s *section) text(key string) string { return scalar(s.take(key)) }
 
 func scalar(v any) string {
@@ -82,7 +82,7 @@ func (s *section) names(key string) (out []string) {
 	return out
 }
 
-// entries are the members of a mapping, in their order, all of them taken.
+// entries takes all members of a mapping, in order.
 func (s *section) entries(f func(key string, value any)) {
 	for _, item := range s.items {
 		key := fmt.Sprint(item.Key)
@@ -91,14 +91,14 @@ func (s *section) entries(f func(key string, value any)) {
 	}
 }
 
-// ignore takes keys that mean nothing for an edge.
+// ignore takes keys that mean nothing to an edge.
 func (s *section) ignore(keys ...string) {
 	for _, key := range keys {
 		s.taken[key] = true
 	}
 }
 
-// rest notes what nobody has taken. why has a reason for keys that many files have.
+// rest notes what was not taken. why has a reason for keys that many files have.
 func (s *section) rest(p *plan, why map[string]string) {
 	for _, item := range s.items {
 		key := fmt.Sprint(item.Key)

@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// text is the plan as a configuration.
+// text returns the plan as a configuration.
 func (p *plan) text() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Made of a configuration of %s by \"penstock init --from\". Every setting and its meaning: penstock check --example.\n", p.program)
@@ -47,8 +47,8 @@ func (p *plan) text() []byte {
 	return b.Bytes()
 }
 
-// writeKeys writes the keys of clients. Where models are served by external upstreams, each key
-// consents to what the other program did for all.
+// writeKeys writes the client keys. If models are served by external upstreams, each key consents
+// to what the other program did for all.
 func (p *plan) writeKeys(b *bytes.Buffer) {
 	consent := ""
 	if slices.ContainsFunc(p.upstreams, func(u *upstream) bool { return u.external }) {
@@ -156,7 +156,7 @@ func writeList(b *bytes.Buffer, name string, values []string) {
 	fmt.Fprintf(b, "    %s: [%s]\n", name, strings.Join(quoted, ", "))
 }
 
-// String is the clocks as a YAML mapping, empty where none is set.
+// String returns the timeouts as a YAML mapping; empty if none is set.
 func (t timeouts) String() string {
 	var parts []string
 	for _, c := range []struct {
@@ -173,7 +173,7 @@ func (t timeouts) String() string {
 	return strings.ReplaceAll("{ "+strings.Join(parts, ", ")+" }", "000ms", "s")
 }
 
-// quote writes a text as it is, whatever it holds.
+// quote quotes a text so that it is read literally, whatever it contains.
 func quote(s string) string { return strconv.Quote(literal(s)) }
 
 // literal keeps ${ in a text from being read as a variable.
