@@ -54,13 +54,13 @@ type Edge struct {
 	server   *fasthttp.Server
 	admin    *admin.Server // nil without an admin listener
 	ending   *ending
-	fleet    *fleet.Fleet   // nil where it shares nothing with other edges
-	signer   *sign.Signer   // of what it tells them; nil: nothing is signed
+	fleet    *fleet.Fleet   // nil if it shares nothing with other edges
+	signer   *sign.Signer   // of its messages to them; nil: nothing is signed
 	board    *board.Board   // likewise
 	ledger   *ledger.Ledger // nil without one
 	keys     *limit.Keys
 	shared   *keystore.Keys // nil where no keys are in the store
-	made     *runkeys.File  // nil where no keys are made into a file
+	made     *runkeys.File  // nil unless keys are made into a file
 
 	fleetUsage *fleet.Rows // nil where it shares nothing
 

@@ -39,7 +39,7 @@ func (p *publicAPI) server(c *config.File) *fasthttp.Server {
 	s.Handler, s.ErrorHandler = p.everyRequest(p.routes()), p.headError
 	s.HeaderReceived, s.ExpectHandler = p.headReceived, p.expectContinue
 	s.StreamRequestBody, s.DisablePreParseMultipartForm = true, true
-	s.MaxRequestBodySize = 1 // what fasthttp may read ahead; the limits are ours (package body)
+	s.MaxRequestBodySize = 1 // how much fasthttp may read ahead; the limits are ours (package body)
 	s.WriteBufferSize = writeBuffer
 	s.Concurrency = math.MaxInt32 // the listener's own bound counts, and follows reloads
 	s.ReduceMemoryUsage = true

@@ -13,18 +13,18 @@ import (
 type account struct {
 	terms *terms
 	id    string
-	edge  string // who tells what was used
+	edge  string // the edge that reports the use
 
 	mu     sync.Mutex
 	usage  usage
 	active time.Duration // the last time that a call took something
-	queued bool          // it is among those that have something to report
+	queued bool          // it has something to report
 
-	turns *turns // of slots whose calls wait for one; nil: they are refused
+	turns *turns // of slots that calls wait for; nil: calls are refused
 
 	number       uint64  // of the last message
 	born         string  // the account's birth in the store, by the last answer
-	flying, next *flight // the message under way, and the one that will follow it
+	flying, next *flight // the message under way, and the next one
 	sent         time.Duration
 	unheard      bool // the store may have forgotten what calls hold
 	answered     time.Duration

@@ -140,7 +140,7 @@ const (
 type parent struct {
 	left      int  // elements that have to come; streaming: until one that ends it
 	pairs     bool // of a map or an attribute
-	attribute bool // it says something of the value that follows, and is none itself
+	attribute bool // it describes the value that follows, and is not one itself
 	odd       bool // streaming: the number of elements that have come
 }
 
@@ -304,7 +304,7 @@ func (f *replyForm) announced() error {
 		return errReplyForm
 	}
 	if null && f.depth == 0 {
-		f.top = '_' // as the client has it, whatever is null
+		f.top = '_' // as in the client, whatever is null
 	}
 	switch f.kind {
 	case '$', '!', '=':

@@ -26,14 +26,14 @@ type cell struct {
 
 	spare   int64 // granted and not in use; below 0 after a call that used more than its estimate
 	awaited int64 // of spare: drawn for calls that have not taken or left it yet
-	running int64 // held by calls that run
+	running int64 // held by running calls
 	charged int64 // used for good, since the edge began
-	told    int64 // of charged: what the last message with an answer told
+	told    int64 // of charged: reported in the last answered message
 
 	// At the last answer, less what time has paid since.
 	at   time.Duration
 	seen bool    // there was an answer
-	free float64 // what no edge holds and nobody owes
+	free float64 // neither held nor owed by any edge
 	debt float64 // of all edges
 	own  float64 // of debt: what this edge charged
 
@@ -43,7 +43,7 @@ type cell struct {
 	aloneAt time.Duration
 	grace   bool
 	owed    float64 // what time pays first: the debt that the store knows of
-	forgone float64 // of what is not told: what time has paid, so that the store need not count it
+	forgone float64 // unreported use that time has paid, so that the store need not count it
 
 	// While others may hold or have used something that the store does not know of, this edge takes
 	// no more than its part of the slots, no more than part of a budget, and of a rate in addition
@@ -51,7 +51,7 @@ type cell struct {
 	doubted  time.Duration // when that began
 	doubtful time.Duration // when it ends
 	part     float64
-	parted   bool // of the slots no more than part, too
+	parted   bool // part bounds the slots, too
 }
 
 // kind says what happens to the used amount of a cell.
@@ -67,11 +67,11 @@ const (
 // part is the content of a message about one cell.
 type part struct {
 	kind    kind
-	limit   int64 // 0: there is none
+	limit   int64 // 0: no limit
 	charged int64 // since the edge began
-	base    int64 // of charged: what the store has surely been told, or need not count
+	base    int64 // of charged: what the store surely knows, or need not count
 	own     int64 // of the debt: what this edge has charged and time has not paid; of a budget: what all had told
-	least   int64 // what cannot be taken away
+	least   int64 // cannot be taken away
 	want    int64
 }
 
@@ -79,7 +79,7 @@ type part struct {
 type grant struct {
 	held int64
 	debt float64
-	free float64 // what nobody holds and nobody owes
+	free float64 // neither held nor owed by any edge
 }
 
 // Prefetch: an edge holds a little more than it uses, so that most calls need no message. Far from

@@ -22,7 +22,7 @@ type Options struct {
 	Edges    int           // that are expected; more may show themselves. 0: unknown
 	WhenLost string        // config.LostDivide, LostOpen or LostClosed
 
-	Signer  *sign.Signer // of what edges say of themselves; nil: nothing is signed
+	Signer  *sign.Signer // of edges' own entries; nil: nothing is signed
 	Metrics *metrics.Set
 	Self    func() Member // what this edge says of itself
 	Log     *zap.Logger
@@ -40,13 +40,13 @@ type Fleet struct {
 
 	client  *atomic.Pointer[valkey.Client]
 	members atomic.Pointer[[]Member]
-	up      atomic.Bool // what was told of the store last
+	up      atomic.Bool // the store's last logged state
 	told    atomic.Bool
 	refused atomic.Bool // by the store, at the last heartbeat
 	late    atomic.Bool // its answer was, at the last heartbeat
 	prefix  string      // of the store's keys and channels
 
-	forgotten atomic.Int64 // how often the store had not heard of this edge
+	forgotten atomic.Int64 // how often the store did not know this edge
 
 	taken atomic.Bool // there are slots that edges take turns with
 

@@ -25,7 +25,7 @@ type Member struct {
 	// These are empty for an edge of a version before them.
 	Generation uint64 `json:"generation,omitempty"` // of its configuration
 	Calls      uint64 `json:"calls,omitempty"`      // that have ended since its start
-	Level      string `json:"level,omitempty"`      // of its verdict, as its status page has it
+	Level      string `json:"level,omitempty"`      // of its verdict, as on its status page
 	Verdict    string `json:"verdict,omitempty"`
 	Self       bool   `json:"self,omitempty"`
 	ID         string `json:"id"`
@@ -76,7 +76,7 @@ func (f *Fleet) beat(ctx context.Context) {
 	defer cancel()
 	m := f.self()
 	m.ID = f.terms.edge
-	if f.clock.reading > 0 { // at first it does not know when, so that it counts from its second heartbeat on
+	if f.clock.reading > 0 { // unknown at first, so an edge counts from its second heartbeat on
 		m.Expires = f.clock.now(f.terms.now()) + 2*lease.Milliseconds()
 	}
 	a, err := f.terms.store.Heartbeat(ctx, f.terms.edge, f.signer.Sign(sign.Member, m.ID, m))
@@ -99,7 +99,7 @@ func (f *Fleet) beat(ctx context.Context) {
 			f.forgotten.Add(1)
 		}
 	}
-	// the first heartbeat is told of when it fails, although it changes nothing
+	// a failed first heartbeat is logged, although it changes nothing
 	up, told := f.terms.store.Available(), f.told.Swap(true)
 	if was := f.up.Swap(up); was != up || !told && err != nil {
 		if up && told {
@@ -194,8 +194,8 @@ func (f *Fleet) Members() []Member {
 // State is the fleet as this edge sees it.
 type State struct {
 	StoreAnswers bool     `json:"store_answers"`
-	StoreRefuses bool     `json:"store_refuses,omitempty"` // it is there, and refuses this edge
-	StoreLate    bool     `json:"store_late,omitempty"`    // it answers, later than calls wait
+	StoreRefuses bool     `json:"store_refuses,omitempty"` // it answers, but refuses this edge
+	StoreLate    bool     `json:"store_late,omitempty"`    // it answers too late for calls
 	WhenLost     string   `json:"when_lost"`
 	Members      []Member `json:"members"`
 }

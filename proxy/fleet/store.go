@@ -91,12 +91,12 @@ type remote struct {
 	failures atomic.Int32                  // in a row; failuresToOpen and more: open
 	refused  refusals
 	opened   func()        // the breaker has opened
-	late     time.Duration // no call waits as long for an answer; 0: there is no such time
+	late     time.Duration // longer than any call waits; 0: unknown
 
 	// Of the goroutine of the heartbeats.
 	failed      int  // heartbeats in a row
 	redialAfter int  // so many
-	primary     bool // the store has said so, since it failed last
+	primary     bool // confirmed since the last failure
 
 	began atomic.Uint64 // what messages are numbered from; 0: there was no heartbeat yet
 }

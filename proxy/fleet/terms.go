@@ -21,7 +21,7 @@ type terms struct {
 	waiting  atomic.Int64   // calls that wait for the store
 	back     atomic.Int64   // when the store was found again, by now; 0: it was never lost
 	heard    atomic.Int64   // when it answered a heartbeat last, by now; 0: at the start
-	report   func(*account) // has its report come by itself
+	report   func(*account) // schedules its report
 
 	storeClock storeClock
 }

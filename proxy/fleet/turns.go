@@ -14,7 +14,7 @@ import (
 // goes to the end. So an edge with many ending calls does not keep its slots for its own queue.
 type turns struct {
 	waited func() bool // calls of this edge wait
-	wake   func()      // has one of them try again
+	wake   func()      // makes one of them try again
 	asked  bool        // the last message said that they wait
 }
 

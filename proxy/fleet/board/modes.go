@@ -19,7 +19,7 @@ type ModeSetting struct {
 	Who     string `json:"who"`               // asked for it
 	When    int64  `json:"when"`              // Unix seconds
 	Edge    string `json:"edge,omitempty"`    // which has signed it
-	Expires int64  `json:"expires,omitempty"` // Unix seconds: when it does not count any more, unless it is signed anew
+	Expires int64  `json:"expires,omitempty"` // Unix seconds: when it becomes invalid, unless it is signed again
 }
 
 // A mode stays until another is asked for, so edges sign it again long before it expires. The

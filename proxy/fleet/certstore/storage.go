@@ -253,7 +253,7 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 		defer close(ended)
 		whole := false
 		defer func() {
-			if !whole { // a panic: nobody renews the lock
+			if !whole { // a panic: the lock is no longer renewed
 				acme.Lose(ctx, ErrLockLost)
 			}
 		}()

@@ -17,7 +17,7 @@ import (
 type entry struct {
 	id      string
 	version uint64
-	raw     string // as the store has it
+	raw     string // as in the store
 	body    string // JSON
 	revoked bool
 	key     config.Key
@@ -25,7 +25,7 @@ type entry struct {
 
 // The reasons for which an entry is refused, as the label of a metric.
 const (
-	forged = "forged" // signed by nobody who has the secret, or cut
+	forged = "forged" // not signed with the secret, or truncated
 	older  = "older"  // than one that this edge has read before
 	broken = "broken" // signed, but no key of this version of the program
 )

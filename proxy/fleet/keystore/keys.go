@@ -22,9 +22,9 @@ type Options struct {
 	Secrets []string                      // the first signs, all are good for reading
 	Client  func() (valkey.Client, error) // of the store; an error until it was reached once
 	Prefix  string                        // of the store's keys
-	Cache   string                        // file with a copy of the entries; "": there is none
+	Cache   string                        // file with a copy of the entries; "": no copy
 
-	Use     func([]config.Key) // is given the keys whenever they change, sorted by id
+	Use     func([]config.Key) // gets the keys whenever they change, sorted by id
 	Log     *zap.Logger
 	Metrics *metrics.Set
 }
@@ -247,7 +247,7 @@ func (k *Keys) read(ctx context.Context, c valkey.Client) error {
 // changeOf reads the number of the last change. It is empty where the store has none that the next
 // change would raise: then the entries are read each time.
 func changeOf(m valkey.ValkeyMessage) string {
-	text, _ := m.ToString() // nil: nobody has written a key yet
+	text, _ := m.ToString() // nil: no key has been written yet
 	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n >= changeMost {
 		return ""
 	}

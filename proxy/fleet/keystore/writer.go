@@ -179,7 +179,7 @@ func (w *Writer) change(ctx context.Context, id string, next func(e entry, there
 		if len(found) == 1 {
 			raw, _ = found[0].ToString() // nil: there is none
 		}
-		e, _ := open(w.secrets, id, raw) // of one that cannot be read nothing is known
+		e, _ := open(w.secrets, id, raw) // an unreadable entry counts as empty
 		body, err := next(e, raw != "")
 		if err != nil {
 			return err

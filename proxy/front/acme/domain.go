@@ -20,9 +20,9 @@ type domain struct {
 
 	mu       sync.Mutex
 	failures int       // in a row
-	trouble  string    // why the last attempt failed; empty: it has not
-	next     time.Time // of the next look at it; zero: at once
-	nudged   bool      // next was set to at once while it was looked at
+	trouble  string    // why the last attempt failed; empty: it succeeded
+	next     time.Time // of the next check; zero: at once
+	nudged   bool      // next was set to now during a check
 	hurried  bool      // an operator wants it tried again
 	waits    bool      // an order waits for the fleet's store
 }

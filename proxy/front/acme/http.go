@@ -42,7 +42,7 @@ func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*Se
 	s.http.Handler = s.answer
 	s.http.ErrorHandler = s.fail
 	s.http.WriteTimeout = f.Timeouts.Write.D()
-	s.http.MaxRequestBodySize = 1 // nothing that is answered has one
+	s.http.MaxRequestBodySize = 1 // no answered request has a body
 	return s, nil
 }
 

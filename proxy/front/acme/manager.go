@@ -28,8 +28,8 @@ type Options struct {
 	Email     string         // of the account; may be empty
 	Directory string         // URL of the authority's directory
 	Roots     *x509.CertPool // that sign the directory's certificate; nil: the system's
-	Folder    string         // what is obtained is kept there
-	KID       string         // of the external account binding; empty: there is none
+	Folder    string         // for the certificates
+	KID       string         // of the external account binding; empty: none
 	MACKey    []byte         // likewise
 	HTTP      bool           // answer HTTP-01 challenges, not TLS-ALPN-01
 	Challenge net.Addr       // of our listener that answers the challenges
@@ -56,7 +56,7 @@ type Manager struct {
 	cache  *certmagic.Cache
 	config *certmagic.Config
 	issuer *issuer
-	wake   chan struct{} // the domains have changed, or are to be tried at once
+	wake   chan struct{} // the domains changed, or must be tried at once
 
 	set         atomic.Pointer[domains]
 	placeholder func() *tls.Certificate
@@ -93,17 +93,17 @@ type State struct {
 	Failures            int       // in a row
 	Trouble             string    // why the last attempt failed, or what an order waits for
 	Waits               bool      // an order waits for the fleet's store
-	Next                time.Time // when it is looked at next
+	Next                time.Time // of the next check
 }
 
 // The clocks of attempts. Let's Encrypt allows five failed validations of a name in an hour.
 const (
 	leastPause   = 2 * time.Minute // between two attempts, over restarts, too
 	mostPause    = 6 * time.Hour
-	hurriedPause = 15 * time.Minute // between two attempts of a fleet that operators ask for
+	hurriedPause = 15 * time.Minute // between two attempts of a fleet on request
 	attemptTime  = 5 * time.Minute
-	lookPeriod   = 10 * time.Minute // between two looks at a certificate that is good
-	followPeriod = 10 * time.Second // between two looks for what other edges have obtained
+	lookPeriod   = 10 * time.Minute // between two checks of a valid certificate
+	followPeriod = 10 * time.Second // between two checks for other edges' certificates
 	storePause   = 2 * time.Second  // before the store is asked again
 	adviceAgain  = 6 * time.Hour
 	never        = 10 * 365 * 24 * time.Hour

@@ -80,7 +80,7 @@ func attemptKey(name string) string { return "attempts/" + certmagic.StorageKeys
 // certificates, so it survives restarts and holds for all edges of a fleet.
 type attempt struct {
 	Tried    time.Time `json:"tried"`
-	Allowed  time.Time `json:"allowed"` // for an operator who asks
+	Allowed  time.Time `json:"allowed"` // on an operator's request
 	Next     time.Time `json:"next"`
 	Failures int       `json:"failures"` // in a row
 }
@@ -101,7 +101,7 @@ func (a attempt) after(hurried bool, now time.Time) time.Time {
 func lastAttempt(ctx context.Context, s certmagic.Storage, name string) (a attempt) {
 	text, err := s.Load(ctx, attemptKey(name))
 	if err == nil {
-		_ = json.Unmarshal(text, &a) // what cannot be read is none
+		_ = json.Unmarshal(text, &a) // an unreadable attempt counts as none
 	}
 	return a
 }

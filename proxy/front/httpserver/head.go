@@ -33,7 +33,7 @@ func CheckHead(h *fasthttp.RequestHeader) *apierr.Error {
 	if len(uri) == 0 || uri[0] != '/' && !isWholeServer(h) {
 		return apierr.BadRequest("The request target must be a path that begins with a slash, or where the API is served an http or https URL without a user.")
 	}
-	if bytes.IndexByte(uri, '#') >= 0 { // fasthttp would cut the path there, other parsers would not
+	if bytes.IndexByte(uri, '#') >= 0 { // fasthttp cuts the path there, other parsers do not
 		return apierr.BadRequest("The request target has a fragment.")
 	}
 	hosts, reason := scanHead(h.RawHeaders())
@@ -215,7 +215,7 @@ func scanHead(raw []byte) (hosts int, reason string) {
 		if len(line) == 0 {
 			continue
 		}
-		colon := httptoken.TokenLength(line) // where the name ends, one would think
+		colon := httptoken.TokenLength(line) // the apparent end of the name
 		switch {
 		case !ended:
 			return wrong(n, "does not end in CR LF")

@@ -18,13 +18,13 @@ import (
 type Conn struct {
 	*net.TCPConn
 	ln         *Listener
-	address    netip.Addr // see networkOf; of a client behind a proxy once that has said it
+	address    netip.Addr // see networkOf; a proxied client's, once known
 	generation uint32
 	fd         int
 	stream     socket.Stream
 	framing    framingChecker // without TLS, which has its own (tlsConn)
 
-	header *proxyHeader // nil: it has been read, or there is none
+	header *proxyHeader // nil: already read, or absent
 	behind *net.TCPAddr // the client behind a proxy
 
 	client  clientState

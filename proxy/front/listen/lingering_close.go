@@ -14,8 +14,8 @@ import (
 const (
 	lingerTime     = 5 * time.Second
 	lingerBytes    = 256 << 20
-	maxLingerConns = 128  // as long as descriptors are not known to be left over
-	topLingerConns = 1024 // where they are
+	maxLingerConns = 128  // unless descriptors are left over
+	topLingerConns = 1024 // if they are
 	minLingerConns = 16   // however few connections the listener may have
 )
 

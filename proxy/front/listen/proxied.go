@@ -22,14 +22,14 @@ import (
 
 // proxied are a listener's peers that send the header.
 type proxied struct {
-	peers                      atomic.Pointer[[]netip.Prefix] // nil: there are none
+	peers                      atomic.Pointer[[]netip.Prefix] // nil: no peers
 	missing, unlisted, invalid atomic.Uint64
 }
 
 // ProxyHeaders counts connections closed because of the PROXY protocol's header.
 type ProxyHeaders struct {
 	Missing  uint64 // a listed peer sent none
-	Unlisted uint64 // another one sent one
+	Unlisted uint64 // another peer sent one
 	Invalid  uint64 // a listed peer sent one that cannot be read
 }
 
@@ -186,7 +186,7 @@ const (
 // headerLength returns one of these in place of a length.
 const (
 	headerPart    = 0  // more bytes are needed
-	headerNone    = -1 // there is none
+	headerNone    = -1 // no header
 	headerInvalid = -2
 )
 

@@ -33,7 +33,7 @@ func clean(s, but string) string {
 			return '?'
 		}
 		return r
-	}, s) // which gives a replacement character for each byte that is none
+	}, s) // invalid bytes become replacement characters
 }
 
 // drives reports whether r may make a terminal do something other than show it.

@@ -18,9 +18,9 @@ import (
 type TopOptions struct {
 	Edge         Edge
 	Out          io.Writer
-	JSON         bool          // once, as the edge gives it
+	JSON         bool          // once, as the edge returns it
 	Width        int           // of the lines of plain text, in characters
-	In, Terminal *os.File      // to show it until somebody quits, in place of once
+	In, Terminal *os.File      // to show it until the user quits, not once
 	Interval     time.Duration // between two questions; at least minInterval
 	Colour       bool
 }

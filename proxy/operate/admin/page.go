@@ -104,7 +104,7 @@ func respondHTML(ctx *fasthttp.RequestCtx, body []byte, err error) {
 
 const (
 	pagePeriod = time.Second
-	pagesOpen  = 16 // pages that are kept up to date at a time
+	pagesOpen  = 16 // pages kept up to date at a time
 	pageWrite  = 10 * time.Second
 )
 

@@ -47,9 +47,9 @@ type Options struct {
 	Certificate func() *status.Certificate // of the public listener; nil without TLS
 
 	Draining    func() bool
-	Starting    func() string            // what no call is accepted before, or nothing
+	Starting    func() string            // what calls still wait for, or nothing
 	Connections func() int64             // of clients
-	TurnedAway  func(now time.Time) bool // whether clients found no connection of late
+	TurnedAway  func(now time.Time) bool // whether clients were turned away recently
 	Issuers     func(now time.Time) []status.Issuer
 	InFlight    func(now time.Time) []status.Call         // calls that run
 	Exposition  func(w io.Writer, openMetrics bool) error // writes the metrics
@@ -70,7 +70,7 @@ type Server struct {
 	port     *portWatch
 	watch    status.Watch
 	verdict  atomic.Pointer[status.Verdict] // of the last look
-	pages    atomic.Int64                   // status pages that are kept up to date
+	pages    atomic.Int64                   // open status pages
 	closing  chan struct{}                  // closed when the server is about to shut down
 	shut     bool
 }

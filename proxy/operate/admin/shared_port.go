@@ -31,7 +31,7 @@ type portWatch struct {
 	count func() int // other listeners on the port; nil where the port is not shared
 	log   *zap.Logger
 	mu    sync.Mutex
-	since time.Time // when others appeared; zero while there are none
+	since time.Time // when others appeared; zero without any
 	said  bool      // that they stay
 }
 

@@ -27,7 +27,7 @@ type Call struct {
 	Asked    string    `json:"asked_model,omitempty"` // model that was asked for, where Model answered in its place
 	Upstream string    `json:"upstream,omitempty"`
 	Pool     string    `json:"pool"`
-	Class    string    `json:"class,omitempty"` // where it is not the first
+	Class    string    `json:"class,omitempty"` // if it is not the first
 	Stream   bool      `json:"stream"`
 	State    string    `json:"state"` // body, queued, waiting, streaming; done, left, failed, refused
 	Status   int       `json:"status,omitempty"`
@@ -35,7 +35,7 @@ type Call struct {
 	Phase    string    `json:"left_in_phase,omitempty"`
 	Attempts int       `json:"attempts,omitempty"`
 	Failed   []Attempt `json:"failed_attempts,omitempty"`
-	Resumed  int       `json:"resumed,omitempty"` // how often another upstream went on with the stream
+	Resumed  int       `json:"resumed,omitempty"` // how often another upstream continued the stream
 
 	Cached    int  `json:"prompt_cached_tokens"`
 	Fresh     int  `json:"prompt_new_tokens"`
@@ -123,7 +123,7 @@ func rowOf(e *observe.Ended) Call {
 	default:
 		c.State = StateFailed
 	}
-	if r.Stream && r.UpstreamTTFT > 0 { // otherwise nobody knows when reading ended and writing began
+	if r.Stream && r.UpstreamTTFT > 0 { // otherwise the end of reading is unknown
 		c.PromptSpeed = speed(float64(c.Fresh), r.UpstreamTTFT)
 		c.GenSpeed = speed(float64(r.CompletionTokens-1), e.End.Sub(r.Start)-r.TTFT)
 	}
@@ -148,7 +148,7 @@ type Reason struct {
 	Model    string    `json:"model,omitempty"`
 	Key      string    `json:"key,omitempty"`
 	Upstream string    `json:"upstream,omitempty"`
-	Failed   bool      `json:"failed,omitempty"` // the service has, the request and its key are in order
+	Failed   bool      `json:"failed,omitempty"` // by the service; the request and its key are valid
 	Count    int       `json:"count"`
 	Minute   int       `json:"last_minute"` // of count
 	Last     time.Time `json:"last"`

@@ -81,7 +81,7 @@ func (w *Watch) see(s *Status) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	step := min(max(0, s.Now.Sub(w.looked)), 10*time.Second) // nobody looked during a longer one
+	step := min(max(0, s.Now.Sub(w.looked)), 10*time.Second) // during a longer one the state was not watched
 	if w.looked.IsZero() {
 		step = 0
 		w.upstreams, w.models = map[string]*watched{}, map[string]*watched{}
@@ -250,7 +250,7 @@ func (*Watch) mode(u *Upstream, was *watched, now time.Time, say func(kind, leve
 func (w *Watch) model(s *Status, m *Model) {
 	now, was := s.Now, w.models[m.ID]
 	if was == nil {
-		was = &watched{state: m.servedBy(), since: now} // at the start all are out for a moment
+		was = &watched{state: m.servedBy(), since: now} // at the start all models are out for a moment
 		w.models[m.ID] = was
 	}
 	was.row(now).set(&m.History.Minute)

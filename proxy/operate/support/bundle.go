@@ -18,7 +18,7 @@ type part struct {
 	name    string
 	about   string // in words, for the list
 	content []byte
-	missing string // why there is none
+	missing string // why the part is missing
 }
 
 // Options says what goes into a bundle.

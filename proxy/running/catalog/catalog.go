@@ -125,7 +125,7 @@ func (c *Catalog) Model(name string, index int, messages bool, now time.Time) (*
 	e := c.at(index, now)
 	if messages {
 		i := slices.IndexFunc(c.names, func(n listedName) bool { return n.id == name })
-		if i < 0 { // by a pattern: it is told the model's own
+		if i < 0 { // by a pattern: use the model's own name
 			i = slices.IndexFunc(c.names, func(n listedName) bool { return n.model == index })
 		}
 		return newPage(e.as(&c.names[i]), now.Unix())

@@ -16,7 +16,7 @@ const (
 // Request says how to reload. A changed file and SIGHUP set only the source.
 type Request struct {
 	Source string // for the log: file, SIGHUP, request
-	Force  bool   // apply it although a model that serves calls is left without a slot
+	Force  bool   // apply even if a serving model loses all slots
 	DryRun bool   // only say what would change
 	// Candidate is the text of another file, for a dry run. Nil means the file that the edge was
 	// started with.
@@ -38,7 +38,7 @@ type Result struct {
 	OK        bool      `json:"ok"`
 	DryRun    bool      `json:"dry_run,omitempty"`
 	Forced    bool      `json:"forced,omitempty"`
-	Unchanged bool      `json:"unchanged,omitempty"` // the file asks for what runs already
+	Unchanged bool      `json:"unchanged,omitempty"` // the file equals the running one
 	// KeysInForce says that the file was refused and only its keys came into force; for a dry run,
 	// that they would. If it is false, nothing of a refused file came into force, or its keys did
 	// not change.
@@ -48,6 +48,6 @@ type Result struct {
 	Capacity    []CapacityChange `json:"capacity,omitempty"` // models whose slots or upstreams change
 	Restart     []string         `json:"needs_restart,omitempty"`
 	Problems    []string         `json:"problems,omitempty"`
-	Warnings    []string         `json:"warnings,omitempty"` // of the file, which was read all the same
+	Warnings    []string         `json:"warnings,omitempty"` // of the file, which was still read
 	Seconds     float64          `json:"seconds"`
 }

@@ -17,12 +17,12 @@ import (
 // always read. Trigger may be called from any goroutine.
 func (r *Reloader) Trigger(source string) {
 	waiting := r.triggers
-	if o := ofSetFor(r, source); o != nil { // it reads no file, so it cannot stand for one that does
+	if o := ofSetFor(r, source); o != nil { // reads no file, so it cannot replace one that does
 		waiting = o.triggers
 	}
 	select {
 	case waiting <- source:
-	default: // one waits already, and its reload will see what this one would
+	default: // the waiting one's reload will see the same
 	}
 }
 
@@ -57,7 +57,7 @@ func (r *Reloader) Run(ctx context.Context) {
 // startOfSet starts a reload that reads no file, unless one is already about to run.
 func startOfSet(r *Reloader, source string) {
 	o := ofSetFor(r, source)
-	if o.awaited.Swap(true) { // or those that come faster than reloads end would pile up
+	if o.awaited.Swap(true) { // otherwise fast triggers would pile up
 		return
 	}
 	begins := sync.OnceFunc(func() { o.awaited.Store(false) })

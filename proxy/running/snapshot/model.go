@@ -25,7 +25,7 @@ type Model struct {
 	endpoints []string
 	Queue     *queue.Queue // nil: a full pool is refused at once
 	Price     money.Price
-	Shadow    *Model // that gets a copy of some calls; nil: none does
+	Shadow    *Model // gets a copy of some calls; nil: no copies
 	// Deprecation and Sunset are values for the headers of these names; nil without a date.
 	Deprecation, Sunset []byte
 }

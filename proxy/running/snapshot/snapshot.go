@@ -49,7 +49,7 @@ type Refused struct {
 // Secrets hide clients' data.
 type Secrets struct {
 	Seals    *seal.Keys     // of reasoning that clients carry
-	EndUsers *enduser.Namer // of those who are behind requests; nil: nobody asks
+	EndUsers *enduser.Namer // of the users behind requests; nil: not asked for
 }
 
 // Source is what a snapshot is built from.

@@ -41,7 +41,7 @@ type record struct {
 	mu     sync.Mutex
 	newest [stormPanics]time.Time // a ring; next is the oldest
 	next   int
-	storm  bool // did not stop by itself, and has not been calm since
+	storm  bool // it did not stop, and has not been calm since
 }
 
 // New returns a Guard that knows every place of Places.

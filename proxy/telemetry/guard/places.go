@@ -12,15 +12,15 @@ const (
 	StatusPage = "status_page" // the page's connection; its script comes again
 	WebSocket  = "websocket"   // the connection: 1011
 	Accept     = "accept"      // one accept; accepting starts again
-	Clients    = "clients"     // one round of the watch, or the news that one client has left
+	Clients    = "clients"     // one round of the watch, or the notice that one client has left
 	Linger     = "linger"      // the rest of one client's body
 	Probe      = "probe"       // one probe; a reload's look at an upstream, which then counts as unknown
-	Stall      = "stall"       // one look at an engine's counters
+	Stall      = "stall"       // one check of an engine's counters
 	Generation = "generation"  // one generation probe; its slot is freed, the breaker stays as it is
 	Addresses  = "addresses"   // one look-up; the answers of before stay
 	Names      = "names"       // one look-up; the last addresses stay
 	Engines    = "engines"     // one look at idle connections, or the early end of one write or probe
-	Wake       = "wake"        // one request for an engine that sleeps
+	Wake       = "wake"        // one request for a sleeping engine
 	Room       = "room"        // one waking of calls that wait, or one trial: the next freed slot or failure brings another
 	Reload     = "reload"      // one reload, or one SIGHUP
 	Files      = "files"       // one look at the files
@@ -28,7 +28,7 @@ const (
 	Log        = "log"         // the lines of one write, counted as dropped
 	Spans      = "spans"       // one batch of spans, counted as dropped
 	Watchdog   = "watchdog"    // one sign of life
-	Shutdown   = "shutdown"    // the hurry of a drain, which has its own end; SIGQUIT ends the process all the same
+	Shutdown   = "shutdown"    // the hurry of a drain, which has its own end; SIGQUIT still ends the process
 	Fleet      = "fleet"       // one round of the fleet's work
 	Ledger     = "ledger"      // one round of the ledger's work
 	Issuers    = "issuers"     // one fetch of an issuer's keys

@@ -104,7 +104,7 @@ func (x *Export) add(h header, rows []observe.UsageRow) {
 	defer x.mu.Unlock()
 	x.header = h
 	for i := range rows {
-		if rows[i].Day == observe.DayBefore { // it was handed on day by day
+		if rows[i].Day == observe.DayBefore { // its days were passed on one by one
 			continue
 		}
 		if len(x.pending) == 0 {
@@ -135,7 +135,7 @@ func (x *Export) Run(ctx context.Context) {
 func (x *Export) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = x.round(ctx, time.Second) // what is not taken is in the ledger, and goes after the next start
+	_ = x.round(ctx, time.Second) // the rest stays in the ledger, and goes after the next start
 	return x.file.close()
 }
 
@@ -180,7 +180,7 @@ func (x *Export) open() error {
 			return err
 		}
 		acked := map[rowID]observe.Amount{}
-		if c.header.Edge == h.Edge { // of another ledger nothing was acknowledged
+		if c.header.Edge == h.Edge { // another ledger's acknowledgements do not count
 			for i := range c.rows {
 				acked[idOf(&c.rows[i])] = c.rows[i].Amount
 			}

@@ -25,8 +25,8 @@ type file struct {
 	lock   *os.File
 	f      *os.File // nil until it was opened
 	header header
-	size   int64 // all of it whole lines
-	small  int64 // the size after it was last written anew
+	size   int64 // of whole lines
+	small  int64 // the size after the last rewrite
 }
 
 // growth is how much a file may grow, beyond four times its size, before it is rewritten.

@@ -44,7 +44,7 @@ type Ledger struct {
 	o       Options
 	file    file
 	opened  bool                       // locked and read, and its rows added to usage
-	handed  bool                       // all that was pending then to the sinks
+	handed  bool                       // the pending rows went to the sinks
 	pending map[rowID]observe.UsageRow // not on the disk yet
 	day     int64                      // of the last round
 	logged  condition                  // what was logged last
@@ -52,7 +52,7 @@ type Ledger struct {
 	before  before
 
 	rounds, failed, bad *metrics.Counter
-	behind              atomic.Int64 // since when rows wait, Unix nanoseconds; 0: none does
+	behind              atomic.Int64 // since when rows wait, Unix nanoseconds; 0: none
 }
 
 // period is how often rows are written, which is how much a killed edge may lose.

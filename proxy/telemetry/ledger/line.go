@@ -19,7 +19,7 @@ import (
 type header struct {
 	Format  string    `json:"format"`
 	Version int       `json:"version"`
-	Edge    string    `json:"edge"` // who counts: the name under which rows of this ledger are known to others
+	Edge    string    `json:"edge"` // the name under which others know the rows of this ledger
 	Since   time.Time `json:"since"`
 }
 
@@ -33,7 +33,7 @@ type Row struct {
 	Day   string `json:"day"` // 2026-01-31, in UTC; empty: all days before those that are kept
 	Key   string `json:"key"`
 	Model string `json:"model,omitempty"`
-	User  string `json:"user,omitempty"` // a keyed hash, in the place of a model
+	User  string `json:"user,omitempty"` // a keyed hash, instead of a model
 	observe.Amount
 }
 
@@ -94,7 +94,7 @@ func parseLine(line []byte, into any) error {
 	}
 	got := crc32.Checksum(text, castagnoli)
 	if [4]byte{byte(got >> 24), byte(got >> 16), byte(got >> 8), byte(got)} != want {
-		_ = json.Unmarshal(text, into) // most of its members are still as they were written
+		_ = json.Unmarshal(text, into) // most of its members are still intact
 		return errLine
 	}
 	return json.Unmarshal(text, into)

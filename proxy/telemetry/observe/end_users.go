@@ -171,7 +171,7 @@ func (e *endUsers) restore(rows []UsageRow) {
 
 // UserUsage is what an end user of a key used of all models.
 type UserUsage struct {
-	User  string `json:"user"` // a keyed hash; empty: all others, and calls that named nobody
+	User  string `json:"user"` // a keyed hash; empty: all others, and calls without a user
 	Total Amount `json:"total"`
 	Days  []Day  `json:"days"`
 }

@@ -13,7 +13,7 @@ type Outcome string
 // The closed set of outcomes.
 const (
 	OK           Outcome = "ok"
-	ClientError  Outcome = "client_error"  // the request was refused as wrong or not allowed
+	ClientError  Outcome = "client_error"  // the request was wrong or not allowed
 	Limited      Outcome = "limited"       // a rate, a full pool or a memory budget refused it
 	NoRoute      Outcome = "no_route"      // no healthy upstream
 	UpstreamFail Outcome = "upstream_fail" // an engine failed before the commit
@@ -39,7 +39,7 @@ const (
 	PhaseQueued    Phase = "queued"
 	PhaseWaiting   Phase = "waiting"
 	PhaseStreaming Phase = "streaming"
-	PhaseStalled   Phase = "stalled" // the client stopped reading its stream and was let go; the end of a call only
+	PhaseStalled   Phase = "stalled" // the client stopped reading and was cut off; the end of a call only
 )
 
 // ID is a request id stored in place: "req_" and 26 characters. A Record holds it by value, so that
@@ -70,15 +70,15 @@ type Record struct {
 	Status, Attempts int
 	Resumed          int    // how often another upstream went on with the stream
 	Class            string // of the call, where it is not the first
-	Asked            string // model that the client asked for, where Model answers in its place
-	Nearest          string // configured model that the client may have meant by a name that is no model's
+	Asked            string // model that the client asked for, if Model answers in its place
+	Nearest          string // configured model that the client may have meant by an unknown name
 	Tier             int    // of the upstream that was asked last; 0: it has no tiers, or it is the first
 	// Arm is the arm of the upstream that was asked last or, if none was asked for want of room,
 	// the arm of the call. It is NoArm for upstreams without an arm, and empty if the model has no
 	// arms or shadow.
 	Arm       string
 	MissedArm string  // that the call is of, NoArm too, where another one was asked
-	Choice    *Choice // why the upstream that was asked last; nil: there was nothing to choose by
+	Choice    *Choice // why the last upstream was picked; nil: there was no choice
 	Code      string  // error code of the refusal or failure
 	Finish    string  // how the answer ended, in the chat dialect's words
 	// Markup is model markup at the beginning of the answer that the engine should have parsed,
@@ -129,7 +129,7 @@ type FailedAttempt struct {
 	Upstream     string
 	Cause        string        // a word of upstreams.Causes
 	EngineStatus int           // of the engine's answer; 0: there was none
-	Arm          string        // of the upstream, as Record has it
+	Arm          string        // of the upstream, as in Record
 	Rejected     bool          // the engine refused the request itself
 	After        time.Duration // from the begin of the call to that of the attempt
 	Took         time.Duration

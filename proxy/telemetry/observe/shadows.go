@@ -8,7 +8,7 @@ type ShadowEnd uint8
 // The ends of copies.
 const (
 	ShadowOK        ShadowEnd = iota
-	ShadowFailed              // its engine did, or had another answer than one
+	ShadowFailed              // its engine failed, or gave no valid answer
 	ShadowUnfit               // the other model's rules, or its engine's context, do not allow the request, or its engine refused that
 	ShadowNoSlot              // no engine that takes calls was less than half busy, or calls waited
 	ShadowNoMemory            // limits.body_memory or limits.reply_memory was used up

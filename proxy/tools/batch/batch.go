@@ -28,7 +28,7 @@ type Options struct {
 // on.
 const (
 	exitUsage       = 2
-	exitLines       = 3   // some lines were refused, or had no answer
+	exitLines       = 3   // some lines were refused or unanswered
 	exitInterrupted = 130 // by a signal; start it again to go on
 )
 

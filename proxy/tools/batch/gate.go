@@ -14,8 +14,8 @@ type gate struct {
 	changed   chan struct{} // closed when a request may have become free to begin
 	running   int
 	limit     float64
-	refused   bool      // there has been a refusal: it grows slowly
-	notBefore time.Time // nothing begins before
+	refused   bool      // there was a refusal: grow slowly
+	notBefore time.Time // no request begins before
 }
 
 // firstLimit is how many requests a run begins with.

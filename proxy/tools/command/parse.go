@@ -80,7 +80,7 @@ func validate(ctx *kong.Context) error {
 	given := 0
 	for _, p := range ctx.Path {
 		values := []*kong.Value(nil)
-		if n := p.Node(); n != nil { // what is not a flag
+		if n := p.Node(); n != nil { // not a flag
 			values = n.Values()
 		}
 		for _, v := range values {

@@ -26,7 +26,7 @@ type Place struct {
 const (
 	usualListen      = "127.0.0.1:4000"
 	usualAdmin       = "127.0.0.1:9090"
-	usualAdminBeside = "127.0.0.1:9091" // where the API has the port of usualAdmin
+	usualAdminBeside = "127.0.0.1:9091" // if the API has the port of usualAdmin
 )
 
 // addresses returns where to listen. The error names the flag.

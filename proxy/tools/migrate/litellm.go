@@ -211,7 +211,7 @@ func (p *plan) liteEngine(params *section, where, served string) (*upstream, str
 	}
 	u.external = hosted(u.url)
 	if kind.key != "" && !u.external {
-		u.engine = "" // an engine of somebody's own, that is asked what it is
+		u.engine = "" // a self-hosted engine: detected by asking it
 	}
 	if kind.key != "" && u.external && u.apiKey == "" {
 		u.apiKey = p.variable(kind.key)

@@ -16,7 +16,7 @@ type Conversion struct {
 	Program   string // whose configuration it was
 	Text      []byte
 	NewKey    string   // in plain, where the other file had no key whose hash could be written
-	Notes     []string // what has no counterpart, or is to be looked at
+	Notes     []string // settings without a counterpart, or to be checked
 	Variables []string // of the environment, that Text names
 }
 
