@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/request/endpoint"
 )
 
-// TestDocumentNamesEveryEndpoint: whoever adds an endpoint describes it. That nothing else is described is tested from
-// outside (proxy/e2e).
+// TestDocumentNamesEveryEndpoint: every endpoint is described. A test from outside checks that
+// nothing else is described (proxy/e2e).
 func TestDocumentNamesEveryEndpoint(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]json.RawMessage
@@ -34,8 +34,8 @@ func TestDocumentNamesEveryEndpoint(t *testing.T) {
 	}
 }
 
-// TestEveryPromisedEndpointExists: what a configuration may list as supported_endpoints, which the catalog publishes as it
-// stands, is what the edge answers: no more, no less.
+// TestEveryPromisedEndpointExists: the supported_endpoints that a configuration may list, which the
+// catalog publishes as they are, are exactly those that the edge answers.
 func TestEveryPromisedEndpointExists(t *testing.T) {
 	var served, listed []string
 	for _, ep := range endpoint.All {

@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/front/listen"
 )
 
-// TestWarnOfCertificate starts with certificates that clients refuse: it is served, and the operator is told.
+// TestWarnOfCertificate: certificates that clients refuse are served, and the operator is warned.
 func TestWarnOfCertificate(t *testing.T) {
 	for _, c := range []struct {
 		name     string

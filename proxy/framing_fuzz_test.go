@@ -24,7 +24,7 @@ import (
 // seen is a request as a server has understood it.
 type seen struct{ method, target, body string }
 
-// witness keeps what a server has seen, by the client's address.
+// witness records what a server has seen, by the client's address.
 type witness struct {
 	mu sync.Mutex
 	of map[string][]seen
@@ -56,8 +56,8 @@ const (
 	framingSecond  = "GET /health HTTP/1.1\r\nHost: e\r\n\r\n"
 )
 
-// framingSeeds are bytes that FuzzFraming begins from, and how many requests the edge takes up of them: what it refuses
-// although net/http does not is known from here only.
+// framingSeeds are inputs for FuzzFraming, with the number of requests that the edge accepts in
+// each. Only this number checks refusals of requests that net/http accepts.
 var framingSeeds = []struct {
 	seen int
 	text string
@@ -149,7 +149,8 @@ var framingSeeds = []struct {
 	{0, framingChunked + "2\r\n{}\r\n0\r\n"},
 }
 
-// TestFramingSeeds: so many requests of each are taken up, whether the bytes come at once or one after the other.
+// TestFramingSeeds: the edge accepts the expected number of requests of each seed, whether the
+// bytes come at once or one after the other.
 func TestFramingSeeds(t *testing.T) {
 	t.Parallel()
 	w := newWitness()
@@ -162,8 +163,9 @@ func TestFramingSeeds(t *testing.T) {
 	}
 }
 
-// FuzzFraming has the same bytes read by the edge and by net/http. Whatever the edge takes for a request, net/http has to see
-// as well, with the same method, target and body and in the same order: the edge may refuse more, and see less.
+// FuzzFraming lets the edge and net/http read the same bytes. Each request that the edge sees
+// net/http must see as well, with the same method, target and body and in the same order. The edge
+// may refuse more, and see less.
 func FuzzFraming(f *testing.F) {
 	for _, seed := range framingSeeds {
 		f.Add([]byte(seed.text))
@@ -202,15 +204,15 @@ func FuzzFraming(f *testing.F) {
 	})
 }
 
-// pickier reports whether net/http may refuse a request for something that has nothing to do with where it ends: it takes
-// the target apart, and knows which expectations there are.
+// pickier reports whether net/http may refuse a request for something that has nothing to do with
+// where it ends: net/http parses the target, and knows which expectations exist.
 func pickier(s seen, text []byte) bool {
 	_, err := url.ParseRequestURI(s.target)
 	return err != nil || bytes.Contains(bytes.ToLower(text), []byte("expect"))
 }
 
-// converse sends text over a connection of its own and reads to the end. It returns the address it came from and how many
-// final answers there were.
+// converse sends text over its own connection and reads to the end. It returns the address of the
+// connection and the number of final answers.
 func converse(t *testing.T, addr string, text []byte) (from string, answers int) {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -234,7 +236,8 @@ func converse(t *testing.T, addr string, text []byte) (from string, answers int)
 	return c.LocalAddr().String(), answers
 }
 
-// witnessedEdge is an edge whose every path is one endpoint, which takes no request further than its body.
+// witnessedEdge is an edge whose every path is one endpoint that handles requests only up to their
+// body.
 func witnessedEdge(f testing.TB, w *witness) string {
 	e, public := fuzzedEdge(f)
 	p := &publicAPI{services: e.services, draining: e.ending.draining.Load}
@@ -271,7 +274,7 @@ func originForm(target string) string {
 	return rest[path:]
 }
 
-// witnessRequest is a request that is seen and then refused.
+// witnessRequest records a request and then refuses it.
 type witnessRequest struct {
 	endpoint.Request
 	ctx *fasthttp.RequestCtx

@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// fuzzedEdge is an edge for what fuzz targets try, and its public listener: with one model, an engine that is not there, no keys and no
-// admin listener. It serves nothing by itself, and what it holds goes with the test.
+// fuzzedEdge is an edge for fuzz targets, with its public listener: one model, an engine that does
+// not exist, no keys and no admin listener. It serves nothing by itself, and ends with the test.
 func fuzzedEdge(f testing.TB) (*Edge, net.Listener) {
 	public, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// FuzzRoute: a path leads somewhere only when it is, byte for byte, one of the table's, under its method; nothing is redirected,
-// and nothing of the path comes back.
+// FuzzRoute: a path is served only if it equals, byte for byte, one of the table's under its
+// method. There are no redirects, and answers repeat nothing of the path.
 func FuzzRoute(f *testing.F) {
 	e, _ := fuzzedEdge(f)
 	handler := e.server.Handler

@@ -25,7 +25,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// panicky is an edge that serves, with a configuration in a file, and its guard.
+// panicky is a serving edge, with a configuration in a file, and its guard.
 func panicky(t *testing.T) (e *Edge, g *guard.Guard, file string) {
 	t.Helper()
 	listen := func() net.Listener {
@@ -78,7 +78,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// TestPanicOfReloads: after a panic of the watch of the files, or of what waits for SIGHUP, both go on.
+// TestPanicOfReloads: the file watch and the SIGHUP handler continue after a panic.
 func TestPanicOfReloads(t *testing.T) {
 	e, g, file := panicky(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -109,7 +109,7 @@ func TestPanicOfReloads(t *testing.T) {
 	eventually(t, "the next signal counts", func() bool { return e.LastReload() != last })
 }
 
-// TestPanicOfTheWatchdog: the signs of life go on.
+// TestPanicOfTheWatchdog: the signs of life continue.
 func TestPanicOfTheWatchdog(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "200000")
 	t.Setenv("WATCHDOG_PID", "")
@@ -132,7 +132,8 @@ func TestPanicOfTheWatchdog(t *testing.T) {
 	}
 }
 
-// TestPanicOfSignals: SIGQUIT ends the process even so, and a signal to end is heard by the next.
+// TestPanicOfSignals: SIGQUIT still ends the process, and the next goroutine handles a signal to
+// end.
 func TestPanicOfSignals(t *testing.T) {
 	code := make(chan int, 1)
 	s := OnSignals(func(c int) { code <- c })
@@ -166,7 +167,7 @@ func TestPanicOfSignals(t *testing.T) {
 	}
 }
 
-// TestPanicUnderTLS: a stream that stays with fasthttp costs itself and nothing else, too.
+// TestPanicUnderTLS: a panic of a stream that stays with fasthttp costs only that stream, too.
 func TestPanicUnderTLS(t *testing.T) {
 	played := sim.New(sim.Options{Listen: "127.0.0.1:0"})
 	if err := played.Start(); err != nil {

@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/front/listen"
 )
 
-// TestOpenPorts: a port that is taken, or that cannot be one, is told once, with its setting and a remedy.
+// TestOpenPorts: a port that is taken or invalid is reported once, with its setting and a remedy.
 func TestOpenPorts(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -38,7 +38,7 @@ func TestOpenPorts(t *testing.T) {
 	}
 }
 
-// TestLoadOtherFileAsLedger: check and serve refuse the same ledgers, by the line that names them.
+// TestLoadOtherFileAsLedger: check and serve refuse the same ledgers, and name the line.
 func TestLoadOtherFileAsLedger(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "edge.yaml")
 	for ledger, good := range map[string]bool{"usage.ledger": true, "edge.yaml": false, ".": false, os.DevNull: false} {
@@ -53,7 +53,8 @@ func TestLoadOtherFileAsLedger(t *testing.T) {
 	}
 }
 
-// TestParseBeside: problems of a configuration that is not in place call it as who sent it does, those that are found later, too.
+// TestParseBeside: problems of a configuration that is not in place name it as its sender does,
+// even those found later.
 func TestParseBeside(t *testing.T) {
 	text := "auth: none\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels:\n  - { id: m, deployments: [{ upstream: u }] }\n"
 	for called, want := range map[string]string{"../new.yaml": "../new.yaml", "": "folder/candidate"} {

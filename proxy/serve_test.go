@@ -15,7 +15,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// broken is a listener that accepts nobody.
+// broken is a listener whose Accept always fails.
 type broken struct {
 	net.Listener
 	closed atomic.Bool
@@ -33,7 +33,8 @@ func (b *broken) Accept() (net.Conn, error) {
 	return nil, &net.OpError{Op: "accept", Net: "tcp", Err: syscall.EMFILE}
 }
 
-// TestAdminListenerFails: when nobody can be accepted at the admin listener clients are served on, and the edge ends in order.
+// TestAdminListenerFails: when the admin listener cannot accept, clients are still served, and the
+// edge ends in order.
 func TestAdminListenerFails(t *testing.T) {
 	const text = `
 auth: none

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The first signal drains and the second insists, but for a SIGHUP: a terminal that is closed sends it twice.
+// The first signal drains and the second hurries, except for SIGHUP: a closed terminal sends it
+// twice.
 func TestSecondSignal(t *testing.T) {
 	s := OnSignals(func(code int) { t.Errorf("exit with %d", code) })
 	defer s.Stop()

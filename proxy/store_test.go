@@ -6,7 +6,7 @@ import (
 	"penstock/config"
 )
 
-// Sentinels take the place of the store's address, with a URL or without.
+// Sentinels replace the store's address, with a URL or without.
 func TestStoreOptions(t *testing.T) {
 	sentinels := config.FleetSentinel{Master: "m", Addresses: []string{"s:26379"}}
 	insecure := config.UpstreamTLS{Insecure: true}

@@ -35,14 +35,14 @@ func TestMain(m *testing.M) {
 	)
 }
 
-// edge is a manager that runs, with its listener of TLS.
+// edge is a running manager with its TLS listener.
 type edge struct {
 	*Manager
 	log  *observer.ObservedLogs
 	stop func()
 }
 
-// begin runs a manager until the test ends or it is stopped.
+// begin runs a manager until the test ends or stops it.
 func begin(t *testing.T, o Options) *edge {
 	t.Helper()
 	core, logs := observer.New(zap.InfoLevel)
@@ -59,7 +59,7 @@ func begin(t *testing.T, o Options) *edge {
 	return e
 }
 
-// public is a listener that an authority reaches: it shows what the manager that it leads to answers.
+// public is a listener that an authority reaches: it shows the answers of its manager.
 type public struct {
 	net.Listener
 	mu sync.Mutex
@@ -124,7 +124,7 @@ func orders(ca *acmeca.CA) int {
 	return n
 }
 
-// oldPair is a certificate as versions before certmagic have kept it.
+// oldPair is a certificate in the form of versions before certmagic.
 func oldPair(t *testing.T, name string) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -148,7 +148,8 @@ func oldKey(t *testing.T, key *ecdsa.PrivateKey) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// TestTakenOver: the first start after a version before certmagic orders nothing, and the next order is one of the same account.
+// TestTakenOver: the first start after a version before certmagic orders nothing, and the next
+// order uses the same account.
 func TestTakenOver(t *testing.T) {
 	for _, email := range []string{"", "Ops@example.com"} {
 		p := listenPublic(t)
@@ -196,8 +197,8 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-// TestRestarts: a process that starts again and again orders once in two minutes, whether its orders fail or it is killed in
-// them, and while the authority is down.
+// TestRestarts: a process that restarts again and again orders once in two minutes, whether its
+// orders fail, it is killed during them, or the authority is down.
 func TestRestarts(t *testing.T) {
 	for name, mishap := range map[string]func(*acmeca.Mishaps){
 		"refused": func(m *acmeca.Mishaps) { m.RateLimited = 1000 },
@@ -250,7 +251,7 @@ func TestBinding(t *testing.T) {
 	}
 }
 
-// TestNames: nothing is ordered for what clients name.
+// TestNames: names that clients send cause no orders.
 func TestNames(t *testing.T) {
 	m, err := New(Options{Domains: []string{"a.test"}, Directory: "https://ca.test/directory", Folder: t.TempDir(), Log: zap.NewNop(), Challenge: &net.TCPAddr{}})
 	if err != nil {

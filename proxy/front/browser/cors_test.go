@@ -7,7 +7,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// TestPreflightHeaders: a preflight allows what SDKs send in browsers, by their own names, and nothing that is not known.
+// TestPreflightHeaders: a preflight allows the headers that SDKs send in browsers, by name, and no
+// unknown ones.
 func TestPreflightHeaders(t *testing.T) {
 	for _, row := range []struct{ name, asked, want string }{
 		{

@@ -10,7 +10,7 @@ import (
 	"penstock/config"
 )
 
-// keylessFile is a configuration without keys, and with what top adds to it.
+// keylessFile is a configuration without keys, with top added to it.
 func keylessFile(t *testing.T, top string) *config.File {
 	t.Helper()
 	const rest = `
@@ -26,9 +26,9 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 	return f
 }
 
-// TestKeylessAndWebPages: an edge without keys answers programs, and pages of its own origin and of cors.origins. Any other page
-// that a browser of this machine has open is refused, whether it comes by a name of its own that leads here (DNS rebinding) or
-// sends what needs no preflight.
+// TestKeylessAndWebPages: an edge without keys answers programs, and pages of its own origin and of
+// cors.origins. Any other page that a browser of this machine has open is refused, whether its own
+// name resolves to the edge (DNS rebinding) or it sends a request that needs no preflight.
 func TestKeylessAndWebPages(t *testing.T) {
 	plain := keylessFile(t, "")
 	listed := keylessFile(t, "cors: { origins: [\"https://chat.example.com\"] }\n")

@@ -30,7 +30,8 @@ func (c *canned) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 func (c *canned) LocalAddr() net.Addr              { return &net.TCPAddr{} }
 func (c *canned) Close() error                     { return nil }
 
-// A refusal of a head says which part of it is wrong, and holds nothing that the client has sent.
+// The refusal of a head says which part of it is wrong, and repeats nothing that the client has
+// sent.
 func TestRefusedHeads(t *testing.T) {
 	const line = "POST /v1/canary HTTP/1.1\r\n"
 	for _, c := range []struct{ name, text, says string }{

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vanish makes the client's host disappear: what comes is dropped before TCP sees it, so nothing is
+// vanish makes the client's host disappear: packets are dropped before TCP sees them, so nothing is
 // acknowledged or reset.
 func vanish(t *testing.T, client *net.TCPConn) {
 	t.Helper()
@@ -25,7 +25,7 @@ func vanish(t *testing.T, client *net.TCPConn) {
 	}
 }
 
-// sweeping is open with sweeps that often.
+// sweeping is open, but with sweeps at this interval.
 func sweeping(t *testing.T, every time.Duration) *Listener {
 	t.Helper()
 	l := open(t, Options{})
@@ -40,8 +40,8 @@ func sweeping(t *testing.T, every time.Duration) *Listener {
 	return l
 }
 
-// A client whose host vanishes in the middle of an answer is gone; one that reads nothing, or has
-// nothing to acknowledge, is not.
+// A client whose host vanishes in the middle of an answer is gone. A client that reads nothing, or
+// has nothing to acknowledge, is not.
 func TestHostVanishes(t *testing.T) {
 	const every = 100 * time.Millisecond
 	l := sweeping(t, every)
@@ -75,7 +75,7 @@ func TestHostVanishes(t *testing.T) {
 	}
 }
 
-// A host that is heard again in time has not gone.
+// A host that answers again in time is not gone.
 func TestHostIsSilentForAWhile(t *testing.T) {
 	l := sweeping(t, time.Hour)
 	server, client := pair(t, l)

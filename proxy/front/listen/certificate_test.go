@@ -104,7 +104,7 @@ func TestCertificateConfig(t *testing.T) {
 	}
 }
 
-// A connection that is open lives through a rotation.
+// An open connection survives a rotation.
 func TestCertificateRotationKeepsConnections(t *testing.T) {
 	var c Certificate
 	cert, key, pool := writeCertificate(t, "edge", time.Now().Add(time.Hour))

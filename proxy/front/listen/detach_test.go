@@ -81,9 +81,9 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A later deadline does not change the socket's, and that earlier one must not end the
-// read early, nor a deadline that was taken back, and one that is moved earlier must end a read
-// that waits.
+// A later deadline does not change the socket's. The socket's earlier deadline must not end the
+// read early, and neither must a deadline that was cleared. A deadline that is moved earlier must
+// end a waiting read.
 func TestReadDeadlineMoves(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	read := make(chan error, 1)

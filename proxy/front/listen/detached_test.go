@@ -16,7 +16,7 @@ func (d *detached) parkedNow() int {
 	return len(d.parked)
 }
 
-// A goroutine that is done waits for the next function; a bounded number of them waits, and none
+// A goroutine that is done waits for the next function. A bounded number of them waits, and none
 // after close. synctest fails if one is left.
 func TestDetachedGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -51,8 +51,8 @@ func TestDetachedGoroutines(t *testing.T) {
 	})
 }
 
-// A function that holds its goroutine for an hour, as a stream may, does not hold the stack that
-// another one has grown for as long.
+// A function that runs for an hour, as a stream may, does not keep the stack that another function
+// has grown for that long.
 func TestDetachedStackShrinks(t *testing.T) {
 	var d detached
 	defer d.close()

@@ -65,7 +65,7 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
-// A client that leaves behind unread requests is noticed, too.
+// A client that leaves with unread requests is noticed, too.
 func TestClientGoneBehindUnreadBytes(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	w := newWaiter()
@@ -80,7 +80,7 @@ func TestClientGoneBehindUnreadBytes(t *testing.T) {
 	server.Unwatch(w)
 }
 
-// Between its accept and the first call a client may leave already.
+// A client may leave between its accept and its first call.
 func TestGoneBeforeWatch(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -97,8 +97,8 @@ func TestGoneBeforeWatch(t *testing.T) {
 	}
 }
 
-// Pipelined bytes are no event, are not touched, and calls on a connection that is kept alive do
-// not disturb each other.
+// Pipelined bytes cause no event and stay untouched, and calls on a kept-alive connection do not
+// disturb each other.
 func TestPipelinedBytes(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	var sent, got bytes.Buffer
@@ -155,7 +155,8 @@ func (r *recycled) ClientGone() {
 	}
 }
 
-// Clients leave at the very moment that their calls end: after Unwatch no callback runs or comes.
+// Clients leave at the very moment that their calls end: after Unwatch no callback runs or will
+// run.
 func TestNoCallAfterUnwatch(t *testing.T) {
 	l := open(t, Options{})
 	var late, calls atomic.Int64
@@ -182,8 +183,8 @@ func TestNoCallAfterUnwatch(t *testing.T) {
 	t.Logf("%d callbacks in 1500 calls", calls.Load())
 }
 
-// Thousands of connections come and go on few descriptors. Only a call whose own client left may
-// hear of it.
+// Thousands of connections come and go on few descriptors. Only a call whose own client has left
+// may be notified.
 func TestDescriptorReuse(t *testing.T) {
 	l := open(t, Options{})
 	stop := make(chan struct{})
@@ -305,7 +306,7 @@ func TestEachWaiter(t *testing.T) {
 	a.Unwatch(wa)
 }
 
-// The look of systems without epoll.
+// The check for systems without epoll.
 func TestHungUp(t *testing.T) {
 	l := open(t, Options{})
 	for name, c := range map[string]struct {
@@ -372,7 +373,7 @@ func BenchmarkBeginEnd(b *testing.B) {
 	}
 }
 
-// BenchmarkAcceptClose is what a connection costs, the client's side included.
+// BenchmarkAcceptClose measures what a connection costs, including the client's side.
 func BenchmarkAcceptClose(b *testing.B) {
 	l := open(b, Options{})
 	b.ReportAllocs()
@@ -383,7 +384,7 @@ func BenchmarkAcceptClose(b *testing.B) {
 	}
 }
 
-// BenchmarkNotice is the time from a client's close to the callback.
+// BenchmarkNotice measures the time from a client's close to the callback.
 func BenchmarkNotice(b *testing.B) {
 	l := open(b, Options{})
 	var total time.Duration

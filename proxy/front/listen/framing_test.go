@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestFraming: the result is the same however the bytes are cut, and depends only on the framing.
+// TestFraming: the result does not depend on how the bytes are cut, only on the framing.
 func TestFraming(t *testing.T) {
 	t.Parallel()
 	const chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -65,7 +65,7 @@ func dial(t *testing.T, addr net.Addr) net.Conn {
 	return c
 }
 
-// TestCloseGracefullyEmptiesTheQueue: connections that the kernel has accepted and the process has
+// TestCloseGracefullyEmptiesTheQueue: connections that the kernel has accepted but the process has
 // not are served, and the port is closed afterwards.
 func TestCloseGracefullyEmptiesTheQueue(t *testing.T) {
 	if runtime.GOOS != "linux" {
@@ -103,7 +103,7 @@ func TestCloseGracefullyEmptiesTheQueue(t *testing.T) {
 }
 
 // TestCloseGracefullyServesWhatHasCome: a kept connection whose next request is in the socket when
-// its time is over is served, one that stays silent is closed, and one that works is left alone.
+// its time is over is served, a silent one is closed, and a working one is left alone.
 func TestCloseGracefullyServesWhatHasCome(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -179,8 +179,8 @@ func TestCloseGracefullyWaitsForTheNextRequest(t *testing.T) {
 	}
 }
 
-// TestGraceOfANewcomer: a client that has connected and not asked yet has more time than one that has
-// been answered.
+// TestGraceOfANewcomer: a client that has connected but not asked yet has more time than one that
+// has been answered.
 func TestGraceOfANewcomer(t *testing.T) {
 	for name, o := range map[string]Options{"public": {}, "makes room": {MakeRoom: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestSharedPort(t *testing.T) {
 	<-secondEnded
 }
 
-// TestKeptSocket: the socket of a service manager goes on without the listener that was made of it.
+// TestKeptSocket: a service manager's socket outlives the listener made from it.
 func TestKeptSocket(t *testing.T) {
 	manager, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

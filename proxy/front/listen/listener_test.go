@@ -64,7 +64,7 @@ func TestLingerClientWritesEverythingFirst(t *testing.T) {
 	}
 }
 
-// Without bytes to discard Close must not wait, and a second Close says so.
+// If there are no bytes to discard, Close must not wait. A second Close returns an error.
 func TestCloseReturnsAtOnce(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -223,9 +223,9 @@ func TestConnectionLimitTLS(t *testing.T) {
 	}
 }
 
-// With MakeRoom, one connection too many evicts the one that has waited longest for a complete
-// request (of the connections of one address). A connection whose request is being answered stays. If all are, the new connection is
-// rejected.
+// With MakeRoom, a connection over the bound evicts the one that has waited longest for a complete
+// request (of the connections of one address). A connection whose request is being answered stays.
+// If that is true of all, the new connection is rejected.
 func TestMakeRoom(t *testing.T) {
 	l := open(t, Options{MaxConns: 3, MakeRoom: true})
 	busy, busyClient := pair(t, l)
@@ -281,7 +281,8 @@ func (s *stranger) Accept() (net.Conn, error) {
 	return s.Listener.Accept()
 }
 
-// A server ends when Accept fails, so one connection that cannot be served is no reason to.
+// A server ends when Accept fails, so Accept must not fail for one connection that cannot be
+// served.
 func TestAcceptPassesOverStrangers(t *testing.T) {
 	ln, err := Listen("127.0.0.1:0", PortOptions{})
 	if err != nil {
@@ -298,7 +299,7 @@ func TestAcceptPassesOverStrangers(t *testing.T) {
 	}
 }
 
-// failing is a listener that fails some times before it works.
+// failing is a listener that fails a number of times before it works.
 type failing struct {
 	net.Listener
 	errs []error
@@ -350,7 +351,7 @@ func TestAcceptEndsWithClose(t *testing.T) {
 	}
 }
 
-// A client that stops reading is let go; one deadline does not cut a later answer on the same
+// A client that stops reading is cut off, and one deadline does not cut a later answer on the same
 // connection.
 func TestWriteDeadline(t *testing.T) {
 	l := open(t, Options{})
@@ -391,7 +392,7 @@ func TestWriteDeadline(t *testing.T) {
 	}
 }
 
-// A large answer is written whole to a client that reads slowly but steadily, although it takes
+// A large answer is written in full to a client that reads slowly but steadily, although it takes
 // longer than one write may.
 func TestWriteToSlowReader(t *testing.T) {
 	fastset.LeaveOut(t, "a client that reads slowly")

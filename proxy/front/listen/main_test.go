@@ -30,7 +30,7 @@ func (w *waiter) ClientGone() {
 	}
 }
 
-// noticeLimit is how late a client's leaving may be noticed on a busy machine; on an idle one it
+// noticeLimit is how late a client's departure may be noticed on a busy machine. On an idle one it
 // takes a millisecond.
 const noticeLimit = time.Second
 
@@ -102,7 +102,7 @@ func pair(t testing.TB, l *Listener) (server *Conn, client *net.TCPConn) {
 	return server, dialed.(*net.TCPConn)
 }
 
-// tlsPair puts TLS on both ends, as a server with a tls.Listener has it.
+// tlsPair puts TLS on both ends, as in a server with a tls.Listener.
 func tlsPair(t testing.TB, l *Listener) (server *tls.Conn, client *tls.Conn) {
 	t.Helper()
 	var cert Certificate

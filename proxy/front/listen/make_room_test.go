@@ -53,7 +53,8 @@ func TestNetworkOf(t *testing.T) {
 	}
 }
 
-// A newcomer is let in although all connections that the last look found have been used since: another look finds room.
+// A newcomer is admitted even if all connections that the last look found have been used since:
+// another look finds room.
 func TestMakeRoom_LooksAgain(t *testing.T) {
 	l := open(t, Options{MaxConns: 4, MakeRoom: true})
 	var conns []*Conn
@@ -81,7 +82,8 @@ func TestMakeRoom_LooksAgain(t *testing.T) {
 	}
 }
 
-// Old connections may go. Where there are none, those without a key may whose address holds more than half.
+// Old connections may go. Without any, those without a key may go if their address holds more than
+// half.
 func TestMayGo(t *testing.T) {
 	flood, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	crowds := func(a netip.Addr) bool { return a == flood }
@@ -184,7 +186,7 @@ func TestMaxPerAddress(t *testing.T) {
 	}
 }
 
-// rejected connects and wants the 503.
+// rejected connects and expects the 503.
 func rejected(t *testing.T, l *Listener) {
 	t.Helper()
 	c, err := net.Dial("tcp", l.Addr().String())

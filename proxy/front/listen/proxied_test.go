@@ -14,7 +14,7 @@ import (
 
 const request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
-// v2 is a header of version 2 with that command, protocol and body.
+// v2 returns a header of version 2 with that command, protocol and body.
 func v2(command, protocol byte, body string) string {
 	return headerV2 + string([]byte{command, protocol, byte(len(body) >> 8), byte(len(body))}) + body
 }
@@ -24,7 +24,8 @@ const (
 	tcp6 = "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x1f\x90\x0f\xa0"
 )
 
-// Whatever a connection begins with, the edge reads the request and knows the client, or the connection ends and is counted.
+// Whatever a connection begins with, either the edge reads the request and knows the client, or the
+// connection ends and is counted.
 func TestProxyHeader(t *testing.T) {
 	const missing, unlisted, invalid = "missing", "unlisted", "invalid"
 	listed, other := []string{"127.0.0.0/8"}, []string{"192.0.2.0/24"}
@@ -154,7 +155,8 @@ func TestProxyHeader_TLS(t *testing.T) {
 	}
 }
 
-// FuzzProxyHeader: what may be a header is read as the parser of streams reads it, with no byte of what follows.
+// FuzzProxyHeader: a possible header is read as the stream parser reads it, without any byte after
+// it.
 func FuzzProxyHeader(f *testing.F) {
 	for _, s := range []string{"PROXY TCP4 10.1.2.3 127.0.0.1 8080 4000\r\n", "PROXY UNKNOWN\r\n", v2(0x21, 0x11, tcp4), v2(0x20, 0, ""), v2(0x21, 0x21, tcp6), request} {
 		f.Add([]byte(s))

@@ -35,7 +35,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestHarmless: nothing that passes is taken for a command, what is clean stays as it is, and JSON keeps its values.
+// TestHarmless: no output can act as a command, clean text stays as it is, and JSON keeps its
+// values.
 func TestHarmless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")

@@ -39,7 +39,7 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-// TestFits: whatever the text, what is cut, padded or wrapped fits, and wrapping loses no word.
+// TestFits: cut, padded or wrapped text always fits, and wrapping loses no word.
 func TestFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := Line(rapid.OneOf(rapid.String(), rapid.StringMatching(`([a-z东京🚰]{1,12} ?){0,12}`)).Draw(t, "text"))

@@ -9,8 +9,8 @@ import (
 	"penstock/config"
 )
 
-// TestEntry_Efforts: clients find the efforts of a model that reasons, and none where nothing is known
-// of it.
+// TestEntry_Efforts: clients find the efforts of a reasoning model, and none if nothing is known of
+// it.
 func TestEntry_Efforts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

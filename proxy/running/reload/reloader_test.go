@@ -21,8 +21,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// reloads is a Reloader whose steps the test holds up: each receives from its channel, which is
-// closed where the test lets it pass.
+// reloads is a Reloader whose steps the test can hold: each step receives from its channel, which
+// is closed where the test lets it pass.
 type reloads struct {
 	*Reloader
 	t      *testing.T
@@ -34,7 +34,8 @@ type reloads struct {
 	results chan *Result // of begin
 }
 
-// variant is the text of file n. They differ in a setting that is neither a key nor a model.
+// variant returns the text of file n. The files differ in a setting that is neither a key nor a
+// model.
 func variant(n int) string {
 	return fmt.Sprintf(`
 auth: none
@@ -93,14 +94,15 @@ func newReloads(t *testing.T) *reloads {
 	return r
 }
 
-// begin has a reload read text. When the next one reads its own, this one waits for the models.
+// begin starts a reload that reads text. When the next one reads its own, this one waits for the
+// models.
 func (r *reloads) begin(source, text string) {
 	go func() { r.results <- r.Reload(Request{Source: source}) }()
 	<-r.read
 	r.texts <- text
 }
 
-// run takes triggers until the test ends.
+// run handles triggers until the test ends.
 func (r *reloads) run() {
 	ctx, stop := context.WithCancel(r.t.Context())
 	ended := make(chan struct{})
@@ -114,8 +116,8 @@ func (r *reloads) run() {
 	})
 }
 
-// TestSameFileReadAgain: an operator's reload is not put off by other reloads that read the same
-// file, or signals that come as fast as files are read would put it off without an end.
+// TestSameFileReadAgain: other reloads that read the same file do not delay an operator's reload.
+// Otherwise fast signals could delay it forever.
 func TestSameFileReadAgain(t *testing.T) {
 	r := newReloads(t)
 	r.begin(sourceFile, variant(1))
@@ -139,8 +141,8 @@ func TestSameFileReadAgain(t *testing.T) {
 	}
 }
 
-// TestNewerFileReadMeanwhile: an operator's reload that waits while a newer file is read gives the
-// result of the newest one.
+// TestNewerFileReadMeanwhile: an operator's reload that waits while a newer file is read returns
+// the result of the newest one.
 func TestNewerFileReadMeanwhile(t *testing.T) {
 	r := newReloads(t)
 	r.begin(sourceFile, variant(1))
@@ -158,7 +160,7 @@ func TestNewerFileReadMeanwhile(t *testing.T) {
 	}
 }
 
-// TestBack: the configuration before the running one comes back once, and a key that was taken away does not.
+// TestBack: the configuration before the running one comes back once, but a revoked key does not.
 func TestBack(t *testing.T) {
 	r := newReloads(t)
 	close(r.goOn)
@@ -225,8 +227,8 @@ func TestTriggersMerge(t *testing.T) {
 	}
 }
 
-// TestAddressesBesideFile: new addresses come into use although a reload of the file, which has not
-// changed, was triggered at the same time.
+// TestAddressesBesideFile: new addresses take effect although a reload of the unchanged file was
+// triggered at the same time.
 func TestAddressesBesideFile(t *testing.T) {
 	r := newReloads(t)
 	r.texts <- variant(0)
@@ -238,8 +240,8 @@ func TestAddressesBesideFile(t *testing.T) {
 	<-r.commit
 }
 
-// TestAddressesMerge: however many addresses change while reloads for them wait behind a slow one, one more reload follows,
-// and a change after it has begun gets another.
+// TestAddressesMerge: however many addresses change while reloads for them wait behind a slow one,
+// one more reload follows, and a change after its beginning causes another.
 func TestAddressesMerge(t *testing.T) {
 	r := newReloads(t)
 	r.run()
