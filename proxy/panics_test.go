@@ -132,7 +132,8 @@ func TestPanicOfTheWatchdog(t *testing.T) {
 	}
 }
 
-// TestPanicOfSignals: SIGQUIT still ends the process, and the next goroutine handles a signal to
+// TestPanicOfSignals: after a panic SIGQUIT still ends the process, and the next signal to end is
+// heard.
 // end.
 func TestPanicOfSignals(t *testing.T) {
 	code := make(chan int, 1)

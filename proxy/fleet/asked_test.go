@@ -64,7 +64,7 @@ var exchanges = map[string]exchange{
 	"ask nobody":                         {commandPing, "!3\r\nASK\r\n", errReplyForm},
 }
 
-// A reply that answers nothing does not pass, and what the store may send by itself does.
+// An unsolicited reply does not pass, but messages that the store may send by itself do.
 func TestAsked(t *testing.T) {
 	all := maps.Clone(exchanges)
 	maps.Copy(all, sentinelExchanges)
@@ -124,8 +124,8 @@ func hostileStore(says []string) func(context.Context, string, *net.Dialer, *tls
 	}
 }
 
-// talkTo does what an edge does with a store. The client panics in goroutines of its own, so all
-// that is asked is that the test ends.
+// talkTo does what an edge does with a store. The client panics in its own goroutines, so the test
+// only has to end.
 func talkTo(says ...string) {
 	options := clientOptions(&StoreOptions{Addresses: []string{"store:1"}})
 	options.DialCtxFn, options.Dialer.Timeout = hostileStore(says), 20*time.Millisecond
@@ -149,7 +149,7 @@ const (
 	welcomes2 = "-ERR unknown command 'HELLO'\r\n+OK\r\n+OK\r\n"
 )
 
-// Whatever a store says, and whenever, the process goes on.
+// The process survives whatever a store says, at any time.
 func TestHostileStore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		says := rapid.SliceOfN(rapid.SampledFrom(append(unasked, welcomes, welcomes2)), 0, 6).Draw(t, "says")
@@ -165,8 +165,8 @@ func FuzzHostileStore(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, first, second, third, fourth string) { talkTo(first, second, third, fourth) })
 }
 
-// A store that sends what nobody has asked for, at its first reply or later, costs an error at most.
-// Once it answers as it should the edge goes on with it.
+// An unsolicited message of the store, at its first reply or later, costs an error at most. Once
+// the store answers correctly the edge continues with it.
 func TestUnaskedReplies(t *testing.T) {
 	for _, command := range []string{"", "HELLO", "CLIENT", "EVALSHA", "PING"} {
 		store := miniredis.RunT(t)
@@ -176,8 +176,7 @@ func TestUnaskedReplies(t *testing.T) {
 	}
 }
 
-// surviveReply has a store give a reply to a command ("": to any), in place of its own, but for what
-// is no reply.
+// surviveReply makes a store give a reply to a command ("": to any) instead of its own.
 func surviveReply(t *testing.T, store *miniredis.Miniredis, reply, to string) {
 	var sends atomic.Bool
 	store.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
@@ -212,7 +211,7 @@ func findAgain(t *testing.T, r *remote, after string) {
 }
 
 // A store that has left out a reply answers each command with the reply of the one before it. The
-// edge does not stay with that connection.
+// edge does not keep that connection.
 func TestReplyLeftOut(t *testing.T) {
 	store := miniredis.RunT(t)
 	r := startRemote(t, store.Addr())

@@ -10,8 +10,8 @@ import (
 	"penstock/config"
 )
 
-// BenchmarkTake is the admission of a call that the edge holds enough for, and of one that asks the
-// store (the twin, which takes no time).
+// BenchmarkTake measures the admission of a call for which the edge holds enough, and of one that
+// asks the store (the twin, which takes no time).
 func BenchmarkTake(b *testing.B) {
 	for name, perMinute := range map[string]int{"held": 1 << 30, "drawn": 1 << 10} {
 		b.Run(name, func(b *testing.B) {
@@ -29,9 +29,10 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// BenchmarkScript is what the script of an account costs a real store that has nothing else to do:
+// BenchmarkScript measures what the script of an account costs an otherwise idle real store:
 // messages of four edges back to back, by the store's own measure. After a pause of some
-// milliseconds it takes several times as long there, as any script does, for the processor's caches.
+// milliseconds it takes several times as long, as any script does, because of the processor's
+// caches.
 func BenchmarkScript(b *testing.B) {
 	store := newRealStore(b)
 	r := newRemote(StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"})

@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fromStore is a connection of which only what the store sends matters.
+// fromStore is a connection on which only the store's output matters.
 type fromStore struct {
 	net.Conn
 	sent io.Reader
@@ -26,7 +26,7 @@ type fromStore struct {
 
 func (c fromStore) Read(p []byte) (int, error) { return c.sent.Read(p) }
 
-// bounded returns what passes of what a store sends that was asked for more than that.
+// bounded returns how much of a store's output passes. The client has asked for more than that.
 func bounded(sent io.Reader) (string, error) {
 	c := bound(fromStore{sent: sent})
 	c.asked.sent = math.MaxUint64
@@ -50,7 +50,7 @@ var largestReplies = []string{
 	"%131072\r\n" + strings.Repeat(":1\r\n", maxElements),
 }
 
-// All that was sent passes, and the next reply of the connection is one of its own.
+// Everything sent passes, and the connection's next reply is a separate one.
 func TestGoodReplies(t *testing.T) {
 	for _, reply := range append(largestReplies, goodReplies...) {
 		sent := reply + reply + "*262144\r\n"
@@ -97,7 +97,7 @@ var badReplies = []struct {
 	{"$0000000000000000000", "0\r\n", errReplyForm},
 }
 
-// What is good before a bad byte passes, and no more of the connection does.
+// The valid bytes before a bad one pass, and nothing after them.
 func TestBadReplies(t *testing.T) {
 	for _, test := range badReplies {
 		for _, before := range []string{"", "+OK\r\n%1\r\n+a\r\n:1\r\n"} {
@@ -109,7 +109,7 @@ func TestBadReplies(t *testing.T) {
 	}
 }
 
-// Strings that are short enough each are too long together.
+// Strings that are each short enough are too long together.
 func TestLongReply(t *testing.T) {
 	one := "$8388608\r\n" + strings.Repeat("a", maxBulk) + "\r\n"
 	sent := "*?\r\n" + strings.Repeat(one, maxReply/maxBulk)
@@ -119,7 +119,7 @@ func TestLongReply(t *testing.T) {
 	}
 }
 
-// However the bytes come, the same of them pass, and nothing is allocated for it.
+// However the bytes are cut, the same bytes pass, and nothing is allocated for them.
 func TestSplitReplies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		replies := slices.Clone(goodReplies)
@@ -153,7 +153,7 @@ func TestSplitReplies(t *testing.T) {
 	}
 }
 
-// What passes is the beginning of what was sent, and all of it if there is no error.
+// The output is the beginning of the input, and all of it if there is no error.
 func FuzzReplies(f *testing.F) {
 	for _, reply := range goodReplies {
 		f.Add(reply)
@@ -173,8 +173,8 @@ func FuzzReplies(f *testing.F) {
 	})
 }
 
-// A store that announces more than there can be costs an error and no memory: at its first reply
-// and later. Once it answers as it should the edge goes on with it.
+// A store that announces more than possible costs an error and no memory, at its first reply and
+// later. Once it answers correctly the edge continues with it.
 func TestHugeReplies(t *testing.T) {
 	for _, reply := range []string{"*2147483647\r\n", "$2147483647\r\nabc", "%-1\r\n"} {
 		store := miniredis.RunT(t)

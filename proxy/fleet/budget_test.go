@@ -22,7 +22,7 @@ type budgetEdge struct {
 
 var budgetDay = time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
 
-// startBudget begins the process of an edge with a ledger anew.
+// startBudget restarts the process of an edge with a ledger.
 func (w *world) startBudget(name string, e *budgetEdge, i int) {
 	w.start(i)
 	f := w.edges[i]
@@ -32,7 +32,7 @@ func (w *world) startBudget(name string, e *budgetEdge, i int) {
 	})
 }
 
-// settleAll has all faults end and all edges tell what they have to tell.
+// settleAll ends all faults and makes all edges report.
 func (w *world) settleAll() {
 	for _, l := range w.lines {
 		l.lose, l.mute, l.repeat, l.delay, l.cut = never, never, never, never, false
@@ -42,7 +42,7 @@ func (w *world) settleAll() {
 	}
 }
 
-// unknown is what the edge has used and what its calls hold beyond what it has told.
+// unknown is what the edge has used, and what its calls hold, beyond its reports.
 func (e *budgetEdge) unknown(told *twinEdge) (c limit.Cost) {
 	c = e.used
 	for _, h := range e.held {
@@ -55,10 +55,10 @@ func (e *budgetEdge) unknown(told *twinEdge) (c limit.Cost) {
 	return c
 }
 
-// Whatever is lost, late, repeated or overtaken, whatever edges are killed and start again, and if
-// the store forgets all: what the store knows to be used is in the end what all edges have used. No
-// call is let in that does not fit into the budget with what is used and held. One thing adds to
-// it: whenever the lease of an edge runs out, what that edge has used and holds and has not told.
+// Messages may be lost, late, repeated or overtaken, edges killed and restarted, and the store may
+// forget everything. In the end the store's account equals the use of all edges. No call is
+// admitted that does not fit into the budget with what is used and held. One thing is added to
+// that: whenever an edge's lease runs out, what the edge has used and holds but not reported.
 func TestBudgetOfAFleet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.KeyLimits{
@@ -170,8 +170,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 	})
 }
 
-// A day that is used up does not keep an edge that has started from telling what it had used of the
-// month.
+// A used-up day does not keep a started edge from reporting its use of the month.
 func TestRefusedDayTellsMonth(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 500, SpendPerMonth: money.Amount{Micros: 3000}}
 	w := newWorld(1, config.KeyLimits{}, config.LostClosed)
@@ -187,8 +186,8 @@ func TestRefusedDayTellsMonth(t *testing.T) {
 	}
 }
 
-// A store that forgets gives no budget anew, whichever edges ask first: what was left by their last
-// answers is all there is.
+// A store that forgets does not renew a budget, whichever edges ask first: only what was left by
+// their last answers is available.
 func TestForgottenBudget(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 5000}
 	w := newWorld(3, config.KeyLimits{}, config.LostDivide)
@@ -234,7 +233,8 @@ func TestForgottenBudget(t *testing.T) {
 	}
 }
 
-// TestPartOfForgottenBudget: after a loss an edge says what its part of the rest is, and when to ask again: then the call fits.
+// TestPartOfForgottenBudget: after a loss an edge says what its part of the rest is, and when to
+// ask again. Then the call fits.
 func TestPartOfForgottenBudget(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 3000}
 	w := newWorld(2, config.KeyLimits{}, config.LostDivide)

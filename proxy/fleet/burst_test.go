@@ -33,8 +33,8 @@ func (s *slowLine) Exchange(ctx context.Context, id string, m *message) (reply, 
 	return s.line.Exchange(ctx, id, m)
 }
 
-// TestBurst: of as many calls at once as an idle key has room for none is refused, while the edge
-// reports what it does not use.
+// TestBurst: if an idle key has room for a number of simultaneous calls, none of them is refused
+// while the edge reports what it does not use.
 func TestBurst(t *testing.T) {
 	for name, c := range map[string]struct {
 		limits   config.KeyLimits
@@ -185,8 +185,8 @@ func (w *interleaved) step() {
 	}
 }
 
-// However calls, messages and reports of an edge interleave, no call is refused for which the key
-// has room.
+// However calls, messages and reports of an edge interleave, no call is refused if the key has room
+// for it.
 func TestNoneIsRefusedForWhomThereIsRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.KeyLimits{

@@ -16,8 +16,8 @@ func (w *world) setClock(by time.Duration) {
 	w.tick(time.Millisecond)
 }
 
-// TestClockSetBack: where the store's clock is set back time pays on as before, and the slots of a
-// dead edge come back as soon as ever.
+// TestClockSetBack: if the store's clock is set back, time pays on as before, and a dead edge's
+// slots come back as soon as usual.
 func TestClockSetBack(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, Concurrency: 4}
 	w := newWorld(2, limits, config.LostDivide)
@@ -50,8 +50,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestClockSetForward: where the store's clock is set forward it ends the leases of edges that are
-// alive. Nobody takes the slots that they hold, and after a lease all can be used that are free.
+// TestClockSetForward: if the store's clock is set forward, it ends the leases of living edges. No
+// other edge takes the slots that they hold, and after a lease all free slots can be used.
 func TestClockSetForward(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 20}
 	for held, free := range map[int]int{20: 0, 10: 10} {
@@ -80,7 +80,7 @@ func TestClockSetForward(t *testing.T) {
 	}
 }
 
-// TestClockOfMembers: an edge that has died before the store's clock was set back is no member for
+// TestClockOfMembers: an edge that died before the store's clock was set back stays a member for no
 // longer than a lease.
 func TestClockOfMembers(t *testing.T) {
 	store := miniredis.RunT(t)

@@ -11,8 +11,8 @@ import (
 	"penstock/config"
 )
 
-// A stream is read from any entry on, keeps about as many as it is told to, and does not exist
-// before the first.
+// A stream can be read from any entry on, keeps about as many entries as requested, and does not
+// exist before the first.
 func TestStream(t *testing.T) {
 	server := miniredis.RunT(t)
 	l := &Link{remote: startRemote(t, server.Addr())}

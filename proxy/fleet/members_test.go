@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/fleet/sign"
 )
 
-// TestForgedMembers: what is written into the store by one without a secret of the fleet makes no
-// edge, so it divides no limit, and a text that was copied there counts once and not for long.
+// TestForgedMembers: entries written without a secret of the fleet make no members, so they divide
+// no limit. A copied text counts once, and not for long.
 func TestForgedMembers(t *testing.T) {
 	secrets := []string{"the secret"}
 	now := time.Now()
@@ -62,8 +62,8 @@ func TestForgedMembers(t *testing.T) {
 	}
 }
 
-// TestMembersAreBounded: a store that is full of forged edges makes no page of megabytes, and this
-// edge is one of the members whatever comes first.
+// TestMembersAreBounded: a store full of forged edges does not make a page of megabytes, and this
+// edge is always one of the members.
 func TestMembersAreBounded(t *testing.T) {
 	w := newWorld(1, config.KeyLimits{}, config.LostDivide)
 	f := w.edges[0]

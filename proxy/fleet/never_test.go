@@ -28,7 +28,7 @@ type runningCall struct {
 	freed bool // its edge's lease ran out: what it held is used, and its slot is free
 }
 
-// pay has time pay.
+// pay makes time pay.
 func (e *exact) pay() {
 	passed := e.now.Sub(e.at).Minutes()
 	e.at = e.now
@@ -37,7 +37,7 @@ func (e *exact) pay() {
 	}
 }
 
-// admit has a call ask at an edge, and fails if one edge would refuse what the fleet admits.
+// admit makes a call ask at an edge, and fails if one edge would refuse what the fleet admits.
 func (e *exact) admit(i int) {
 	if !e.keys[i].Take(e.limits, e.now).OK {
 		return
@@ -120,7 +120,7 @@ func (e *exact) covered() {
 	}
 }
 
-// forget has the store lose its data. What all have used and hold it does not know then.
+// forget makes the store lose its data. It then does not know what all have used and hold.
 func (e *exact) forget() {
 	e.beyond = e.used()
 	for _, c := range e.calls {
@@ -132,7 +132,7 @@ func (e *exact) forget() {
 	e.twin.forget()
 }
 
-// lapsed has the store give away what an edge's calls hold.
+// lapsed makes the store give away what an edge's calls hold.
 func (e *exact) lapsed(id string) {
 	for n := range e.calls {
 		if c := &e.calls[n]; e.edges[c.edge].terms.edge == id && !c.freed {

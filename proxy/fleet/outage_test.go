@@ -8,8 +8,8 @@ import (
 	"penstock/config"
 )
 
-// TestOutage: while the store is lost the edges go on with their parts, and the fleet does not use
-// more than its limit and a hundredth of it. Once it is back, the limit is shared again.
+// TestOutage: while the store is lost the edges continue with their parts, and the fleet uses at
+// most its limit and a hundredth of it. Once the store is back, the limit is shared again.
 func TestOutage(t *testing.T) {
 	const edges, perMinute = 4, 600
 	for _, share := range []float64{0.3, 1.5} {
@@ -59,8 +59,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestReturnOneByOne: edges find a store again one after the other. The first does not take what the
-// others have used and not told yet, nor what the store has forgotten.
+// TestReturnOneByOne: edges find a store again one after the other. The first does not take what
+// the others have used but not reported yet, nor what the store has forgotten.
 func TestReturnOneByOne(t *testing.T) {
 	const edges, perMinute = 4, 600
 	for n := range 4 {
@@ -118,7 +118,7 @@ func TestReturnOneByOne(t *testing.T) {
 	}
 }
 
-// What each setting does with a call of a key when the store has never been reached.
+// Each setting's decision for a call of a key when the store was never reached.
 func TestLost(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 8, TokensPerMinute: 4000, Concurrency: 4}
 	for lost, want := range map[string]int{config.LostDivide: 1, config.LostOpen: 20, config.LostClosed: 0} {
@@ -182,8 +182,8 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// What the store has heard without its answer being heard is paid by time there, and not once more
-// by the edge that goes on without it.
+// Use that the store has heard of, although its answer was lost, is paid by time there. The edge
+// that continues alone does not pay it again.
 func TestUnheardAnswer(t *testing.T) {
 	limits := config.KeyLimits{TokensPerMinute: 600}
 	w := newWorld(1, limits, config.LostDivide)
@@ -208,7 +208,7 @@ func TestUnheardAnswer(t *testing.T) {
 	}
 }
 
-// fill has calls begin at an edge, each with a place and some tokens, until none is admitted or there
+// fill starts calls at an edge, each with a place and some tokens, until none is admitted or there
 // are as many as wanted. It returns their number.
 func (w *world) fill(edge int, l config.KeyLimits, tokens int64, most int) (n int) {
 	for ; n < most; n++ {
@@ -219,7 +219,7 @@ func (w *world) fill(edge int, l config.KeyLimits, tokens int64, most int) (n in
 	return n
 }
 
-// end has calls of an edge end.
+// end ends calls of an edge.
 func (w *world) end(edge, calls int) {
 	for range calls {
 		w.keys[edge].Settle(0, 0)
@@ -303,8 +303,8 @@ func TestSlotsMove(t *testing.T) {
 	}
 }
 
-// A store that was emptied hears again of the calls that run as soon as a heartbeat finds that it
-// has forgotten.
+// An emptied store learns of the running calls again as soon as a heartbeat finds that it has
+// forgotten.
 func TestRemind(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 4}
 	w := newWorld(2, limits, config.LostDivide)
@@ -321,9 +321,9 @@ func TestRemind(t *testing.T) {
 	}
 }
 
-// After the store has lost its data no edge takes more than its part of the slots for a lease: calls
-// run that the store has not heard of. Then all slots are anybody's again. An account that has only
-// run out is not divided.
+// After the store has lost its data no edge takes more than its part of the slots for a lease,
+// because calls are running that the store does not know of. Then all slots are free for any edge
+// again. An account that has only expired is not divided.
 func TestForgottenSlots(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 4}
 	w := newWorld(2, limits, config.LostDivide)
@@ -353,8 +353,8 @@ func TestForgottenSlots(t *testing.T) {
 	}
 }
 
-// TestForgottenOnce: an edge that hears no answer after the store has forgotten everything tells its
-// part again, and the store counts it once.
+// TestForgottenOnce: if an edge gets no answer after the store has forgotten everything, it reports
+// its part again, and the store counts it once.
 func TestForgottenOnce(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	w := newWorld(1, limits, config.LostDivide)
@@ -424,8 +424,8 @@ func TestLostFromTheStart(t *testing.T) {
 	}
 }
 
-// An edge that starts while the store is away takes half of what the fleet shares unless its file
-// says how many edges there are: with a store it is hardly alone.
+// An edge that starts while the store is away takes half of what the fleet shares, unless its file
+// says how many edges there are: an edge with a store is hardly alone.
 func TestEdgesUnknown(t *testing.T) {
 	for _, c := range []struct{ expected, seen, want int }{{0, 0, 2}, {1, 0, 1}, {4, 0, 4}, {0, 1, 1}, {0, 3, 3}, {2, 3, 3}, {4, 3, 4}} {
 		w := newWorld(1, config.KeyLimits{}, config.LostDivide)

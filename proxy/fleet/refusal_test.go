@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestUnknownCommand: a command that the store does not have is no fault of the key that it was for.
+// TestUnknownCommand: a command that the store lacks is not a failure of the key that it was for.
 func TestUnknownCommand(t *testing.T) {
 	for text, want := range map[string]bool{
 		"unknown command 'EVALSHA', with args beginning with: 'a' ":   true,

@@ -10,8 +10,8 @@ import (
 	"penstock/config"
 )
 
-// queue is the calls of one edge for an engine whose slots the fleet holds exactly, as queue.Queues
-// has them wait: whoever waits is tried when a slot may be free, one after the other.
+// queue holds the calls of one edge for an engine whose slots the fleet counts exactly, as
+// queue.Queues does: waiting calls are tried when a slot may be free, one after the other.
 type queue struct {
 	slots     *Slots
 	waiting   int
@@ -46,7 +46,7 @@ func newHall(t fataler, edges, limit int) *hall {
 	return h
 }
 
-// arrive has a call come to an edge, as picker.acquire does: it takes a slot, or waits in line.
+// arrive brings a call to an edge, as picker.acquire does: it takes a slot, or waits in line.
 func (h *hall) arrive(i int) {
 	q := h.queues[i]
 	if q.waiting == 0 && h.take(i) {
@@ -58,7 +58,7 @@ func (h *hall) arrive(i int) {
 	h.settle()
 }
 
-// end has a call of an edge end.
+// end ends a call of an edge.
 func (h *hall) end(i int) {
 	q := h.queues[i]
 	q.running--
@@ -122,7 +122,7 @@ func (h *hall) settle() {
 	h.t.Fatalf("it comes to no rest")
 }
 
-// fair fails where an edge's calls were passed over, or a slot is free beside a call that waits.
+// fair fails if an edge's calls were passed over, or a slot is free beside a waiting call.
 func (h *hall) fair(settled bool) {
 	held := 0
 	for _, q := range h.queues {
@@ -207,7 +207,7 @@ func TestTurnsOfABusyEdge(t *testing.T) {
 	}
 }
 
-// The turn of an edge that is dead ends, and its slots come back with its lease.
+// The turn of a dead edge ends, and its slots come back with its lease.
 func TestTurnOfADeadEdge(t *testing.T) {
 	h := newHall(t, 3, 2)
 	h.arrive(0)

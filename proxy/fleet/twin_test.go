@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// twin is the script of an account, written again in Go: what the properties run on, because it is
-// a thousand times faster. TestScript holds the two together.
+// twin is the script of an account rewritten in Go. The property tests run on it, because it is a
+// thousand times faster. TestScript keeps the two equal.
 type twin struct {
 	now      int64 // ms
 	births   int64
@@ -160,7 +160,7 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 	return r, nil
 }
 
-// line is the way of one edge to the twin, which can lose what it carries.
+// line connects one edge to the twin, and can lose messages.
 type line struct {
 	twin  *twin
 	cut   bool   // the store is known to be lost
@@ -197,7 +197,7 @@ func (l *line) Exchange(_ context.Context, id string, m *message) (reply, error)
 	return r, err
 }
 
-// hearLate has the store hear what was held back.
+// hearLate delivers the held-back messages to the store.
 func (l *line) hearLate() {
 	for _, late := range l.late {
 		late()

@@ -14,7 +14,7 @@ import (
 	"penstock/config"
 )
 
-// hungStore is a store that takes messages and answers none.
+// hungStore is a store that takes messages but answers none.
 type hungStore struct{ *remote }
 
 func (s hungStore) Exchange(ctx context.Context, _ string, _ *message) (reply, error) {

@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams"
 )
 
-// TestForgedModes: who can write to the store, but has no secret of the fleet, drains no engine and
+// TestForgedModes: write access to the store without a secret of the fleet drains no engine and
 // ends no drain.
 func TestForgedModes(t *testing.T) {
 	drain := func(w *world, e, up int) string {
@@ -63,8 +63,8 @@ func TestForgedModes(t *testing.T) {
 	}
 }
 
-// TestModesAreRenewed: a mode outlives its signature while an edge is there, and what was copied from
-// the store does not: an edge that starts later does not take it.
+// TestModesAreRenewed: a mode outlives its signature while an edge is running. A copy from the
+// store does not: an edge that starts later ignores it.
 func TestModesAreRenewed(t *testing.T) {
 	w := newWorld(t, 0, 0)
 	w.add(t, 1)

@@ -104,7 +104,7 @@ func (w *world) pass(d time.Duration) {
 	w.twin.now = 1e12 + w.now.Sub(w.began).Milliseconds()
 }
 
-// round has every edge send a message.
+// round makes every edge send a message.
 func (w *world) round() {
 	for _, e := range w.edges {
 		e.board.step(context.Background())
@@ -132,9 +132,9 @@ func (w *world) check(t interface{ Fatalf(string, ...any) }) {
 	}
 }
 
-// TestBoard: whatever is lost, repeated or overtaken, whichever edge dies and whatever the store
-// forgets: two rounds after that, every edge knows exactly what the others have, their modes and
-// what was lost to which body.
+// TestBoard: two rounds after any loss, repetition or reordering, any edge's death or any loss of
+// the store's data, every edge knows exactly what the others have, their modes and what was lost to
+// which body.
 func TestBoard(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const ups = 3
@@ -209,8 +209,8 @@ func TestBoard(t *testing.T) {
 	})
 }
 
-// The work of an edge that is dead goes with its lease, and an edge that is cut off weighs the
-// others' work no longer, from two seconds on: it has its part then, by the edges that were seen.
+// The work of a dead edge disappears with its lease. After two seconds a cut-off edge no longer
+// weighs the others' work: it then has its part, by the number of seen edges.
 func TestDeadEdge(t *testing.T) {
 	w := newWorld(t, 2, 1)
 	one, two := w.edges[0], w.edges[1]
@@ -233,7 +233,7 @@ func TestDeadEdge(t *testing.T) {
 	}
 }
 
-// A mode reaches every edge, one that starts later too, and outlives a store that forgets. What
+// A mode reaches every edge, even one that starts later, and survives a store that forgets. What
 // was lost to a body is forgotten after a minute.
 func TestFacts(t *testing.T) {
 	w := newWorld(t, 2, 2)
@@ -281,7 +281,7 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// What goes to the store is numbers, and hashes of ids.
+// The store gets only numbers, and hashes of ids.
 func TestRetention(t *testing.T) {
 	w := newWorld(t, 1, 2)
 	e := w.edges[0]

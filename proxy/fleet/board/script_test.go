@@ -74,7 +74,8 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// What another edge writes cannot hurt: a board that is cut or has no numbers is no answer.
+// What another edge writes does no harm: a board that is truncated or has no numbers is not an
+// answer.
 func TestDamaged(t *testing.T) {
 	for _, text := range []string{"aa 1 2 3", "aa 1 2 3 x", "aa", "aa 1 2 3 4 bb"} {
 		if w, err := parseWorks(text); err == nil {

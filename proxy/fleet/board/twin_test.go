@@ -6,8 +6,8 @@ import (
 	"maps"
 )
 
-// twin is the script of the board, written again in Go: what the properties run on. TestScript
-// holds the two together.
+// twin is the board's script rewritten in Go, on which the property tests run. TestScript keeps the
+// two equal.
 type twin struct {
 	now    int64 // ms
 	seed   string
@@ -126,7 +126,7 @@ func (t *twin) reap() {
 	}
 }
 
-// line is the way of one edge to the twin, which can lose what it carries.
+// line connects one edge to the twin, and can lose messages.
 type line struct {
 	twin               *twin
 	cut                bool

@@ -12,7 +12,8 @@ import (
 	"penstock/proxy/front/acme"
 )
 
-// TestStorage: what one edge stores another loads, lists and deletes, and the store has it sealed.
+// TestStorage: what one edge stores another loads, lists and deletes, and the store's copy is
+// sealed.
 func TestStorage(t *testing.T) {
 	f := newFleet(t)
 	a, b := NewStorage(f.edge("a"), nil), NewStorage(f.edge("b"), nil)
@@ -68,7 +69,8 @@ func TestStorage(t *testing.T) {
 	}
 }
 
-// TestLock: a second edge, and the same one, wait for a lock; its loss ends the attempt that has it.
+// TestLock: a second edge, and the same one, wait for a lock. Losing it ends the attempt that holds
+// it.
 func TestLock(t *testing.T) {
 	f := newFleet(t)
 	a, b := NewStorage(f.edge("a"), nil), NewStorage(f.edge("b"), nil)
@@ -109,7 +111,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestBefore: what versions before certmagic have kept is read.
+// TestBefore: entries of versions before certmagic are read.
 func TestBefore(t *testing.T) {
 	f := newFleet(t)
 	old := f.edge("a")

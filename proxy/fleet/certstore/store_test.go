@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// link is the way of a test to its store.
+// link connects a test to its store.
 type link struct{ client valkey.Client }
 
 func (l link) Available() bool { return true }
@@ -133,7 +133,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestPutReplacesWhatWasRead: of two edges that write at once one succeeds, and the other does when it has read that.
+// TestPutReplacesWhatWasRead: of two edges that write at once one succeeds. The other succeeds once
+// it has read that.
 func TestPutReplacesWhatWasRead(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -153,8 +154,8 @@ func TestPutReplacesWhatWasRead(t *testing.T) {
 	f.wantRead(b, false, false, "account  again")
 }
 
-// TestRefused: what no edge has sealed, what was sealed for another domain or directory, by other keys or before, is refused
-// and counted once; it can be replaced.
+// TestRefused: an entry that no edge has sealed, or that was sealed for another domain or
+// directory, by other keys or earlier, is refused and counted once. It can be replaced.
 func TestRefused(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -223,7 +224,8 @@ func TestClaims(t *testing.T) {
 	claim(b, true)
 }
 
-// TestNewSecrets: what lasts is sealed by the new secret ten minutes after it was given, so the old one can be taken away.
+// TestNewSecrets: ten minutes after a new secret was set, it seals all lasting entries, so the old
+// one can be removed.
 func TestNewSecrets(t *testing.T) {
 	f := newFleet(t)
 	old, newer := strings.Repeat("k", 32), strings.Repeat("n", 32)

@@ -62,7 +62,7 @@ func (e *edge) ids() string {
 	return strings.Join(e.inUse, " ")
 }
 
-// whole has the next look read everything.
+// whole makes the next look read everything.
 func (e *edge) whole(t testing.TB) {
 	t.Helper()
 	e.change = "unknown"
@@ -82,7 +82,7 @@ func add(t testing.TB, w *Writer, id string) {
 	}
 }
 
-// A key that is made is in force, one that is revoked is not, and its id can be used again.
+// A new key is in force, a revoked one is not, and its id can be used again.
 func TestKeys(t *testing.T) {
 	store := miniredis.RunT(t)
 	client := dial(t, store.Addr())
@@ -124,7 +124,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// What somebody writes who has not the secret is not taken, and the last keys stay.
+// Entries written without the secret are refused, and the last keys stay.
 func TestForged(t *testing.T) {
 	store := miniredis.RunT(t)
 	client := dial(t, store.Addr())
@@ -229,7 +229,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// Whatever the store shows, an edge takes over nothing that was not signed, and never goes back.
+// Whatever the store shows, an edge adopts nothing unsigned, and never goes back.
 func TestNeverBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := New(Options{Secrets: []string{secret}, Use: func([]config.Key) {}, Log: zap.NewNop(), Metrics: metrics.NewSet()})
@@ -277,7 +277,7 @@ func TestNeverBack(t *testing.T) {
 	})
 }
 
-// A revocation reaches an edge by the message, and without it within a second; while the store is
+// A revocation reaches an edge by the message, and without it within a second. While the store is
 // away the keys stay.
 func TestNudge(t *testing.T) {
 	store := miniredis.RunT(t)
@@ -308,8 +308,8 @@ func TestNudge(t *testing.T) {
 	}
 }
 
-// TestForgedChangeNumber: whatever another writes in place of the number of the last change, a
-// revocation is obeyed at the next look.
+// TestForgedChangeNumber: whatever replaces the change number in the store, a revocation takes
+// effect at the next look.
 func TestForgedChangeNumber(t *testing.T) {
 	for _, number := range []string{"1e300", "1e15", "9007199254740993", "99999999999999999999", "-1", "-1e300", "nan", "inf", "text"} {
 		store := miniredis.RunT(t)

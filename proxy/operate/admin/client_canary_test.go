@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/operate/canary"
 )
 
-// TestCanaryOfUnknownModel: a model that the edge does not have is not said to lack an arm.
+// TestCanaryOfUnknownModel: the error for an unknown model does not say that an arm is missing.
 func TestCanaryOfUnknownModel(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(map[string]string{

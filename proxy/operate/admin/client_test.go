@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestRefusalsOfAnEdge: what an edge says of a refusal is passed on; any other answer is no edge's.
+// TestRefusalsOfAnEdge: an edge's words for a refusal are passed on; any other answer is not from
+// an edge.
 func TestRefusalsOfAnEdge(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"error":{"message":"Too many wrong admin tokens came from this address.\u001b[2J Retry in 3 seconds."}}`: "refuses: Too many wrong admin tokens came from this address.",

@@ -59,8 +59,8 @@ func forge(v reflect.Value, depth int) {
 	}
 }
 
-// TestForgedEdge: what claims to be an edge cannot drive the terminal of who asks it, whatever it
-// puts into its answers.
+// TestForgedEdge: a program that poses as an edge cannot drive the terminal of its caller, whatever
+// it puts into its answers.
 func TestForgedEdge(t *testing.T) {
 	var s status.Status
 	forge(reflect.ValueOf(&s).Elem(), 0)

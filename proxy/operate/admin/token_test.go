@@ -13,7 +13,8 @@ import (
 	"penstock/config"
 )
 
-// TestTokenBrake: wrong tokens of an address are braked, and keep the right one from there out only where it can be guessed.
+// TestTokenBrake: wrong tokens slow their address down. They keep the right token from there out
+// only if it can be guessed.
 func TestTokenBrake(t *testing.T) {
 	for _, row := range []struct {
 		name, token string

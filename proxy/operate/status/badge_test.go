@@ -7,7 +7,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// TestBadge: of all that is so of an upstream its badge says the worst, on the page and in a terminal.
+// TestBadge: of everything that applies to an upstream its badge shows the worst, on the page and
+// in a terminal.
 func TestBadge(t *testing.T) {
 	for _, c := range []struct {
 		want   string
@@ -46,7 +47,7 @@ func TestBadge(t *testing.T) {
 	}
 }
 
-// TestTargetsDown: a model that is served says how many of its engines are lost.
+// TestTargetsDown: a model that is served shows how many of its engines are lost.
 func TestTargetsDown(t *testing.T) {
 	s := sample()
 	s.Models = s.Models[1:]

@@ -33,7 +33,7 @@ func newDesk() *desk {
 	return d
 }
 
-// look is what an operator is told now.
+// look returns the verdict that an operator sees now.
 func (d *desk) look() *Status {
 	s := &Status{Now: time.Now(), Models: slices.Clone(d.models)}
 	for _, name := range []string{"tgi-1", "tgi-2"} {

@@ -163,8 +163,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestDiscoveries: the page and the terminal say where upstreams come from and how old that is; of one that nobody answers
-// for, since when and why, and that is a trouble.
+// TestDiscoveries: the page and the terminal say where upstreams come from and how old that is. If
+// a source does not answer, they say since when and why, and that is a trouble.
 func TestDiscoveries(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
@@ -230,7 +230,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestTerminalBrokenStream: a stream that broke behind its 200 is not told as one that went well, with and without colours.
+// TestTerminalBrokenStream: a stream that broke behind its 200 does not look like a success, with
+// and without colours.
 func TestTerminalBrokenStream(t *testing.T) {
 	s := Status{Now: now, Calls: []Call{{ID: "req_broken", Start: now, State: StateFailed, Status: 200, Code: "upstream_bad_response", Model: "m"}}}
 	if text := string(s.Terminal(80)); !strings.Contains(text, "✕ bad_response") || strings.Contains(text, "200") {

@@ -11,7 +11,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestWatch: what happens while nobody looks is told afterwards, once each, with how long it took and how often it was.
+// TestWatch: what happens between looks is reported afterwards, once each, with its duration and
+// count.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, w := newDesk(), new(Watch)
