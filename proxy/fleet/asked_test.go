@@ -176,7 +176,8 @@ func TestUnaskedReplies(t *testing.T) {
 	}
 }
 
-// surviveReply makes a store give a reply to a command ("": to any) instead of its own.
+// surviveReply makes a store give a reply to a command ("": to any) instead of its own. A push comes
+// in addition to its own.
 func surviveReply(t *testing.T, store *miniredis.Miniredis, reply, to string) {
 	var sends atomic.Bool
 	store.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {

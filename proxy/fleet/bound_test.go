@@ -26,7 +26,7 @@ type fromStore struct {
 
 func (c fromStore) Read(p []byte) (int, error) { return c.sent.Read(p) }
 
-// bounded returns how much of a store's output passes. The client has asked for more than that.
+// bounded returns the part of a store's output that passes. The client has asked for more than that.
 func bounded(sent io.Reader) (string, error) {
 	c := bound(fromStore{sent: sent})
 	c.asked.sent = math.MaxUint64
