@@ -43,8 +43,8 @@ type Call struct {
 	Generated int  `json:"generated_tokens"`
 	Estimated bool `json:"tokens_estimated,omitempty"`
 
-	// Choice is why the upstream was picked among several, a word of routing.Reason; empty: there was
-	// nothing to choose by. Estimates are what was believed of the best ones; a call's page shows them.
+	// Choice is why the upstream was picked among several, a word of routing.Reason. It is empty
+	// without a choice. Estimates are the expectations for the best ones; a call's page shows them.
 	Choice    string             `json:"choice,omitempty"`
 	Estimates []observe.Estimate `json:"-"`
 

@@ -42,7 +42,7 @@ type Snapshot struct {
 // Refused are the request members that steer engines.
 type Refused struct {
 	BySome *chat.RefusedMembers // that steer some engine
-	// ByAll are those of them that no model lets through, for a request whose model is not known yet.
+	// ByAll are those that no model lets through, for a request whose model is not known yet.
 	ByAll *chat.RefusedMembers
 }
 

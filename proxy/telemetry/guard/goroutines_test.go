@@ -14,12 +14,13 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// handedOver are the places that start what another one has guarded.
+// handedOver are the places that start functions guarded elsewhere.
 var handedOver = map[string][]string{ // those that hand a function to DetachOnClose
 	"proxy/front/listen/detached.go detached.run": {"proxy/request/call/stream_hijacked.go hijackedStream.serve", "proxy/request/websocket/session.go session.serve"},
 }
 
-// unserved are those of commands other than serve, and of serve before it serves. A panic there ends the command, with its stack.
+// unserved are the places of commands other than serve, and of serve before it serves. A panic
+// there ends the command, with its stack.
 var unserved = map[string]bool{
 	"upstreams/engine/detect.go Discover":        true,
 	"proxy/tools/batch/batch.go run.all":         true,
@@ -29,8 +30,8 @@ var unserved = map[string]bool{
 	"proxy/operate/top/top.go loop.ask":          true, // a panic becomes Run's
 }
 
-// TestGoroutinesAreGuarded: whatever of the edge starts a goroutine, or has one started, catches its panics under a place, and
-// each place catches something.
+// TestGoroutinesAreGuarded: all code of the edge that starts a goroutine, directly or not, catches
+// its panics under a place, and each place catches something.
 func TestGoroutinesAreGuarded(t *testing.T) {
 	s := readSources(t)
 	used, found := map[string]bool{}, 0
@@ -131,7 +132,7 @@ func receiver(e ast.Expr) string {
 	return fmt.Sprint(e)
 }
 
-// places returns under which places the panics of what f starts, and of f itself, are caught.
+// places returns the places under which the panics of f, and of what f starts, are caught.
 func (s *sources) places(t *testing.T, f function) (found []string) {
 	add := func(place, what string) {
 		switch {
@@ -218,7 +219,7 @@ func (s *sources) handed(t *testing.T, name string) (place string) {
 	return place
 }
 
-// word is the value of a constant.
+// word returns the value of a constant.
 func (s *sources) word(pkg string, e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:

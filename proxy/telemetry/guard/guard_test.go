@@ -16,8 +16,8 @@ import (
 
 const secret = "CANARY-guard"
 
-// TestCatch: a panic ends what it passed, is counted for its place and logged without its value; a panic of what follows it is
-// caught, too, and so is one of the log.
+// TestCatch: a panic ends only what it has passed, is counted for its place and logged without its
+// value. A panic of after is caught, too, and so is one of the log.
 func TestCatch(t *testing.T) {
 	var log bytes.Buffer
 	g := guard.New()
@@ -49,7 +49,7 @@ func TestCatch(t *testing.T) {
 	(*guard.Guard)(nil).Once(guard.End, func() { panic(secret) })
 }
 
-// panicking is a log's destination.
+// panicking is a log destination that panics.
 type panicking struct{}
 
 func (panicking) Write([]byte) (int, error) { panic(secret) }

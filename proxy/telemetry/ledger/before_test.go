@@ -9,7 +9,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// TestFollow: what the process before still counts while it drains is added once, wherever its last line is cut.
+// TestFollow: what the previous process still counts while it drains is added once, wherever its
+// last line is cut.
 func TestFollow(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)
@@ -76,7 +77,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestUnreadable: a ledger of the process before that cannot be read is a failure, and no waiting.
+// TestUnreadable: an unreadable ledger of the previous process is a failure, not a wait.
 func TestUnreadable(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)

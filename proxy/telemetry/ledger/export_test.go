@@ -49,7 +49,7 @@ func (s *taker) deliver(lines []byte, _ time.Duration) error {
 	return nil
 }
 
-// total is the sum of what keys used of models.
+// total returns the sum of what keys used of models.
 func (s *taker) total() (sum observe.Amount) {
 	for _, r := range s.rows {
 		if r.User == "" {
@@ -59,7 +59,7 @@ func (s *taker) total() (sum observe.Amount) {
 	return sum
 }
 
-// ofUsers is the sum of what end users used.
+// ofUsers returns the sum of what end users used.
 func (s *taker) ofUsers() (sum observe.Amount) {
 	for _, r := range s.rows {
 		if r.User != "" && r.Model == "" {
@@ -88,8 +88,8 @@ func exportTo(path string, now time.Time, to deliverer) (*edge, error) {
 
 func (e *edge) kill2() { _ = e.file.close(); _ = e.exports[0].file.close() }
 
-// Whatever the sink fails at, and whatever way edges end: what it has at the end is what was
-// counted, and a start sends nothing again that it has acknowledged.
+// However the sink fails and however edges end, the sink finally has what was counted, and a start
+// resends nothing that it has acknowledged.
 func TestExportIsWhatWasCounted(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		path, now := filepath.Join(test.TempDir(), "l"), noon
@@ -190,7 +190,8 @@ func TestExportToFile(t *testing.T) {
 	}
 }
 
-// TestExportToURL: a sink that is not there, refuses, or hangs costs an error, and gets all of it when it takes rows again.
+// TestExportToURL: a sink that is missing, refuses or hangs costs an error, and gets everything
+// once it takes rows again.
 func TestExportToURL(t *testing.T) {
 	sink := &taker{rows: map[string]exportedRow{}, fails: func() (bool, bool) { return false, false }}
 	var status atomic.Int64

@@ -70,7 +70,8 @@ func (e *edge) total() observe.Amount { return e.calls.Usage.Report(e.now, e.now
 
 func tempLedger(t testing.TB) string { return filepath.Join(t.TempDir(), "usage.ledger") }
 
-// TestRestart: what was counted is there after an orderly end and after a kill, but for what came after the last round.
+// TestRestart: what was counted survives an orderly end and a kill, except for what came after the
+// last round.
 func TestRestart(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -104,7 +105,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestDays: days that are not kept any more stay in the total, over restarts, too.
+// TestDays: days that are no longer kept stay in the total, also over restarts.
 func TestDays(t *testing.T) {
 	path, now := tempLedger(t), noon
 	const days, restarts = 80, 7
@@ -136,7 +137,8 @@ func TestDays(t *testing.T) {
 	}
 }
 
-// TestCut: wherever a kill has cut the file, what is read is a state that was written, and the ledger goes on from it.
+// TestCut: wherever a kill has cut the file, reading it gives a state that was written, and the
+// ledger continues from it.
 func TestCut(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -173,7 +175,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestChangedLine: a line that was changed is left out and counted; the next one of its row says it all again.
+// TestChangedLine: a changed line is left out and counted; the next line of its row says everything
+// again.
 func TestChangedLine(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -200,7 +203,8 @@ func TestChangedLine(t *testing.T) {
 	}
 }
 
-// TestLocked: a second edge is refused a ledger; one that takes over waits, and adds what the first has counted.
+// TestLocked: a ledger refuses a second edge. An edge that takes over waits, and adds what the
+// first has counted.
 func TestLocked(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)
@@ -243,7 +247,7 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestForeignFile: what no edge has written is neither read nor written over.
+// TestForeignFile: a file that no edge has written is neither read nor overwritten.
 func TestForeignFile(t *testing.T) {
 	for name, text := range map[string]string{
 		"text": "keys:\n  - id: a\n", "no line": "x", "other lines": string(appendLine(nil, Row{Key: "a"})),
@@ -273,7 +277,8 @@ func TestForeignFile(t *testing.T) {
 	}
 }
 
-// TestCheck: a look refuses what is no file, and takes a ledger, an empty file and none, without making anything.
+// TestCheck: Check refuses what is not a file, and accepts a ledger, an empty file and a missing
+// one, without creating anything.
 func TestCheck(t *testing.T) {
 	path := tempLedger(t)
 	for _, other := range []string{filepath.Dir(path), os.DevNull} {
@@ -300,7 +305,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestNoDisk: without its folder the ledger waits, says so, and is written as soon as that is possible.
+// TestNoDisk: without its folder the ledger waits, reports that, and is written as soon as
+// possible.
 func TestNoDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "not", "there", "usage.ledger")
 	e := mustOpen(t, path, noon)
@@ -326,7 +332,8 @@ func TestNoDisk(t *testing.T) {
 	}
 }
 
-// TestFailedWrite: rows whose write has failed are written with the next, and nothing of the failure stays.
+// TestFailedWrite: rows of a failed write are written with the next, and nothing of the failure
+// remains.
 func TestFailedWrite(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -355,8 +362,9 @@ func TestFailedWrite(t *testing.T) {
 	}
 }
 
-// Whatever way edges end and begin, in whatever order their rounds come, and whatever is cut from the end of the file: what
-// the ledger says is what was counted up to a round, and after an orderly end all of it.
+// However edges end and begin, in whatever order their rounds come, and whatever is cut from the
+// end of the file, the ledger says what was counted up to a round, and after an orderly end
+// everything.
 func TestSumIsWhatWasCounted(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		path, now := filepath.Join(test.TempDir(), "l"), noon
@@ -402,7 +410,8 @@ func TestSumIsWhatWasCounted(test *testing.T) {
 	})
 }
 
-// TestLinesHoldNames: what is written is names of the configuration and numbers, and what is read is what was written.
+// TestLinesHoldNames: lines hold configured names and numbers, and reading gives back what was
+// written.
 func TestLinesHoldNames(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -426,7 +435,7 @@ func TestLinesHoldNames(t *testing.T) {
 	}
 }
 
-// FuzzRead: any file is read without a panic, and what is read can be written and read again.
+// FuzzRead: reading any file causes no panic, and what was read can be written and read again.
 func FuzzRead(f *testing.F) {
 	text := appendLine(nil, header{Format: format, Version: version, Edge: "e", Since: noon})
 	text = appendLine(text, Row{Day: "2026-11-22", Key: "k", Model: "m", Amount: observe.Amount{Calls: 1}})
@@ -448,7 +457,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestForgedLines: what no edge can have counted is left out, whatever its checksum says.
+// TestForgedLines: lines that no edge can have counted are left out, whatever their checksum says.
 func TestForgedLines(t *testing.T) {
 	var text []byte
 	text = appendLine(text, header{Format: format, Version: version})
@@ -473,8 +482,8 @@ func TestForgedLines(t *testing.T) {
 	}
 }
 
-// TestEndUsers: rows of end users are kept beside those of their key, and are none of the key's. An edge that knows none takes
-// them for lines that were changed, and not for the key's.
+// TestEndUsers: rows of end users are kept beside those of their key, and do not count as the
+// key's. An edge that knows no end users treats them as changed lines, not as the key's.
 func TestEndUsers(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)

@@ -29,7 +29,7 @@ func warnings(t *testing.T, path string) string {
 	return text.String()
 }
 
-// TestLossIsNamed: a ledger that lost rows, or all of them, is taken with a warning of what is lost.
+// TestLossIsNamed: a ledger that lost some or all rows is opened with a warning of what is lost.
 func TestLossIsNamed(t *testing.T) {
 	path := tempLedger(t)
 	if w := warnings(t, path); w != "" {

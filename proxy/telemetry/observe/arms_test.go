@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A call counts for the arm that it was to go to, however it ended; only what that has answered at
+// A call counts for the arm that it was meant for, however it ended; only what that arm answered at
 // the first try is measured.
 func TestArmsCount(t *testing.T) {
 	failed := []FailedAttempt{{Upstream: "a", Arm: "new"}}
@@ -63,7 +63,7 @@ func TestArmsCount(t *testing.T) {
 	}
 }
 
-// What a bucket stands for is within 2.3 % of its values.
+// The middle of a bucket is within 2.3 % of its values.
 func TestBuckets(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		v := math.Exp2(rapid.Float64Range(lowestOctave, 19.9).Draw(rt, "octave"))

@@ -33,7 +33,7 @@ func newTestCalls(t testing.TB) (*Calls, func() string) {
 	}
 }
 
-// good is a call that went well.
+// good returns a successful call.
 func good(model, upstream string) *Record {
 	return &Record{
 		Dialect: "chat", Model: model, Upstream: upstream, Pool: "text", Key: "k", Start: time.Now().Add(-time.Second), Stream: true, Status: 200, Attempts: 1,
@@ -46,8 +46,9 @@ func finish(c *Calls, r *Record) {
 	c.Finish(r, time.Now())
 }
 
-// TestFinishCountsFailures: each attempt that failed is counted, of calls that another upstream answered, too. A number that HTTP
-// does not know makes no series of its own, and neither does an upstream that the configuration does not name.
+// TestFinishCountsFailures: each failed attempt is counted, also of calls that another upstream
+// answered. A number unknown to HTTP makes no series of its own, and neither does an unconfigured
+// upstream.
 func TestFinishCountsFailures(t *testing.T) {
 	c, page := newTestCalls(t)
 	r := good("m", "b")
@@ -114,7 +115,8 @@ func TestFinishCounts(t *testing.T) {
 	}
 }
 
-// TestSeriesGoAway: what a reload has removed leaves no series behind, and calls that end later bring none back.
+// TestSeriesGoAway: models and upstreams that a reload removed leave no series behind, and calls
+// that end later bring none back.
 func TestSeriesGoAway(t *testing.T) {
 	c, page := newTestCalls(t)
 	finish(c, good("m", "a"))
@@ -146,8 +148,9 @@ func TestSeriesGoAway(t *testing.T) {
 	}
 }
 
-// TestTotalsOutliveUpstreams: a reload that removes an upstream takes nothing from the totals of keys, of models' tokens and of
-// the edge. Only penstock_calls_total names upstreams, and is to be summed up behind rate.
+// TestTotalsOutliveUpstreams: a reload that removes an upstream takes nothing from the totals of
+// keys, of models' tokens and of the edge. Only penstock_calls_total names upstreams; apply rate
+// before summing it up.
 func TestTotalsOutliveUpstreams(t *testing.T) {
 	c, page := newTestCalls(t)
 	c.Configured([]string{"m", "n"}, []string{"a", "b"}, []string{"k"})
@@ -196,7 +199,8 @@ func TestSuspectMarkup(t *testing.T) {
 	}
 }
 
-// TestSeriesUnderReloads: calls end while models come and go; afterwards only what is configured has series.
+// TestSeriesUnderReloads: calls end while models come and go; afterwards only configured names have
+// series.
 func TestSeriesUnderReloads(t *testing.T) {
 	c, page := newTestCalls(t)
 	var wg sync.WaitGroup
@@ -303,8 +307,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestMeterKeeps: what a stream has measured is written where all streams count once for many events, soon enough, for the
-// upstream that has sent them, and whole.
+// TestMeterKeeps: a stream adds its measurements to the shared counts once for many events, soon
+// enough, for the upstream that has sent them, and completely.
 func TestMeterKeeps(t *testing.T) {
 	c, page := newTestCalls(t)
 	now := instant.Now()
@@ -367,8 +371,8 @@ func TestRecent(t *testing.T) {
 	}
 }
 
-// TestRecentKinds: calls that failed, were slow or were refused are remembered for an hour, however many good ones, and refusals,
-// have come since. What they take is bounded.
+// TestRecentKinds: calls that failed, were slow or were refused are remembered for an hour, however
+// many good ones and refusals have come since. Their memory is bounded.
 func TestRecentKinds(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()
@@ -464,7 +468,7 @@ func BenchmarkFinish(b *testing.B) {
 	})
 }
 
-// BenchmarkMeter has each core measure a stream of its own of the same model.
+// BenchmarkMeter makes each core measure its own stream of the same model.
 func BenchmarkMeter(b *testing.B) {
 	c, _ := newTestCalls(b)
 	b.RunParallel(func(pb *testing.PB) {
@@ -476,7 +480,8 @@ func BenchmarkMeter(b *testing.B) {
 	})
 }
 
-// TestTTFTOfStreams: the time of a whole answer is no time to a first token, in no series and on no page.
+// TestTTFTOfStreams: the time of a whole answer counts as a time to a first token in no series and
+// on no page.
 func TestTTFTOfStreams(t *testing.T) {
 	c, text := newTestCalls(t)
 	whole := good("m", "a")
@@ -492,7 +497,8 @@ func TestTTFTOfStreams(t *testing.T) {
 	}
 }
 
-// A call is in flight until its line is written: who waits for the last one may end the log then.
+// A call is in flight until its line is written, because code that waits for the last call may then
+// end the log.
 func TestInFlightUntilTold(t *testing.T) {
 	var c *Calls
 	var atLine, counted int64
@@ -508,7 +514,7 @@ func TestInFlightUntilTold(t *testing.T) {
 	}
 }
 
-// TestFailedCallsEndToo: the calls of the last minutes are those that failed, too, of which the failed ones are a part.
+// TestFailedCallsEndToo: the calls of the last minutes include the failed ones.
 func TestFailedCallsEndToo(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()

@@ -40,7 +40,8 @@ func (c *Choice) expect(prompt int) int {
 	return int(float64(prompt) * float64(c.Expected) / float64(c.Tokens))
 }
 
-// Prompts are the prompt tokens of calls that had a choice of engines, as engines have counted them.
+// Prompts counts the prompt tokens of calls that had a choice of engines, as engines have counted
+// them.
 type Prompts struct {
 	Prompt   uint64 `json:"prompt_tokens"`
 	Cached   uint64 `json:"cached_tokens"`          // of Prompt, what the engine had

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What calls with a choice of engines came to is counted, and remembered in memory of its own: a
-// record is used again by another call.
+// Calls with a choice of engines are counted, and remembered in separate memory, because another
+// call reuses the record.
 func TestChoices(t *testing.T) {
 	c, _ := newTestCalls(t)
 	choice := &Choice{Reason: "cached", Tokens: 500, Expected: 400, Estimates: []Estimate{{"a", 0.2, 400}, {"b", 3, 0}}}

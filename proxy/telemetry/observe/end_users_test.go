@@ -51,7 +51,7 @@ func wantWhole(t interface{ Errorf(string, ...any) }, u *Usage, at time.Time) *U
 	return byUser
 }
 
-// TestEndUsers: end users have accounts of their own in that of their key; the rest is the others'.
+// TestEndUsers: end users have accounts within that of their key; the rest is the others'.
 func TestEndUsers(t *testing.T) {
 	var u Usage
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -80,7 +80,8 @@ func TestEndUsers(t *testing.T) {
 	}
 }
 
-// TestEndUsersAreBounded: of very many those who use most are listed, whatever the others are called, and no sum is wrong.
+// TestEndUsersAreBounded: of very many users those with the highest use are listed, whatever the
+// others are called, and all sums are right.
 func TestEndUsersAreBounded(t *testing.T) {
 	var u Usage
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -122,7 +123,7 @@ func TestEndUsersAreBounded(t *testing.T) {
 	}
 }
 
-// TestEndUsersDoNotFloodRows: names that are made up for each call change the rows of the list no more than once.
+// TestEndUsersDoNotFloodRows: made-up names for each call change the rows of the list at most once.
 func TestEndUsersDoNotFloodRows(t *testing.T) {
 	var u Usage
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

@@ -33,7 +33,8 @@ func TestPrefersOpenMetrics(t *testing.T) {
 	}
 }
 
-// TestOpenMetrics: the page is the text page but for what the two formats write differently.
+// TestOpenMetrics: the page equals the text page, except for what the two formats write
+// differently.
 func TestOpenMetrics(t *testing.T) {
 	t.Parallel()
 	set := metrics.NewSet()

@@ -99,8 +99,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestExportCertificates: the SDK's variables for certificates count, which they would not with an
-// HTTP client of ours.
+// TestExportCertificates: the SDK's variables for certificates apply. With our own HTTP client they
+// would not.
 func TestExportCertificates(t *testing.T) {
 	withoutVariables(t)
 	var taken atomic.Int32
@@ -123,8 +123,8 @@ func TestExportCertificates(t *testing.T) {
 	}
 }
 
-// TestCloseIsBounded: an endpoint that takes a batch and never answers holds up Close for as long
-// as its context, and no goroutine stays.
+// TestCloseIsBounded: an endpoint that takes a batch but never answers delays Close only as long as
+// its context, and no goroutine stays.
 func TestCloseIsBounded(t *testing.T) {
 	withoutVariables(t)
 	before := goleak.IgnoreCurrent()
@@ -155,8 +155,8 @@ func TestCloseIsBounded(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
-// TestVariables: a variable that cannot be read is logged without its value, and keeps no edge from
-// starting; so is one that does not count.
+// TestVariables: an unreadable variable is logged without its value, and does not keep the edge
+// from starting. A variable that does not apply is logged, too.
 func TestVariables(t *testing.T) {
 	for _, c := range []struct {
 		name, value, log string

@@ -189,7 +189,7 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// TestSpansOfCalls: a call's span has its key, and a request without a right one has no span.
+// TestSpansOfCalls: a call's span has its key, and a request without a valid key has no span.
 func TestSpansOfCalls(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
 	tracer := &Tracer{tracer: sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("penstock")}
@@ -217,8 +217,8 @@ func TestSpansOfCalls(t *testing.T) {
 	}
 }
 
-// TestEndpointHealth: the log is told once that the endpoint refuses, with its status and without
-// its URL, and once that it takes spans again; of one that goes to and fro, once a minute.
+// TestEndpointHealth: the log says once that the endpoint refuses, with its status and without its
+// URL, and once that it takes spans again; if it alternates, once a minute.
 func TestEndpointHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logged := observer.New(zap.InfoLevel)

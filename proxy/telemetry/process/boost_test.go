@@ -33,7 +33,7 @@ func TestPacerBoosts(t *testing.T) {
 	}
 }
 
-// However many boosts run, the process has one processor more, and its own number afterwards.
+// However many boosts run, the process has one more processor, and its own number afterwards.
 func TestBoostProcessor(t *testing.T) {
 	own := runtime.GOMAXPROCS(0)
 	t.Cleanup(func() { runtime.GOMAXPROCS(own) })

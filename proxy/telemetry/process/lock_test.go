@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestLock: a file has one who locks it at a time, and the next one once it is closed.
+// TestLock: only one holder locks a file at a time, and the next can once it is closed.
 func TestLock(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	var files [3]*os.File

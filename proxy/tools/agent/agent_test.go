@@ -35,7 +35,7 @@ func edge(t *testing.T, list string) string {
 	return edgeOf(t, list, http.StatusUpgradeRequired)
 }
 
-// edgeOf is an edge that answers attempts at WebSocket by a status.
+// edgeOf is an edge that answers WebSocket attempts with a status.
 func edgeOf(t *testing.T, list string, upgrade int) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -73,7 +73,7 @@ func run(t *testing.T, o Options, env map[string]string) (out, notes string, err
 	return written.String(), said.String(), err
 }
 
-// Codex is told of WebSocket where the edge has it, and no other agent is.
+// Only Codex is told of WebSocket, and only if the edge has it.
 func TestWebSocket(t *testing.T) {
 	for status, on := range map[int]bool{101: true, 426: false, 405: false, 403: false, 200: false} {
 		url := edgeOf(t, twoModels, status)
@@ -103,7 +103,8 @@ func TestFilesOfEachAgent(t *testing.T) {
 	}
 }
 
-// TestAlias: what the edge resolves is what the agent asks for, with what is known of the model; Codex asks by the id.
+// TestAlias: the agent asks for a name that the edge resolves, and knows the model's facts; Codex
+// asks by the id.
 func TestAlias(t *testing.T) {
 	url := edge(t, twoModels)
 	const alias = "claude-it's/1"
@@ -122,7 +123,8 @@ func TestAlias(t *testing.T) {
 	}
 }
 
-// TestReadyFirst: without a wanted model a ready one is taken, and it is said if there is none.
+// TestReadyFirst: without a wanted model a ready one is chosen; if there is none, the output says
+// so.
 func TestReadyFirst(t *testing.T) {
 	const entry = `{"id":%q,"kind":"chat","supported_endpoints":["/v1/messages"],"context_length":65536,"is_ready":%t}`
 	for ready, want := range map[string][2]string{
@@ -270,7 +272,7 @@ func TestWrite(t *testing.T) {
 	})
 }
 
-// TestWriteWaitsForNobody: what is no regular file is neither read nor replaced.
+// TestWriteWaitsForNobody: a file that is not regular is neither read nor replaced.
 func TestWriteWaitsForNobody(t *testing.T) {
 	url, home := edge(t, twoModels), t.TempDir()
 	for _, name := range []string{"pipe", "folder"} {

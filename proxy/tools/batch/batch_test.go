@@ -26,7 +26,7 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// Mistakes are told by line, all of them, and without a word of the line.
+// All mistakes are reported by line, without a word of the line.
 func TestCheck(t *testing.T) {
 	good := `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m"}}`
 	path := write(t, "in.jsonl", strings.Join([]string{
@@ -61,7 +61,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// An output keeps what is final, and loses what a kill has cut and what is to be asked for again.
+// An output keeps final lines, and loses a truncated line and those to be asked for again.
 func TestOutputIsMended(t *testing.T) {
 	line := func(id string, status int) string {
 		return fmt.Sprintf(`{"id":"x","custom_id":%q,"response":{"status_code":%d,"request_id":"","body":{}},"error":null}`, id, status)
@@ -95,7 +95,7 @@ func TestOutputIsMended(t *testing.T) {
 	}
 }
 
-// A file that is no output of a batch stays as it is.
+// A file that is not a batch's output stays as it is.
 func TestOutputOfSomethingElse(t *testing.T) {
 	ours := `{"id":"x","custom_id":"a","response":{"status_code":200,"request_id":"","body":{}},"error":null}` + "\n"
 	for name, text := range map[string]string{
@@ -127,7 +127,7 @@ func TestOutputOfSomethingElse(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: no header makes a line ask again at once that asks for a long wait.
+// TestRetryAfter: if a header asks for a long wait, the line is never asked for again at once.
 func TestRetryAfter(t *testing.T) {
 	for header, want := range map[string]time.Duration{
 		"": 0, "0": 0, "-5": 0, "soon": 0, "7": 7 * time.Second, "7200": 2 * time.Hour,
@@ -140,7 +140,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A used-up budget ends the run, which says until when, and its refusal is nobody's answer.
+// A used-up budget ends the run, which says until when, and its refusal is not recorded as an
+// answer.
 func TestUsedUpBudget(t *testing.T) {
 	var asked atomic.Int64
 	edge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -174,7 +175,8 @@ func TestUsedUpBudget(t *testing.T) {
 	}
 }
 
-// An address that is none, and a key that no edge takes, are told at once, without a word of the key.
+// An invalid address, and a key that no edge accepts, are reported at once, without a word of the
+// key.
 func TestWrongOptions(t *testing.T) {
 	for name, o := range map[string]Options{
 		"no address":  {},
@@ -264,7 +266,7 @@ func (w *firstWord) Write(p []byte) (int, error) {
 	return w.text.Write(p)
 }
 
-// An output is one run's, also when it was mended, until that one has ended.
+// An output, even a mended one, belongs to one run until that run has ended.
 func TestOutputIsOneRuns(t *testing.T) {
 	for name, text := range map[string]string{
 		"new":    "",

@@ -131,7 +131,7 @@ func TestParseKnowsItsLimits(t *testing.T) {
 	_, _ = Parse(k, nil)
 }
 
-// TestReportJoined: each of several errors is told to be the program's own.
+// TestReportJoined: each of several errors is reported as the program's own.
 func TestReportJoined(t *testing.T) {
 	var b strings.Builder
 	code := Report(&b, errors.Join(errors.New("a.yaml:1: one"), errors.New("a.yaml:2: two")))

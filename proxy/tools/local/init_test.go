@@ -10,7 +10,8 @@ import (
 	"penstock/config"
 )
 
-// TestInitWithoutAFolder: that a file cannot be made is said before engines are asked and a key is printed.
+// TestInitWithoutAFolder: the error about a file that cannot be made comes before engines are asked
+// and a key is printed.
 func TestInitWithoutAFolder(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")

@@ -56,7 +56,7 @@ func TestConvert(t *testing.T) {
 	})
 }
 
-// TestKeysWork: the keys of the other file are those of ours.
+// TestKeysWork: the keys of the other file work with ours.
 func TestKeysWork(t *testing.T) {
 	const key = "sk-one-0123456789abcdefghij"
 	models := "model_list: [{model_name: a, litellm_params: {model: openai/m, api_base: 'http://h/v1'}}]\n"
@@ -71,7 +71,7 @@ func TestKeysWork(t *testing.T) {
 	}
 }
 
-// TestNotConverted: what is no such file is told apart, without its content.
+// TestNotConverted: a file of another kind is recognised, without quoting its content.
 func TestNotConverted(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{"", "not a configuration of LiteLLM"},
