@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"penstock/proxy/request/call"
 	"penstock/proxy/request/internal/calltest"
 )
 
@@ -224,9 +225,7 @@ func TestEnded(t *testing.T) {
 						done, client := make(chan *calltest.Answer, 1), &calltest.Client{}
 						go func() { done <- e.Send(client, "/v1/chat/completions", ask) }()
 						time.Sleep(3 * time.Second)
-						if running := client.Call(); running != nil {
-							running.Drain()
-						}
+						client.WithCall((*call.Call).Drain)
 						if got := <-done; got.Took > 4*time.Second {
 							t.Errorf("ended after %v: %d %s", got.Took, got.Status, got.Body)
 						}

@@ -50,7 +50,7 @@ models:
 		time.Sleep(5 * time.Second)
 		e.Load(hashes.Replace(one))
 		for _, client := range clients {
-			client.Call().Revoke(e.Services.Current().Keys)
+			client.WithCall(func(c *call.Call) { c.Revoke(e.Services.Current().Keys) })
 		}
 		if got := <-done[0]; got.Status != 401 || got.Took > 6*time.Second {
 			t.Errorf("the removed key's: %d after %v: %s", got.Status, got.Took, got.Body)

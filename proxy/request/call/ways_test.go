@@ -395,7 +395,9 @@ func TestCutShort(t *testing.T) {
 					client := &calltest.Client{}
 					go func() { done <- e.Send(client, chatPath, body) }()
 					time.Sleep(5 * time.Second)
-					tt.end(client.Call())
+					if !client.WithCall(tt.end) {
+						t.Error("no call runs")
+					}
 					if got := <-done; got.Took != 5*time.Second || !strings.Contains(got.Body, tt.has) {
 						t.Errorf("got %d after %v: %s", got.Status, got.Took, got.Body)
 					}

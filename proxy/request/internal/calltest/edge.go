@@ -169,12 +169,16 @@ type Client struct {
 	conn   clientConn
 }
 
-// Call returns the client's running call; nil: none.
-func (c *Client) Call() *call.Call {
+// WithCall calls f with the client's running call, and reports whether there is one. As on a
+// listener's connection, the call does not end before f returns.
+func (c *Client) WithCall(f func(*call.Call)) bool {
 	c.conn.mu.Lock()
 	defer c.conn.mu.Unlock()
-	running, _ := c.conn.waiter.(*call.Call)
-	return running
+	running, ok := c.conn.waiter.(*call.Call)
+	if ok {
+		f(running)
+	}
+	return ok
 }
 
 // Write implements io.Writer.
