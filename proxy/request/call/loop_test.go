@@ -276,6 +276,27 @@ func TestSignsOfLife(t *testing.T) {
 	}
 }
 
+// TestSignsOfLifeOfMovedCall: a call that leaves a silent engine shows no longer silence than one that
+// stays.
+func TestSignsOfLifeOfMovedCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := calltest.After(50*time.Second, calltest.Say("late"))
+		a, b := pair(slow, slow)
+		var longest, last time.Duration
+		to := &calltest.Client{Lines: func(when time.Duration, _ string) {
+			longest, last = max(longest, when-last), when
+		}}
+		e := calltest.New(t, twoEngines("", ""), a, b)
+		got := e.Send(to, chatPath, chat(stream))
+		if n := e.Count(`penstock_calls_moved_total{reason="stalled"}`); got.Status != 200 || n != 1 {
+			t.Fatalf("got %d after %d moves, want one: %s", got.Status, n, got.Body)
+		}
+		if longest > 15*time.Second {
+			t.Errorf("the client saw nothing for %v, want stream.keepalive at most", longest)
+		}
+	})
+}
+
 // TestClientLeaves: a client that stops reading ends its call, and the engine's work.
 func TestClientLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

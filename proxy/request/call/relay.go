@@ -37,6 +37,7 @@ type relay struct {
 
 	stream  endpoint.Stream  // of formStream
 	silence time.Duration    // after which a stream gets a keep-alive; 0: it gets none
+	shown   instant.Time     // when a stream's client was last shown something; silence counts from here
 	passOn  *endpoint.PassOn // of formPassedOn
 	unary   unary            // of formWhitespace
 }
@@ -103,6 +104,9 @@ func (r *relay) run(to chunkWriter) (n int64, err error) {
 			r.clientLost(werr)
 			return n, werr
 		}
+		if m > 0 {
+			r.shown = r.now
+		}
 		*r.out = (*r.out)[:chunkRoom]
 		if r.done {
 			c.attempt.Reply.ReadTail()
@@ -161,7 +165,7 @@ func (r *relay) fillStream() {
 	}
 	var patience instant.Time
 	if r.silence > 0 {
-		patience = r.now.After(r.silence)
+		patience = r.shown.After(r.silence)
 	}
 	if c.attempt.Reply.Rests() {
 		r.recycleOut()
@@ -190,6 +194,7 @@ func (r *relay) fillStream() {
 		}
 	case errors.Is(err, http1.ErrNotYet):
 		c.keepalive(r.stream, r.out)
+		r.shown = instant.Now()
 	default:
 		r.failed(err)
 	}
@@ -396,7 +401,7 @@ func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	} else {
 		c.trace.keep(&c.client)
 	}
-	r := relay{call: c, stream: stream, out: out, now: instant.Of(now), done: done}
+	r := relay{call: c, stream: stream, out: out, now: instant.Of(now), shown: instant.Of(now), done: done}
 	if stream.InBand() {
 		r.silence = c.config.snapshot.Config.Stream.Keepalive.D()
 	}

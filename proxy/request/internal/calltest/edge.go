@@ -300,7 +300,8 @@ func (e *Engine) Gone(yes bool) {
 	e.gone = yes
 }
 
-// Requests returns the bodies that the engine was sent, without probes.
+// Requests returns the bodies of the POSTs that the engine was sent. Probes that generate are among
+// them, which a silent engine gets.
 func (e *Engine) Requests() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
