@@ -26,25 +26,19 @@ type Table struct {
 type Column struct {
 	Title  string
 	Width  int  // in cells; that of text may be more
-	Number bool // it sorts by Value
+	Number bool // its texts end at its right side, and are never shortened
 	Spare  int  // columns with the highest are left out first where there is no room; 0: never
 }
 
 // Row is one row of a table.
 type Row struct {
-	ID    string // stays the same while the state changes
-	Level string // of the row's colour, which repeats what its words say: ok, degraded, out or none
-	Cells []Cell // one a column
-	Why   string // what is wrong, in a sentence
+	ID    string   // stays the same while the state changes
+	Level string   // of the row's colour, which repeats what its words say: ok, degraded, out or none
+	Cells []string // one a column
+	Why   string   // what is wrong, in a sentence
 	Arms  []string
 	More  []string
 	Idle  bool
-}
-
-// Cell is the content of a column in one row.
-type Cell struct {
-	Text  string
-	Value float64
 }
 
 // Tables returns the state as tables.
@@ -87,41 +81,33 @@ func pointers[T any](all []T) (out []*T) {
 	return out
 }
 
-func text(s string) Cell { return Cell{Text: s} }
-
-func number(n int) Cell { return Cell{strconv.Itoa(n), float64(n)} }
-
-func duration(ms float64) Cell { return Cell{millis(ms), ms} }
-
-func rate(v float64) Cell { return Cell{rateOf(v), v} }
-
-// part formats n of a total; it sorts by how full that is.
-func part(n, of int) Cell {
+// part formats n of a total, if there is one.
+func part(n, of int) string {
 	if of <= 0 {
-		return Cell{strconv.Itoa(n), 0}
+		return strconv.Itoa(n)
 	}
-	return Cell{fmt.Sprintf("%d/%d", n, of), float64(n) / float64(of)}
+	return fmt.Sprintf("%d/%d", n, of)
 }
 
 // shareCell formats a share of the last minute's calls.
-func shareCell(n, all int) Cell {
+func shareCell(n, all int) string {
 	if n == 0 {
-		return Cell{"–", 0}
+		return "–"
 	}
-	return Cell{fmt.Sprintf("%d (%d%%)", n, percent(n, all)), float64(n)}
+	return fmt.Sprintf("%d (%d%%)", n, percent(n, all))
 }
 
-func newest(h *observe.History) Cell {
-	return rate(at(h.TokensPerSecond, len(h.TokensPerSecond)-1))
+func newest(h *observe.History) string {
+	return rateOf(at(h.TokensPerSecond, len(h.TokensPerSecond)-1))
 }
 
 // cached formats the share of prompt tokens that engines had in their caches, and in brackets the
 // share expected when the engines were picked.
-func cached(p observe.Prompts) Cell {
+func cached(p observe.Prompts) string {
 	if p.Prompt == 0 {
-		return Cell{"–", -1}
+		return "–"
 	}
-	return Cell{fmt.Sprintf("%d%% (%d%%)", percentOf(p.CachedShare()), percentOf(p.ExpectedShare())), p.CachedShare()}
+	return fmt.Sprintf("%d%% (%d%%)", percentOf(p.CachedShare()), percentOf(p.ExpectedShare()))
 }
 
 var modelColumns = []Column{
@@ -175,17 +161,17 @@ func modelRow(m *Model) Row {
 		active, total = active+p.Active, total+p.Total
 	}
 	load := part(active, total)
-	queue := text("–")
+	queue := "–"
 	if m.Queue != nil {
-		queue = Cell{fmt.Sprintf("%d/%d", m.Queue.Waiting, m.Queue.Depth), float64(m.Queue.Waiting)}
+		queue = part(m.Queue.Waiting, m.Queue.Depth)
 	}
 	n := &m.History.Minute
-	r.Cells = []Cell{
-		text(m.ID), text(state), load,
-		{gauge(active, total), load.Value},
-		queue, number(n.Calls),
+	r.Cells = []string{
+		m.ID, state, load,
+		gauge(active, total),
+		queue, strconv.Itoa(n.Calls),
 		shareCell(n.Failed, n.Calls), shareCell(n.Full, n.Calls), shareCell(n.Limited, n.Calls),
-		duration(n.TTFTP50Millis), duration(n.TTFTP95Millis), newest(&m.History),
+		millis(n.TTFTP50Millis), millis(n.TTFTP95Millis), newest(&m.History),
 		cached(m.History.Prompts),
 	}
 	for i := range m.Arms {
@@ -269,14 +255,14 @@ func upstreamRow(u *Upstream) Row {
 	if elsewhere > 0 {
 		r.More = append(r.More, fmt.Sprintf("of its %d calls %d are of other edges", active, elsewhere))
 	}
-	downs := text("–")
+	downs := "–"
 	if u.Hour.Downs > 0 {
-		downs = Cell{fmt.Sprintf("%d× %s", u.Hour.Downs, Ago(secondsOf(u.Hour.DownSeconds))), u.Hour.DownSeconds}
+		downs = fmt.Sprintf("%d× %s", u.Hour.Downs, Ago(secondsOf(u.Hour.DownSeconds)))
 	}
-	r.Cells = []Cell{
-		text(u.Label), text(state), part(active, limit), text(u.Limits.Source),
-		number(u.History.Ended), number(u.History.Failed), duration(u.History.TTFTP95Millis),
-		newest(&u.History), downs, text(u.EngineTitle), cached(u.History.Prompts),
+	r.Cells = []string{
+		u.Label, state, part(active, limit), u.Limits.Source,
+		strconv.Itoa(u.History.Ended), strconv.Itoa(u.History.Failed), millis(u.History.TTFTP95Millis),
+		newest(&u.History), downs, u.EngineTitle, cached(u.History.Prompts),
 	}
 	where := u.URL
 	if u.Origin != "" {
@@ -304,10 +290,10 @@ var callColumns = []Column{
 
 func callRow(c *Call) Row {
 	r := Row{ID: c.ID, Idle: !c.Running() && c.State == StateDone}
-	state, prompt, out := c.State, number(c.Cached+c.Fresh), number(c.Generated)
+	state, prompt, out := c.State, strconv.Itoa(c.Cached+c.Fresh), strconv.Itoa(c.Generated)
 	switch {
 	case c.Running():
-		r.Level, prompt, out = LevelOK, text("…"), text("…")
+		r.Level, prompt, out = LevelOK, "…", "…"
 	case c.State == StateFailed:
 		state, r.Level = failedState(c), LevelOut
 	case c.State == StateRefused:
@@ -315,9 +301,9 @@ func callRow(c *Call) Row {
 	case c.State == StateDone:
 		state = strconv.Itoa(c.Status)
 	}
-	r.Cells = []Cell{
-		text(short(c.ID)), text(c.Model), text(c.Upstream), text(state), text(c.Key), prompt, out, duration(c.TTFT),
-		duration(c.Duration), text(c.Class),
+	r.Cells = []string{
+		short(c.ID), c.Model, c.Upstream, state, c.Key, prompt, out, millis(c.TTFT),
+		millis(c.Duration), c.Class,
 	}
 	r.More = []string{c.ID + " · " + c.Dialect + " · began " + c.Start.Format(time.TimeOnly)}
 	for i := range c.Failed {
@@ -359,9 +345,9 @@ func keyRow(k *Key) Row {
 	if k.Refused > 0 {
 		r.Level, r.Why = LevelDegraded, fmt.Sprintf("refused %s in 5 min%s, mostly by %s", times(k.Refused), k.parts(), k.Why)
 	}
-	budget := Cell{"–", -1}
+	budget := "–"
 	if share := k.fullest(); share >= 0 {
-		budget = Cell{fmt.Sprintf("%.0f%%", math.Floor(100*share)), share}
+		budget = fmt.Sprintf("%.0f%%", math.Floor(100*share))
 	}
 	for _, b := range k.Budgets {
 		if b.Share < 1 {
@@ -376,9 +362,9 @@ func keyRow(k *Key) Row {
 	if !k.Ends.IsZero() {
 		r.More = append(r.More, "ends on "+k.Ends.UTC().Format(time.RFC3339))
 	}
-	r.Cells = []Cell{
-		text(k.ID), part(k.InFlight, k.Concurrency), useCell(k.Requests), useCell(k.Tokens), budget,
-		number(int(k.Today.Calls)), number(int(k.Today.Tokens)), number(k.Refused), text(k.Why),
+	r.Cells = []string{
+		k.ID, part(k.InFlight, k.Concurrency), useCell(k.Requests), useCell(k.Tokens), budget,
+		strconv.Itoa(int(k.Today.Calls)), strconv.Itoa(int(k.Today.Tokens)), strconv.Itoa(k.Refused), k.Why,
 	}
 	return r
 }
@@ -406,9 +392,9 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-func useCell(u *Use) Cell {
+func useCell(u *Use) string {
 	if u == nil {
-		return Cell{"–", -1}
+		return "–"
 	}
 	return part(int(u.Used), int(u.Limit))
 }
@@ -427,7 +413,7 @@ func reasonRow(c *Reason) Row {
 	if c.Failed {
 		r.Level = LevelOut
 	}
-	r.Cells = []Cell{text(c.Code), text(c.Key), text(c.Model), text(c.Upstream), number(c.Minute), number(c.Count)}
+	r.Cells = []string{c.Code, c.Key, c.Model, c.Upstream, strconv.Itoa(c.Minute), strconv.Itoa(c.Count)}
 	if c.Limit != "" {
 		r.More = append(r.More, "limit of the key: "+c.Limit)
 	}
@@ -443,7 +429,7 @@ var eventColumns = []Column{{"TIME", 8, false, 0}, {"WHO", 14, false, 0}, {"WHAT
 func eventRow(e *Event) Row {
 	return Row{
 		ID: e.At.Format(time.RFC3339Nano) + e.Who + e.Kind, Level: e.Level,
-		Cells: []Cell{text(e.At.Format(time.TimeOnly)), text(e.Who), text(e.Text)},
+		Cells: []string{e.At.Format(time.TimeOnly), e.Who, e.Text},
 		More:  []string{strings.TrimSpace(e.Who + " " + e.Text)},
 	}
 }
@@ -471,11 +457,11 @@ func edgesOf(s *Status) Table {
 		if r.Level = m.Level; m.Level == LevelOK {
 			r.Level = ""
 		}
-		r.Cells = []Cell{
-			text(m.Name), text(self), text(cmp.Or(m.Level, "–")), number(m.InFlight), number(int(m.Calls)),
-			text(memberConfig(m)),
-			{Ago(up), up.Seconds()},
-			text(m.Version),
+		r.Cells = []string{
+			m.Name, self, cmp.Or(m.Level, "–"), strconv.Itoa(m.InFlight), strconv.Itoa(int(m.Calls)),
+			memberConfig(m),
+			Ago(up),
+			m.Version,
 		}
 		t.Rows = append(t.Rows, r)
 	}

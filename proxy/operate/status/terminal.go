@@ -189,7 +189,7 @@ func (t *Table) Fit(width int) *Grid {
 		}
 		need := g.widths[i]
 		for r := range t.Rows {
-			need = max(need, min(mostText, plaintext.Width(t.Rows[r].Cells[c].Text)))
+			need = max(need, min(mostText, plaintext.Width(t.Rows[r].Cells[c])))
 		}
 		grown := min(room, need-g.widths[i])
 		g.widths[i], room = g.widths[i]+grown, room-grown
@@ -202,7 +202,7 @@ func (g *Grid) Head() string { return g.join(func(c int) string { return g.colum
 
 // Line returns the line of a row, without characters that drive a terminal.
 func (g *Grid) Line(r *Row) string {
-	return g.join(func(c int) string { return plaintext.Line(r.Cells[c].Text) })
+	return g.join(func(c int) string { return plaintext.Line(r.Cells[c]) })
 }
 
 func (g *Grid) join(text func(column int) string) string {

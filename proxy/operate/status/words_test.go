@@ -24,7 +24,7 @@ func TestOneRounding(t *testing.T) {
 	if !strings.Contains(string(page), "36 <small>4 %</small>") {
 		t.Error("the row of the page says another share")
 	}
-	if got := shareCell(36, 1000).Text; got != "36 (4%)" {
+	if got := shareCell(36, 1000); got != "36 (4%)" {
 		t.Errorf("the terminal says %s", got)
 	}
 }
