@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -92,7 +91,7 @@ func ReadKey(entry string) (Key, error) {
 		return Key{}, &KeyError{member, bad.Message}
 	}
 	if len(f.Keys) != 1 {
-		return Key{}, errors.New("it is not one key")
+		return Key{}, &KeyError{Message: "it is not one key"}
 	}
 	return f.Keys[0], nil
 }

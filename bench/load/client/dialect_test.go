@@ -3,6 +3,7 @@ package client
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"io"
 	"net/http"
 	"net/http/httputil"
@@ -184,7 +185,31 @@ func TestBodies(t *testing.T) {
 	r.Header.Set("Content-Type", q.D.Mime)
 	if file, _, err := r.FormFile("file"); err != nil || r.FormValue("model") != "m" {
 		t.Errorf("multipart body: %v", err)
-	} else if sound, _ := io.ReadAll(file); WavSeconds(sound) != 0.1 {
-		t.Errorf("sound of %v s, want 0.1", WavSeconds(sound))
+	} else if sound, _ := io.ReadAll(file); wavSeconds(sound) != 0.1 {
+		t.Errorf("sound of %v s, want 0.1", wavSeconds(sound))
 	}
+}
+
+// wavSeconds returns the length of a WAV file; 0 if it is not one.
+func wavSeconds(b []byte) float64 {
+	if len(b) < 12 || string(b[:4]) != "RIFF" || string(b[8:12]) != "WAVE" {
+		return 0
+	}
+	rate := uint32(0)
+	for b = b[12:]; len(b) >= 8; {
+		kind, size := string(b[:4]), binary.LittleEndian.Uint32(b[4:])
+		b = b[8:]
+		switch {
+		case kind == "fmt " && len(b) >= 12:
+			rate = binary.LittleEndian.Uint32(b[8:])
+		case kind == "data" && rate > 0:
+			return float64(min(uint64(size), uint64(len(b)))) / float64(rate)
+		}
+		skip := uint64(size) + uint64(size&1)
+		if skip > uint64(len(b)) {
+			return 0
+		}
+		b = b[skip:]
+	}
+	return 0
 }

@@ -28,30 +28,6 @@ func Tone(seconds float64) []byte {
 	return out
 }
 
-// WavSeconds returns the length of a WAV file; 0 if it is not one.
-func WavSeconds(b []byte) float64 {
-	if len(b) < 12 || string(b[:4]) != "RIFF" || string(b[8:12]) != "WAVE" {
-		return 0
-	}
-	rate := uint32(0)
-	for b = b[12:]; len(b) >= 8; {
-		kind, size := string(b[:4]), binary.LittleEndian.Uint32(b[4:])
-		b = b[8:]
-		switch {
-		case kind == "fmt " && len(b) >= 12:
-			rate = binary.LittleEndian.Uint32(b[8:])
-		case kind == "data" && rate > 0:
-			return float64(min(uint64(size), uint64(len(b)))) / float64(rate)
-		}
-		skip := uint64(size) + uint64(size&1)
-		if skip > uint64(len(b)) {
-			return 0
-		}
-		b = b[skip:]
-	}
-	return 0
-}
-
 // soundHead finds where the sound of an answer begins: in a WAV file after its head, which is often
 // sent before there is any sound, and in anything else at the first byte. Its zero value is ready.
 type soundHead struct {

@@ -37,23 +37,6 @@ const (
 	done       = "data: [DONE]\n\n"
 )
 
-// reply answers with a head and pieces of a body, one millisecond apart.
-func reply(status int, mediaType string, pieces ...string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		if mediaType != "" {
-			w.Header().Set("Content-Type", mediaType)
-		}
-		w.WriteHeader(status)
-		for _, piece := range pieces {
-			if _, err := w.Write([]byte(piece)); err != nil {
-				return
-			}
-			w.(http.Flusher).Flush()
-			time.Sleep(time.Millisecond)
-		}
-	}
-}
-
 // thenSilent is an answer whose connection stays open in silence.
 func thenSilent(answer http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -81,35 +64,35 @@ func TestReplies(t *testing.T) {
 		broken                  bool // the connection is cut
 		took                    time.Duration
 	}{
-		{name: "events in bytes", ask: stream, answer: reply(200, sse, inBytes(good+day+stop+done, 7)...), status: 200, has: `"day"`},
-		{name: "lines end in CR LF", ask: stream, answer: reply(200, sse, strings.ReplaceAll(good+day+stop+done, "\n", "\r\n")), status: 200, has: `"day"`},
-		{name: "comments", ask: stream, answer: reply(200, sse, ": ping\n\n", good, ": ping\n\nevent: x\nid: 1\nretry: 5\n\n", day, stop, done), status: 200, has: `"day"`, hasNot: "retry"},
-		{name: "no DONE", ask: stream, answer: reply(200, sse, good, day, stop), status: 200, has: done},
-		{name: "no finish", ask: stream, answer: reply(200, sse, good, day), status: 200, has: `"error"`},
-		{name: "silent behind its finish", ask: stream, answer: thenSilent(reply(200, sse, good, day, stop)), status: 200, has: done, took: 3 * time.Second},
-		{name: "events called text", ask: stream, answer: reply(200, "text/plain", good, day, stop, done), status: 200, has: `"day"`},
-		{name: "events called nothing", ask: stream, answer: reply(200, "", good, day, stop, done), status: 200, has: `"day"`},
-		{name: "whole for a stream", ask: stream, answer: reply(200, json, inBytes(completion, 50)...), status: 200, has: `good day`},
-		{name: "a complaint with 200", ask: stream, answer: reply(200, json, `{"error":{"message":"the model is ill"}}`), status: 502, has: `"error"`},
-		{name: "a complaint in place of a whole answer", ask: whole, answer: reply(200, json, `{"error":{"message":"the model is ill"}}`), status: 502, has: `"error"`},
-		{name: "neither", ask: stream, answer: reply(200, "text/html", "<html>"), status: 502, has: `"error"`},
-		{name: "a stream for a whole answer", ask: whole, answer: reply(200, sse, good, day, stop, done), status: 502, has: `"error"`},
-		{name: "put together", profile: "llamacpp", ask: whole, answer: reply(200, sse, good, day, stop, done), status: 200, has: `"content":"good day"`},
-		{name: "put together of bytes", profile: "llamacpp", ask: whole, answer: reply(200, sse, inBytes(good+day+stop+done, 11)...), status: 200, has: `"content":"good day"`},
-		{name: "put together, no DONE", profile: "llamacpp", ask: whole, answer: thenSilent(reply(200, sse, good, day, stop)), status: 200, has: `"content":"good day"`, took: 3 * time.Second},
-		{name: "put together, cut", profile: "llamacpp", ask: whole, answer: reply(200, sse, good, day), status: 502, has: `"error"`},
-		{name: "put together, an error", profile: "llamacpp", ask: whole, answer: reply(200, sse, good, `data: {"error":{"message":"slot lost","code":500}}`+"\n\n"), status: 502, has: `"error"`},
-		{name: "whole in pieces", ask: whole, answer: reply(200, json, inBytes(completion, 13)...), status: 200, has: `good day`},
-		{name: "cut in the middle", ask: whole, answer: reply(200, json, completion[:80]), status: 502, has: `"error"`},
-		{name: "nothing", ask: whole, answer: reply(200, json), status: 502, has: `"error"`},
+		{name: "events in bytes", ask: stream, answer: calltest.Reply(200, sse, inBytes(good+day+stop+done, 7)...), status: 200, has: `"day"`},
+		{name: "lines end in CR LF", ask: stream, answer: calltest.Reply(200, sse, strings.ReplaceAll(good+day+stop+done, "\n", "\r\n")), status: 200, has: `"day"`},
+		{name: "comments", ask: stream, answer: calltest.Reply(200, sse, ": ping\n\n", good, ": ping\n\nevent: x\nid: 1\nretry: 5\n\n", day, stop, done), status: 200, has: `"day"`, hasNot: "retry"},
+		{name: "no DONE", ask: stream, answer: calltest.Reply(200, sse, good, day, stop), status: 200, has: done},
+		{name: "no finish", ask: stream, answer: calltest.Reply(200, sse, good, day), status: 200, has: `"error"`},
+		{name: "silent behind its finish", ask: stream, answer: thenSilent(calltest.Reply(200, sse, good, day, stop)), status: 200, has: done, took: 3 * time.Second},
+		{name: "events called text", ask: stream, answer: calltest.Reply(200, "text/plain", good, day, stop, done), status: 200, has: `"day"`},
+		{name: "events called nothing", ask: stream, answer: calltest.Reply(200, "", good, day, stop, done), status: 200, has: `"day"`},
+		{name: "whole for a stream", ask: stream, answer: calltest.Reply(200, json, inBytes(completion, 50)...), status: 200, has: `good day`},
+		{name: "a complaint with 200", ask: stream, answer: calltest.Reply(200, json, `{"error":{"message":"the model is ill"}}`), status: 502, has: `"error"`},
+		{name: "a complaint in place of a whole answer", ask: whole, answer: calltest.Reply(200, json, `{"error":{"message":"the model is ill"}}`), status: 502, has: `"error"`},
+		{name: "neither", ask: stream, answer: calltest.Reply(200, "text/html", "<html>"), status: 502, has: `"error"`},
+		{name: "a stream for a whole answer", ask: whole, answer: calltest.Reply(200, sse, good, day, stop, done), status: 502, has: `"error"`},
+		{name: "put together", profile: "llamacpp", ask: whole, answer: calltest.Reply(200, sse, good, day, stop, done), status: 200, has: `"content":"good day"`},
+		{name: "put together of bytes", profile: "llamacpp", ask: whole, answer: calltest.Reply(200, sse, inBytes(good+day+stop+done, 11)...), status: 200, has: `"content":"good day"`},
+		{name: "put together, no DONE", profile: "llamacpp", ask: whole, answer: thenSilent(calltest.Reply(200, sse, good, day, stop)), status: 200, has: `"content":"good day"`, took: 3 * time.Second},
+		{name: "put together, cut", profile: "llamacpp", ask: whole, answer: calltest.Reply(200, sse, good, day), status: 502, has: `"error"`},
+		{name: "put together, an error", profile: "llamacpp", ask: whole, answer: calltest.Reply(200, sse, good, `data: {"error":{"message":"slot lost","code":500}}`+"\n\n"), status: 502, has: `"error"`},
+		{name: "whole in pieces", ask: whole, answer: calltest.Reply(200, json, inBytes(completion, 13)...), status: 200, has: `good day`},
+		{name: "cut in the middle", ask: whole, answer: calltest.Reply(200, json, completion[:80]), status: 502, has: `"error"`},
+		{name: "nothing", ask: whole, answer: calltest.Reply(200, json), status: 502, has: `"error"`},
 		{name: "204", ask: whole, answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, status: 502, has: `"error"`},
-		{name: "a redirect", ask: whole, answer: reply(302, json), status: 502, has: `"error"`},
-		{name: "an event too large", ask: stream, answer: reply(200, sse, good, "data: "+strings.Repeat("x", 9<<20)), status: 200, has: `"error"`},
-		{name: "a large refusal", ask: whole, answer: reply(400, json, `{"error":{"message":"`+strings.Repeat("why ", 100_000)+`"}}`), status: 400, has: "invalid_request_error"},
-		{name: "a refusal as text", ask: whole, answer: reply(422, "text/plain", "no"), status: 400, has: "invalid_request_error"},
-		{name: "a refusal that does not end", ask: whole, answer: thenSilent(reply(400, json, `{"error":`)), status: 400, has: "invalid_request_error", took: 6 * time.Second},
-		{name: "401 of the engine", ask: whole, answer: reply(401, json, `{"error":{"message":"bad key"}}`), status: 502, has: `"error"`},
-		{name: "the memory for replies", top: "limits: {reply_memory: 1%}", ask: whole, answer: reply(200, json, `{"choices":[{"message":{"content":"`, strings.Repeat("y", 70<<20)), status: 502, has: `"error"`},
+		{name: "a redirect", ask: whole, answer: calltest.Reply(302, json), status: 502, has: `"error"`},
+		{name: "an event too large", ask: stream, answer: calltest.Reply(200, sse, good, "data: "+strings.Repeat("x", 9<<20)), status: 200, has: `"error"`},
+		{name: "a large refusal", ask: whole, answer: calltest.Reply(400, json, `{"error":{"message":"`+strings.Repeat("why ", 100_000)+`"}}`), status: 400, has: "invalid_request_error"},
+		{name: "a refusal as text", ask: whole, answer: calltest.Reply(422, "text/plain", "no"), status: 400, has: "invalid_request_error"},
+		{name: "a refusal that does not end", ask: whole, answer: thenSilent(calltest.Reply(400, json, `{"error":`)), status: 400, has: "invalid_request_error", took: 6 * time.Second},
+		{name: "401 of the engine", ask: whole, answer: calltest.Reply(401, json, `{"error":{"message":"bad key"}}`), status: 502, has: `"error"`},
+		{name: "the memory for replies", top: "limits: {reply_memory: 1%}", ask: whole, answer: calltest.Reply(200, json, `{"choices":[{"message":{"content":"`, strings.Repeat("y", 70<<20)), status: 502, has: `"error"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -149,7 +132,7 @@ models:
   - {id: hear, kind: audio-transcription, deployments: [{upstream: a}]}
 `
 	cut := func(w http.ResponseWriter, r *http.Request) {
-		reply(200, "audio/wav", strings.Repeat("w", 100_000))(w, r)
+		calltest.Reply(200, "audio/wav", strings.Repeat("w", 100_000))(w, r)
 		panic(http.ErrAbortHandler)
 	}
 	const bytes, events = `{"model":"say","input":"hi","voice":"v"}`, `{"model":"say","input":"hi","voice":"v","stream_format":"sse"}`
@@ -160,13 +143,13 @@ models:
 		has       string
 		broken    bool
 	}{
-		{"small", bytes, reply(200, "audio/wav", "RIFF"), 200, "RIFF", false},
-		{"large", bytes, reply(200, "audio/wav", inBytes(strings.Repeat("w", 500_000), 60_000)...), 200, "www", false},
+		{"small", bytes, calltest.Reply(200, "audio/wav", "RIFF"), 200, "RIFF", false},
+		{"large", bytes, calltest.Reply(200, "audio/wav", inBytes(strings.Repeat("w", 500_000), 60_000)...), 200, "www", false},
 		{"cut", bytes, cut, 200, "www", true},
-		{"none", bytes, reply(200, "audio/wav"), 502, `"error"`, false},
-		{"in events", events, reply(200, "audio/wav", inBytes(strings.Repeat("w", 500_000), 60_000)...), 200, "speech.audio.done", false},
+		{"none", bytes, calltest.Reply(200, "audio/wav"), 502, `"error"`, false},
+		{"in events", events, calltest.Reply(200, "audio/wav", inBytes(strings.Repeat("w", 500_000), 60_000)...), 200, "speech.audio.done", false},
 		{"in events, cut", events, cut, 200, `"error"`, false},
-		{"a complaint", events, reply(200, "application/json", `{"error":{"message":"no voice"}}`), 502, `"error"`, false},
+		{"a complaint", events, calltest.Reply(200, "application/json", `{"error":{"message":"no voice"}}`), 502, `"error"`, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -199,7 +182,7 @@ models:
 	}{{"whole", `0.5]}],"usage":{"prompt_tokens":1,"total_tokens":1}}`, false}, {"no end", `0.5]`, true}} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &calltest.Engine{Name: "a", Models: []string{"e"}, Answer: reply(200, "application/json", inBytes(vector+tt.end, 50_000)...)}
+				a := &calltest.Engine{Name: "a", Models: []string{"e"}, Answer: calltest.Reply(200, "application/json", inBytes(vector+tt.end, 50_000)...)}
 				got := calltest.New(t, yaml, a).Post("/v1/embeddings", `{"model":"e","input":"hi"}`)
 				if got.Status != 200 || (got.Err != nil) != tt.broken || len(got.Body) < 300_000 {
 					t.Errorf("got %d, %v, %d bytes", got.Status, got.Err, len(got.Body))
@@ -219,7 +202,7 @@ func TestEnded(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						answer := thenSilent(func(http.ResponseWriter, *http.Request) {})
 						if said {
-							answer = thenSilent(reply(200, "text/event-stream", good))
+							answer = thenSilent(calltest.Reply(200, "text/event-stream", good))
 						}
 						e, _ := edgeOf(t, profile, "", answer)
 						done, client := make(chan *calltest.Answer, 1), &calltest.Client{}

@@ -58,15 +58,6 @@ func pair(a, b http.HandlerFunc) (first, second *calltest.Engine) {
 // silent never answers.
 func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// reply answers with a status, a content type and a body.
-func reply(status int, mediaType, body string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", mediaType)
-		w.WriteHeader(status)
-		_, _ = w.Write([]byte(body))
-	}
-}
-
 // events streams events as they are, and then keeps the connection or breaks it off.
 func events(broken bool, all ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
@@ -105,11 +96,11 @@ func TestAfterFailure(t *testing.T) {
 		{name: "429", first: calltest.Refuse(429, "slow down"), status: 200, has: "other", sends: [2]int{1, 1}},
 		{name: "no model", first: calltest.Refuse(404, "The model `m` does not exist."), status: 200, has: "other", sends: [2]int{1, 1}},
 		{name: "400", first: calltest.Refuse(400, "'messages' is odd"), status: 400, has: "invalid_request_error", sends: [2]int{1, 0}},
-		{name: "no json", first: reply(200, json, "{"), body: chat(""), status: 200, has: "other", sends: [2]int{1, 1}},
-		{name: "html", first: reply(200, "text/html", "<p>"), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "no json", first: calltest.Reply(200, json, "{"), body: chat(""), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "html", first: calltest.Reply(200, "text/html", "<p>"), status: 200, has: "other", sends: [2]int{1, 1}},
 		{name: "empty stream", first: events(false), body: chat(stream), status: 200, has: "other", sends: [2]int{1, 1}},
 		{name: "error at once", first: events(false, `{"error":{"message":"oom","code":500}}`), body: chat(stream), status: 200, has: "other", sends: [2]int{1, 1}},
-		{name: "no event", first: reply(200, sse, "data: {\n\n"), body: chat(stream), status: 200, has: "other", sends: [2]int{1, 1}},
+		{name: "no event", first: calltest.Reply(200, sse, "data: {\n\n"), body: chat(stream), status: 200, has: "other", sends: [2]int{1, 1}},
 		{name: "in the middle", first: events(true, delta("half")), body: chat(stream), status: 200, has: `"error"`, sends: [2]int{1, 0}},
 		{name: "error later", first: events(false, delta("half"), `{"error":{"message":"oom","code":500}}`), body: chat(stream), status: 200, has: `"error"`, sends: [2]int{1, 0}},
 	}

@@ -250,10 +250,10 @@ models:
 `
 	vector := `{"object":"list","model":"e","data":[{"object":"embedding","index":0,"embedding":[` + strings.Repeat("0.25,", 60_000) + `0.5]}],"usage":{"prompt_tokens":2,"total_tokens":2}}`
 	answers := map[string]http.HandlerFunc{
-		"/v1/embeddings":           reply(200, "application/json", vector),
-		"/v1/rerank":               reply(200, "application/json", `{"id":"r1","results":[{"index":0,"relevance_score":0.5}],"usage":{"total_tokens":3}}`),
-		"/v1/audio/speech":         reply(200, "audio/wav", "RIFF"+strings.Repeat("w", 200_000)),
-		"/v1/audio/transcriptions": reply(200, "application/json", `{"text":"good day"}`),
+		"/v1/embeddings":           calltest.Reply(200, "application/json", vector),
+		"/v1/rerank":               calltest.Reply(200, "application/json", `{"id":"r1","results":[{"index":0,"relevance_score":0.5}],"usage":{"total_tokens":3}}`),
+		"/v1/audio/speech":         calltest.Reply(200, "audio/wav", "RIFF"+strings.Repeat("w", 200_000)),
+		"/v1/audio/transcriptions": calltest.Reply(200, "application/json", `{"text":"good day"}`),
 	}
 	answer := func(w http.ResponseWriter, r *http.Request) {
 		if f := answers[r.URL.Path]; f != nil {

@@ -25,6 +25,24 @@ func Say(text string) http.HandlerFunc {
 	}
 }
 
+// Reply answers with a status, a media type (empty: none is said) and a body, whose pieces come a
+// millisecond after one another.
+func Reply(status int, mediaType string, pieces ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if mediaType != "" {
+			w.Header().Set("Content-Type", mediaType)
+		}
+		w.WriteHeader(status)
+		for _, piece := range pieces {
+			if _, err := io.WriteString(w, piece); err != nil {
+				return
+			}
+			w.(http.Flusher).Flush()
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
 // AsksStream reports whether a request asks for a stream. It may be called once for each request.
 func AsksStream(r *http.Request) bool {
 	var asked struct{ Stream bool }
