@@ -11,7 +11,9 @@ import (
 )
 
 // at is a moment of the tests' own clock.
-func at(d time.Duration) time.Time { return epoch.Add(time.Hour + d) }
+func at(d time.Duration) time.Time { return begun.Add(time.Hour + d) }
+
+var begun = time.Now()
 
 // machines are the two that decide about an upstream: whether it is up, and whether calls may pass.
 type machines struct {

@@ -5,6 +5,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"penstock/config/instant"
 	"penstock/upstreams/http1"
 )
 
@@ -42,15 +43,12 @@ type hooks struct {
 	account func() SlotAccount
 }
 
-// Moment is a time as a pick compares it: nanoseconds on the monotonic clock since a century before
-// the program began, so that a step of the wall clock keeps no breaker open.
-type Moment int64
-
-// epoch is early enough that 0 is long ago in a synctest bubble, too, where it is the year 2000.
-var epoch = time.Now().Add(-100 * 365 * 24 * time.Hour)
+// Moment is a time as a pick compares it: on the monotonic clock, so that a step of the wall clock
+// keeps no breaker open.
+type Moment = instant.Time
 
 // At returns the moment of a time.
-func At(t time.Time) Moment { return Moment(t.Sub(epoch)) }
+func At(t time.Time) Moment { return instant.Of(t) }
 
 func ticks(t time.Time) int64 { return int64(At(t)) }
 

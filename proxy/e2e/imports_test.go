@@ -25,7 +25,7 @@ var allowed = map[string]struct {
 	"translate/apierr":                {ours: "translate/jsonx", never: "net os log"},
 	"translate":                       {ours: "translate/apierr translate/jsonx translate/sse", never: "net os log time"},
 	"translate/chat":                  {ours: "translate translate/apierr translate/jsonx translate/sse", modules: "golang.org/x/image/... golang.org/x/sys/cpu github.com/cespare/xxhash/v2", never: "net os log"},
-	"upstreams":                       {ours: "config upstreams/dns upstreams/engine upstreams/http1 upstreams/kubernetes upstreams/progress upstreams/residency upstreams/wake", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
+	"upstreams":                       {ours: "config config/instant upstreams/dns upstreams/engine upstreams/http1 upstreams/kubernetes upstreams/progress upstreams/residency upstreams/wake", modules: "go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"routing":                         {ours: "config upstreams routing/turns", modules: "github.com/hashicorp/golang-lru/v2/... github.com/cespare/xxhash/v2", never: "net os log"},
 	"routing/queue":                   {ours: "routing routing/turns upstreams", never: "net os log"},
 	"routing/turns":                   {never: "net os log"},

@@ -3,8 +3,8 @@ package listen
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 
+	"penstock/config/instant"
 	"penstock/proxy/telemetry/guard"
 )
 
@@ -78,7 +78,7 @@ func (s *clientState) hasWaiter() bool {
 	return s.waiter != nil
 }
 
-// idleState is whether a connection waits for its next request. Times are nanoseconds since epoch.
+// idleState is whether a connection waits for its next request. Times are instant.Times.
 type idleState struct {
 	since       atomic.Int64 // 0: a request has begun
 	waiting     atomic.Int64 // since when a complete request is waited for; 0: it has come
@@ -87,7 +87,7 @@ type idleState struct {
 
 // idle records that the connection waits for a request.
 func (s *idleState) idle() {
-	now := max(1, int64(time.Since(epoch)))
+	now := int64(instant.Now())
 	s.since.Store(now)
 	s.waiting.Store(now)
 }
@@ -99,7 +99,7 @@ func (s *idleState) begun(known bool) {
 	if known {
 		s.waiting.Store(0)
 	} else {
-		s.waiting.Store(max(1, int64(time.Since(epoch))))
+		s.waiting.Store(int64(instant.Now()))
 	}
 }
 

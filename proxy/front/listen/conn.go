@@ -151,7 +151,7 @@ func (c *Conn) grace() time.Duration {
 	return firstGrace
 }
 
-// finalRead reads until a time since epoch, then takes bytes that have arrived anyway. Without any
+// finalRead reads until an instant.Time, then takes bytes that have arrived anyway. Without any
 // it returns io.EOF.
 func (c *Conn) finalRead(p []byte, until int64) (int, error) {
 	c.reads.hold(c.TCPConn, until)

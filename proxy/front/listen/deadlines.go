@@ -8,11 +8,8 @@ import (
 	"penstock/config/instant"
 )
 
-// Deadlines are nanoseconds since epoch; 0: none. They are atomic because a shutdown that closes a
-// TLS connection sets one from another goroutine.
-
-// epoch turns times into numbers of the monotonic clock.
-var epoch = time.Now()
+// Deadlines are instant.Times. They are atomic because a shutdown that closes a TLS connection sets
+// one from another goroutine.
 
 // readDeadline is when reads fail. fasthttp sets three for each request, and moving a socket's
 // deadline costs more than parsing a head. So the socket keeps an earlier deadline: when that
@@ -24,10 +21,7 @@ type readDeadline struct {
 
 // want makes t the deadline of reads.
 func (d *readDeadline) want(tcp *net.TCPConn, t time.Time) {
-	by := int64(0)
-	if !t.IsZero() {
-		by = int64(t.Sub(epoch))
-	}
+	by := int64(instant.Of(t))
 	d.wanted.Store(by)
 	if held := d.held.Load(); by != 0 && (held == 0 || by < held) {
 		d.hold(tcp, by)
@@ -37,25 +31,18 @@ func (d *readDeadline) want(tcp *net.TCPConn, t time.Time) {
 // hold sets the deadline of the socket.
 func (d *readDeadline) hold(tcp *net.TCPConn, by int64) {
 	d.held.Store(by)
-	t := time.Time{}
-	if by != 0 {
-		t = epoch.Add(time.Duration(by))
-	}
-	_ = tcp.SetReadDeadline(t) // fails only on a closed connection, and then the read fails
+	_ = tcp.SetReadDeadline(instant.Time(by).Std()) // fails only on a closed connection, and then the read fails
 }
 
 // restore sets the socket's deadline to the wanted one.
 func (d *readDeadline) restore(tcp *net.TCPConn) { d.hold(tcp, d.wanted.Load()) }
 
 // passed reports whether the wanted deadline has passed.
-func (d *readDeadline) passed() bool {
-	by := d.wanted.Load()
-	return by != 0 && int64(time.Since(epoch)) >= by
-}
+func (d *readDeadline) passed() bool { return instant.Time(d.wanted.Load()).Passed() }
 
 // writeDeadline is when writes fail; see Conn.SetWriteTimeout.
 type writeDeadline struct {
-	held    atomic.Int64 // by the socket, an instant.Time
+	held    atomic.Int64 // by the socket
 	timeout atomic.Int64 // of one write, in nanoseconds; 0: the caller sets deadlines
 }
 

@@ -7,12 +7,14 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"penstock/config/instant"
 )
 
 // waiting is a connection that waits for a complete request.
 type waiting struct {
 	conn    *Conn
-	since   int64      // in nanoseconds since epoch
+	since   int64      // an instant.Time
 	address netip.Addr // see networkOf
 	known   bool       // a call on it has shown a key
 }
@@ -71,7 +73,7 @@ const (
 type room struct {
 	mu    sync.Mutex
 	next  []waiting // the least needed first, as of the last look
-	again int64     // no look before this time since epoch
+	again int64     // no look before this instant.Time
 }
 
 // evict closes the waiting connection that is needed least. It returns false if every connection is
@@ -105,7 +107,7 @@ func (l *Listener) evict() bool {
 
 // lookForRoom finds the connections that are needed least. The caller holds room.mu.
 func (l *Listener) lookForRoom() {
-	now := int64(time.Since(epoch))
+	now := int64(instant.Now())
 	if now < l.room.again {
 		return
 	}
