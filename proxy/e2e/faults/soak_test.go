@@ -85,7 +85,7 @@ func TestSoak(t *testing.T) {
 	t.Logf("goroutines %d and %d, descriptors %d and %d, memory at the quarters %s MiB, %d reloads",
 		before.goroutines, after.goroutines, before.descriptors, after.descriptors, s.quarters(), s.reloads)
 	if !after.like(before) {
-		t.Errorf("something is left: %+v before, %+v after", before, after)
+		t.Errorf("something is left: %+v before, %+v after\n%s", before, after, e.Goroutines())
 	}
 	if q := s.quarter; len(q[3]) > 0 {
 		if second, last := median(q[1]), median(q[3]); last > second+second/4+16<<20 {

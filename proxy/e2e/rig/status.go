@@ -128,3 +128,6 @@ func (e *Edge) Catalog() []Model {
 	}
 	return list.Data
 }
+
+// Goroutines is the stack of each goroutine of the program, equal stacks once.
+func (e *Edge) Goroutines() string { return e.adminPage("/-/goroutines").Body }

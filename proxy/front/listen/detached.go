@@ -1,10 +1,17 @@
 package listen
 
-import "sync"
+import (
+	"slices"
+	"sync"
+	"time"
+)
 
 // maxParked bounds the goroutines that wait for a connection to be detached. More than a few wait
 // only after many streams have ended at once.
 const maxParked = 64
+
+// parkedFor is how long more goroutines wait than are asked for, before the rest of them end.
+const parkedFor = 10 * time.Second
 
 // detached runs the functions that connections are detached for. Its goroutines wait for the next
 // one when they are done, because their stacks have grown for streams and requests. A new goroutine
@@ -13,6 +20,8 @@ const maxParked = 64
 type detached struct {
 	mu     sync.Mutex
 	parked []chan func() // the one that has waited least is the last
+	unused int           // the fewest that were parked since the last sweep
+	sweep  *time.Timer   // nil while none is parked
 	closed bool
 }
 
@@ -22,6 +31,7 @@ func (d *detached) run(f func()) {
 	var next chan func()
 	if last := len(d.parked) - 1; last >= 0 {
 		next, d.parked = d.parked[last], d.parked[:last]
+		d.unused = min(d.unused, last)
 	}
 	d.mu.Unlock()
 	if next == nil {
@@ -47,16 +57,39 @@ func (d *detached) park(next chan func()) func() {
 		return nil
 	}
 	d.parked = append(d.parked, next)
+	if d.sweep == nil {
+		d.sweep = time.AfterFunc(parkedFor, d.endUnused)
+	}
 	d.mu.Unlock()
 	return <-next
+}
+
+// endUnused ends the goroutines that no connection has needed since it ran last. They are those
+// that have waited longest.
+func (d *detached) endUnused() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.end(d.unused)
+	d.unused = len(d.parked)
+	if d.unused == 0 {
+		d.sweep = nil
+		return
+	}
+	d.sweep.Reset(parkedFor)
 }
 
 // close ends the goroutines that wait. The others end when they are done.
 func (d *detached) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, next := range d.parked {
+	d.end(len(d.parked))
+	d.unused, d.closed = 0, true
+}
+
+// end ends the first n goroutines that wait.
+func (d *detached) end(n int) {
+	for _, next := range d.parked[:n] {
 		next <- nil
 	}
-	d.parked, d.closed = nil, true
+	d.parked = slices.Delete(d.parked, 0, n)
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // parkedNow returns how many goroutines wait.
@@ -48,6 +49,43 @@ func TestDetachedGoroutines(t *testing.T) {
 		if n := d.parkedNow(); n != 0 {
 			t.Errorf("%d wait after close", n)
 		}
+	})
+}
+
+// Goroutines that no connection has needed for a while end, those that have waited longest first.
+// A rush of streams would otherwise leave its goroutines behind.
+func TestDetachedGoroutinesEndUnused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var d detached
+		atOnce := func(n int) {
+			block := make(chan struct{})
+			for range n {
+				d.run(func() { <-block })
+			}
+			close(block)
+			synctest.Wait()
+		}
+		atOnce(20)
+		time.Sleep(parkedFor + time.Second)
+		if n := d.parkedNow(); n != 20 {
+			t.Errorf("%d wait, want all 20: they were needed since the last look", n)
+		}
+		atOnce(3)
+		time.Sleep(parkedFor)
+		if n := d.parkedNow(); n != 3 {
+			t.Errorf("%d wait, want the 3 that were needed", n)
+		}
+		time.Sleep(parkedFor)
+		if n := d.parkedNow(); n != 0 {
+			t.Errorf("%d wait though none was needed", n)
+		}
+		atOnce(2) // and it begins anew
+		time.Sleep(3 * parkedFor)
+		if n := d.parkedNow(); n != 0 {
+			t.Errorf("%d wait though none was needed", n)
+		}
+		atOnce(4)
+		d.close()
 	})
 }
 
