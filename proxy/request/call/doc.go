@@ -8,9 +8,10 @@
 //	4                resolve        the model, the key's right to it, the model's own rules
 //	5                admit          the key's concurrency and tokens
 //	6  pick.go       acquire        a target and a lease, or a wait in the model's queue
-//	7  dispatch.go   ask, await     an attempt: send, await the head and the first event
-//	                 recover        what follows a failure, from here or from the relay: package
+//	7  loop.go       ask            an attempt: package attempt sends it (send.go)
+//	                 next           what follows a failure, before the commit or after it: package
 //	                                retry decides it
+//	   serve.go      handOver       the head and the first event, or a whole answer (unary.go)
 //	8  relay.go      commit         the handler returns; the hijackedStream, or under TLS
 //	                                fasthttp, pushes the relay's bytes
 //	9  call.go       finish         release, account, one log line
@@ -19,7 +20,6 @@
 // taken. A key without the right to a model must learn nothing about its pools. Nothing is written
 // to the client before the engine's first event (or stream.commit_after), because until then a
 // failure can become a clean status.
-// can become a clean status.
 //
 // # Parts
 //
@@ -30,9 +30,9 @@
 // was sent (tries), its attempt (attempt.Attempt), the identity of its body (fingerprint), what the
 // status page reads of it (publicState), its times and its place in a trace.
 //
-// Three workers drive the parts. A dispatcher sends the call until there is something to commit,
-// with a picker, a fitter and a changer. unary makes a whole answer. A relay moves an answer after
-// the commit. All calls share Services; no call sees the edge.
+// One loop has engines asked, before the commit and after it, with a picker, a fitter and a changer.
+// unary makes a whole answer. A relay moves an answer after the commit. All calls share Services; no
+// call sees the edge.
 //
 // # Design
 //

@@ -44,7 +44,7 @@ func (c *Call) run() *failure.Failure {
 		return counter{c}.answer()
 	}
 	c.shared.Retries.Call(c.record.Start)
-	return dispatcher{c}.run()
+	return c.serve()
 }
 
 // panicked answers a call whose handler has panicked, and ends it even if answering panics. A relay

@@ -161,7 +161,7 @@ func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *ro
 	}
 	left, ok := c.abort.Wait()
 	if !ok {
-		return nil, nil, full // the dispatcher looks at the cause before anything else
+		return nil, nil, full // the loop looks at the cause before anything else
 	}
 	need := queue.Need{
 		Pool: q.Pool, Tried: q.Exclude, Tiers: q.Tiers, Arms: q.Arms, Needs: q.Needs, Rank: q.Rank, Reserve: q.Reserve,

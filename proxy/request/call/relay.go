@@ -205,12 +205,9 @@ func (r *relay) fillStream() {
 func fillWaiting(r *relay) {
 	c, first := r.call, r.call.tries.upstream == nil
 	r.recycleOut()
-	f, asked := dispatcher{c}.ask(time.Now())
+	at, f := loop{c}.first(time.Now())
 	r.out = newOut()
-	for asked && f != nil {
-		f, asked = dispatcher{c}.recover(f)
-	}
-	if goOn(r, f, asked); first && c.tries.upstream != nil {
+	if r.follow(at, f); first && c.tries.upstream != nil {
 		c.meter = c.shared.Calls.Meter(c.record.Dialect, c.record.Model, c.record.Upstream)
 	}
 }
@@ -227,33 +224,33 @@ func (c *Call) showsAnswer() bool {
 	return c.relay != nil && c.relay.form == formStream && c.relay.stream.Started()
 }
 
-// failed ends the answer, or has another engine give or continue it. As long as the client has had
+// failed has another engine give or continue the answer, or ends it. As long as the client has had
 // nothing but keep-alives, every retry that is allowed before the head is allowed now.
 func (r *relay) failed(err error) {
 	c := r.call
-	f, asked := c.attempt.FailureOf(err), c.body.Held()
-	for asked && f != nil {
-		if c.showsPart() {
-			if *r.out, r.done = (resumer{c}).finish(*r.out, f); r.done {
-				c.failAttempt(f, time.Now())
-				return
-			}
-		}
-		f, asked = dispatcher{c}.recover(f)
+	f := c.attempt.FailureOf(err)
+	if !c.body.Held() {
+		r.broken(f)
+		return
 	}
-	goOn(r, f, asked)
+	r.follow(loop{c}.next(f))
 }
 
-// goOn continues with the engine that was asked or with the wait for one, or ends the answer if
-// there is no engine to ask.
-func goOn(r *relay, f *failure.Failure, asked bool) {
+// follow continues from where the loop has left the call.
+func (r *relay) follow(at standing, f *failure.Failure) {
 	c := r.call
-	if asked && c.tries.wait != nil {
+	if at == waiting {
 		c.keepalive(r.stream, r.out)
 		return
 	}
 	c.setPhase(&phaseStreaming) // the call may have waited for a slot
-	if !asked {
+	if at == complete {
+		if *r.out, r.done = (resumer{c}).finish(*r.out); r.done {
+			c.failAttempt(f, time.Now())
+			return
+		}
+	}
+	if at != asked {
 		r.broken(f)
 		return
 	}

@@ -4,9 +4,7 @@ import (
 	"time"
 
 	"penstock/proxy/request/endpoint"
-	"penstock/proxy/request/failure"
 	"penstock/proxy/request/resume"
-	"penstock/proxy/request/retry"
 	"penstock/translate/chat"
 	"penstock/translate/sse"
 	"penstock/upstreams"
@@ -56,24 +54,6 @@ func (r resumer) allows(now time.Time) bool {
 		(total == 0 || now.Before(c.record.Start.Add(total)))
 }
 
-// resume asks another engine to continue a stream that allows it. Its results are those of
-// dispatcher.ask.
-func (r resumer) resume(f *failure.Failure) (after *failure.Failure, asked bool) {
-	c, d, now := r.call, dispatcher(r), time.Now()
-	d.giveUp(f, false, now)
-	c.tries.exclude(c.tries.upstream)
-	c.tries.excluded = r.unfit(c.tries.excluded)
-	c.tries.kept.Begun().GoOn(c.request.Chat())
-	c.times.addAwaited(now)
-	if after, asked = d.ask(now); !asked {
-		return f, false // the client need not learn that there is no room elsewhere
-	}
-	c.tries.sends.Note(retry.Resume)
-	c.tries.kept.NextEngine()
-	c.shared.Counters.Resumed.Inc()
-	return after, true
-}
-
 // unfit appends the engines that cannot continue what is kept.
 func (r resumer) unfit(to []upstreams.ID) []upstreams.ID {
 	targets := r.call.config.model.Route.Targets()
@@ -107,17 +87,15 @@ func (r resumer) leaves() bool {
 // fullLength ends an answer whose tokens had all arrived when its engine was lost.
 var fullLength = sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`)}
 
-// finish ends a stream well if its engine was lost with only the end left to send: the client has
-// as many tokens as its limit allows.
-func (r resumer) finish(dst []byte, f *failure.Failure) (out []byte, ok bool) {
+// complete reports whether the client has as many tokens as its limit allows, so that a lost engine
+// had only the end left to send.
+func (r resumer) complete() bool {
+	return r.call.request.Chat().Tokens.Left(r.call.tries.kept.Tokens()) == 0
+}
+
+// finish ends a complete answer well in place of its engine.
+func (r resumer) finish(dst []byte) (out []byte, ok bool) {
 	kept := r.call.tries.kept
-	if !f.EngineLost() || !r.allows(time.Now()) {
-		return dst, false
-	}
-	limit := r.call.request.Chat().Tokens.Left(kept.Tokens())
-	if limit != 0 {
-		return dst, false
-	}
 	out, err := kept.Append(dst, fullLength)
 	if err == nil {
 		out, err = kept.Finish(out)

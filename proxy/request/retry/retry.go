@@ -1,6 +1,7 @@
 package retry
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,6 +54,7 @@ type Failure struct {
 // State is where a call stands when one of its attempts has failed.
 type State struct {
 	Part      bool // the client has a part of the answer
+	Complete  bool // which lacks only its end
 	Resumable bool // which another engine may continue
 	Spent     bool // the request cannot be sent again
 	Form      bool // the request is a form: it is sent in one way only
@@ -95,6 +97,7 @@ const (
 	Larger             // an engine with a longer context is asked
 	Below              // a later tier or a fallback model is asked
 	Resume             // another engine continues the answer
+	Finish             // the edge ends the answer well
 	steps
 )
 
@@ -102,7 +105,7 @@ const (
 func (s Step) String() string {
 	return [...]string{
 		"fail", "same engine", "same engine, changed", "another engine", "moved", "longer context",
-		"later tier or fallback", "resumed",
+		"later tier or fallback", "another engine, resumed", "none, and ends well",
 	}[s]
 }
 
@@ -121,7 +124,7 @@ func (s *Sends) Note(step Step) {
 		s.Below++
 	case Resume:
 		s.Resumes++
-	case Fail, steps:
+	case Fail, Finish, steps:
 	}
 	s.Again = step == Repeat || step == Change
 }
@@ -136,14 +139,20 @@ func Charged(step Step, f *Failure) bool {
 // rule is one row of the table.
 type rule struct {
 	step   Step
-	causes []Cause
-	when   string // for readers
+	causes []Cause // nil: the client has a part of the answer, whatever happened
+	when   string  // for readers
 	fits   func(*State, *Failure) bool
 }
 
-// A rule applies to calls that may still be sent: the request is held, and the client has no part
-// of the answer (except for Resume).
+// The rules in their order: the first that fits decides. The request of a call is still held where
+// one of them applies.
 var rules = []rule{
+	{Finish, nil, "where an engine that is lost had only the end left to send, and the model has retry.resume", func(s *State, _ *Failure) bool {
+		return s.Complete
+	}},
+	{Resume, nil, "within the model's retry.resume, apart from the bounds on sends, where an engine that is lost can be continued", func(s *State, _ *Failure) bool {
+		return s.Resumable
+	}},
 	{Repeat, []Cause{NotNow}, "once an engine, after 300 ms, within retry.attempts and retry.budget, where no other engine can take the call; no forms", func(s *State, f *Failure) bool {
 		return !s.Sends.Again && !s.Form && s.retries() && !(f.Elsewhere && s.Room) && !s.NoBudget
 	}},
@@ -182,24 +191,27 @@ func (s *State) retries() bool { return s.Sends.Retries < s.Attempts-1 }
 // Decide returns what a call does after a failure. If the step is charged (Charged) and the budget
 // is empty, the caller sets NoBudget and asks again.
 func Decide(s *State, f *Failure) Step {
-	switch {
-	case s.Part && s.Resumable:
-		return Resume
-	case s.Part, s.Spent:
+	if s.Spent && !s.Part {
 		return Fail
 	}
 	for i := range rules {
-		r := &rules[i]
-		if !slices.Contains(r.causes, f.Cause) || !r.fits(s, f) {
-			continue
+		if r := &rules[i]; r.concerns(s, f) && r.fits(s, f) && (unbounded(r.step) || s.Sends.All() < MaxSends) {
+			return r.step
 		}
-		if r.step != Move && s.Sends.All() >= MaxSends {
-			continue
-		}
-		return r.step
 	}
 	return Fail
 }
+
+// concerns reports whether a rule is one for calls in this state, after this failure.
+func (r *rule) concerns(s *State, f *Failure) bool {
+	if s.Part {
+		return r.causes == nil
+	}
+	return slices.Contains(r.causes, f.Cause)
+}
+
+// unbounded reports whether a step is taken however often the call was sent.
+func unbounded(s Step) bool { return s == Move || s == Resume || s == Finish }
 
 // Table returns the rules as a Markdown table, for people.
 func Table() string {
@@ -211,7 +223,8 @@ func Table() string {
 		for _, c := range r.causes {
 			causes = append(causes, c.String())
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", strings.Join(causes, ", "), r.step, r.when)
+		after := cmp.Or(strings.Join(causes, ", "), "any failure, once a part of the answer was shown")
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", after, r.step, r.when)
 	}
 	return b.String()
 }

@@ -79,6 +79,8 @@ func TestDecide(t *testing.T) {
 
 		{"a part was shown", Failure{Cause: Lost}, fresh(func(s *State) { s.Part, s.Below = true, true }), Fail},
 		{"a part that may be resumed", Failure{Cause: Lost}, fresh(func(s *State) { s.Part, s.Resumable = true, true }), Resume},
+		{"a part that lacks only its end", Failure{Cause: Lost}, fresh(func(s *State) { s.Part, s.Complete, s.Resumable = true, true, true }), Finish},
+		{"a part, resumed after four sends", Failure{Cause: Lost}, fresh(func(s *State) { s.Part, s.Resumable, s.Sends = true, true, Sends{Retries: 3} }), Resume},
 		{"the request is spent", Failure{Cause: Gone}, fresh(func(s *State) { s.Spent, s.Below = true, true }), Fail},
 		{"four sends", Failure{Cause: Full}, fresh(func(s *State) { s.Below, s.Sends = true, Sends{Retries: 1, Changes: 1, Below: 1} }), Fail},
 	} {
@@ -103,11 +105,12 @@ func TestDecideEnds(t *testing.T) {
 				Worked: time.Duration(rapid.IntRange(0, 60).Draw(t, "worked")) * time.Second,
 			}
 			s.Part, s.Spent, s.Room, s.Longer, s.Below, s.NoBudget = flag("part"), flag("spent"), flag("room"), flag("longer"), flag("below"), flag("no budget")
+			s.Complete = flag("complete")
 			s.Form, s.Strict, s.BodyFails = flag("form"), flag("strict"), flag("body fails")
 			s.Resumable = s.Sends.Resumes < resumes
 			step := Decide(&s, &f)
 			switch {
-			case step == Fail:
+			case step == Fail, step == Finish && s.Part && s.Complete:
 				return
 			case (s.Part || s.Spent) && step != Resume:
 				t.Fatalf("sent again (%v) although a part was shown or the request is spent", step)

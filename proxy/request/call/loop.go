@@ -1,0 +1,246 @@
+package call
+
+import (
+	"errors"
+	"time"
+
+	"penstock/proxy/request/failure"
+	"penstock/proxy/request/retry"
+	"penstock/routing"
+	"penstock/translate/apierr"
+	"penstock/upstreams"
+)
+
+// loop has engines asked for a call, one after another, until one has it. The same loop runs before
+// the answer is committed and after it. Package retry decides each step from what the client was
+// shown, what is left of the request and where it was sent.
+type loop struct{ call *Call }
+
+// standing is where the loop leaves a call.
+type standing uint8
+
+const (
+	failed   standing = iota // no engine is asked: the call ends with the failure
+	asked                    // an engine has the request
+	waiting                  // the call waits for a slot; first continues the wait
+	complete                 // the client has all of the answer but its end
+)
+
+// first has a first engine asked, or continues the wait for one.
+func (l loop) first(now time.Time) (standing, *failure.Failure) {
+	at, f := l.ask(now)
+	if at != asked || f == nil {
+		return at, f
+	}
+	return l.next(f)
+}
+
+// next does what package retry decides after the failure f of an attempt, until an engine has the
+// request, the call waits, or no step is left. It then returns how the call ends.
+func (l loop) next(f *failure.Failure) (standing, *failure.Failure) {
+	at := asked
+	for at == asked && f != nil {
+		changer(l).note(f)
+		switch step := l.decide(f); step {
+		case retry.Finish:
+			return complete, f
+		case retry.Repeat, retry.Change:
+			at, f = l.askAgain(step, f)
+		case retry.Resume:
+			at, f = l.resume(f)
+		default:
+			at, f = l.askElsewhere(step, f)
+		}
+	}
+	return at, f
+}
+
+// ask sends the call to an engine that it has not been sent to. The failure with asked is that of the
+// sending.
+func (l loop) ask(now time.Time) (standing, *failure.Failure) {
+	queued := l.call.record.Queue
+	lease, target, err := picker(l).acquire(now)
+	if err != nil && !errors.Is(err, errWaiting) {
+		lease, target, err = fallbacks(l).acquire(now, err)
+	}
+	switch {
+	case errors.Is(err, errWaiting):
+		return waiting, nil
+	case err != nil:
+		return failed, l.noTarget(err, now)
+	}
+	l.beginTry(lease, target, now.Add(l.call.record.Queue-queued))
+	fitter(l).lower(target)
+	f := l.open(lease, target, lease.Exchange())
+	if l.call.config.model.Shadow != nil {
+		shadowed(l.call)
+	}
+	return asked, f
+}
+
+// askAgain asks the engine that has failed once more: after a pause, or in another form.
+func (l loop) askAgain(step retry.Step, f *failure.Failure) (standing, *failure.Failure) {
+	c := l.call
+	if step == retry.Repeat && !l.pause(notNowPause) || step == retry.Change && !changer(l).change(f) {
+		return l.askElsewhere(retry.Fail, f)
+	}
+	now, lease, target := time.Now(), c.attempt.Lease(), c.attempt.Target()
+	c.noteFailed(f, now)
+	c.tries.sends.Note(step)
+	c.attempt.Close(f.Outcome, now)
+	c.times.askAgain(now)
+	return asked, l.open(lease, target, lease.Again())
+}
+
+// askElsewhere ends the attempt that has failed, and asks another engine unless the step is to fail.
+func (l loop) askElsewhere(step retry.Step, f *failure.Failure) (standing, *failure.Failure) {
+	c, t, now := l.call, &l.call.tries, time.Now()
+	l.giveUp(f, c.attempt.Reply.Progress().Begun, now)
+	if t.failure == nil {
+		t.failure = f
+	}
+	if cause := c.abort.Cause(); cause != nil {
+		return failed, failure.FromAbort(cause)
+	}
+	if step == retry.Fail {
+		return failed, l.lastFailure(f)
+	}
+	if step == retry.Larger {
+		fitter(l).excludeSmaller()
+		c.shared.Counters.Refits.Inc()
+	}
+	if step == retry.Below {
+		picker(l).leaveTier()
+	}
+	t.doubted = t.doubted || f.Doubt != nil && !f.Retry
+	c.times.addAwaited(now)
+	t.exclude(t.upstream)
+	at, after := l.ask(now)
+	if at == failed {
+		return failed, after
+	}
+	t.sends.Note(step)
+	if step == retry.Move {
+		c.shared.Counters.moved(f).Inc()
+	}
+	if lease := c.attempt.Lease(); f.Doubt != nil && lease != nil {
+		lease.Settles(f.Doubt)
+	}
+	return at, after
+}
+
+// resume asks another engine to continue a stream that allows it.
+func (l loop) resume(f *failure.Failure) (standing, *failure.Failure) {
+	c, now := l.call, time.Now()
+	l.giveUp(f, false, now)
+	c.tries.exclude(c.tries.upstream)
+	c.tries.excluded = resumer(l).unfit(c.tries.excluded)
+	c.tries.kept.Begun().GoOn(c.request.Chat())
+	c.times.addAwaited(now)
+	at, after := l.ask(now)
+	if at == failed {
+		return failed, f // the client need not learn that there is no room elsewhere
+	}
+	c.tries.sends.Note(retry.Resume)
+	c.tries.kept.NextEngine()
+	c.shared.Counters.Resumed.Inc()
+	return at, after
+}
+
+// decide runs retry.Decide for the call as it stands. A step that costs the budget of retries is
+// taken only if the budget has a retry left.
+func (l loop) decide(f *failure.Failure) retry.Step {
+	state, why := l.state(f), l.failureOf(f)
+	step := retry.Decide(&state, &why)
+	if !retry.Charged(step, &why) || l.call.shared.takeRetry(l.call.config.snapshot.Config.Retry.Budget) {
+		return step
+	}
+	state.NoBudget = true
+	return retry.Decide(&state, &why)
+}
+
+// state describes where the call stands after a failure.
+func (l loop) state(f *failure.Failure) retry.State {
+	c := l.call
+	s := retry.State{
+		Part:  c.showsPart(),
+		Spent: c.request.Form().Spent() || c.record.Committed && !c.body.Held(),
+		Form:  c.ep.Form, Strict: c.config.model.Rules.Strict,
+		Attempts: c.config.snapshot.Config.Retry.Attempts, Sends: c.tries.sends,
+	}
+	if s.Part {
+		s.Resumable = f.EngineLost() && resumer(l).allows(time.Now())
+		s.Complete = s.Resumable && resumer(l).complete()
+		return s
+	}
+	s.BodyFails = f.Failed != 0 && c.poison.fails(time.Now())
+	if c.attempt.Target() != nil {
+		s.Room, s.Below = picker(l).otherTarget(), picker(l).mayLeaveTier()
+		s.Longer = f.API.Code == apierr.CodeContextLength && fitter(l).roomElsewhere()
+	}
+	return s
+}
+
+// failureOf describes a failure to package retry.
+func (l loop) failureOf(f *failure.Failure) retry.Failure {
+	return retry.Failure{
+		Cause: f.Next(), Elsewhere: f.Retry, Changeable: changer(l).helps(f), Worked: time.Since(l.call.times.asked),
+	}
+}
+
+// lastFailure returns what the client gets of a call that is not sent again.
+func (l loop) lastFailure(f *failure.Failure) *failure.Failure {
+	t := &l.call.tries
+	if t.doubted && f.Outcome != upstreams.OutcomeRejected {
+		return t.failure // the client need not learn that another engine has failed, too
+	}
+	fitter(l).explain(f)
+	return f
+}
+
+// noTarget returns how a call ends for which no target was found.
+func (l loop) noTarget(err error, now time.Time) *failure.Failure {
+	if cause := l.call.abort.Cause(); cause != nil {
+		return failure.FromAbort(cause)
+	}
+	var full *routing.FullError
+	if first := l.call.tries.failure; first != nil && !(l.call.tries.sends.Longer > 0 && errors.As(err, &full)) {
+		return first // the client need not learn that a retry found no room
+	}
+	l.noteOwnArm()
+	m := l.call.config.model
+	next := m.Route.NextChance(picker(l).tiers(), now)
+	return failure.FromAcquire(err, failure.FullRetryAfter(m, l.call.tries.pool), next)
+}
+
+// giveUp ends an attempt that has failed. begun says that the engine had begun to answer, so the
+// request is not suspected.
+func (l loop) giveUp(f *failure.Failure, begun bool, now time.Time) {
+	l.call.poison.recordLoss(f, begun, l.call.tries.upstream, now)
+	if first := l.call.tries.failure; f.Failed != 0 {
+		l.call.poison.recordFailure(now)
+		if first != nil && first.Failed == f.Failed { // two engines agree: the call is at fault
+			f.Outcome = upstreams.OutcomeRejected
+		}
+	}
+	l.call.failAttempt(f, now)
+}
+
+// notNowPause is how long the edge waits for an engine that cannot answer just now.
+const notNowPause = 300 * time.Millisecond
+
+// pause waits, and reports whether the call is still wanted afterwards.
+func (l loop) pause(t time.Duration) bool {
+	left, ok := l.call.abort.Wait()
+	if !ok {
+		return false
+	}
+	timer := time.NewTimer(t)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-left:
+		return false
+	}
+}

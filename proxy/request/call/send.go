@@ -1,0 +1,108 @@
+package call
+
+import (
+	"cmp"
+	"errors"
+	"time"
+
+	"penstock/config"
+	"penstock/proxy/request/attempt"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/failure"
+	"penstock/proxy/request/shadow"
+	"penstock/proxy/telemetry/observe"
+	"penstock/routing"
+	"penstock/upstreams"
+	"penstock/upstreams/http1"
+)
+
+// beginTry records the upstream of the attempt that begins.
+func (l loop) beginTry(lease *upstreams.Lease, target *routing.Target, now time.Time) {
+	u := lease.Upstream()
+	l.call.tries.begin(u)
+	l.call.record.Upstream, l.call.record.Tier = u.Name(), target.Tier
+	l.noteArm(target)
+	l.call.tries.why.note(&l.call.record, lease)
+	l.call.public.target.Store(u)
+	l.call.times.ask(now)
+}
+
+// noteArm records the arm of the attempt that begins, if the model has arms.
+func (l loop) noteArm(target *routing.Target) {
+	r, route := &l.call.record, l.call.config.model.Route
+	if r.Arm, r.MissedArm = target.Arm, ""; l.compared() {
+		r.Arm = cmp.Or(r.Arm, observe.NoArm)
+		if own, missed := routing.Missed(route, picker(l).arms(), target); missed {
+			r.MissedArm = cmp.Or(own, observe.NoArm)
+		}
+	}
+}
+
+// noteOwnArm records the call's own arm if no upstream was asked: the arm counts one refused call.
+func (l loop) noteOwnArm() {
+	if r := &l.call.record; l.call.attempts() == 0 && l.compared() {
+		r.Arm = cmp.Or(routing.Own(l.call.config.model.Route, picker(l).arms(), picker(l).tiers()), observe.NoArm)
+	}
+}
+
+// compared reports whether the model's calls are counted by arms: it has some, or a shadow.
+func (l loop) compared() bool {
+	m := l.call.config.model
+	return m.Shadow != nil || routing.SharesCalls(m.Route)
+}
+
+// open sends the request of one attempt under a lease.
+func (l loop) open(lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) *failure.Failure {
+	if err := l.send(lease, target, x); err != nil {
+		return l.call.attempt.FailureOf(err)
+	}
+	return nil
+}
+
+func (l loop) send(lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) error {
+	a, m := &l.call.attempt, l.call.config.model
+	terms := attempt.Terms{
+		Request: l.call.request, Model: m, PromptTokens: l.call.tokens.prompt,
+		Start: l.call.record.Start, Asked: l.call.times.asked, RequestID: l.call.client.requestID,
+		Key: l.call.record.Key, Tiers: picker(l).tiers(), Body: &l.call.poison,
+		Span: l.call.trace.span, Number: l.call.tries.targets,
+		Memory: &l.call.memory, Abort: &l.call.abort, Guard: l.call.shared.Guard, Mover: picker(l),
+	}
+	if l.call.trace.span == nil {
+		terms.Traceparent = l.call.trace.context(&l.call.client)
+	}
+	if l.call.trace.span != nil || terms.Traceparent != nil {
+		terms.Tracestate = l.call.trace.state(&l.call.client)
+	}
+	a.Begin(&terms, lease, target, x)
+	to := changer(l).target(lease, target)
+	sending, err := l.call.request.Fill(to)
+	lease.Needs(l.call.tries.needs)
+	if errors.Is(err, endpoint.ErrNoPath) {
+		f := failure.NoEndpoint(0)
+		f.Outcome = upstreams.OutcomeClientGone // it was not asked
+		return f
+	}
+	if err == nil {
+		err = a.Send(sending, to.Stream, a.Sends() > l.call.tries.sends.Changes+l.call.tries.sends.Longer)
+	}
+	if err == nil {
+		l.call.record.Stream = l.call.request.Streams() // the last field of a form may have asked for events
+	}
+	return err
+}
+
+// shadowed has a copy of the call sent to another model, if the call falls within the share that is
+// copied. It runs once the call itself has been sent to its first engine, so the call waits for
+// none of this.
+func shadowed(c *Call) {
+	if c.tries.targets > 1 || c.record.Asked != "" || c.ep.Local != nil || c.request.Chat() == nil {
+		return
+	}
+	c.shared.Shadows.Begin(&shadow.Call{
+		Model: c.config.model, Endpoint: c.ep, Body: &c.body, Request: c.request, Snapshot: c.config.snapshot,
+		RequestID: c.client.requestID, Key: c.record.Key, Tiers: picker{c}.tiers(),
+		Pool: c.tries.pool, Tokens: c.tokens.prompt, Rank: config.MaxClasses, Abort: &c.abort, Formats: &c.shared.formats, Changes: &c.shared.refusals,
+		Owner: cacheOwner(c.rates.key, c.config.model.Shadow), Salt: c.shared.salt,
+	})
+}

@@ -1,0 +1,93 @@
+package call
+
+import (
+	"errors"
+	"time"
+
+	"penstock/config/instant"
+	"penstock/proxy/request/attempt"
+	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/failure"
+	"penstock/upstreams/http1"
+)
+
+// serve has engines asked until there is something to show the client. It returns nil once the
+// answer has been handed to fasthttp: whole, or as a relay that takes over from here. Otherwise the
+// call ends with the failure.
+func (c *Call) serve() *failure.Failure {
+	if c.poison.blocked(c.record.Start) {
+		return failure.Poisoned()
+	}
+	at, f := loop{c}.first(c.times.asked)
+	for at == asked {
+		if f = c.handOver(); f == nil {
+			c.clearPoison()
+			return nil
+		}
+		at, f = loop{c}.next(f)
+	}
+	if at == waiting {
+		c.commitWaiting()
+	}
+	return f
+}
+
+// handOver waits for an answer that can be handed over. It returns nil once it was.
+func (c *Call) handOver() *failure.Failure {
+	if c.record.Stream {
+		return c.tryStream()
+	}
+	u := unary{call: c}
+	return u.try()
+}
+
+// answerOf returns what the codec of an answer needs to know.
+func (c *Call) answerOf() endpoint.Answer {
+	return endpoint.Answer{
+		Model: c.config.model.Config, RequestID: c.client.requestID, Created: c.record.Start,
+		PromptTokens: c.tokens.prompt, Streamed: c.attempt.AsksStream(),
+	}
+}
+
+// tryStream waits for the first event, or for as long as the client may be left without a status
+// line.
+func (c *Call) tryStream() *failure.Failure {
+	a := &c.attempt
+	stream := keeping(c, c.request.Stream(c.answerOf()))
+	var commit instant.Time
+	if after := c.config.snapshot.Config.Stream.CommitAfter.D(); after > 0 && stream.InBand() {
+		commit = a.Reply.Progress().SentAt().After(after)
+	}
+	if err := a.AwaitHead(commit.Std()); err == nil {
+		if a.Reply.Rests() {
+			a.Reply.Rest(commit)
+		}
+	} else if !errors.Is(err, http1.ErrNotYet) {
+		return a.FailureOf(err)
+	}
+	out := attempt.NewBuffer()
+	first, done, err := a.Pull((*out)[:chunkRoom], commit, stream)
+	*out = first
+	switch {
+	case err == nil:
+	case errors.Is(err, http1.ErrNotYet):
+		c.keepalive(stream, out)
+	default:
+		attempt.Recycle(out)
+		c.memory.Free(attempt.PartOut)
+		resumer{c}.forget()
+		return a.FailureOf(err)
+	}
+	commitStream(c, stream, out, done)
+	return nil
+}
+
+// commitWaiting hands the answer over as a stream before any engine was asked. The relay continues
+// the wait.
+func (c *Call) commitWaiting() {
+	c.times.ask(time.Now())
+	stream := keeping(c, c.tries.wait.stream)
+	out := newOut()
+	c.keepalive(stream, out)
+	commitStream(c, stream, out, false)
+}
