@@ -21,7 +21,7 @@ import (
 
 // Terms are what an attempt needs of its call.
 type Terms struct {
-	Request      endpoint.Request
+	Request      Request
 	Model        *snapshot.Model
 	PromptTokens int       // estimated
 	Start        time.Time // of the call
@@ -38,6 +38,13 @@ type Terms struct {
 	Abort        *Abort
 	Mover        Mover
 	Guard        *guard.Guard
+}
+
+// Request is what an attempt reads of its call's request.
+type Request interface {
+	endpoint.Prompt
+	endpoint.Replies
+	Streams() bool
 }
 
 // Hasher identifies the body of a call whose attempt has failed.
@@ -96,7 +103,7 @@ func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	if c.buffered || !asksStream {
 		a.lease.Buffers()
 	}
-	if err == nil && a.terms.Request.Form() != nil { // its last field may have asked for events
+	if err == nil && s.Reader != nil { // a form: its last field may have asked for events
 		a.asked = c.streams
 	}
 	return err

@@ -84,12 +84,11 @@ func (f *Form) ReadHead(contentType []byte) error {
 	return nil
 }
 
-// Ended reports whether the client's form was read to its end. This holds for a call without a
-// form, too.
-func (f *Form) Ended() bool { return f == nil || f.ended }
+// Ended reports whether the client's form was read to its end.
+func (f *Form) Ended() bool { return f.ended }
 
 // Spent reports whether a part of what was sent is gone, so that it cannot be sent again.
-func (f *Form) Spent() bool { return f != nil && f.spent }
+func (f *Form) Spent() bool { return f.spent }
 
 // Came returns how much of the client's body was read.
 func (f *Form) Came() int64 { return f.source.total }

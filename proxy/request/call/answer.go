@@ -34,10 +34,10 @@ func (a answer) setHeaders() {
 	if len(c.record.Dropped) > 0 {
 		h.Set(endpoint.HeaderDropped, strings.Join(c.record.Dropped, ", "))
 	}
-	if c.request != nil {
-		if form := c.request.Form(); form != nil && form.Ended() {
+	if c.request != nil && c.ep.Form {
+		if c.request.Ended() {
 			c.client.endChunked()
-		} else if form != nil {
+		} else {
 			c.client.closeAfterResponse()
 		}
 	}
@@ -92,7 +92,7 @@ func (a answer) error(f *failure.Failure) {
 		a.writeError(e)
 	case f.API.Status != failure.StatusClientGone:
 		a.writeError(e) // for a client that has closed its sending side only
-	case c.request != nil && !c.request.Form().Ended():
+	case c.request != nil && !c.request.Ended():
 		a.writeError(body.Cut()) // likewise
 	default:
 		c.client.hangUp()

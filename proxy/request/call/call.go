@@ -235,9 +235,7 @@ func (c *Call) account() {
 		c.record.SetTokens(u.Prompt, u.Completion, u.Cached, u.Estimated)
 	}
 	if c.request != nil {
-		if form := c.request.Form(); form != nil {
-			c.record.BytesIn = form.Came()
-		}
+		c.record.BytesIn += c.request.Came()
 	}
 	c.shared.Calls.Finish(&c.record, now)
 	c.trace.span.End(&c.record, now)

@@ -40,7 +40,7 @@ func (f fallbacks) left() bool {
 	if !t.fellBack {
 		t.fellBack, t.fallback = true, c.config.model.Config.Fallback
 	}
-	return len(t.fallback) > 0 && !c.request.Form().Spent() && !(c.record.Committed && (!c.body.Held() || c.showsAnswer()))
+	return len(t.fallback) > 0 && !c.request.Spent() && !(c.record.Committed && (!c.body.Held() || c.showsAnswer()))
 }
 
 // from takes a slot of a model, and makes that model answer the call.

@@ -164,7 +164,7 @@ func (l loop) state(f *failure.Failure) retry.State {
 	c := l.call
 	s := retry.State{
 		Part:  c.showsPart(),
-		Spent: c.request.Form().Spent() || c.record.Committed && !c.body.Held(),
+		Spent: c.request.Spent() || c.record.Committed && !c.body.Held(),
 		Form:  c.ep.Form, Strict: c.config.model.Rules.Strict,
 		Attempts: c.config.snapshot.Config.Retry.Attempts, Sends: c.tries.sends,
 	}

@@ -128,7 +128,7 @@ func (p picker) Leave() bool {
 			return false
 		}
 		q.Exclude = resumer{c}.unfit(q.Exclude)
-	case c.tries.sends.Moves > 0, c.config.snapshot.Config.Retry.Attempts < 2, c.request.Form().Spent():
+	case c.tries.sends.Moves > 0, c.config.snapshot.Config.Retry.Attempts < 2, c.request.Spent():
 		return false
 	}
 	lease, target, err := c.config.model.Route.Acquire(&q)

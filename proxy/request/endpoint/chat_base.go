@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"penstock/config"
-	"penstock/proxy/request/body"
 	"penstock/proxy/running/snapshot"
 	"penstock/translate"
 	"penstock/translate/chat"
@@ -18,6 +17,7 @@ import (
 // request, and how it is checked and written for an engine. The parts that only the request or only
 // the answer needs are pooled separately, since a stream may be long.
 type chatBase struct {
+	held
 	chat          *chat.Request   // nil once it is no longer needed for sending
 	wantsStream   bool            // of chat
 	rules         chat.ModelRules // the model's, with the context length of its engines
@@ -39,7 +39,6 @@ func newChatRequest() *chat.Request { return chatRequests.Get().(*chat.Request) 
 func (b *chatBase) Model() []byte                           { return b.chat.Model }
 func (b *chatBase) Streams() bool                           { return b.wantsStream }
 func (b *chatBase) Chat() *chat.Request                     { return b.chat }
-func (b *chatBase) Form() *body.Form                        { return nil }
 func (b *chatBase) AnswersJSON() bool                       { return true }
 func (b *chatBase) Reads(reply Reply, asked bool) ReplyForm { return textReply(reply, asked) }
 

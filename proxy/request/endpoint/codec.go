@@ -20,9 +20,20 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Request is the request codec: it reads one client's request and writes it for engines. It belongs
-// to one call and to its goroutine.
+// Request is the codec of one client's request: it reads the request, writes it for engines, and
+// prepares for their replies. It belongs to one call and to its goroutine. Functions take the part
+// of it that they use.
 type Request interface {
+	Decoder
+	Prompt
+	Outgoing
+	Replies
+	// Recycle gives back everything, and ends the codec.
+	Recycle()
+}
+
+// Decoder reads and checks a client's request.
+type Decoder interface {
 	// Decode reads the request and validates what needs no model.
 	Decode(in Input) error
 	// Model returns the model's name as the client wrote it.
@@ -32,6 +43,15 @@ type Request interface {
 	Streams() bool
 	// Check applies the rules of the model. now is for the context that its engines report.
 	Check(m *snapshot.Model, now time.Time) (Checked, error)
+	// Ended reports whether the client's body was read to its end. A form is read while it is sent.
+	Ended() bool
+	// Came returns how many bytes of the client's body Decode and Fill have read; 0 for a body that
+	// was read before.
+	Came() int64
+}
+
+// Prompt is what a request says that its limits, its route and its engines depend on.
+type Prompt interface {
 	// Estimate returns about how many tokens the request and its answer have.
 	Estimate(bytesPerToken float64) (prompt, output int)
 	// Limit returns the limit on the answer's tokens.
@@ -41,10 +61,24 @@ type Request interface {
 	Prefix() (tools, messages []byte)
 	// Session returns what the request's body says about its session.
 	Session() chat.Session
+	// Chat returns the request as chat while it is held; nil: it is not chat.
+	Chat() *chat.Request
+}
+
+// Outgoing writes a request for engines.
+type Outgoing interface {
 	// AsksStream reports whether an engine is asked for a stream.
 	AsksStream(p *engine.Profile) bool
 	// Fill makes the request for an engine.
 	Fill(to Target) (Sending, error)
+	// Spent reports whether a part of what was sent is gone, so that it cannot be sent again.
+	Spent() bool
+	// Release gives back what is held for sending: nothing is sent after it.
+	Release()
+}
+
+// Replies reads what engines reply to a request.
+type Replies interface {
 	// Reads says what a reply with status 200 is, by its head. asked: for a stream.
 	Reads(reply Reply, asked bool) ReplyForm
 	// AnswersJSON reports whether a whole answer is certain to be JSON, before which white space
@@ -53,15 +87,15 @@ type Request interface {
 	// Unary and Stream prepare for the reply of one attempt.
 	Unary(about Answer) Unary
 	Stream(about Answer) Stream
-	// Chat returns the request as chat while it is held; nil: it is not chat.
-	Chat() *chat.Request
-	// Form returns the client's form; nil: the request is not one.
-	Form() *body.Form
-	// Release gives back what is held for sending: nothing is sent after it. Recycle gives back
-	// everything, and ends the codec.
-	Release()
-	Recycle()
 }
+
+// held implements the parts of Request that are the same for each body that was read before it was
+// decoded.
+type held struct{}
+
+func (held) Ended() bool { return true }
+func (held) Spent() bool { return false }
+func (held) Came() int64 { return 0 }
 
 // Input is what a request is decoded from.
 type Input struct {
@@ -131,8 +165,8 @@ type Sent struct {
 }
 
 // SentOf returns what a target was sent of a request that is still held.
-func SentOf(r Request, to *Target) Sent {
-	sent, c := Sent{Limit: r.Limit().TokenLimit()}, r.Chat()
+func SentOf(p Prompt, to *Target) Sent {
+	sent, c := Sent{Limit: p.Limit().TokenLimit()}, p.Chat()
 	if c == nil {
 		return sent
 	}

@@ -12,8 +12,8 @@ import (
 var chatFeature = upstreams.FeatureOf(config.OpChat)
 
 // FeaturesOf returns what a request needs of an engine.
-func FeaturesOf(ep *Endpoint, r Request) upstreams.Features {
-	c := r.Chat()
+func FeaturesOf(ep *Endpoint, p Prompt) upstreams.Features {
+	c := p.Chat()
 	if c == nil {
 		return upstreams.FeatureOf(ep.operationAtEngine())
 	}

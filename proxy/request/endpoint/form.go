@@ -132,6 +132,8 @@ func (r *formRequest) Reads(reply Reply, asked bool) ReplyForm { return textRepl
 func (r *formRequest) AnswersJSON() bool                       { return r.form.Ended() }
 func (r *formRequest) Stream(Answer) Stream                    { panic("BUG: the endpoint has no streams") }
 func (r *formRequest) Chat() *chat.Request                     { return nil }
-func (r *formRequest) Form() *body.Form                        { return &r.form }
+func (r *formRequest) Ended() bool                             { return r.form.Ended() }
+func (r *formRequest) Spent() bool                             { return r.form.Spent() }
+func (r *formRequest) Came() int64                             { return r.form.Came() }
 func (r *formRequest) Release()                                { r.form.Release() }
 func (r *formRequest) Recycle()                                {}

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"penstock/config"
-	"penstock/proxy/request/body"
 	"penstock/proxy/running/snapshot"
 	"penstock/translate/chat"
 	"penstock/translate/forward"
@@ -89,6 +88,7 @@ func (r *passingRequest) Decode(in Input) error { return r.decode(&r.own, in.Bod
 // jsonRequest is what the codecs of JSON requests have in common, if the edge reads little more of
 // them than the model.
 type jsonRequest struct {
+	held
 	request   *forward.Request
 	operation string // by which profiles name the engine's path
 	pool      upstreams.Pool
@@ -146,7 +146,6 @@ func (r *jsonRequest) Unary(about Answer) Unary {
 
 func (r *jsonRequest) Stream(Answer) Stream { panic("BUG: the endpoint has no streams") }
 func (r *jsonRequest) Chat() *chat.Request  { return nil }
-func (r *jsonRequest) Form() *body.Form     { return nil }
 func (r *jsonRequest) Release()             {}
 func (r *jsonRequest) Recycle()             {}
 
