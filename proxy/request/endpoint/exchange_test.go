@@ -210,6 +210,28 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
+// TestNewEndpoint: an endpoint that is one file takes the whole path of a call: limits, errors in
+// its dialect, engines, the answer.
+func TestNewEndpoint(t *testing.T) {
+	endpoint.WithShout(t)
+	synctest.Test(t, func(t *testing.T) {
+		v := &calltest.Engine{Name: "v", Models: []string{"m", "e", "r"}, Answer: calltest.Reply(200, "application/json", `{"data":"quiet","usage":{"prompt_tokens":1}}`)}
+		e := calltest.New(t, models, v)
+		for body, want := range map[string]string{
+			`{"model":"e","input":"hi"}`: `"DATA":"QUIET"`,
+			`{"model":"x","input":"hi"}`: `model_not_found`,
+			`{"model":`:                  `invalid_request_error`,
+		} {
+			if got := e.Post("/v1/shout", body); !strings.Contains(got.Body, want) {
+				t.Errorf("%s: got %d %s, want %s", body, got.Status, got.Body, want)
+			}
+		}
+		if n := e.Services.Bodies.Used(); n != 0 {
+			t.Errorf("%d bytes of requests are still held", n)
+		}
+	})
+}
+
 // TestNear: a path that misses an endpoint by its version or a slash gets a hint.
 func TestNear(t *testing.T) {
 	for path, want := range map[string]string{

@@ -1,0 +1,48 @@
+package endpoint
+
+import (
+	"bytes"
+	"testing"
+
+	"penstock/config"
+	"penstock/translate/forward"
+	"penstock/upstreams"
+)
+
+// shout is an endpoint that exists in tests only: embeddings, in capitals. All that a new endpoint
+// needs is in this file, and its line in All.
+var shout = &Endpoint{
+	Path:      "/v1/shout",
+	Operation: config.OpEmbeddings,
+	Dialect:   withChatErrors("shout", "input"),
+	listedAs:  embeddings.Path,
+	New: func() Request {
+		r := &shoutRequest{passingRequest{decode: (*forward.Request).DecodePlain}}
+		r.begin(&r.own, config.OpEmbeddings, upstreams.PoolText)
+		return r
+	},
+}
+
+type shoutRequest struct{ passingRequest }
+
+func (r *shoutRequest) Unary(about Answer) Unary {
+	a := new(shoutAnswer)
+	a.begin(&about)
+	return a
+}
+
+type shoutAnswer struct{ forwarded }
+
+func (a *shoutAnswer) PassesOn(Reply) bool { return false }
+
+func (a *shoutAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
+	out, err := a.forwarded.Append(dst, body, reply)
+	return append(dst, bytes.ToUpper(out[len(dst):])...), err
+}
+
+// WithShout adds the endpoint to All for a test.
+func WithShout(t *testing.T) {
+	before := All
+	All = append(All[:len(All):len(All)], shout)
+	t.Cleanup(func() { All = before })
+}
