@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// OnLoopback reports whether a listen address can be reached from this machine only. A name other
-// than localhost is taken to be reachable from outside.
+// OnLoopback reports whether a listen address can be reached only from this machine. A name other
+// than localhost counts as reachable from outside.
 func OnLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -26,8 +26,8 @@ func OnLoopback(listen string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// reachable reports whether clients of other networks may reach a listen address: it is every
-// address of this machine, or none of a private network.
+// reachable reports whether clients of other networks may reach a listen address: one that stands
+// for every address of this machine, or one outside the private networks.
 func reachable(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil || checkListen(listen) != nil || OnLoopback(listen) {
@@ -37,7 +37,7 @@ func reachable(listen string) bool {
 	return err != nil || !ip.Unmap().IsPrivate() && !ip.IsLinkLocalUnicast()
 }
 
-// checkListen says what is wrong with a listen address.
+// checkListen returns what is wrong with a listen address.
 func checkListen(listen string) error {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -52,8 +52,8 @@ func checkListen(listen string) error {
 	return nil
 }
 
-// samePort reports whether two listen addresses cannot both be opened: one port, of one address or
-// with every address among them. What names stand for is not looked up.
+// samePort reports whether two listen addresses cannot both be opened: they share a port, and
+// either the address or one of them is every address. Names are not looked up.
 func samePort(one, other string) bool {
 	a, port, err := net.SplitHostPort(one)
 	b, second, err2 := net.SplitHostPort(other)
@@ -63,8 +63,8 @@ func samePort(one, other string) bool {
 	return a == b || plainHost(a) == plainHost(b) || takes(a, b) || takes(b, a)
 }
 
-// takes reports whether host is every address of a machine, or every IPv4 one, and other among
-// them.
+// takes reports whether host stands for every address of a machine, or every IPv4 one, and includes
+// other.
 func takes(host, other string) bool {
 	if plainHost(host) != everywhere {
 		return false
@@ -75,7 +75,7 @@ func takes(host, other string) bool {
 
 func hostName(host string) bool {
 	if host == "" || len(host) > 253 || strings.Trim(host, "0123456789.") == "" {
-		return false // nothing but digits and dots is an IP address that went wrong
+		return false // digits and dots alone are a malformed IP address
 	}
 	for label := range strings.SplitSeq(strings.TrimSuffix(host, "."), ".") {
 		plain := func(r rune) bool {
@@ -88,8 +88,8 @@ func hostName(host string) bool {
 	return true
 }
 
-// checkHTTP says what is wrong with the address of a server that we call. No message holds the
-// address, for it may hold a password.
+// checkHTTP returns what is wrong with the address of a server that we call. No message shows the
+// address, because it may hold a password.
 func checkHTTP(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -124,7 +124,7 @@ func checkHTTP(address string) (*url.URL, error) {
 	return u, nil
 }
 
-// CheckBaseURL says what is wrong with an upstream's address.
+// CheckBaseURL returns what is wrong with an upstream's address.
 func CheckBaseURL(address string) error {
 	u, err := checkHTTP(address)
 	if err != nil {
@@ -140,8 +140,8 @@ func CheckBaseURL(address string) error {
 	return nil
 }
 
-// leadsTo reports whether the address of a server that we call is surely that of a listener of this
-// machine. What other names and addresses the machine has is not known here.
+// leadsTo reports whether the address of a server that we call is certainly a listener of this
+// machine. The machine's other names and addresses are not known here.
 func leadsTo(address, listen string) bool {
 	u, err := checkHTTP(address)
 	if err != nil {
@@ -157,10 +157,10 @@ func leadsTo(address, listen string) bool {
 	return here == there || here == everywhere && toHere || there == everywhere && OnLoopback(listen)
 }
 
-// everywhere is every address of this machine, to listen at; to call, it is its loopback.
+// everywhere listens on every address of this machine; a client that dials it reaches loopback.
 const everywhere = "0.0.0.0"
 
-// plainHost writes the hosts that mean the same in one way.
+// plainHost returns one spelling for hosts that mean the same.
 func plainHost(host string) string {
 	switch ip, err := netip.ParseAddr(host); {
 	case host == "" || err == nil && ip.Unmap().IsUnspecified():
@@ -173,12 +173,11 @@ func plainHost(host string) string {
 	return strings.ToLower(host)
 }
 
-// CheckOpen says what keeps f from being served at ports that are open already, whatever listen and
-// admin.listen say: those of a process that runs, which only a restart moves, and those that a
-// service manager has opened. The addresses are the ports' own; admin is empty when there is no
-// admin listener. What Validate finds about the addresses of the file says nothing about them: a
-// file that takes everything back to loopback may switch the keys off, the open port would stay
-// open.
+// CheckOpen returns what keeps f from being served at ports that are already open, whatever listen
+// and admin.listen say: those of a running process, which only a restart moves, and those that a
+// service manager has opened. public and admin are the addresses of these ports; admin is empty
+// when there is no admin listener. Validate checks only the addresses in the file: a file that
+// moves everything back to loopback may switch keys off, but the open port would stay open.
 func (f *File) CheckOpen(public, admin string) Problems {
 	c := f.checks().check
 	for _, port := range []struct{ setting, at string }{{"listen", public}, {"admin.listen", admin}} {
@@ -199,13 +198,13 @@ func (f *File) CheckOpen(public, admin string) Problems {
 	return c.Problems()
 }
 
-// untilMoved is the remedy for an open port.
+// untilMoved names the remedy for an open port.
 const untilMoved = "until the edge is restarted, or, where a service manager opened it, its socket unit says another address"
 
 // sanKinds are how "openssl x509 -ext subjectAltName" prints the kind of a name before it.
 var sanKinds = []string{"dns:", "uri:", "email:", "ip:", "ip address:"}
 
-// checkSAN says what is wrong with a name of a certificate.
+// checkSAN returns what is wrong with a certificate's name.
 func checkSAN(name string) error {
 	for _, kind := range sanKinds {
 		if len(name) >= len(kind) && strings.EqualFold(name[:len(kind)], kind) {
@@ -237,8 +236,8 @@ func checkSAN(name string) error {
 		"as in agent.example.com or spiffe://TRUST-DOMAIN/PATH")
 }
 
-// publicHost reports whether a URL leads to an address of the internet, or to a name that is not
-// one of a house by its end.
+// publicHost reports whether a URL leads to a public address, or to a name outside the private
+// domains.
 func publicHost(address string) bool {
 	u, err := checkHTTP(address)
 	if err != nil {
@@ -253,15 +252,16 @@ func publicHost(address string) bool {
 	return i > 0 && !slices.Contains(houseDomains, name[i+1:])
 }
 
-// sharedAddresses are those behind carriers' and overlays' translation (RFC 6598).
+// sharedAddresses is the range behind carrier-grade NAT and overlay networks (RFC 6598).
 var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
 
-// houseDomains end names that no public server answers for (RFC 6761, 6762, 8375, and habit).
+// houseDomains are the suffixes of private names, which no public server answers for (RFC 6761,
+// 6762, 8375, and common practice).
 var houseDomains = []string{
 	"local", "localhost", "internal", "intranet", "lan", "home", "corp", "private", "arpa", "svc", "test", "invalid",
 }
 
-// parsePrefix reads a network, or an address, which is the network of itself.
+// parsePrefix reads a network, or an address as the network that holds it alone.
 func parsePrefix(s string) (netip.Prefix, error) {
 	if ip, err := netip.ParseAddr(s); err == nil {
 		ip = ip.Unmap().WithZone("")
@@ -271,7 +271,7 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	return p.Masked(), err
 }
 
-// Proxies returns the networks of ListenTrusted. Each has been validated.
+// Proxies returns the networks of ListenTrusted, which have been validated.
 func (f *File) Proxies() (all []netip.Prefix) {
 	for _, s := range f.ListenTrusted {
 		if p, err := parsePrefix(s); err == nil {

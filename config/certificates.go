@@ -20,11 +20,10 @@ import (
 )
 
 // CheckCertificates loads every certificate pair and every CA file that f names, as serving would,
-// and says which of them do not load. It warns of pairs that are not valid now, which everybody who
-// connects refuses, of private keys that every user of the machine can read, and of an account of
-// Kubernetes without its token, which the cluster may put there later. It is for a look
-// before a start or a reload; Validate, which is done at every reload, leaves files alone. f must
-// have been read from a file.
+// and reports those that do not load. It warns of pairs that are not valid now, which every client
+// refuses, of private keys that every user of the machine can read, and of a Kubernetes account
+// without its token, which the cluster may add later. Call it before a start or a reload: Validate,
+// which runs at every reload, opens no files. f must have been read from a file.
 func (f *File) CheckCertificates() Problems {
 	c := f.checks().check
 	if !f.TLS.Enabled() && f.places().Has("tls.cert") {
@@ -41,8 +40,8 @@ func (f *File) CheckCertificates() Problems {
 	return c.Problems()
 }
 
-// CheckLedger says what is wrong with what is at the ledger's path, by who reads ledgers. Like
-// CheckCertificates it is for a look before a start.
+// CheckLedger reports what check finds wrong with the file at the ledger's path. Like
+// CheckCertificates it is meant for before a start.
 func CheckLedger(f *File, check func(path string) error) Problems {
 	c := f.checks().check
 	if f.Ledger.Path != "" {
@@ -53,7 +52,7 @@ func CheckLedger(f *File, check func(path string) error) Problems {
 	return c.Problems()
 }
 
-// client checks the files by which we connect to a server.
+// client checks the TLS files that we connect to a server with.
 func (c *checker) client(path string, t *UpstreamTLS, server string) {
 	c.pair(path, t.Cert, t.Key)
 	if t.CA == "" {
@@ -68,8 +67,8 @@ func (c *checker) client(path string, t *UpstreamTLS, server string) {
 	}
 }
 
-// account warns of a service account that cannot be used here. Outside of a cluster the one that
-// would be mounted there says nothing.
+// account warns of a service account that cannot be used here. Outside a cluster it does not look
+// for the one that a pod would have mounted.
 func (c *checker) account(path string, k *Kubernetes) {
 	if !k.Set() || strings.HasPrefix(k.Server, "http://") {
 		return
@@ -92,7 +91,7 @@ func (c *checker) account(path string, k *Kubernetes) {
 	pem, err := os.ReadFile(ca)
 	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
 		c.warn(path, "%s holds no certificate in PEM form, so the API server is not trusted", ca)
-	} else if err != nil && !os.IsNotExist(err) { // without one those of the system count
+	} else if err != nil && !os.IsNotExist(err) { // without it the system's certificates count
 		c.warn(path, "%s, so the API server is not trusted", strictyaml.FileError(ca, err))
 	}
 }
@@ -128,12 +127,13 @@ func (c *checker) pair(path, cert, key string) {
 	}
 }
 
-// week is how long before the end of a certificate or a key an operator is told, as the alert
-// PenstockCertificateExpires has it.
+// week is how long before a certificate or a key expires the operator is warned, as in the alert
+// PenstockCertificateExpires.
 const week = 7 * 24 * time.Hour
 
-// EndsSoon returns how long before its end an operator is told of a certificate in a file: a week, or
-// of one that is made for less than two, which a machine renews, the last tenth of its life.
+// EndsSoon returns how long before a certificate in a file expires the operator is warned: a week,
+// or the last tenth of its life if that is shorter than two weeks, because a machine renews such a
+// certificate.
 func EndsSoon(from, until time.Time) time.Duration {
 	if life := until.Sub(from); life < 2*week {
 		return life / 10
@@ -141,7 +141,7 @@ func EndsSoon(from, until time.Time) time.Duration {
 	return week
 }
 
-// inDays says how far away a time is.
+// inDays returns how far away a time is, in words.
 func inDays(left time.Duration) string {
 	if days := int(left / (24 * time.Hour)); days != 1 {
 		return fmt.Sprintf("in %d days", days)
@@ -149,10 +149,10 @@ func inDays(left time.Duration) string {
 	return "in 1 day"
 }
 
-// LetsEncrypt is the directory that is asked where the file names none.
+// LetsEncrypt is the default directory.
 const LetsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
 
-// mostDomains of one edge: each is an order of its own.
+// mostDomains bounds the domains of one edge: each is an order of its own.
 const mostDomains = 100
 
 // acme checks how the edge obtains its certificates.
@@ -229,16 +229,16 @@ func (c processChecks) domains(path string, domains []string) {
 	}
 }
 
-// houseNames end names that no authority for everybody signs.
+// houseNames are suffixes of names that no public authority signs.
 var houseNames = []string{".internal", ".local", ".lan", ".home.arpa"}
 
-// privateName reports whether a domain has a meaning in its own network alone.
+// privateName reports whether a domain has a meaning only within its own network.
 func privateName(name string) bool {
 	return !strings.Contains(name, ".") ||
 		slices.ContainsFunc(houseNames, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// anyPort is a port that the system chooses, as tests have it.
+// anyPort makes the system choose a port, as tests do.
 const anyPort = "0"
 
 // challenges checks the listener that answers the authority.
@@ -267,7 +267,7 @@ func (c processChecks) challenges(path string, a *ACME) {
 	}
 }
 
-// sharedCertificates checks how the edges of a fleet come to their certificates.
+// sharedCertificates checks how the edges of a fleet obtain their certificates.
 func (c processChecks) sharedCertificates(path string) {
 	f := c.file
 	switch {
@@ -281,13 +281,13 @@ func (c processChecks) sharedCertificates(path string) {
 	}
 }
 
-// folder reports a folder that certificates cannot be written to.
+// folder reports a certificate folder that cannot be written to.
 func (c *checker) folder(a *ACME) {
 	if !a.Enabled() || a.Folder == "" {
 		return
 	}
 	const path = "tls.acme.folder"
-	there := a.Folder // or what it will be made in
+	there := a.Folder // or the parent that it will be created in
 	info, err := os.Stat(there)
 	for errors.Is(err, fs.ErrNotExist) && there != filepath.Dir(there) {
 		there = filepath.Dir(there)
@@ -313,10 +313,10 @@ func (c *checker) folder(a *ACME) {
 	}
 }
 
-// keptOpen warns where other users of the machine can replace the certificates of a folder, or read
-// their keys. To list their names harms nobody: the files have mode 0600 when the edge writes them.
+// keptOpen warns if other users of the machine can replace the certificates of a folder, or read
+// their keys. Listing their names is harmless: the edge writes the files with mode 0600.
 func (c *checker) keptOpen(path, folder string) {
-	_ = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error { // what cannot be read is not open
+	_ = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error { // unreadable is not open
 		var info fs.FileInfo
 		if err == nil {
 			info, err = d.Info()

@@ -10,7 +10,8 @@ import (
 	"penstock/config/suggest"
 )
 
-// checks is what every group of checks has: the file, and the checker that collects what they find.
+// checks is what every group of checks shares: the file, and the checker that collects the
+// problems.
 type checks struct {
 	file   *File
 	places *strictyaml.Places
@@ -21,15 +22,15 @@ func (f *File) checks() checks {
 	return checks{f, f.places(), &checker{places: f.places()}}
 }
 
-// checker looks at single values, and collects problems with the place of each in the source.
+// checker checks single values, and collects problems with the place of each in the source.
 type checker struct {
 	strictyaml.Findings
 	places    *strictyaml.Places
-	suggested int // how often a likely word was looked for
+	suggested int // how often didYouMean has searched
 }
 
-// fail reports what is wrong with the value at path, unless reading it failed already: then this
-// would be its echo.
+// fail reports what is wrong with the value at path, unless reading it has already failed, since
+// that problem is reported.
 func (c *checker) fail(path, format string, args ...any) { c.report(false, path, format, args) }
 
 func (c *checker) warn(path, format string, args ...any) { c.report(true, path, format, args) }
@@ -39,21 +40,21 @@ func (c *checker) report(warning bool, path, format string, args []any) {
 		return
 	}
 	p := Problem{Warning: warning}
-	if c.Wants(p) { // or making it would cost for nothing
+	if c.Wants(p) { // do not format a problem that is not kept
 		p = c.places.ProblemAt(path, fmt.Sprintf(format, args...))
 		p.Warning = warning
 	}
 	c.Add(p)
 }
 
-// oneOf checks a word of a closed set; path is where it stands and set the path of its schema.
+// oneOf checks a word of a closed set; path is the value's path and set the path of its schema.
 func (c *checker) oneOf(path, set, what, value string) {
 	if allowed := words[set]; !slices.Contains(allowed, value) {
 		c.fail(path, "%s is not %s%s", c.places.Show(path, value), what, suggest.Choice(value, allowed))
 	}
 }
 
-// eachOneOf checks a list of words of a closed set, each of which may stand there once.
+// eachOneOf checks a list of words of a closed set, each of which may occur once.
 func (c *checker) eachOneOf(path, set, what string, values []string) {
 	for i, v := range values {
 		if c.Full() {
@@ -67,8 +68,7 @@ func (c *checker) eachOneOf(path, set, what string, values []string) {
 	}
 }
 
-// didYouMean names the likely word among the candidates, while there are not too many such
-// problems.
+// didYouMean names the likely candidate, for a limited number of problems.
 func (c *checker) didYouMean(name string, candidates func() []string) string {
 	if c.suggested++; c.suggested > 2*strictyaml.MaxProblems {
 		return ""
@@ -83,7 +83,7 @@ func (c *checker) number(path string, n, least, most int) {
 	}
 }
 
-// member is a number and the key that it has in a mapping.
+// member is a number and its key in a mapping.
 type member struct {
 	key string
 	n   int
@@ -98,15 +98,15 @@ func (c *checker) atLeast0(path string, members ...member) {
 	}
 }
 
-// above0 checks a duration that has no meaning when it is zero.
+// above0 checks a duration that must not be zero.
 func (c *checker) above0(path string, d Duration) {
 	if d <= 0 {
 		c.fail(path, "must be longer than 0")
 	}
 }
 
-// name checks the name of something of ours: it must be there, be the only one, and look the same
-// in a log line, a metric's label and a shell.
+// name checks a name that the operator chooses: it must be present and unique, and look the same in
+// a log line, a metric's label and a shell.
 func (c *checker) name(path, missing, what, name string, seen map[string]string) {
 	c.visibleName(path, name)
 	c.unique(path, missing, what, name, seen)
@@ -118,8 +118,8 @@ func (c *checker) visibleName(path, name string) {
 	}
 }
 
-// modelName checks a name that clients send. Engines list files as models, so blanks and quotes are
-// borne with.
+// modelName checks a name that clients send. Blanks and quotes are allowed, because engines list
+// files as models.
 func (c *checker) modelName(path, missing, what, name string, seen map[string]string) {
 	if !presentable(name) {
 		c.fail(path, "%s must have no control characters, and no blanks around it", c.places.Show(path, name))
@@ -129,26 +129,27 @@ func (c *checker) modelName(path, missing, what, name string, seen map[string]st
 
 func visible(r rune) bool { return unicode.IsPrint(r) && r != unicode.ReplacementChar }
 
-// presentable is what is asked of a model's id.
+// presentable reports whether a model's id has an allowed form.
 func presentable(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool { return !visible(r) }) && strings.TrimSpace(name) == name
 }
 
-// CanBeModelID reports whether a model of a configuration may be called so. A star makes a pattern.
+// CanBeModelID reports whether name may be the id of a configured model. A star would make it a
+// pattern.
 func CanBeModelID(name string) bool {
 	return CanBeAlias(name) && !strings.Contains(name, "*")
 }
 
-// CanBeAlias reports whether a model may have that as an alias, which may end with a star.
+// CanBeAlias reports whether name may be an alias of a model. An alias may end with a star.
 func CanBeAlias(name string) bool {
 	return name != "" && len(name) <= longestName && presentable(name) &&
 		!strings.Contains(strings.TrimSuffix(name, "*"), "*")
 }
 
-// longestName is the most bytes that a name may have.
+// longestName bounds a name, in bytes.
 const longestName = 256
 
-// unique checks that a name is there and that seen, names to paths, does not have it yet.
+// unique checks that a name is present and not yet in seen, which maps names to paths.
 func (c *checker) unique(path, missing, what, name string, seen map[string]string) {
 	first, twice := seen[name]
 	switch {
@@ -164,7 +165,7 @@ func (c *checker) unique(path, missing, what, name string, seen map[string]strin
 	seen[name] = path
 }
 
-// checkBodies checks the limits that a key has for bodies beside those of the file.
+// checkBodies checks a key's own body limits against those of the file.
 func checkBodies(c checks, path string, l BodyLimits) {
 	for _, r := range []struct {
 		name   string

@@ -6,7 +6,7 @@ import (
 )
 
 // Defaults returns a File with the default of every key that does not name something. Files are
-// decoded over it, so a key that is absent, or present without a value, keeps what stands here.
+// decoded over it, so a key that is absent, or present without a value, keeps its default.
 func Defaults() *File {
 	return &File{
 		Listen: "127.0.0.1:4000",
@@ -28,8 +28,8 @@ func Defaults() *File {
 			Total:        0,
 			ClientHeader: seconds(10),
 			ClientBody:   seconds(30),
-			// longer than balancers keep theirs (60 s): who sends the next request must be the one that
-			// closes
+			// longer than balancers keep idle connections (60 s): the side that sends the next
+			// request must be the one that closes
 			ClientIdle: seconds(75),
 			Write:      seconds(30),
 			Linger:     seconds(5),
@@ -48,8 +48,8 @@ func Defaults() *File {
 	}
 }
 
-// What first_event and idle are, where the file leaves them to the engine's progress and that
-// cannot be seen.
+// The values of first_event and idle if the file leaves them to the engine's progress and the
+// engine does not report any.
 const (
 	FirstEventUnseen = Duration(120 * time.Second)
 	IdleUnseen       = Duration(60 * time.Second)
@@ -82,7 +82,7 @@ func (m *Model) SetDefaults() {
 // SetDefaults gives an entry of discover its defaults before it is read.
 func (d *Discover) SetDefaults() { *d = Discover{Match: "*"} }
 
-// complete fills in what depends on other values: defaults, and what entries take from the file.
+// complete fills in values that depend on others: defaults, and what entries take from the file.
 func (f *File) complete() {
 	for i := range f.Keys {
 		f.Keys[i].Edges = f.Fleet.Parts()
@@ -110,8 +110,8 @@ func (f *File) complete() {
 	}
 }
 
-// armName is the name of a deployment's arm: its upstream, and what that serves where another
-// deployment of the model has the same one.
+// armName returns the name of a deployment's arm: its upstream, and the served name too if another
+// deployment of the model has the same upstream.
 func armName(all []Deployment, d *Deployment) string {
 	if slices.ContainsFunc(all, func(o Deployment) bool { return o.Upstream == d.Upstream && o.target() != d.target() }) {
 		return d.Upstream + "/" + d.Served
@@ -119,9 +119,9 @@ func armName(all []Deployment, d *Deployment) string {
 	return d.Upstream
 }
 
-// Endpoints returns the paths the model may be asked at: those of the file, or by default the ones
-// of its kind. Counting tokens goes with messages. Some of these are at some engines only: the
-// catalog lists what an engine of the model has.
+// Endpoints returns the paths at which clients may ask for the model: those of the file, or by
+// default those of its kind. Counting tokens belongs to messages. Only some engines have some of
+// these endpoints: the catalog lists those that an engine of the model has.
 func (m *Model) Endpoints() []string {
 	if m.SupportedEndpoints != nil {
 		return m.SupportedEndpoints

@@ -27,12 +27,12 @@ const (
 // Change is one difference between two files. It names the value and never shows it, so it can be
 // logged.
 type Change struct {
-	Path        string // entries of lists are called by their name: upstreams[gpu-a].weight
+	Path        string // list entries are identified by name: upstreams[gpu-a].weight
 	Kind        ChangeKind
 	RestartOnly bool // a reload reports it and keeps the old value
 }
 
-// OfKeys reports whether the value is one that WithKeys takes over.
+// OfKeys reports whether WithKeys takes over the value.
 func (c Change) OfKeys() bool {
 	switch c.Path {
 	case "auth", "keys", "keys_file", "on_revoke", "admin.token", "tls.client_ca":
@@ -52,8 +52,8 @@ func (c Change) String() string {
 }
 
 // Diff returns what changed from old to next, ordered by path; nil when nothing did. Both files are
-// complete, so a default that is now written out is no change, and neither is another order of
-// keys, upstreams, models or engines. A certificate file with the same name and other contents is a
+// complete, so writing out a default is not a change, and neither is another order of keys,
+// upstreams, models or engines. A certificate file with the same name and other contents is a
 // change.
 func Diff(old, next *File) []Change {
 	d := &differ{}
@@ -73,8 +73,8 @@ func Diff(old, next *File) []Change {
 	return d.changes
 }
 
-// Same reports whether next asks for exactly what f does: every value, the order of lists, and the
-// contents of the certificate files.
+// Same reports whether next is exactly like f: in every value, the order of lists, and the contents
+// of the certificate files.
 func (f *File) Same(next *File) bool {
 	a, b := *written(f), *written(next)
 	a.origin, b.origin = nil, nil
@@ -82,7 +82,7 @@ func (f *File) Same(next *File) bool {
 }
 
 // WithKeys returns f with the settings of next that decide who may call: auth, keys, keys_file,
-// issuers, tls.client_ca, on_revoke and the admin tokens. Its Paths are those of both.
+// issuers, tls.client_ca, on_revoke and the admin tokens. It has the Paths of both.
 func (f *File) WithKeys(next *File) *File {
 	out := *f
 	out.Auth, out.Keys, out.KeysFile = next.Auth, next.Keys, next.KeysFile
@@ -101,8 +101,8 @@ func (f *File) WithKeys(next *File) *File {
 	return &out
 }
 
-// ModelsOtherThan returns the ids of f's models that next has with other deployments, or over other
-// engines: what a key may use by the name in one file is not what it may use in the other.
+// ModelsOtherThan returns the ids of f's models that have other deployments or other engines in
+// next: the same id allows a key to use different things in the two files.
 func (f *File) ModelsOtherThan(next *File) []string {
 	var out []string
 	next = WithListed(next, Published(f))
@@ -122,8 +122,8 @@ func (f *File) ModelsOtherThan(next *File) []string {
 	return out
 }
 
-// serving are the engines of a model, by what they are reached and asked by. byName are the places
-// of f's upstreams.
+// serving returns the engines of a model, each as the address and name that it is asked by. byName
+// holds the places of f's upstreams.
 func (f *File) serving(m *Model, byName map[string]int) []string {
 	out := make([]string, 0, len(m.Deployments))
 	for _, d := range m.Deployments {
@@ -133,7 +133,7 @@ func (f *File) serving(m *Model, byName map[string]int) []string {
 		}
 		u := &f.Upstreams[at]
 		of := strings.Join([]string{u.Name, u.URL, u.Resolve.SRV, u.Kubernetes.String(), d.Served}, " ")
-		out = append(out, fmt.Sprintf("%s %d %t", of, d.Tier, u.External)) // what keys' tiers say of them
+		out = append(out, fmt.Sprintf("%s %d %t", of, d.Tier, u.External)) // keys' tiers depend on these
 	}
 	slices.Sort(out)
 	return out
@@ -147,10 +147,10 @@ func (f *File) certificates() map[string][sha256.Size]byte {
 }
 
 // differ collects changes. Most values are the same in both files, so it builds the path of a value
-// only where they differ.
+// only if it differs.
 type differ struct {
 	changes []Change
-	path    []step // to the values that are being compared
+	path    []step // of the values being compared
 }
 
 // step leads to a field, or to an entry of a list.
@@ -159,7 +159,7 @@ type step struct {
 	entry bool
 }
 
-// add notes a change of the value that path leads to.
+// add records a change of the value that path leads to.
 func (d *differ) add(kind ChangeKind) {
 	path := ""
 	for _, s := range d.path {
@@ -172,7 +172,7 @@ func (d *differ) add(kind ChangeKind) {
 	d.changes = append(d.changes, Change{Path: path, Kind: kind})
 }
 
-// below compares what one step leads to.
+// below runs f, which compares what one step leads to.
 func (d *differ) below(s step, f func()) {
 	d.path = append(d.path, s)
 	f()
@@ -198,8 +198,8 @@ func (d *differ) compare(old, next reflect.Value) {
 	}
 }
 
-// equal reports whether two values of one type are deeply equal. Scalars, which most are, need no
-// copy for that.
+// equal reports whether two values of one type are deeply equal. It compares scalars, the most
+// frequent case, without a copy.
 func equal(a, b reflect.Value) bool {
 	if a.Kind() == reflect.String || a.Kind() == reflect.Bool || a.CanInt() || a.CanFloat() {
 		return a.Equal(b)
@@ -235,7 +235,8 @@ func byName(list reflect.Value, field int) map[string]reflect.Value {
 	return out
 }
 
-// identity is the field that names an entry of type t; -1 when entries of t have no name.
+// identity returns the index of the field that names an entry of type t; -1 when entries of t have
+// no name.
 func identity(t reflect.Type) int {
 	var name string
 	switch t {
@@ -251,7 +252,8 @@ func identity(t reflect.Type) int {
 	return strictyaml.FieldByKey(t, name)
 }
 
-// indivisible reports whether values of t are compared as one: their parts make no sense alone.
+// indivisible reports whether values of t are compared as a whole, because their parts make no
+// sense alone.
 func indivisible(t reflect.Type) bool {
 	return t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[money.Amount]() ||
 		t == reflect.TypeFor[Concurrency]() || t == reflect.TypeFor[Resolve]()
@@ -267,10 +269,10 @@ func empty(v reflect.Value) bool {
 	return false
 }
 
-// restartOnly is the table of the settings that a running process cannot change, because it was
-// bound, opened or sized with them when it started. Diff marks them, KeepRestartOnly holds them
-// back, and a test compares the table with the README. TLS on or off belongs to them, too
-// (switchesTLS, switchesAdminTLS).
+// restartOnly lists the settings that a running process cannot change: it used them at the start to
+// bind, open or size something. Diff marks them, KeepRestartOnly holds them back, and a test
+// compares the table with the README. Switching TLS on or off needs a restart, too (switchesTLS,
+// switchesAdminTLS).
 var restartOnly = []string{
 	"listen", "admin.listen", "admin.keys", "log.format", "tracing.otlp", "tracing.sample",
 	"limits.header",
@@ -288,8 +290,8 @@ func needsRestart(path string, old, next *File) bool {
 		strings.HasPrefix(path, "admin.tls") && switchesAdminTLS(old, next)
 }
 
-// switchesTLS reports whether TLS goes on or off, or its certificates come from elsewhere: files or
-// ACME. Another certificate needs no restart.
+// switchesTLS reports whether TLS is switched on or off, or the source of its certificates changes
+// between files and ACME. Another certificate needs no restart.
 func switchesTLS(old, next *File) bool {
 	return old.TLS.Enabled() != next.TLS.Enabled() || old.TLS.ACME.Enabled() != next.TLS.ACME.Enabled()
 }
@@ -298,7 +300,7 @@ func switchesAdminTLS(old, next *File) bool {
 	return old.Admin.TLS.Enabled() != next.Admin.TLS.Enabled()
 }
 
-// KeepRestartOnly sets every setting of f that needs a restart to what it is in running.
+// KeepRestartOnly sets every setting of f that needs a restart to its value in running.
 func (f *File) KeepRestartOnly(running *File) {
 	if switchesTLS(running, f) {
 		f.TLS = running.TLS

@@ -10,17 +10,17 @@ import (
 // Listed is a model in the list of an engine.
 type Listed struct {
 	Name, Kind string
-	Parent     string // of an adapter: the name of the model that it changes
+	Parent     string // of an adapter: the name of its base model
 	Aliases    []string
 }
 
 // maxDiscovered bounds how many models are discovered.
 const maxDiscovered = 256
 
-// WithListed returns f with the models that its discover entries publish of those which engines
-// list, by upstream, in place of the ones that it had of earlier lists. What the file names itself
-// wins: a model's id, an alias, and an engine's name that a model is served by. An adapter is its
-// base's model under another name.
+// WithListed returns f with the models that its discover entries publish from the engines' lists,
+// which are given by upstream. They replace those of earlier lists. Names in the file win: a
+// model's id, an alias, and the served name of a deployment. An adapter is published as its base's
+// model under another name.
 func WithListed(f *File, listed map[string][]Listed) *File {
 	if len(f.Discover) == 0 {
 		return written(f)
@@ -45,7 +45,7 @@ func WithListed(f *File, listed map[string][]Listed) *File {
 		for _, l := range all {
 			_, known := p.served[place{d.Upstream, l.Name}]
 			if !known && !p.aliasServed(d.Upstream, l.Aliases) && matches(d.Match, l.Name) && !p.publish(d, l) {
-				p.served[place{d.Upstream, l.Name}] = leftOut // no other entry is asked
+				p.served[place{d.Upstream, l.Name}] = leftOut // other entries skip it
 				out.LeftOut[d.Upstream]++
 			}
 		}
@@ -66,14 +66,15 @@ func Published(f *File) map[string][]Listed {
 	return out
 }
 
-// Discovered says how many models an upstream's lists have brought, and how many were left out: for
-// their names, their number, or what the file names itself.
+// Discovered counts the models that an upstream's lists added, and those left out because of their
+// names, their number, or names in the file.
 type Discovered struct {
 	Upstream        string
 	Models, LeftOut int
 }
 
-// DiscoveredModels returns what was discovered, by the upstreams of the discover entries.
+// DiscoveredModels returns what was discovered, one entry for each upstream of the discover
+// entries.
 func DiscoveredModels(f *File) (out []Discovered) {
 	published := Published(f)
 	for i := range f.Discover {
@@ -85,7 +86,7 @@ func DiscoveredModels(f *File) (out []Discovered) {
 	return out
 }
 
-// SameDiscovered reports whether two files have the same discovered models, and leaves out as many.
+// SameDiscovered reports whether two files have the same discovered models and leave out as many.
 func SameDiscovered(f, next *File) bool {
 	discovered := func(f *File) []Model { return f.Models[len(written(f).Models):] }
 	return reflect.DeepEqual(discovered(f), discovered(next)) && maps.Equal(f.LeftOut, next.LeftOut)
@@ -105,7 +106,7 @@ func written(f *File) *File {
 	return &out
 }
 
-// leftOut stands for no model.
+// leftOut marks a listed model that is not published.
 const leftOut = -1
 
 // place is a name at an upstream.
@@ -114,12 +115,12 @@ type place struct{ upstream, served string }
 // publisher adds discovered models to a file.
 type publisher struct {
 	out     *File
-	written int            // models that the file names itself; the discovered ones follow
+	written int            // number of models from the file; the discovered ones follow
 	served  map[place]int  // to the model
 	ids     map[string]int // likewise
 }
 
-// publish adds a model that an upstream lists, or the upstream to the model of that name. It
+// publish adds a model that an upstream lists, or adds the upstream to the model of that name. It
 // reports whether it could.
 func (p *publisher) publish(d *Discover, l Listed) bool {
 	id, at := d.Prefix+l.Name, place{d.Upstream, l.Name}
@@ -127,7 +128,7 @@ func (p *publisher) publish(d *Discover, l Listed) bool {
 		return false
 	}
 	if base := WithoutVariant(id); base != id && p.named(base) {
-		return false // calls for the variant are the base's, with its deployments and its keys
+		return false // calls for the variant go to the base, with its deployments and keys
 	}
 	m := p.model(d, &l)
 	if i, taken := p.ids[id]; taken {
@@ -151,7 +152,7 @@ func (p *publisher) publish(d *Discover, l Listed) bool {
 	return true
 }
 
-// model is a discovered model without its id.
+// model returns a discovered model without its id.
 func (p *publisher) model(d *Discover, l *Listed) (m Model) {
 	m.SetDefaults()
 	m.Kind, m.Queue = cmp.Or(d.Kind, l.Kind, KindChat), d.Queue
@@ -160,7 +161,7 @@ func (p *publisher) model(d *Discover, l *Listed) (m Model) {
 		m = p.out.Models[base]
 		m.Name, m.Aliases, m.Created = "", nil, 0
 		of := func(of Deployment) bool { return of.Upstream == d.Upstream && of.Served == l.Parent }
-		if i := slices.IndexFunc(m.Deployments, of); i >= 0 { // overflow stays overflow, and so does consent
+		if i := slices.IndexFunc(m.Deployments, of); i >= 0 { // the base's tier, and so consent, holds
 			at.Tier, at.When = m.Deployments[i].Tier, m.Deployments[i].When
 		}
 	} else if m.Kind == KindChat && p.salted(d.Upstream) {
@@ -178,8 +179,8 @@ func (p *publisher) salted(upstream string) bool {
 	})
 }
 
-// aliasServed reports whether a model of the file is served by one of an engine's other names for
-// its model.
+// aliasServed reports whether a model of the file has one of the engine's aliases as its served
+// name.
 func (p *publisher) aliasServed(upstream string, aliases []string) bool {
 	return slices.ContainsFunc(aliases, func(alias string) bool {
 		i, known := p.served[place{upstream, alias}]
@@ -193,12 +194,11 @@ func (p *publisher) named(id string) bool {
 	return taken && i < p.written || p.aliased(id)
 }
 
-// maxVariant is how long the name of a variant may be.
+// maxVariant bounds the name of a variant.
 const maxVariant = 8
 
-// WithoutVariant returns a model's name without a variant at its end, such as [1m]: agents write
-// there what they want of a model beside its name, for instance a long context. Only one is taken
-// off.
+// WithoutVariant returns a model's name without a variant at its end, such as [1m]. Agents append
+// what they want of a model, for instance a long context. Only one variant is removed.
 func WithoutVariant[T ~string | ~[]byte](model T) T {
 	n := len(model)
 	if n == 0 || model[n-1] != ']' {

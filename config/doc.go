@@ -1,10 +1,10 @@
-// Package config is Penstock's one YAML file: its form, its defaults, and what is wrong with it.
-// Nothing here is live: the package opens no socket, logs nothing and knows nothing of HTTP.
-// Everything that serves requests is built from the [File] that it returns.
+// Package config reads and checks Penstock's one YAML file. Nothing here is live: the package opens
+// no socket, logs nothing and knows nothing of HTTP. Everything that serves requests is built from
+// the [File] that it returns.
 //
 // # The file
 //
-// What has no default is what names something. This is a whole configuration:
+// Only settings that name something have no default. This is a whole configuration:
 //
 //	keys:
 //	  - id: team-a                              # for logs and limits
@@ -19,14 +19,13 @@
 //	    deployments:
 //	      - { upstream: gpu-a, served: meta-llama/Llama-3.3-70B-Instruct } # the engine's name
 //
-// [Example] shows every key with its meaning; [Schema] describes them to editors. [Defaults] and
-// the SetDefaults of the entries of lists are the only places where a default stands, and files are
-// decoded over them: a key without a value keeps its default, and an empty list is empty, not
-// absent.
+// [Example] shows every key with its meaning; [Schema] describes them to editors. Defaults are
+// defined only in [Defaults] and in the SetDefaults of list entries. Files are decoded over them: a
+// key without a value keeps its default, and an empty list is empty, not absent.
 //
 // # From text to File
 //
-// [Load] reads a file in these steps, and [Parse] the same from memory:
+// [Load] reads a file in these steps; [Parse] does the same from memory:
 //
 //  1. strictyaml.Read: the text is parsed, and bound to the structs by their yaml tags,
 //     with ${VAR}, file: secrets, durations and sizes resolved. Each leaves its line under its
@@ -36,30 +35,28 @@
 //  3. readKeys: the keys_file goes through the same steps, and its keys are appended.
 //  4. complete: defaults that depend on other values, such as a deployment's served name.
 //
-// [File.Validate] then checks what ties values together. [LoadValid] runs all of it over whatever
-// could be read, so that mistakes of every class are reported at once, each with its line and an
-// excerpt of the source; [Problems] prints them.
+// [File.Validate] then checks the rules that tie values together. [LoadValid] runs all steps over
+// whatever could be read, so that mistakes of every class are reported at once, each with its line
+// and an excerpt of the source; [Problems] prints them.
 //
 // # Changes
 //
-// [Diff] lists what changed between two Files, by the names of things and without any value, and
-// what of it a running process cannot take over. Package filewatch reports when the content of
-// files changed.
+// [Diff] lists what changed between two Files, by name and without any value, and marks what a
+// running process cannot take over. Package filewatch reports when the content of files changed.
 //
 // [WithListed] returns a File with the models that engines list and `discover` publishes
-// (discover.go). They are marked, so that [Diff] compares what was written alone.
+// (discover.go). They are marked, so that [Diff] compares only what the file says.
 //
-// [Redact] writes a file anew as somebody else may see it, for a bug report: what is a secret is
-// known by the type of each setting, so a new setting is hidden because it is a Secret.
+// [Redact] rewrites a file so that others may see it, for a bug report. The type of a setting marks
+// it as a secret, so a new setting of type Secret is hidden automatically.
 //
 // # Design
 //
-// Reading and checking are apart. Package strictyaml knows the form of single values and where each
-// stands; the groups of checks here (validate*.go) know what ties values together, and skip what
-// could not be read.
+// Reading and checking are separate. Package strictyaml knows the form of single values and their
+// places; the checks here (validate*.go) know the rules between values, and skip what could not be
+// read.
 //
-// No secret in any message. Excerpts are cut where a secret stands, or what may be one: the rest of
-// the line after it is lost, which is the safe side. Messages show ${VAR} and not what it holds,
-// and never quote a hash, a secret or a URL's user. A test plants canaries in every place we could
-// think of.
+// No message holds a secret. An excerpt is cut where a secret, or what may be one, begins: the rest
+// of the line is not shown, to be safe. Messages show ${VAR} and not its value, and never quote a
+// hash, a secret or a URL's user. A test plants canaries in every place we could think of.
 package config

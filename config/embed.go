@@ -14,14 +14,14 @@ var (
 	settingsTable string
 )
 
-// Example returns a complete, commented configuration, in a slice of the caller's own. It loads as
-// it is.
+// Example returns a complete, commented configuration that loads as it is. The caller owns the
+// slice.
 func Example() []byte { return slices.Clone(example) }
 
-// Schema returns the JSON Schema (draft 2020-12) of the configuration for editors, in a slice of
-// the caller's own. It knows the form of single values; the rules between them are Validate's.
+// Schema returns the JSON Schema (draft 2020-12) of the configuration for editors. It covers the
+// form of single values; Validate checks the rules between them. The caller owns the slice.
 func Schema() []byte { return slices.Clone(schema) }
 
-// Reference returns the table of all settings with their values, defaults and meanings, which is
-// made from the schema and the example.
+// Reference returns the table of all settings with their values, defaults and meanings. It is
+// generated from the schema and the example.
 func Reference() string { return settingsTable }

@@ -8,25 +8,25 @@ import (
 	"strings"
 )
 
-// Engine is an engine profile: how one kind of inference server is recognised, watched and spoken
-// to, as data. The bundled ones are upstreams/engine/profiles/*.yaml; a file's `engines:` may add
-// more in the same form, or replace one by its name.
+// Engine is an engine profile: it describes, as data, how one kind of inference server is
+// recognised, watched and asked. The bundled ones are upstreams/engine/profiles/*.yaml; a file's
+// `engines:` may add more in the same form, or replace one by its name.
 //
-// A member that is left out is taken from the profile named by `like`, and without one from
-// "openai". A list that is given, even an empty one, replaces the whole list below it.
+// A missing member is taken from the profile that `like` names, by default "openai". A list that is
+// given, even an empty one, replaces the whole inherited list.
 //
-// A *field* below is the way to a value in a JSON page: member names and array positions joined by
+// A *field* below is the path to a value in a JSON page: member names and array positions joined by
 // dots, and `*` for every element of an array or object: "data.*.owned_by". The empty field is the
 // page itself.
 type Engine struct {
-	// The name that an upstream's `engine` gives.
+	// The name by which an upstream's `engine` selects the profile.
 	Name string `yaml:"name"`
-	// The engine's name for people.
+	// The engine's display name.
 	Title string `yaml:"title"`
-	// The profile that supplies what is left out here. Left out: openai.
+	// The profile that supplies missing members. Left out: openai.
 	Like string `yaml:"like"`
 
-	// Signs of the engine. Any one of them is enough.
+	// Signs by which the engine is detected. Any one of them is enough.
 	Detect []EngineSign `yaml:"detect"`
 	// The ports on which it usually listens, for discovery on loopback.
 	Ports []int `yaml:"ports"`
@@ -34,79 +34,80 @@ type Engine struct {
 	Version EngineValue `yaml:"version"`
 	// How its health is checked.
 	Health EngineHealth `yaml:"health"`
-	// The pages about its models: the first lists them, further ones add details to those listed.
+	// The pages about its models: the first lists them, the others add details.
 	Models []EngineModel `yaml:"models"`
-	// What the list of models is worth: listed, the engine serves what it lists and nothing else;
-	// ignored, it answers any name; open, the list may be incomplete, so a name is missing only if an
-	// earlier list had it.
+	// How far the list of models can be relied on. listed: the engine serves what it lists and
+	// nothing else. ignored: it answers to any name. open: the list may be incomplete, so a name
+	// counts as missing only if an earlier list had it.
 	Names string `yaml:"names"`
-	// A suffix for names without a colon before they are looked up, such as :latest.
+	// A suffix, such as :latest, that is added to names without a colon before they are looked up.
 	ImplicitTag string `yaml:"implicit_tag"`
 	// The pages that report its load. The first that answers is read.
 	Load []EngineLoad `yaml:"load"`
-	// Where it reports how many requests it runs at once: the sum of all matches on the first page
-	// that has it.
+	// Where it reports how many requests it runs at once. All matches on the first page that has
+	// any are added up.
 	Capacity []EngineValue `yaml:"capacity"`
-	// How many calls it runs at once when neither the file nor the engine says.
+	// How many calls it runs at once if neither the file nor the engine gives a number.
 	Concurrency int `yaml:"concurrency"`
 	// Where it reports how many models it keeps in memory.
 	Residents EngineValue `yaml:"residents"`
-	// Where it reports that it sleeps, and answers nothing but such pages.
+	// Where it reports that it sleeps. A sleeping engine answers only such pages.
 	Asleep EngineValue `yaml:"asleep"`
 
-	// The paths of operations that differ from the usual ones; an empty path means that the engine
-	// lacks the operation. Counting, scoring, classifying, pooling and tokens have no
-	// usual path: an engine without one here lacks them.
+	// The paths of operations, where they differ from the usual ones; an empty path means that the
+	// engine lacks the operation. Counting, scoring, classifying, pooling and tokenizing have no
+	// usual path: an engine has them only if their paths are given here.
 	Paths map[string]string `yaml:"paths"`
-	// The idle time after which connections to it are dropped, shorter than the engine's own.
+	// The idle time after which connections to it are closed. It should be shorter than the
+	// engine's own.
 	KeepAlive Duration `yaml:"keep_alive"`
-	// The member that limits the answer's tokens: max_tokens, max_completion_tokens, or the one that
-	// the client sent (as_sent).
+	// The request member that limits the answer's tokens: max_tokens, max_completion_tokens, or the
+	// one that the client sent (as_sent).
 	TokenLimit string `yaml:"token_limit"`
-	// How the engine is told a reasoning effort.
+	// How a reasoning effort is sent to the engine.
 	Reasoning EngineReasoning `yaml:"reasoning"`
-	// Which forms of tool_choice it reads: as_sent, all of them; words, only auto, none and required,
-	// so a named tool is sent as the only one, and required; ignored, none of them, so none is sent as
-	// no tools.
+	// Which forms of tool_choice it reads. as_sent: all. words: only auto, none and required, so a
+	// named tool is sent as the only tool, with required. ignored: none of them, so for tool_choice
+	// none no tools are sent.
 	ToolChoice string `yaml:"tool_choice"`
-	// Which forms of response_format it reads: as_sent, all of them; schemas, all but json_object,
-	// which is sent as the schema of an object; value, schemas in the member value, and no text.
+	// Which forms of response_format it reads. as_sent: all. schemas: all but json_object, which is
+	// sent as the schema of an object. value: only schemas, in the member value, and not text.
 	ResponseFormat string `yaml:"response_format"`
-	// How a message without content is sent: as_sent; empty, with the content ""; empty_without_calls,
-	// the same but only if it has no tool calls.
+	// How a message without content is sent: as_sent, empty (with the content ""), or
+	// empty_without_calls (with the content "" if it has no tool calls).
 	NullContent string `yaml:"null_content"`
-	// How neighbouring turns of one role are sent: as_sent, until the engine refuses them, or joined
+	// How adjacent turns of one role are sent: as_sent, until the engine refuses them, or joined
 	// into one.
 	AdjacentTurns string `yaml:"adjacent_turns"`
 	// Members to add when the last message is the beginning of the answer.
 	Prefill map[string]any `yaml:"prefill"`
-	// Whether system messages behind the first turn are folded into one at the start (fold) or sent
+	// Whether system messages after the first turn are folded into one at the start (fold) or sent
 	// in_place.
 	SystemMessages string `yaml:"system_messages"`
-	// The request member whose value keeps cached prompts apart.
+	// The request member whose value separates cached prompts.
 	CacheSalt string `yaml:"cache_salt"`
-	// Which values of the request member priority it serves first, if it orders its queue by them:
-	// lower_first or higher_first.
+	// The order of an engine that sorts its queue by the request member priority: lower_first or
+	// higher_first.
 	Priority string `yaml:"priority"`
 	// Request members that steer the engine and are refused. A trailing * matches any rest;
 	// outer.inner is a member of a member.
 	Refused []string `yaml:"refused"`
-	// 5xx answers that are the client's mistake. They are never retried and never count against the
-	// engine.
+	// Answers with a 5xx status that the client has caused. They are never retried and never count
+	// against the engine.
 	ClientFaults []EngineError `yaml:"client_faults"`
 	// Answers that mean that the engine is full, not broken.
 	Overloads []EngineError `yaml:"overloads"`
-	// Answers that may change a moment later. The call is sent once more; after that an answer below
-	// 500 is final, and any other means that the engine is full.
+	// Answers that may change a moment later. The call is sent once more. After that an answer
+	// below 500 is final; any other means that the engine is full.
 	NotNow []EngineError `yaml:"not_now"`
-	// What is unusual about it.
+	// Known peculiarities of the engine.
 	Quirks []string `yaml:"quirks"`
-	// Flags that it must be started with to do more than answer with text.
+	// Flags that the engine needs at its start for tool calls, reasoning and priorities.
 	Flags EngineFlags `yaml:"flags"`
 }
 
-// EngineFlags are what the engine has to be started with to read more than text out of what a model
-// writes, in words for the operator; `penstock doctor --try` names them where they are missing.
+// EngineFlags are the flags that the engine must be started with to get more than text out of a
+// model's output, in words for the operator. `penstock doctor --try` names those that are missing.
 type EngineFlags struct {
 	// The flag without which the engine calls no tools.
 	Tools string `yaml:"tools"`
@@ -116,23 +117,23 @@ type EngineFlags struct {
 	Priorities string `yaml:"priorities"`
 }
 
-// EngineSign is one way to recognise an engine by a page: everything that is given must hold.
+// EngineSign is one way to recognise an engine by a page: every condition that is given must hold.
 type EngineSign struct {
-	// The page that is asked for.
+	// The page to request.
 	Path string `yaml:"path"`
 	// The status that it must have. Left out: 200.
 	Status int `yaml:"status"`
 	// The field that the JSON page must have.
 	Field string `yaml:"field"`
-	// What one of that field's values must be.
+	// The value that one match of that field must have.
 	Equals string `yaml:"equals"`
-	// Texts that the page must all contain.
+	// Texts that the page must contain, all of them.
 	Contains []string `yaml:"contains"`
 }
 
-// EngineValue is one number or text of a JSON page.
+// EngineValue is one number or text in a JSON page.
 type EngineValue struct {
-	// The engine's page that has it.
+	// The engine's page that holds the value.
 	Path string `yaml:"path"`
 	// The field of that JSON page.
 	Field string `yaml:"field"`
@@ -142,62 +143,63 @@ type EngineValue struct {
 type EngineHealth struct {
 	// The page that a healthy engine answers with 200.
 	Path string `yaml:"path"`
-	// How long a probe waits for it.
+	// How long a probe waits for the page.
 	Timeout Duration `yaml:"timeout"`
-	// Which answers are healthy: ok, only a 2xx; any, everything below 500, for servers without such a
-	// page.
+	// Which statuses are healthy: ok, only a 2xx; any, every status below 500, for servers without
+	// such a page.
 	Alive string `yaml:"alive"`
 }
 
-// EngineModel says how to read one page about models.
+// EngineModel describes how to read one page about models.
 type EngineModel struct {
 	// The page that lists models or describes one.
 	Path string `yaml:"path"`
-	// The field of the array. Empty: the page is about one model.
+	// The field that holds the array. Empty: the page is about one model.
 	List string `yaml:"list"`
-	// The field with the model's name, within an element.
+	// The field of an element that holds the model's name.
 	ID string `yaml:"id"`
-	// The array of further names.
+	// The field with the array of further names.
 	Aliases string `yaml:"aliases"`
 	// Fields with the context length in tokens. The first that is present counts.
 	Context []string `yaml:"context"`
-	// A field that shows that the model reads images: true, or a text or array that says image, vision
+	// The field that shows that the model reads images: true, or a text or array with image, vision
 	// or vlm.
 	Vision string `yaml:"vision"`
-	// The field with the model's purpose: a task's name at Hugging Face, or embeddings. An object with
-	// one member counts as that member's name.
+	// The field with the model's purpose: the name of a Hugging Face task, or embeddings. An object
+	// with one member counts as that member's name.
 	Kind string `yaml:"kind"`
 	// The field with an adapter's base model.
 	Parent string `yaml:"parent"`
-	// The field that says whether the model is loaded: true or "loaded". On a page that lists only
+	// The field that shows whether the model is loaded: true or "loaded". On a page that lists only
 	// loaded models it is the id.
 	Loaded string `yaml:"loaded"`
 }
 
-// EngineLoad says how to read one page about the engine's work.
+// EngineLoad describes how to read one page about the engine's work.
 type EngineLoad struct {
 	// The page that reports the load.
 	Path string `yaml:"path"`
 	// The page's form: metrics (Prometheus text) or json.
 	Format string `yaml:"format"`
-	// Metrics or fields with the requests that run. The first that is present counts; its series or
-	// matches are added up, and true counts as 1.
+	// Metrics or fields with the number of running requests. The first that is present counts; its
+	// series or matches are added up, and true counts as 1.
 	Running []string `yaml:"running"`
-	// Metrics or fields with the requests that wait, read as `running` is.
+	// Metrics or fields with the number of waiting requests, read as for `running`.
 	Waiting []string `yaml:"waiting"`
-	// Metrics or fields with the share of the cache in use, 0 to 1. The mean of all matches counts.
+	// Metrics or fields with the share of the cache in use, 0 to 1. The mean of all matches is
+	// used.
 	KVUsage []string `yaml:"kv_usage"`
 	// Counters that rise as long as the engine works. All that are present are added up.
 	Progress []string `yaml:"progress"`
 	// The metric whose newest series has the labels max_lora, running_lora_adapters and
 	// waiting_lora_adapters: which adapters are in use, and how many fit.
 	Adapters string `yaml:"adapters"`
-	// Metrics or fields with the tokens of prompts that the engine's cache has room for. A metric with
-	// the labels num_gpu_blocks and block_size gives it by those.
+	// Metrics or fields with the number of prompt tokens that fit into the engine's cache. For a
+	// metric with the labels num_gpu_blocks and block_size it is their product.
 	Cache []string `yaml:"cache"`
 }
 
-// EngineReasoning says how a reasoning effort is told to the engine.
+// EngineReasoning describes how a reasoning effort is sent to the engine.
 type EngineReasoning struct {
 	// The request member that takes the effort. Left out: reasoning_effort.
 	Effort string `yaml:"effort"`
@@ -205,23 +207,23 @@ type EngineReasoning struct {
 	Off map[string]any `yaml:"off"`
 	// Members to add for any other effort.
 	On map[string]any `yaml:"on"`
-	// The efforts that it takes, of none, minimal, low, medium, high, xhigh and max; the nearest one
-	// is sent. If none is not among them, only the members of `off` are sent for it. Left out: none,
-	// low, medium, high and xhigh.
+	// The efforts that it accepts, out of none, minimal, low, medium, high, xhigh and max; the
+	// nearest one is sent. If the list lacks none, only the members of `off` are sent for it. Left
+	// out: none, low, medium, high and xhigh.
 	Words []string `yaml:"words"`
-	// The member of an assistant's message from which it reads the reasoning of earlier turns:
+	// The member of an assistant's message in which it reads the reasoning of earlier turns:
 	// reasoning_content, reasoning or none.
 	History string `yaml:"history"`
 }
 
-// EngineError is the shape of an answer: status, and if given the error's type, a part of its
-// message, or that it says nothing.
+// EngineError describes an answer by its status and, if given, the error's type, a part of its
+// message, or the absence of both.
 type EngineError struct {
 	// The HTTP status of the answer.
 	Status int `yaml:"status"`
 	// The type of the answer's error. Empty: any.
 	Type string `yaml:"type"`
-	// Texts of which the error's message contains one. Empty: any message.
+	// Texts, one of which the error's message contains. Empty: any message.
 	Messages []string `yaml:"messages"`
 	// Whether the answer has neither a type nor a message.
 	Silent bool `yaml:"silent"`
@@ -298,26 +300,27 @@ const (
 	// QuirkContinuousUsage: stream_options.continuous_usage_stats puts usage on every chunk of a
 	// stream.
 	QuirkContinuousUsage = "continuous_usage"
-	// QuirkOwnHost: the engine checks Host, so with `resolve` it is sent the dialled address and not
-	// the name.
+	// QuirkOwnHost: the engine checks Host, so with `resolve` the edge sends the dialled address
+	// and not the name.
 	QuirkOwnHost = "own_host"
-	// QuirkLoadsOnDemand: a listed model that is not loaded is loaded by the first request for it.
+	// QuirkLoadsOnDemand: the first request for a listed model loads it.
 	QuirkLoadsOnDemand = "loads_on_demand"
 	// QuirkStreamsTranscriptions: a transcription with stream=true is answered with events.
 	QuirkStreamsTranscriptions = "streams_transcriptions"
 	// QuirkStreamsSpeech: speech as pcm with stream_format=sse is answered with events.
 	QuirkStreamsSpeech = "streams_speech"
-	// QuirkDeveloperAsSystem: chat templates there know no role developer, so its messages are sent as
-	// system.
+	// QuirkDeveloperAsSystem: the engine's chat templates lack the role developer, so its messages
+	// are sent as system.
 	QuirkDeveloperAsSystem = "developer_as_system"
 	// QuirkTokenTimings: timings_per_token puts timings, with the counts so far, on every chunk.
 	QuirkTokenTimings = "token_timings"
-	// QuirkContinuesAnswers: a last message that is the assistant's is gone on with, without a member
-	// that asks for it.
+	// QuirkContinuesAnswers: the engine continues a last message of the assistant without being
+	// asked to by a request member.
 	QuirkContinuesAnswers = "continues_answers"
-	// QuirkBuffersCalls: a tool call is held back until it is whole, which may take minutes.
+	// QuirkBuffersCalls: the engine holds a tool call back until it is complete, which may take
+	// minutes.
 	QuirkBuffersCalls = "buffers_calls"
-	// QuirkRanksTexts: rerank takes texts and return_text in the place of documents and
+	// QuirkRanksTexts: rerank takes texts and return_text instead of documents and
 	// return_documents.
 	QuirkRanksTexts = "ranks_texts"
 )
@@ -338,11 +341,11 @@ var EngineOperations = []string{
 // EngineEndpoint is an endpoint that only some engines have.
 type EngineEndpoint struct {
 	Path      string // public path
-	Operation string // what a key's scope calls it (Op…)
-	AtEngine  string // what Engine.Paths call it
+	Operation string // its name in a key's scope (Op…)
+	AtEngine  string // its name in Engine.Paths
 }
 
-// SomeEngines are the endpoints that only some engines have: those whose Paths name them.
+// SomeEngines are the endpoints that an engine has only if its Paths name them.
 var SomeEngines = []EngineEndpoint{
 	{"/v1/score", OpScore, OpScore},
 	{"/v1/classify", OpClassify, OpClassify},
@@ -352,8 +355,8 @@ var SomeEngines = []EngineEndpoint{
 	{"/v1/moderations", OpModerations, OpModerations},
 }
 
-// Over returns e with every member that it leaves out taken from base, paths one by one. Quirks and
-// other lists count as given when they are not nil, so an empty list takes everything away.
+// Over returns e with every missing member taken from base, paths one by one. Quirks and other
+// lists count as given when they are not nil, so an empty list removes everything.
 func (e *Engine) Over(base *Engine) Engine {
 	out := *e
 	if len(base.Paths) > 0 {
@@ -378,7 +381,7 @@ func fill(dst, src reflect.Value) {
 }
 
 // Problems lists what is wrong with a profile as written, each with the member's path in it
-// ("health.path: ..."). Whether Like names a profile is for the caller, who knows which there are.
+// ("health.path: ..."). The caller, who knows the profiles, checks whether Like names one.
 func (e *Engine) Problems() []string {
 	c := engineCheck{}
 	c.need(e.Name != "" && e.Name != "auto", "name: give the profile a name other than auto")
@@ -468,7 +471,7 @@ func (c *engineCheck) value(at string, v EngineValue) {
 	c.path(at+".path", v.Path, v.Field != "")
 }
 
-// oneOf accepts the empty word: it means "as the profile below".
+// oneOf accepts the empty word, which inherits the value.
 func (c *engineCheck) oneOf(at, word string, words ...string) {
 	c.need(word == "" || slices.Contains(words, word),
 		fmt.Sprintf("%s: %q is not one of %s", at, word, strings.Join(words, ", ")))

@@ -8,7 +8,7 @@ const (
 	OnRevokeAbort = "abort"
 )
 
-// EngineAuto is the value of Upstream.Engine that has the engine detected.
+// EngineAuto is the value of Upstream.Engine for detecting the engine.
 const EngineAuto = "auto"
 
 // Values of KeyLimits.Per.
@@ -42,10 +42,10 @@ const (
 	ReasoningNone = "none"
 )
 
-// theClasses are those of a file without its own.
+// theClasses are the default classes.
 var theClasses = []Class{{Name: "interactive"}, {Name: "batch"}}
 
-// ClassesOf are a file's classes of calls in their order.
+// ClassesOf returns a file's classes of calls in their order.
 func ClassesOf(f *File) []Class {
 	if len(f.Classes) == 0 {
 		return theClasses
@@ -53,13 +53,13 @@ func ClassesOf(f *File) []Class {
 	return f.Classes
 }
 
-// HasClasses reports whether anything of a file makes use of classes.
+// HasClasses reports whether a file uses classes anywhere.
 func HasClasses(f *File) bool {
 	return len(f.Classes) > 0 || slices.ContainsFunc(f.Keys, func(k Key) bool { return k.Class != "" }) ||
 		slices.ContainsFunc(f.Models, func(m Model) bool { return m.Reserve > 0 })
 }
 
-// RankOf is the place of a class in their order, which is 0 for one that there is not.
+// RankOf returns the position of a class in the order of classes; 0 for an unknown one.
 func RankOf(f *File, class string) int {
 	return max(0, slices.IndexFunc(ClassesOf(f), func(c Class) bool { return c.Name == class }))
 }
@@ -73,7 +73,7 @@ const (
 // MaxTier is the highest tier that a deployment may have.
 const MaxTier = 7
 
-// MaxArms is how many arms the deployments of a model may make.
+// MaxArms bounds the arms of a model.
 const MaxArms = 8
 
 // PrefillProven is the value of Upstream.Prefill.
@@ -123,7 +123,7 @@ var words = map[string][]string{
 	"models.supported_reasoning_efforts": {"none", "low", "medium", "high", "xhigh"},
 }
 
-// Operations returns every operation a key can be scoped to, in a list of the caller's own.
+// Operations returns every operation that a key can be scoped to. The caller owns the list.
 func Operations() []string {
 	return slices.Clone([]string{
 		OpChat, OpMessages, OpResponses, OpCompact, OpTranscriptions, OpSpeech, OpEmbeddings,

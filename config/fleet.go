@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// Fleet says how many edges serve the same keys and engines. They share nothing, so each takes an
-// equal part of every number that they share: the limits of keys and the slots of engines.
+// Fleet describes the edges that serve the same keys and engines. Without a store they share no
+// state, so each takes an equal part of the limits of keys and of the slots of engines.
 type Fleet struct {
-	// How many edges serve these keys and engines. Without a store each allows its part of the limits
-	// and slots. Left out: one, or with fleet.store the edges that register there; an edge that has
-	// seen none takes half of each limit and of the slots.
+	// How many edges serve these keys and engines. Without a store each allows its part of the
+	// limits and slots. Left out: one, or with fleet.store the number of edges that register there;
+	// an edge that has not yet read that number takes half of each limit and of the slots.
 	Edges int `yaml:"edges"`
 	// The store by which edges share limits and slots.
 	Store FleetStore `yaml:"store"`
-	// What holds while the store is lost: divide gives each edge its part of the limits, open applies
-	// no limits, closed answers 503.
+	// What happens while the store is lost: divide gives each edge its part of the limits, open
+	// applies no limits, closed answers 503.
 	Lost string `yaml:"lost"`
-	// Keys in the store, beside those of this file.
+	// Keys in the store, in addition to those of this file.
 	Keys FleetKeys `yaml:"keys"`
 
-	// Secrets by which edges sign drains and their membership: the first signs, all verify. Left out:
-	// those of fleet.keys.
+	// Secrets with which edges sign drains and their membership: the first signs, all verify. Left
+	// out: those of fleet.keys.
 	Secrets []Secret `yaml:"secrets"`
 }
 
-// SigningSecrets are those by which edges sign what they tell each other.
+// SigningSecrets returns the secrets with which edges sign their messages to each other.
 func (f *Fleet) SigningSecrets() []Secret {
 	if len(f.Secrets) > 0 {
 		return f.Secrets
@@ -36,16 +36,16 @@ func (f *Fleet) SigningSecrets() []Secret {
 	return f.Keys.Secrets
 }
 
-// FleetKeys are keys in the store, beside those of the file.
+// FleetKeys configures keys in the store, in addition to those of the file.
 type FleetKeys struct {
-	// Secrets that sign keys in the store: the first signs, all verify. With one, `penstock key new
-	// --store` makes keys and `penstock key revoke` ends them at all edges within a second. Left out:
-	// the store has no keys.
+	// Secrets that sign keys in the store: the first signs, all verify. With a secret, `penstock
+	// key new --store` makes keys and `penstock key revoke` ends them at all edges within a second.
+	// Left out: the store has no keys.
 	Secrets []Secret `yaml:"secrets"`
-	// What an edge needs to start: required is the store itself, cached also an earlier copy of its
-	// keys.
+	// What an edge needs at its start: the store itself (required), or the store or an earlier copy
+	// of its keys (cached).
 	Store string `yaml:"store"`
-	// The file with the edge's copy of the keys in the store.
+	// The file in which the edge keeps its copy of the keys in the store.
 	Cache string `yaml:"cache"`
 }
 
@@ -55,10 +55,10 @@ const (
 	KeysCached   = "cached"   // the store or a copy
 )
 
-// Enabled reports whether keys are in the store.
+// Enabled reports whether the store holds keys.
 func (k *FleetKeys) Enabled() bool { return len(k.Secrets) > 0 }
 
-// KeyError is what is wrong with an entry of a key that stands alone.
+// KeyError is what is wrong with a single key entry.
 type KeyError struct {
 	Field   string // such as limits.concurrency; empty: the entry as a whole
 	Message string
@@ -66,14 +66,13 @@ type KeyError struct {
 
 func (e *KeyError) Error() string { return cmp.Or(e.Field, "entry") + ": " + e.Message }
 
-// ReadKey reads one entry of a keys_file that stands alone, as JSON. Its class may be any: which
-// there are the configuration says that it is used with (File.CheckKey). The error is a *KeyError
-// and shows nothing of the entry.
+// ReadKey reads one entry of a keys_file from JSON. It accepts any class: File.CheckKey checks the
+// class against a configuration. The error is a *KeyError and shows nothing of the entry.
 func ReadKey(entry string) (Key, error) {
 	switch {
 	case strings.ContainsAny(entry, "\n\r") || !json.Valid([]byte(entry)):
 		return Key{}, &KeyError{Message: "it is not a key in one line of JSON"}
-	case strings.Contains(entry, "$") || strings.Contains(entry, `\u0024`): // who makes keys reads no secrets of the edge
+	case strings.Contains(entry, "$") || strings.Contains(entry, `\u0024`): // a maker of keys must not read secrets of the edge
 		return Key{}, &KeyError{Message: "a value must have no $, which begins a variable in files"}
 	}
 	rest := "\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"
@@ -96,8 +95,8 @@ func ReadKey(entry string) (Key, error) {
 	return f.Keys[0], nil
 }
 
-// CheckKey says what is wrong with a key, one that ReadKey has read, for use with the configuration f:
-// its class, its tiers, and as warnings names of models that f has not. Paths are those within the
+// CheckKey returns what is wrong with a key from ReadKey when it is used with the configuration f:
+// its class, its tiers, and, as warnings, names of models that f lacks. Paths are those within the
 // key.
 func (f *File) CheckKey(k Key) Problems {
 	alone := *f
@@ -111,21 +110,23 @@ func (f *File) CheckKey(k Key) Problems {
 	return problems
 }
 
-// FleetStore is the Valkey, or Redis from 7.0 on, by which the edges share the limits of keys.
+// FleetStore is the Valkey, or Redis from 7.0 on, through which the edges share the limits of keys.
 type FleetStore struct {
-	// The address of a Valkey, or Redis from 7.0 on; rediss:// for TLS. Beside sentinels, which give the
-	// address, it is left out, or rediss:// with the host name that all their certificates have.
+	// The address of a Valkey, or Redis from 7.0 on; rediss:// for TLS. With sentinels, which give
+	// the address, leave it out, or write rediss:// with the host name that all their certificates
+	// have.
 	URL string `yaml:"url"`
-	// The user that the edge logs in as. Empty: the default one.
+	// The user that the edge logs in as. Empty: the default user.
 	User string `yaml:"user"`
 	// The password of that user.
 	Password Secret `yaml:"password"`
-	// How the store's certificate is verified, and which one the edge shows. With sentinels and no URL
-	// any of these settings means TLS, and each certificate has the name that is dialled.
+	// How the store's certificate is verified, and which certificate the edge presents. With
+	// sentinels and no URL any of these settings means TLS, and each certificate must have the name
+	// that is dialled.
 	TLS UpstreamTLS `yaml:"tls"`
 	// Whether the store is a cluster.
 	Cluster bool `yaml:"cluster"`
-	// Sentinels that know the store's address, in place of a URL.
+	// Sentinels that know the store's address, instead of a URL.
 	Sentinel FleetSentinel `yaml:"sentinel"`
 	// The prefix of the edge's keys in the store.
 	Prefix string `yaml:"prefix"`
@@ -133,19 +134,19 @@ type FleetStore struct {
 	Timeout Duration `yaml:"timeout"`
 }
 
-// FleetSentinel finds the store's primary by sentinels, in place of the address of its URL.
+// FleetSentinel finds the store's primary through sentinels, instead of the address of a URL.
 type FleetSentinel struct {
 	// The name under which the sentinels know the store.
 	Master string `yaml:"master"`
 	// HOST:PORT of each sentinel.
 	Addresses []string `yaml:"addresses"`
-	// The user at the sentinels, which have users of their own.
+	// The user at the sentinels, which have their own users.
 	User string `yaml:"user"`
 	// The password of that user.
 	Password Secret `yaml:"password"`
 }
 
-// Shared reports whether there is a store by which edges share.
+// Shared reports whether there is a store through which edges share.
 func (f *Fleet) Shared() bool { return f.Store.URL != "" || f.Store.Sentinel.Master != "" }
 
 // Encrypted reports whether the connections to the store, and to its sentinels, are TLS.
@@ -160,11 +161,11 @@ const (
 	LostClosed = "closed"
 )
 
-// UnknownEdges is by how many an edge divides what a fleet shares while it knows neither from the
-// file nor from the store how many edges there are: a fleet has at least one other.
+// UnknownEdges is the divisor of shared numbers while neither the file nor the store has given the
+// number of edges: a fleet has at least two.
 const UnknownEdges = 2
 
-// Parts returns by how many edges what they share is divided where the store does not hold it.
+// Parts returns the number of edges by which shared numbers are divided without the store.
 func (f *Fleet) Parts() int {
 	switch {
 	case f.Edges > 0:
@@ -175,9 +176,9 @@ func (f *Fleet) Parts() int {
 	return 1
 }
 
-// ShareOf returns one edge's part of a number that a fleet shares: rounded down, so that the parts
-// do not add up to more, but at least 1, or an edge would serve nothing. 0, which is no limit,
-// stays 0; a fleet of 0 or 1 edges leaves n as it is.
+// ShareOf returns one edge's part of a number that a fleet shares. It is rounded down, so that the
+// parts do not add up to more, but at least 1, or an edge would serve nothing. 0, which is no
+// limit, stays 0; a fleet of 0 or 1 edges leaves n as it is.
 func ShareOf(n, edges int) int {
 	if n <= 0 || edges <= 1 {
 		return n
@@ -199,7 +200,7 @@ func (k *Key) Share() KeyLimits {
 	}
 }
 
-// fleet checks how edges share, and warns of numbers that are too small to be divided among them.
+// fleet checks how edges share, and warns of numbers that are too small to be divided.
 func (c processChecks) fleet() {
 	f := &c.file.Fleet
 	edges := f.Edges
@@ -239,12 +240,12 @@ func (c processChecks) fleet() {
 	}
 }
 
-// store checks where the store is and how long a call may wait for it.
+// store checks the store's address and how long a call may wait for it.
 func (c processChecks) store(s *FleetStore) {
 	const path = "fleet.store"
 	rest, found := strings.CutPrefix(strings.Replace(s.URL, "rediss://", "redis://", 1), "redis://")
 	u, err := checkHTTP("http://" + rest)
-	switch { // nothing of it is shown, since a password may stand there
+	switch { // no message shows it: it may hold a password
 	case s.URL == "":
 	case strings.Contains(s.URL, "@"):
 		c.check.fail(path+".url", "it must not hold a user or a password: write them as user and password, beside the url")
@@ -278,7 +279,7 @@ func (c processChecks) store(s *FleetStore) {
 	}
 }
 
-// secrets checks how edges sign what they tell each other.
+// secrets checks the secrets with which edges sign their messages to each other.
 func (c processChecks) secrets(f *Fleet) {
 	const path = "fleet.secrets"
 	c.leastSecrets(path, f.Secrets)
@@ -301,7 +302,7 @@ func (c processChecks) leastSecrets(path string, secrets []Secret) {
 	}
 }
 
-// storeKeys checks how entries of keys are signed and what an edge needs to start.
+// storeKeys checks how key entries are signed and what an edge needs at its start.
 func (c processChecks) storeKeys(f *Fleet) {
 	const path = "fleet.keys"
 	k := &f.Keys
@@ -321,7 +322,7 @@ func (c processChecks) storeKeys(f *Fleet) {
 	}
 }
 
-// maxEdges is far above any fleet, so that a slip of the finger is seen.
+// maxEdges is far above any real fleet, so that a typing error is noticed.
 const maxEdges = 1000
 
 func (c processChecks) indivisible(path string, edges int, numbers ...member) {

@@ -17,8 +17,8 @@ func (h *KeyHashes) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	*h = hashes
 }
 
-// BindNode accepts a text, or a mapping with the members of KeyHash. What does not look like a hash
-// may be the key itself and is kept out of excerpts.
+// BindNode accepts a text, or a mapping with the members of KeyHash. A text that does not look like
+// a hash may be the key itself and is kept out of excerpts.
 func (h *KeyHash) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	if n.IsMapping() {
 		b.Fields(n, h)
@@ -31,7 +31,7 @@ func (h *KeyHash) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	h.Hash = strings.ToLower(h.Hash)
 }
 
-// BindNode accepts one number, or a mapping: of that number and how a fleet holds it, or of pools.
+// BindNode accepts one number, or a mapping: either {shared, fleet} or the separate pools.
 func (c *Concurrency) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	var read Concurrency
 	switch {
@@ -78,7 +78,7 @@ func (s Secret) GoString() string { return s.String() }
 // MarshalText hides the value from encoders.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// BindNode reads the variable or the file that the secret is in.
+// BindNode reads the secret from its variable or file.
 func (s *Secret) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	if value, ok := b.Secret(n); ok {
 		*s = Secret(value)

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// tagPrefix begins the name of the group of all upstreams that have a tag, as in tag:h100.
+// tagPrefix begins a group of all upstreams that have a tag, such as tag:h100.
 const tagPrefix = "tag:"
 
-// InGroup reports whether an upstream belongs to a group: gpu-* are all whose names begin so,
-// tag:h100 all that have the tag. What is no group has none.
+// InGroup reports whether an upstream belongs to a group: gpu-* holds all whose names begin with
+// gpu-, tag:h100 all that have the tag. It is false if group has neither form.
 func InGroup(group, name string, tags []string) bool {
 	if tag, ok := strings.CutPrefix(group, tagPrefix); ok {
 		return slices.Contains(tags, tag)
@@ -23,20 +23,20 @@ func isGroup(name string) bool {
 	return strings.HasPrefix(name, tagPrefix) || strings.HasSuffix(name, "*")
 }
 
-// target is what makes a deployment another one than those beside it.
+// target distinguishes the deployments of a model.
 type target struct{ upstream, served string }
 
 func (d Deployment) target() target { return target{d.Upstream, d.Served} }
 
-// withoutGroups puts the upstreams of each group (InGroup) in its place, but for those that the
-// list names itself. The first takes the entry's place and the others follow at the end, so that
-// every entry stays where the file has it. A group of none stays.
+// withoutGroups replaces each group (InGroup) by its upstreams, except those that the list names
+// itself. The first takes the entry's place and the others follow at the end, so that every entry
+// keeps its position in the file. An empty group stays.
 func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
 	named := map[string]bool{}
 	for i := range upstreams {
 		named[upstreams[i].Name] = true
 	}
-	taken := map[string]bool{} // by the list itself
+	taken := map[string]bool{} // named by the list itself
 	for _, d := range written {
 		taken[d.Upstream] = true
 	}
@@ -55,7 +55,7 @@ func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
 			d.Upstream = upstreams[j].Name
 			switch {
 			case d.Upstream == "" || !InGroup(group, d.Upstream, upstreams[j].Tags) || taken[d.Upstream]:
-			case targets[d.target()]: // of a group before it
+			case targets[d.target()]: // an earlier group has it
 			case first:
 				all[i], first, targets[d.target()] = d, false, true
 			default:

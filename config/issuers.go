@@ -9,13 +9,13 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Issuer is an identity provider whose tokens (JWT) are taken beside keys.
+// Issuer is an identity provider whose tokens (JWT) are accepted as well as keys.
 type Issuer struct {
 	// The exact iss claim of its tokens.
 	Issuer string `yaml:"issuer"`
 	// The prefix of its callers' ids, as in NAME/alice. Left out: the host of `issuer`.
 	Name string `yaml:"name"`
-	// The aud claim of its tokens: one, or a list of which one is enough.
+	// The aud claim of its tokens: one value, or a list of which one is enough.
 	Audience Audiences `yaml:"audience"`
 	// The issuer's public keys: file:PATH, or the https URL at which they are published.
 	JWKS string `yaml:"jwks"`
@@ -25,28 +25,31 @@ type Issuer struct {
 	Set []byte `yaml:"-"` // the content of a file with its keys
 }
 
-// IssuerClaims say what the claims of a token mean. A claim within another is written with a dot:
-// realm_access.roles. One whose own name is the whole text goes first: https://example.com/roles.
+// IssuerClaims define what the claims of a token mean. A claim within another is written with a
+// dot: realm_access.roles. A claim whose own name is the whole text takes precedence:
+// https://example.com/roles.
 type IssuerClaims struct {
-	// The claim that tells callers apart, for limits and usage. A claim within another is written with
-	// a dot: realm_access.roles.
+	// The claim that identifies the caller, for limits and usage. A claim within another is written
+	// with a dot: realm_access.roles.
 	Key string `yaml:"key"`
-	// The first template that fits gives a token its rights. A token that fits none is refused.
+	// The first template that matches gives a token its rights. A token that matches none is
+	// refused.
 	Templates []IssuerTemplate `yaml:"templates"`
 }
 
-// IssuerTemplate gives tokens the rights and limits of an entry of the keys.
+// IssuerTemplate gives tokens the rights and limits of an entry of `keys`.
 type IssuerTemplate struct {
-	// The claim that is compared: a text, a list or an object. Left out: every token fits.
+	// The claim to compare: a text, a list or an object. Left out: every token matches.
 	Claim string `yaml:"claim"`
-	// What the claim, an entry of its list or the name of an object's member must be. A trailing *
-	// matches any rest.
+	// The value that the claim, an entry of its list or the name of an object's member must have. A
+	// trailing * matches any rest.
 	Value string `yaml:"value"`
-	// The id of the entry of `keys` whose rights and limits the token gets. That entry needs no hash.
+	// The id of the entry of `keys` whose rights and limits the token gets. The entry needs no
+	// hash.
 	Key string `yaml:"key"`
 }
 
-// Audiences is written as one text or as a list.
+// Audiences is written as one text or a list.
 type Audiences []string
 
 // BindNode accepts one text, or a list of them.
@@ -60,15 +63,15 @@ func (a *Audiences) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	*a = all
 }
 
-// SetDefaults sets what an issuer leaves out.
+// SetDefaults gives an entry of issuers its defaults before it is read.
 func (i *Issuer) SetDefaults() { i.Claims.Key = "sub" }
 
 const keysFilePrefix = "file:"
 
-// URL returns where the issuer publishes its keys; false when they are in a file.
+// URL returns the URL at which the issuer publishes its keys; false when they are in a file.
 func (i *Issuer) URL() (string, bool) { return i.JWKS, !strings.HasPrefix(i.JWKS, keysFilePrefix) }
 
-// file returns the file that the issuer's keys are in, "" when they are at a URL.
+// file returns the file that holds the issuer's keys, "" when they are at a URL.
 func (i *Issuer) file() string {
 	name, ok := strings.CutPrefix(i.JWKS, keysFilePrefix)
 	if !ok {
@@ -77,7 +80,8 @@ func (i *Issuer) file() string {
 	return name
 }
 
-// IssuerURLs are where the issuers of f publish their keys, as far as anybody is asked for one.
+// IssuerURLs returns the URLs at which the issuers of f publish their keys; none if f asks for no
+// credentials.
 func IssuerURLs(f *File) (all []string) {
 	if f.Auth == AuthNone {
 		return nil
@@ -90,7 +94,7 @@ func IssuerURLs(f *File) (all []string) {
 	return all
 }
 
-// CheckIssuers says what is wrong with the key sets in files, by who reads them.
+// CheckIssuers reports what check finds wrong with the key sets in files.
 func CheckIssuers(f *File, check func(set []byte) error) strictyaml.Problems {
 	c := f.checks().check
 	for i := range f.Issuers {
@@ -103,14 +107,14 @@ func CheckIssuers(f *File, check func(set []byte) error) strictyaml.Problems {
 	return c.Problems()
 }
 
-// isTemplate reports whether tokens have the rights of the key.
+// isTemplate reports whether an issuer's template names the key.
 func isTemplate(all []Issuer, id string) bool {
 	return slices.ContainsFunc(all, func(is Issuer) bool {
 		return slices.ContainsFunc(is.Claims.Templates, func(t IssuerTemplate) bool { return t.Key == id })
 	})
 }
 
-// issuerChecks are about issuers of tokens.
+// issuerChecks check the issuers of tokens.
 type issuerChecks struct{ checks }
 
 func (c issuerChecks) all() {
@@ -135,7 +139,7 @@ func (c issuerChecks) all() {
 	}
 }
 
-// source checks where an issuer's keys are.
+// source checks the place of an issuer's keys.
 func (c issuerChecks) source(at string, is *Issuer) {
 	path := at + ".jwks"
 	if is.JWKS == "" {
@@ -160,7 +164,7 @@ func loopbackHost(host string) bool {
 	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
 }
 
-// templates checks which rights the tokens of an issuer have.
+// templates checks the rights of an issuer's tokens.
 func (c issuerChecks) templates(path string, is *Issuer) {
 	if len(is.Claims.Templates) == 0 {
 		c.check.fail(path, "the issuer's tokens have no rights: add { key: ID }, an entry of the keys, for all of them, or by a claim")

@@ -16,49 +16,49 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Key is one API key. Only its hash is known.
+// Key is one API key, known by its hash only.
 type Key struct {
 	// The name of the key in logs, metrics and pages.
 	ID string `yaml:"id"`
 	// The hash of the key, sha256: and 64 hexadecimal digits, or a list of hashes for rotation.
-	// `penstock key new` prints a key once, with its hash.
+	// `penstock key new` prints a new key once, with its hash.
 	Hash KeyHashes `yaml:"hash"`
 	// The models that the key may use: ids, or patterns that end in *. Aliases grant nothing.
 	Models []string `yaml:"models"`
 	// What the key may be used for. Left out: everything.
 	Operations []string `yaml:"operations"`
-	// When the key ends: a time (RFC 3339) or a date, which means its first moment in UTC. Left out:
-	// never.
+	// When the key expires: a time (RFC 3339), or a date, which means its first moment in UTC. Left
+	// out: never.
 	Expires time.Time `yaml:"expires"`
 	// Whether the key may be used.
 	Active *bool `yaml:"active"`
 	// The limits of the key. 0, the default, is no limit.
 	Limits KeyLimits `yaml:"limits"`
-	// A name that keys share to use each other's cached prompts where a model's prompt_cache is
-	// per_key. Left out: the key shares with none.
+	// A name that keys share to use each other's cached prompts if a model's prompt_cache is
+	// per_key. Left out: the key does not share.
 	CacheGroup string `yaml:"cache_group"`
-	// The tiers of deployments that the key's calls may go to. Left out: all, but no external
-	// upstream: prompts leave the house by consent only.
+	// The tiers of deployments that the key's calls may go to. Left out: all tiers, but no external
+	// upstreams, because prompts leave the house by consent only.
 	Tiers []int `yaml:"tiers"`
 	// The class of the key's calls (`classes`). Left out: the first.
 	Class string `yaml:"class"`
 	// The key's share when calls wait for slots. A key of weight 2 gets twice the tokens of a key of
 	// weight 1.
 	Weight int `yaml:"weight"`
-	// A client certificate that stands for the key, which needs no hash then.
+	// A client certificate that is accepted in place of the key, which then needs no hash.
 	Certificate KeyCertificate `yaml:"certificate"`
-	Edges       int            `yaml:"-"` // those that share the limits: Fleet.Edges
+	Edges       int            `yaml:"-"` // that share the limits: Fleet.Edges
 }
 
 // MaxKeyWeight bounds a key's weight.
 const MaxKeyWeight = 1000
 
-// Class is a class of calls. Those of a class wait behind those of the classes before it, and lose
-// their places to them.
+// Class is a class of calls. They wait behind calls of earlier classes, and lose their places to
+// them.
 type Class struct {
 	// The name of the class in keys and metrics.
 	Name string `yaml:"name"`
-	// The share of the slots that the class gets whatever earlier classes ask for.
+	// The share of the slots that the class gets even when earlier classes have calls waiting.
 	Floor Percent `yaml:"floor"`
 }
 
@@ -69,9 +69,9 @@ const MaxClasses = 8
 // otherwise).
 func (k *Key) Enabled() bool { return k.Active == nil || *k.Active }
 
-// KeyCertificate names a client's certificate, by one of two marks.
+// KeyCertificate identifies a client's certificate by one of two properties.
 type KeyCertificate struct {
-	// One of the certificate's names: a DNS name, URI, mail or IP address.
+	// One of the certificate's names: a DNS name, a URI, or a mail or IP address.
 	SAN string `yaml:"san"`
 	// The hash of the certificate's public key: sha256: and 64 hexadecimal digits.
 	SPKI string `yaml:"spki"`
@@ -80,21 +80,22 @@ type KeyCertificate struct {
 // Set reports whether a certificate is named.
 func (k KeyCertificate) Set() bool { return k != KeyCertificate{} }
 
-// canonical turns the name into the form that is compared: small letters, but for what stands
-// behind the host of a URI. A name is an IP address, a URI, a mail address or a DNS name, by its
-// form: whatever has a colon and is no IP address is a URI, and of the rest whatever has an @ is a
-// mail address.
+// canonical turns the name into the form that is compared: lower case, except after the host of a
+// URI. The form of a name decides whether it is an IP address, a URI, a mail address or a DNS name:
+// a name with a colon that is not an IP address is a URI, and any other name with an @ is a mail
+// address.
 func (k *KeyCertificate) canonical() {
 	k.SPKI = strings.ToLower(k.SPKI)
 	if _, err := netip.ParseAddr(k.SAN); err == nil || !strings.Contains(k.SAN, ":") {
 		k.SAN = strings.ToLower(k.SAN)
-	} else if u, err := url.Parse(k.SAN); err == nil { // another one is refused later
+	} else if u, err := url.Parse(k.SAN); err == nil { // a malformed one is refused later
 		u.Host = strings.ToLower(u.Host)
 		k.SAN = u.String()
 	}
 }
 
-// Ends is when the key ends: the end of its last hash, or its own where that is earlier. Zero: never.
+// Ends returns when the key expires: with its last hash, or at its own end if that is earlier.
+// Zero: never.
 func (k *Key) Ends() time.Time {
 	end := time.Time{}
 	for _, h := range k.Hash {
@@ -111,66 +112,67 @@ func (k *Key) Ends() time.Time {
 	return end
 }
 
-// KeyHash is one hash of a key with an optional end of its own, for rotation.
+// KeyHash is one hash of a key with an optional expiry of its own, for rotation.
 type KeyHash struct {
 	// The hash of the whole key: sha256: and 64 hexadecimal digits.
 	Hash string `yaml:"hash"`
-	// When this hash ends. Left out: never.
+	// When this hash expires. Left out: never.
 	Expires time.Time `yaml:"expires"`
 }
 
 // HashPrefix begins every KeyHash.Hash; 64 hexadecimal digits follow, which Load and Parse turn
-// into small letters.
+// into lower case.
 const HashPrefix = "sha256:"
 
 // KeyHashes is written as one string or as a list of {hash, expires}.
 type KeyHashes []KeyHash
 
-// KeyLimits bound one key; zero is "no limit".
+// KeyLimits bound one key. Zero is no limit.
 type KeyLimits struct {
-	// Calls that the key may begin in a minute. More get a 429.
+	// The most calls that the key may begin in a minute. More get a 429.
 	RequestsPerMinute int `yaml:"requests_per_minute"`
-	// Tokens of prompts and answers in a minute. More get a 429.
+	// The most tokens of prompts and answers in a minute. More get a 429.
 	TokensPerMinute int `yaml:"tokens_per_minute"`
-	// Calls that the key may have at once. More get a 429.
+	// The most calls that the key may have at once. More get a 429.
 	Concurrency int `yaml:"concurrency"`
-	// Whose limits these are when tokens of an issuer have the key's rights: caller gives them to each
-	// caller alone, key to all callers and the key together.
+	// How these limits apply to an issuer's tokens with the key's rights: to each caller separately
+	// (caller), or to all callers and the key together (key).
 	Per string `yaml:"per"`
 
-	// Tokens of prompts and answers in a day (UTC). Without a ledger budgets start anew with the edge.
+	// The most tokens of prompts and answers in a day (UTC). Without a ledger all budgets start
+	// anew when the edge restarts.
 	TokensPerDay int `yaml:"tokens_per_day"`
-	// Tokens of prompts and answers in a month (UTC).
+	// The most tokens of prompts and answers in a month (UTC).
 	TokensPerMonth int `yaml:"tokens_per_month"`
-	// Money spent in a day (UTC), by the models' pricing and in its currency.
+	// The most money to spend in a day (UTC), in the currency of the models' pricing.
 	SpendPerDay money.Amount `yaml:"spend_per_day"`
-	// Money spent in a month (UTC), by the models' pricing and in its currency.
+	// The most money to spend in a month (UTC), in the currency of the models' pricing.
 	SpendPerMonth money.Amount `yaml:"spend_per_month"`
 
-	// The largest JSON body of the key's calls, where that is smaller than limits.request_body.
+	// The largest JSON body of the key's calls, if that is smaller than limits.request_body.
 	RequestBody Bytes `yaml:"request_body"`
-	// The largest upload of the key's calls, where that is smaller than limits.upload_body.
+	// The largest upload of the key's calls, if that is smaller than limits.upload_body.
 	UploadBody Bytes `yaml:"upload_body"`
 }
 
 // BodyLimits bound the bodies of requests. Zero is no limit.
 type BodyLimits struct{ RequestBody, UploadBody Bytes }
 
-// Bodies are the limits on bodies.
+// Bodies returns the limits on bodies.
 func (l *KeyLimits) Bodies() BodyLimits { return BodyLimits{l.RequestBody, l.UploadBody} }
 
-// Budgeted reports whether there is a budget of a day or a month.
+// Budgeted reports whether there is a daily or monthly budget.
 func (l *KeyLimits) Budgeted() bool {
 	return l.TokensPerDay != 0 || l.TokensPerMonth != 0 ||
 		!l.SpendPerDay.Zero() || !l.SpendPerMonth.Zero()
 }
 
-// keysFile is the form of the second file. A bare list is accepted, too.
+// keysFile is the form of a keys_file. A bare list is accepted, too.
 type keysFile struct {
 	Keys []Key `yaml:"keys"`
 }
 
-// BindNode accepts a list, or a mapping with keys.
+// BindNode accepts a list, or a mapping with `keys`.
 func (k *keysFile) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	if n.IsList() {
 		b.List(n.In("keys"), &k.Keys)
@@ -179,7 +181,7 @@ func (k *keysFile) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	b.Fields(n, k)
 }
 
-// readKeys appends the keys of the keys_file to f. Its problems stand in that file's own lines.
+// readKeys appends the keys of the keys_file to f. Its problems refer to lines of that file.
 func (f *File) readKeys() Problems {
 	at := f.origin
 	at.files = append(at.files, f.KeysFile)
@@ -200,7 +202,7 @@ func (f *File) readKeys() Problems {
 	problems := d.Problems()
 	switch {
 	case !d.HasContent || len(problems) > 0 || len(second.Keys) > 0:
-	case second.Keys == nil: // as half a file would look
+	case second.Keys == nil: // a file cut in half looks like this
 		at.places.MarkBroken("keys")
 		problems = append(problems, Problem{
 			File: f.KeysFile, Path: "keys",
@@ -215,7 +217,7 @@ func (f *File) readKeys() Problems {
 	return problems
 }
 
-// openToOthers warns when a file that holds keys can be read by more than its owner and group.
+// openToOthers warns when more than the owner and group can read a file that holds keys.
 func openToOthers(path string, info os.FileInfo) Problems {
 	if !strictyaml.TooOpen(info) {
 		return nil
@@ -230,8 +232,8 @@ func openToOthers(path string, info os.FileInfo) Problems {
 var keysLine = regexp.MustCompile(`^keys:[ \t]*(\[[ \t]*\][ \t]*)?(#.*)?$`)
 
 // AppendKey returns the text of a keys_file, or of a configuration, with another key at the end of
-// its keys. lines are those of the key, which begin with "  - ". Nothing else of the text changes.
-// An empty text becomes a keys_file.
+// its keys. lines are the key's lines and begin with " - ". The rest of the text stays as it is. An
+// empty text becomes a keys_file.
 func AppendKey(src []byte, lines string) ([]byte, error) {
 	text := strings.Split(strings.TrimSuffix(string(src), "\n"), "\n")
 	content := func(line string) bool {
@@ -273,8 +275,7 @@ func AppendKey(src []byte, lines string) ([]byte, error) {
 	return out, onlyAppended(src, out)
 }
 
-// onlyAppended checks that a text has the keys of an older one and one more, which has an id of its
-// own.
+// onlyAppended checks that a text has the keys of an older one and one more with an id of its own.
 func onlyAppended(before, after []byte) error {
 	var older, newer keysFile
 	strictyaml.Read("", before, &older, strictyaml.Options{})

@@ -11,15 +11,16 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Ledger says where the usage of keys and models is kept over restarts: a path, or a mapping.
+// Ledger is where usage of keys and models is kept over restarts: a path, or a mapping.
 type Ledger struct {
-	// The file in which usage is kept. Only one edge may write it.
+	// The file in which usage is kept. Only one edge may write to it.
 	Path string `yaml:"path"`
-	// Who gets the ledger's rows as JSON lines, each with all that a key has used of a model on a day.
+	// Files and URLs that get the ledger's rows as JSON lines, each with all that a key has used of
+	// a model on a day.
 	Export []LedgerSink `yaml:"export"`
 }
 
-// LedgerSink is one who gets the ledger's rows: a file, or a URL.
+// LedgerSink is a file or URL that gets the ledger's rows.
 type LedgerSink struct {
 	// The file to which rows are appended.
 	File string `yaml:"file"`
@@ -29,12 +30,13 @@ type LedgerSink struct {
 	Token Secret `yaml:"token"`
 }
 
-// EndUsers has usage counted by those who use the applications of keys, too. They are known by a
-// keyed hash of what an application calls them. Without a secret nobody looks at it.
+// EndUsers counts usage also by the end users of the keys' applications. An end user is identified
+// by a keyed hash of the name that the application sends. Without a secret the edge does not read
+// that name.
 type EndUsers struct {
-	// The secret of the hash. With another one every end user has another name.
+	// The secret of the hash. A new secret gives every end user another name.
 	Secret Secret `yaml:"secret"`
-	// A request header that names the end user, before the body does.
+	// A request header that names the end user and takes precedence over the body.
 	Header string `yaml:"header"`
 }
 
@@ -50,7 +52,7 @@ func (l *Ledger) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	}
 }
 
-// ledger checks where usage is kept.
+// ledger checks where usage is kept and exported.
 func (c processChecks) ledger() {
 	l := &c.file.Ledger
 	if l.Path == "" {
@@ -100,7 +102,7 @@ func sameFile(a, b string) bool {
 	return err1 == nil && err2 == nil && os.SameFile(one, other)
 }
 
-// endUsers checks by what end users are told apart.
+// endUsers checks how end users are identified.
 func endUsers(c processChecks) {
 	e := &c.file.EndUsers
 	switch n := len(e.Secret); {

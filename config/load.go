@@ -14,19 +14,19 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Problem is one thing that is wrong with a configuration, where it is and what to do about it.
+// Problem is one mistake in a configuration, with its place and what to do about it.
 type Problem = strictyaml.Problem
 
-// Problems is everything that was found in one go.
+// Problems is everything that was found in one run.
 type Problems = strictyaml.Problems
 
-// origin is what a File remembers about where it was read.
+// origin is what a File remembers about its sources.
 type origin struct {
 	places *strictyaml.Places
-	notes  Problems // warnings of reading, which Validate repeats
-	files  []string // every file that the values came from or name
+	notes  Problems // warnings from reading, which Validate repeats
+	files  []string // every file that values came from or that they name
 
-	certificates map[string][sha256.Size]byte // what is in the certificate files, by the name that a Change has for them
+	certificates map[string][sha256.Size]byte // contents of the certificate files, by their paths in a Change
 
 	keyless bool // the keys_file says that it has no keys
 	private bool // the file itself holds keys or a secret
@@ -36,8 +36,8 @@ type origin struct {
 
 // Load reads the configuration at path with everything it refers to: environment variables, secrets
 // in files and the keys_file. The error is Problems, all of them: syntax, unknown and repeated
-// keys, values of a wrong form, references that lead nowhere. Rules that tie values together are
-// Validate's; LoadValid does both.
+// keys, values of a wrong form, references that lead nowhere. Validate checks the rules between
+// values; LoadValid does both.
 func Load(path string) (*File, error) {
 	f, problems := load(path, strictyaml.ReadBounded)
 	if err := problems.Err(); err != nil {
@@ -46,9 +46,9 @@ func Load(path string) (*File, error) {
 	return f, nil
 }
 
-// Parse is Load for a source that is already in memory. name stands in problems, and its folder is
-// what relative paths in the file are relative to. Parse reads the environment and the files the
-// source refers to.
+// Parse is Load for a source that is already in memory. Problems show name, and relative paths in
+// the file start from its folder. Parse reads the environment and the files that the source refers
+// to.
 func Parse(name string, src []byte) (*File, error) {
 	f, problems := parse(name, src)
 	if err := problems.Err(); err != nil {
@@ -59,26 +59,26 @@ func Parse(name string, src []byte) (*File, error) {
 
 // LoadValid reads the configuration at path and checks it with Validate, so that mistakes of every
 // class are found in one run. The File is nil when Problems.Err is not; otherwise the problems are
-// warnings. more are checks of the caller's own, which take their place among the others.
+// warnings. more are further checks of the caller.
 func LoadValid(path string, k Known, more ...Check) (*File, Problems) {
 	f, problems := load(path, strictyaml.ReadBounded)
 	return valid(f, problems, k, more)
 }
 
-// LoadAgain is LoadValid for a file that is read while others wait for it. It has to be a regular
-// one: a pipe, which may be given at the start, would be waited for without end.
+// LoadAgain is LoadValid for a reload. The file must be a regular one: a pipe, which is allowed at
+// the start, could block for ever.
 func LoadAgain(path string, k Known) (*File, Problems) {
 	f, problems := load(path, strictyaml.ReadRegular)
 	return valid(f, problems, k, nil)
 }
 
-// MaxFile is the size that a configuration may have, in bytes.
+// MaxFile bounds the size of a configuration, in bytes.
 const MaxFile = strictyaml.MaxFile
 
-// ReadText reads the text of a configuration without looking at what it says.
+// ReadText reads the text of a configuration without parsing it.
 func ReadText(path string) ([]byte, error) { return strictyaml.ReadBounded(path, MaxFile) }
 
-// Check says what is wrong with a File that may be wrong in other ways as well.
+// Check returns what is wrong with a File, which may have other mistakes as well.
 type Check func(*File) Problems
 
 // ParseValid is LoadValid for a source that is already in memory; name is as for Parse.
@@ -87,15 +87,15 @@ func ParseValid(name string, src []byte, k Known, more ...Check) (*File, Problem
 	return valid(f, problems, k, more)
 }
 
-// Decode binds one YAML document to the struct that into points to, as strictly as Load does and by
-// the same yaml tags, for the files of other packages that share types with this one. Environment
+// Decode binds one YAML document to the struct that into points to, as strictly as Load and by the
+// same yaml tags. It serves files of other packages that share types with this one. Environment
 // variables are resolved. The error is Problems.
 func Decode(name string, src []byte, into any) error {
 	return strictyaml.Read(name, src, into, strictyaml.Options{Least: "write it, or leave it out"}).Problems().Err()
 }
 
-// ProblemAt makes a Problem of what its user finds wrong with the value at path, such as
-// models[2].deployments, complete with its place and excerpt when f was read from a file.
+// ProblemAt makes a Problem of what its caller finds wrong with the value at path, such as
+// models[2].deployments. If f was read from a file, the Problem has its place and an excerpt.
 func (f *File) ProblemAt(path, message string) Problem {
 	if f.places().Broken(path) { // reading has reported it already
 		return Problem{Path: path, Message: message}
@@ -103,10 +103,10 @@ func (f *File) ProblemAt(path, message string) Problem {
 	return f.places().ProblemAt(path, message)
 }
 
-// Rename has problems that are found in f from now on call it by another name than it was read by.
+// Rename sets the file name that later problems in f show.
 func Rename(f *File, name string) { f.origin.places.Rename(name) }
 
-// places is where the values of f stand; nil in a File that was made by hand.
+// places returns the places of f's values; nil for a File that was made by hand.
 func (f *File) places() *strictyaml.Places {
 	if f.origin == nil {
 		return nil
@@ -114,8 +114,8 @@ func (f *File) places() *strictyaml.Places {
 	return f.origin.places
 }
 
-// Paths returns every file the configuration was read from or names: itself, the keys_file,
-// certificates and the files of secrets. It is what a Watcher watches.
+// Paths returns every file that the configuration was read from or names: itself, the keys_file,
+// certificates and the files of secrets. A Watcher watches them.
 func (f *File) Paths() []string {
 	if f.origin == nil {
 		return nil
@@ -163,8 +163,8 @@ func load(path string, read func(string, int64) ([]byte, error)) (*File, Problem
 	return f, problems
 }
 
-// parse returns a File whenever the source is YAML at all, with defaults in the place of what did
-// not fit: Validate can then find what else is wrong.
+// parse returns a File whenever the source is YAML at all, with defaults for values that did not
+// fit, so that Validate can find what else is wrong.
 func parse(name string, src []byte) (*File, Problems) {
 	f := Defaults()
 	d := strictyaml.Read(name, src, f, strictyaml.Options{
@@ -188,7 +188,8 @@ func parse(name string, src []byte) (*File, Problems) {
 }
 
 // Digest returns a few letters and digits that are the same for equal files, the keys_file
-// included: edges of a fleet compare what they run. It is empty for a File that was made by hand.
+// included, so that edges of a fleet can compare their configurations. It is empty for a File that
+// was made by hand.
 func (f *File) Digest() string {
 	if f.origin == nil {
 		return ""
@@ -196,7 +197,7 @@ func (f *File) Digest() string {
 	return hex.EncodeToString(f.origin.content.Sum(nil)[:6])
 }
 
-// normalize brings values to the one form that the rest of the program sees.
+// normalize brings values to the form that the rest of the program expects.
 func (f *File) normalize(dir string) {
 	store := &f.Fleet.Store.TLS
 	for _, p := range []*string{
@@ -235,7 +236,7 @@ func (f *File) normalize(dir string) {
 }
 
 // readCertificates checks that the certificates and key sets that f names can be read, and
-// remembers them by hash for Same and Diff. What they hold is for those who use them.
+// remembers their hashes for Same and Diff. It does not check their contents.
 func (f *File) readCertificates(d *strictyaml.Document) {
 	f.origin.certificates = map[string][sha256.Size]byte{}
 	check := func(path, called, name string) (content []byte) {

@@ -9,19 +9,18 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Redacted is a configuration as somebody else may see it.
+// Redacted is a configuration that others may see.
 type Redacted struct {
-	Text []byte // nil: the file is no YAML, so nobody knows what of it is secret
-	Keys []byte // of the keys_file, likewise
-	// Secrets are texts that were left out, and what the variables and files of secrets hold.
+	Text []byte // nil: the file is not YAML, so its secrets are unknown
+	Keys []byte // the same for the keys_file
+	// Secrets are the texts that were left out, and the contents of secret variables and files.
 	Secrets []string
-	Admin   Admin // as the file has it, if that can be read
+	Admin   Admin // as in the file, if that can be read
 }
 
-// Redact reads the file at path and leaves out its secrets, by what each setting is: values of the
-// type Secret, hashes of keys, what stands beside the host in a URL and could let somebody in, words
-// that look like credentials wherever they stand, and all that has no place in a configuration.
-// Comments are left out, too. The file need not be valid.
+// Redact reads the file at path and leaves out its secrets: values of type Secret, hashes of keys,
+// the parts of a URL that may hold credentials, words that look like credentials anywhere, and
+// unknown settings. Comments are left out, too. The file need not be valid.
 func Redact(path string) (Redacted, error) {
 	src, err := strictyaml.ReadBounded(path, strictyaml.MaxFile)
 	if err != nil {
@@ -53,7 +52,7 @@ func (r *Redacted) read(src []byte, to reflect.Type) []byte {
 // isSecret reports whether values of the type are secrets. They are writeOnly in schema.json.
 func isSecret(t reflect.Type) bool { return t == reflect.TypeFor[Secret]() }
 
-// secretsIn returns the secrets of a value, as they are sent.
+// secretsIn returns the secrets within a value, as they are sent.
 func secretsIn(v reflect.Value) (all []string) {
 	if s, ok := v.Interface().(Secret); ok {
 		return []string{s.Value()}
@@ -71,16 +70,16 @@ func secretsIn(v reflect.Value) (all []string) {
 	return all
 }
 
-// hiddenTexts are settings that are no Secret and are not shown either: hashes of keys, which are
-// writeOnly in schema.json, too, and what names a person. The path of each URL of pathsOfURLs may
-// hold a secret, as the hooks of many services do.
+// hiddenTexts are settings that are hidden although they are not of type Secret: hashes of keys,
+// which are writeOnly in schema.json, too, and names of persons. The path of each URL of
+// pathsOfURLs may hold a secret, as in the webhooks of many services.
 var (
 	hiddenTexts = []string{"keys.hash", "keys.hash.hash", "tls.acme.email"}
 	pathsOfURLs = []string{"upstreams.wake.url", "ledger.export.url", "tracing.otlp"}
 )
 
-// credentials have the form of one: a prefix by which a service marks its keys, a UUID, or a word of
-// 24 letters and digits and more, which no name of a model or a host is.
+// credentials matches words that look like one: a prefix by which a service marks its keys, a UUID,
+// or a word of at least 24 letters and digits, which names of models and hosts never are.
 var credentials = regexp.MustCompile(`\b(?:` + strings.Join([]string{
 	`(?:sk|rk|pk)[-_][A-Za-z0-9_-]{8,}`,
 	`(?:hf|gsk|gh[oprsu]|github_pat|pstk|r8|tgp_v1)_[A-Za-z0-9_-]{12,}`,
@@ -93,15 +92,15 @@ var credentials = regexp.MustCompile(`\b(?:` + strings.Join([]string{
 // misplaced returns the words of a text that look like credentials.
 func misplaced(text string) (words []string) {
 	for _, w := range credentials.FindAllString(text, -1) {
-		if strings.ContainsAny(w, "0123456789") { // else a long name
+		if strings.ContainsAny(w, "0123456789") { // otherwise it is a long name
 			words = append(words, w)
 		}
 	}
 	return words
 }
 
-// shownText is what is shown of a text: of a URL neither its user and password nor what follows a
-// question mark, and no credential where none belongs.
+// shownText returns what is shown of a text: a URL without its user, password and query, and no
+// misplaced credentials.
 func shownText(path, text string) string {
 	text = shownPlace(path, text)
 	for _, w := range misplaced(text) {
@@ -110,7 +109,7 @@ func shownText(path, text string) string {
 	return text
 }
 
-// shownPlace is what is shown of a text for the place where it stands.
+// shownPlace returns what is shown of a text because of its path.
 func shownPlace(path, text string) string {
 	if slices.Contains(hiddenTexts, path) || strings.ContainsAny(text, "\r\n") ||
 		strings.Contains(text, "PRIVATE KEY") || strings.Contains(text, "pstk_") {
@@ -131,7 +130,7 @@ func shownPlace(path, text string) string {
 	address, more := rest[:end], ""
 	if end < len(rest) {
 		more = "?" + strictyaml.Removed
-		if strings.Contains(rest[end:], "@") { // a password may have any of the marks that end an address
+		if strings.Contains(rest[end:], "@") { // a password may contain any mark that ends an address
 			return scheme + strictyaml.Removed
 		}
 	}
