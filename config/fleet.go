@@ -72,7 +72,7 @@ func ReadKey(entry string) (Key, error) {
 	switch {
 	case strings.ContainsAny(entry, "\n\r") || !json.Valid([]byte(entry)):
 		return Key{}, &KeyError{Message: "it is not a key in one line of JSON"}
-	case strings.Contains(entry, "$") || strings.Contains(entry, `\u0024`): // a maker of keys must not read secrets of the edge
+	case strings.Contains(entry, "$") || strings.Contains(entry, `\u0024`): // the edge's secrets
 		return Key{}, &KeyError{Message: "a value must have no $, which begins a variable in files"}
 	}
 	rest := "\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"

@@ -26,7 +26,7 @@ type origin struct {
 	notes  Problems // warnings from reading, which Validate repeats
 	files  []string // every file that values came from or that they name
 
-	certificates map[string][sha256.Size]byte // contents of the certificate files, by their paths in a Change
+	certificates map[string][sha256.Size]byte // of certificate files, by path in a Change
 
 	keyless bool // the keys_file says that it has no keys
 	private bool // the file itself holds keys or a secret

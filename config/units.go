@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Duration is a time span written as Go writes it ("250ms", "10s", "5m", "1h30m"); a bare 0 means
-// zero. It is never negative after a successful parse.
+// Duration is a time span in Go's notation ("250ms", "10s", "5m", "1h30m"); a bare 0 means zero. It
+// is never negative after a successful parse.
 type Duration time.Duration
 
 // D returns d as a time.Duration.
@@ -37,7 +37,7 @@ func ParseDuration(s string) (Duration, error) {
 // number of bytes. KB, MB and GB are the decimal units.
 type Bytes int64
 
-// byteUnits is ordered so that a longer suffix is tried before one that it ends with.
+// byteUnits is ordered so that a longer suffix is tried before one that it ends with: KiB before B.
 var byteUnits = []struct {
 	suffix string
 	factor float64
@@ -110,15 +110,15 @@ func (b *Bytes) UnmarshalYAML(src []byte) error { return parseScalar(src, ParseB
 // UnmarshalYAML implements the decoder's interface.
 func (p *Percent) UnmarshalYAML(b []byte) error { return parseScalar(b, ParsePercent, p) }
 
-// Resolve says how often the addresses of an upstream's name are looked up, and whether they come
-// from SRV records. It is written as a Duration, or as "srv:NAME", with a Duration behind a blank
-// where 30 s will not do.
+// Resolve is how often the addresses of an upstream's name are looked up, and whether they come
+// from SRV records. It is written as a Duration, or as "srv:NAME" with an optional Duration after a
+// blank (by default 30 s).
 type Resolve struct {
 	Every Duration // 0: the name is one upstream
 	SRV   string   // the records' name; empty: addresses of the URL's host
 }
 
-// resolveSRV is how often SRV records are looked up where the file does not say.
+// resolveSRV is the default interval of SRV lookups.
 const resolveSRV = Duration(30 * time.Second)
 
 // ParseResolve parses the text form of a Resolve.
@@ -143,7 +143,7 @@ func ParseResolve(s string) (r Resolve, err error) {
 	return r, nil
 }
 
-// maxName is how long a name may be in DNS.
+// maxName bounds a DNS name.
 const maxName = 253
 
 // String returns r as it is written in the file.

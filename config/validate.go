@@ -5,24 +5,23 @@ import (
 	"strings"
 )
 
-// Known is what Validate cannot know by itself, because it lives outside the configuration.
+// Known is what Validate needs from outside the configuration.
 type Known struct {
 	// Engines are the names of the bundled engine profiles. Nil: names of engines are not checked.
 	Engines []string
-	// Continuing are those whose engines go on with an answer that a request has begun.
+	// Continuing are those whose engines continue an answer that the request begins.
 	Continuing []string
-	// Ordering are those whose engines can order their queues by the priorities of requests.
+	// Ordering are those whose engines can order their queues by request priority.
 	Ordering []string
-	// Salting are those whose engines keep cached prompts apart by a salt. Nil: that is not checked.
+	// Salting are those whose engines separate cached prompts by a salt. Nil: that is not checked.
 	Salting []string
-	// Fixed are those whose engines serve the models that they were started with and load no others.
+	// Fixed are those whose engines serve only the models that they were started with.
 	Fixed []string
 }
 
-// Validate checks everything that the form of single values does not tell: names that must be
-// unique or must exist, addresses, ranges, and values that do not go together. It returns all
-// problems, ordered by position, and repeats the warnings of reading. It changes nothing and reads
-// nothing but f and the clock.
+// Validate checks everything beyond the form of single values: names that must be unique or must
+// exist, addresses, ranges, and values that do not go together. It returns all problems, ordered by
+// position, and repeats the warnings of reading. It changes nothing and reads only f and the clock.
 func (f *File) Validate(k Known) Problems {
 	c := f.checks()
 	profiles := engineChecks{c, k}
@@ -39,8 +38,7 @@ func (f *File) Validate(k Known) Problems {
 	return c.check.Problems()
 }
 
-// processChecks are about what belongs to the process: listeners, limits, clocks, and who is let in
-// at all.
+// processChecks check the settings of the process: listeners, limits, timeouts, and access.
 type processChecks struct{ checks }
 
 func (c processChecks) all() {
@@ -149,7 +147,7 @@ func (c processChecks) listeners() {
 	}
 }
 
-// adminTokens checks the named tokens of the operator's listener. No message holds one.
+// adminTokens checks the named tokens of the operator's listener. No message shows one.
 func (c processChecks) adminTokens(tokens []AdminToken) {
 	names, values := map[string]string{}, map[Secret]string{c.file.Admin.Token: "admin.token"}
 	for i := range tokens {
@@ -174,7 +172,7 @@ func (c processChecks) adminTokens(tokens []AdminToken) {
 	}
 }
 
-// madeKeys checks where keys are kept that are made while the edge runs.
+// madeKeys checks the place for keys that are made while the edge runs.
 func (c processChecks) madeKeys() {
 	const path = "admin.keys.file"
 	f := c.file
@@ -189,7 +187,7 @@ func (c processChecks) madeKeys() {
 	}
 }
 
-// LeastAdminToken is how many characters an admin token has that cannot be guessed over the network.
+// LeastAdminToken is the least length of an admin token that cannot be guessed over the network.
 const LeastAdminToken = 16
 
 // leastSealKey is the length of 24 random bytes in base64.
@@ -265,7 +263,7 @@ func (c processChecks) timeouts(t Timeouts) {
 	}
 }
 
-// origin checks one origin that browsers may call from.
+// origin checks one CORS origin.
 func (c processChecks) origin(path, o string) {
 	if o == "*" {
 		return
@@ -281,7 +279,7 @@ func (c processChecks) origin(path, o string) {
 	}
 }
 
-// access checks that nobody is let in by accident.
+// access checks that no client gets access by accident.
 func (c processChecks) access() {
 	f := c.file
 	if f.Auth != "" && f.Auth != AuthNone {

@@ -11,7 +11,7 @@ import (
 	"penstock/config/suggest"
 )
 
-// keyChecks are about keys, those of the keys_file included.
+// keyChecks check the keys, including those of the keys_file.
 type keyChecks struct{ checks }
 
 func (c keyChecks) all() {
@@ -36,7 +36,7 @@ func (c keyChecks) all() {
 	}
 }
 
-// cacheGroup checks a key's cache group, and warns where no model keeps the prompts of keys apart.
+// cacheGroup checks a key's cache group, and warns if no model separates the prompts of keys.
 func (c keyChecks) cacheGroup(at, name string) {
 	c.check.visibleName(at, name)
 	perKey := func(m Model) bool { return m.PromptCache == CachePerKey }
@@ -57,7 +57,7 @@ func (c keyChecks) class(at, name string) {
 	}
 }
 
-// tiers checks where a key's calls may go.
+// tiers checks a key's tiers.
 func (c keyChecks) tiers(path string, k *Key) {
 	tiers := k.Tiers
 	if tiers != nil && len(tiers) == 0 {
@@ -75,7 +75,7 @@ func (c keyChecks) tiers(path string, k *Key) {
 	}
 }
 
-// somewhere warns of a key that lists tiers of which none of its models has one.
+// somewhere warns of a key if none of its models has one of its tiers.
 func (c keyChecks) somewhere(path string, k *Key) {
 	var its []int // tiers of models that the key may use
 	for i := range c.file.Models {
@@ -97,8 +97,8 @@ func (c keyChecks) somewhere(path string, k *Key) {
 	}
 }
 
-// together checks limits that the callers with an issuer's tokens have together. What callers use
-// is counted by caller, so a budget of theirs would begin anew with each start.
+// together checks limits that all callers with an issuer's tokens share. Usage is counted by
+// caller, so a shared budget would begin anew with each start.
 func (c keyChecks) together(at string, k *Key) {
 	l := &k.Limits
 	c.check.oneOf(at+".per", "keys.limits.per", "a choice", l.Per)
@@ -114,7 +114,7 @@ func (c keyChecks) together(at string, k *Key) {
 	}
 }
 
-// spend warns of a budget of money that models without a price do not use up.
+// spend warns of a spend limit if a model without a price would never use it up.
 func (c keyChecks) spend(at string, k *Key) {
 	if k.Limits.SpendPerDay.Zero() && k.Limits.SpendPerMonth.Zero() {
 		return
@@ -130,12 +130,12 @@ func (c keyChecks) spend(at string, k *Key) {
 	}
 }
 
-// inForce warns when there are keys and none of them is taken now. One that has ended beside others
-// is no mistake.
+// inForce warns when there are keys but none of them is valid now. An expired key beside valid ones
+// is not a mistake.
 func (c keyChecks) inForce() {
 	now := time.Now()
 	ended := func(at time.Time) bool { return !at.IsZero() && !now.Before(at) }
-	why := "" // the first key is not in force
+	why := "" // why the first key is not in force
 	for i := range c.file.Keys {
 		k, at := &c.file.Keys[i], element("keys", i)
 		switch {
@@ -169,8 +169,8 @@ func (c keyChecks) ending() {
 	}
 }
 
-// hashes checks the hashes of one key against their form and against all others: a hash that stands
-// twice would leave open whose call it is. No message holds one.
+// hashes checks the form of one key's hashes, and that no other key has them: with a hash of two
+// keys the caller would be ambiguous. No message shows a hash.
 func (c keyChecks) hashes(path string, k *Key, seen map[string]string) {
 	if len(k.Hash) == 0 && !k.Certificate.Set() && !isTemplate(c.file.Issuers, k.ID) {
 		c.check.fail(path, `a key needs a hash: "penstock key new" makes a key and prints it; `+
@@ -199,7 +199,7 @@ func (c keyChecks) hashes(path string, k *Key, seen map[string]string) {
 	}
 }
 
-// certificate checks by what a key names the certificate of a client.
+// certificate checks how a key identifies a client's certificate.
 func (c keyChecks) certificate(at string, k *KeyCertificate, seen map[KeyCertificate]string) {
 	if !k.Set() {
 		return
@@ -223,7 +223,7 @@ func (c keyChecks) certificate(at string, k *KeyCertificate, seen map[KeyCertifi
 	}
 }
 
-// scopes checks what a key may do.
+// scopes checks the models and operations of a key.
 func (c keyChecks) scopes(path string, k *Key) {
 	if len(k.Models) == 0 {
 		c.check.fail(path+".models",
@@ -255,14 +255,14 @@ func (c keyChecks) scopes(path string, k *Key) {
 	}
 }
 
-// anyModel reports whether a key's pattern matches the id of a model, or may match that of one
-// which is discovered.
+// anyModel reports whether a key's pattern matches the id of a model, or may match a discovered
+// one.
 func (c keyChecks) anyModel(pattern string) bool {
 	return slices.ContainsFunc(c.file.Models, func(m Model) bool { return matches(pattern, m.ID) }) ||
 		slices.ContainsFunc(c.file.Discover, func(d Discover) bool { return d.mayName(pattern) })
 }
 
-// aliased returns the place of a model whose alias a key's pattern matches; -1: there is none.
+// aliased returns the index of a model whose alias a key's pattern matches; -1 if there is none.
 func (c keyChecks) aliased(pattern string) int {
 	named := func(alias string) bool { return matches(pattern, alias) || matches(alias, pattern) }
 	return slices.IndexFunc(c.file.Models, func(m Model) bool { return slices.ContainsFunc(m.Aliases, named) })
@@ -276,7 +276,7 @@ func (c keyChecks) modelIDs() []string {
 	return ids
 }
 
-// mayName reports whether a name that a key's pattern matches may be discovered.
+// mayName reports whether a discovered model's name may match a key's pattern.
 func (d *Discover) mayName(pattern string) bool {
 	mine, open := strings.CutSuffix(d.Prefix+d.Match, "*")
 	return open && strings.HasPrefix(strings.TrimSuffix(pattern, "*"), mine) || matches(pattern, mine)

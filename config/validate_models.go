@@ -10,7 +10,7 @@ import (
 	"penstock/config/suggest"
 )
 
-// modelChecks are about models: names, deployments, slots, and what the catalog shows.
+// modelChecks check models: names, deployments, slots, and what the catalog shows.
 type modelChecks struct {
 	checks
 	upstreams map[string]int // by name
@@ -65,9 +65,9 @@ func (c modelChecks) all() {
 	checkDiscover(c)
 }
 
-// turns warns of models that wait for their turn at an upstream and have no queue to do it in.
+// turns warns of models that take turns at an upstream but have no queue to wait in.
 func (c modelChecks) turns() {
-	models := map[string]map[string]bool{} // upstream to what is served there
+	models := map[string]map[string]bool{} // upstream to its served names
 	for i := range c.file.Models {
 		for _, d := range c.file.Models[i].Deployments {
 			if models[d.Upstream] == nil {
@@ -93,7 +93,7 @@ func (c modelChecks) turns() {
 	}
 }
 
-// useless warns of settings of models that do nothing with the upstreams that they have.
+// useless warns of model settings that have no effect with the model's upstreams.
 func (c modelChecks) useless() {
 	for i := range c.file.Models {
 		m, at := &c.file.Models[i], element("models", i)
@@ -119,7 +119,7 @@ func (c modelChecks) useless() {
 	}
 }
 
-// largestPool is the most slots that calls of one kind have; 0: the engine reports them.
+// largestPool returns the slots of the largest pool; 0: the engine reports them.
 func largestPool(c Concurrency) int { return max(c.Shared, c.Text, c.Vision, c.Audio) }
 
 // fallback checks the models that answer in place of m; ids are those of all models.
@@ -144,7 +144,7 @@ func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
 	}
 }
 
-// checkShadow checks the model that gets copies of the calls of m; ids are those of all models.
+// checkShadow checks the model that gets copies of m's calls; ids are those of all models.
 func checkShadow(c modelChecks, path string, m *Model, ids map[string]string) {
 	at, id := path+".model", m.Shadow.Model
 	j := modelAt(c, id)
@@ -171,7 +171,7 @@ func checkShadow(c modelChecks, path string, m *Model, ids map[string]string) {
 	}
 }
 
-// checkShadowTurns checks that copies have no engine put another model out of its memory.
+// checkShadowTurns checks that copies do not make an engine unload another model.
 func checkShadowTurns(c modelChecks, at string, to *Model) {
 	for _, d := range to.Deployments {
 		if u, known := c.upstreams[d.Upstream]; known && c.file.Upstreams[u].Residents > 0 {
@@ -182,10 +182,10 @@ func checkShadowTurns(c modelChecks, at string, to *Model) {
 	}
 }
 
-// maxResumes is how often a stream may be resumed. Each time costs its prompt anew.
+// maxResumes bounds how often a stream may be resumed. Each time costs its prompt again.
 const maxResumes = 3
 
-// resume checks whether the streams of a model can be resumed as its file says.
+// resume checks whether the streams of a model can be resumed as configured.
 func (c modelChecks) resume(at string, m *Model) {
 	c.check.number(at, m.Retry.Resume, 0, maxResumes)
 	if m.Retry.Resume == 0 {
@@ -205,7 +205,7 @@ func (c modelChecks) resume(at string, m *Model) {
 	}
 }
 
-// continues reports whether the engine of an upstream goes on with an answer, or may turn out to.
+// continues reports whether the engine of an upstream continues an answer, or may turn out to.
 func (c modelChecks) continues(u *Upstream) bool {
 	if u.Prefill != "" || u.Engine == EngineAuto {
 		return true
@@ -217,11 +217,11 @@ func (c modelChecks) continues(u *Upstream) bool {
 	return slices.Contains(c.engines.bundled.Continuing, bundled)
 }
 
-// promptCaches checks what keeps the cached prompts of keys apart. An engine has one cache for all
-// that it serves: a model that does not salt it would let clients write the salt of others.
+// promptCaches checks the separation of keys' cached prompts. An engine has one cache for all its
+// models: through a model without a salt, clients could send the salt of others.
 func (c modelChecks) promptCaches() {
 	f := c.file
-	open := map[string]string{} // upstream to the first model there whose cache is shared
+	open := map[string]string{} // upstream to its first model with a shared cache
 	for i := range f.Models {
 		if m := &f.Models[i]; m.Kind == KindChat && m.PromptCache != CachePerKey {
 			for _, d := range m.Deployments {
@@ -253,7 +253,7 @@ func (c modelChecks) promptCaches() {
 	}
 }
 
-// saltless warns of a model whose prompts are to be kept apart where no engine of it reads a salt.
+// saltless warns of a model with separated prompts if none of its engines reads a salt.
 func (c modelChecks) saltless(at string, m *Model) {
 	if c.engines.bundled.Salting == nil || len(m.Deployments) == 0 {
 		return
@@ -274,8 +274,7 @@ func (c modelChecks) modelID(path, id string, seen map[string]string) {
 	c.check.modelName(path, "a model needs an id", "model id", id, seen)
 }
 
-// alias checks one alias against the ids and the aliases of all models: a name must lead to one
-// model.
+// alias checks one alias against the ids and aliases of all models: a name must mean one model.
 func (c modelChecks) alias(path, alias string, ids, seen map[string]string) {
 	if strings.Contains(strings.TrimSuffix(alias, "*"), "*") {
 		c.check.fail(path, "%s: a * is allowed at the end only", c.places.Show(path, alias))
@@ -316,7 +315,7 @@ func (c modelChecks) deployments(path string, m *Model) {
 	}
 }
 
-// emptyGroup reports a group of a model's deployments to which no upstream belongs.
+// emptyGroup reports a deployment group without upstreams.
 func emptyGroup(c checks, at, group string) {
 	tag, isTag := strings.CutPrefix(group, tagPrefix)
 	if !isTag {
@@ -374,12 +373,12 @@ func (c modelChecks) tiers(path string, m *Model) {
 	}
 }
 
-// checkArms checks the shares of a model's calls that its deployments have.
+// checkArms checks the traffic shares of a model's deployments.
 func checkArms(check *checker, path string, m *Model) {
 	type tier struct {
 		arms  float64 // their shares
-		first int     // deployment with one
-		rest  bool    // one has none
+		first int     // first deployment with a share
+		rest  bool    // some deployment has no share
 	}
 	tiers, arms := map[int]*tier{}, map[string]bool{}
 	for i, d := range m.Deployments {
@@ -418,7 +417,7 @@ func checkArms(check *checker, path string, m *Model) {
 	}
 }
 
-// modelAt returns which model has an id, or -1.
+// modelAt returns the index of the model with an id, or -1.
 func modelAt(c modelChecks, id string) int {
 	if i, known := c.models[id]; known {
 		return i
@@ -462,8 +461,8 @@ func (c modelChecks) modelTimeouts(path string, t ModelTimeouts) {
 	}
 }
 
-// modalities warns of words that look like a mistake: the set is open, but who means image and does
-// not write it refuses every picture.
+// modalities warns of words that look like a mistake. The set is open, but a misspelt image makes
+// the model refuse every picture.
 func (c modelChecks) modalities(path string, values []string) {
 	common := []string{"text", "image", "audio", "video", "file"}
 	for i, v := range values {
@@ -505,8 +504,8 @@ func (c modelChecks) published(path string, m *Model) {
 		m.SupportedReasoningEfforts)
 }
 
-// checkRetirement checks the dates of a model that goes, and warns of one that is still served
-// after them.
+// checkRetirement checks the retirement dates of a model, and warns if it is still served after
+// them.
 func checkRetirement(check *checker, path string, m *Model) {
 	past := func(at time.Time) bool { return !at.IsZero() && at.Before(time.Now()) }
 	switch {
@@ -519,7 +518,7 @@ func checkRetirement(check *checker, path string, m *Model) {
 	}
 }
 
-// checkDiscover checks where models are discovered.
+// checkDiscover checks the discover entries.
 func checkDiscover(c modelChecks) {
 	for i := range c.file.Discover {
 		d, at := &c.file.Discover[i], element("discover", i)

@@ -6,9 +6,9 @@ import (
 )
 
 // An upstream whose `concurrency` is a map has separate pools, and a pool that the map leaves out
-// has no slot. A call that needs it would be refused as if the pool were full, for ever.
+// has no slots. Calls that need it would always be refused as if the pool were full.
 
-// slots checks that the upstreams of a model have slots of the kinds that its calls need.
+// slots checks that the upstreams of a model have slots for the kinds of its calls.
 func (c modelChecks) slots(path string, m *Model) {
 	if len(m.Deployments) == 0 || c.places.NamesBroken("upstreams", "name") || c.places.Broken(path+".deployments") {
 		return
@@ -38,8 +38,8 @@ func (c modelChecks) slots(path string, m *Model) {
 	}
 }
 
-// pool checks that some upstream of the model has slots of a pool, and warns of those that have
-// none; calls are those that need it.
+// pool checks that some upstream of the model has slots in a pool, and warns of upstreams that have
+// none. calls describes the calls that need the pool.
 func (c modelChecks) pool(path string, m *Model, pool, calls string, slots func(Concurrency) int) {
 	missing, some := c.without(m, slots)
 	switch {
@@ -56,9 +56,9 @@ func (c modelChecks) pool(path string, m *Model, pool, calls string, slots func(
 	}
 }
 
-// without returns the paths of the upstreams of a model that have no slots of a pool, and whether
-// some have. An upstream that does not exist, or whose slots were not read in full, counts as one
-// that has: it is reported elsewhere.
+// without returns the paths of a model's upstreams without slots in a pool, and whether others have
+// some. An upstream that does not exist, or whose slots were not read in full, counts as one with
+// slots: it is reported elsewhere.
 func (c modelChecks) without(m *Model, slots func(Concurrency) int) (missing []string, some bool) {
 	for _, d := range m.Deployments {
 		i, ok := c.upstreams[d.Upstream]

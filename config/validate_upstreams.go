@@ -10,8 +10,8 @@ import (
 	"penstock/config/suggest"
 )
 
-// engineChecks are about the file's own profiles: what Engine.Problems finds in each, and that
-// `like` leads somewhere.
+// engineChecks check the file's own profiles: with Engine.Problems, and that `like` names a
+// profile.
 type engineChecks struct {
 	checks
 	bundled Known
@@ -40,8 +40,8 @@ func (c engineChecks) all() {
 	}
 }
 
-// madeOfItself follows `like` through the file's own profiles, which take the place of bundled ones
-// of the same name.
+// madeOfItself reports whether `like` leads back to e through the file's own profiles, which
+// replace bundled ones of the same name.
 func (c engineChecks) madeOfItself(e *Engine) bool {
 	own := map[string]*Engine{}
 	for i := range c.file.Engines {
@@ -57,10 +57,10 @@ func (c engineChecks) madeOfItself(e *Engine) bool {
 	return at != nil
 }
 
-// setBy follows `like` from the profile of a name to the first of the file's own that sets a member,
-// which sets reports, or else to the bundled one at the end.
+// setBy follows `like` from the named profile to the first of the file's own for which sets is
+// true, or otherwise to the bundled one at the end.
 func (c engineChecks) setBy(name string, sets func(*Engine) bool) (own *Engine, bundled string) {
-	for range len(c.file.Engines) + 1 { // or it would follow a circle
+	for range len(c.file.Engines) + 1 { // bounds a circle
 		i := slices.IndexFunc(c.file.Engines, func(e Engine) bool { return e.Name == name })
 		if i < 0 {
 			break
@@ -73,24 +73,25 @@ func (c engineChecks) setBy(name string, sets func(*Engine) bool) (own *Engine, 
 	return nil, name
 }
 
-// loadsNone reports whether the engine of an upstream is known to load no models on demand.
+// loadsNone reports whether the engine of an upstream is known not to load models on demand.
 func (c engineChecks) loadsNone(u *Upstream) bool {
 	own, bundled := c.setBy(u.Engine, func(e *Engine) bool { return slices.Contains(e.Quirks, QuirkLoadsOnDemand) })
 	return own == nil && slices.Contains(c.bundled.Fixed, bundled)
 }
 
-// salts reports whether the engine of an upstream reads a salt of cached prompts, or may turn out to.
+// salts reports whether the engine of an upstream reads a salt for cached prompts, or may turn out
+// to.
 func (c engineChecks) salts(u *Upstream) bool {
 	own, bundled := c.setBy(u.Engine, func(e *Engine) bool { return e.CacheSalt != "" })
 	return own != nil || bundled == EngineAuto || slices.Contains(c.bundled.Salting, bundled)
 }
 
-// known reports whether all names of profiles are.
+// known reports whether all profile names are known.
 func (c engineChecks) known() bool {
 	return c.bundled.Engines != nil && !c.places.NamesBroken("engines", "name")
 }
 
-// names lists the profiles there are: the bundled ones and the file's own.
+// names lists all profiles: the bundled ones and the file's own.
 func (c engineChecks) names() []string {
 	names := slices.Clone(c.bundled.Engines)
 	for i := range c.file.Engines {
@@ -99,14 +100,14 @@ func (c engineChecks) names() []string {
 	return names
 }
 
-// upstreamChecks are about upstreams, and whether models use them.
+// upstreamChecks check the upstreams, and whether models use them.
 type upstreamChecks struct {
 	checks
 	byName  map[string]int
 	engines engineChecks
 }
 
-// upstreamsByName returns where in the file the first upstream of each name is.
+// upstreamsByName returns the index of the first upstream of each name.
 func (f *File) upstreamsByName() map[string]int {
 	byName := make(map[string]int, len(f.Upstreams))
 	for i := len(f.Upstreams) - 1; i >= 0; i-- {
@@ -115,7 +116,7 @@ func (f *File) upstreamsByName() map[string]int {
 	return byName
 }
 
-// modelsByID returns where in the file the first model of each id is.
+// modelsByID returns the index of the first model of each id.
 func modelsByID(f *File) map[string]int {
 	byID := make(map[string]int, len(f.Models))
 	for i := len(f.Models) - 1; i >= 0; i-- {
@@ -163,7 +164,7 @@ func (c upstreamChecks) all() {
 	}
 }
 
-// priorities refuses to tell an engine of priorities that does not read any.
+// priorities reports an upstream with priorities whose engine does not read any.
 func (c upstreamChecks) priorities(path string, u *Upstream) {
 	if !u.Priorities || u.Engine == EngineAuto || !c.engines.known() {
 		return
@@ -201,9 +202,9 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 	seen[u.URL] = path
 }
 
-// hosted warns of a hosted API that is not called external: its clients may have conversations
-// stored and dearer tiers charged there, and no key has agreed that its prompts leave the house. An
-// engine of the house at a public name says external: false.
+// hosted warns of a hosted API that is not marked external. Clients could have it store
+// conversations and charge more expensive tiers, and no key has agreed that its prompts leave the
+// house. An engine of one's own at a public name sets external: false.
 func (c upstreamChecks) hosted(path string, u *Upstream) {
 	if u.External || u.Kubernetes.Set() || c.places.Has(path+".external") || c.profile(u.Engine) != openAI ||
 		!publicHost(u.URL) {
@@ -213,10 +214,10 @@ func (c upstreamChecks) hosted(path string, u *Upstream) {
 		"go there, and clients choose storage and dearer tiers; write external: true, or external: false if it is yours")
 }
 
-// openAI is the profile of hosted APIs, and of whatever has none of its own.
+// openAI is the profile of hosted APIs, and of engines without one of their own.
 const openAI = "openai"
 
-// profile is the built-in profile below an engine of the file.
+// profile returns the bundled profile that an engine of the file is based on.
 func (c upstreamChecks) profile(name string) string {
 	for range len(c.file.Engines) {
 		i := slices.IndexFunc(c.file.Engines, func(e Engine) bool { return e.Name == name })
@@ -228,7 +229,7 @@ func (c upstreamChecks) profile(name string) string {
 	return name
 }
 
-// external warns of an upstream that no call may go to. Keys that are made while edges run are not
+// external warns of an upstream that no key may use. Keys that are made while edges run are not
 // known here.
 func (c upstreamChecks) external(path string, u *Upstream) {
 	if !u.External || c.file.MakesKeys() || c.places.Broken("keys") || c.places.Broken("keys_file") {
@@ -275,13 +276,13 @@ func (c upstreamChecks) engine(path, name string) {
 	}
 }
 
-// choices is what engine may say: auto, and every profile that has a name.
+// choices lists the values of engine: auto and every named profile.
 func choices(profiles []string) []string {
 	named := slices.DeleteFunc(slices.Clone(profiles), func(name string) bool { return name == "" || name == EngineAuto })
 	return append([]string{EngineAuto}, named...)
 }
 
-// pools checks numbers of a Concurrency; that one of them is above 0 is checked where it is read.
+// pools checks the numbers of a Concurrency. Its BindNode checks that one of them is above 0.
 func (c upstreamChecks) pools(path string, p Concurrency) {
 	const most = 1e6
 	if p.Shared != 0 {
@@ -292,7 +293,7 @@ func (c upstreamChecks) pools(path string, p Concurrency) {
 	c.check.number(path+".audio", p.Audio, 0, most)
 }
 
-// exact checks slots that a fleet holds exactly: its store counts them.
+// exact checks slots that a fleet shares exactly: its store counts them.
 func (c upstreamChecks) exact(path string, p Concurrency) {
 	switch {
 	case p.Fleet == "":
@@ -305,8 +306,8 @@ func (c upstreamChecks) exact(path string, p Concurrency) {
 	}
 }
 
-// leastQuietInterval is the shortest interval of probes at which the answers that an engine gives
-// show in time that it works.
+// leastQuietInterval is the shortest probe interval at which an engine's answers show in time that
+// it works.
 const leastQuietInterval = 500 * time.Millisecond
 
 func (c upstreamChecks) probe(path string, p Probe) {
@@ -331,7 +332,8 @@ func (c upstreamChecks) upstreamTLS(path string, u *Upstream) {
 	}
 }
 
-// clientTLS checks how what url names is verified; the schemes are those without and with TLS.
+// clientTLS checks the TLS settings for the server at url. plain and secure are its schemes without
+// and with TLS.
 func (c checks) clientTLS(path string, t UpstreamTLS, url, plain, secure string) {
 	if (t.Cert == "") != (t.Key == "") {
 		c.check.fail(path, "cert and key go together: give both or none")
@@ -344,9 +346,9 @@ func (c checks) clientTLS(path string, t UpstreamTLS, url, plain, secure string)
 	}
 }
 
-// usedUpstreams names the upstreams that some model is deployed on. It is not sure when a
-// deployment was not read or names an upstream that does not exist: that may be the one that then
-// seems to be unused.
+// usedUpstreams returns the upstreams on which models are deployed. It is not sure if a deployment
+// was not read or names an upstream that does not exist: an upstream that seems unused may be meant
+// there.
 func (c upstreamChecks) usedUpstreams() (used map[string]bool, sure bool) {
 	used, sure = map[string]bool{}, !c.places.NamesBroken("models", "deployments")
 	for i := range c.file.Models {
@@ -362,7 +364,7 @@ func (c upstreamChecks) usedUpstreams() (used map[string]bool, sure bool) {
 	return used, sure
 }
 
-// selector is what Kubernetes takes as a selector of labels: requirements with commas in between.
+// selector matches a label selector of Kubernetes: requirements with commas in between.
 var selector = func() *regexp.Regexp {
 	const (
 		value       = `([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)`
@@ -373,8 +375,8 @@ var selector = func() *regexp.Regexp {
 	return regexp.MustCompile(`^` + requirement + `(,` + requirement + `)*$`)
 }()
 
-// kubernetes checks what names the pods of an upstream. Whether the cluster has them is for the
-// edge to find out.
+// kubernetes checks the form of the settings that select an upstream's pods. It does not ask the
+// cluster.
 func (c upstreamChecks) kubernetes(path string, u *Upstream) {
 	k := &u.Kubernetes
 	if !k.Set() && !c.places.Has(path) {
@@ -417,7 +419,7 @@ func (c upstreamChecks) kubernetes(path string, u *Upstream) {
 	}
 }
 
-// IsObjectName reports whether Kubernetes may have an object of that name.
+// IsObjectName reports whether s is a valid name of a Kubernetes object.
 func IsObjectName(s string) bool {
 	return s != "" && len(s) <= maxName && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == "" &&
 		!strings.Contains(s, "..") && strings.Trim(s, "-.") == s

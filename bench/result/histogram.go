@@ -8,14 +8,14 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// The range of a histogram in microseconds: what is longer than an hour counts as an hour.
+// The range of a histogram in microseconds. A latency above an hour counts as an hour.
 const (
 	HistMin = 1
 	HistMax = int64(time.Hour / time.Microsecond)
 )
 
 // Histogram counts latencies in an HdrHistogram of microseconds with 3 significant digits, and
-// keeps their exact mean, deviation and bounds. The zero value is ready. It is not safe for
+// keeps their exact mean, deviation and bounds. The zero value is ready to use. It is not safe for
 // concurrent use.
 type Histogram struct {
 	H            *hdrhistogram.Histogram
@@ -24,7 +24,7 @@ type Histogram struct {
 	low, High    float64 // ms
 }
 
-// Record adds a latency in nanoseconds. One below 0, which a clock cannot give, counts as 0.
+// Record adds a latency in nanoseconds. A negative one, which a clock cannot give, counts as 0.
 func (h *Histogram) Record(ns int64) {
 	if h.H == nil {
 		h.H = hdrhistogram.New(HistMin, HistMax, 3)
@@ -41,7 +41,7 @@ func (h *Histogram) Record(ns int64) {
 	h.square += d * (ms - h.Mean)
 }
 
-// Merge adds everything that o has counted.
+// Merge adds the latencies of o.
 func (h *Histogram) Merge(o *Histogram) {
 	if o.N == 0 {
 		return
@@ -59,10 +59,10 @@ func (h *Histogram) Merge(o *Histogram) {
 	h.low, h.High = min(h.low, o.low), max(h.High, o.High)
 }
 
-// standardPercentiles are in every Distribution.
+// standardPercentiles are the percentiles in every Distribution.
 var standardPercentiles = []float64{1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9}
 
-// Distribution returns what h has counted; nil when that is nothing.
+// Distribution returns the latencies of h as a Distribution; nil when there are none.
 func (h *Histogram) Distribution() *Distribution {
 	if h.N == 0 {
 		return nil
@@ -82,5 +82,5 @@ func (h *Histogram) Distribution() *Distribution {
 	return d
 }
 
-// PercentileName is how a percentile is written in keys: 99, 99.9.
+// PercentileName returns a percentile as keys write it: 99, 99.9.
 func PercentileName(p float64) string { return strconv.FormatFloat(p, 'f', -1, 64) }

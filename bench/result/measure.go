@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Key names one number of a Result: which measure, which statistic of it. It is what assertions,
-// comparisons and the flat keys are about.
+// Key names one number of a Result by its measure and statistic. Assertions, comparisons and the
+// flat keys use it.
 type Key struct {
 	Name    string  // of Measures, or a rate such as request_throughput
 	Stat    string  // mean, median, std, min, max, p; empty for rates
 	Percent float64 // with stat p
 }
 
-// FlatMeasures and FlatStatistics are those of the printed block and of the flat keys.
+// FlatMeasures and FlatStatistics are the ones in the printed block and the flat keys.
 var (
 	FlatMeasures   = []string{TTFT, TPOT, ITL, E2EL}
 	FlatStatistics = []string{"mean", "std", "median", "p50", "p90", "p95", "p99"}
 )
 
-// rates are the numbers of a Summary that are not latencies, with whether more is better.
+// rates are the numbers of a Summary that are not latencies, and whether more is better.
 var rates = map[string]struct {
 	more bool
 	of   func(*Summary) *float64
@@ -51,7 +51,7 @@ func count(n int) *float64 {
 	return new(float64(n))
 }
 
-// ParseKey reads p99_ttft_ms, mean_e2el_ms, max_itl_ms, or the name of a rate.
+// ParseKey parses p99_ttft_ms, mean_e2el_ms, max_itl_ms, or the name of a rate.
 func ParseKey(s string) (Key, error) {
 	if _, ok := rates[s]; ok {
 		return Key{Name: s}, nil
@@ -81,7 +81,7 @@ func ParseKey(s string) (Key, error) {
 	return k, nil
 }
 
-// String is the form that parseMeasure reads.
+// String returns the form that ParseKey reads.
 func (k Key) String() string {
 	switch k.Stat {
 	case "":
@@ -92,7 +92,7 @@ func (k Key) String() string {
 	return k.Stat + "_" + k.Name + "_ms"
 }
 
-// Of reads the number from a distribution; NaN when it is empty.
+// Of returns the number from a distribution; NaN when it is empty.
 func (k Key) Of(d *Distribution) float64 {
 	if d == nil || d.Count == 0 {
 		return math.NaN()
@@ -112,7 +112,8 @@ func (k Key) Of(d *Distribution) float64 {
 	return d.Quantile(k.Percent)
 }
 
-// Quantile prefers what was computed from the samples to what the buckets say.
+// Quantile returns a percentile: the one computed from the samples if there is one, otherwise an
+// estimate from the buckets.
 func (d *Distribution) Quantile(p float64) float64 {
 	if v, ok := d.Percentiles[strconv.FormatFloat(p, 'f', -1, 64)]; ok {
 		return v
@@ -120,7 +121,7 @@ func (d *Distribution) Quantile(p float64) float64 {
 	return d.Percentile(p)
 }
 
-// Read finds the number in a summary; false with the reason when it was not measured.
+// Read returns the number from a summary; ok is false, with the reason, when it was not measured.
 func (k Key) Read(s *Summary) (v float64, reason string, ok bool) {
 	if k.Stat == "" {
 		if p := rates[k.Name].of(s); p != nil {
@@ -135,7 +136,8 @@ func (k Key) Read(s *Summary) (v float64, reason string, ok bool) {
 	return math.NaN(), reason, false
 }
 
-// Format is a value for people: counts whole, shares in percent, the rest with four digits.
+// Format returns a value for people: counts as integers, shares in percent, the rest with four
+// digits.
 func (k Key) Format(v float64) string {
 	switch {
 	case k.Stat != "":
@@ -147,8 +149,8 @@ func (k Key) Format(v float64) string {
 	return NumberText(v)
 }
 
-// Unit follows a number that format wrote, with a space before it; empty where format has written
-// it, and for counts.
+// Unit returns the unit after a number from Format, with a leading space. It is empty for counts
+// and where Format has written the unit.
 func (k Key) Unit() string {
 	switch {
 	case k.Stat != "":
@@ -161,10 +163,10 @@ func (k Key) Unit() string {
 	return ""
 }
 
-// MoreIsBetter says which way is an improvement.
+// MoreIsBetter reports whether a larger number is an improvement.
 func (k Key) MoreIsBetter() bool { return k.Stat == "" && rates[k.Name].more }
 
-// NumberText is v for people: four significant digits, no exponent.
+// NumberText returns v with four significant digits and no exponent.
 func NumberText(v float64) string {
 	digits := 3
 	switch abs := math.Abs(v); {

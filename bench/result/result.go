@@ -5,50 +5,50 @@ import "strings"
 //go:generate go test -run TestSchema -update .
 
 // SchemaVersion is the version of the "penstock" object. It grows when a member changes its meaning
-// or goes; new members do not change it.
+// or is removed, not for new members.
 const SchemaVersion = 2
 
 // Result is the outcome of one run: the file that -o FILE.json writes. Its top level is what vLLM's
-// serving benchmark writes; all that is ours is in Penstock. Times are milliseconds unless the name
-// says otherwise. What is null was not measured, and Summary.Unmeasured says why.
+// serving benchmark writes; our own members are in Penstock. Times are milliseconds unless the name
+// says otherwise. A null was not measured; Summary.Unmeasured gives the reason.
 type Result struct {
 	// Date is the start of the run, as 20060102-150405 in local time.
 	Date string `json:"date"`
-	// EndpointType is Backend once more, for readers of old files.
+	// EndpointType repeats Backend, for readers of old files.
 	EndpointType string `json:"endpoint_type"`
-	// Backend is the dialect spoken, in vLLM's words where it has one (openai-chat), else ours;
-	// "mix" for several.
+	// Backend is the dialect, with vLLM's name if it has one (openai-chat), otherwise ours; "mix"
+	// for several.
 	Backend string `json:"backend"`
-	// Label is null: --metadata has the words of the operator. It is there for readers of vLLM's
-	// files.
+	// Label is always null, and exists for readers of vLLM's files. Operators use --metadata
+	// instead.
 	Label *string `json:"label"`
-	// ModelID is the model that was asked for.
+	// ModelID is the requested model.
 	ModelID string `json:"model_id"`
-	// TokenizerID is always null: tokens are counted by the server. See Penstock.Tokens.
+	// TokenizerID is always null: the server counts tokens. See Penstock.Tokens.
 	TokenizerID *string `json:"tokenizer_id"`
 	// NumPrompts is the number of measured requests.
 	NumPrompts int `json:"num_prompts"`
 	// RequestRate is the requested rate of an open loop in requests per second, "inf" for a closed
-	// one. Of several stages it is the last one's.
+	// loop. With several stages it is that of the last one.
 	RequestRate Rate `json:"request_rate"`
 	// Burstiness is the shape of the gamma distribution of arrivals: 1 Poisson, "inf" constant.
 	Burstiness Rate `json:"burstiness"`
-	// MaxConcurrency bounds the requests in flight; null: no bound. Of several stages it is the
-	// last one's.
+	// MaxConcurrency bounds the requests in flight; null: no bound. With several stages it is that
+	// of the last one.
 	MaxConcurrency *int `json:"max_concurrency"`
-	// RampUpStrategy and the two rates are those of a ramp.
+	// RampUpStrategy and the two rates describe a ramp.
 	RampUpStrategy string `json:"ramp_up_strategy,omitempty"`
 	// RampUpStartRPS is the rate at which the ramp starts.
 	RampUpStartRPS *float64 `json:"ramp_up_start_rps,omitempty"`
 	// RampUpEndRPS is the rate at which the ramp ends.
 	RampUpEndRPS *float64 `json:"ramp_up_end_rps,omitempty"`
-	// Duration is the wall time of the measured part in seconds, the tail of the last requests
-	// included.
+	// Duration is the wall time of the measured part in seconds, including the end of the last
+	// requests.
 	Duration float64 `json:"duration"`
-	// Completed is the number of measured requests that were answered whole.
+	// Completed is the number of measured requests with a complete answer.
 	Completed int `json:"completed"`
-	// Failed is the number of measured requests that were not. Clients that left on purpose are in
-	// neither.
+	// Failed is the number of measured requests without a complete answer. Clients that left on
+	// purpose are in neither number.
 	Failed int `json:"failed"`
 	// TotalInputTokens is the sum over completed requests; null when unknown.
 	TotalInputTokens *int64 `json:"total_input_tokens"`
@@ -57,11 +57,11 @@ type Result struct {
 	// RequestThroughput is Completed / Duration.
 	RequestThroughput *float64 `json:"request_throughput"`
 	// RequestGoodput is the number of requests per second that met every objective of --goodput;
-	// null without.
+	// null without objectives.
 	RequestGoodput *float64 `json:"request_goodput"`
 	// OutputThroughput is TotalOutputTokens / Duration.
 	OutputThroughput *float64 `json:"output_throughput"`
-	// TotalTokenThroughput is input and output tokens / Duration.
+	// TotalTokenThroughput is (input + output tokens) / Duration.
 	TotalTokenThroughput *float64 `json:"total_token_throughput"`
 	// MaxOutputTokensPerS is the best second of the time series, in tokens, not in chunks.
 	MaxOutputTokensPerS *float64 `json:"max_output_tokens_per_s"`
@@ -70,11 +70,11 @@ type Result struct {
 	// RTFX is seconds of transcribed audio per second of wall time; null without transcriptions.
 	RTFX *float64 `json:"rtfx"`
 
-	// Measures are the flat statistics: mean_ttft_ms, median_ttft_ms, std_ttft_ms, p99_ttft_ms and
-	// so on, of TTFT, TPOT, ITL and E2EL, with p50, p90, p95 and p99. They stand at the top level
-	// of the file.
+	// Measures are the flat statistics of TTFT, TPOT, ITL and E2EL: mean_ttft_ms, median_ttft_ms,
+	// std_ttft_ms, p99_ttft_ms and so on, with p50, p90, p95 and p99. They are at the top level of
+	// the file.
 	Measures map[string]*float64 `json:"-"`
-	// Metadata are the pairs of --metadata. They stand at the top level of the file.
+	// Metadata are the pairs of --metadata. They are at the top level of the file.
 	Metadata map[string]string `json:"-"`
 
 	// Penstock is everything that vLLM's file lacks. It is absent from files of other tools.
@@ -85,23 +85,22 @@ type Result struct {
 type Penstock struct {
 	// SchemaVersion is SchemaVersion.
 	SchemaVersion int `json:"schema_version"`
-	// Verdict says whether the numbers mean what they seem to.
+	// Verdict says whether the numbers can be trusted.
 	Verdict Verdict `json:"verdict"`
-	// Interrupted is true when the run was stopped before its end: what follows is what had been
-	// measured.
+	// Interrupted is true when the run was stopped before its end. The numbers cover the part
+	// before that.
 	Interrupted bool `json:"interrupted"`
 	// Target is what was measured.
 	Target Target `json:"target"`
 	// Scenario is what --scenario played; null without.
 	Scenario *Scenario `json:"scenario"`
-	// Load is the load that was asked for and the one that was delivered.
+	// Load compares the requested load with the delivered one.
 	Load LoadSummary `json:"load"`
-	// Total is every measured request of all stages.
+	// Total sums up the measured requests of all stages.
 	Total Summary `json:"total"`
 	// Stages are the parts of the run with a load of their own, in order; at least one.
 	Stages []Stage `json:"stages"`
-	// Phases are the parts of a trace's time, of a length that makes at most 12; empty without a
-	// trace.
+	// Phases are at most 12 parts of a trace's time, of one length; empty without a trace.
 	Phases []Phase `json:"phases"`
 	// ByDialect has an entry for each dialect of a mix, or the only one.
 	ByDialect map[string]*Summary `json:"by_dialect"`
@@ -118,7 +117,7 @@ type Penstock struct {
 	Tokens TokenCounts `json:"tokens"`
 	// Client is the state of the load tester itself during the run.
 	Client Client `json:"client"`
-	// Floor is what the client measures against a server that does nothing; null where it was not measured.
+	// Floor is what the client measures against a server that does nothing; null if not measured.
 	Floor *Floor `json:"floor"`
 	// Leave is about clients that left on purpose; null without.
 	Leave *Leaving `json:"leave"`
@@ -128,17 +127,18 @@ type Penstock struct {
 	Telemetry []Telemetry `json:"telemetry"`
 	// Objectives are those of --goodput.
 	Objectives []Objective `json:"objectives"`
-	// ExpectErrors are the failures that belong to the test, as --expect-errors says them.
+	// ExpectErrors are the failures that belong to the test, as given by --expect-errors.
 	ExpectErrors []string `json:"expect_errors"`
 	// Command is the command line, without the values of secrets.
 	Command []string `json:"command"`
-	// Seed makes the workload again: lengths, arrivals, mix.
+	// Seed reproduces the workload: lengths, arrivals, mix.
 	Seed uint64 `json:"seed"`
-	// Nonce is what was put before every prompt so that no cache knew it; empty where caches of earlier runs count.
+	// Nonce was put before every prompt so that no cache had it; empty if caches of earlier runs
+	// count.
 	Nonce string `json:"nonce"`
-	// Environment is where it ran.
+	// Environment is where the run took place.
 	Environment Environment `json:"environment"`
-	// Assertions are the checks of --assert, filled by them.
+	// Assertions are the checks of --assert with their outcomes.
 	Assertions []Assertion `json:"assertions,omitempty"`
 }
 
@@ -146,7 +146,7 @@ type Penstock struct {
 type Scenario struct {
 	Name string `json:"name"`
 	Text string `json:"text"` // one line
-	// Explain is what it is like, and what to look at: paragraphs with an empty line between them.
+	// Explain describes the workload and what to look at, in paragraphs separated by empty lines.
 	Explain string `json:"explain"`
 	// OwnFleet is true when simulated engines and an edge were started for it.
 	OwnFleet bool `json:"own_fleet"`
@@ -158,7 +158,7 @@ type Verdict struct {
 	Reasons []Reason `json:"reasons"`
 }
 
-// Invalidating are the findings that make the result not valid, in one line.
+// Invalidating returns the findings that make the result invalid, in one line.
 func (v *Verdict) Invalidating() string {
 	var out []string
 	for _, why := range v.Reasons {
@@ -175,16 +175,15 @@ type Reason struct {
 	Code string `json:"code"`
 	// Text is a sentence for people, with the numbers.
 	Text string `json:"text"`
-	// Invalidates is true when the result is not valid because of it; false for what one should
-	// know.
+	// Invalidates is true when the finding makes the result invalid; false for a mere notice.
 	Invalidates bool `json:"invalidates"`
 }
 
 // Target is a server under test.
 type Target struct {
 	BaseURL string `json:"base_url"`
-	// Engine is what /v1/models or a known page said it is: edge, vllm, llamacpp, sim, …; empty
-	// when unknown.
+	// Engine is the kind of server, from /v1/models or a known page: edge, vllm, llamacpp, sim, …;
+	// empty when unknown.
 	Engine string `json:"engine"`
 }
 
@@ -205,6 +204,6 @@ type Environment struct {
 	Arch    string `json:"arch"`
 	CPUs    int    `json:"cpus"`
 	CPU     string `json:"cpu"` // model name; empty when unknown
-	// FileLimit is the number of descriptors the process may have; 0 when unknown.
+	// FileLimit is the process's limit of file descriptors; 0 when unknown.
 	FileLimit uint64 `json:"file_limit"`
 }

@@ -36,15 +36,15 @@ func WriteTo(name string, out io.Writer, write func(io.Writer) error) error {
 	return WriteFile(name, write)
 }
 
-// Writable is asked before the first request, so that no run is lost to a mistyped folder. What is
-// there stays as it is, and what is not there is not left there. Its error is a usage error: code
-// 2.
+// Writable checks before the first request that the file can be written, so that a mistyped folder
+// does not cost a run. It leaves an existing file as it is and does not leave a new one behind. Its
+// error is a usage error: code 2.
 func Writable(name string) error {
 	info, err := os.Stat(name)
 	switch {
 	case err == nil && info.IsDir():
 		err = errors.New("it is a folder")
-	case err == nil && !info.Mode().IsRegular(): // a pipe or a terminal: opening it is an act of its own
+	case err == nil && !info.Mode().IsRegular(): // a pipe or a terminal: opening it has effects
 	case err == nil:
 		var f *os.File
 		if f, err = os.OpenFile(name, os.O_WRONLY, 0); err == nil {
@@ -54,12 +54,12 @@ func Writable(name string) error {
 		var f *os.File
 		if f, err = os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err == nil {
 			err = errors.Join(f.Close(), os.Remove(name))
-		} else if errors.Is(err, fs.ErrExist) { // made meanwhile, or a link to nothing
+		} else if errors.Is(err, fs.ErrExist) { // created meanwhile, or a dangling link
 			err = nil
 		}
 	}
 	if p := new(fs.PathError); errors.As(err, &p) {
-		err = p.Err // the message has the path already
+		err = p.Err // the message already has the path
 	}
 	if err != nil {
 		return exit.Usagef("--output %s cannot be written: %s", name, err)

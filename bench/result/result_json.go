@@ -38,10 +38,10 @@ func (r *Rate) UnmarshalJSON(b []byte) error {
 // flatResult has the members of Result without its methods.
 type flatResult Result
 
-// Statistic matches the keys that belong into Result.Measures.
+// Statistic matches the keys of Result.Measures.
 var Statistic = regexp.MustCompile(`^(mean|median|std|p[0-9]+(\.[0-9]+)?)_.+_ms$`)
 
-// MarshalJSON writes the flat object: fixed members, metadata, statistics in order of name, then
+// MarshalJSON writes the flat object: fixed members, metadata, statistics ordered by name, then
 // "penstock".
 func (r *Result) MarshalJSON() ([]byte, error) {
 	fixed, err := json.Marshal((*flatResult)(r))
@@ -69,8 +69,8 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// UnmarshalJSON reads a file of ours or of vLLM. Members that it does not know become Metadata when
-// they are strings, and are dropped otherwise.
+// UnmarshalJSON reads a file of ours or of vLLM. Unknown members become Metadata if they are
+// strings, and are dropped otherwise.
 func (r *Result) UnmarshalJSON(b []byte) error {
 	*r = Result{}
 	if err := json.Unmarshal(b, (*flatResult)(r)); err != nil {
@@ -106,7 +106,7 @@ func (r *Result) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// FixedMembers are the names at the top level that are members of Result.
+// FixedMembers are the top-level names that are members of Result.
 var FixedMembers = func() map[string]bool {
 	names := map[string]bool{}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[flatResult]()) {
@@ -116,7 +116,7 @@ var FixedMembers = func() map[string]bool {
 	return names
 }()
 
-// ReadResult reads a result file of ours. An error names the file.
+// ReadResult reads one of our result files. An error names the file.
 func ReadResult(path string) (*Result, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -132,7 +132,7 @@ func ReadResult(path string) (*Result, error) {
 	return r, nil
 }
 
-// Write writes the file, which is one line.
+// Write writes the file as one line.
 func (r *Result) Write(w io.Writer) error {
 	b, err := json.Marshal(r)
 	if err != nil {

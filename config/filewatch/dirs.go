@@ -6,9 +6,9 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// dirWatch gives the events of the directories in which files, and what their symlinks lead to,
-// stand. Directories are watched and not files, because a file that is replaced takes its watch
-// with it. When the system has no events to give, it is silent.
+// dirWatch delivers events of the directories that hold the files and the targets of their
+// symlinks. It watches directories, not files, because a file that is replaced loses its watch. It
+// is silent if the system has no events.
 type dirWatch struct {
 	notify *fsnotify.Watcher // nil: no events
 	dirs   map[string]bool
@@ -17,13 +17,13 @@ type dirWatch struct {
 func newDirWatch() *dirWatch {
 	n, err := fsnotify.NewWatcher()
 	if err != nil {
-		n = nil // out of inotify instances, most likely: looking at intervals goes on
+		n = nil // most likely out of inotify instances: only the interval looks remain
 	}
 	return &dirWatch{notify: n, dirs: map[string]bool{}}
 }
 
-// follow watches the directories of paths and leaves those that none of them is in any more. A
-// directory that is not there is tried again at the next call.
+// follow watches the directories of paths and stops watching all others. A missing directory is
+// tried again at the next call.
 func (d *dirWatch) follow(paths []string) {
 	if d.notify == nil {
 		return
@@ -37,7 +37,7 @@ func (d *dirWatch) follow(paths []string) {
 	}
 	for dir := range d.dirs {
 		if !wanted[dir] {
-			_ = d.notify.Remove(dir) // fails when the directory is gone, and then so is the watch
+			_ = d.notify.Remove(dir) // fails if the directory is gone, and its watch with it
 			delete(d.dirs, dir)
 		}
 	}
@@ -53,7 +53,7 @@ func (d *dirWatch) follow(paths []string) {
 	}
 }
 
-// events is nil, and so never ready, when there are none.
+// events returns nil, which is never ready, if there are no events.
 func (d *dirWatch) events() <-chan fsnotify.Event {
 	if d.notify == nil {
 		return nil

@@ -1,9 +1,9 @@
 // Package filewatch reports when the content of files changed.
 //
-// Content is the truth for watching. Directory events come too often, too early or, over bind
-// mounts and network file systems, not at all; a hash at intervals is always right. Events only
-// make it look sooner. A file that a refused configuration names, but the running one does not, is
-// not watched: touch the configuration once the file is there.
+// The content decides. Directory events come too often, too early or, over bind mounts and network
+// file systems, not at all; a hash at intervals is always right. Events only make the Watcher look
+// sooner. A file that only a refused configuration names is not watched: touch the configuration
+// once the file is there.
 package filewatch
 
 import (
@@ -15,21 +15,20 @@ import (
 	"time"
 )
 
-// Watcher calls OnChange when the content of files changed. What counts is a hash of what can be
-// read at their paths, taken at every Interval; directory events only make it look earlier. So it
-// survives editors that rename, symlinks that are swapped (as Kubernetes does with its ..data),
-// bind mounts, and systems without events.
+// Watcher calls OnChange when the content of files changed. It compares a hash of what can be read
+// at their paths, taken at every Interval; directory events only make it look earlier. So it works
+// with editors that rename, with swapped symlinks (as Kubernetes swaps ..data), with bind mounts,
+// and on systems without events.
 //
-// It reports a change once the content has been the same for 200 ms, so a file that is still being
-// written is not read half. A file that came into the list since the last look counts as changed,
-// because nobody saw it before.
+// It reports a change once the content has been the same for 200 ms, so that a half-written file is
+// not read. A file that is new in the list since the last look counts as changed.
 type Watcher struct {
-	// Paths returns the files to watch; it is called at every look, so the list may change.
-	// Directories and devices are not looked into.
+	// Paths returns the files to watch. It is called at every look, so the list may change.
+	// Directories and devices are not read.
 	Paths func() []string
 	// Interval is the time between two looks when no event comes. Default: 10 s.
 	Interval time.Duration
-	// OnChange is called from Run's goroutine, and no look is taken until it returns.
+	// OnChange is called from Run's goroutine, which takes no look until it returns.
 	OnChange func()
 
 	seen prints
@@ -41,8 +40,8 @@ const (
 )
 
 // Prime takes the first look, with which Run compares. Call it before the files are read for the
-// first time, or a change between that and the start of Run goes unnoticed. Without it Run takes
-// the first look itself. Not to be called once Run has been.
+// first time, or Run misses a change between that read and its own start. Without Prime, Run takes
+// the first look itself. Do not call it after Run.
 func (w *Watcher) Prime() { w.seen = w.look() }
 
 // Run watches until ctx ends. It starts no goroutine that outlives it.
@@ -55,9 +54,9 @@ func (w *Watcher) Run(ctx context.Context) {
 	w.loop(ctx, dirs)
 }
 
-// loop waits for a reason to look, and for two looks a settle time apart that agree with each other
-// and not with what was seen. Every look begins a settle time in which events are left for the look
-// at its end, so a busy directory costs at most a look per settle time.
+// loop waits for a reason to look, then for two looks, a settle time apart, that agree with each
+// other and differ from what was seen. Every look begins a settle time, and events within it wait
+// for the look at its end, so a busy directory costs at most one look per settle time.
 func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	interval := w.Interval
 	if interval <= 0 {
@@ -79,7 +78,7 @@ func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 				missed = true
 				continue
 			}
-		case <-dirs.errors(): //nolint:errcheck // an overflow, or a directory that is lost: look what was missed
+		case <-dirs.errors(): //nolint:errcheck // an overflow or a lost directory
 			if settling {
 				missed = true
 				continue
@@ -125,8 +124,8 @@ func (w *Watcher) look() prints {
 	return out
 }
 
-// differs reports whether a path of p is new or has another content than in old. Paths that only
-// old has are no change.
+// differs reports whether a path of p is new or has another content than in old. A path that only
+// old has is not a change.
 func (p prints) differs(old prints) bool {
 	for path, content := range p {
 		if before, ok := old[path]; !ok || before != content {
@@ -136,7 +135,7 @@ func (p prints) differs(old prints) bool {
 	return false
 }
 
-// fingerprint returns the hash of a regular file's content, or a value that tells why there is
+// fingerprint returns the hash of a regular file's content, or a value for the reason why there is
 // none.
 func fingerprint(path string) (sum print) {
 	info, err := os.Stat(path)
@@ -144,7 +143,7 @@ func fingerprint(path string) (sum print) {
 		return print{0: 1}
 	}
 	if !info.Mode().IsRegular() {
-		return print{0: 2} // reading a pipe would block, or eat what another reads
+		return print{0: 2} // reading a pipe would block, or take data from another reader
 	}
 	f, err := os.Open(path)
 	if err != nil {

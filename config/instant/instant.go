@@ -1,21 +1,22 @@
-// Package instant has points in time as numbers, for what compares them a dozen times for each token
-// of a stream: with time.Time that took a tenth of a token's instructions.
+// Package instant represents points in time as numbers, for code that compares them a dozen times
+// for each token of a stream. With time.Time this took a tenth of a token's instructions.
 package instant
 
 import "time"
 
-// Time is a point in time, in nanoseconds since a century before the process began, by the monotonic
-// clock. The zero value is none, and long ago: longer than any limit that is counted from it.
+// Time is a point in time, in nanoseconds since a century before the process began, by the
+// monotonic clock. The zero value means none. It lies further in the past than any limit that is
+// counted from it.
 type Time int64
 
-// epoch is so long ago that none is before all that is counted in a synctest bubble as well, where it
-// is the year 2000.
+// epoch is so long ago that the zero value lies before all times in a synctest bubble as well,
+// which begins in the year 2000.
 var epoch = time.Now().Add(-100 * 365 * 24 * time.Hour)
 
 // Now reads the clock.
 func Now() Time { return Time(time.Since(epoch)) }
 
-// Of returns t as a Time; of the zero time.Time it is none.
+// Of returns t as a Time. The zero time.Time becomes none.
 func Of(t time.Time) Time {
 	if t.IsZero() {
 		return 0
@@ -23,7 +24,7 @@ func Of(t time.Time) Time {
 	return Time(t.Sub(epoch))
 }
 
-// Std returns i as a time.Time; of none it is the zero one.
+// Std returns i as a time.Time. None becomes the zero time.Time.
 func (i Time) Std() time.Time {
 	if i == 0 {
 		return time.Time{}
@@ -34,13 +35,13 @@ func (i Time) Std() time.Time {
 // After returns the time d after i.
 func (i Time) After(d time.Duration) Time { return i + Time(d) }
 
-// Since returns how long after j i is.
+// Since returns the time from j to i.
 func (i Time) Since(j Time) time.Duration { return time.Duration(i - j) }
 
-// Passed reports whether i is a deadline that has passed. None never passes.
+// Passed reports whether the deadline i has passed. None never passes.
 func (i Time) Passed() bool { return i != 0 && Now() >= i }
 
-// Earlier returns the earlier of two deadlines, of which either may be none.
+// Earlier returns the earlier of two deadlines. Either may be none.
 func Earlier(a, b Time) Time {
 	if a == 0 || b != 0 && b < a {
 		return b

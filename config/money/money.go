@@ -1,4 +1,4 @@
-// Package money counts exact decimal amounts: prices, and what calls cost.
+// Package money has exact decimal amounts for prices and the cost of calls.
 package money
 
 import (
@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Amount is an exact decimal amount of the currency that the file's prices are in: Micros
-// millionths of it, and Picos millionths of one of those, below a million.
+// Amount is an exact decimal amount in the currency of the file's prices: Micros are millionths of
+// the currency, and Picos millionths of a micro, always below a million.
 type Amount struct {
 	Micros int64
 	Picos  int32
@@ -17,7 +17,7 @@ type Amount struct {
 
 const million = 1_000_000
 
-// most bounds amounts in a file, far above any budget.
+// most bounds amounts in a file. It is far above any budget.
 const most = 1e12
 
 // Parse parses a decimal amount such as 100, 100.00 or 0.075, of at most six decimals.
@@ -38,16 +38,16 @@ func Parse(s string) (Amount, error) {
 	return Amount{Micros: n*million + part}, nil
 }
 
-// Zero reports whether it is nothing.
+// Zero reports whether a is zero.
 func (a Amount) Zero() bool { return a == Amount{} }
 
-// Plus returns the sum.
+// Plus returns a + n.
 func (a Amount) Plus(n Amount) Amount {
 	picos := a.Picos + n.Picos
 	return Amount{a.Micros + n.Micros + int64(picos/million), picos % million}
 }
 
-// Minus returns the difference; n is not more than a.
+// Minus returns a - n. n must not be more than a.
 func (a Amount) Minus(n Amount) Amount {
 	if a.Picos < n.Picos {
 		a.Micros, a.Picos = a.Micros-1, a.Picos+million
@@ -55,12 +55,13 @@ func (a Amount) Minus(n Amount) Amount {
 	return Amount{a.Micros - n.Micros, a.Picos - n.Picos}
 }
 
-// Less reports whether it is less than n.
+// Less reports whether a is less than n.
 func (a Amount) Less(n Amount) bool {
 	return a.Micros < n.Micros || a.Micros == n.Micros && a.Picos < n.Picos
 }
 
-// Over returns one of n equal parts, rounded down to a millionth; n below 2 leaves it as it is.
+// Over returns one of n equal parts of a, rounded down to a millionth. An n below 2 leaves a as it
+// is.
 func (a Amount) Over(n int) Amount {
 	if n < 2 || a.Zero() {
 		return a
@@ -74,7 +75,7 @@ func (a Amount) String() string {
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// MarshalText writes it as String does.
+// MarshalText writes a as String does.
 func (a Amount) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // UnmarshalText reads what MarshalText writes.
@@ -99,11 +100,11 @@ func (a *Amount) UnmarshalYAML(b []byte) (err error) {
 	return err
 }
 
-// Price is what the tokens of a model cost, in millionths of the currency for a million tokens.
+// Price is the price of a model's tokens, in millionths of the currency for a million tokens.
 type Price struct{ Input, Cached, Output int64 }
 
-// PriceOf reads what a model's pricing says of tokens: input, cached_input (by default as input)
-// and output, for a million of them. What says nothing of it is free.
+// PriceOf reads the prices of a million tokens from a model's pricing: input, cached_input (by
+// default as input) and output. Tokens without a price are free.
 func PriceOf(pricing map[string]any) (p Price) {
 	read := func(name string, otherwise int64) int64 {
 		if amount, err := Parse(fmt.Sprint(pricing[name])); err == nil {
@@ -116,20 +117,20 @@ func PriceOf(pricing map[string]any) (p Price) {
 	return p
 }
 
-// Of returns what a call costs; cached are part of prompt.
+// Of returns the cost of a call. cached tokens are part of prompt.
 func (p Price) Of(prompt, cached, completion int) Amount {
 	cached = min(max(cached, 0), max(prompt, 0))
 	return cost(p.Input, prompt-cached).Plus(cost(p.Cached, cached)).Plus(cost(p.Output, completion))
 }
 
-// cost is the price of n tokens.
+// cost returns the price of n tokens.
 func cost(price int64, n int) Amount {
 	if price <= 0 || n <= 0 {
 		return Amount{}
 	}
 	hi, lo := bits.Mul64(uint64(price), uint64(n))
 	if hi >= million {
-		return Amount{Micros: most} // no engine counts so many
+		return Amount{Micros: most} // no engine counts so many tokens
 	}
 	micros, picos := bits.Div64(hi, lo, million)
 	return Amount{int64(min(micros, most*1000)), int32(picos)}

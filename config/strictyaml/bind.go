@@ -15,10 +15,10 @@ import (
 	"penstock/config/suggest"
 )
 
-// Document is one file that was read.
+// Document is one file after reading.
 type Document struct {
 	Places     *Places
-	Files      []string // the files that values of it came from
+	Files      []string // the files that values came from
 	HasSecret  bool     // a secret stands in the file itself
 	HasContent bool     // there was a tree to bind
 	report     *report
@@ -26,27 +26,27 @@ type Document struct {
 
 // Retired is a setting that earlier versions had. A file that still has it can be served.
 type Retired struct {
-	// Remedy says what to do about it, behind the name of the setting.
+	// Remedy says what to do about it. It follows the name of the setting.
 	Remedy string
-	// Unsafe makes it an error, for a limit or a consent: without it the file would allow more than
-	// its author meant.
+	// Unsafe makes it an error, for a limit or a consent: without the setting the file would allow
+	// more than its author meant.
 	Unsafe bool
 }
 
-// Options are what Read has to know beside the text.
+// Options are Read's parameters besides the text.
 type Options struct {
-	// Least is the remedy for a file without anything in it.
+	// Least is the remedy for an empty file.
 	Least string
-	// Retired are the settings of earlier versions by path, in which every position in a list is []:
-	// upstreams[].native. What stands in one is not read.
+	// Retired are the settings of earlier versions by path, in which every list position is []:
+	// upstreams[].native. Their values are not read.
 	Retired map[string]Retired
 }
 
-// Read parses src and binds it to the struct that into points to. name stands in problems, and its
-// folder is what relative paths in the file are relative to. What does not fit is reported by
-// Problems, and leaves its value as it was.
+// Read parses src and binds it to the struct that into points to. Problems show name, and relative
+// paths in the file start from its folder. A value that does not fit is reported by Problems and
+// keeps its default.
 func Read(name string, src []byte, into any, o Options) *Document {
-	const bytesPerValue = 20 // in a long file, about: what room is made for in advance
+	const bytesPerValue = 20 // roughly, in a long file, to allocate in advance
 	places := &Places{marks: make(map[string]mark, len(src)/bytesPerValue), broken: map[string]bool{}}
 	d := &Document{Places: places, report: &report{src: newSource(name, src), places: places}}
 	body, size := d.report.parse(src, o.Least)
@@ -67,7 +67,7 @@ func (d *Document) Fail(path, message string) {
 	d.report.Add(d.Places.marks[path].problem(message))
 }
 
-// Problems returns what is wrong with the file, with excerpts of it.
+// Problems returns what is wrong with the file, with excerpts.
 func (d *Document) Problems() Problems {
 	if d.report.Full() {
 		d.report.Keep(Problems{{
@@ -80,8 +80,8 @@ func (d *Document) Problems() Problems {
 }
 
 // Binder puts a YAML tree into Go values and collects everything that does not fit. The library's
-// own decoder stops at the first mistake and forgets where a value stood; binding the tree here
-// gives all of them, and a mark for every value, by which later checks find their lines.
+// own decoder stops at the first mistake and forgets the place of a value. Binder finds all
+// mistakes, and leaves a mark for every value, by which later checks find its line.
 type Binder struct {
 	report   *report
 	tree     *tree
@@ -95,12 +95,12 @@ type NodeBinder interface {
 	BindNode(b *Binder, n Node)
 }
 
-// scalarUnmarshaler is a type that parses its own text, such as a duration.
+// scalarUnmarshaler is implemented by types that parse their own text, such as durations.
 type scalarUnmarshaler interface {
 	UnmarshalYAML([]byte) error
 }
 
-// defaulter is an element of a list with defaults of its own.
+// defaulter is implemented by list elements with defaults of their own.
 type defaulter interface {
 	SetDefaults()
 }
@@ -125,10 +125,10 @@ func (b *Binder) Fields(n Node, into any) { b.fields(n, reflect.ValueOf(into).El
 // List binds a sequence to the slice that into points to.
 func (b *Binder) List(n Node, into any) { b.list(n, reflect.ValueOf(into).Elem()) }
 
-// Scalar binds a text, number or boolean to what into points to.
+// Scalar binds a text, number or boolean to the value that into points to.
 func (b *Binder) Scalar(n Node, into any) { b.scalar(n, reflect.ValueOf(into).Elem()) }
 
-// bind puts n into v. On a mistake v keeps what it held, which is the default.
+// bind puts n into v. On a mistake v keeps its value, which is the default.
 func (b *Binder) bind(n Node, v reflect.Value) {
 	if b.report.Full() {
 		return
@@ -169,7 +169,7 @@ func (b *Binder) bind(n Node, v reflect.Value) {
 	}
 }
 
-// fields binds a mapping to a struct by its yaml tags. A name that is no field is a problem.
+// fields binds a mapping to a struct by its yaml tags. An unknown name is a problem.
 func (b *Binder) fields(n Node, v reflect.Value) {
 	members, ok := b.tree.entries(n)
 	if !ok {
@@ -186,13 +186,14 @@ func (b *Binder) fields(n Node, v reflect.Value) {
 			continue
 		}
 		b.bind(Node{m.value, at, n.depth + 1}, v.Field(i))
-		if isNull(m.value) { // there is nothing to point at but the key
+		if isNull(m.value) { // point at the key, because there is no value
 			b.report.places.marks[at] = b.report.mark(m.key, at)
 		}
 	}
 }
 
-// isRetired reports whether a key is a setting of earlier versions, and if so says what to do.
+// isRetired reports whether a key is a setting of earlier versions, and if so adds a problem with
+// its remedy.
 func (b *Binder) isRetired(m entry, at string) bool {
 	r, ok := b.retired[positions.ReplaceAllString(at, "[]")]
 	if !ok {
@@ -209,7 +210,7 @@ func (b *Binder) isRetired(m entry, at string) bool {
 	return true
 }
 
-// positions are the positions in lists of a path.
+// positions matches the list positions in a path.
 var positions = regexp.MustCompile(`\[\d+\]`)
 
 func (b *Binder) unknown(m entry, fields []Field, path, at string) {
@@ -222,7 +223,7 @@ func (b *Binder) unknown(m entry, fields []Field, path, at string) {
 	hint := ": want " + suggest.List(known)
 	if likely != "" {
 		hint = fmt.Sprintf(": did you mean %q?", likely)
-		b.report.places.MarkBroken(Join(path, likely)) // or it would be reported as missing, too
+		b.report.places.MarkBroken(Join(path, likely)) // otherwise it would also be reported as missing
 	}
 	b.report.failAt(m.key, at, "unknown key %q%s", m.name, hint)
 }
@@ -235,14 +236,14 @@ func (b *Binder) list(n Node, v reflect.Value) {
 		b.report.fail(n.ast, n.path, "want a list here, not %s", kindOf(n.ast))
 		return
 	}
-	const most = 1024 // elements to make room for at first: a list of what is wrong is not read to its end
+	const most = 1024 // elements at first: a list with too many mistakes is not read on
 	out := reflect.MakeSlice(v.Type(), 0, min(len(s.Values), most))
 	for i, e := range s.Values {
 		if b.report.Full() {
 			break
 		}
 		at := Entry(n.path, i)
-		if i == out.Cap() { // by more than append would: these lists hold a file's keys
+		if i == out.Cap() { // grow faster than append: these lists hold a file's keys
 			larger := reflect.MakeSlice(v.Type(), i, min(len(s.Values), 4*i))
 			reflect.Copy(larger, out)
 			out = larger
@@ -260,7 +261,7 @@ func (b *Binder) list(n Node, v reflect.Value) {
 	v.Set(out)
 }
 
-// mapping binds a mapping with free names to a map of strings to something.
+// mapping binds a mapping with free names to a map with string keys.
 func (b *Binder) mapping(n Node, v reflect.Value) {
 	members, ok := b.tree.entries(n)
 	if !ok {
@@ -275,7 +276,7 @@ func (b *Binder) mapping(n Node, v reflect.Value) {
 	v.Set(out)
 }
 
-// free turns a tree into maps, slices, strings, numbers and booleans.
+// free converts a tree to maps, slices, strings, numbers and booleans.
 func (b *Binder) free(n Node) any {
 	switch x := n.ast.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
@@ -311,7 +312,7 @@ func (b *Binder) unmarshal(n Node, into scalarUnmarshaler) {
 		return
 	}
 	if err := into.UnmarshalYAML([]byte(text)); err != nil {
-		// The message quotes the text; a variable's value must not be shown.
+		// The message quotes the text, but must not show a variable's value.
 		b.Fail(n, strings.ReplaceAll(err.Error(), strconv.Quote(text), b.report.places.Show(n.path, text)))
 	}
 }

@@ -1,6 +1,6 @@
 // Package strictyaml binds a YAML document to Go structs and reports everything in it that does not
-// fit, each with its line, an excerpt and a remedy. It knows nothing of what the values mean;
-// package config, and the engine profiles of upstreams, are its callers.
+// fit, each with its line, an excerpt and a remedy. It does not know what the values mean. Its
+// callers are package config and the engine profiles of upstreams.
 //
 // # From text to values
 //
@@ -15,34 +15,36 @@
 //     under its path.
 //
 // A type with several written forms is a [NodeBinder]; one that parses its own text has
-// UnmarshalYAML; elements of a list with SetDefaults start from their defaults. [Places] knows
-// where each value stood, for checks that tie values together.
+// UnmarshalYAML; list elements with SetDefaults start from their defaults. [Places] knows where
+// each value stood, for checks between values.
 //
 // # Design
 //
-// Own binding instead of the YAML library's decoder. The library stops at its first error, so a
-// file with five mistakes would take five runs to repair. Its parser is used, for its tokens have
-// positions. It takes most of a reload of ten thousand keys, so it is passed over where lines can
-// be read one by one; a property test holds that this makes no difference.
+// The package binds the tree itself, because the YAML library's decoder stops at its first error: a
+// file with five mistakes would take five runs to repair. It uses the library's parser, whose
+// tokens have positions. The parser takes most of a reload of ten thousand keys, so plain.go
+// bypasses it for files whose lines can be read one by one. A property test checks that this makes
+// no difference.
 //
-// Variables are resolved in the tree, not in the text. So the value of a variable cannot add keys
-// or lists to the file, a problem with it has a line, and a comment may show ${VAR} freely.
+// Variables are resolved in the tree, not in the text. So a variable's value cannot add keys or
+// lists to the file, a problem with it has a line, and a comment may show ${VAR} freely.
 //
-// No echo. A value that could not be read is remembered as broken, and checks that depend on it are
-// skipped: a misspelt `name` is one problem and not one for every value that refers to it.
+// One mistake gives one problem. A value that could not be read is remembered as broken, and checks
+// that depend on it are skipped: a misspelt `name` is one problem and not one for every value that
+// refers to it.
 //
-// No secret in any message. Excerpts are cut where a secret stands, or what may be one: the rest of
-// the line after it is lost, which is the safe side. Messages show ${VAR} and not what it holds,
-// and never quote a secret.
+// No message holds a secret. An excerpt is cut where a secret, or what may be one, begins: the rest
+// of the line is not shown, to be safe. Messages show ${VAR} and not its value, and never quote a
+// secret.
 //
-// Small files cost little. The parser's memory grows with the square of levels, members and
-// documents, so a file is measured by its tokens before it is parsed: a keys file that somebody
-// else writes must not take an edge down. What aliases multiply is bounded while it is bound, a
-// hundred problems are reported of a file, and no text of it at length.
+// A small file must not cost much. The parser's memory grows with the square of levels, members and
+// documents, so the tokens of a file are counted before it is parsed: a keys file from another
+// author must not take an edge down. The nodes that aliases multiply are bounded during binding, at
+// most a hundred problems are reported for a file, and long texts are cut.
 //
 // Null is absence. `admin:` with nothing below it means the default, not an empty value, because
-// that is what it looks like when its lines are commented out.
+// commenting out its lines leaves it so.
 //
-// The tests of package config hold it: a corpus of mistakes with the exact output of each, hostile
-// files, and a fuzz target.
+// The tests of package config cover this one: a corpus of mistakes with the exact output of each,
+// hostile files, and a fuzz target.
 package strictyaml

@@ -7,17 +7,16 @@ import (
 	"strings"
 )
 
-// external is what a file takes from outside of itself: environment variables, and secrets from
-// files.
+// external resolves what a file takes from outside: environment variables, and secrets from files.
 type external struct {
-	dir   string                      // what relative paths are relative to
+	dir   string                      // base of relative paths
 	env   func(string) (string, bool) // os.LookupEnv
-	files []string                    // files the values came from
+	files []string                    // files that values came from
 }
 
 // expand replaces every ${VAR} of text by the variable's value; $${VAR} stands for the characters
-// ${VAR}. What a variable holds is not expanded again, and it cannot change the structure of the
-// file, because the tree is parsed before.
+// ${VAR}. A variable's value is not expanded again, and it cannot change the structure of the file,
+// because the tree is already parsed.
 func (x *external) expand(text string) (string, error) {
 	var out strings.Builder
 	for {
@@ -55,9 +54,9 @@ func variableName(s string) bool {
 	return s != ""
 }
 
-// secretFile reads the file of a secret; line breaks at its end are not part of it. An empty one is
-// an error: it may be about to be written, and a token that is gone for that moment would leave its
-// door open. A file that every user of the machine can read is worth a warning.
+// secretFile reads the file of a secret, without the line breaks at its end. An empty file is an
+// error: it may be about to be written, and treating the token as absent in that moment would allow
+// access without it. A file that every user of the machine can read gives a warning.
 func (x *external) secretFile(name string) (value, warning string, err error) {
 	if name == "" {
 		return "", "", errors.New("file: must be followed by a path")

@@ -9,13 +9,13 @@ import (
 	"unicode"
 )
 
-// Field ties a key of the file to a field of a struct.
+// Field maps a key of the file to a field of a struct.
 type Field struct {
 	Key   string
 	Index int
 }
 
-// fieldCache keeps the result of Fields by type.
+// fieldCache caches the result of Fields by type.
 var fieldCache sync.Map
 
 // Fields lists the fields of a struct that a file can set, in their order.
@@ -35,7 +35,7 @@ func Fields(t reflect.Type) []Field {
 	return out
 }
 
-// FieldByKey returns the index of the field of a struct that a key sets; -1: none.
+// FieldByKey returns the index of the struct field that a key sets; -1 if there is none.
 func FieldByKey(t reflect.Type, key string) int {
 	fields := Fields(t)
 	i := slices.IndexFunc(fields, func(f Field) bool { return f.Key == key })
@@ -45,7 +45,7 @@ func FieldByKey(t reflect.Type, key string) int {
 	return fields[i].Index
 }
 
-// Join is the path of a member of the mapping at path.
+// Join returns the path of a member of the mapping at path.
 func Join(path, name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return r == '.' || r == '[' || r == '"' || unicode.IsControl(r) }) {
 		name = strconv.Quote(name)

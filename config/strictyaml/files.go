@@ -16,7 +16,7 @@ const (
 	maxSecretFile = 64 << 10
 )
 
-// ResolvePath makes a path of the file absolute to the file's folder. An empty one stays empty.
+// ResolvePath joins a relative path of the file with the file's folder. An empty path stays empty.
 func ResolvePath(dir, name string) string {
 	if name == "" || filepath.IsAbs(name) {
 		return name
@@ -76,7 +76,7 @@ func FileError(name string, err error) error {
 	return fmt.Errorf("%s cannot be read: %w", name, err)
 }
 
-// WritableByOthers reports whether more than the owner can write to a file, or in a folder.
+// WritableByOthers reports whether more than the owner can write to a file or folder.
 func WritableByOthers(info os.FileInfo) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0
 }

@@ -9,28 +9,28 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The parser's memory grows with the square of some things that a file can have many of: levels,
-// because every node keeps its path, members of one mapping, and documents. So a file is cut into
-// tokens first, which costs the same for each, and looked at before the parser sees it. No sane
-// configuration comes near these bounds.
+// The parser's memory grows with the square of the number of levels, because every node keeps its
+// path, of members in one mapping, and of documents. So a file is first cut into tokens, at a
+// constant cost for each, and checked before the parser sees it. No sane configuration comes near
+// these bounds.
 const (
 	maxDepth     = 64      // levels of nesting
-	maxMarks     = 1 << 19 // that give a file its structure; a key of the API has some ten
-	maxMembers   = 1000    // of one mapping
+	maxMarks     = 1 << 19 // structural marks; an API key has some ten
+	maxMembers   = 1000    // members of one mapping
 	maxDocuments = 16
-	maxBlank     = 200      // empty lines in a row: what follows a block text costs their square
+	maxBlank     = 200      // empty lines in a row: after a block text their cost is quadratic
 	maxPaths     = 64 << 20 // bytes of the paths of all values together
 )
 
 // tooLargeError is the error of a file that would cost the parser too much.
 type tooLargeError struct {
-	at  *token.Token // where that shows; nil: nowhere
+	at  *token.Token // where it shows; nil: nowhere
 	why string
 }
 
 func (e *tooLargeError) Error() string { return e.why }
 
-// tokens cuts src into tokens, unless it is too much for the parser.
+// tokens cuts src into tokens, and fails if they are too many for the parser.
 func tokens(src string) (all token.Tokens, err error) {
 	if structure(src) > maxMarks {
 		return nil, &tooLargeError{why: "the file has too many values"}
@@ -56,8 +56,8 @@ func tokens(src string) (all token.Tokens, err error) {
 	}
 }
 
-// structure counts what may be a mark of structure. There are about as many tokens, each of which
-// takes some 250 bytes.
+// structure counts possible structural marks. There are about as many tokens, each of which takes
+// some 250 bytes.
 func structure(src string) (n int) {
 	for i := range len(src) {
 		switch src[i] {

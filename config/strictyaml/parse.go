@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// parse returns the body of the one document in src, and of how many tokens it is; a nil body when
-// there is none, which has been reported. least is the remedy for a file without anything in it.
+// parse returns the body of the one document in src and its number of tokens. Without a body it has
+// reported why and returns nil. least is the remedy for an empty file.
 func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
 	for i, line := range r.src.lines {
 		if !utf8.ValidString(line) || strings.Contains(line, "\x00") {
@@ -34,7 +34,7 @@ func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
 	var bodies []ast.Node
 	for _, d := range file.Docs {
 		if _, directive := d.Body.(*ast.DirectiveNode); directive {
-			continue // %YAML and %TAG stand before the document that they are for
+			continue // %YAML and %TAG precede their document
 		}
 		if d.Body != nil && !isNull(d.Body) {
 			bodies = append(bodies, d.Body)
@@ -51,8 +51,8 @@ func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
 	return nil, 0
 }
 
-// parseBounded parses src, unless that would cost too much. A parser that panics on odd input must
-// not take down an edge that is only reloading, so that is an error, too.
+// parseBounded parses src, unless that would cost too much. A panic of the parser is an error, too:
+// odd input must not take down an edge that is only reloading.
 func parseBounded(src string) (f *ast.File, size int, err error) {
 	defer func() {
 		if recover() != nil {
@@ -67,7 +67,7 @@ func parseBounded(src string) (f *ast.File, size int, err error) {
 	return f, len(all), err
 }
 
-// unparsed reports why there is no tree.
+// unparsed reports the error that left no tree.
 func (r *report) unparsed(err error) {
 	if large, ok := errors.AsType[*tooLargeError](err); ok {
 		r.failAt(large.at, "", "%s", large.why)
@@ -78,11 +78,11 @@ func (r *report) unparsed(err error) {
 	}
 }
 
-// beforeStar matches where a value begins with *, which is an alias in YAML.
+// beforeStar matches a value that begins with *, which is an alias in YAML.
 var beforeStar = regexp.MustCompile(`(\[|[,:-] )\*`)
 
-// syntax reports a syntax error. There is no tree by which secrets on the line could be known, so
-// whatever follows a key that may hold one is hidden.
+// syntax reports a syntax error. Without a tree the secrets on the line are unknown, so everything
+// after a key that may hold one is hidden.
 func (r *report) syntax(err *yaml.SyntaxError) {
 	at := r.mark(err.Token, "")
 	if at.line >= 1 && at.line <= len(r.src.lines) {

@@ -10,16 +10,16 @@ import (
 	"unicode"
 )
 
-// mark is a place in a source: where a value stands and how it is called there. The path differs
-// from the one in the bound struct for entries that a second file appends to a list.
+// mark is the place and path of a value in a source. For entries that a second file appends to a
+// list, the path differs from that in the bound struct.
 type mark struct {
 	src          *source
 	path         string
 	line, column int
-	raw          string // the text of a value in which a ${VAR} was replaced: messages show this, not the variable's value
+	raw          string // the text before a ${VAR} was replaced: messages show it, not the value
 }
 
-// show quotes the value that stands at m for a message, bounded.
+// show quotes the value at m for a message, cut to a bounded length.
 func (m mark) show(text string) string {
 	if m.raw != "" {
 		text = m.raw
@@ -30,9 +30,9 @@ func (m mark) show(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// problem makes a Problem without its excerpt, which is added by excerpts once all secrets of the
-// file are known. Names in message may be what a file holds, so control characters become blanks:
-// it is one line, and drives no terminal.
+// problem makes a Problem without its excerpt. excerpts adds that once all secrets of the file are
+// known. The message may quote names from the file, so control characters become blanks: it stays
+// on one line and cannot control a terminal.
 func (m mark) problem(message string) Problem {
 	message = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -47,19 +47,19 @@ func (m mark) problem(message string) Problem {
 	return p
 }
 
-// Places knows by the path of a value, such as upstreams[1].probe.fall, where it stands and whether
-// it could be read. A nil Places is that of values that were made by hand: none has a place, all
-// were read.
+// Places records for the path of each value, such as upstreams[1].probe.fall, where it stands and
+// whether it could be read. A nil Places is for values that were made by hand: they have no places,
+// and all count as read.
 type Places struct {
 	marks  map[string]mark
 	broken map[string]bool // reported while reading: checks that depend on them are skipped
 }
 
-// Rename has the first source stand under another name in problems that are found from now on.
+// Rename sets the name of the first source in later problems.
 func (p *Places) Rename(name string) { p.marks[""].src.name = name }
 
-// nearest returns the mark of path, or of the nearest thing around it that stands somewhere. What
-// is missing from the file as a whole has no line.
+// nearest returns the mark of path, or of the nearest value around it that has a place. A value
+// missing at the top level has no line.
 func (p *Places) nearest(path string) mark {
 	if p == nil {
 		return mark{path: path}
@@ -77,7 +77,7 @@ func (p *Places) nearest(path string) mark {
 	}
 }
 
-// ProblemAt makes a Problem with its excerpt of what is wrong with the value at path.
+// ProblemAt makes a Problem, with its excerpt, for the value at path.
 func (p *Places) ProblemAt(path, message string) Problem {
 	m := p.nearest(path)
 	problem := m.problem(message)
@@ -87,7 +87,7 @@ func (p *Places) ProblemAt(path, message string) Problem {
 	return problem
 }
 
-// Paths goes through the values that the file has, in no order.
+// Paths yields the paths of the file's values in no particular order.
 func (p *Places) Paths() iter.Seq[string] { return maps.Keys(p.marks) }
 
 // Has reports whether the file has a value at path.
@@ -99,7 +99,7 @@ func (p *Places) Has(path string) bool {
 	return ok
 }
 
-// Show quotes a value of the file for a message; what a variable held is shown as the variable.
+// Show quotes a value of the file for a message. A variable's value is shown as the variable.
 func (p *Places) Show(path, value string) string {
 	if p == nil {
 		return mark{}.show(value)
@@ -107,8 +107,8 @@ func (p *Places) Show(path, value string) string {
 	return p.marks[path].show(value)
 }
 
-// Line says where the value at path stands, as seen from another one: "on line 7", "on line 7 of
-// keys.yaml".
+// Line describes the place of the value at path relative to another value: "on line 7", "on line 7
+// of keys.yaml".
 func (p *Places) Line(path, from string) string {
 	m, here := p.nearest(path), p.nearest(from)
 	switch {
@@ -120,7 +120,7 @@ func (p *Places) Line(path, from string) string {
 	return fmt.Sprintf("on line %d", m.line)
 }
 
-// MarkBroken notes that the value at path could not be read.
+// MarkBroken records that the value at path could not be read.
 func (p *Places) MarkBroken(path string) { p.broken[path] = true }
 
 // Broken reports whether the value at path, or one around it, could not be read.
@@ -145,9 +145,9 @@ func (p *Places) BrokenWithin(path string) bool {
 	return p.anyBroken(path, func(rest string) bool { return rest == "" || rest[0] == '.' || rest[0] == '[' })
 }
 
-// NamesBroken reports whether the names in a list cannot be relied on, because one of them was not
-// read: a reference that leads nowhere may then be right. The names are in fields of the list's
-// entries.
+// NamesBroken reports whether the names in a list are incomplete, because one of them was not read:
+// a reference to an unknown name may then be right. fields are the fields of the list's entries
+// that hold names.
 func (p *Places) NamesBroken(list string, fields ...string) bool {
 	return p.anyBroken(list, func(rest string) bool {
 		_, member, inside := strings.Cut(rest, "].")
@@ -156,7 +156,7 @@ func (p *Places) NamesBroken(list string, fields ...string) bool {
 	})
 }
 
-// anyBroken reports whether is holds for the rest of a broken path that begins with prefix.
+// anyBroken reports whether is returns true for the rest of a broken path that begins with prefix.
 func (p *Places) anyBroken(prefix string, is func(rest string) bool) bool {
 	if p == nil {
 		return false
@@ -169,8 +169,8 @@ func (p *Places) anyBroken(prefix string, is func(rest string) bool) bool {
 	return false
 }
 
-// Append takes over where the entries of a list in a second file stand, and what of them could not
-// be read. They follow the first count entries of p's own list.
+// Append takes over the places of the entries of a list in a second file, and which of them are
+// broken. They follow the first count entries of p's own list.
 func (p *Places) Append(list string, second *Places, count int) {
 	for path, m := range second.marks {
 		if moved, ok := moveEntry(path, list, count); ok {
@@ -203,5 +203,5 @@ func moveEntry(path, list string, by int) (string, bool) {
 	return Entry(list, i+by) + rest, true
 }
 
-// Entry is the path of an entry of a list.
+// Entry returns the path of a list entry.
 func Entry(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }

@@ -8,28 +8,28 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The parser takes some 60 µs for a key of the API: half a second of a reload for ten thousand. So
-// files in the usual form are read here, line by line, into the same tree, and all others by the
-// parser: with block texts, anchors, tags, empty values, escapes, or anything that is not ASCII. A
-// file with a mistake in its syntax is one of those.
+// The parser takes some 60 µs for an API key, which is half a second of a reload with ten thousand.
+// So files in the usual form are read here, line by line, into the same tree. The parser reads all
+// others: files with block texts, anchors, tags, empty values, escapes, anything that is not ASCII,
+// or a syntax error.
 
-// plainLine is a line that holds something.
+// plainLine is a line that is not blank.
 type plainLine struct {
 	number, indent int
-	text           string // without the indent, a comment, and the blanks before that
+	text           string // without the indent, a comment, and the blanks before the comment
 }
 
-// plainReader reads a file in the usual form. Once odd is set the file is the parser's, and what is
-// returned means nothing.
+// plainReader reads a file in the usual form. Once odd is set, the parser must read the file, and
+// the results here are meaningless.
 type plainReader struct {
-	lines []plainLine // that are left
+	lines []plainLine // remaining
 	depth int
 	size  int // values read
 	odd   bool
 }
 
-// plainTree returns the tree of a file in the usual form, as the parser would, and about how many
-// tokens the parser would see. It returns nil if the file has another form or breaks a bound.
+// plainTree returns the tree of a file in the usual form, as the parser would, and approximately
+// the parser's number of tokens. It returns nil if the file has another form or breaks a bound.
 func plainTree(src string) (body ast.Node, size int) {
 	if structure(src) > maxMarks || longBlank(src) > 0 {
 		return nil, 0
@@ -48,7 +48,8 @@ func plainTree(src string) (body ast.Node, size int) {
 	return body, 2 * p.size
 }
 
-// maxPlainLine bounds a line, in bytes, so that little is read in vain of a file that becomes odd at its end.
+// maxPlainLine bounds a line, in bytes, so that little work is wasted on a file that becomes odd at
+// its end.
 const maxPlainLine = 1000
 
 // cut splits the text into lines.
@@ -67,13 +68,13 @@ func (p *plainReader) cut(src string) {
 		if text == "" || text[0] == '#' {
 			continue
 		}
-		if len(text) > maxPlainLine || strings.HasSuffix(text, " ") { // before a blank the parser takes another column for some values
+		if len(text) > maxPlainLine || strings.HasSuffix(text, " ") { // the parser has other columns then
 			p.odd = true
 			return
 		}
 		indent := len(line) - len(text)
 		if i := strings.Index(text, " #"); i >= 0 {
-			if strings.ContainsAny(text, `"'`) { // it may be within the quotes
+			if strings.ContainsAny(text, `"'`) { // the # may be within quotes
 				p.odd = true
 				return
 			}
@@ -83,10 +84,10 @@ func (p *plainReader) cut(src string) {
 	}
 }
 
-// plainKey matches a key, and what of its line stands between it and its value.
+// plainKey matches a key and what separates it from a value on its line.
 var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}:( +|$)`)
 
-// block reads the list, the mapping or the value that begins on the first of the lines.
+// block reads the list, mapping or value that begins on the first line.
 func (p *plainReader) block() ast.Node {
 	p.depth++
 	defer func() { p.depth-- }()
@@ -146,8 +147,8 @@ func (p *plainReader) mapping(indent int) ast.Node {
 	return mapping
 }
 
-// continues reports whether the next line belongs to what has so much of an indent, or to something
-// around it. A line with more of it continues a text or is a mistake.
+// continues reports whether the next line belongs to the block with this indent. A line with a
+// larger indent continues a text or is a mistake.
 func (p *plainReader) continues(indent int) bool {
 	if len(p.lines) == 0 {
 		return false
@@ -160,14 +161,14 @@ func position(l *plainLine, offset int) *token.Position {
 	return &token.Position{Line: l.number, Column: l.indent + offset + 1}
 }
 
-// The forms of a value that is on one line.
+// The forms of a value on one line.
 var (
 	plainText   = regexp.MustCompile(`^[A-Za-z0-9/$](?:[A-Za-z0-9/$_.+@=*~{}-]|:[A-Za-z0-9/$_.+@=*~{}-])*(?: [A-Za-z0-9/$_.+@=*~-]+)*$`)
 	plainInFlow = regexp.MustCompile(`^[A-Za-z0-9/](?:[A-Za-z0-9/_.+@*~-]|:[A-Za-z0-9/_.+@*~-])*`)
 	plainQuoted = regexp.MustCompile(`^(?:"[^"\\]*"|'[^']*')`)
 )
 
-// value reads the value that the rest of a line is.
+// value reads the rest of a line as a value.
 func (p *plainReader) value(text string, line, column int) ast.Node {
 	at := &token.Position{Line: line, Column: column}
 	if text[0] != '{' && text[0] != '[' && text[0] != '"' && text[0] != '\'' {
@@ -180,10 +181,10 @@ func (p *plainReader) value(text string, line, column int) ast.Node {
 	return n
 }
 
-// scalar makes a node of a text without quotes, by what the text looks like.
+// scalar makes a node of an unquoted text; its look decides the type.
 func (p *plainReader) scalar(text string, at *token.Position) ast.Node {
 	p.size++
-	switch t := token.New(text, text, at); t.Type { //nolint:exhaustive // the others are the parser's
+	switch t := token.New(text, text, at); t.Type { //nolint:exhaustive // the parser reads the others
 	case token.StringType:
 		return ast.String(t)
 	case token.IntegerType:
@@ -197,14 +198,14 @@ func (p *plainReader) scalar(text string, at *token.Position) ast.Node {
 	return nil
 }
 
-// flow reads a value that is in brackets or quotes, on one line.
+// flow reads a value in brackets or quotes on one line.
 type flow struct {
 	*plainReader
-	rest string // what of the line is left
+	rest string // the rest of the line
 	at   *token.Position
 }
 
-// skip takes n bytes and the blanks behind them.
+// skip drops n bytes and the blanks after them.
 func (f *flow) skip(n int) {
 	left := strings.TrimLeft(f.rest[n:], " ")
 	f.at = &token.Position{Line: f.at.Line, Column: f.at.Column + len(f.rest) - len(left)}
@@ -252,7 +253,8 @@ func (f *flow) value() ast.Node {
 	return f.scalar(text, at)
 }
 
-// members reads what stands in brackets, of which the next byte is the first, up to last.
+// members reads the members in brackets. The next byte is the opening bracket, and last the closing
+// one.
 func (f *flow) members(last byte, member func()) {
 	f.skip(1)
 	for first := true; !f.odd; first = false {

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong with a configuration, where it is and what to do about it. No
-// field of it ever holds a secret: excerpts are masked where one stands.
+// Problem is one mistake in a configuration, with its place and what to do about it. No field ever
+// holds a secret: excerpts are cut before one.
 type Problem struct {
-	File    string // the file it stands in, as it was named to Read
-	Path    string // the value it is about, such as upstreams[1].probe.fall; empty: the file as a whole
+	File    string // the file, as named to Read
+	Path    string // the value, such as upstreams[1].probe.fall; empty: the whole file
 	Message string // what is wrong and the remedy, in one line
 	Excerpt string // the source line with a caret below it; empty when there is no line
 	Line    int    // counted from 1; 0: no line
 	Column  int    // in characters, counted from 1; 0: no column
-	Warning bool   // worth knowing, but the file can be served
+	Warning bool   // the file can be served nevertheless
 }
 
 // String returns "file:line:column: message (path)" and, below it, the excerpt. It does not end in
@@ -44,17 +44,17 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// MaxProblems is how many errors are reported of one file, and how many warnings: by then it is
-// clear that the file is another one than was meant.
+// MaxProblems bounds the errors, and the warnings, that are reported for one file. With more it is
+// evidently the wrong file.
 const MaxProblems = 100
 
 // Findings collects problems, up to MaxProblems errors and as many warnings.
 type Findings struct {
 	problems         Problems
-	errors, warnings int // found, those that were not kept too
+	errors, warnings int // found, including those not kept
 }
 
-// Add keeps a problem, unless there are enough of its kind.
+// Add keeps a problem, unless MaxProblems of its kind were found before.
 func (f *Findings) Add(p Problem) {
 	if f.Wants(p) {
 		f.problems = append(f.problems, p)
@@ -72,10 +72,10 @@ func (f *Findings) count(p Problem) *int {
 	return &f.errors
 }
 
-// Keep adds problems that were found before, however many there are.
+// Keep adds earlier problems without a bound.
 func (f *Findings) Keep(ps Problems) { f.problems = append(f.problems, ps...) }
 
-// Full reports that nothing more needs to be looked for: enough is wrong.
+// Full reports whether enough errors were found to stop looking.
 func (f *Findings) Full() bool { return f.errors >= MaxProblems }
 
 // Problems returns what was found, ordered by position.
@@ -84,11 +84,11 @@ func (f *Findings) Problems() Problems {
 	return f.problems
 }
 
-// Problems is everything that was found in one go, ordered by file and position. As an error it
+// Problems is everything that was found in one run, ordered by file and position. As an error it
 // prints all of them.
 type Problems []Problem
 
-// Error returns every problem, one below the other.
+// Error returns all problems, one below the other.
 func (ps Problems) Error() string {
 	texts := make([]string, len(ps))
 	for i, p := range ps {
@@ -97,8 +97,8 @@ func (ps Problems) Error() string {
 	return strings.Join(texts, "\n")
 }
 
-// Err returns ps as an error when one of them is more than a warning, and nil otherwise. It is the
-// way to turn Problems into an error: a nil Problems stored in an error is not a nil error.
+// Err returns ps as an error if one of them is more than a warning, and nil otherwise. Use it to
+// turn Problems into an error: a nil Problems stored in an error is not a nil error.
 func (ps Problems) Err() error {
 	if len(ps.Errors()) == 0 {
 		return nil
@@ -109,7 +109,7 @@ func (ps Problems) Err() error {
 // Errors returns the problems that keep the file from being served.
 func (ps Problems) Errors() Problems { return ps.only(false) }
 
-// Warnings returns the problems that do not.
+// Warnings returns the problems that do not keep the file from being served.
 func (ps Problems) Warnings() Problems { return ps.only(true) }
 
 func (ps Problems) only(warning bool) Problems {
@@ -122,8 +122,7 @@ func (ps Problems) only(warning bool) Problems {
 	return out
 }
 
-// Sort orders by position, so that the output follows the file and does not depend on the order of
-// the checks.
+// Sort orders ps by position, so that the output does not depend on the order of the checks.
 func (ps Problems) Sort() {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))

@@ -9,22 +9,21 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Removed stands in the place of what Redact does not show.
+// Removed replaces what Redact does not show.
 const Removed = "(removed)"
 
-// Redaction says what of a document is not shown.
+// Redaction decides what Redact hides.
 type Redaction struct {
 	// Secret reports whether values of the type are secrets.
 	Secret func(t reflect.Type) bool
-	// Text returns what is shown of a text at a path, which has no positions in lists:
-	// upstreams.wake.url.
+	// Text returns what is shown of a text. The path has no list positions: upstreams.wake.url.
 	Text func(path, text string) string
 }
 
-// Redact returns the document in src as somebody else may see it, and the texts that it left out.
-// The type of what the document is bound to says what a value is: a secret is not shown, nor is
-// what has no place in the type, and comments are dropped. Variables are shown by name, and aliases
-// as what they stand for. It is not ok where src is no YAML.
+// Redact returns the document in src so that others may see it, and the texts that it left out. It
+// hides secrets, which it knows by the type that the document is bound to, and values that have no
+// place in the type, and drops comments. Variables are shown by name, and aliases as their values.
+// ok is false if src is not YAML.
 func Redact(src []byte, to reflect.Type, rules Redaction) (text []byte, left []string, ok bool) {
 	places := &Places{marks: map[string]mark{}, broken: map[string]bool{}}
 	r := &report{src: newSource("", src), places: places}
@@ -40,14 +39,14 @@ func Redact(src []byte, to reflect.Type, rules Redaction) (text []byte, left []s
 	return []byte(strings.Join(lines, "\n") + "\n"), x.left, true
 }
 
-// redactor writes a tree anew.
+// redactor writes a redacted copy of a tree.
 type redactor struct {
 	tree  *tree
 	rules Redaction
 	left  []string
 }
 
-// value returns what is shown of n: text within a line, or lines of their own.
+// value returns what is shown of n: text within the line, or further lines.
 func (x *redactor) value(n Node, t reflect.Type) (inline string, lines []string) {
 	n, ok := x.tree.resolve(n)
 	for t.Kind() == reflect.Pointer {
@@ -81,14 +80,14 @@ func (x *redactor) value(n Node, t reflect.Type) (inline string, lines []string)
 		})
 	case n.IsList() && (t.Kind() == reflect.Slice || t.Kind() == reflect.Interface):
 		return x.elements(n, t)
-	case n.IsList() && bindsItself && len(Fields(t)) == 1: // a keys_file may be its list alone
+	case n.IsList() && bindsItself && len(Fields(t)) == 1: // a keys_file may be a bare list
 		only := Fields(t)[0]
 		return x.value(n.In(Join(n.path, only.Key)), t.Field(only.Index).Type)
 	}
-	return strconv.Quote(Removed), nil // it has not the form of its place, so it may be anything
+	return strconv.Quote(Removed), nil // it does not have the expected form, so it may be anything
 }
 
-// hasParts reports whether a value of the type is made of others.
+// hasParts reports whether values of the type contain others.
 func hasParts(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Map, reflect.Slice:
@@ -99,10 +98,10 @@ func hasParts(t reflect.Type) bool {
 	return false
 }
 
-// plainName is a name that a setting could have.
+// plainName matches a possible name of a setting.
 var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z_-]{0,40}$`)
 
-// members writes a mapping. typeOf is nil for a name whose value is not shown.
+// members writes a mapping. typeOf returns nil for a name whose value is not shown.
 func (x *redactor) members(n Node, typeOf func(name string) reflect.Type) (inline string, lines []string) {
 	all, ok := x.tree.entries(n)
 	if !ok || len(all) == 0 {
@@ -176,7 +175,7 @@ func (x *redactor) text(n Node) string {
 	return raw
 }
 
-// secret remembers the texts of n, and returns what is shown in their place.
+// secret records the texts of n as left out, and returns what is shown instead.
 func (x *redactor) secret(n ast.Node) string {
 	if n != nil {
 		ast.Walk(texts{x}, n)
@@ -184,7 +183,7 @@ func (x *redactor) secret(n ast.Node) string {
 	return strconv.Quote(Removed)
 }
 
-// texts remembers the texts of a tree.
+// texts records the texts of a tree as left out.
 type texts struct{ *redactor }
 
 // Visit implements ast.Visitor.

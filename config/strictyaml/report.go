@@ -10,14 +10,14 @@ import (
 	"penstock/config/suggest"
 )
 
-// report collects what is wrong with one source.
+// report collects the problems of one source.
 type report struct {
 	src    *source
 	places *Places
 	Findings
 }
 
-// mark is the place of a token and the name of the value there.
+// mark returns the mark of a token for the value at path.
 func (r *report) mark(t *token.Token, path string) mark {
 	m := mark{src: r.src, path: path}
 	if t != nil && t.Position != nil {
@@ -33,7 +33,7 @@ func (r *report) fail(n ast.Node, path, format string, args ...any) {
 
 func (r *report) failAt(t *token.Token, path, format string, args ...any) {
 	r.places.broken[path] = true
-	if !r.Full() { // or making it would cost for nothing
+	if !r.Full() { // do not format a problem that is not kept
 		r.Add(r.mark(t, path).problem(fmt.Sprintf(format, args...)))
 	}
 }
@@ -59,7 +59,7 @@ func (r *report) hide(n ast.Node) {
 	r.src.hide(at.line, at.column, last)
 }
 
-// lastLine finds the last line that a tree reaches.
+// lastLine finds the last line of a tree.
 type lastLine struct{ line *int }
 
 func (l lastLine) Visit(n ast.Node) ast.Visitor {
@@ -69,14 +69,14 @@ func (l lastLine) Visit(n ast.Node) ast.Visitor {
 	return l
 }
 
-// hideLikely hides the value of a key that is not bound when its name says that it is a secret.
+// hideLikely hides the value of an unknown key whose name suggests a secret.
 func (r *report) hideLikely(name string, n ast.Node) {
 	if n != nil && secretName(name) && !isReference(n) {
 		r.hide(n)
 	}
 }
 
-// isReference reports whether a secret's text names where the secret is.
+// isReference reports whether a secret's text refers to a variable or file.
 func isReference(n ast.Node) bool {
 	text, ok := rawText(n)
 	return ok && (strings.HasPrefix(text, "${") || strings.HasPrefix(text, "file:"))

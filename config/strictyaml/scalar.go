@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// text returns the text of a scalar as it was written, without quotes and with its ${VAR} resolved.
-// want names what should stand there, for the message when there is a list or a mapping.
+// text returns the text of a scalar without quotes and with its ${VAR} resolved. want names the
+// expected value, for the message about a list or mapping.
 func (b *Binder) text(n Node, want string) (string, bool) {
 	raw, ok := rawText(n.ast)
 	if !ok {
@@ -46,7 +46,7 @@ func rawText(n ast.Node) (string, bool) {
 	return "", false
 }
 
-// scalars are the kinds that scalar can bind, as messages call them.
+// scalars are the kinds that scalar can bind, with their names in messages.
 var scalars = map[reflect.Kind]string{
 	reflect.String: "a text", reflect.Bool: "true or false",
 	reflect.Int: "a whole number", reflect.Int64: "a whole number", reflect.Float64: "a number",
@@ -70,7 +70,7 @@ func (b *Binder) scalar(n Node, v reflect.Value) {
 			return
 		}
 		if raw, _ := rawText(n.ast); strings.Contains(raw, "://") && strings.ContainsAny(raw, "@?") {
-			b.Hide(n) // a URL with a password or a key
+			b.Hide(n) // it may hold a password or a key
 		}
 		v.SetString(text)
 	case reflect.Bool:
@@ -101,7 +101,7 @@ func (b *Binder) scalar(n Node, v reflect.Value) {
 	}
 }
 
-// time binds a moment in RFC 3339, or a date, which means its first moment in UTC.
+// time binds a time in RFC 3339, or a date, which means its first moment in UTC.
 func (b *Binder) time(n Node, into *time.Time) {
 	text, ok := b.text(n, "a time")
 	if !ok {
@@ -117,7 +117,7 @@ func (b *Binder) time(n Node, into *time.Time) {
 }
 
 // Secret returns the value of a secret: a literal, a text with ${VAR}, or the content of file:PATH.
-// What is wrong with it is reported, and false returned.
+// If it cannot be read, Secret reports that and returns false.
 func (b *Binder) Secret(n Node) (value string, ok bool) {
 	raw, ok := rawText(n.ast)
 	if !ok {

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// source is the text of one file, kept to show the lines that problems are on.
+// source is the text of one file, kept to show the lines of problems.
 type source struct {
 	name   string
 	lines  []string
-	hidden map[int]int // line to the column from which on it holds a secret
+	hidden map[int]int // line to the column at which a secret begins
 }
 
 func newSource(name string, text []byte) *source {
@@ -22,14 +22,13 @@ func newSource(name string, text []byte) *source {
 	return &source{name: name, lines: lines, hidden: map[int]int{}}
 }
 
-// Bounds on what is told of a value, in bytes: messages quote names, which may be as long as the
-// file.
+// Bounds on quoted values, in bytes: messages quote names, the line may be as long as the file.
 const (
 	maxMessage = 1000
 	maxPath    = 300
 )
 
-// cut keeps the beginning of a text that is too long.
+// cut shortens a text that is too long to its beginning.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -40,9 +39,8 @@ func cut(text string, most int) string {
 	return text[:most] + "..."
 }
 
-// hide keeps what stands at line and right of column, and the following lines up to last, out of
-// every excerpt. It covers more than the secret when others follow on the line: showing too little
-// is the safe side.
+// hide keeps the rest of a line from column on, and the following lines up to last, out of every
+// excerpt. This may hide more than the secret: showing too little is safe.
 func (s *source) hide(line, column, last int) {
 	for n := line; n <= last; n++ {
 		from := 1
@@ -59,8 +57,8 @@ func (s *source) hide(line, column, last int) {
 const excerptWidth = 120
 
 // excerpt returns the source line with a caret under column. Tabs become one blank and other
-// control characters a dot, so that the caret stands right and a file cannot drive the terminal
-// that shows its problems.
+// control characters a dot, so that the caret is in the right place and a file cannot control the
+// terminal that shows its problems.
 func (s *source) excerpt(line, column int) string {
 	if line < 1 || line > len(s.lines) {
 		return ""
@@ -101,7 +99,7 @@ func (s *source) excerpt(line, column int) string {
 	return fmt.Sprintf("%5d | %s%s%s\n      | %s", line, before, string(window), after, caret)
 }
 
-// showable is what stands for r in an excerpt.
+// showable returns what an excerpt shows for r.
 func showable(r rune) rune {
 	switch {
 	case r == '\t':
@@ -112,7 +110,7 @@ func showable(r rune) rune {
 	return r
 }
 
-// excerpts fills in the excerpts of the problems that stand in s.
+// excerpts fills in the excerpts of problems in s.
 func (s *source) excerpts(ps Problems) {
 	for i := range ps {
 		if ps[i].File == s.name && ps[i].Excerpt == "" {
@@ -121,9 +119,8 @@ func (s *source) excerpts(ps Problems) {
 	}
 }
 
-// secretColumn returns the column from which on a line may hold a secret; 0: nowhere. A line
-// without a key is judged by the one before it that has one, because it may continue that one's
-// value.
+// secretColumn returns the column from which a line may hold a secret; 0 if it cannot. A line
+// without a key is judged by the last line with one, because it may continue that value.
 func (s *source) secretColumn(line int) int {
 	column, keyed := afterSecretName(s.lines[line-1])
 	for above := line - 1; !keyed && above >= 1; above-- {
@@ -137,7 +134,7 @@ func (s *source) secretColumn(line int) int {
 // afterSecretName returns the column after the first key of a line that may name a secret, or 0,
 // and whether there is any key at all.
 func afterSecretName(line string) (column int, keyed bool) {
-	word, place := 0, 0 // where the word begins, in bytes, and where r stands, in characters
+	word, place := 0, 0 // the word's first byte, and the position of r in characters
 	for i, r := range line {
 		place++
 		switch r {

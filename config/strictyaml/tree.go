@@ -7,11 +7,11 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Node is a value of the file that is to be bound.
+// Node is a value of the file to be bound.
 type Node struct {
 	ast   ast.Node
-	path  string // its name, such as upstreams[1].probe.fall
-	depth int    // how many values are around it
+	path  string // such as upstreams[1].probe.fall
+	depth int    // number of enclosing values
 }
 
 // In returns n under another path.
@@ -32,23 +32,23 @@ func (n Node) IsList() bool {
 	return ok
 }
 
-// IsReference reports whether n says where a secret is, as ${VAR} or file:PATH, and is none itself.
+// IsReference reports whether n refers to a secret as ${VAR} or file:PATH, and is not one itself.
 func (n Node) IsReference() bool { return isReference(n.ast) }
 
-// tree looks through anchors, aliases, merge keys and tags, within bounds: aliases can multiply a
-// small file.
+// tree resolves anchors, aliases, merge keys and tags, within bounds: aliases can multiply a small
+// file.
 type tree struct {
 	report  *report
 	anchors map[string]ast.Node
-	nodes   int // that may still be visited
-	paths   int // bytes of the paths of those that were
+	nodes   int // nodes that may still be visited
+	paths   int // bytes of the paths of visited nodes
 }
 
-// aliasNodes is how many nodes aliases may add to the file's own.
+// aliasNodes bounds the nodes that aliases may add to the file's own.
 const aliasNodes = 100_000
 
-// newTree collects the anchors of a document, which is so many tokens long. One may stand below a
-// key that is not bound.
+// newTree collects the anchors of a document of size tokens. An anchor may be below a key that is
+// not bound.
 func newTree(r *report, body ast.Node, size int) *tree {
 	t := &tree{report: r, anchors: map[string]ast.Node{}, nodes: aliasNodes + size}
 	ast.Walk(anchorVisitor{t}, body)
@@ -68,11 +68,10 @@ func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
 	return v
 }
 
-// boundsMark is the broken path that says that the bounds were reported. It is no path that a file
-// can have.
+// boundsMark is the broken path that marks the bounds as reported. No file can have this path.
 const boundsMark = "\x00"
 
-// resolve returns what n stands for.
+// resolve returns n with aliases, anchors and tags resolved.
 func (t *tree) resolve(n Node) (Node, bool) {
 	first := n.ast
 	t.paths += len(n.path)
@@ -117,8 +116,8 @@ type entry struct {
 	value ast.Node
 }
 
-// entries lists the members of a mapping with its merge keys resolved, and reports members that
-// stand there twice.
+// entries lists the members of a mapping with its merge keys resolved, and reports duplicate
+// members.
 func (t *tree) entries(n Node) ([]entry, bool) {
 	var values []*ast.MappingValueNode
 	switch x := n.ast.(type) {
@@ -164,7 +163,7 @@ func (t *tree) entries(n Node) ([]entry, bool) {
 	return own, true
 }
 
-// mergedEntries lists what a merge key brings in: the members of one mapping, or of several.
+// mergedEntries lists the members that a merge key adds from one or several mappings.
 func (t *tree) mergedEntries(n Node) []entry {
 	n, ok := t.resolve(n)
 	if !ok {
@@ -203,7 +202,7 @@ func keyText(k ast.MapKeyNode) (string, bool) {
 	return "", false
 }
 
-// startToken returns the token that n begins with. A mapping's own token is its first colon.
+// startToken returns the first token of n. A mapping's own token is its first colon.
 func startToken(n ast.Node) *token.Token {
 	switch x := n.(type) {
 	case nil:
@@ -222,7 +221,7 @@ func startToken(n ast.Node) *token.Token {
 	return n.GetToken()
 }
 
-// kindOf names what a node is, for messages.
+// kindOf names the kind of a node, for messages.
 func kindOf(n ast.Node) string {
 	switch x := n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:

@@ -1,5 +1,4 @@
-// Package suggest finds the word that somebody meant who wrote another one, among the words that
-// there are.
+// Package suggest finds the known word that was probably meant by a misspelt one.
 package suggest
 
 import (
@@ -8,7 +7,7 @@ import (
 	"strings"
 )
 
-// DidYouMean returns `: did you mean "x"?` for the candidate that name is most likely a slip of, or
+// DidYouMean returns `: did you mean "x"?` for the candidate that name most likely misspells, or
 // "".
 func DidYouMean(name string, candidates []string) string {
 	if best := Nearest(name, candidates); best != "" {
@@ -17,7 +16,7 @@ func DidYouMean(name string, candidates []string) string {
 	return ""
 }
 
-// Choice is DidYouMean, or lists the candidates when none is likely.
+// Choice is like DidYouMean, but lists the candidates when none is likely.
 func Choice(name string, candidates []string) string {
 	if hint := DidYouMean(name, candidates); hint != "" {
 		return hint
@@ -25,11 +24,11 @@ func Choice(name string, candidates []string) string {
 	return ": choose " + List(candidates)
 }
 
-// maxCandidates is how many words are compared: the likely one is worth no wait.
+// maxCandidates bounds the words that are compared, so that the suggestion takes no time.
 const maxCandidates = 1000
 
-// Nearest returns the candidate that differs from name by its spelling only, by at most a third of
-// its letters, or by a word that was added or left out; "" when none comes close.
+// Nearest returns the candidate that differs from name only in its spelling, in at most a third of
+// its letters, or by an added or missing word; "" when none comes close.
 func Nearest(name string, candidates []string) string {
 	plain := Normalize(name)
 	best, least := "", max(1, len(plain)/3)+1
@@ -37,7 +36,7 @@ func Nearest(name string, candidates []string) string {
 	for _, c := range candidates {
 		near := Normalize(c)
 		if lengths := len(near) - len(plain); lengths >= least || -lengths >= least {
-			continue // so many letters are to be added or dropped
+			continue // the lengths alone differ too much
 		}
 		if d := distance(plain, near); d < least {
 			best, least = c, d
@@ -56,7 +55,8 @@ func Nearest(name string, candidates []string) string {
 	return candidates[i]
 }
 
-// Normalize takes the spelling out of a name: apiKey, api-key and API_KEY are one word.
+// Normalize removes differences of spelling from a name: apiKey, api-key and API_KEY become one
+// word.
 func Normalize(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || r == ' ' || r == '.' {
@@ -66,8 +66,8 @@ func Normalize(s string) string {
 	}, strings.ToLower(s[:min(len(s), 64)]))
 }
 
-// distance counts the letters to insert, drop, replace or swap with their neighbour to get from a
-// to b.
+// distance counts the letters to insert, drop, replace or swap with their neighbour to turn a into
+// b.
 func distance(a, b string) int {
 	previous, current, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range current {
