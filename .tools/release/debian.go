@@ -50,9 +50,10 @@ func (r *release) packages() error {
 	return nil
 }
 
-// debianVersion is a version as Debian has it, which begins with a digit.
+// debianVersion turns a version into Debian's form, which begins with a digit.
 func debianVersion(version string) string {
-	version = strings.ReplaceAll(strings.TrimPrefix(version, "v"), "-", "+")
+	version = strings.Replace(strings.TrimPrefix(version, "v"), "-dev", "~dev", 1) // sorts before the version
+	version = strings.ReplaceAll(version, "-", "+")
 	if version == "" || !strings.Contains(version, ".") || version[0] < '0' || version[0] > '9' { // a commit
 		return "0.0.0+" + version
 	}

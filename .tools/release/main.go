@@ -39,7 +39,7 @@ type release struct {
 func main() {
 	log.SetFlags(0)
 	out := flag.String("out", "dist", "folder to write to")
-	version := flag.String("version", "", "version; by default what git describe says")
+	version := flag.String("version", "", "version, a tag; by default that of proxy/build/VERSION, with the commit unless it has the tag")
 	flag.Parse()
 	if err := run(*out, *version); err != nil {
 		log.Fatal(err)
@@ -51,10 +51,8 @@ func run(out, version string) error {
 	if err != nil {
 		return err
 	}
-	if version == "" {
-		if version, err = output("git", "describe", "--tags", "--always", "--dirty"); err != nil {
-			return err
-		}
+	if version, err = versionOf(top, version); err != nil {
+		return err
 	}
 	seconds, err := output("git", "log", "-1", "--format=%ct")
 	if err != nil {
@@ -77,6 +75,28 @@ func run(out, version string) error {
 		}
 	}
 	return nil
+}
+
+// versionOf returns the version that is built: the one that was asked for, which must be that of the
+// sources, or else the sources' own.
+func versionOf(top, asked string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(top, "proxy/build/VERSION"))
+	if err != nil {
+		return "", err
+	}
+	sources := "v" + strings.TrimSpace(string(text))
+	if asked != "" {
+		if asked != sources && !strings.HasPrefix(asked, sources+"-") {
+			return "", fmt.Errorf("the version %s is not that of the sources, %s: change proxy/build/VERSION, or the tag", asked, sources)
+		}
+		return asked, nil
+	}
+	at, err := output("git", "describe", "--tags", "--always", "--dirty")
+	if err != nil || at == sources {
+		return at, err
+	}
+	commit, err := output("git", "describe", "--always", "--dirty", "--exclude=*")
+	return sources + "-dev.g" + strings.ReplaceAll(commit, "-", "."), err
 }
 
 // output is what a command prints, without the end of its line.

@@ -75,10 +75,29 @@ func TestPackages(t *testing.T) {
 }
 
 func TestDebianVersion(t *testing.T) {
-	for version, want := range map[string]string{"v1.2.3": "1.2.3", "v1.2.3-4-gab": "1.2.3+4+gab", "abcdef1": "0.0.0+abcdef1", "1234567": "0.0.0+1234567", "": "0.0.0+"} {
+	for version, want := range map[string]string{"v1.2.3": "1.2.3", "v1.2.3-4-gab": "1.2.3+4+gab", "v1.2.3-dev.gab.dirty": "1.2.3~dev.gab.dirty", "abcdef1": "0.0.0+abcdef1", "1234567": "0.0.0+1234567", "": "0.0.0+"} {
 		if got := debianVersion(version); got != want {
 			t.Errorf("%q: %q, want %q", version, got, want)
 		}
+	}
+}
+
+// TestVersionOf: a release has the version of the sources, and no other tag.
+func TestVersionOf(t *testing.T) {
+	top := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(top, "proxy/build"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(top, "proxy/build/VERSION"), []byte("1.2.3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for asked, want := range map[string]string{"v1.2.3": "v1.2.3", "v1.2.3-rc.1": "v1.2.3-rc.1", "v1.2.4": "", "1.2.3": ""} {
+		if got, err := versionOf(top, asked); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v", asked, got, err)
+		}
+	}
+	if got, err := versionOf(top, ""); err != nil || !strings.HasPrefix(got, "v1.2.3-dev.g") {
+		t.Errorf("by itself: %q, %v", got, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package build
 
 import (
+	_ "embed"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -10,16 +11,38 @@ import (
 // version is set by the linker; see the package's documentation.
 var version string
 
-// Version is the version that the build named, else the one that the toolchain recorded, else
-// "(devel)".
+// number is the version of the sources, without the "v" of tags.
+//
+//go:embed VERSION
+var number string
+
+// Number is the version of the sources, such as 0.1.0.
+func Number() string { return strings.TrimSpace(number) }
+
+// Version is the version that the build named, or else the one that the toolchain recorded for a
+// tag. Without both the build is of a commit between versions.
 func Version() string {
 	if version != "" {
 		return version
 	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
+	recorded := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		recorded = info.Main.Version
 	}
-	return "(devel)"
+	return named(recorded, Revision())
+}
+
+// named returns the recorded version of a tag, or that of a build in development. Where there is no
+// tag the toolchain makes up v0.0.0 with a time and the commit.
+func named(recorded, revision string) string {
+	if strings.HasPrefix(recorded, "v") && !strings.HasPrefix(recorded, "v0.0.0-") {
+		return recorded
+	}
+	made := "v" + Number() + "-dev"
+	if revision != "" {
+		made += ".g" + revision[:min(len(revision), 12)]
+	}
+	return made
 }
 
 // Revision is the commit that the toolchain recorded; empty if it recorded none.

@@ -1,0 +1,18 @@
+package build
+
+import "testing"
+
+func TestNamed(t *testing.T) {
+	development := "v" + Number() + "-dev"
+	for _, c := range []struct{ recorded, revision, want string }{
+		{"v9.8.7", "0123456789abcdef", "v9.8.7"},
+		{"v9.8.8-0.20261128191347-abcdef012345", "abcdef0123456789", "v9.8.8-0.20261128191347-abcdef012345"},
+		{"v0.0.0-20261128191347-abcdef012345", "abcdef0123456789", development + ".gabcdef012345"},
+		{"(devel)", "abc", development + ".gabc"},
+		{"", "", development},
+	} {
+		if got := named(c.recorded, c.revision); got != c.want {
+			t.Errorf("%q of %q is %q, want %q", c.recorded, c.revision, got, c.want)
+		}
+	}
+}
