@@ -103,7 +103,7 @@ func TestCheckAccount(t *testing.T) {
 		{"the system's authorities", "", "account: " + folder("system", "secret", ""), ""},
 		{"no token", "", "account: " + folder("none", "", string(pem)), "token"},
 		{"an empty token", "", "account: " + folder("empty", "\n", string(pem)), "token is empty"},
-		{"an authority that is none", "", "account: " + folder("junk", "secret", "junk"), "ca.crt holds no certificate"},
+		{"not an authority", "", "account: " + folder("junk", "secret", "junk"), "ca.crt holds no certificate"},
 		{"nothing is sent", "", "server: \"http://127.0.0.1:8001\"", ""},
 		{"outside of a cluster", "", "namespace: llm", "no pod of a cluster"},
 		{"a server from outside", "", "server: \"https://127.0.0.1:1\"", ""},

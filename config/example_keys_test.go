@@ -35,7 +35,7 @@ func TestExampleKeysAreNobodys(t *testing.T) {
 		}
 		hashes++
 		if word, ok := known[after[:64]]; ok {
-			t.Errorf("the example has the hash of %q: whoever keeps that line has opened the edge", word)
+			t.Errorf("the example has the hash of %q: an operator who keeps that line has opened the edge", word)
 		}
 	}
 	if hashes != 4 { // one is that of a certificate's public key

@@ -155,7 +155,7 @@ func (c issuerChecks) source(at string, is *Issuer) {
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http":
 		c.check.fail(path, "this is neither file:PATH nor an https URL without a user and a fragment")
 	case u.Scheme == "http" && !loopbackHost(u.Hostname()):
-		c.check.fail(path, "whoever is between could put keys of their own there: write https (http is for loopback)")
+		c.check.fail(path, "anyone on the path could put their own keys there: write https (http is for loopback)")
 	}
 }
 

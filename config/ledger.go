@@ -85,7 +85,7 @@ func (c processChecks) ledgerSink(path string, s *LedgerSink) {
 	if u, err := url.Parse(s.URL); err == nil && u.User != nil {
 		c.check.fail(path+".url", "a URL must not hold a user or a password: write what lets in as token, beside the url")
 	} else if err == nil && u.Scheme == "http" && s.Token != "" && !loopbackHost(u.Hostname()) {
-		c.check.warn(path+".token", "it is sent over http, where whoever is between can read it: write https")
+		c.check.warn(path+".token", "it is sent over http, where anyone on the path can read it: write https")
 	}
 	switch {
 	case s.File == "":

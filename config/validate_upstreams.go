@@ -328,7 +328,7 @@ func (c upstreamChecks) upstreamTLS(path string, u *Upstream) {
 	c.clientTLS(path, u.TLS, u.URL, "http", "https")
 	if u.TLS.Insecure && strings.HasPrefix(u.URL, "https://") {
 		c.check.warn(path+".insecure",
-			"the engine's certificate is not verified: whoever is in between can read prompts and take the engine's key")
+			"the engine's certificate is not verified: anyone on the path can read prompts and take the engine's key")
 	}
 }
 

@@ -222,8 +222,8 @@ func TestProbeDoubt(t *testing.T) {
 	})
 }
 
-// A failed trial bars its client from the next one: a generation probe becomes the trial, whoever
-// asks meanwhile.
+// A failed trial bars its client from the next one: a generation probe becomes the trial, whatever
+// client calls meanwhile.
 func TestGenerationProbeIsTheTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(n int64) engine.Generation {

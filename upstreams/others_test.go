@@ -35,7 +35,7 @@ type fleet struct {
 }
 
 type fleetEngine struct {
-	slots   int      // that edges are told of
+	slots   int      // that edges know
 	places  int      // calls that run there at once
 	inside  int      // calls that run or wait there
 	waiting []func() // begin those that wait

@@ -113,7 +113,7 @@ func watchedBy(t *testing.T, s *Set, e *playedEngine, engine string, models ...s
 	return u
 }
 
-// pass lets time go by in a bubble of synctest, and what was due in it be done: a goroutine that
+// pass lets time pass in a bubble of synctest, and what was due in it be done: a goroutine that
 // wakes at the same moment may come before or after the test otherwise.
 func pass(d time.Duration) {
 	time.Sleep(d)

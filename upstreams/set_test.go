@@ -428,7 +428,7 @@ func TestPlanWhileRecognising(t *testing.T) {
 	}
 }
 
-// TestOnRoom: whoever waits for a slot is told of every way in which one comes, and when none can
+// TestOnRoom: a waiting call learns of every way in which a slot comes, and when none can
 // come any more.
 func TestOnRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -39,7 +39,7 @@ type card struct {
 	answers []*cardCall  // by their ends
 	written float64      // tokens of an answer that has run all the time
 	at      time.Time    // of written
-	engine  *fleetEngine // what edges are told of
+	engine  *fleetEngine // as edges know it
 	plan    int          // the newest one of when the next answer ends
 }
 

@@ -263,7 +263,7 @@ func (b booked) less(other booked) booked {
 }
 
 // lostCalls returns how many instant calls the engines have counted and the fleet has not, by what
-// the engines were ahead before and after. It goes by their tokens, less those of calls that were
+// the engines were ahead before and after. It counts their tokens, less those of calls that were
 // cut off: the fleet counts them while engines do not.
 func lostCalls(before, after booked) int64 {
 	return (after.completion-before.completion)/instantTokens - (after.estimated - before.estimated)

@@ -141,7 +141,7 @@ upstreams:
 	e := &edge{process: exec.Command(words[0], words[1:]...), address: address}
 	var log bytes.Buffer
 	e.process.Stdout, e.process.Stderr = &log, &log
-	e.process.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1") // signals that preempt go by the clock
+	e.process.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1") // preemption signals come on a timer
 	if err := e.process.Start(); err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@
 //
 // The unchanged program runs under qemu's user emulation (qemu-user) with a plugin that counts each block of
 // instructions (plugin/count.c, compiled by gcc), and natively under strace. The engine and the clients are in this process and
-// are not counted. Work that goes by the clock is in the counts; the probes are made seldom, and the rest is less than 1 %.
+// are not counted. Work on timers is in the counts; the probes are made seldom, and the rest is less than 1 %.
 package main
 
 import (

@@ -242,7 +242,7 @@ func TestQueue(t *testing.T) {
 		t.Parallel()
 		p := start(t, rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1", Model: "queue: { depth: 2, wait: 30s }"})
 		p.Engines[1].SetFault(sim.Fault{Spec: "status=502"})
-		release := p.hold(1, p.Chat(endless)) // on the first engine, whoever was asked before
+		release := p.hold(1, p.Chat(endless)) // on the first engine, whichever was asked before
 		got := make(chan *rig.Reply, 1)
 		go func() { got <- p.Post(chatPath, p.Chat("")) }()
 		rig.WaitFor(t, rig.Patience, "it has failed and waits", func() bool {

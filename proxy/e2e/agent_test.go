@@ -41,7 +41,7 @@ func TestAgentFiles(t *testing.T) {
 	}
 	for _, key := range []string{"$(id)", p.Key} {
 		if out, errs, code := rig.RunProgram(t, "", "agent", "codex", "--url", p.URL, "--key-env", key); code != 2 || strings.Contains(out+errs, key) {
-			t.Errorf("a variable that is none: exit code %d\n%s%s", code, out, errs)
+			t.Errorf("not a variable: exit code %d\n%s%s", code, out, errs)
 		}
 	}
 	for alias, want := range map[string]string{"gpt-fast": `"ANTHROPIC_MODEL": "gpt-fast"`, "claude-anything": `"ANTHROPIC_MODEL": "claude-anything"`} {
@@ -51,7 +51,7 @@ func TestAgentFiles(t *testing.T) {
 	}
 }
 
-// TestAgentWebSocket: Codex is told of WebSocket where the edge has it.
+// TestAgentWebSocket: Codex uses WebSocket where the edge serves it.
 func TestAgentWebSocket(t *testing.T) {
 	for _, on := range []string{"true", "false"} {
 		p := start(t, rig.Setup{Config: "responses: { websocket: " + on + " }" + audioConfig})

@@ -15,7 +15,7 @@ import (
 // brokenAnswers are what an engine may do that begins every answer and ends none.
 var brokenAnswers = []string{"error-in-stream=3", "cut-after=4", "reset-after=4", "no-finish"}
 
-// TestEngineThatBreaksEveryAnswer is out within two seconds, whoever its clients are: the edge's own probe sees what they see.
+// TestEngineThatBreaksEveryAnswer is out within two seconds, whatever its clients are: the edge's own probe sees what they see.
 func TestEngineThatBreaksEveryAnswer(t *testing.T) {
 	t.Parallel()
 	for _, fault := range brokenAnswers {

@@ -26,7 +26,7 @@ import (
 // command runs the program to its end.
 func command(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
-	program := rig.Binary(t) // the first test builds it, which is none of the command's time
+	program := rig.Binary(t) // the first test builds it, which is not the command's time
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)

@@ -143,7 +143,7 @@ func TestWholeKeepalive_Never(t *testing.T) {
 	quick.Engines[0].SetFault()
 }
 
-// A client that leaves behind the white space ends its engine's work; one that stays is told of a drain.
+// A client that leaves behind the white space ends its engine's work; one that stays learns of a drain.
 func TestWholeKeepalive_Ends(t *testing.T) {
 	t.Parallel()
 	p := startKept(t)

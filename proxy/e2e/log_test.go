@@ -65,7 +65,7 @@ func TestAccessSwitch(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true}) // the lines are fewer than the calls
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	rig.WaitFor(t, rig.Patience, "the first call is told of", func() bool { return len(p.Calls()) == 1 })
+	rig.WaitFor(t, rig.Patience, "the first call is logged", func() bool { return len(p.Calls()) == 1 })
 	for i, on := range []bool{false, true} {
 		next := *p.Next
 		next.Log.Access = on

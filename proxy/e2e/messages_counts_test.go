@@ -64,7 +64,7 @@ func TestMessages_CountTokens(t *testing.T) {
 	if small < 1 || large < 4000 || large > 8000 {
 		t.Errorf("4 words are %d tokens, 4000 are %d", small, large)
 	}
-	rig.WaitFor(t, rig.Patience, "both are told of", func() bool { return len(p.Calls()) == 2 })
+	rig.WaitFor(t, rig.Patience, "both are logged", func() bool { return len(p.Calls()) == 2 })
 	if l := p.Calls(); l[len(l)-1].Dialect != "messages" || l[len(l)-1].Attempts != 0 {
 		t.Errorf("the log says %+v", l[len(l)-1])
 	}

@@ -304,7 +304,7 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
-// TestIdleModel: what a scaler goes by is 0 while a call of the model runs, and grows behind its end.
+// TestIdleModel: the idle time that a scaler reads is 0 while a call of the model runs, and grows after its end.
 func TestIdleModel(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// ordered is an edge whose engine orders its queue by priorities, and is told of them. The returned
+// ordered is an edge whose engine orders its queue by the priorities that the edge sends. The returned
 // credential is of a key of the first class; the edge's own key is of the last of three.
 func ordered(t *testing.T, profile, model string) (p *penstock, first string) {
 	t.Helper()

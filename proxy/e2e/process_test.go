@@ -209,7 +209,7 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestSecondSignalIsSoon: whoever is connected, and whatever he waits for or is in the midst of, a second signal is not held up by him.
+// TestSecondSignalIsSoon: no connected client holds up a second signal, whatever it waits for or sends.
 // The best of some tries counts, since the machine may be busy.
 func TestSecondSignalIsSoon(t *testing.T) {
 	t.Parallel()
@@ -243,7 +243,7 @@ func TestSecondSignalIsSoon(t *testing.T) {
 			t.Errorf("the stream ends without a word: %q", last.Data)
 		}
 		if n := strings.Count(p.Err.String(), `"msg":"call"`); n != 3 {
-			t.Errorf("%d calls are told of, want 3: two streams and half a body\n%s", n, p.Err)
+			t.Errorf("%d calls are logged, want 3: two streams and half a body\n%s", n, p.Err)
 		}
 		if best < time.Second {
 			return

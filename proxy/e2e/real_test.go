@@ -187,7 +187,7 @@ func (p *penstock) realUp() int {
 }
 
 // startRealChat runs llama.cpp with a model and the program in front of it, which calls the model "talk". The two lines are
-// all that it is told of the engine.
+// all that the program knows of the engine.
 func startRealChat(t *testing.T, model string) (*penstock, *realEngine) {
 	t.Helper()
 	e := startLlama(t, realPort(t), model)
@@ -301,7 +301,7 @@ func (p *penstock) realCall(t *testing.T, h http.Header) (line rig.CallLine) {
 	return line
 }
 
-// TestRealKill: an engine that is killed in mid-stream is told of in the stream, and is used again when it is back.
+// TestRealKill: the stream reports an engine that is killed in mid-stream, and the engine is used again when it is back.
 func TestRealKill(t *testing.T) {
 	p, e := startRealChat(t, "markov-slow")
 	res := p.Open(context.Background(), "POST", chatPath, rig.ChatBody("talk", `"stream":true,`+long))

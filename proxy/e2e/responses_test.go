@@ -157,7 +157,7 @@ func TestResponses_Reasoning(t *testing.T) {
 		events := p.Post("/v1/responses", body("true")).Events()
 		for _, e := range events {
 			if strings.HasSuffix(e.Name, ".delta") && !strings.Contains("Seen.", deltaOf(t, e.Data)) {
-				t.Errorf("a delta that is none of the text: %s", e.Data)
+				t.Errorf("a delta that is not of the text: %s", e.Data)
 			}
 		}
 	}

@@ -100,7 +100,7 @@ func (p *idp) ready(t *testing.T, e interface{ Status() *rig.State }, keys int) 
 const issuerMetrics = "penstock_issuer_"
 
 // TestTokensOfAnIssuer: a token that an issuer has signed is a key, in every header and dialect; others are refused in the
-// dialect, without a word of theirs; limits, usage and log go by the caller.
+// dialect, without a word of theirs; limits, usage and log are the caller's.
 func TestTokensOfAnIssuer(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)

@@ -144,7 +144,7 @@ func TestBudgetOfAFleet(t *testing.T) {
 				e.budget.Settle(e.held[0], limit.Cost{}, w.now)
 				e.held = e.held[1:]
 			}
-			_, _ = e.budget.Hold(&limits, limit.Cost{Tokens: 1}, w.now) // whoever has forgotten looks again
+			_, _ = e.budget.Hold(&limits, limit.Cost{Tokens: 1}, w.now) // a budget that has forgotten looks again
 			sum.Tokens += e.used.Tokens
 			sum.Spend.Micros += millionths(e.used.Spend) // each edge tells whole millionths
 		}

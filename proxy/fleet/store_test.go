@@ -68,7 +68,7 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// A key that the store refuses is that key's: it is told of with its remedy, others go on, and no
+// A key that the store refuses is that key's problem: it is reported with its remedy, others go on, and no
 // breaker opens.
 func TestRefusedKey(t *testing.T) {
 	store := miniredis.RunT(t)

@@ -24,7 +24,7 @@ type places struct {
 	at     *upstreams.Upstream
 	fits   func(*routing.Query) bool // whether a free slot suits a waiter; nil: it does
 	gone   atomic.Bool               // no call may go there
-	onWait func(*routing.Query)      // is told of the calls that count; nil: nobody is
+	onWait func(*routing.Query)      // gets the calls that count; may be nil
 }
 
 func newPlaces(depth int) *places {

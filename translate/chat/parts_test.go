@@ -56,7 +56,7 @@ func TestMediaParts(t *testing.T) {
 		{"audio without data", `{"type":"input_audio","input_audio":{}}`, ModelRules{InputModalities: all}, absent, at("input_audio.data")},
 		{"audio, bad data", `{"type":"input_audio","input_audio":{"data":"https://media.example.com/","format":"wav"}}`, ModelRules{InputModalities: all}, badValue, at("input_audio.data")},
 		{"audio without a format", `{"type":"input_audio","input_audio":{"data":"aGVsbG8="}}`, ModelRules{InputModalities: all}, absent, at("input_audio.format")},
-		{"audio, a format that is none", `{"type":"input_audio","input_audio":{"data":"aGVsbG8=","format":"wav;base64,x"}}`, ModelRules{InputModalities: all}, badValue, at("input_audio.format")},
+		{"audio, an invalid format", `{"type":"input_audio","input_audio":{"data":"aGVsbG8=","format":"wav;base64,x"}}`, ModelRules{InputModalities: all}, badValue, at("input_audio.format")},
 		{"audio that is video", `{"type":"audio_url","audio_url":{"url":"data:video/mp4;base64,aGVsbG8="}}`, ModelRules{InputModalities: all}, badValue, at("audio_url.url")},
 		{"an address", `{"type":"video_url","video_url":{"url":"https://10.0.0.1/a.mp4"}}`, ModelRules{InputModalities: all}, badValue, at("video_url.url")},
 		{"another scheme", `{"type":"video_url","video_url":{"url":"file:///etc/passwd"}}`, ModelRules{InputModalities: all}, badValue, at("video_url.url")},

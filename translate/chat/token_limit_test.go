@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestTokenLimit: what an engine is told of a model's limit when the client gave none, or gave one
+// TestTokenLimit: the limit that an engine is sent when the client gave none, or gave one
 // under another name.
 func TestTokenLimit(t *testing.T) {
 	const image = `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":"https://a.example.com/x"}]}]}`

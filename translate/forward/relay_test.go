@@ -51,7 +51,7 @@ func TestRelay(t *testing.T) {
 		{"null error", `{"error":null,"id":1}`, `{"error":null,"id":1}`},
 		{"numbers", `{"created":1e400,"usage":{"total_tokens":9223372036854775808,"a":[{"b":-1e999}]},"n":1e400}`, `{"created":0,"usage":{"total_tokens":2147483648,"a":[{"b":0}]},"n":1e400}`},
 		{"a time with a fraction", `{"created":1733443200.75}`, `{"created":1733443200}`},
-		{"a time that is none", `{"created":"now","usage":1e400}`, `{"created":"now","usage":1e400}`},
+		{"an invalid time", `{"created":"now","usage":1e400}`, `{"created":"now","usage":1e400}`},
 		{"a time without end", `{"created":` + strings.Repeat("1", 2*mostUsage) + `,"usage":{"a":"` + strings.Repeat("x", 2*mostUsage) + `"}}`, `{"created":null,"usage":null}`},
 		{"text", `{"t":"\u00e9\ud83d\ude00\n ü € 😀"}`, `{"t":"\u00e9\ud83d\ude00\n ü € 😀"}`},
 	} {

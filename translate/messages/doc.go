@@ -46,7 +46,7 @@
 //
 // The signature of visible thinking is a constant. It is never checked, because a client may send a
 // model whatever it likes, and a random one would make two equal answers differ. Sealed thinking
-// that cannot be opened is left out of the history, whoever sealed it.
+// that cannot be opened is left out of the history, whatever its origin.
 //
 // The edge never repairs malformed arguments of a tool call into valid ones: the tool would run on
 // something that the model did not request. Clients get the model's own text: in a stream as it

@@ -11,7 +11,7 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// message is a Messages answer as a client has it.
+// message is a Messages answer as a client reads it.
 type message struct {
 	ID           string           `json:"id"`
 	Type         string           `json:"type"`

@@ -26,7 +26,7 @@ func seeds(f testing.TB, folder, name string) (out [][]byte) {
 }
 
 // chatWords are parts of the names that members have in chat alone: a client of Messages must not
-// be told of them.
+// see them.
 var chatWords = []string{"image_url", "tool_calls", "tool_call_id", "function", "parameters", "arguments", "stop[", "response_format", "reasoning_effort"}
 
 // FuzzDecode: no body makes Decode panic, or change more of it than halves of surrogate pairs;

@@ -19,7 +19,7 @@ import (
 // including the tools, is the same as in the last turn, so that the engine finds it in its prefix
 // cache.
 const summaryRequest = `Stop working on the task now and write a summary of this conversation. ` +
-	`Only your summary is kept: whoever continues will see nothing else of what is above. ` +
+	`Only your summary is kept: the model that continues sees nothing else of what is above. ` +
 	`Write down, as exactly as they were given: what the user asked for, every instruction, preference and fact that the user stated, ` +
 	`the decisions taken and why, names, paths, numbers and identifiers that matter, what has been done and found, ` +
 	`what failed, and what remains to be done next. Include what an earlier summary says. ` +

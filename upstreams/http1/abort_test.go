@@ -242,8 +242,8 @@ func TestAbortBeforeConnected(t *testing.T) {
 }
 
 // TestAbortRace aborts exchanges at random instants while others follow on the same connections. An
-// exchange that nobody aborts must never fail: an abort that comes late must not hit whoever has
-// the connection then.
+// exchange that nobody aborts must never fail: an abort that comes late must not hit the
+// connection's next exchange.
 func TestAbortRace(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)

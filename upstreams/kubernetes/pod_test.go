@@ -54,7 +54,7 @@ func TestPodEndpoints(t *testing.T) {
 		{"concurrency", pod("penstock/concurrency=48"), []int{8000}, but(func(e *Endpoint) { e.Concurrency = 48 }), false},
 		{"weight 0", pod("penstock/weight=0"), []int{8000}, []Endpoint{one}, true},
 		{"weight that is no number", pod("penstock/weight=NaN"), []int{8000}, []Endpoint{one}, true},
-		{"concurrency that is none", pod("penstock/concurrency=many"), []int{8000}, []Endpoint{one}, true},
+		{"an invalid concurrency", pod("penstock/concurrency=many"), []int{8000}, []Endpoint{one}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text, err := json.Marshal(c.pod)

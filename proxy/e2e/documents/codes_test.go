@@ -42,7 +42,7 @@ var errorCodes = map[string]struct{ status, cause, remedy string }{
 	"keys_unavailable":        {"503", "The edge has just started and cannot read the keys in the fleet's store yet, and its file does not have this one.", "Clients repeat it. Bring the store back, or choose `store: cached` of `fleet.keys`."},
 	"client_gone":             {"499", "The client left before its answer was whole. In the log alone.", "Look at the client's own timeout, and at `ttft_ms` of the line."},
 	"revoked":                 {"401", "The key was taken away while the call ran (`on_revoke: abort`). In the log; the client gets `invalid_api_key`.", "Give the client another key."},
-	"too_many_connections":    {"503", "The edge has `limits.connections` connections of which none is idle, or the address has `limits.connections_per_address`.", "Clients repeat it. Look who holds them (`log.client: true`), or raise the limit."},
+	"too_many_connections":    {"503", "The edge has `limits.connections` connections and none is idle, or the address has `limits.connections_per_address`.", "Clients repeat it. Look who holds them (`log.client: true`), or raise the limit."},
 	"no_body_memory":          {"503", "The memory for request bodies (`limits.body_memory`) is in use.", "Clients repeat it. Bound the `concurrency` of keys, or raise the limit."},
 	"no_reply_memory":         {"503", "The memory for engines' replies (`limits.reply_memory`) is in use: clients read slowly.", "Clients repeat it. Bound the `concurrency` of keys, or raise the limit."},
 	"no_answer":               {"-", "A request of `penstock batch` got no whole answer. In its file of errors alone.", "Run the batch again: what was answered is not repeated."},

@@ -33,7 +33,7 @@ func (e *edge) certificateShown() string {
 }
 
 // TestFault74_CertificateRotated: a new pair is taken into use for new connections while old ones live on; a pair that does
-// not match, is expired or is nonsense changes nothing and is told of, by its file.
+// not match, is expired or is nonsense changes nothing and is reported, with its file.
 func TestFault74_CertificateRotated(t *testing.T) {
 	t.Parallel()
 	year := time.Now().Add(365 * 24 * time.Hour)

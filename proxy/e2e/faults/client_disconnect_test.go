@@ -109,7 +109,7 @@ func TestFault39_LeavesInMidBody(t *testing.T) {
 						if c.body == "" {
 							return // it was no call yet
 						}
-						rig.WaitFor(t, rig.Patience, "the call is told of", func() bool { return len(e.Calls()) == lines+1 })
+						rig.WaitFor(t, rig.Patience, "the call is logged", func() bool { return len(e.Calls()) == lines+1 })
 						if l := e.Calls()[lines]; l.Outcome != "client_gone" || l.Status != 499 || l.Code != "client_gone" {
 							t.Errorf("the log says %+v", l)
 						}

@@ -89,7 +89,7 @@ func TestFault38_Slowloris(t *testing.T) {
 	})
 }
 
-// TestFault39_BodyStalls: whoever falls silent in the body is told so in the endpoint's own shape, and has held no slot.
+// TestFault39_BodyStalls: a client that falls silent in the body gets an error in the endpoint's own shape, and has held no slot.
 func TestFault39_BodyStalls(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_body: 500ms", Upstream: "concurrency: 1"})

@@ -267,7 +267,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		next := run()
 		time.Sleep(300 * time.Millisecond)
 		e.Signal(syscall.SIGTERM)
-		for ready := 0; ready < 20; ready++ { // whoever asks is told by the new one
+		for ready := 0; ready < 20; ready++ { // the new one answers everyone
 			if r := e.Fetch("GET", e.Admin+"/-/ready"); r.Status != 200 {
 				t.Errorf("not ready during the upgrade: %d", r.Status)
 			}

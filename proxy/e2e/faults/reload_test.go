@@ -157,7 +157,7 @@ func TestFault66_NoPermission(t *testing.T) {
 	e.Ask(rig.Chat, "").WantStatus(200)
 }
 
-// TestFault67_PartialWrite: a file that is written in pieces, with pauses in bad places, is told of once for each state that
+// TestFault67_PartialWrite: a file that is written in pieces, with pauses in bad places, is reported once for each state that
 // it rests in, and taken when it is whole.
 func TestFault67_PartialWrite(t *testing.T) {
 	t.Parallel()
@@ -172,7 +172,7 @@ func TestFault67_PartialWrite(t *testing.T) {
 		must(t, err)
 		time.Sleep(5 * time.Millisecond)
 	}
-	rig.WaitFor(t, rig.Patience, "the torn file is told of", func() bool { return e.Metric("penstock_reloads_total", `result="bad"`) == 1 })
+	rig.WaitFor(t, rig.Patience, "the torn file is reported", func() bool { return e.Metric("penstock_reloads_total", `result="bad"`) == 1 })
 	time.Sleep(3 * time.Second) // a look at the interval comes by, and says nothing new
 	e.Ask(rig.Chat, "").WantStatus(200)
 	if bad := e.Metric("penstock_reloads_total", `result="bad"`); bad != 1 {
@@ -216,7 +216,7 @@ func TestFault68_Unchanged(t *testing.T) {
 // and the rest is applied.
 func TestFault69_RestartOnly(t *testing.T) {
 	t.Parallel()
-	e := start(t, rig.Setup{Untidy: true}) // not every call is told of
+	e := start(t, rig.Setup{Untidy: true}) // not every call is logged
 	e.rewrite("log: { level: debug }", "log: { level: error, format: console }")
 	e.rewrite("id: sim,", "id: sim, aliases: [moved],")
 	r, status := e.askReload("")
@@ -232,7 +232,7 @@ func TestFault69_RestartOnly(t *testing.T) {
 	e.Post(rig.Chat.Path, rig.Chat.Body("moved", rig.Prompt, "")).WantStatus(200)
 	rig.WaitFor(t, rig.Patience, "the log speaks again", func() bool { return strings.Contains(e.Log.String()[before:], `"msg":"call"`) })
 	if n := strings.Count(e.Log.String()[before:], `"msg":"call"`); n != 1 {
-		t.Errorf("%d access lines, and one of the two calls was to be told of", n)
+		t.Errorf("%d access lines, and one of the two calls was to be logged", n)
 	}
 	if r, _ := e.askReload(""); !r.Unchanged || len(r.Restart) != 1 {
 		t.Errorf("the next one: %+v", r)
@@ -274,7 +274,7 @@ func TestReloadCapacity(t *testing.T) {
 	}
 	rig.WaitFor(t, rig.Patience, "the log tells of it", func() bool { return strings.Contains(e.Log.String(), strings.TrimSpace(want[0])) })
 	fresh := func() int { return e.Post(rig.Chat.Path, rig.Chat.Body("fresh", rig.Prompt, "")).Status }
-	rig.WaitFor(t, rig.Patience, "it is applied", func() bool { return fresh() == 200 }) // it is told of first
+	rig.WaitFor(t, rig.Patience, "it is applied", func() bool { return fresh() == 200 }) // it is reported first
 	e.Post(rig.Chat.Path, rig.Chat.Body("other", rig.Prompt, "")).WantStatus(404)
 }
 

@@ -111,7 +111,7 @@ func TestFault70_KeyAdded(t *testing.T) {
 	})
 	t.Logf("the key counted after %v", took)
 	e.Write("keys.yaml", line("")+"  - { id: third, hash: nonsense }\n")
-	rig.WaitFor(t, rig.Patience, "a wrong keys_file is told of, by its name and line", func() bool { return strings.Contains(e.Log.String(), "keys.yaml:3:") })
+	rig.WaitFor(t, rig.Patience, "a wrong keys_file is reported, with its name and line", func() bool { return strings.Contains(e.Log.String(), "keys.yaml:3:") })
 	e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""), "Authorization: Bearer "+third).WantStatus(200)
 }
 

@@ -277,7 +277,7 @@ func TestSecurity7_TLS(t *testing.T) {
 	inside(e.Head("POST", rig.Messages.Path, "Content-Type: application/json", "Content-Length: 10", "X Y: z")+"{}").Reply("POST").WantRefused(rig.Messages, badRequest)
 }
 
-// TestSecurity7_InsecureIsTold: an engine whose certificate is not verified is told of at the start.
+// TestSecurity7_InsecureIsTold: an engine whose certificate is not verified is reported at the start.
 func TestSecurity7_InsecureIsTold(t *testing.T) {
 	t.Parallel()
 	for insecure, want := range map[string]bool{"true": true, "false": false} {
@@ -288,7 +288,7 @@ func TestSecurity7_InsecureIsTold(t *testing.T) {
 		})
 		told := func() bool { return strings.Contains(e.Log.String(), "certificate is not verified") }
 		if want {
-			rig.WaitFor(t, rig.Patience, "an engine that is not verified is told of", told)
+			rig.WaitFor(t, rig.Patience, "an engine that is not verified is reported", told)
 		} else if told() {
 			t.Errorf("told of with insecure: %s\n%s", insecure, e.Log)
 		}

@@ -117,7 +117,7 @@ type soak struct {
 // books are what a program at rest holds.
 type books struct{ goroutines, descriptors int }
 
-// like allows for what comes and goes by itself: a probe, a timer, an engine's kept connection.
+// like allows for what comes and goes on its own: a probe, a timer, an engine's kept connection.
 func (b books) like(other books) bool {
 	return b.goroutines <= other.goroutines+6 && b.descriptors <= other.descriptors+6
 }

@@ -59,7 +59,7 @@ func (e *Edge) busy() string {
 }
 
 // checkBooks checks the numbers of an edge at rest: no panic was recovered and no lease released
-// twice, nothing secret is in the metrics, and as many calls are counted as are told of in the log.
+// twice, nothing secret is in the metrics, and the metrics count as many calls as the log has.
 func checkBooks(e *Edge) {
 	e.T.Helper()
 	text := e.MetricsText()
@@ -85,7 +85,7 @@ func checkBooks(e *Edge) {
 	e.T.Errorf("%d access lines, and %d calls were counted, %d of them by model", lines, finished, counted)
 }
 
-// checkLog checks that every call has been told of exactly once, and nothing that must not be told.
+// checkLog checks that every call is logged exactly once, and nothing that must not be logged is.
 func (e *Edge) checkLog() {
 	e.T.Helper()
 	WantNoLeak(e.T, "the log", e.Log.String(), e.Key)
@@ -143,7 +143,7 @@ func (e *Edge) Calls() []CallLine {
 	return out
 }
 
-// Told waits until the edge is at rest and all calls are told of, and returns the access lines. A
+// Told waits until the edge is at rest and all calls are logged, and returns the access lines. A
 // line comes after the last byte that its client got.
 func (e *Edge) Told() []CallLine {
 	e.T.Helper()

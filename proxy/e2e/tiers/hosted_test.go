@@ -79,7 +79,7 @@ models:
 	p.Post("/v1/audio/speech", `{"model":"voice","input":"Hi","provider":"x"}`).WantStatus(400)
 }
 
-// TestHosted_Responses: agents send a dearer tier to whoever answers them, so it is no error, and goes no further.
+// TestHosted_Responses: agents ask every model for a dearer tier, so that is no error, and the tier goes no further.
 func TestHosted_Responses(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{Record: true}, {Record: true}}, Config: hostedConfig})

@@ -395,7 +395,7 @@ func TestHandshakeWithBody(t *testing.T) {
 }
 
 // TestEarlyFrames: frames that come with the request, which a client must not send, end the connection: to the checks of framing
-// they are a request that is none.
+// they are an invalid request.
 func TestEarlyFrames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})

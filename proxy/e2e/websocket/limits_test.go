@@ -30,7 +30,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimits_Numbers: a refusal names the limit as the file has it, whosever it is, and not with what the edge adds to a message.
+// TestLimits_Numbers: a refusal names the file's limit, the edge's or the key's, without what the edge adds to a message.
 func TestLimits_Numbers(t *testing.T) {
 	t.Parallel()
 	for number, s := range map[string]rig.Setup{

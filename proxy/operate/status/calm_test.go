@@ -118,7 +118,7 @@ func TestBoundsAreBuckets(t *testing.T) {
 }
 
 // TestSentencesOfStates: each sentence about a state of an upstream, or of the edge itself, is said
-// in that state, and the state next to it, which is none, leaves the edge healthy for ten minutes.
+// in that state, and the nearest healthy state leaves the edge healthy for ten minutes.
 func TestSentencesOfStates(t *testing.T) {
 	up := func(change func(u *Upstream)) func(*Status) { return func(s *Status) { change(&s.Upstreams[0]) } }
 	failed := func(during string) *upstreams.LastFailure {

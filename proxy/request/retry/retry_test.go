@@ -34,7 +34,7 @@ func TestDecide(t *testing.T) {
 		{"an empty budget, with a fallback", Failure{Cause: Lost}, fresh(func(s *State) { s.NoBudget, s.Below = true, true }), Below},
 		{"a tier and a fallback have failed", Failure{Cause: Lost}, fresh(func(s *State) { s.Sends.Retries, s.Sends.Below, s.Below = 1, 2, true }), Fail},
 		{"a full engine", Failure{Cause: Full}, fresh(nil), Other},
-		{"an answer that is none", Failure{Cause: BadAnswer}, fresh(nil), Other},
+		{"not an answer", Failure{Cause: BadAnswer}, fresh(nil), Other},
 		{"a model that is gone, with an empty budget", Failure{Cause: ModelGone}, fresh(func(s *State) { s.NoBudget = true }), Other},
 
 		{"a 500", Failure{Cause: Failed}, fresh(nil), Other},

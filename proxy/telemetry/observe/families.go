@@ -82,7 +82,7 @@ var families = []Family{
 	{"penstock_class_calls_total", Counter, "Calls that have ended, by class and model, of all classes but the first."},
 	{"penstock_class_queue_waiting", Gauge, "Calls of a class that wait for a slot of the model, of all classes but the first."},
 	{"penstock_fallback_calls_total", Counter, "Calls of a model that another one (to) was asked for last, because no upstream of the model had a slot or took calls. In other metrics they are the other model's."},
-	{"penstock_model_idle_seconds", Gauge, "How long the model has had no call, since the start where it had none: what a scaler that stops engines goes by. 0 while one runs or waits."},
+	{"penstock_model_idle_seconds", Gauge, "How long the model has had no call, since the start where it had none, for a scaler that stops engines. 0 while one runs or waits."},
 	{"penstock_model_queue_waiting", Gauge, "Calls that wait for a slot of the model."},
 	{"penstock_model_queue_limit", Gauge, "Calls that may wait for a slot of the model."},
 

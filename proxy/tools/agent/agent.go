@@ -154,7 +154,7 @@ func note(o *Options, s *setup, run string) {
 	case m.IsReady:
 		fmt.Fprintf(o.Notes, "model %s, the first ready one of %d: --model takes another\n", id, len(s.models))
 	default:
-		fmt.Fprintf(o.Notes, "model %s, the first of %d, of which none is ready: --model takes another\n", id, len(s.models))
+		fmt.Fprintf(o.Notes, "model %s, the first of %d, none of them ready: --model takes another\n", id, len(s.models))
 	}
 	if o.Name == "codex" && m.aliasOf != "" {
 		fmt.Fprintf(o.Notes, "%s is an alias: Codex gets the id, %s, as its catalog has ids alone\n", id, plaintext.Line(m.aliasOf))

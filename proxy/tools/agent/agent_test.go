@@ -73,7 +73,7 @@ func run(t *testing.T, o Options, env map[string]string) (out, notes string, err
 	return written.String(), said.String(), err
 }
 
-// Only Codex is told of WebSocket, and only if the edge has it.
+// Only Codex uses WebSocket, and only if the edge serves it.
 func TestWebSocket(t *testing.T) {
 	for status, on := range map[int]bool{101: true, 426: false, 405: false, 403: false, 200: false} {
 		url := edgeOf(t, twoModels, status)
@@ -128,7 +128,7 @@ func TestAlias(t *testing.T) {
 func TestReadyFirst(t *testing.T) {
 	const entry = `{"id":%q,"kind":"chat","supported_endpoints":["/v1/messages"],"context_length":65536,"is_ready":%t}`
 	for ready, want := range map[string][2]string{
-		"":  {"a", "model a, the first of 3, of which none is ready: --model takes another"},
+		"":  {"a", "model a, the first of 3, none of them ready: --model takes another"},
 		"b": {"b", "model b, the first ready one of 3: --model takes another"},
 	} {
 		var list []string

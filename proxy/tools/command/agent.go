@@ -20,7 +20,7 @@ type Agent struct {
 // Help is printed below the flags.
 func (a *Agent) Help() string {
 	return `The files are made from the edge's catalog: the context of the models, their longest answers, efforts and images. They stand beside the agent's
-own configuration, which is not touched: the agent is told of them by the command line that is printed at the end. Run it again when models change.`
+own configuration, which is not touched: the command line printed at the end names them to the agent. Run it again when models change.`
 }
 
 // Run prints or writes the files.

@@ -263,7 +263,7 @@ func gistOf(help string) string {
 	return help
 }
 
-// fish returns how fish is told of the flag and its values.
+// fish returns the line that declares the flag and its values to fish.
 func (f *flag) fish() string {
 	name := "-l " + strings.TrimPrefix(f.text, "--")
 	if f.short != "" {

@@ -323,7 +323,7 @@ func (keyHash) Run() error {
 		return fmt.Errorf("key hash: %w", err)
 	}
 	if auth.Guessable(plain) {
-		fmt.Fprintln(os.Stderr, "penstock: this key can be guessed: whoever sees the hash, or may try often enough, has it. Use `penstock key new`, or 20 random characters and more.")
+		fmt.Fprintln(os.Stderr, "penstock: this key can be guessed: anyone who sees the hash, or may try often enough, finds it. Use `penstock key new`, or 20 random characters and more.")
 	}
 	fmt.Println(auth.Hash(plain))
 	return nil

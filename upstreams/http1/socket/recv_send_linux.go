@@ -21,7 +21,7 @@ func Send(fd uintptr, p []byte) (int, error) {
 // maxPieces is how many pieces one system call of SendPieces sends.
 const maxPieces = 16
 
-// SendPieces is Send for several pieces, of which none may be empty. It sends the first sendLimit
+// SendPieces is Send for several pieces. No piece may be empty. It sends the first sendLimit
 // bytes of them at most.
 func SendPieces(fd uintptr, pieces [][]byte) (int, error) {
 	if len(pieces) == 1 {

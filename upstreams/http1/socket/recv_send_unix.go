@@ -12,7 +12,7 @@ func Recv(fd uintptr, p []byte) (int, error) { return retryEINTR(syscall.Read, f
 // is EAGAIN when the socket takes nothing.
 func Send(fd uintptr, p []byte) (int, error) { return retryEINTR(syscall.Write, fd, p) }
 
-// SendPieces is Send for several pieces, of which none may be empty. Here it sends the first
+// SendPieces is Send for several pieces. No piece may be empty. Here it sends the first
 // sendLimit bytes of the first one at most.
 func SendPieces(fd uintptr, pieces [][]byte) (int, error) {
 	return Send(fd, pieces[0][:min(len(pieces[0]), sendLimit)])
