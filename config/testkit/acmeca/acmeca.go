@@ -1,5 +1,5 @@
-// Package acmeca is an authority with an ACME directory (RFC 8555) for tests, and what such
-// authorities do on a bad day. Tests of any package can use it, because it imports nothing of ours.
+// Package acmeca is an authority with an ACME directory (RFC 8555) for tests, including its
+// failures. Tests of any package can use it, because it imports no package of ours.
 package acmeca
 
 import (
@@ -32,32 +32,32 @@ import (
 // Reach connects to a domain at a port ("80", "443"), as a client on the internet would.
 type Reach func(ctx context.Context, domain, port string) (net.Conn, error)
 
-// Options say what an authority is like.
+// Options configure an authority.
 type Options struct {
 	Life  time.Duration // of its certificates; default 90 days
 	Reach Reach
-	// Validate takes the place of looking through Reach, where there is no network.
+	// Validate replaces the check through Reach if there is no network.
 	Validate func(kind, domain, token, keyAuthorization string) error
-	// Binding is the key of the one external account that may be bound, "kid-1"; empty: none is asked
-	// for.
+	// Binding is the key of the only external account that may be bound, "kid-1"; empty: no binding
+	// is required.
 	Binding []byte
 }
 
-// Mishaps are what goes wrong from now on. Counts go down as it happens.
+// Mishaps are the failures from now on. Each count goes down with every failure.
 type Mishaps struct {
 	BadNonces   int           // requests whose nonce is refused
 	RateLimited int           // orders that are refused
-	RetryAfter  time.Duration // what is said then
+	RetryAfter  time.Duration // sent with those refusals
 	Down        bool          // every request is answered 503
-	Pending     int           // looks at an order before it is ready, and again before it is issued
+	Pending     int           // polls of an order before it is ready, and again before it is issued
 	Wait        chan struct{} // orders are answered when it is closed
-	// Window is what is advised for the renewal of every certificate (RFC 9773).
+	// Window is the suggested renewal window of every certificate (RFC 9773).
 	WindowStart, WindowEnd time.Time
 }
 
 // CA is an authority.
 type CA struct {
-	PEM string // its own certificate, which signs those of domains and of its server
+	PEM string // its own certificate, which signs those of domains and its server
 
 	opts Options
 	cert *x509.Certificate
@@ -75,7 +75,7 @@ type CA struct {
 	accepted []string // the requests' paths
 }
 
-// order is one with its only authorization and challenges.
+// order is an order with its only authorization and challenges.
 type order struct {
 	account, domain, token, status, problem string
 	pending                                 int
@@ -135,17 +135,17 @@ func Start(t testing.TB, o Options) *CA {
 	return ca
 }
 
-// Directory is the URL of the authority's directory.
+// Directory returns the URL of the authority's directory.
 func (c *CA) Directory() string { return c.base + "/directory" }
 
-// Pool trusts the authority.
+// Pool returns a pool that trusts the authority.
 func (c *CA) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(c.cert)
 	return pool
 }
 
-// Mishap changes what goes wrong.
+// Mishap changes the failures.
 func (c *CA) Mishap(change func(*Mishaps)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,7 +159,7 @@ func (c *CA) Count() (accounts, orders, issued int) {
 	return len(c.accounts), len(c.orders), c.issued
 }
 
-// Requests returns how many requests have come for paths that begin so.
+// Requests returns how many requests came for paths with a prefix.
 func (c *CA) Requests(prefix string) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -430,7 +430,7 @@ func (c *CA) newOrder(w http.ResponseWriter, q *request) (int, any, error) {
 	return 201, shown, err
 }
 
-// show is an order as it is now.
+// show answers with the current state of an order.
 func (c *CA) show(w http.ResponseWriter, n int, o *order) (int, any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -475,7 +475,7 @@ func challengeOf(base string, n int, o *order, kind, status string) any {
 	return out
 }
 
-// validate looks for the answer to a challenge.
+// validate checks the answer to a challenge.
 func (c *CA) validate(n int, o *order, kind string, q *request) (int, any, error) {
 	print, err := q.key.Thumbprint(crypto.SHA256)
 	if err != nil {
@@ -528,7 +528,7 @@ func (c *CA) finalize(w http.ResponseWriter, n int, o *order, q *request) (int, 
 	return c.show(w, n, o)
 }
 
-// String says what the authority has done.
+// String describes what the authority has done.
 func (c *CA) String() string {
 	accounts, orders, issued := c.Count()
 	return fmt.Sprintf("%d accounts, %d orders, %d certificates", accounts, orders, issued)

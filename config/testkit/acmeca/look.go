@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// look looks for the answer to a challenge over the network.
+// look checks the answer to a challenge over the network.
 func look(reach Reach, kind, domain, token, answer string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

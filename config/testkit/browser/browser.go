@@ -1,8 +1,7 @@
-// Package browser opens our pages in a headless Chromium, for tests of what only a browser can
-// judge.
+// Package browser opens our pages in a headless Chromium, for tests that need a browser.
 //
-// A machine without one skips such a test and says so. With CI set in the environment the test
-// fails, so that a pipeline cannot lose the test by losing the package.
+// A machine without a browser skips such a test with a message. With CI set in the environment the
+// test fails instead, so that a pipeline cannot lose the test by losing the package.
 package browser
 
 import (
@@ -16,8 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// programs are the names of the browser, in the order of search. PENSTOCK_CHROMIUM comes before all
-// of them.
+// programs are the names of the browser, in the order of search. PENSTOCK_CHROMIUM comes first.
 var programs = []string{
 	"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
 	"headless-shell",
@@ -37,8 +35,8 @@ func Find() string {
 }
 
 // Open returns a tab for chromedp.Run. Width and height are in pixels; with dark the page sees a
-// system of dark colours. The browser has its own profile, ends with the test, and gives up after
-// two minutes.
+// dark colour scheme. The browser has its own profile, ends with the test, and gives up after two
+// minutes.
 func Open(t testing.TB, width, height int64, dark bool) context.Context {
 	t.Helper()
 	path := Find()
@@ -58,7 +56,7 @@ func Open(t testing.TB, width, height int64, dark bool) context.Context {
 	t.Cleanup(stopBrowser)
 	tab, stopTab := chromedp.NewContext(ctx)
 	t.Cleanup(stopTab)
-	// first of all: waits for the process, whose files are in the folder that goes next
+	// runs first: waits for the process, whose folder is removed next
 	t.Cleanup(func() { _ = chromedp.Cancel(tab) })
 	scheme := "light"
 	if dark {

@@ -1,5 +1,5 @@
 // Package fastset leaves long tests out of the fast set, `go test -short ./...`, which is quick
-// enough for every change. Tests of any package can use it, because it imports nothing of ours.
+// enough for every change. Tests of any package can use it, because it imports no package of ours.
 package fastset
 
 import (
@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// On reports whether long tests are left out: with -short, and never where CI is set, as it is in
-// .ci/run and on machines that build.
+// On reports whether long tests are left out: with -short, but never if CI is set, as in .ci/run
+// and on build machines.
 func On() bool { return testing.Short() && os.Getenv("CI") == "" }
 
-// LeaveOut skips a test that takes long; what is not tested then stands in the output.
+// LeaveOut skips a long test, and prints what is not tested.
 func LeaveOut(t testing.TB, what string) {
 	t.Helper()
 	if On() {

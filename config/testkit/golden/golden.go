@@ -1,5 +1,6 @@
-// Package golden compares the results of tests with committed files, and writes the files anew when
-// the tests run with -update. Tests of any package can use it, because it imports nothing of ours.
+// Package golden compares the results of tests with committed files, and rewrites the files when
+// the tests run with -update. Tests of any package can use it, because it imports no package of
+// ours.
 package golden
 
 import (
@@ -21,7 +22,7 @@ var update = flag.Bool("update", false, "write golden and generated files anew")
 // Updating reports whether -update was given, for a test whose files File cannot compare.
 func Updating() bool { return *update }
 
-// File fails the test when the file, whose folder exists, does not hold got.
+// File fails the test if the content of the file is not got. Its folder must exist.
 func File(t *testing.T, name string, got []byte) {
 	t.Helper()
 	if *update {
@@ -40,8 +41,8 @@ func File(t *testing.T, name string, got []byte) {
 	}
 }
 
-// Archives runs f in a subtest for each archive of a folder. f reads the given sections and sets
-// those that follow from them. The archive must then equal the file.
+// Archives runs f in a subtest for each archive of a folder. f reads the input sections and sets
+// the resulting ones. The archive must then equal the file.
 func Archives(t *testing.T, folder string, f func(t *testing.T, a *Archive)) {
 	t.Helper()
 	for name, a := range All(t, folder) {
@@ -56,8 +57,8 @@ func Archives(t *testing.T, folder string, f func(t *testing.T, a *Archive)) {
 	}
 }
 
-// All reads the archives of a folder in the order of their names. A name is the file's without its
-// extension.
+// All reads the archives of a folder in the order of their names. A name is the file name without
+// its extension.
 func All(t testing.TB, folder string) iter.Seq2[string, *Archive] {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.txtar"))
@@ -83,10 +84,10 @@ func Read(t testing.TB, file string) *Archive {
 	return &Archive{*a}
 }
 
-// Archive is the sections of one case, in the order of the file.
+// Archive holds the sections of one case, in the order of the file.
 type Archive struct{ txtar.Archive }
 
-// Section returns a section's text, nil if there is none.
+// Section returns a section's text; nil if there is none.
 func (a *Archive) Section(name string) []byte {
 	if i := a.index(name); i >= 0 {
 		return a.Files[i].Data
@@ -114,7 +115,7 @@ func (a *Archive) Set(name string, text []byte) {
 	a.Files[i].Data = text
 }
 
-// Says reports whether a line of the archive's comment is that word.
+// Says reports whether a line of the archive's comment is word.
 func (a *Archive) Says(word string) bool {
 	return slices.Contains(strings.Split(string(a.Comment), "\n"), word)
 }

@@ -1,4 +1,4 @@
-// Package guardpage is memory for tests of code that reads by pointers, as vector instructions do:
-// one byte too far is in a page that nobody may read, and ends the test's process. Tests of any
-// package can use it, because it imports nothing of ours.
+// Package guardpage provides memory for tests of code that reads through pointers, as vector
+// instructions do. A read one byte too far hits an unreadable page and ends the test's process.
+// Tests of any package can use it, because it imports no package of ours.
 package guardpage

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Memory is at least so many bytes, whole pages, that have a page before them and one behind them
-// which cannot be read. It is given back at the end of the test.
+// Memory returns whole pages with at least size bytes, between two pages that cannot be read. It is
+// freed at the end of the test.
 func Memory(t testing.TB, size int) []byte {
 	t.Helper()
 	page := syscall.Getpagesize()

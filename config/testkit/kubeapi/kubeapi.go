@@ -1,6 +1,6 @@
-// Package kubeapi plays an API server of Kubernetes to tests: lists in pages, and watches with
-// bookmarks, of pods and InferencePools. It misbehaves on demand. .ci/apiserver holds it to a real
-// one.
+// Package kubeapi simulates a Kubernetes API server for tests: paged lists, and watches with
+// bookmarks, of pods and InferencePools. It misbehaves on demand. .ci/apiserver compares it with a
+// real one.
 package kubeapi
 
 import (
@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// The paths of collections, in the namespace that tests use.
+// The paths of collections in the tests' namespace.
 const (
 	Pods  = "/api/v1/namespaces/llm/pods"
 	Pools = "/apis/inference.networking.k8s.io/v1/namespaces/llm/inferencepools"
@@ -40,12 +40,12 @@ type Server struct {
 	mu        sync.Mutex
 	wake      chan struct{} // closed at every change
 	version   int
-	compacted int                          // versions up to here have no events any more
+	compacted int                          // versions up to here no longer have events
 	objects   map[string]map[string]Object // by collection and name
 	events    []event
 	token     string
 	away      bool                                          // connections are closed without an answer
-	answer    func(http.ResponseWriter, *http.Request) bool // in place of the server, if it returns true
+	answer    func(http.ResponseWriter, *http.Request) bool // instead of the server, if it returns true
 	requests  []string
 }
 
@@ -54,12 +54,13 @@ type event struct {
 	collection string
 	bookmark   bool
 	before     Object // nil: it is new
-	object     Object // as it is now, or was when it went
+	object     Object // as it is now, or was when it was deleted
 	gone       bool
 }
 
-// kind returns what the event is to a watch with selectors: an object that matches no longer is
-// DELETED, one that begins to is ADDED, and of others nothing is said.
+// kind returns the type of the event for a watch with selectors: DELETED for an object that no
+// longer matches, ADDED for one that begins to match, and "" for objects that the watch does not
+// see.
 func (e *event) kind(q url.Values) string {
 	was, is := e.before != nil && matches(e.before, q), !e.gone && matches(e.object, q)
 	switch {
@@ -85,7 +86,7 @@ func Start(t testing.TB) *Server {
 		objects: map[string]map[string]Object{Pods: {}, Pools: {}},
 	}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
-	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0) // clients leave in the middle of a handshake
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0) // clients leave during handshakes
 	s.StartTLS()
 	s.write("ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
 	s.write("namespace", "llm")
@@ -104,7 +105,8 @@ func (s *Server) write(name, text string) {
 	}
 }
 
-// RotateToken makes another token the only good one, and writes it to the account if told so.
+// RotateToken makes another token the only valid one, and writes it to the account if write is
+// true.
 func (s *Server) RotateToken(token string, write bool) {
 	s.mu.Lock()
 	s.token = token
@@ -133,14 +135,14 @@ func Pod(name, uid, ip string, marks ...string) Object {
 	}
 }
 
-// Unready returns the pod with its condition Ready at False.
+// Unready returns the pod with its condition Ready set to False.
 func Unready(pod Object) Object {
 	status := maps.Clone(pod["status"].(Object))
 	status["conditions"] = []Object{{"type": "Initialized", "status": "True"}, {"type": "Ready", "status": "False"}}
 	return with(pod, "status", status)
 }
 
-// Deleting returns the pod as it is while it ends.
+// Deleting returns the pod in the state of being deleted.
 func Deleting(pod Object) Object {
 	metadata := maps.Clone(pod["metadata"].(Object))
 	metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"] = "2026-01-02T03:04:05Z", 30
@@ -174,7 +176,7 @@ func (s *Server) Put(collection string, o Object) {
 	s.objects[collection][name] = s.change(event{collection: collection, before: s.objects[collection][name], object: o})
 }
 
-// Delete takes an object away.
+// Delete removes an object.
 func (s *Server) Delete(collection, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,7 +185,7 @@ func (s *Server) Delete(collection, name string) {
 	s.change(event{collection: collection, before: o, object: o, gone: true})
 }
 
-// change appends an event, and returns its object with the version. The caller holds mu.
+// change appends an event and returns its object with the new version. The caller holds mu.
 func (s *Server) change(e event) Object {
 	s.version++
 	metadata := maps.Clone(e.object["metadata"].(Object))
@@ -204,14 +206,14 @@ func (s *Server) Bookmark() {
 	}
 }
 
-// Compact forgets the events so far: a watch from before gets 410.
+// Compact drops the events so far: a watch from an earlier version gets 410.
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.compacted, s.events = s.version, nil
 }
 
-// Away closes all connections and lets none in, or lets them in again.
+// Away closes all connections and refuses new ones, or accepts them again.
 func (s *Server) Away(away bool) {
 	s.mu.Lock()
 	s.away = away
@@ -223,14 +225,14 @@ func (s *Server) Away(away bool) {
 	}
 }
 
-// Answer has f answer in place of the server, where it returns true; nil: no more.
+// Answer makes f answer instead of the server whenever it returns true; nil ends that.
 func (s *Server) Answer(f func(http.ResponseWriter, *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = f
 }
 
-// Requests returns the paths and queries that were asked for and contain a text.
+// Requests returns the requested paths and queries that contain a text.
 func (s *Server) Requests(text string) (out []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -276,8 +278,7 @@ func status(code int, reason string) Object {
 	}
 }
 
-// list answers with a page. Its continue token says what comes next, and at which version the list
-// is.
+// list answers with a page. Its continue token holds the next position and the version of the list.
 func (s *Server) list(w http.ResponseWriter, path string, q url.Values) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -298,7 +299,7 @@ func (s *Server) list(w http.ResponseWriter, path string, q url.Values) {
 	items = items[min(from, len(items)):]
 	if limit, _ := strconv.Atoi(q.Get("limit")); limit > 0 && len(items) > limit {
 		metadata["continue"] = fmt.Sprintf("%d-%d", version, from+limit)
-		if q.Get("labelSelector") == "" && q.Get("fieldSelector") == "" { // else it is not known
+		if q.Get("labelSelector") == "" && q.Get("fieldSelector") == "" { // otherwise it is unknown
 			metadata["remainingItemCount"] = len(items) - limit
 		}
 		items = items[:limit]
@@ -308,7 +309,7 @@ func (s *Server) list(w http.ResponseWriter, path string, q url.Values) {
 	json.NewEncoder(w).Encode(list)
 }
 
-// matches reports whether an object is one of a selector's, or has the name of a field selector.
+// matches reports whether an object matches the label selector, or has the field selector's name.
 func matches(o Object, q url.Values) bool {
 	metadata := o["metadata"].(Object)
 	if name, ok := strings.CutPrefix(q.Get("fieldSelector"), "metadata.name="); ok && metadata["name"] != name {

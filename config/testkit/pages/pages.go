@@ -1,4 +1,4 @@
-// Package pages serves the pages of an engine that tests keep in an archive.
+// Package pages serves an engine's pages from an archive of a test.
 package pages
 
 import (

@@ -1,4 +1,4 @@
-// Package raced reports whether a test is built for the race detector, under which code is slow and
-// allocates: tests do not hold times, memory and allocations then. Tests of any package can use it,
-// because it imports nothing of ours.
+// Package raced reports whether a test is built with the race detector. Code is then slow and
+// allocates, so tests do not check times, memory and allocations. Tests of any package can use it,
+// because it imports no package of ours.
 package raced

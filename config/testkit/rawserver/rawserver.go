@@ -1,5 +1,5 @@
-// Package rawserver plays an engine on loopback that does exactly what a script says, byte by byte.
-// Tests of any package can use it, because it imports nothing of ours.
+// Package rawserver simulates an engine on loopback that follows a script, byte by byte. Tests of
+// any package can use it, because it imports no package of ours.
 package rawserver
 
 import (
@@ -40,7 +40,7 @@ func Serve(t *testing.T, script func(p *Peer)) *Server {
 	return serveOn(t, nil, script)
 }
 
-// ServeTLS is Serve over TLS, with a certificate that ClientTLS trusts.
+// ServeTLS is like Serve over TLS, with a certificate that ClientTLS trusts.
 func ServeTLS(t *testing.T, script func(p *Peer)) *Server {
 	return serveOn(t, serverTLS(t), script)
 }
@@ -48,7 +48,7 @@ func ServeTLS(t *testing.T, script func(p *Peer)) *Server {
 func serveOn(t *testing.T, secure *tls.Config, script func(p *Peer)) *Server {
 	t.Helper()
 	var plain net.ListenConfig
-	plain.SetMultipathTCP(false) // whose sockets take no filter
+	plain.SetMultipathTCP(false) // its sockets take no filter
 	ln, err := plain.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func (s *Server) stop() {
 	s.wg.Wait()
 }
 
-// Accepted returns how many connections were made so far.
+// Accepted returns how many connections were accepted so far.
 func (s *Server) Accepted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *Server) URL() string {
 	return "http://" + s.Listener.Addr().String()
 }
 
-// Request reads a whole request and returns its body; ok is false when there is none any more.
+// Request reads a whole request and returns its body; ok is false when no more come.
 func (p *Peer) Request() (r *http.Request, body string, ok bool) {
 	r, err := http.ReadRequest(p.Reader)
 	if err != nil {
@@ -140,7 +140,7 @@ func Echo(p *Peer) {
 	}
 }
 
-// Sized returns a whole reply of status 200 with that body.
+// Sized returns a whole reply with status 200, the body and its length.
 func Sized(body string) string {
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
 	return head + strconv.Itoa(len(body)) + "\r\n\r\n" + body

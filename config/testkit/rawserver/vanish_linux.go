@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Vanish makes the engine's host disappear as far as this connection goes: what comes is dropped
-// before TCP sees it, so nothing is acknowledged and nothing is reset.
+// Vanish makes the engine's host disappear for this connection: incoming packets are dropped before
+// TCP sees them, so nothing is acknowledged and nothing is reset.
 func (p *Peer) Vanish() { DropAll(p.T, p.TCP) }
 
-// DropAll makes the kernel drop whatever comes for a socket. A listener's connects time out then,
-// and its connections go on.
+// DropAll makes the kernel drop all packets for a socket. Connects to a listener then time out,
+// while its connections go on.
 func DropAll(t *testing.T, of syscall.Conn) {
 	t.Helper()
 	program := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
@@ -29,7 +29,7 @@ func DropAll(t *testing.T, of syscall.Conn) {
 	}
 }
 
-// Appear takes vanish back.
+// Appear reverts Vanish.
 func (p *Peer) Appear() {
 	if raw, err := p.TCP.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0) })

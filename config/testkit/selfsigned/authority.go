@@ -21,7 +21,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority makes an authority that is valid for a day around now.
+// NewAuthority returns an authority that is valid for a day around now.
 func NewAuthority(t testing.TB, name string) *Authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -44,8 +44,8 @@ func NewAuthority(t testing.TB, name string) *Authority {
 	return &Authority{string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), cert, key}
 }
 
-// Client returns a client's certificate, which is valid for an hour around now and has what set
-// gives it.
+// Client returns a client's certificate that is valid for an hour around now. set may change its
+// template.
 func (a *Authority) Client(t testing.TB, set func(*x509.Certificate)) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

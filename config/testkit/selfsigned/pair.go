@@ -1,5 +1,5 @@
 // Package selfsigned makes certificates for tests. Tests of any package can use it, because it
-// imports nothing of ours.
+// imports no package of ours.
 package selfsigned
 
 import (
@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Pair returns a self-signed certificate for name and 127.0.0.1, which is valid between the two
-// times, and its key, both as PEM. The certificate can be its own authority in a client's pool.
+// Pair returns a self-signed certificate for name and 127.0.0.1, valid between the two times, and
+// its key, both as PEM. The certificate can be its own authority in a client's pool.
 func Pair(t testing.TB, name string, from, to time.Time) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

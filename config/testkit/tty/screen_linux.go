@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// cell is one place of the screen. A wide character has an empty one behind it.
+// cell is one cell of the screen. An empty one follows a wide character.
 type cell struct {
 	text  string
 	style string
@@ -17,7 +17,7 @@ type cell struct {
 type screen struct {
 	width, height int
 	cells         [][]cell
-	before        [][]cell // the terminal's own screen, while a program has the alternate one
+	before        [][]cell // the main screen while a program uses the alternate one
 	row, column   int
 	style         string
 	alternate     bool
@@ -71,7 +71,7 @@ func (s *screen) write(b []byte) {
 	s.rest = append([]byte(nil), b...)
 }
 
-// escape does what a sequence means, and returns its length; 0 if its end is missing.
+// escape executes a sequence and returns its length; 0 if its end is missing.
 func (s *screen) escape(b []byte) int {
 	if len(b) < 3 {
 		return 0

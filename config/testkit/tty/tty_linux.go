@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal is a terminal of which a program has one end (Program).
+// Terminal is a terminal. A program gets one end of it (Program).
 type Terminal struct {
 	Program *os.File
 
@@ -20,8 +20,8 @@ type Terminal struct {
 	screen *screen
 }
 
-// Open makes a terminal of a size. It is closed when the test ends. A test is skipped on a system
-// that has no pseudo-terminals to give, such as a chroot without devpts.
+// Open opens a terminal of a size. It is closed when the test ends. The test is skipped on a system
+// without pseudo-terminals, such as a chroot without devpts.
 func Open(t testing.TB, width, height int) *Terminal {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -90,8 +90,8 @@ func (t *Terminal) setSize(width, height int) {
 	})
 }
 
-// Resize gives the terminal another size, as somebody does who drags its window: what stands on it
-// is cut. The system tells the program if this is its controlling terminal.
+// Resize changes the terminal's size, as dragging its window does: its content is cut. The system
+// notifies the program if this is its controlling terminal.
 func (t *Terminal) Resize(width, height int) {
 	t.mu.Lock()
 	t.screen.resize(width, height)
@@ -107,7 +107,7 @@ func (t *Terminal) Type(keys string) {
 	}
 }
 
-// Modes are what a program has to give back as they were: how keys are read, and whether lines are
+// Modes returns the modes that a program must restore: how keys are read, and whether lines are
 // echoed.
 func (t *Terminal) Modes() (modes string) {
 	t.control(t.Program, func(fd int) error {
@@ -120,16 +120,16 @@ func (t *Terminal) Modes() (modes string) {
 	return modes
 }
 
-// View is what stands on the screen.
+// View is the content of the screen.
 type View struct {
-	Lines     []string // without the blanks at their ends
+	Lines     []string // without trailing blanks
 	Colours   bool     // some text has a colour or a style
 	Alternate bool     // the program's own screen
 	Cursor    bool     // it is shown
-	Wrapped   bool     // since the cursor was at home, something was too long for its line or the screen
+	Wrapped   bool     // since the cursor was at home, output exceeded its line or the screen
 }
 
-// View returns what stands on the screen now.
+// View returns the current content of the screen.
 func (t *Terminal) View() View {
 	t.mu.Lock()
 	defer t.mu.Unlock()

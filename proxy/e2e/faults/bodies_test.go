@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 56 to 60: bodies that are no good.
+// Rows 56 to 60: invalid bodies.
 
 func TestFault56_BodyIsNotJSON(t *testing.T) {
 	t.Parallel()
@@ -126,7 +126,7 @@ func TestFault58_BadModel(t *testing.T) {
 				if r.Header.Get("X-Injected") != "" {
 					t.Error("a header was injected")
 				}
-				// The name of the model is the one word of its own that a client reads again.
+				// The model's name is the only word of the request that the client gets back.
 				rig.WantNoLeak(t, "the answer", strings.Replace(r.Body, `The model \"`+rig.Canary+`\" does not exist`, "", 1), e.Key)
 			})
 		}
@@ -141,7 +141,7 @@ func TestFault58_BadModel(t *testing.T) {
 			t.Errorf("a client's word is a label: %s", name)
 		}
 	}
-	if after := len(e.Metrics()); after > before+20 { // the dialects and codes of these refusals
+	if after := len(e.Metrics()); after > before+20 { // series for the dialects and codes of these refusals
 		t.Errorf("%d series became %d", before, after)
 	}
 	e.WantUnserved(t, 0)
@@ -164,7 +164,7 @@ func TestFault59_BodyTooLarge(t *testing.T) {
 	})
 	t.Run("declared and sent", func(t *testing.T) {
 		t.Parallel()
-		// The client sends all of it before it reads, as some do.
+		// The client sends everything before it reads, as some clients do.
 		c := e.Dial()
 		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		_ = c.Send(e.Head("POST", rig.Chat.Path, "Content-Type: application/json", "Content-Length: "+strconv.Itoa(over)))
@@ -232,8 +232,9 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// TestFault60_ContentEncoding: a JSON body may come in gzip or zstd, and engines get it decoded. Other codings are refused,
-// and so is what is damaged, cut short, followed by something, or larger than the limit once decoded.
+// TestFault60_ContentEncoding: a JSON body may come in gzip or zstd, and engines get it decoded.
+// Other codings are refused, and so are bodies that are damaged, cut short, followed by more bytes,
+// or larger than the limit once decoded.
 func TestFault60_ContentEncoding(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Engines: []sim.Options{{Record: true}}, Limits: "request_body: 4MiB"})

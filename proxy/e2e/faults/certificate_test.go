@@ -21,7 +21,7 @@ func pemPair(t *testing.T, name string, notAfter time.Time) (cert, key string) {
 	return selfsigned.Pair(t, name, time.Now().Add(-48*time.Hour), notAfter)
 }
 
-// certificateShown is the name of the certificate that a new connection is shown.
+// certificateShown returns the name of the certificate that a new connection gets.
 func (e *edge) certificateShown() string {
 	e.T.Helper()
 	c, err := tls.Dial("tcp", e.Addr, &tls.Config{InsecureSkipVerify: true})
@@ -69,7 +69,7 @@ func TestFault74_CertificateRotated(t *testing.T) {
 	kept, err := tls.Dial("tcp", e.Addr, &tls.Config{InsecureSkipVerify: true})
 	must(t, err)
 	defer kept.Close()
-	// As a renewal does it: one file, and the other a while later.
+	// As in a renewal: one file, and the other a while later.
 	e.Write("edge.pem", newCert)
 	time.Sleep(600 * time.Millisecond)
 	e.Write("edge.key", newKey)
@@ -89,7 +89,8 @@ func TestFault74_CertificateRotated(t *testing.T) {
 	}
 }
 
-// behindTLS puts TLS in front of an engine: it shows the pair that show holds, and lets in who has a certificate of client.
+// behindTLS puts TLS in front of an engine: it presents the pair in show, and accepts clients with
+// a certificate signed by client.
 func behindTLS(t *testing.T, engine string, show *atomic.Pointer[tls.Certificate], client string) (url string) {
 	t.Helper()
 	clients := x509.NewCertPool()
@@ -124,8 +125,8 @@ func behindTLS(t *testing.T, engine string, show *atomic.Pointer[tls.Certificate
 	return "https://" + ln.Addr().String()
 }
 
-// TestFault74_UpstreamCertificates: the authority and the client certificate for an engine are taken from their files again
-// when those change, and files that make no sense change nothing.
+// TestFault74_UpstreamCertificates: the CA and the client certificate for an engine are read again
+// when their files change. Malformed files change nothing.
 func TestFault74_UpstreamCertificates(t *testing.T) {
 	t.Parallel()
 	year := time.Now().Add(365 * 24 * time.Hour)
@@ -158,7 +159,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		e.Write("our.pem", ourCert)
 		e.Write("our.key", ourKey)
 	}
-	// A rotation: first both authorities are trusted, then the engine shows the new certificate.
+	// A rotation: first the edge trusts both CAs, then the engine presents the new certificate.
 	e.Write("ca.pem", oldCert+newCert)
 	if r, status := e.askReload(""); status != 200 || !r.OK {
 		t.Errorf("status %d: %+v", status, r)

@@ -30,12 +30,12 @@ var goodbyes = []struct {
 	{"half-close", func(c *rig.Raw) { _ = c.Conn.(interface{ CloseWrite() error }).CloseWrite() }},
 }
 
-// freeTime is how soon a client's leaving must have freed the engine: a tenth of a second, and what
-// a busy machine adds.
+// freeTime is how soon after a client leaves the engine must be free: a tenth of a second, plus the
+// delay of a busy machine.
 const freeTime = 100*time.Millisecond + 2*time.Second
 
-// wantFreed checks that the engine is freed, that the books say why, and that the engine is not
-// blamed.
+// wantFreed checks that the engine is free, that the books have the reason, and that it does not
+// count against the engine.
 func (e *edge) wantFreed(phase string) {
 	e.T.Helper()
 	engine := e.Engines[0]
@@ -55,9 +55,8 @@ func (e *edge) wantFreed(phase string) {
 	e.Ask(rig.Chat, "").WantStatus(200)
 }
 
-// TestFault39_LeavesInMidBody: a client that leaves before the end of its body counts as gone, and
-// not as one with a malformed request. A client that has only closed its own side still reads the
-// error.
+// TestFault39_LeavesInMidBody: a client that leaves before the end of its body counts as gone, not
+// as malformed. A client that has only closed its sending side still gets the error.
 func TestFault39_LeavesInMidBody(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
@@ -72,7 +71,7 @@ func TestFault39_LeavesInMidBody(t *testing.T) {
 					name    string
 					w       rig.Way
 					framing string
-					body    string // the length, and what comes of it
+					body    string // the length, and the part that is sent
 					phase   string
 				}{
 					{"sized", rig.Chat, "Content-Length: 1000", `{"model":"sim",`, "body"},
@@ -87,7 +86,7 @@ func TestFault39_LeavesInMidBody(t *testing.T) {
 					{"on its way", rig.Transcription, "Content-Length: 1000000", rig.Transcription.Body("ears", strings.Repeat("x", 400<<10), "")[:400<<10], "waiting"},
 				} {
 					if c.body == "" && bye.name == "RST" {
-						continue // nothing tells when the head was read
+						continue // the test cannot see when the head was read
 					}
 					t.Run(strings.Join([]string{bye.name, c.w.String(), c.name}, "/"), func(t *testing.T) {
 						before, lines := aborts(c.phase), len(e.Calls())
@@ -107,7 +106,7 @@ func TestFault39_LeavesInMidBody(t *testing.T) {
 						}
 						rig.WaitFor(t, rig.Patience, "the client is counted", func() bool { return aborts(c.phase) == before+1 })
 						if c.body == "" {
-							return // it was no call yet
+							return // it was not a call yet
 						}
 						rig.WaitFor(t, rig.Patience, "the call is logged", func() bool { return len(e.Calls()) == lines+1 })
 						if l := e.Calls()[lines]; l.Outcome != "client_gone" || l.Status != 499 || l.Code != "client_gone" {
@@ -198,8 +197,8 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 	}
 }
 
-// TestFault36_StopsReading: an engine is read no further than its client reads, and both are let go
-// after the write clock.
+// TestFault36_StopsReading: the edge reads from an engine only as far as its client reads, and
+// drops both after the write timeout.
 func TestFault36_StopsReading(t *testing.T) {
 	t.Parallel()
 	s := rig.Setup{Engines: longWinded, Upstream: rig.QuietProbes, Timeouts: "write: 1s"}
@@ -212,7 +211,7 @@ func TestFault36_StopsReading(t *testing.T) {
 		}
 		rig.WaitFor(e.T, rig.Patience, "the client is given up", func() bool { return e.Metric("penstock_client_aborts_total") == 1 })
 		e.wantFreed("stalled")
-		// What the kernel's buffers take is some megabytes; more would be a buffer of ours.
+		// The kernel's buffers hold some megabytes; more would be a buffer of ours.
 		if n := e.Engines[0].Stats().Tokens; n > 500_000 {
 			e.T.Errorf("the engine was read on for %d tokens", n)
 		}
@@ -220,8 +219,8 @@ func TestFault36_StopsReading(t *testing.T) {
 	})
 }
 
-// TestFault37_ReadsSlowly: a client that reads slowly but steadily is served to the end, however
-// long that takes by the write clock.
+// TestFault37_ReadsSlowly: a client that reads slowly but steadily is served to the end, even if
+// that takes longer than the write timeout.
 func TestFault37_ReadsSlowly(t *testing.T) {
 	t.Parallel()
 	for _, w := range []rig.Way{rig.ChatStream, rig.MessagesStream, rig.ResponsesStream, rig.Chat} {
@@ -250,8 +249,7 @@ func TestFault37_ReadsSlowly(t *testing.T) {
 	}
 }
 
-// slowReader reads so many bytes a second. On a busy machine it makes up for what it has missed, in
-// larger pieces.
+// slowReader reads at a rate in bytes a second. On a busy machine it catches up in larger pieces.
 type slowReader struct {
 	from  net.Conn
 	rate  int
@@ -265,7 +263,7 @@ func (s *slowReader) Read(p []byte) (int, error) {
 	}
 	due := 0
 	for due <= 0 {
-		time.Sleep(10 * time.Millisecond) // the pace is the subject
+		time.Sleep(10 * time.Millisecond) // the test is about the pace
 		due = int(time.Since(s.begun).Seconds()*float64(s.rate)) - s.read
 	}
 	n, err := s.from.Read(p[:min(len(p), due)])
@@ -273,10 +271,10 @@ func (s *slowReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// longWinded is an engine that may write as much as it is asked for.
+// longWinded is an engine that writes as much as requested.
 var longWinded = []sim.Options{{MaxModelLen: 1 << 30}}
 
-// long is a request for so many tokens.
+// long returns a request for a number of tokens.
 func long(w rig.Way, tokens int) string {
 	n := strconv.Itoa(tokens)
 	return strings.Replace(w.Body("sim", rig.Prompt, `"tokens":`+n), `"max_tokens":1000`, `"max_tokens":`+n, 1)

@@ -10,12 +10,12 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 38 to 40: clients that do not send, or hardly.
+// Rows 38 to 40: clients that send nothing, or hardly anything.
 
 // tooLate is the refusal of a client that sends too slowly.
 var tooLate = rig.Refusal{Status: 408, Kind: "invalid_request_error", Code: "request_timeout", After: ""}
 
-// endpoints are all generation endpoints with the way in which their errors are told.
+// endpoints are all generation endpoints with the form of their errors.
 var endpoints = []rig.Way{
 	rig.Chat,
 	rig.Messages,
@@ -28,7 +28,7 @@ var endpoints = []rig.Way{
 	{Dialect: "chat", Path: "/v1/completions", Stream: false},
 }
 
-// wantShut waits until the edge closes the connection, with a 408 or without a word.
+// wantShut waits until the edge closes the connection, with a 408 or silently.
 func wantShut(c *rig.Raw, limit time.Duration) {
 	c.T.Helper()
 	rest, ok := c.Closed(limit)
@@ -121,7 +121,8 @@ func TestFault39_BodyStalls(t *testing.T) {
 	})
 }
 
-// TestFault39_BodyEndsEarly: half a body is refused in the endpoint's own shape as soon as it is known to be no more.
+// TestFault39_BodyEndsEarly: half a body is refused in the endpoint's own shape as soon as its end
+// is known.
 func TestFault39_BodyEndsEarly(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -138,7 +139,7 @@ func TestFault39_BodyEndsEarly(t *testing.T) {
 	}
 }
 
-// TestFault39_BodyDrips: a body that never falls silent must still come at a rate.
+// TestFault39_BodyDrips: a body that never pauses must still arrive at a minimum rate.
 func TestFault39_BodyDrips(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{
@@ -164,7 +165,7 @@ func TestFault39_BodyDrips(t *testing.T) {
 	}
 }
 
-// TestFault39_LargeBodyDrips: what is set aside of the memory for bodies has to be filled, at more than a drip.
+// TestFault39_LargeBodyDrips: a body that reserves memory must arrive faster than at a drip.
 func TestFault39_LargeBodyDrips(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -185,7 +186,7 @@ func TestFault39_LargeBodyDrips(t *testing.T) {
 	sending.Wait()
 }
 
-// TestFault40_ManySlowClients: two hundred that stall in every way are not noticed by others.
+// TestFault40_ManySlowClients: two hundred clients that stall in every way do not affect others.
 func TestFault40_ManySlowClients(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 12s, client_body: 12s, client_idle: 12s"})
@@ -196,7 +197,7 @@ func TestFault40_ManySlowClients(t *testing.T) {
 	}
 	for _, w := range rig.AllWays {
 		for range 5 {
-			e.Ask(w, "").WantStatus(200).Within(2 * time.Second) // it does not wait for the slow ones' clocks
+			e.Ask(w, "").WantStatus(200).Within(2 * time.Second) // does not wait for the slow clients' timeouts
 		}
 	}
 	rig.WaitFor(t, 2*rig.Patience, "the slow ones are gone", func() bool { return e.Metric("penstock_client_connections") <= 8 })
@@ -204,7 +205,7 @@ func TestFault40_ManySlowClients(t *testing.T) {
 
 const transcriptions = "/v1/audio/transcriptions"
 
-// formStart is a form up to the first byte of its file.
+// formStart returns a form up to the first byte of its file.
 func formStart(model string) string {
 	return "--B\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n" + model + "\r\n" +
 		"--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\nContent-Type: audio/wav\r\n\r\n"

@@ -1,7 +1,7 @@
 // Package faults plays the fault matrix against the built program: one test for each row of failure
-// and abuse, named by the number of its row, TestFault07_EngineNeverReads for row 7.
+// and abuse, named by its row number: TestFault07_EngineNeverReads for row 7.
 //
-// Nothing of the edge runs in the test's process. The rig (proxy/e2e/rig) builds the program once;
+// The edge does not run in the test's process. The rig (proxy/e2e/rig) builds the program once;
 // start writes a configuration, runs `penstock serve --config FILE` and talks to it over loopback,
 // as clients, engines and operators do:
 //
@@ -11,13 +11,13 @@
 //	r.WantRefused(rig.MessagesStream, rig.TooSlow) // in that dialect's own words: here a 529
 //	e.wantSent(1)                                // what the engine saw
 //
-// inWays plays a row in many ways, each with a program of its own; a row with many variants shares
-// the ways among them. Engines are the simulator (bench/sim) in the test's process, or a
-// fakeEngine, a listener with a script for what even the simulator would not do. What must hold
-// after every row, the rig checks when its test ends. A program built for the race detector (go
-// test -race) that finds a race exits with another code and fails the test as well.
+// inWays plays a row in many ways, each with its own program; a row with many variants divides the
+// ways among them. Engines are the simulator (bench/sim) in the test's process, or a fakeEngine: a
+// listener with a script for faults beyond the simulator's. When a test ends the rig checks what
+// must hold after every row. If the program is built with the race detector (go test -race) and
+// finds a race, its exit code fails the test as well.
 //
-// TestSecurity tests are the rules of security that are no row of the matrix, by their number.
+// The TestSecurity tests check the security rules that are not rows of the matrix, by their number.
 // TestSoak, built with the tag soak and run by .ci/soak, does everything at once for half an hour
-// and then looks for what is left.
+// and then looks for leaks.
 package faults

@@ -23,8 +23,8 @@ import (
 
 // How the program ends, and how the next one begins.
 
-// TestFault78_Drain: SIGTERM under traffic, again and again: newcomers may be refused, nobody who was let in is cut.
-// PENSTOCK_FULL=1 plays twenty drains for each row instead of three.
+// TestFault78_Drain: SIGTERM under traffic, again and again. New calls may be refused, but no
+// admitted call is cut. PENSTOCK_FULL=1 plays twenty drains for each row instead of three.
 func TestFault78_Drain(t *testing.T) {
 	t.Parallel()
 	for name, timeouts := range map[string]string{
@@ -59,8 +59,9 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestFault78_DrainOrder: readiness turns first; while the edge lingers it accepts and asks to be left; what runs when the
-// drain time is over is told so, in each dialect's words; the exit code is 0.
+// TestFault78_DrainOrder: readiness changes first. While the edge lingers it accepts connections
+// and asks clients to close them. Calls that still run after the drain time get an error in their
+// dialect. The exit code is 0.
 func TestFault78_DrainOrder(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.StreamWays, rig.Setup{Untidy: true, Timeouts: "connect: 2s"}, func(e *edge, w rig.Way) {
@@ -118,8 +119,8 @@ func TestFault78_DrainOrder(t *testing.T) {
 	})
 }
 
-// TestFault78_SilentConnections: clients that have connected and say nothing, and kept connections without a request, do not
-// hold a drain up.
+// TestFault78_SilentConnections: silent new connections, and kept connections without a request, do
+// not delay a drain.
 func TestFault78_SilentConnections(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "drain: 30s"})
@@ -132,13 +133,13 @@ func TestFault78_SilentConnections(t *testing.T) {
 	begun := time.Now()
 	e.Signal(syscall.SIGTERM)
 	e.Exits(rig.Patience, 0)
-	if took := time.Since(begun); took > 4*time.Second+rig.Grace { // of the 30 s that calls would have had
+	if took := time.Since(begun); took > 4*time.Second+rig.Grace { // calls would have had 30 s
 		t.Errorf("it took %v", took)
 	}
 }
 
-// TestFault78_StuckClients: clients that do not read their stream, that have sent half a head or half a body, end with the drain,
-// and that is an orderly end.
+// TestFault78_StuckClients: clients that do not read their stream, or have sent half a head or
+// body, end with the drain, and the exit is orderly.
 func TestFault78_StuckClients(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Untidy: true, Timeouts: "drain: 500ms, write: 30s"})
@@ -153,8 +154,8 @@ func TestFault78_StuckClients(t *testing.T) {
 	e.Exits(rig.Patience, 0)
 }
 
-// TestFault79_Restart: after a SIGKILL the next process serves the very first request, although no upstream has been probed
-// yet.
+// TestFault79_Restart: after a SIGKILL the next process serves its first request although no
+// upstream has been probed yet.
 func TestFault79_Restart(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Engines: []sim.Options{{Latency: 0}}, Untidy: true, Cold: true})
@@ -162,12 +163,13 @@ func TestFault79_Restart(t *testing.T) {
 		e.Ask(rig.Chat, "").WantStatus(200)
 		e.Signal(syscall.SIGKILL)
 		<-e.Done
-		e.Relaunch() // returns when it says that it serves: nothing is waited for
+		e.Relaunch() // returns as soon as the program reports that it serves
 		e.Ask(rig.Chat, `"text":"First."`).WantStatus(200)
 	}
 }
 
-// sharePort replaces the edge by a process whose ports others may share, and returns what starts one more.
+// sharePort replaces the edge by a process with shared ports, and returns a function that starts
+// another.
 func sharePort(e *edge) (run func() *rig.Process) {
 	e.T.Helper()
 	e.Signal(syscall.SIGTERM)
@@ -185,8 +187,9 @@ func sharePort(e *edge) (run func() *rig.Process) {
 	return run
 }
 
-// TestUpgradeKeepsBudgets: a program that takes over from another begins its budgets and its usage with what that one has
-// used, while that one drains, too; what this one then still uses counts, and the log has no error.
+// TestUpgradeKeepsBudgets: a program that takes over from another begins with that one's budgets
+// and usage, even while that one drains. What the old one then still uses counts, and the log has
+// no error.
 func TestUpgradeKeepsBudgets(t *testing.T) {
 	t.Parallel()
 	key, hash, _ := auth.NewKey()
@@ -214,7 +217,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	rig.WaitFor(t, rig.Patience, "the first one has let go of its port", func() bool {
 		return strings.Contains(e.Log.String(), "draining")
 	})
-	time.Sleep(time.Second) // its linger, and what was queued there
+	time.Sleep(time.Second) // its linger, and the connections queued there
 	for range 3 {
 		if r := e.Do("POST", rig.Chat.Path, call, bearer); r.Status != 429 || !strings.Contains(r.Body, "quota_exceeded") {
 			t.Errorf("while the one before drains: %d %s", r.Status, r.Body)
@@ -234,7 +237,8 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestUpgradeBySharedPort: a second program on the same port takes over from the first without a gap: nobody is refused.
+// TestUpgradeBySharedPort: a second program on the same port takes over from the first without a
+// refused client.
 func TestUpgradeBySharedPort(t *testing.T) {
 	t.Parallel()
 	times := 2
@@ -249,7 +253,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 `})
 	e.Signal(syscall.SIGTERM)
 	e.Exits(rig.Patience, 0)
-	admin, addr := rig.KeptAddress(), rig.KeptAddress() // nobody takes them between two programs
+	admin, addr := rig.KeptAddress(), rig.KeptAddress() // free between two programs
 	text := strings.Replace(e.Text, "listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }", "listen: "+addr+"\nadmin: { listen: "+admin+" }", 1)
 	e.Admin, e.Addr, e.URL = "http://"+admin, addr, "http://"+addr
 	e.Write("penstock.yaml", text)
@@ -282,8 +286,9 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestSharedAdminPort: two edges that stay on one admin port notice each other: each answer names its process, a command
-// warns that it reached one of them, and the one that is left has the port alone.
+// TestSharedAdminPort: two edges on one admin port notice each other. Each answer names its
+// process, a command warns that it reached only one of them, and the remaining edge has the port
+// alone.
 func TestSharedAdminPort(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -326,7 +331,8 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// manager plays the service manager: it has the sockets, and listens for what the program notifies.
+// manager simulates the service manager: it owns the sockets, and receives the program's
+// notifications.
 type manager struct {
 	t      *testing.T
 	files  []*os.File
@@ -367,7 +373,8 @@ func newManager(t *testing.T, names ...string) (m *manager, addrs []string) {
 	return m, addrs
 }
 
-// run starts the program as the manager would. LISTEN_PID must be the program's own, which a shell knows.
+// run starts the program as the manager would. LISTEN_PID must be the program's own id, which a
+// shell knows.
 func (m *manager) run(names, config string, env ...string) *rig.Process {
 	m.t.Helper()
 	cmd := exec.Command("sh", "-c", `export LISTEN_PID=$$; exec "$@"`, "sh", rig.Binary(m.t), "serve", "--config", config)
@@ -376,7 +383,7 @@ func (m *manager) run(names, config string, env ...string) *rig.Process {
 	return rig.StartCommand(m.t, cmd)
 }
 
-// hears waits until the program has notified of something, and returns how often it has.
+// hears waits for a notification that contains part, and returns how many came.
 func (m *manager) hears(part string, atLeast int) int {
 	m.t.Helper()
 	n := 0
@@ -394,7 +401,7 @@ func (m *manager) hears(part string, atLeast int) int {
 	return n
 }
 
-// catchUp returns when all that was notified before has been read.
+// catchUp returns when all earlier notifications have been read.
 func (m *manager) catchUp() {
 	m.t.Helper()
 	m.marks++
@@ -407,8 +414,8 @@ func (m *manager) catchUp() {
 	m.hears(mark, 1)
 }
 
-// TestSocketActivation: the program serves on sockets that it was given, tells the manager how it is, and a restart loses no
-// connection, not even those that come while nobody runs.
+// TestSocketActivation: the program serves on the sockets that it gets and notifies the manager of
+// its state. A restart loses no connection, not even those that come while no process runs.
 func TestSocketActivation(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 512}}, Untidy: true, Config: `
@@ -441,8 +448,8 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		m.hears("STOPPING=1", before+1)
 		e.Exits(30*time.Second, 0)
 		m.catchUp()
-		ready := m.hears("READY=1", 2)     // the file's change may have been another reload of the one that is gone
-		time.Sleep(200 * time.Millisecond) // nobody runs, and clients come
+		ready := m.hears("READY=1", 2)     // the old process may have reloaded once more for the file
+		time.Sleep(200 * time.Millisecond) // clients come while no process runs
 		e.Adopt(m.run("admin:public", e.Path))
 		m.hears("READY=1", ready+1)
 		time.Sleep(200 * time.Millisecond)
@@ -462,7 +469,8 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestFault78_RequestUnderWay: a client in the middle of sending its request when the signal comes is served.
+// TestFault78_RequestUnderWay: a client that is sending its request when the signal comes is
+// served.
 func TestFault78_RequestUnderWay(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})

@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// fakeEngine is a listener with a script, for what even the simulator would not do. It answers probes as a good engine does,
-// and hands every other request to the script.
+// fakeEngine is a listener with a script, for faults beyond the simulator's. It answers probes like
+// a good engine, and passes every other request to the script.
 type fakeEngine struct {
 	t      testing.TB
 	url    string
@@ -24,10 +24,10 @@ type fakeEngine struct {
 
 	mu     sync.Mutex
 	calls  int // requests that were not probes
-	closed int // of those, the ones whose connection the edge has closed
+	closed int // those whose connection the edge has closed
 }
 
-// fakeCall is one request on a connection of a fake engine, read up to the end of its body.
+// fakeCall is one request on a connection of a fake engine, read to the end of its body.
 type fakeCall struct {
 	net.Conn
 	in     *bufio.Reader
@@ -36,8 +36,8 @@ type fakeCall struct {
 	engine *fakeEngine
 }
 
-// fake starts a fake engine. script answers one request; it returns when the connection may carry the next one, or after
-// having closed it.
+// fake starts a fake engine. script answers one request; it returns when the connection may carry
+// the next one, or after closing it.
 func fake(t testing.TB, script func(c *fakeCall)) *fakeEngine {
 	t.Helper()
 	f := &fakeEngine{t: t, script: script}
@@ -45,8 +45,8 @@ func fake(t testing.TB, script func(c *fakeCall)) *fakeEngine {
 	return f
 }
 
-// listen hands every connection to serve, in a goroutine of its own, until the test ends, and returns the listener's URL.
-// Connections that serve leaves open are closed at the end.
+// listen runs serve for every connection in its own goroutine until the test ends, and returns the
+// listener's URL. Connections that serve leaves open are closed at the end.
 func listen(t testing.TB, serve func(net.Conn)) (url string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -57,7 +57,7 @@ func listen(t testing.TB, serve func(net.Conn)) (url string) {
 	return "http://" + ln.Addr().String()
 }
 
-// serveOn is listen on a listener that is there.
+// serveOn is like listen on an existing listener.
 func serveOn(t testing.TB, ln net.Listener, serve func(net.Conn)) {
 	var running sync.WaitGroup
 	var mu sync.Mutex
@@ -112,7 +112,8 @@ func (f *fakeEngine) serve(c net.Conn) {
 	}
 }
 
-// seen is how many calls have come, probes apart, and how many of their connections the edge has closed.
+// seen returns how many calls have come, without probes, and how many of their connections the edge
+// has closed.
 func (f *fakeEngine) seen() (calls, closed int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -134,7 +135,7 @@ func (c *fakeCall) head(contentType string, length int) {
 // chunk writes one chunk; an empty one is the last.
 func (c *fakeCall) chunk(data string) { c.send(fmt.Sprintf("%x\r\n%s\r\n", len(data), data)) }
 
-// answer is a whole good answer to what was asked: a stream, or one piece.
+// answer writes a complete good answer of the requested form, streamed or not.
 func (c *fakeCall) answer() {
 	if !strings.Contains(c.body, `"stream":true`) {
 		_ = reply200(c.Conn, "application/json", plainAnswer)
@@ -147,7 +148,7 @@ func (c *fakeCall) answer() {
 	c.chunk("")
 }
 
-// untilClosed waits until the edge closes the connection and notes it.
+// untilClosed waits until the edge closes the connection, and counts that.
 func (c *fakeCall) untilClosed() {
 	_ = c.SetReadDeadline(time.Now().Add(rig.Patience))
 	if _, err := c.in.ReadByte(); err == nil {

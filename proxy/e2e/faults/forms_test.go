@@ -12,12 +12,13 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 61 to 63: forms that are no good, in an inconvenient order, or large; and row 87, bodies beyond the memory for them.
+// Rows 61 to 63: forms that are invalid, in an inconvenient order, or large; and row 87: bodies
+// beyond their memory limit.
 
-// ears is a model for transcriptions at the first engine.
+// ears is a transcription model at the first engine.
 const ears = "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"
 
-// part is one part of a form with the boundary B: the head's lines behind the name, and the value.
+// part returns one part of a form with the boundary B; more holds the head's further lines.
 func part(name, more, value string) string {
 	return "--B\r\nContent-Disposition: form-data; name=\"" + name + "\"" + more + "\r\n\r\n" + value + "\r\n"
 }
@@ -94,7 +95,8 @@ func TestFault61_BadForms(t *testing.T) {
 	})
 }
 
-// TestFault62_ModelBehindTheFile: the file is held in memory until its model is known, within the memory for bodies.
+// TestFault62_ModelBehindTheFile: a file before the model's name is held in memory, within the
+// limit for bodies.
 func TestFault62_ModelBehindTheFile(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Models: ears, Limits: "body_memory: 10%", Under: []string{"env", "GOMEMLIMIT=100MiB"}})
@@ -112,17 +114,18 @@ func TestFault62_ModelBehindTheFile(t *testing.T) {
 	if n := e.served(); n != 3 {
 		t.Errorf("%d requests upstream, want 3", n)
 	}
-	// A temporary file would be in the directory for them, or deleted and still open.
+	// A temporary file would be in the temporary directory, or deleted and still open.
 	rig.WaitFor(t, rig.Patience, "memory is given back", func() bool { return e.Metric("penstock_body_memory_bytes") == 0 })
 	e.WantPeak(100 << 20)
 }
 
-// TestFault63_LargeUploads: four of a hundred megabytes at once pass through windows.
+// TestFault63_LargeUploads: four uploads of a hundred megabytes at once pass through bounded
+// windows.
 func TestFault63_LargeUploads(t *testing.T) {
 	e := start(t, rig.Setup{Models: ears, Limits: "upload_body: 128MiB"})
 	e.postForm(transcriptions, formStart("ears")+"x\r\n--B--\r\n").WantStatus(200)
 	size := int64(100 << 20)
-	if raced.On { // which takes a minute for it, and hides how much memory it takes
+	if raced.On { // it takes a minute, and memory cannot be judged
 		size = 20 << 20
 	}
 	before := e.Memory("VmHWM")
@@ -148,7 +151,8 @@ func TestFault63_LargeUploads(t *testing.T) {
 	}
 }
 
-// TestFault87_BodyMemory: what bodies may hold together is bounded; beyond it new ones are refused, and small ones go on.
+// TestFault87_BodyMemory: the memory of all bodies together is bounded. Beyond it new large ones
+// are refused while small ones go on.
 func TestFault87_BodyMemory(t *testing.T) {
 	e := start(t, rig.Setup{Limits: "body_memory: 20%", Timeouts: "client_body: 30s", Under: []string{"env", "GOMEMLIMIT=100MiB"}})
 	pad := strings.Repeat("x", 4<<20)
@@ -173,6 +177,6 @@ func TestFault87_BodyMemory(t *testing.T) {
 		c.Reset()
 	}
 	rig.WaitFor(t, rig.Patience, "memory is given back", func() bool { return e.Metric("penstock_body_memory_bytes") == 0 })
-	e.Post(rig.Chat.Path, rig.Chat.Body("sim", strings.Repeat("x", 8<<20), "")).WantStatus(400) // the context of the engine
+	e.Post(rig.Chat.Path, rig.Chat.Body("sim", strings.Repeat("x", 8<<20), "")).WantStatus(400) // exceeds the engine's context
 	e.WantPeak(140 << 20)
 }

@@ -12,12 +12,12 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 41 to 45: where a request ends, and what is behind it.
+// Rows 41 to 45: where a request ends, and what follows it.
 
-// badRequest is the refusal of what is wrong as HTTP.
+// badRequest is the refusal of malformed HTTP.
 var badRequest = rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "bad_request", After: ""}
 
-// answers sends text, ends the client's half, and returns everything that comes.
+// answers sends text, closes the client's sending side, and returns everything that comes back.
 func (e *edge) answers(t testing.TB, text string) string {
 	t.Helper()
 	c := e.Dial()
@@ -31,7 +31,7 @@ func (e *edge) answers(t testing.TB, text string) string {
 	return all
 }
 
-// served is how many good requests have reached the engine.
+// served returns how many good requests have reached the engine.
 func (e *edge) served() int64 { return e.Engines[0].Stats().Requests }
 
 func TestFault41_ExpectContinue(t *testing.T) {
@@ -98,8 +98,8 @@ func TestFault41_ExpectContinue(t *testing.T) {
 	})
 }
 
-// TestFault42_Pipelining: requests that do not wait for answers are answered in order, or not at all; and their bytes are no
-// farewell.
+// TestFault42_Pipelining: pipelined requests are answered in order, or not at all, and their bytes
+// do not count as the client leaving.
 func TestFault42_Pipelining(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.AllWays, rig.Setup{}, func(e *edge, w rig.Way) {
@@ -169,7 +169,8 @@ func TestFault43_BigHeads(t *testing.T) {
 	}
 }
 
-// framings are heads and bodies whose end is a matter of opinion; those in legal may be served, and so may what follows.
+// framings returns heads and bodies whose end is ambiguous. Those in legal may be served, and so
+// may a request after them.
 func (e *edge) framings(w rig.Way) (all map[string]string, legal map[string]bool) {
 	body := w.Body("sim", rig.Prompt, "")
 	n := strconv.Itoa(len(body))
@@ -204,7 +205,8 @@ func (e *edge) framings(w rig.Way) (all map[string]string, legal map[string]bool
 	}, map[string]bool{"two CL agree": true, "CL underscore": true, "chunk extension": true, "chunk quoted extension": true, "chunk blank": true, "chunk zeros": true}
 }
 
-// TestFault44_Framing: behind each framing stands a whole good request, which must never be served unless the framing is legal.
+// TestFault44_Framing: a whole good request follows each framing, and must never be served unless
+// the framing is legal.
 func TestFault44_Framing(t *testing.T) {
 	t.Parallel()
 	timeouts := "client_body: 1s, client_header: 1s, client_idle: 1s"
@@ -217,11 +219,11 @@ func TestFault44_Framing(t *testing.T) {
 				all, _ := e.framings(w)
 				c := e.Dial()
 				_ = c.Send(all[name] + e.Request(w.Path, w.Body("sim", rig.Prompt, "")))
-				// May be served, by the stricter reading; then the connection ends.
+				// The stricter reading may be served; then the connection ends.
 				once := strings.Contains(name, "trailer")
 				r, err := c.TryReply("POST")
 				switch {
-				case err != nil: // closed without a word
+				case err != nil: // closed silently
 				case r.Status == 200 && (legal[name] || once):
 				case r.Status == 400 || r.Status == 408 || r.Status == 413:
 					if !strings.Contains(r.Body, `"error"`) {
@@ -253,7 +255,8 @@ func TestFault44_Framing(t *testing.T) {
 	}
 }
 
-// TestFault44_TwoLengths: a head with two lengths is refused for the head, whatever of a body comes in the same segment.
+// TestFault44_TwoLengths: a head with two lengths is refused for the head, whatever part of a body
+// comes in the same segment.
 func TestFault44_TwoLengths(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -266,7 +269,7 @@ func TestFault44_TwoLengths(t *testing.T) {
 				t.Errorf("%s with %.20q: %s", w.Dialect, body, r.Body)
 			}
 		}
-		for says, line := range map[string]string{ // in the words of the endpoint
+		for says, line := range map[string]string{ // in the endpoint's terms
 			"Content-Length header": "Content-Length: -1", "Transfer-Encoding header": "Transfer-Encoding: gzip", "no name": ": value",
 			"Trailer header": "Trailer: Content-Length",
 		} {
@@ -281,8 +284,8 @@ func TestFault44_TwoLengths(t *testing.T) {
 	}
 }
 
-// TestFault44_StrictChunks: chunks that end otherwise than in CR LF, or whose extensions or trailers do not end, are refused,
-// and at once: the client has not closed its side.
+// TestFault44_StrictChunks: chunks that do not end in CR LF, or whose extensions or trailers do not
+// end, are refused at once, although the client has not closed its side.
 func TestFault44_StrictChunks(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"})
@@ -315,7 +318,7 @@ func TestFault44_StrictChunks(t *testing.T) {
 					c.Reply("POST").WantStatus(200)
 				}
 				c.Reply("POST").WantStatus(400)
-				if took := time.Since(begun); took > 8*time.Second { // the clocks have ten and thirty
+				if took := time.Since(begun); took > 8*time.Second { // the timeouts are 10 and 30 s
 					t.Errorf("it took %v", took)
 				}
 				if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
@@ -326,7 +329,7 @@ func TestFault44_StrictChunks(t *testing.T) {
 	}
 }
 
-// TestFault45_BodyOfARefusedRequest: a body that is a good request is never taken for one.
+// TestFault45_BodyOfARefusedRequest: a body that looks like a good request is never served as one.
 func TestFault45_BodyOfARefusedRequest(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Limits: "request_body: 64KiB", Timeouts: "client_body: 2s"})
@@ -363,7 +366,7 @@ func TestFault45_BodyOfARefusedRequest(t *testing.T) {
 	})
 }
 
-// TestFault45_MultipartEpilogue: what stands behind the last boundary is no request either.
+// TestFault45_MultipartEpilogue: text after the last boundary is not a request either.
 func TestFault45_MultipartEpilogue(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"})
@@ -371,7 +374,7 @@ func TestFault45_MultipartEpilogue(t *testing.T) {
 		form := formStart("ears") + strings.Repeat("x", size) + "\r\n--B--\r\n"
 		hidden := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
 		all := e.answers(t, e.Head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(form)+len(hidden)))+form+hidden)
-		// None is right, too: who has closed the sending side counts as gone.
+		// No answer is right, too: a client that has closed its sending side counts as gone.
 		if n := len(statusLine.FindAllString(all, -1)); n > 1 {
 			t.Errorf("%d answers:\n%.1000s", n, all)
 		}
@@ -381,5 +384,5 @@ func TestFault45_MultipartEpilogue(t *testing.T) {
 	}
 }
 
-// statusLine is the beginning of an answer.
+// statusLine matches the beginning of an answer.
 var statusLine = regexp.MustCompile(`HTTP/1\.1 \d\d\d `)

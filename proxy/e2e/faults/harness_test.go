@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// edge is the program, as the rows play with it.
+// edge is the program under test.
 type edge struct{ *rig.Program }
 
 // start runs engines and the program until the test ends.
@@ -19,7 +19,8 @@ func start(t testing.TB, s rig.Setup) *edge {
 	return &edge{rig.Launch(t, s)}
 }
 
-// startSecure is start for a program that speaks TLS, or does not, and returns besides how to connect to it.
+// startSecure is like start, with or without TLS, and also returns a function that connects to the
+// edge.
 func startSecure(t *testing.T, secure bool, s rig.Setup) (*edge, func(testing.TB) *rig.Raw) {
 	t.Helper()
 	if secure {
@@ -40,7 +41,7 @@ func startSecure(t *testing.T, secure bool, s rig.Setup) (*edge, func(testing.TB
 	}
 }
 
-// inWays plays f in each way, with a program and engines of its own, in parallel.
+// inWays runs f for each way in parallel, with its own program and engines.
 func inWays(t *testing.T, ways []rig.Way, s rig.Setup, f func(e *edge, w rig.Way)) {
 	t.Helper()
 	for _, w := range ways {
@@ -68,7 +69,7 @@ func TestHarness(t *testing.T) {
 	})
 }
 
-// TestHarnessFake: a fake engine with the shortest script is a good engine.
+// TestHarnessFake: a fake engine with the shortest script works as a good engine.
 func TestHarnessFake(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.AllWays {

@@ -9,15 +9,16 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 43 and 46 where a head begins and ends: its size to the byte, and what stands before its first line.
+// Rows 43 and 46 at the beginning and end of a head: its size to the byte, and bytes before its
+// first line.
 
-// headLimit is limits.header of the edges here, in bytes.
+// headLimit is these edges' limits.header in bytes.
 const headLimit = 2048
 
-// headTooLarge is the refusal of a head of more bytes than that.
+// headTooLarge is the refusal of a head above headLimit.
 var headTooLarge = rig.Refusal{Status: 431, Kind: "invalid_request_error", Code: "request_too_large", After: ""}
 
-// sizedHead is a head of n bytes, its empty line included, filled up behind lines.
+// sizedHead returns a head of n bytes, including its empty line, padded after lines.
 func sizedHead(n int, first string, lines ...string) string {
 	head := first + " HTTP/1.1\r\n" + strings.Join(append(lines, "Host: edge", "X-Filler: "), "\r\n")
 	return head + strings.Repeat("f", n-len(head)-len("\r\n\r\n")) + "\r\n\r\n"
@@ -32,18 +33,18 @@ var inPieces = map[string]func(c *rig.Raw, text string){
 			n := min(len(text), 700)
 			_ = c.Send(text[:n])
 			text = text[n:]
-			time.Sleep(5 * time.Millisecond) // the gap is the subject
+			time.Sleep(5 * time.Millisecond) // the test is about the gap
 		}
 	},
 	"but its last byte": func(c *rig.Raw, text string) {
 		_ = c.Send(text[:headLimit-1])
-		time.Sleep(5 * time.Millisecond) // likewise
+		time.Sleep(5 * time.Millisecond) // the same
 		_ = c.Send(text[headLimit-1:])
 	},
 }
 
-// TestFault43_ExactHeads: a head of limits.header bytes is served and one of a byte more is refused in the endpoint's
-// dialect, in whatever pieces it comes, and whatever is before it and behind it.
+// TestFault43_ExactHeads: a head of exactly limits.header bytes is served, and one with a byte more
+// is refused in the endpoint's dialect, whatever its pieces and whatever comes before and after it.
 func TestFault43_ExactHeads(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
@@ -83,8 +84,8 @@ func TestFault43_ExactHeads(t *testing.T) {
 	}
 }
 
-// TestFault46_BeforeTheLine: empty lines before a request line are passed over, and an end of line that is not CR LF is refused
-// there as it is elsewhere, at once.
+// TestFault46_BeforeTheLine: empty lines before a request line are skipped. A line end other than
+// CR LF is refused there at once, as it is elsewhere.
 func TestFault46_BeforeTheLine(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
@@ -109,7 +110,7 @@ func TestFault46_BeforeTheLine(t *testing.T) {
 			} {
 				for pieces, send := range inPieces {
 					if pieces == "but its last byte" {
-						continue // of a head of another size
+						continue // the head has another size
 					}
 					t.Run(name+"/"+strconv.Quote(before[max(0, len(before)-4):]+c.text[:min(5, len(c.text))])+"/"+pieces, func(t *testing.T) {
 						t.Parallel()

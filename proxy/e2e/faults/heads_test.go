@@ -11,9 +11,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 46 to 51: heads that are malformed, hosts, methods, versions and paths.
+// Rows 46 to 51: malformed heads, hosts, methods, versions and paths.
 
-// only sends text and returns the first answer; the edge must close after it and send nothing else.
+// only sends text and returns the only answer: the edge must then close the connection.
 func (e *edge) only(t *testing.T, text string) *rig.Reply {
 	t.Helper()
 	c := e.Dial()
@@ -81,8 +81,8 @@ func TestFault46_MalformedHeads(t *testing.T) {
 	t.Cleanup(func() { e.WantUnserved(t, 0) })
 }
 
-// TestFault46_BareLineEnds: a head whose lines end in LF or CR alone is refused at once, not when the header's clock runs out;
-// a body may hold both.
+// TestFault46_BareLineEnds: a head with lines that end in LF or CR alone is refused at once, not
+// after the header timeout; a body may hold both.
 func TestFault46_BareLineEnds(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -114,7 +114,7 @@ func TestFault46_BareLineEnds(t *testing.T) {
 			if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
 				t.Errorf("not closed, or more came: %q", rest)
 			}
-			if took := time.Since(begun); took > 8*time.Second { // the clock has ten
+			if took := time.Since(begun); took > 8*time.Second { // the timeout is 10 s
 				t.Errorf("it took %v", took)
 			}
 		})
@@ -254,7 +254,8 @@ func TestFault49_Versions(t *testing.T) {
 	})
 }
 
-// TestFault49_OtherProtocols: what does not begin like a request is refused at its first byte, however slowly the rest comes.
+// TestFault49_OtherProtocols: bytes that cannot begin a request are refused at the first byte,
+// however slowly the rest comes.
 func TestFault49_OtherProtocols(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 5m"})
@@ -299,7 +300,7 @@ func TestFault51_Paths(t *testing.T) {
 				r := c.Reply("POST")
 				switch {
 				case r.Status == 404 || r.Status == 400 || r.Status == 405:
-				case r.Status == 200 && keyed: // exactly the endpoint
+				case r.Status == 200 && keyed: // the exact path of the endpoint
 				case r.Status == 401 && !keyed:
 				default:
 					t.Errorf("status %d: %s", r.Status, r.Body)

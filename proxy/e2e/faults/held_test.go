@@ -14,8 +14,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// heldStreams is how many streams TestFault86_HeldStreams holds: the row's ten thousand in the long form, as far as the
-// descriptors of this process go, which is the client and the engine of each.
+// heldStreams returns how many streams TestFault86_HeldStreams holds: the row's ten thousand in the
+// long form, but no more than this process has descriptors for. It is the client and the engine of
+// each stream.
 func heldStreams(t *testing.T) int {
 	n := 2000
 	if full(t) {
@@ -30,8 +31,8 @@ func heldStreams(t *testing.T) int {
 	return n
 }
 
-// TestFault86_HeldStreams: thousands of streams whose engines are silent for the time are all whole at the end, are counted,
-// and cost a bounded amount of memory each.
+// TestFault86_HeldStreams: thousands of streams whose engines are silent all end complete, are
+// counted, and cost a bounded amount of memory each.
 func TestFault86_HeldStreams(t *testing.T) {
 	t.Parallel()
 	streams := heldStreams(t)
@@ -85,7 +86,7 @@ func TestFault86_HeldStreams(t *testing.T) {
 	if each > 33<<10 && !raced.On {
 		t.Errorf("a held stream costs %d bytes", each)
 	}
-	e.Ask(rig.Chat, "").Text(rig.Chat) // somebody else is served meanwhile
+	e.Ask(rig.Chat, "").Text(rig.Chat) // another client is served meanwhile
 	let()
 	inParallel(streams, func(i int) {
 		if held[i] == nil {
@@ -97,7 +98,7 @@ func TestFault86_HeldStreams(t *testing.T) {
 	})
 }
 
-// inParallel calls f with 0 to n-1 from a few goroutines.
+// inParallel calls f for 0 to n-1 from a few goroutines.
 func inParallel(n int, f func(i int)) {
 	var group sync.WaitGroup
 	const workers = 8
@@ -111,7 +112,7 @@ func inParallel(n int, f func(i int)) {
 	group.Wait()
 }
 
-// readUntil reads until what has come holds mark, or no more comes.
+// readUntil reads until the text contains mark, or ends.
 func readUntil(r io.Reader, mark string) []byte {
 	var got []byte
 	piece := make([]byte, 2<<10)

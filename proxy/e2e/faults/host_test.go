@@ -19,11 +19,13 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 75 to 77, 79, 81 and 89: the clock, the log, descriptors, a hard end, two edges, and connections in masses.
+// Rows 75 to 77, 79, 81 and 89: the clock, the log, descriptors, kills, two edges, and thousands of
+// connections.
 
-// TestFault75_ExpiryByTheWallClock: a key ends at its time in a running program, also in the middle of a connection, and
-// a stream that it has begun goes on. (A step of the clock cannot be made here; that limits and delays are measured by the
-// monotonic one is what the tests of proxy/access/limit and upstreams hold, which pass the time in.)
+// TestFault75_ExpiryByTheWallClock: a key expires on time in a running program, even on an open
+// connection, and its running stream goes on. (This test cannot step the clock. The tests of
+// proxy/access/limit and upstreams, which pass the time in, check that limits and delays use the
+// monotonic clock.)
 func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 	t.Parallel()
 	short, hash, err := auth.NewKey()
@@ -31,7 +33,7 @@ func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := start(t, rig.Setup{})
-	ends := time.Now().Add(5 * time.Second).UTC() // from now: a start may take its time
+	ends := time.Now().Add(5 * time.Second).UTC() // from now, because a start may be slow
 	e.rewrite("\nkeys:\n", "\nkeys:\n  - { id: short, hash: \""+hash+"\", expires: "+ends.Format(time.RFC3339Nano)+" }\n")
 	if status, body := e.Reload(); status != 200 {
 		t.Fatalf("%d %s", status, body)
@@ -58,8 +60,8 @@ func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 	}
 }
 
-// TestFault76_LogIsFull: a log that takes nothing, or whose reader has died, or that hangs, costs lines and no request; and
-// it does not keep the program from ending.
+// TestFault76_LogIsFull: a log that is full, has lost its reader, or hangs costs lines but no
+// requests, and does not keep the program from exiting.
 func TestFault76_LogIsFull(t *testing.T) {
 	t.Parallel()
 	serveAll := func(e *edge) {
@@ -105,7 +107,7 @@ func TestFault76_LogIsFull(t *testing.T) {
 		var clients sync.WaitGroup
 		for range 4 {
 			clients.Go(func() {
-				for range 1500 { // some 3 MB of lines, the buffer's share and the pipe's included
+				for range 1500 { // some 3 MB of lines, more than the buffer and the pipe hold
 					if r := e.Ask(rig.Chat, `"tokens":1`); r.Status != 200 {
 						t.Errorf("status %d", r.Status)
 						return
@@ -120,8 +122,9 @@ func TestFault76_LogIsFull(t *testing.T) {
 	})
 }
 
-// TestFault77_OutOfDescriptors: with few descriptors the program takes fewer clients, so that those inside are served and
-// their engines reached; it neither spins nor dies, and says so at the start.
+// TestFault77_OutOfDescriptors: with few descriptors the program accepts fewer clients, so that it
+// can serve these and reach their engines. It neither spins nor dies, and logs the limit at its
+// start.
 func TestFault77_OutOfDescriptors(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Under: []string{"sh", "-c", `ulimit -n 80; exec "$@"`, "sh"}})
@@ -156,8 +159,8 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 	if n := e.Descriptors(); n >= 80 {
 		t.Errorf("%d descriptors", n)
 	}
-	// One that is inside is served, whatever is going on outside. An idle connection makes room for
-	// a newcomer, so the one that came last of those still open is sure to stay.
+	// An accepted connection is served, whatever happens outside. An idle connection makes room for
+	// a new one, so the newest open one is sure to stay.
 	var inside net.Conn
 	for _, c := range crowd {
 		_ = c.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
@@ -177,7 +180,7 @@ func TestFault77_OutOfDescriptors(t *testing.T) {
 		t.Errorf("a client inside gets %q, %v", answer, err)
 	}
 	used := e.ProcessorTime()
-	time.Sleep(500 * time.Millisecond) // what it would spin in
+	time.Sleep(500 * time.Millisecond) // time in which it would spin
 	if used = e.ProcessorTime() - used; used > 300*time.Millisecond {
 		t.Errorf("it worked for %v of half a second", used)
 	}
@@ -215,8 +218,8 @@ func orStatus(c *rig.Raw, text string) (int, error) {
 	return r.Status, nil
 }
 
-// TestFault79_KilledAndRestarted: after a kill -9 the next start serves its first request, without waiting for a probe and
-// on the same port, and nothing of the one before is in the way.
+// TestFault79_KilledAndRestarted: after a kill -9 the next start serves its first request on the
+// same port, without waiting for a probe. Nothing from the killed process is in the way.
 func TestFault79_KilledAndRestarted(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Untidy: true})
@@ -242,8 +245,8 @@ func TestFault79_KilledAndRestarted(t *testing.T) {
 	e.Setup.Untidy = false
 }
 
-// TestFault81_TwoEdges: limits are each edge's own; two in front of one engine admit twice as much, and the engine's word
-// counts: its 429 is passed on as one.
+// TestFault81_TwoEdges: each edge has its own limits, so two in front of one engine admit twice as
+// much. The engine's 429 is passed on.
 func TestFault81_TwoEdges(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Upstream: "concurrency: 2"})
@@ -265,8 +268,8 @@ func TestFault81_TwoEdges(t *testing.T) {
 	}
 }
 
-// fill opens n streams that go on until they are left, each on a connection of its own. A connection within a request makes no
-// room for another one.
+// fill opens n streams that last until they are closed, each on its own connection. A connection
+// with a running request does not make room for another.
 func (e *edge) fill(n int) (inside []*rig.Stream) {
 	e.T.Helper()
 	e.Client.CloseIdleConnections()
@@ -278,8 +281,8 @@ func (e *edge) fill(n int) (inside []*rig.Stream) {
 	return inside
 }
 
-// TestFault89_TooManyConnections: the one beyond the bound is told so, those inside are served, and a place that is left is
-// taken again.
+// TestFault89_TooManyConnections: a connection beyond the bound gets an error, accepted ones are
+// served, and a freed place is used again.
 func TestFault89_TooManyConnections(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Limits: "connections: 50", Upstream: "concurrency: 64", Engines: []sim.Options{{Slots: 64}}})
@@ -308,8 +311,8 @@ func TestFault89_TooManyConnections(t *testing.T) {
 	})
 }
 
-// TestFault89_ConnectionsByTheThousand: a flood of connections that come and go, and thousands that sit there, are not
-// noticed by others, and cost little.
+// TestFault89_ConnectionsByTheThousand: a flood of short connections, and thousands of idle ones,
+// do not affect other clients, and cost little.
 func TestFault89_ConnectionsByTheThousand(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 10m"})
@@ -347,8 +350,8 @@ func TestFault89_ConnectionsByTheThousand(t *testing.T) {
 	flood.Wait()
 }
 
-// TestFault77_IdleAtTheAdminPort: connections to the admin port that say nothing, or half a head, need no token. They neither
-// end the edge nor keep clients, engines or the operator out.
+// TestFault77_IdleAtTheAdminPort: connections to the admin port that send nothing, or half a head,
+// need no token. They neither stop the edge nor keep clients, engines or the operator out.
 func TestFault77_IdleAtTheAdminPort(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{"", "GET /-/ready HTTP/1.1\r\n"} {
@@ -367,9 +370,9 @@ func TestFault77_IdleAtTheAdminPort(t *testing.T) {
 			if n := e.Descriptors(); n >= 90 {
 				t.Errorf("%d descriptors", n)
 			}
-			// What has come and was not read yet may be a request, so for a moment there may be nothing to drop.
+			// Unread bytes may be a request, so for a moment there may be no connection to drop.
 			rig.WaitFor(t, rig.Patience, "the operator gets in", func() bool { return e.Fetch("GET", e.Admin+"/-/ready").Status == 200 })
-			for range 5 { // each on a connection of its own, and with one to the engine
+			for range 5 { // each on its own connection, and with one to the engine
 				if status, err := orStatus(e.Dial(), e.Request(rig.Chat.Path, e.Chat(""))); err != nil || status != 200 {
 					t.Errorf("a client gets %d, %v", status, err)
 				}

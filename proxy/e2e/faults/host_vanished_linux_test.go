@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// vanishing is a fake engine on a host that can disappear: the kernel then drops what comes for any of its sockets before TCP
-// sees it, so that nothing is acknowledged, refused or reset.
+// vanishing is a fake engine on a host that can disappear: the kernel then drops all packets for
+// its sockets before TCP sees them, so that nothing is acknowledged, refused or reset.
 type vanishing struct {
 	*fakeEngine
 	ln *net.TCPListener
@@ -28,7 +28,7 @@ type vanishing struct {
 func vanishingEngine(t testing.TB, script func(c *fakeCall)) *vanishing {
 	t.Helper()
 	var plain net.ListenConfig
-	plain.SetMultipathTCP(false) // whose sockets take no filter
+	plain.SetMultipathTCP(false) // its sockets take no filter
 	ln, err := plain.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -66,14 +66,14 @@ func dropAll(t testing.TB, of syscall.Conn) {
 	}
 }
 
-// TestHostVanishesUnderCalls: the engine's host has acknowledged all that it was sent, and vanishes. What was shown of an answer
-// ends in good time, and whatever has shown nothing, not even where the client has had signs of life, comes from another engine,
-// more of it at a time than the budget of retries would let through.
+// TestHostVanishesUnderCalls: the engine's host has acknowledged everything and vanishes. A stream
+// that the client has seen content of ends in good time. A call without content yet, even one with
+// keep-alives, is answered by another engine, for more calls at once than the retry budget allows.
 func TestHostVanishesUnderCalls(t *testing.T) {
 	t.Parallel()
 	for name, stream := range map[string]string{
 		"silent": "commit_after: 1s, keepalive: 500ms",
-		"kept":   "commit_after: 1s, keepalive: 500ms, whole_keepalive: 500ms", // whole answers have begun as white space
+		"kept":   "commit_after: 1s, keepalive: 500ms, whole_keepalive: 500ms", // plain answers have begun as white space
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,7 +89,7 @@ func hostVanishesUnderCalls(t *testing.T, stream string) {
 			c.head("text/event-stream", -1)
 			c.chunk(`data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"sim","choices":[{"index":0,"delta":{"role":"assistant","content":"Hi"},"finish_reason":null}]}` + "\n\n")
 		}
-		_, _ = c.in.Peek(1) // until the edge goes away
+		_, _ = c.in.Peek(1) // until the edge closes the connection
 	})
 	e := start(t, rig.Setup{
 		Engines: rig.Two()[:1], Fakes: []string{v.url}, Model: "policy: round_robin",
@@ -107,7 +107,7 @@ func hostVanishesUnderCalls(t *testing.T, stream string) {
 		}()
 	}
 	asked := 0
-	for range 2 * each { // the turns are taken in order: half of them go to each engine
+	for range 2 * each { // round robin: half of them go to each engine
 		ask("shown", rig.ChatStream, "show-some")
 		ask("stream", rig.MessagesStream, rig.Prompt)
 		ask("whole", rig.Chat, rig.Prompt)
@@ -115,7 +115,7 @@ func hostVanishesUnderCalls(t *testing.T, stream string) {
 	}
 	there := 0
 	rig.WaitFor(t, rig.Patience, "the calls are at the engines", func() bool { there, _ = v.seen(); return there+len(results) == asked })
-	time.Sleep(1500 * time.Millisecond) // the streams are committed, and show signs of life
+	time.Sleep(1500 * time.Millisecond) // the streams are committed, with keep-alives
 	v.vanish()
 	begun := time.Now()
 	broken := 0

@@ -11,9 +11,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Row 50: clients of HTTP/1.0, as nginx is with proxy_pass and without proxy_http_version.
+// Row 50: HTTP/1.0 clients, such as nginx with proxy_pass and without proxy_http_version.
 
-// oldClient is a client that says HTTP/1.0.
+// oldClient turns a request into one of HTTP/1.0.
 func oldClient(request string) string { return strings.Replace(request, "HTTP/1.1", "HTTP/1.0", 1) }
 
 func TestFault50_HTTP10(t *testing.T) {
@@ -45,8 +45,8 @@ func TestFault50_HTTP10(t *testing.T) {
 	c.Close()
 }
 
-// A stream has no chunks, and its connection ends with it. A client of HTTP/1.0 takes every close for the end, so a stream that
-// breaks has the error of its dialect and a close like any other.
+// A stream has no chunks, and its connection ends with it. An HTTP/1.0 client takes every close for
+// the end, so a broken stream ends with its dialect's error and a normal close.
 func TestFault50_HTTP10Streams(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {

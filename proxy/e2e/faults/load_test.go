@@ -18,12 +18,13 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 80 to 84: engines that are all away, shared, slow or full.
+// Rows 80 to 84: engines that are all down, shared, slow or full.
 
-// endless makes an answer that lasts until somebody leaves.
+// endless makes an answer that lasts until one side leaves.
 const endless = `"tokens":100000,"delay_ms":20`
 
-// hold opens n streams that last, in any way's dialect, and returns when all of them have begun. release ends them.
+// hold opens n lasting streams, in any way's dialect, and returns when all have begun. release ends
+// them.
 func (e *edge) hold(n int, w rig.Way, body string) (release func()) {
 	e.T.Helper()
 	var all []*rig.Stream
@@ -57,7 +58,7 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 			after[r.Header.Get("Retry-After")] = true
 			took = append(took, r.Took)
 		}
-		if least := slices.Min(took); least > 50*time.Millisecond { // a wait for something would be in each of them
+		if least := slices.Min(took); least > 50*time.Millisecond { // a systematic wait would be in each of them
 			e.T.Errorf("all refusals take more than %v", least)
 		}
 		if len(after) < 2 {
@@ -80,12 +81,12 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 		if back > 6*time.Second+rig.Grace {
 			e.T.Errorf("back after %v", back)
 		}
-		// One probe of each engine finds it well; health, models and load are asked together.
+		// One probe finds each engine healthy; health, models and load are asked together.
 		if n := e.Engines[0].Stats().Probes + e.Engines[1].Stats().Probes - probes; n > 20 {
 			e.T.Errorf("%d probe requests until the first answer", n)
 		}
 	})
-	t.Run("slow start", func(t *testing.T) { // an engine that is back does not get everything at once
+	t.Run("slow start", func(t *testing.T) { // a recovered engine does not get all calls at once
 		t.Parallel()
 		e := start(t, rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 40, probe: { interval: 500ms, rise: 1 }"})
 		e.retire(0)
@@ -99,14 +100,15 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 		rig.WaitFor(t, rig.Patience, "both are up", func() bool { return e.Metric("penstock_upstream_up") == 2 })
 		more := e.hold(3, rig.ChatStream, rig.ChatStream.Body("sim", rig.Prompt, endless))
 		defer more()
-		// It looks a quarter full, ten of forty, and less and less so for three seconds; the other one has six.
+		// It counts as a quarter full, ten of forty, and less and less for three seconds; the other
+		// one has six.
 		if n := e.Engines[0].Stats().Running; n != 0 && time.Since(back) < time.Second {
 			t.Errorf("%d of the first three went to the engine that was away, which was idle and cold", n)
 		}
 	})
 }
 
-// TestFault81_TwoProxies: limits are each proxy's own. The documentation says so; here is that it is true.
+// TestFault81_TwoProxies: each proxy has its own limits, as documented.
 func TestFault81_TwoProxies(t *testing.T) {
 	t.Parallel()
 	first := start(t, rig.Setup{Upstream: "concurrency: 2", Engines: []sim.Options{{Slots: 8}}})
@@ -123,7 +125,8 @@ func TestFault81_TwoProxies(t *testing.T) {
 	}
 }
 
-// TestFault82_SlowUnderLoad: an engine that is slow gets less and is never taken out for it; one that times out is.
+// TestFault82_SlowUnderLoad: a slow engine gets fewer calls and is never taken out for it; one that
+// times out is.
 func TestFault82_SlowUnderLoad(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.AllWays {
@@ -176,7 +179,7 @@ func TestFault82_SlowUnderLoad(t *testing.T) {
 					late++
 				}
 			}
-			if late > 8 { // a failure is load: it is asked less with each
+			if late > 8 { // a failure counts as load, so each one makes picks rarer
 				e.T.Errorf("%d of 40 calls went to an engine that does not answer", late)
 			}
 		})
@@ -200,7 +203,7 @@ func TestFault83_ModelIsFull(t *testing.T) {
 				took = append(took, r.Took)
 			}
 			slices.Sort(took)
-			if took[10] > time.Second { // at once, and not after a wait
+			if took[10] > time.Second { // at once, without a wait
 				e.T.Errorf("half of the refusals take more than %v", took[10])
 			}
 			e.Post(w.Path, w.Body("other", rig.Prompt, "")).Text(w)
@@ -279,7 +282,7 @@ func spare(s rig.Setup, t *testing.T) rig.Setup {
 	return s
 }
 
-// look is a request about a picture.
+// look returns a request with a picture.
 func look(w rig.Way, control string) string {
 	var b bytes.Buffer
 	_ = png.Encode(&b, image.NewRGBA(image.Rect(0, 0, 16, 16)))
@@ -302,9 +305,10 @@ func look(w rig.Way, control string) string {
 	}
 }
 
-// TestFault84_TenTimesCapacity: ten times as many clients as slots, and the engine does as much as with the right number of
-// them, while the others are turned away at once. Clients, edge and engine share a few processors with whatever else runs on
-// the machine: the test is not parallel, one of three rounds must show it, and the slowest refusals have room.
+// TestFault84_TenTimesCapacity: with ten times as many clients as slots, the engine does as much
+// work as with the right number, and the others are refused at once. Clients, edge and engine share
+// a few processors with other work on the machine. So the test is not parallel, one of three rounds
+// must pass, and the slowest refusals have room.
 func TestFault84_TenTimesCapacity(t *testing.T) {
 	const slots, rounds = 4, 3
 	const work = `"tokens":1,"ttft_ms":100`
@@ -334,8 +338,9 @@ func TestFault84_TenTimesCapacity(t *testing.T) {
 	}
 }
 
-// load runs clients for a while and returns how many requests were served, and how long each refusal took, sorted. A client
-// that is refused waits a moment: what comes in is many times what the engine can do, not what the machine can send.
+// load runs clients for a while and returns how many requests were served, and the sorted times of
+// refusals. A refused client waits a moment, so that the load is many times what the engine can do,
+// but not all that the machine can send.
 func (e *edge) load(w rig.Way, clients int, control string, length time.Duration) (served int, refusals []time.Duration) {
 	var group sync.WaitGroup
 	var mu sync.Mutex
@@ -364,14 +369,15 @@ func (e *edge) load(w rig.Way, clients int, control string, length time.Duration
 	return served, refusals
 }
 
-// TestFault90_RequestThatKills: a request that ends its engine's process takes two with it, and no third while those are
-// down, however often its client asks; other requests are served, and with an engine back the request is sent again.
+// TestFault90_RequestThatKills: a request that crashes engines takes down two, and no third while
+// those are down, however often its client repeats it. Other requests are served, and with an
+// engine back the request is sent again.
 func TestFault90_RequestThatKills(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.AllWays, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: "probe: { interval: 500ms, fall: 1, rise: 1 }"}, func(e *edge, w rig.Way) {
 		const lethal = `"fault":"reset-before"`
 		killed := map[int]bool{}
-		kill := func() { // what has read a request that it did not survive is dead
+		kill := func() { // an engine that has read the deadly request is dead
 			for i, engine := range e.Engines {
 				if engine.Stats().Faults > 0 && !killed[i] {
 					killed[i] = true

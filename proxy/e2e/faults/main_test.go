@@ -10,7 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestMain runs the rows side by side. With -short there are none: "go test" says that it ran no tests.
+// TestMain runs the rows in parallel. With -short there are none: "go test" reports that it ran no
+// tests.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if fastset.On() {

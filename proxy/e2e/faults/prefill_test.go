@@ -11,9 +11,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestFault87_LongPrefills: a thousand long prompts at once, of which no engine says a word for a while. Those that there is room for
-// are answered in full, the rest is refused at once and cleanly, no engine is taken for stalled, and the memory is bounded. Without
-// PENSTOCK_FULL=1 there are sixty, and less memory: so many are sent on two busy processors in the time that a refused client has.
+// TestFault87_LongPrefills: a thousand long prompts at once, while the engines are silent for some
+// time. The calls that there is room for are answered completely, the rest are refused at once and
+// cleanly, no engine counts as stalled, and the memory is bounded. Without PENSTOCK_FULL=1 there
+// are sixty, and less memory: two busy processors can send that many in the time that a refused
+// client has.
 func TestFault87_LongPrefills(t *testing.T) {
 	prompts, limit, silence := 60, "80MiB", "5s"
 	if os.Getenv("PENSTOCK_FULL") != "" {

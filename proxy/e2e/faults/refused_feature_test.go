@@ -16,20 +16,20 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Row 26, of one engine alone: it refuses what the others of its model answer, as it was started
-// without a flag.
+// Row 26 for one engine alone: started without a flag, it refuses what its model's other engines
+// answer.
 
 const chatPath = "/v1/chat/completions"
 
-// refuser is an engine that refuses some requests, before a simulated one.
+// refuser is a proxy of a simulated engine that refuses some requests.
 type refuser struct {
 	url     string
 	refused atomic.Int64 // requests that it has refused
-	passed  atomic.Int64 // and those that it has answered
+	passed  atomic.Int64 // requests that it has answered
 	off     atomic.Bool  // it refuses nothing
 }
 
-// noParser is what a vLLM says that was started without its flags for tools.
+// noParser is the error of a vLLM that was started without its flags for tools.
 const noParser = `{"error":{"message":"\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set","type":"BadRequestError","param":null,"code":400}}`
 
 func startRefuser(t *testing.T, status int, answer string, refuses func(path, body string) bool) *refuser {
@@ -61,12 +61,12 @@ func startRefuser(t *testing.T, status int, answer string, refuses func(path, bo
 
 func hasTools(_, body string) bool { return strings.Contains(body, `"tools"`) }
 
-// toolCall is a chat call with a tool, of a number.
+// toolCall returns a chat call with a tool; i makes its body unique.
 func toolCall(i int) string {
 	return fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"call %d"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]}`, i)
 }
 
-// besides is a setup of one that refuses beside good engines, or more that refuse.
+// besides returns a setup of refusing engines and good ones.
 func besides(good int, bad ...*refuser) rig.Setup {
 	s := rig.Setup{Model: "policy: round_robin", Upstream: rig.QuietProbes}
 	for range good {
@@ -78,7 +78,8 @@ func besides(good int, bad ...*refuser) rig.Setup {
 	return s
 }
 
-// vllmConfig is a configuration of a refuser and some good engines that are vLLMs: its profile knows the flag.
+// vllmConfig returns a configuration of a refuser and good engines with vLLM's profile, which knows
+// the flag.
 func vllmConfig(refuser string, good int) string {
 	upstreams, deployments := fmt.Sprintf("  - { name: fake-0, url: %q, engine: vllm, %s }\n", refuser, rig.QuietProbes), "{ upstream: fake-0 }"
 	for i := range good {
@@ -89,8 +90,8 @@ func vllmConfig(refuser string, good int) string {
 		"models: [{ id: sim, policy: round_robin, deployments: [" + deployments + "] }]\n"
 }
 
-// TestFault26_OneEngineRefusesAFeature: one key, many bodies. The feature is taken from the engine that refuses it and from no
-// other, nothing else is, and the operator learns which flag is missing.
+// TestFault26_OneEngineRefusesAFeature: one key, many bodies. Only the refusing engine loses the
+// feature, it loses nothing else, and the operator learns which flag is missing.
 func TestFault26_OneEngineRefusesAFeature(t *testing.T) {
 	t.Parallel()
 	for _, engines := range []int{2, 4} {
@@ -140,7 +141,8 @@ func TestFault26_OneEngineRefusesAFeature(t *testing.T) {
 	}
 }
 
-// TestFault26_OneBodyIsNoEvidence: one request that one engine refuses takes nothing from it, however often it comes.
+// TestFault26_OneBodyIsNoEvidence: a single request that an engine refuses takes nothing from it,
+// however often it comes.
 func TestFault26_OneBodyIsNoEvidence(t *testing.T) {
 	t.Parallel()
 	bad := startRefuser(t, 400, noParser, hasTools)
@@ -153,8 +155,8 @@ func TestFault26_OneBodyIsNoEvidence(t *testing.T) {
 	}
 }
 
-// TestFault26_AllRefuseAFeature: where every engine refuses, nothing is taken, the client gets the refusal, and few calls are
-// asked twice.
+// TestFault26_AllRefuseAFeature: if every engine refuses, none loses the feature, the client gets
+// the refusal, and few calls are sent twice.
 func TestFault26_AllRefuseAFeature(t *testing.T) {
 	t.Parallel()
 	a, b := startRefuser(t, 400, noParser, hasTools), startRefuser(t, 400, noParser, hasTools)
@@ -173,8 +175,8 @@ func TestFault26_AllRefuseAFeature(t *testing.T) {
 	}
 }
 
-// TestFault26_OneEngineLacksTheEndpoint: a path that one engine does not have is soon asked for at the others alone, and only
-// that one.
+// TestFault26_OneEngineLacksTheEndpoint: requests for a path that one engine lacks soon go only to
+// the others; other paths are not affected.
 func TestFault26_OneEngineLacksTheEndpoint(t *testing.T) {
 	t.Parallel()
 	for status, answer := range map[int]string{404: `{"detail":"Not Found"}`, 405: `{"detail":"Method Not Allowed"}`} {
@@ -201,8 +203,8 @@ func TestFault26_OneEngineLacksTheEndpoint(t *testing.T) {
 	}
 }
 
-// TestFault26_OneEngineDeniesItsModel: an engine lists a model, and answers at once that it does not have it. Its clients are
-// answered by the other one, whatever the retry budget.
+// TestFault26_OneEngineDeniesItsModel: an engine lists a model but answers that it does not have
+// it. The other engine answers its clients, whatever the retry budget.
 func TestFault26_OneEngineDeniesItsModel(t *testing.T) {
 	t.Parallel()
 	const noModel = "{\"error\":{\"message\":\"The model `sim` does not exist.\",\"type\":\"NotFoundError\",\"param\":\"model\",\"code\":404}}"
@@ -216,8 +218,9 @@ func TestFault26_OneEngineDeniesItsModel(t *testing.T) {
 	}
 }
 
-// TestFault26_TheLastEngineIsAsked: once the others are gone, calls go to the engine that lacks the feature, whose refusal says
-// more than that there is none. It is tried again when it may have been started anew.
+// TestFault26_TheLastEngineIsAsked: once the others are gone, calls go to the engine that lacks the
+// feature, because its refusal says more than "no engine". It is tried again when it may have been
+// restarted.
 func TestFault26_TheLastEngineIsAsked(t *testing.T) {
 	t.Parallel()
 	bad := startRefuser(t, 400, noParser, hasTools)

@@ -18,18 +18,18 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Requests are never lost by a reload, whatever way the file is replaced in. PENSTOCK_FULL=1 plays the full length: fifty
-// reloads a second apart, and a minute of reloads without a pause.
+// A reload never loses requests, however the file is replaced. PENSTOCK_FULL=1 plays the full
+// length: fifty reloads a second apart, and a minute of reloads without a pause.
 
-// full reports whether the long forms are wanted, and logs which one is played.
+// full reports whether to play the long form, and logs which form is played.
 func full(t testing.TB) bool {
 	on := os.Getenv("PENSTOCK_FULL") != ""
 	t.Logf("full length: %v (PENSTOCK_FULL=1 plays it)", on)
 	return on
 }
 
-// rewriting is an edge whose configuration is rewritten: variants of one that differ in upstreams, weights, limits, aliases
-// and policies, so that every reload has something to do.
+// rewriting is an edge whose configuration is rewritten with variants that differ in upstreams,
+// weights, limits, aliases and policies, so that every reload has something to do.
 type rewriting struct {
 	*edge
 	n int
@@ -42,7 +42,8 @@ func startRewriting(t testing.TB, more string, under ...string) *rewriting {
 	return r
 }
 
-// rewritingConfig is variant n. Two of the three engines serve at any time, and a reload replaces one of them.
+// rewritingConfig returns variant n. Two of the three engines serve at any time, and a reload
+// replaces one of them.
 func rewritingConfig(n int) string {
 	var ups, deployments []string
 	for i := range 3 {
@@ -64,7 +65,7 @@ models:
 `, 20+n%5, 1_000_000+n, strings.Join(ups, "\n"), n, policy, strings.Join(deployments, ", "))
 }
 
-// next is the whole text of the next variant.
+// next returns the text of the next variant.
 func (r *rewriting) next() string {
 	r.n++
 	head, _, _ := strings.Cut(r.Text, "\ntimeouts:")
@@ -89,13 +90,13 @@ func (r *rewriting) applied() {
 
 // replacements are the ways in which a configuration file is replaced.
 var replacements = map[string]func(t testing.TB, r *rewriting, text string){
-	"editor save": func(t testing.TB, r *rewriting, text string) { // as vim does it: the old file becomes the backup
+	"editor save": func(t testing.TB, r *rewriting, text string) { // as vim does: the old file becomes the backup
 		must(t, os.Rename(r.Path, r.Path+"~"))
 		must(t, os.WriteFile(r.Path, []byte(text), 0o600))
 		must(t, os.Remove(r.Path+"~"))
 	},
 	"rename over": func(_ testing.TB, r *rewriting, text string) { r.Write(filepath.Base(r.Path), text) },
-	"ConfigMap": func(t testing.TB, r *rewriting, text string) { // as the kubelet does it
+	"ConfigMap": func(t testing.TB, r *rewriting, text string) { // as the kubelet does
 		dir := filepath.Join(r.Dir, fmt.Sprintf("..v%d", r.n))
 		must(t, os.Mkdir(dir, 0o700))
 		must(t, os.WriteFile(filepath.Join(dir, filepath.Base(r.Path)), []byte(text), 0o600))
@@ -127,7 +128,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestFault68_Replaced: the file is replaced in every way, again and again, under traffic, and nothing is lost.
+// TestFault68_Replaced: the file is replaced in every way, repeatedly and under traffic, and
+// nothing is lost.
 func TestFault68_Replaced(t *testing.T) {
 	t.Parallel()
 	for name, replace := range replacements {
@@ -156,8 +158,8 @@ func TestFault68_Replaced(t *testing.T) {
 	}
 }
 
-// TestFault73_ReloadStorm: reloads without a pause, by all ways at the same time, lose nothing, and the newest file is in use
-// at the end.
+// TestFault73_ReloadStorm: reloads without a pause, in all ways at the same time, lose nothing, and
+// the newest file is in use at the end.
 func TestFault73_ReloadStorm(t *testing.T) {
 	t.Parallel()
 	length := 3 * time.Second
@@ -180,7 +182,7 @@ func TestFault73_ReloadStorm(t *testing.T) {
 		}
 	})
 	reloads := 0
-	const enough = 10 // a busy machine takes longer than length for them
+	const enough = 10 // a busy machine may need longer than length
 	for begun := time.Now(); time.Since(begun) < length || reloads < enough && time.Since(begun) < length+rig.Patience; reloads++ {
 		replacements["POST"](t, r, r.next())
 	}
@@ -194,14 +196,14 @@ func TestFault73_ReloadStorm(t *testing.T) {
 	}
 }
 
-// TestReloadsLeakNothing: after hundreds of reloads the edge holds what it held after the first ones.
+// TestReloadsLeakNothing: after hundreds of reloads the edge holds as much as after the first ones.
 func TestReloadsLeakNothing(t *testing.T) {
 	t.Parallel()
 	times, looks := 500, 40
 	if raced.On {
 		times, looks = 100, 20
 	}
-	r := startRewriting(t, "", "env", "GOGC=100") // else garbage may stay until it is 64 MiB
+	r := startRewriting(t, "", "env", "GOGC=100") // otherwise up to 64 MiB of garbage may stay
 	post := func(n int) {
 		for range n {
 			replacements["POST"](t, r, r.next())
@@ -211,7 +213,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 	held := func() (goroutines, heap, descriptors float64) {
 		heap = 1 << 40
 		rig.WaitFor(t, rig.Patience, "upstreams that were removed are gone", func() bool { return len(r.Status().Upstreams) == 2 })
-		for range looks { // the lowest heap of some: what is not yet collected is no leak
+		for range looks { // the lowest heap of several: uncollected garbage is not a leak
 			m := r.Metrics()
 			goroutines, descriptors = m["go_goroutines"], float64(r.Descriptors())
 			heap = min(heap, m["go_memstats_heap_inuse_bytes"])
@@ -237,7 +239,8 @@ func TestReloadsLeakNothing(t *testing.T) {
 	}
 }
 
-// TestReloadLarge: a reload of 1,000 keys and 200 upstreams costs the requests meanwhile little; the control is the time before.
+// TestReloadLarge: a reload of 1,000 keys and 200 upstreams hardly delays requests; the control is
+// the time before.
 func TestReloadLarge(t *testing.T) {
 	engine := rig.StartEngine(t, sim.Options{Listen: "0.0.0.0:0", Slots: 512})
 	port := engine.Addr()[strings.LastIndexByte(engine.Addr(), ':')+1:]

@@ -16,9 +16,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// What a reload does and refuses to do.
+// Reloads: what they change and what they refuse.
 
-// reloaded is the answer of POST /-/reload.
+// reloaded is the answer to POST /-/reload.
 type reloaded struct {
 	OK, Unchanged, Forced bool
 	DryRun                bool `json:"dry_run"`
@@ -35,7 +35,7 @@ type reloaded struct {
 	}
 }
 
-// ask reloads with further parameters, "?force=true".
+// askReload reloads with further parameters, such as "?force=true".
 func (e *edge) askReload(query string) (r reloaded, status int) {
 	e.T.Helper()
 	res := e.Fetch("POST", e.Admin+"/-/reload"+query)
@@ -56,8 +56,8 @@ func (e *edge) rewrite(old, next string) {
 	e.Write(filepath.Base(e.Path), strings.Replace(string(text), old, next, 1))
 }
 
-// TestFault66_InvalidOnReload: whatever is wrong with the file, the configuration in use stays, whole, and the message names
-// the place, in the answer, the log, the metric and on the state page.
+// TestFault66_InvalidOnReload: whatever is wrong with the file, the configuration in use stays as
+// it is, and the message names the place, in the answer, the log, the metric and on the state page.
 func TestFault66_InvalidOnReload(t *testing.T) {
 	t.Parallel()
 	otherKey := auth.Hash("another key of the tests")
@@ -129,7 +129,7 @@ func TestFault66_InvalidOnReload(t *testing.T) {
 	}
 }
 
-// tear cuts the configuration off behind a piece of it, in place.
+// tear truncates the configuration in place after a piece of it.
 func (e *edge) tear(behind string) {
 	e.T.Helper()
 	i := strings.Index(e.Text, behind)
@@ -139,7 +139,8 @@ func (e *edge) tear(behind string) {
 	must(e.T, os.WriteFile(e.Path, []byte(e.Text[:i+len(behind)]), 0o600))
 }
 
-// TestFault66_NoPermission: a file that may not be read. Root may read everything, unless it is without its capabilities.
+// TestFault66_NoPermission: a file without read permission. Root can read everything unless it has
+// dropped its capabilities.
 func TestFault66_NoPermission(t *testing.T) {
 	t.Parallel()
 	var under []string
@@ -167,13 +168,13 @@ func TestFault67_PartialWrite(t *testing.T) {
 	f, err := os.OpenFile(e.Path, os.O_WRONLY|os.O_TRUNC, 0o600)
 	must(t, err)
 	defer f.Close()
-	for i := 0; i < cut; i += 40 { // quicker than anybody looks
+	for i := 0; i < cut; i += 40 { // faster than the watcher looks
 		_, err = f.WriteString(next[i:min(i+40, cut)])
 		must(t, err)
 		time.Sleep(5 * time.Millisecond)
 	}
 	rig.WaitFor(t, rig.Patience, "the torn file is reported", func() bool { return e.Metric("penstock_reloads_total", `result="bad"`) == 1 })
-	time.Sleep(3 * time.Second) // a look at the interval comes by, and says nothing new
+	time.Sleep(3 * time.Second) // an interval look finds nothing new
 	e.Ask(rig.Chat, "").WantStatus(200)
 	if bad := e.Metric("penstock_reloads_total", `result="bad"`); bad != 1 {
 		t.Errorf("told of %v times", bad)
@@ -183,8 +184,8 @@ func TestFault67_PartialWrite(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the whole file is in use", func() bool { return e.Post(rig.Chat.Path, rig.Chat.Body("whole", rig.Prompt, "")).Status == 200 })
 }
 
-// TestFault68_Unchanged: the same file again, or one that differs in nothing that counts, is said to be unchanged and is no
-// new version; an edit and a signal for it are one reload.
+// TestFault68_Unchanged: the same file, or one without a relevant difference, is reported as
+// unchanged and does not make a new version. An edit and a signal for it are one reload.
 func TestFault68_Unchanged(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -203,7 +204,7 @@ func TestFault68_Unchanged(t *testing.T) {
 	e.rewrite("id: sim,", "id: sim, aliases: [edited],")
 	e.Signal(syscall.SIGHUP)
 	rig.WaitFor(t, rig.Patience, "the edit is in use", func() bool { return e.Status().Version > version })
-	time.Sleep(time.Second) // the watcher has seen the edit as well by now
+	time.Sleep(time.Second) // by now the watcher has seen the edit, too
 	if v := e.Status().Version; v != version+1 {
 		t.Errorf("version %d after %d and one edit", v, version)
 	}
@@ -212,8 +213,8 @@ func TestFault68_Unchanged(t *testing.T) {
 	}
 }
 
-// TestFault69_RestartOnly: what a running process cannot change is named, in the answer of every reload until the restart,
-// and the rest is applied.
+// TestFault69_RestartOnly: the answer to every reload until the restart names the settings that a
+// running process cannot change. The rest is applied.
 func TestFault69_RestartOnly(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Untidy: true}) // not every call is logged
@@ -239,7 +240,8 @@ func TestFault69_RestartOnly(t *testing.T) {
 	}
 }
 
-// TestReloadCapacity: the change of every model's slots is told before it is applied, and applied as it was told.
+// TestReloadCapacity: the change of every model's slots is announced before it is applied, and
+// applied as announced.
 func TestReloadCapacity(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{}, {}, {}}, Upstream: "concurrency: 16", Models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }"})
@@ -259,7 +261,7 @@ func TestReloadCapacity(t *testing.T) {
 			t.Errorf("check --against does not say %q (exit code %d):\n%s%s", line, code, out, errs)
 		}
 	}
-	e.rewrite("upstreams:\n", "watch: false\nupstreams:\n") // or the file is in use before the command asks
+	e.rewrite("upstreams:\n", "watch: false\nupstreams:\n") // otherwise the watcher may reload before the command
 	rig.WaitFor(t, rig.Patience, "the file is not watched", func() bool { return e.Status().Version > 1 })
 	changed = strings.Replace(changed, "upstreams:\n", "watch: false\nupstreams:\n", 1)
 	must(t, os.WriteFile(e.Path, []byte(changed), 0o600))
@@ -278,11 +280,11 @@ func TestReloadCapacity(t *testing.T) {
 	e.Post(rig.Chat.Path, rig.Chat.Body("other", rig.Prompt, "")).WantStatus(404)
 }
 
-// TestReloadLeavesNoModelWithoutSlots: a model that serves calls is not left with nobody to take them, unless the operator
-// insists; the file watch and SIGHUP cannot insist.
+// TestReloadLeavesNoModelWithoutSlots: a reload must not leave a serving model without slots,
+// unless the operator forces it; the file watch and SIGHUP cannot force it.
 func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 	t.Parallel()
-	const nobody = "127.0.0.1:1" // a port that was free a moment ago may be another test's by now
+	const nobody = "127.0.0.1:1" // a recently free port may belong to another test by now
 	for name, change := range map[string]func(e *edge){
 		"all its upstreams replaced by a dead one": func(e *edge) {
 			e.rewrite("upstreams:\n", "upstreams:\n  - { name: dead, url: \"http://"+nobody+"\", engine: sim }\n")
@@ -295,7 +297,7 @@ func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 			e := start(t, rig.Setup{Untidy: true})
 			version := e.Status().Version
 			change(e)
-			refused := func() { // by any way that does not insist
+			refused := func() { // by all ways without force
 				t.Helper()
 				if v := e.Status().Version; v != version {
 					t.Fatalf("version %d is in use", v)
@@ -308,7 +310,7 @@ func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 			}
 			refused()
 			e.Signal(syscall.SIGHUP)
-			rig.WaitFor(t, rig.Patience, "the refusals", func() bool { return e.Metric("penstock_reloads_total", `result="bad"`) >= 3 }) // the file's own, too
+			rig.WaitFor(t, rig.Patience, "the refusals", func() bool { return e.Metric("penstock_reloads_total", `result="bad"`) >= 3 }) // including the watcher's
 			refused()
 			if out, errs, code := rig.RunProgram(t, "", "reload", "--diff", "--admin", e.Admin); code != 1 || !strings.Contains(errs, "without a slot") || !strings.Contains(out, " -> 0 slots") {
 				t.Errorf("reload --diff: exit code %d\n%s%s", code, out, errs)
@@ -372,7 +374,8 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	})
 }
 
-// TestReloadConnectionLimit: the bound on connections follows a reload, up and down; those who are in stay.
+// TestReloadConnectionLimit: the bound on connections follows a reload, up and down; open
+// connections stay.
 func TestReloadConnectionLimit(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Limits: "connections: 40", Upstream: "concurrency: 64", Engines: []sim.Options{{Slots: 64}}})
@@ -397,7 +400,7 @@ func TestReloadConnectionLimit(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "they have left", func() bool { return e.Metric("penstock_client_connections") < 10 })
 }
 
-// TestLargeHead: a head with a large token and a browser's cookies beside it is served as the edge comes.
+// TestLargeHead: with default settings a head with a large token and a browser's cookies is served.
 func TestLargeHead(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})

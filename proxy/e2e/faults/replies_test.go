@@ -14,24 +14,24 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Row 87, the other direction: what engines send is bounded as what clients send is.
+// Row 87, the other direction: bytes from engines are bounded like those from clients.
 
-// others are models of kinds that are passed on.
+// others are models whose answers are passed on.
 const others = "- { id: vectors, kind: embedding, deployments: [{ upstream: up-0, served: sim }] }"
 
-// gibi is a memory limit of which 1 % is 41 MiB, whatever the machine has.
+// gibi sets a memory limit of which 1 % is 41 MiB, whatever the machine has.
 var gibi = []string{"env", "GOMEMLIMIT=4GiB"}
 
 var replyMemory = rig.Refusal{Status: 503, Kind: "api_error", Code: "no_reply_memory", After: ""}
 
-// wantPeak is WantPeak but under the race detector, which multiplies what is occupied.
+// wantPeak is WantPeak, except under the race detector, which multiplies memory.
 func (e *edge) wantPeak(limit int64) {
 	if !raced.On {
 		e.WantPeak(limit)
 	}
 }
 
-// TestFault87_ReplyMemory: forty small requests have engines send 32 MiB each.
+// TestFault87_ReplyMemory: forty small requests make engines send 32 MiB each.
 func TestFault87_ReplyMemory(t *testing.T) {
 	for _, w := range rig.PlainWays {
 		t.Run(w.String(), func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestFault87_ReplyMemory(t *testing.T) {
 			if n := e.Metric("penstock_upstream_attempts_total", `result="bad_response"`) + e.Metric("penstock_upstream_attempts_total", `result="timeout"`); n != 0 {
 				t.Errorf("%v attempts count against the engine", n)
 			}
-			e.fault("padded=1000000") // which is as much as many calls may have
+			e.fault("padded=1000000") // as much as many calls may hold together
 			e.Ask(w, "").Text(w)
 			e.Engines[0].SetFault()
 			e.Ask(w, "").Text(w)
@@ -65,7 +65,8 @@ func TestFault87_ReplyMemory(t *testing.T) {
 	}
 }
 
-// TestFault87_ReplyAnnounced: a length that is announced is not believed, and an answer that never comes holds nothing.
+// TestFault87_ReplyAnnounced: an announced length reserves nothing, so an answer that never comes
+// holds no memory.
 func TestFault87_ReplyAnnounced(t *testing.T) {
 	f := fake(t, func(c *fakeCall) {
 		c.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 33554432\r\n\r\n{\"id\":\"x\",")
@@ -80,8 +81,8 @@ func TestFault87_ReplyAnnounced(t *testing.T) {
 	e.wantPeak(64 << 20)
 }
 
-// TestFault87_StreamEnd: a stream of Responses ends with all of its text again. Where there is no memory for that it ends
-// with a failure that the client sees.
+// TestFault87_StreamEnd: a stream of Responses repeats all of its text at the end. Without memory
+// for that it ends with a failure that the client sees.
 func TestFault87_StreamEnd(t *testing.T) {
 	piece := "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"model\":\"sim\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"" +
 		strings.Repeat("a", 60_000) + "\"},\"finish_reason\":null}]}\n\n"
@@ -103,13 +104,14 @@ func TestFault87_StreamEnd(t *testing.T) {
 	}
 }
 
-// TestFault87_ErrorBodies: what engines complain is read up to a bound, and understood as far as it was.
+// TestFault87_ErrorBodies: engines' error bodies are read up to a bound, and parsed as far as they
+// were read.
 func TestFault87_ErrorBodies(t *testing.T) {
 	e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: gibi})
 	e.fault("status=400;message=no-such-tool+padded=8388608;at=end")
 	var calls sync.WaitGroup
 	clients := 40
-	if raced.On { // all of a complaint has to come within the edge's patience for it, and the race detector makes both sides slow
+	if raced.On { // the race detector makes the error body later than the edge waits
 		clients = 6
 	}
 	for i := range clients {
@@ -124,7 +126,8 @@ func TestFault87_ErrorBodies(t *testing.T) {
 	e.wantPeak(80 << 20)
 }
 
-// TestFault87_RepliesNotRead: clients that do not read hold no more than the bound, and their engines' work waits with them.
+// TestFault87_RepliesNotRead: clients that do not read hold no more than the bound, and their
+// engines wait with them.
 func TestFault87_RepliesNotRead(t *testing.T) {
 	for path, body := range map[string]string{
 		rig.Chat.Path:      rig.Chat.Body("sim", "x", ""),
@@ -153,15 +156,15 @@ func TestFault87_RepliesNotRead(t *testing.T) {
 	}
 }
 
-// TestFault87_StreamEvents: large events of streams count, and what streams put together; a call that finds no room is told in the
-// stream, or with a status when nothing has come before.
+// TestFault87_StreamEvents: large stream events and assembled texts count. A call that finds no
+// room gets an error in the stream, or a status if nothing has been sent.
 func TestFault87_StreamEvents(t *testing.T) {
 	inWays(t, rig.StreamWays, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: []string{"env", "GOMEMLIMIT=400MiB"}}, func(e *edge, w rig.Way) {
 		e.fault("huge-event=6000000;at=3")
 		e.Ask(w, "").WantBroken(w, "no_reply_memory")
 		e.fault("huge-event=6000000;at=0")
 		r := e.Ask(w, "")
-		if r.Status == 200 { // the head of a dialect's stream has gone out
+		if r.Status == 200 { // the head of the stream has been sent
 			r.WantBroken(w, "no_reply_memory")
 		} else {
 			r.WantRefused(w, replyMemory)
@@ -175,7 +178,8 @@ func TestFault87_StreamEvents(t *testing.T) {
 	})
 }
 
-// TestFault87_PassedOn: a large answer that is only passed on needs no memory, and is whole.
+// TestFault87_PassedOn: a large answer that is only passed on needs no memory, and arrives
+// complete.
 func TestFault87_PassedOn(t *testing.T) {
 	e := start(t, rig.Setup{Limits: "reply_memory: 0.001%", Models: others, Under: gibi})
 	for _, fault := range []string{"padded=20000000", "chunked+padded=20000000;at=end", "padded=100000"} {
@@ -206,7 +210,8 @@ func TestFault87_PassedOn(t *testing.T) {
 		t.Errorf("the log says %+v", l)
 	}
 	e.Engines[0].SetFault()
-	// A client that could not tell a broken answer from a whole one gets it from memory, if there is any.
+	// A client that cannot tell a broken answer from a complete one gets it from memory, if there
+	// is enough.
 	c := e.Dial()
 	body := `{"model":"vectors","input":"a"}`
 	old := func() string {

@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// withKeysFile is an edge with a second key, in a keys_file, and that key.
+// withKeysFile returns an edge with a second key in a keys_file, and that key.
 func withKeysFile(t *testing.T, top string) (e *edge, key string, line func(more string) string) {
 	t.Helper()
 	key, hash, err := auth.NewKey()
@@ -21,8 +21,8 @@ func withKeysFile(t *testing.T, top string) (e *edge, key string, line func(more
 	return e, key, line
 }
 
-// TestFault70_KeyRevoked: a change of the keys_file counts within a second, for new requests at once; streams of a revoked
-// key end by themselves, or are ended when the operator has said so.
+// TestFault70_KeyRevoked: a change of the keys_file takes effect within a second, for new requests
+// at once. Streams of a revoked key finish, or are aborted if the operator has configured that.
 func TestFault70_KeyRevoked(t *testing.T) {
 	t.Parallel()
 	none := "keys: []\n"
@@ -60,7 +60,7 @@ func TestFault70_KeyRevoked(t *testing.T) {
 					return status == 401 || status == 403
 				})
 			}
-			// A second on a machine that has nothing else to do; the others of this test want their share of it.
+			// It takes a second on an idle machine; this test's other parts need some of it.
 			if took := time.Since(written); took > 5*time.Second {
 				t.Errorf("the change took %v to count", took)
 			} else {
@@ -87,7 +87,7 @@ func TestFault70_KeyRevoked(t *testing.T) {
 	}
 }
 
-// whole reads a chat stream to its end and reports whether it is whole.
+// whole reads a chat stream to its end and reports whether it is complete.
 func whole(s *rig.Stream) bool {
 	var last rig.Event
 	for {
@@ -99,7 +99,7 @@ func whole(s *rig.Stream) bool {
 	}
 }
 
-// TestFault70_KeyAdded: a key that comes into the keys_file can be used within a second.
+// TestFault70_KeyAdded: a key added to the keys_file can be used within a second.
 func TestFault70_KeyAdded(t *testing.T) {
 	t.Parallel()
 	e, _, line := withKeysFile(t, "")
@@ -115,8 +115,8 @@ func TestFault70_KeyAdded(t *testing.T) {
 	e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""), "Authorization: Bearer "+third).WantStatus(200)
 }
 
-// TestFault70_LastKeyRevoked: also the last of all keys can be revoked, by a keys_file that says it has none; half a file does
-// not say so.
+// TestFault70_LastKeyRevoked: even the last key can be revoked, by a keys_file that explicitly has
+// none; half a file does not count.
 func TestFault70_LastKeyRevoked(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Config: `

@@ -16,13 +16,15 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The rules of security that are no row of the matrix: keys, credentials, the admin listener, TLS, limits, CORS, and what is to be
-// fuzzed. Headers, logs and metrics are searched at the end of every test; that images are not fetched is row 64.
+// The security rules that are not rows of the matrix: keys, credentials, the admin listener, TLS,
+// limits, CORS, and fuzz targets. Headers, logs and metrics are searched at the end of every test;
+// row 64 checks that images are not fetched.
 
-// TestSecurity1_Keys: what a key is made of, what becomes of it, and that a plain one has no place in a configuration.
+// TestSecurity1_Keys: the form of a key, where it is stored, and that a configuration must not hold
+// a plain one.
 func TestSecurity1_Keys(t *testing.T) {
 	t.Parallel()
-	form := regexp.MustCompile(`^` + regexp.QuoteMeta(auth.Prefix) + `[0-9A-Za-z]{49}$`) // 256 bits and a checksum, recognizable by scanners
+	form := regexp.MustCompile(`^` + regexp.QuoteMeta(auth.Prefix) + `[0-9A-Za-z]{49}$`) // 256 bits and a checksum, which scanners recognize
 	seen := map[string]bool{}
 	for range 5 {
 		out, _, code := rig.RunProgram(t, "", "key", "new", "--name", "team", "--models", "sim")
@@ -55,8 +57,8 @@ func TestSecurity1_Keys(t *testing.T) {
 	}
 }
 
-// TestSecurity1_KeysTellNothing: an unknown, an expired and an inactive key take the same text, and none of them is told apart
-// by the request id's neighbours: all headers but that id and the date are the same.
+// TestSecurity1_KeysTellNothing: unknown, expired and inactive keys get the same text, and the
+// headers do not distinguish them: all but the request id and the date are the same.
 func TestSecurity1_KeysTellNothing(t *testing.T) {
 	t.Parallel()
 	expired, expiredHash, err := auth.NewKey()
@@ -86,8 +88,8 @@ func TestSecurity1_KeysTellNothing(t *testing.T) {
 	}
 }
 
-// TestSecurity5_Admin: the operator's listener is for the operator: not for pages in a browser, not without the token off
-// loopback, and it has exact paths and no profiles.
+// TestSecurity5_Admin: the operator's listener refuses pages in a browser and, off loopback,
+// requests without the token. It has exact paths and no profiles.
 func TestSecurity5_Admin(t *testing.T) {
 	t.Parallel()
 	const token = "an-admin-token-of-the-tests"
@@ -134,13 +136,13 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	if got := ask("GET", "/status/events", link...); got != 403 {
 		t.Errorf("a link to what never ends: %d", got)
 	}
-	for range 20 { // more than may be open; each would be kept up to date for ever
+	for range 20 { // more than may be open; each would be updated for ever
 		if got := ask("GET", "/status/events", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"); got != 403 {
 			t.Errorf("another page's image: %d", got)
 		}
 	}
 
-	// Heads are read as strictly as the public ones.
+	// Heads are parsed as strictly as on the public listener.
 	for name, head := range map[string]string{
 		"folded":     "GET /status HTTP/1.1\r\nHost: 127.0.0.1\r\nX: a\r\n b\r\n\r\n",
 		"bare lines": "GET /status HTTP/1.1\nHost: 127.0.0.1\n\n",
@@ -168,7 +170,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		t.Errorf("GET reloads: %d", got)
 	}
 
-	// Off loopback there has to be a token.
+	// Off loopback a token is required.
 	dir := t.TempDir()
 	path := filepath.Join(dir, "penstock.yaml")
 	open := "listen: 127.0.0.1:0\nadmin: { listen: 0.0.0.0:0 }\nkeys: [{ id: a, hash: \"" + auth.Hash("x") + "\" }]\nupstreams: [{ name: up, url: http://127.0.0.1:1 }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
@@ -209,7 +211,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	if braked < 30 {
 		t.Errorf("%d of 60 guesses were refused unheard", braked)
 	}
-	if got := ask("GET", "/metrics", "Authorization", "Bearer "+token); got != 429 && got != 200 { // 200 when a try has just come back
+	if got := ask("GET", "/metrics", "Authorization", "Bearer "+token); got != 429 && got != 200 { // 200 if a try was just regained
 		t.Errorf("the token among guesses: %d", got)
 	}
 	if said := p.Err.String() + p.Out.String(); strings.Contains(said, token) || strings.Count(said, "being guessed") != 1 {
@@ -217,7 +219,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	}
 }
 
-// TestSecurity7_TLS: 1.2 at least, HTTP/1.1 only, the handshake under the header's clock, and the rules for heads hold inside.
+// TestSecurity7_TLS: TLS 1.2 at least, HTTP/1.1 only, the handshake within the header timeout, and
+// the rules for heads apply inside.
 func TestSecurity7_TLS(t *testing.T) {
 	t.Parallel()
 	cert, key := pemPair(t, "edge", time.Now().Add(time.Hour))
@@ -295,8 +298,9 @@ func TestSecurity7_InsecureIsTold(t *testing.T) {
 	}
 }
 
-// TestSecurity8_NoneUnlimited: every limit has a default, and none can be switched off by a zero or less. A zero of first_event
-// and idle leaves them to the engine's progress, with ceilings: TestSilenceHasACeiling in package attempt.
+// TestSecurity8_NoneUnlimited: every limit has a default, and none can be switched off by zero or a
+// negative number. Zero for first_event and idle makes them depend on the engine's progress, with
+// ceilings: see TestSilenceHasACeiling in package attempt.
 func TestSecurity8_NoneUnlimited(t *testing.T) {
 	t.Parallel()
 	example, _, code := rig.RunProgram(t, "", "check", "--example")
@@ -318,7 +322,8 @@ func TestSecurity8_NoneUnlimited(t *testing.T) {
 	}
 }
 
-// TestFault93_KeylessPages: an edge without keys serves programs of the machine, and no page that a browser there has open.
+// TestFault93_KeylessPages: an edge without keys serves programs on its machine, but not pages in a
+// browser there.
 func TestFault93_KeylessPages(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Config: `
@@ -355,8 +360,9 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	}
 }
 
-// TestFault93_CrossOrigin, which is rule 10 of the checklist as well: no page may read an answer unless its origin is listed;
-// then that origin and no star, and never credentials. A star that the operator lists is a star without credentials.
+// TestFault93_CrossOrigin, also rule 10 of the checklist: a page may read an answer only if its
+// origin is listed. The header then names that origin, not a star, and never allows credentials. A
+// star that the operator lists is sent without credentials.
 func TestFault93_CrossOrigin(t *testing.T) {
 	t.Parallel()
 	const evil, good = "https://evil.example", "https://app.example"
@@ -402,7 +408,7 @@ func TestFault93_CrossOrigin(t *testing.T) {
 	}
 }
 
-// TestSecurity12_FuzzTargets: what has to be fuzzed has its target, with something to begin from.
+// TestSecurity12_FuzzTargets: everything that must be fuzzed has a target with a seed corpus.
 func TestSecurity12_FuzzTargets(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..", "..")
@@ -430,7 +436,7 @@ func TestSecurity12_FuzzTargets(t *testing.T) {
 	}
 }
 
-// TestSecurity13_ThreatModel: the README says whom the program trusts.
+// TestSecurity13_ThreatModel: the README says what the program trusts.
 func TestSecurity13_ThreatModel(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))

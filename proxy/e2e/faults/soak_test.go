@@ -24,12 +24,13 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// soakFor is how long TestSoak goes on.
+// soakFor is how long TestSoak runs.
 var soakFor = flag.Duration("soak", 30*time.Minute, "how long TestSoak loads the program")
 
-// TestSoak loads the program for a long time with everything at once: all dialects and endpoints, clients that leave in every
-// phase or send half, engines that fail in every way and die, and a reload each second, every fourth of a wrong file. At the end
-// nothing may be left of it: no slot, no goroutine, no descriptor; and memory must not have grown.
+// TestSoak loads the program for a long time with everything at once: all dialects and endpoints,
+// clients that leave in every phase or send half a request, engines that fail in every way and die,
+// and a reload each second, every fourth with an invalid file. At the end no slot, goroutine or
+// descriptor may be leaked, and memory must not have grown.
 func TestSoak(t *testing.T) {
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -47,7 +48,7 @@ func TestSoak(t *testing.T) {
 		Stderr: log,
 	})
 	s := &soak{e: e, done: make(chan struct{}), results: map[string]int{}}
-	for _, w := range rig.AllWays { // what is made once is there before it is counted
+	for _, w := range rig.AllWays { // allocate everything that exists once before counting
 		e.Ask(w, "").Text(w)
 	}
 	e.Client.CloseIdleConnections()
@@ -72,7 +73,7 @@ func TestSoak(t *testing.T) {
 	}
 	e.Client.CloseIdleConnections()
 
-	for _, w := range rig.AllWays { // and everything works
+	for _, w := range rig.AllWays { // everything still works
 		rig.WaitFor(t, rig.Patience, "the engines are well again", func() bool { return e.Ask(w, "").Status == 200 })
 	}
 	e.Client.CloseIdleConnections()
@@ -104,17 +105,17 @@ func TestSoak(t *testing.T) {
 	rig.WantNoLeak(t, "the log", string(text), e.Key)
 }
 
-// soak is what the clients, the engines and the operator of TestSoak share.
+// soak is the state that the clients, engines and operator of TestSoak share.
 type soak struct {
 	e       *edge
 	done    chan struct{}
 	mu      sync.Mutex
-	results map[string]int // what was asked and what came of it
+	results map[string]int // counts of requests and their outcomes
 	quarter [4][]int64     // memory, sampled
 	reloads int
 }
 
-// books are what a program at rest holds.
+// books count what a program at rest holds.
 type books struct{ goroutines, descriptors int }
 
 // like allows for what comes and goes on its own: a probe, a timer, an engine's kept connection.
@@ -141,7 +142,8 @@ func (s *soak) operate(length time.Duration) {
 		}
 		s.e.Write("penstock.yaml", text)
 		status, body := s.e.Reload()
-		// What would leave a model with engines that are down alone is refused, and they may be down just now.
+		// A reload that leaves a model with only dead engines is refused, and they may be down just
+		// now.
 		if status != want && !(i%3 == 2 && status == 422 && strings.Contains(body, "left without a slot")) {
 			s.e.T.Errorf("reload %d: %d %s", i, status, body)
 		}
@@ -152,7 +154,7 @@ func (s *soak) operate(length time.Duration) {
 	}
 }
 
-// spoil gives an engine one fault after the other, with times between in which it is well.
+// spoil gives an engine one fault after the other, with healthy times in between.
 func (s *soak) spoil(engine *sim.Engine) {
 	faults := []sim.Fault{
 		{Spec: "refuse", Path: "*"},
@@ -197,7 +199,7 @@ func (s *soak) wait(d time.Duration) bool {
 	}
 }
 
-// client is one client after the other.
+// client plays one client after the other.
 func (s *soak) client() {
 	for s.wait(time.Duration(rand.IntN(20)) * time.Millisecond) {
 		w := rig.AllWays[rand.IntN(len(rig.AllWays))]
@@ -251,7 +253,7 @@ func (s *soak) ask(what string, leave time.Duration, path, body string, header .
 	s.note(what+" "+strconv.Itoa(res.StatusCode), nil)
 }
 
-// half sends a part of a request and leaves, or waits for what comes.
+// half sends a part of a request and leaves, or waits for the answer.
 func (s *soak) half(w rig.Way) {
 	c, err := net.Dial("tcp", s.e.Addr)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestStoppedEdge: an edge that was stopped for longer than its clocks (SIGSTOP, a frozen machine) still passes on the
-// answers that have come into its sockets meanwhile.
+// TestStoppedEdge: an edge that was stopped for longer than its timeouts (SIGSTOP, a frozen
+// machine) still passes on the answers that reached its sockets meanwhile.
 func TestStoppedEdge(t *testing.T) {
 	t.Parallel()
 	const answer = `{"id":"1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"whole"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
@@ -37,7 +37,7 @@ func TestStoppedEdge(t *testing.T) {
 		}
 	}))
 	engine.Config.ConnState = func(_ net.Conn, s http.ConnState) {
-		if s == http.StateIdle { // the answer is in the kernel's hands
+		if s == http.StateIdle { // the kernel has the answer
 			answered.Store(true)
 		}
 	}
@@ -57,7 +57,7 @@ models: [{ id: m, deployments: [{ upstream: a }] }]
 	answered.Store(false)
 	close(goOn)
 	rig.WaitFor(t, rig.Patience, "the engine has answered", answered.Load)
-	time.Sleep(time.Until(at.Add(4 * time.Second))) // the clock runs out meanwhile
+	time.Sleep(time.Until(at.Add(4 * time.Second))) // the timeout passes meanwhile
 	e.Signal(syscall.SIGCONT)
 	if r := <-got; r.Status != 200 {
 		t.Errorf("status %d: %s", r.Status, r.Body)

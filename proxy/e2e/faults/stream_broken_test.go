@@ -9,10 +9,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 12 to 17: what an engine does after the client has seen the first bytes of a stream. The client gets what came and the
-// dialect's error, and nothing is sent again.
+// Rows 12 to 17: faults of an engine after the client has seen the first bytes of a stream. The
+// client gets what came and then the dialect's error, and the call is not sent again.
 
-// broken plays a fault in a stream of every dialect and checks how it ended for the client, for the engines and in the books.
+// broken plays a fault in a stream of every dialect and checks the outcome for the client, for the
+// engines and in the books.
 func broken(t *testing.T, spec, code string, s rig.Setup) {
 	t.Run(spec, func(t *testing.T) {
 		t.Parallel()
@@ -62,14 +63,14 @@ func TestFault14_NoDone(t *testing.T) {
 				e.fault(spec)
 				r := e.Ask(w, "")
 				r.Text(w)
-				r.Within(4 * time.Second) // it does not wait for what does not come
+				r.Within(4 * time.Second) // it does not wait for the missing end
 				if strings.Contains(r.Body, `"error":{`) {
 					e.T.Errorf("an error in a whole stream: %s", r.Body)
 				}
 			})
 		})
 	}
-	t.Run("held open", func(t *testing.T) { // everything was said, and the engine neither ends the body nor closes
+	t.Run("held open", func(t *testing.T) { // after the last event the engine neither ends the body nor closes
 		t.Parallel()
 		for _, w := range rig.StreamWays {
 			t.Run(w.String(), func(t *testing.T) {
@@ -86,7 +87,7 @@ func TestFault14_NoDone(t *testing.T) {
 				if text := r.Text(w); text != "Good." {
 					t.Errorf("the answer is %q", text)
 				}
-				r.Within(6 * time.Second) // usage and [DONE] have two seconds
+				r.Within(6 * time.Second) // usage and [DONE] get two seconds
 				rig.WaitFor(t, rig.Patience, "the engine's connection is closed", func() bool { _, closed := f.seen(); return closed == 1 })
 			})
 		}
@@ -117,7 +118,7 @@ func TestFault16_Silence(t *testing.T) {
 		t.Parallel()
 		inWays(t, rig.StreamWays, rig.Setup{Timeouts: "idle: 2s"}, func(e *edge, w rig.Way) {
 			e.fault("pause-after=3;for=1s")
-			e.Ask(w, `"tokens":12,"delay_ms":200`).Text(w) // longer than the limit in all, never silent for so long
+			e.Ask(w, `"tokens":12,"delay_ms":200`).Text(w) // longer than the limit in total, but never silent that long
 		})
 	})
 	t.Run("comments are life", func(t *testing.T) {
@@ -126,7 +127,7 @@ func TestFault16_Silence(t *testing.T) {
 			e.fault("stall-after=3;ping=100ms")
 			s := e.OpenStream(w.Path, w.Body("sim", rig.Prompt, ""))
 			s.Next()
-			time.Sleep(2500 * time.Millisecond) // more than twice the idle limit, in which nothing may happen
+			time.Sleep(2500 * time.Millisecond) // more than twice the idle limit; nothing may happen
 			if n := e.Engines[0].Stats().Running; n != 1 {
 				e.T.Errorf("%d running: a stream with signs of life was cut", n)
 			}

@@ -17,14 +17,15 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// traffic is what clients do while an operator works on the edge: requests on kept connections, requests on new ones, and
-// streams that are held. It speaks HTTP by itself, because an HTTP library repeats a request that was lost on a kept
-// connection, and a lost request is what the tests look for.
+// traffic plays clients while an operator works on the edge: requests on kept connections, requests
+// on new ones, and held streams. It has its own HTTP client, because an HTTP library repeats a
+// request that was lost on a kept connection, and the tests look for lost requests.
 type traffic struct {
 	t    testing.TB
 	addr func() string // where to connect now
 	key  string
-	// mayRefuse says that a connection may be refused: an edge that has left its port. Nothing else may go wrong.
+	// mayRefuse allows refused connections, because the edge has left its port. Nothing else may go
+	// wrong.
 	mayRefuse atomic.Bool
 
 	stop    chan struct{}
@@ -38,13 +39,13 @@ type traffic struct {
 	latency []time.Duration // of plain requests
 }
 
-// mix says how many clients of each sort there are.
+// mix is how many clients of each kind there are.
 type mix struct{ kept, fresh, streams int }
 
 // usual is the mix of most tests.
 var usual = mix{kept: 6, fresh: 4, streams: 6}
 
-// drive begins the traffic. It ends with rest, or with the test.
+// drive starts the traffic. It stops with end, or with the test.
 func drive(e *edge, m mix) *traffic {
 	tr := &traffic{t: e.T, addr: func() string { return e.Addr }, key: e.Key, stop: make(chan struct{})}
 	for range m.kept {
@@ -63,7 +64,7 @@ func drive(e *edge, m mix) *traffic {
 	return tr
 }
 
-// end stops the traffic; what is under way is finished first.
+// end stops the traffic after running requests have finished.
 func (tr *traffic) end() {
 	select {
 	case <-tr.stop:
@@ -73,7 +74,7 @@ func (tr *traffic) end() {
 	tr.all.Wait()
 }
 
-// wantNothingLost ends the traffic and checks it.
+// wantNothingLost ends the traffic and checks that no request was lost.
 func (tr *traffic) wantNothingLost() {
 	tr.t.Helper()
 	tr.end()
@@ -86,7 +87,8 @@ func (tr *traffic) wantNothingLost() {
 	tr.t.Logf("%d requests and %d held streams were served, %d connections refused, %d requests lost", tr.served.Load(), tr.streams.Load(), tr.refused.Load(), len(tr.lost))
 }
 
-// client is one client that asks again and again, on one connection as long as that lives or on a new one each time.
+// client plays one client that sends requests repeatedly, on one connection as long as that lives
+// or on a new one each time.
 func (tr *traffic) client(keep bool, w rig.Way, control string) {
 	body := w.Body("sim", rig.Prompt, control)
 	request := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
@@ -142,7 +144,8 @@ func (tr *traffic) client(keep bool, w rig.Way, control string) {
 	})
 }
 
-// answer reads one answer and checks that it is whole; last says that the connection ends with it.
+// answer reads one answer and checks that it is complete. last reports whether the connection ends
+// with it.
 func (tr *traffic) answer(in *bufio.Reader, w rig.Way) (last bool, err error) {
 	res, err := http.ReadResponse(in, &http.Request{Method: "POST"})
 	if err != nil {
@@ -178,7 +181,7 @@ func (tr *traffic) lose(w rig.Way, n int, err error) {
 	tr.lost = append(tr.lost, fmt.Sprintf("%s %v, request %d of its client: %v", time.Now().Format("15:04:05.000"), w, n, err))
 }
 
-// latencies are the median and the 99th percentile of the plain requests since the last call.
+// latencies returns the median and the 99th percentile of the plain requests since its last call.
 func (tr *traffic) latencies() (p50, p99 time.Duration) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()

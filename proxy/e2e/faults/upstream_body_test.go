@@ -10,12 +10,12 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 9, 10, 20, 21 and 23: bodies that drip, end too soon, never end, or are no answer.
+// Rows 9, 10, 20, 21 and 23: bodies that drip, end too soon, never end, or are not an answer.
 
 func TestFault09_BodyDripsOrStalls(t *testing.T) {
 	t.Parallel()
 	for fault, timeouts := range map[string]string{
-		"slow-body;gap=50ms": "answer: 500ms", // there is always a next byte: the bound on the whole ends it
+		"slow-body;gap=50ms": "answer: 500ms", // a next byte always comes: only the total bound ends it
 		"stall-after":        "idle: 300ms",
 	} {
 		t.Run(fault, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestFault20_Endless(t *testing.T) {
 			e.fault("endless-json")
 			if r := e.Ask(w, ""); w != rig.Transcription {
 				r.WantRefused(w, rig.BadResponse)
-			} else if r.Status != 200 || r.Err == nil { // it is passed on as it comes, and can only be broken off
+			} else if r.Status != 200 || r.Err == nil { // it is passed on as it comes, so it can only be cut
 				e.T.Errorf("status %d, %v", r.Status, r.Err)
 			}
 			e.wantAborted(1)
@@ -114,7 +114,7 @@ func TestFault21_NotAnAnswer(t *testing.T) {
 	check("invalid-json=0", rig.StreamWays)
 }
 
-// TestFault21_WholeForStream: a whole answer in the place of a stream becomes the stream.
+// TestFault21_WholeForStream: a plain answer instead of a stream becomes a stream.
 func TestFault21_WholeForStream(t *testing.T) {
 	t.Parallel()
 	for _, fault := range strings.Fields("json-for-sse json-for-sse;label=1") {
@@ -132,7 +132,7 @@ func TestFault23_CompressionNobodyAskedFor(t *testing.T) {
 			t.Parallel()
 			inWays(t, rig.EveryWay, rig.Setup{Engines: []sim.Options{{Record: true}}, Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				if e.fault(fault); w == rig.Speech {
-					e.fault("gzip;bomb=1") // the simulator packs no audio
+					e.fault("gzip;bomb=1") // the simulator does not compress audio
 				}
 				r := e.Post(w.Path, w.Body("sim", rig.Prompt, ""), w.ContentType(), "Accept-Encoding: gzip, br")
 				r.WantRefused(w, rig.BadResponse)

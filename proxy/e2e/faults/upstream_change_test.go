@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestFault71_UpstreamRemoved: an upstream that the file leaves out gets no new calls, ends the ones it has, and is probed no
-// more; it comes back as it was.
+// TestFault71_UpstreamRemoved: an upstream removed from the file gets no new calls, finishes those
+// it has, and is no longer probed. When it comes back it has its old state.
 func TestFault71_UpstreamRemoved(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{}, {}}, Upstream: "probe: { interval: 500ms }"})
@@ -62,8 +62,8 @@ func TestFault71_UpstreamRemoved(t *testing.T) {
 	}
 }
 
-// TestFault71_Added: an upstream that the file brings in is probed before it gets a call, also when its engine is slow to
-// answer, and a dead one gets none.
+// TestFault71_Added: an upstream added to the file is probed before it gets a call, even if its
+// engine answers slowly. A dead one gets none.
 func TestFault71_Added(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Engines: []sim.Options{{}, {}}, Config: `
@@ -93,7 +93,8 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestFault71_StateCarriesOver: what is known of an upstream, a key and a model outlives a reload, by identity.
+// TestFault71_StateCarriesOver: the state of an upstream, a key and a model survives a reload, by
+// identity.
 func TestFault71_StateCarriesOver(t *testing.T) {
 	t.Parallel()
 	t.Run("in-flight", func(t *testing.T) {
@@ -175,8 +176,8 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 	})
 }
 
-// TestFault72_LimitLowered: calls beyond a lowered limit end by themselves, none is let in until there is room below it, and
-// the catalog never shows less than nothing.
+// TestFault72_LimitLowered: calls beyond a lowered limit finish, none is admitted until there is
+// room below it, and the catalog never shows a negative number.
 func TestFault72_LimitLowered(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Upstream: "concurrency: 6"})
@@ -200,7 +201,7 @@ func TestFault72_LimitLowered(t *testing.T) {
 		held = held[1:]
 	}
 	rig.WaitFor(t, rig.Patience, "four have left", func() bool { return e.Upstream("up-0").Pools[0].Active == 2 })
-	e.Ask(rig.Chat, "").WantStatus(429) // two run, and two are all there are
+	e.Ask(rig.Chat, "").WantStatus(429) // two run, and there are only two slots
 	for _, s := range held {
 		if !whole(s) {
 			t.Error("a stream was cut")

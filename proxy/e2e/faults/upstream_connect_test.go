@@ -20,7 +20,7 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 			e.retire(0)
 			r := e.Ask(w, "")
 			r.WantRefused(w, rig.Unreachable)
-			r.Within(2 * time.Second) // far less than the clock of an answer
+			r.Within(2 * time.Second) // far less than the answer timeout
 			e.wantTold(w, rig.Unreachable, "upstream_fail", 1)
 			e.wantResult("unreachable", 1)
 			rig.WaitFor(e.T, rig.Patience, "no healthy route", func() bool {
@@ -54,7 +54,7 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 
 func TestFault02_NameDoesNotResolve(t *testing.T) {
 	t.Parallel()
-	// Go answers for .onion by itself (RFC 7686), so that no resolver outside of this machine is asked.
+	// Go itself answers for .onion (RFC 7686), so no resolver outside this machine is asked.
 	const dead = "http://engine.onion:8000"
 	inWays(t, rig.EveryWay, rig.Setup{Cold: true, Fakes: []string{dead}}, func(e *edge, w rig.Way) {
 		for range 3 {
@@ -73,7 +73,7 @@ func TestFault02_NameDoesNotResolve(t *testing.T) {
 			e.wantElsewhere(w, 5)
 		})
 	})
-	t.Run("watched", func(t *testing.T) { // `resolve`: the name is asked for in the background, and the start does not wait for it
+	t.Run("watched", func(t *testing.T) { // `resolve`: the lookup runs in the background, and the start does not wait for it
 		t.Parallel()
 		inWays(t, rig.EveryWay, rig.Setup{Cold: true, Engines: rig.Two()[:1], Fakes: []string{dead}, Upstream: "resolve: 1s", Model: turns}, func(e *edge, w rig.Way) {
 			e.wantElsewhere(w, 3)
@@ -133,7 +133,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.Ask(w, "").Text(w)
 				e.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
-				e.Ask(w, "").Text(w) // once more on a fresh one, and nobody notices
+				e.Ask(w, "").Text(w) // once more on a fresh one, unnoticed
 				e.wantSent(3)
 				if l := e.LastCall(); l.Attempts != 2 || l.Outcome != "ok" {
 					e.T.Errorf("the log says %+v", l)
@@ -150,7 +150,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 				e.wantElsewhere(w, 4)
 			})
 		})
-		t.Run(fault+"/reused, then other", func(t *testing.T) { // the replay is no try of an engine
+		t.Run(fault+"/reused, then other", func(t *testing.T) { // the replay is not an attempt
 			t.Parallel()
 			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: turns}, func(e *edge, w rig.Way) {
 				e.wantElsewhere(w, 4)
@@ -194,11 +194,11 @@ func TestFault32_EngineRestarts(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 500ms, rise: 1 }"}, func(e *edge, w rig.Way) {
 		e.wantElsewhere(w, 8)
-		for range 5 { // half of the connections go, the engine stays: nobody notices
+		for range 5 { // half of the connections go, the engine stays: unnoticed
 			e.Engines[0].Drop(.5, true)
 			e.wantElsewhere(w, 4)
 		}
-		// It goes away and comes back: requests go on elsewhere.
+		// It goes down and comes back: requests go elsewhere meanwhile.
 		e.Engines[0].Unlisten()
 		e.Engines[0].Drop(1, true)
 		e.wantElsewhere(w, 20)
@@ -223,7 +223,7 @@ func TestFault32_EngineRestarts(t *testing.T) {
 			rig.WaitFor(e.T, rig.Patience, "the breaker is open", func() bool { e.Ask(w, ""); return e.Status().Upstreams[0].Breaker == "open" })
 			e.Ask(w, "").WantRefused(w, rig.NoRoute)
 			e.Engines[0].Reset()
-			e.fault("status=500;delay=1s") // long enough for all of them to come while the trial runs
+			e.fault("status=500;delay=1s") // so long that all of them come during the trial
 			rig.WaitFor(e.T, rig.Patience, "the breaker is half-open", func() bool { return e.Status().Upstreams[0].Breaker == "half-open" })
 			bodies := make(chan *rig.Reply, 12)
 			for range cap(bodies) {

@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 5 to 8, 11, 24 and 25: what an engine says, or does not say, instead of a good head.
+// Rows 5 to 8, 11, 24 and 25: bad heads, and missing ones.
 
 func TestFault05_NotHTTP(t *testing.T) {
 	t.Parallel()
@@ -109,8 +109,9 @@ func TestFault08_HeaderDrips(t *testing.T) {
 	})
 }
 
-// TestFault11_SecondReply: an engine sends a second reply just after each of some. The first one that is seen ends the use of
-// connections for more than a request, so that hardly any client gets another's answer.
+// TestFault11_SecondReply: an engine sends a second reply just after some of its replies. The first
+// one that the edge notices disables keep-alive for the engine, so that hardly any client gets
+// another's answer.
 func TestFault11_SecondReply(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Upstream: "concurrency: 100, " + rig.QuietProbes})
@@ -154,13 +155,13 @@ func TestFault11_Surplus(t *testing.T) {
 				}
 				rig.WantNoLeak(e.T, "the answer", r.Body, e.Key)
 				e.wantSent(1)
-				if fault == "two-content-length;same=1" && w == rig.Speech { // the simulator makes a length up, and does not fill it
+				if fault == "two-content-length;same=1" && w == rig.Speech { // the simulator invents a length and does not fill it
 					if r.Err == nil {
 						e.T.Errorf("%d bytes of audio look whole", len(r.Body))
 					}
 					return
 				}
-				if fault == "two-content-length;same=1" { // two that agree are harmless
+				if fault == "two-content-length;same=1" { // two equal lengths are harmless
 					r.Text(w)
 					return
 				}
@@ -168,7 +169,7 @@ func TestFault11_Surplus(t *testing.T) {
 			})
 		})
 	}
-	t.Run("late", func(t *testing.T) { // the forgery comes when the connection already lies in the pool
+	t.Run("late", func(t *testing.T) { // the forgery comes when the connection is already in the pool
 		t.Parallel()
 		for _, w := range rig.AllWays {
 			t.Run(w.String(), func(t *testing.T) {
@@ -177,7 +178,7 @@ func TestFault11_Surplus(t *testing.T) {
 				f := fake(t, func(c *fakeCall) {
 					c.answer()
 					if c.number == 1 {
-						time.Sleep(50 * time.Millisecond) // behind the answer's last byte, in a segment of its own
+						time.Sleep(50 * time.Millisecond) // after the answer's last byte, in its own segment
 						_ = reply200(c.Conn, "application/json", strings.Replace(plainAnswer, "Good.", sim.ForgedText, 1))
 						close(written)
 					}

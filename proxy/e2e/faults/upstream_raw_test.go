@@ -8,18 +8,18 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Neighbours of rows 5, 10, 17, 21 and 29, byte by byte: what engines, gateways before them, and what is no engine at all have
-// been seen to answer, or might.
+// Relatives of rows 5, 10, 17, 21 and 29, byte by byte: answers that engines, gateways before them,
+// and servers that are not engines have sent, or might send.
 
-// rawReply is an answer as bytes. An empty want is a good answer, whose text is "Good.".
+// rawReply is an answer as bytes. An empty want means a good answer with the text "Good.".
 type rawReply struct {
 	name string
 	text string
 	want rig.Refusal
 }
 
-// playRaw plays each answer in each way, and closes the connection behind it unless the name says kept. One program has them
-// all, each as a model of its own.
+// playRaw plays each answer in each way, and then closes the connection unless the name says kept.
+// One program serves them all, each as its own model.
 func playRaw(t *testing.T, ways []rig.Way, replies []rawReply) {
 	t.Helper()
 	for _, w := range ways {
@@ -49,7 +49,7 @@ func playRaw(t *testing.T, ways []rig.Way, replies []rawReply) {
 	}
 }
 
-// play is the script of an engine that answers so.
+// play is the script of an engine with this answer.
 func (c *rawReply) play(call *fakeCall) {
 	call.send(c.text)
 	switch {
@@ -60,17 +60,17 @@ func (c *rawReply) play(call *fakeCall) {
 	}
 }
 
-// plainReply is a good answer in one piece with further header lines.
+// plainReply returns a good plain answer with further header lines.
 func plainReply(lines string) string {
 	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n%s", lines, len(plainAnswer), plainAnswer)
 }
 
-// bodyReply is a 200 with that body as JSON.
+// bodyReply returns a 200 with body as JSON.
 func bodyReply(body string) string {
 	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 }
 
-// chunks is body in chunks, the last one included.
+// chunks returns body in chunks, including the last one.
 func chunks(body string) string {
 	var b strings.Builder
 	for len(body) > 0 {
@@ -153,18 +153,19 @@ func TestFault21_Neighbours(t *testing.T) {
 		rawReply{"blanks around", bodyReply(" \n\t" + plainAnswer + "\r\n "), rig.Refusal{}},
 		rawReply{"content in members that nobody knows", bodyReply(strings.Replace(plainAnswer, `"choices"`, `"novelty":{"a":[1,null]},"choices"`, 1)), rig.Refusal{}},
 		rawReply{"length zero, kept", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n", rig.BadResponse},
-		// An error object under a 200, as gateways have them, is the engine's failure and no answer.
+		// An error object with status 200, as gateways send it, is a failure of the engine and not
+		// an answer.
 		rawReply{"an error as the answer", bodyReply(`{"error":{"message":"out of memory at /srv/models/secret-checkpoint","type":"server_error","code":500}}`), rig.EngineFailed},
 	)
 	playRaw(t, rig.PlainWays, list)
 }
 
-// streamReply is a 200 with that stream, in chunks.
+// streamReply returns a 200 with a stream in chunks.
 func streamReply(events string) string {
 	return strings.Replace(chunkedHead, "application/json", "text/event-stream", 1) + chunks(events)
 }
 
-// goodEvents is the stream of a good answer without its end.
+// goodEvents returns the stream of a good answer without its end.
 func goodEvents() string {
 	return "data: " + strings.Join(streamAnswer, "\n\ndata: ") + "\n\n"
 }
@@ -225,7 +226,7 @@ func TestFault17_Neighbours(t *testing.T) {
 		"llama.cpp error field": `error: {"code":500,"message":"died in /srv/models/secret-checkpoint","type":"server_error"}`,
 	} {
 		want := rig.EngineFailed
-		if strings.HasPrefix(name, "llama.cpp") { // a field that SSE does not know: the stream is without an answer
+		if strings.HasPrefix(name, "llama.cpp") { // an unknown SSE field: the stream has no answer
 			want = rig.BadResponse
 		}
 		first = append(first, rawReply{name, streamReply(event + "\n\ndata: [DONE]\n\n"), want})

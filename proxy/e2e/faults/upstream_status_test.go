@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 22 and 26 to 30: an engine that answers with another status than 200.
+// Rows 22 and 26 to 30: an engine that answers with a status other than 200.
 
 func TestFault22_EngineFailsWithItsOwnWords(t *testing.T) {
 	t.Parallel()
@@ -127,7 +127,7 @@ func TestFault28_ModelGone(t *testing.T) {
 			rig.WaitFor(e.T, rig.Patience, "the catalog has it as ready", func() bool { return e.Catalog()[0].IsReady })
 		})
 	})
-	t.Run("still listed", func(t *testing.T) { // one 404, of an engine that has the model: it is looked at at once, and serves on
+	t.Run("still listed", func(t *testing.T) { // one 404 from an engine that has the model: it is probed at once, and serves on
 		t.Parallel()
 		inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "status=404", Count: 1})
@@ -154,7 +154,7 @@ func TestFault28_ModelGone(t *testing.T) {
 		{"of the path", "Invalid URL (POST /v1/x)", rig.EngineFailed, "upstream_fail"},
 		{"framework", "Not Found", rig.EngineFailed, "upstream_fail"},
 	} {
-		t.Run(c.name, func(t *testing.T) { // is not about the model, which stays for all
+		t.Run(c.name, func(t *testing.T) { // not about the model, which stays for all
 			t.Parallel()
 			inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.Engines[0].SetFault(sim.Fault{Spec: "status=404;message=" + c.message, Count: 6})
@@ -186,7 +186,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 		want    rig.Refusal
 		outcome string
 		sends   int64
-		after   string // Retry-After where the dialect's status has one
+		after   string // Retry-After if the dialect's status has one
 	}{
 		{"status=429", rig.CapacityFull, "limited", 2, "1"},
 		{"status=429;retry-after=7", rig.CapacityFull, "limited", 2, "7"},
@@ -196,7 +196,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 		{"status=429;retry-after=PAST", rig.CapacityFull, "limited", 2, "1"},
 		{"status=503;retry-after=9", rig.NoRoute, "no_route", 2, "9"},
 		{"status=503;retry-after=3600", rig.NoRoute, "no_route", 2, "60"},
-		{"status=503;retry-after=DATE", rig.NoRoute, "no_route", 2, ""}, // checked apart
+		{"status=503;retry-after=DATE", rig.NoRoute, "no_route", 2, ""}, // checked separately
 		{"status=503", rig.NoRoute, "no_route", 2, "1"},
 		{"status=529;retry-after=3", rig.NoRoute, "no_route", 2, "3"},
 		{"status=502", rig.EngineFailed, "upstream_fail", 2, ""},
@@ -239,7 +239,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 			for range calls {
 				e.Ask(w, "").WantRefused(w, rig.CapacityFull)
 			}
-			// The budget is a fifth of the calls of the last ten seconds, and three are always allowed.
+			// The budget is a fifth of the calls of the last ten seconds, but always allows three.
 			if n := e.sent(); n > calls+calls/5+3 {
 				e.T.Errorf("%d requests upstream for %d calls", n, calls)
 			}

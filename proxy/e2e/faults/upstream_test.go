@@ -5,9 +5,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// What the rows about engines share.
+// Helpers for the rows about engines.
 
-// taking turns makes sure that of two engines the one at fault is asked.
+// turns makes sure that the faulty one of two engines is asked.
 const turns = "policy: round_robin"
 
 // fault makes every engine misbehave.
@@ -17,13 +17,14 @@ func (e *edge) fault(spec string) {
 	}
 }
 
-// retire takes an engine away: new connections are refused, open ones get a FIN.
+// retire stops an engine: new connections are refused, open ones get a FIN.
 func (e *edge) retire(i int) {
 	e.Engines[i].Unlisten()
 	e.Engines[i].Drop(1, false)
 }
 
-// sent is how many requests of clients all engines have read. The edge's own generation probes are none.
+// sent returns how many client requests all engines have read, without the edge's generation
+// probes.
 func (e *edge) sent() int64 {
 	n := int64(0)
 	for _, engine := range e.Engines {
@@ -33,7 +34,7 @@ func (e *edge) sent() int64 {
 	return n
 }
 
-// wantSent checks what the engines saw.
+// wantSent checks how many requests the engines saw.
 func (e *edge) wantSent(want int64) {
 	e.T.Helper()
 	if n := e.sent(); n != want {
@@ -41,7 +42,7 @@ func (e *edge) wantSent(want int64) {
 	}
 }
 
-// wantAborted waits until the engines have seen so many requests end because the edge left.
+// wantAborted waits until the engines have seen want requests end because the edge closed.
 func (e *edge) wantAborted(want int64) {
 	e.T.Helper()
 	rig.WaitFor(e.T, rig.Patience, "the engine's connection is closed", func() bool {
@@ -53,7 +54,8 @@ func (e *edge) wantAborted(want int64) {
 	})
 }
 
-// wantRefusedOnce asks in that way: it is refused so, nothing was tried a second time, and the log says the same.
+// wantRefusedOnce sends a request and checks that it is refused as wanted, without a second
+// attempt, and that the log agrees.
 func (e *edge) wantRefusedOnce(w rig.Way, want rig.Refusal, outcome string) {
 	e.T.Helper()
 	e.Ask(w, "").WantRefused(w, want)
@@ -61,7 +63,7 @@ func (e *edge) wantRefusedOnce(w rig.Way, want rig.Refusal, outcome string) {
 	e.wantTold(w, want, outcome, 1)
 }
 
-// wantTold checks the newest access line and the answer's refusal against it.
+// wantTold checks the newest access line against the refusal and outcome.
 func (e *edge) wantTold(w rig.Way, want rig.Refusal, outcome string, attempts int) {
 	e.T.Helper()
 	want = want.In(w.Dialect)
@@ -78,8 +80,9 @@ func (e *edge) wantResult(result string, want float64) {
 	}
 }
 
-// wantElsewhere checks that n requests are answered well although one of the engines fails. Each fails at one engine at most.
-// There the request may have been sent twice: first on a kept connection that turned out to be dead.
+// wantElsewhere checks that n requests are answered well although one engine fails. Each fails at
+// one engine at most. There it may have been sent twice: first on a kept connection that turned out
+// to be dead.
 func (e *edge) wantElsewhere(w rig.Way, n int) {
 	e.T.Helper()
 	for range n {
@@ -92,7 +95,8 @@ func (e *edge) wantElsewhere(w rig.Way, n int) {
 	}
 }
 
-// wantFresh checks that the next request is well answered, over a new connection of the only engine.
+// wantFresh checks that the next request is answered well, over a new connection to the only
+// engine.
 func (e *edge) wantFresh(w rig.Way) {
 	e.T.Helper()
 	engine := e.Engines[0]

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Text is the visible text of an answer that ended well; it fails the test when the answer did not.
+// Text returns the visible text of an answer, and fails the test if the answer did not end well.
 func (r *Reply) Text(w Way) string {
 	r.T.Helper()
 	r.WantStatus(200)
@@ -59,8 +59,7 @@ func (r *Reply) plainText(w Way) string {
 	return b.String()
 }
 
-// StreamText puts the visible text of a stream together and says whether the stream ended as a
-// whole one does.
+// StreamText returns the visible text of a stream and whether the stream ended properly.
 func StreamText(t testing.TB, w Way, events []Event) (text string, whole bool) {
 	t.Helper()
 	var b strings.Builder
@@ -103,8 +102,8 @@ func StreamText(t testing.TB, w Way, events []Event) (text string, whole bool) {
 	return b.String(), whole
 }
 
-// WantBroken checks a stream that ended badly after its first bytes: what came is there, the
-// dialect's error is last, with code in the words of chat, nothing says that the answer is whole,
+// WantBroken checks a stream that failed after its first bytes: the client has what came before,
+// the dialect's error is last (code is chat's name for it), nothing marks the answer as complete,
 // and the body itself ended properly.
 func (r *Reply) WantBroken(w Way, code string) *APIError {
 	r.T.Helper()
@@ -151,12 +150,13 @@ func (r *Reply) WantBroken(w Way, code string) *APIError {
 	return e.Error
 }
 
-// IsError reports whether an event says that a stream has failed.
+// IsError reports whether an event reports the failure of a stream.
 func IsError(ev Event) bool {
 	return ev.Name == "error" || ev.Name == "response.failed" || strings.HasPrefix(ev.Data, `{"error":`)
 }
 
-// responsesCode is what Responses calls a failure inside a stream: its set of codes is closed.
+// responsesCode returns the code of Responses for a failure inside a stream. Its set of codes is
+// closed.
 func responsesCode(code string) string {
 	switch code {
 	case "capacity_full", "rate_limited":

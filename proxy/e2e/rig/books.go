@@ -26,7 +26,7 @@ func (e *Edge) Rest() {
 	}
 }
 
-// busy says what is still going on, or nothing.
+// busy describes what is still going on; empty if nothing is.
 func (e *Edge) busy() string {
 	for i, engine := range e.Engines {
 		if s := engine.Stats(); s.Running+s.Waiting > 0 {
@@ -71,10 +71,10 @@ func checkBooks(e *Edge) {
 	}
 	var lines, finished, counted int
 	begun := StartWatch()
-	for ; begun.Took() < Patience; time.Sleep(time.Millisecond) { // a call is counted, then it is in the log
+	for ; begun.Took() < Patience; time.Sleep(time.Millisecond) { // a call is counted before it is logged
 		lines, finished, counted = len(e.Calls()), int(e.Metric("penstock_calls_finished_total")), int(e.Metric("penstock_calls_total"))
-		told := lines == finished || lines == 0 // no line at all: the access log is off, or elsewhere
-		if lines < finished {                   // more calls that end at once than the log takes are dropped and counted
+		told := lines == finished || lines == 0 // no line at all: the access log is off or elsewhere
+		if lines < finished {                   // lines that the log has no room for are dropped and counted
 			told = told || lines+int(e.Metric("penstock_log_dropped_total")) >= finished
 		}
 		if told && (counted == finished || e.Setup.Forgets && counted < finished) {
@@ -131,7 +131,7 @@ type CallLine struct {
 	BytesIn          int64   `json:"bytes_in"`
 }
 
-// Calls are the access lines so far.
+// Calls returns the access lines so far.
 func (e *Edge) Calls() []CallLine {
 	var out []CallLine
 	for line := range strings.Lines(e.Log.String()) {
@@ -148,13 +148,13 @@ func (e *Edge) Calls() []CallLine {
 func (e *Edge) Told() []CallLine {
 	e.T.Helper()
 	e.Rest()
-	// Without any line the books take the log for off.
+	// Without a line checkBooks assumes that the access log is off.
 	WaitFor(e.T, Patience, "there is an access line", func() bool { return len(e.Calls()) > 0 })
 	checkBooks(e)
 	return e.Calls()
 }
 
-// LastCall is the newest line of Told.
+// LastCall returns the newest line of Told.
 func (e *Edge) LastCall() CallLine {
 	e.T.Helper()
 	all := e.Told()

@@ -10,8 +10,9 @@ import (
 	"time"
 )
 
-// NewClient is an HTTP client with connections of its own, closed when the test ends. It follows no
-// redirects and trusts every certificate: whose it is, is looked at where that matters.
+// NewClient returns an HTTP client with its own connections, which are closed when the test ends.
+// It follows no redirects and trusts every certificate; tests that care check the certificate
+// themselves.
 func NewClient(t testing.TB) *http.Client {
 	tr := &http.Transport{
 		MaxIdleConnsPerHost: 4096, DisableCompression: true,
@@ -25,43 +26,43 @@ func NewClient(t testing.TB) *http.Client {
 	}}
 }
 
-// Reply is a whole answer, read to its end.
+// Reply is an answer, read to its end.
 type Reply struct {
 	T      testing.TB
 	Status int
 	Header http.Header
 	Body   string
-	Err    error // how reading the body ended, nil for a whole one
+	Err    error // how reading the body ended; nil for a complete body
 	Took   time.Duration
 }
 
-// Post sends body as JSON under the key of the setup and reads the whole answer. header are further
-// "Name: value" lines; one that names Authorization replaces the key, one without a value removes
-// the header.
+// Post sends body as JSON with the setup's key and reads the whole answer. header are further
+// "Name: value" lines. An Authorization line replaces the key; a line without a value removes that
+// header.
 func (e *Edge) Post(path, body string, header ...string) *Reply {
 	e.T.Helper()
 	return e.Do("POST", path, body, header...)
 }
 
-// Get is Post for GET, without the key.
+// Get is like Post for GET, without the key.
 func (e *Edge) Get(path string, header ...string) *Reply {
 	e.T.Helper()
 	return e.Do("GET", path, "", append([]string{"Authorization: "}, header...)...)
 }
 
-// Do is Post for any method. What comes must be what the published OpenAPI document says
+// Do is like Post for any method. The answer must conform to the published OpenAPI document
 // (Conforms).
 func (e *Edge) Do(method, path, body string, header ...string) *Reply {
 	e.T.Helper()
 	begun := time.Now()
 	r := e.read(e.Open(context.Background(), method, path, body, header...), begun)
-	if r.Err == nil && method != http.MethodOptions { // the document says nothing of preflights
+	if r.Err == nil && method != http.MethodOptions { // the document does not describe preflights
 		r.Conforms(method, path)
 	}
 	return r
 }
 
-// Fetch asks the admin listener, or any URL, without a key. header is as in Post.
+// Fetch requests a page of the admin listener, or any URL, without a key. header is as for Post.
 func (e *Edge) Fetch(method, url string, header ...string) *Reply {
 	e.T.Helper()
 	r, err := e.tryFetch(method, url, header...)
@@ -101,7 +102,7 @@ func (e *Edge) Open(ctx context.Context, method, path, body string, header ...st
 	return res
 }
 
-// Try is Open for requests that may fail. It may be called from any goroutine.
+// Try is like Open for requests that may fail. It may be called from any goroutine.
 func (e *Edge) Try(ctx context.Context, method, path, body string, header ...string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, e.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -136,12 +137,12 @@ func (r *Reply) WantStatus(want int) *Reply {
 	return r
 }
 
-// Chat is the body of a chat request for the model "sim", with the canary in its prompt; more is
-// added as further members: `"stream":true,"sim":{"tokens":5}`. The simulator obeys the member
-// "sim" (bench/sim says how).
+// Chat returns the body of a chat request for the model "sim", with the canary in its prompt; more
+// is added as further members: `"stream":true,"sim":{"tokens":5}`. The member "sim" controls the
+// simulator (see bench/sim).
 func (e *Edge) Chat(more string) string { return ChatBody("sim", more) }
 
-// ChatBody is Edge.Chat for any model.
+// ChatBody is like Edge.Chat for any model.
 func ChatBody(model, more string) string {
 	if more != "" {
 		more = "," + more
@@ -149,8 +150,8 @@ func ChatBody(model, more string) string {
 	return `{"model":"` + model + `","messages":[{"role":"user","content":"` + Prompt + `"}]` + more + `}`
 }
 
-// Within checks that an answer did not wait for a clock that it has nothing to do with. limit is
-// what it may take on an idle machine; the clock must be more than Grace behind it.
+// Within checks that an answer did not wait for an unrelated timeout. limit is the time allowed on
+// an idle machine; the timeout must be more than limit + Grace.
 func (r *Reply) Within(limit time.Duration) {
 	r.T.Helper()
 	if r.Took > limit+Grace {

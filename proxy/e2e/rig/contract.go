@@ -16,11 +16,11 @@ import (
 	"penstock/proxy/operate/openapi"
 )
 
-// This file holds answers to the published document (proxy/operate/openapi): which statuses, headers and
-// media types an operation has, and whether a body fits its schema. Bodies are validated by a JSON
-// Schema library that knows nothing of us.
+// This file checks answers against the published document (proxy/operate/openapi): the statuses,
+// headers and media types of an operation, and the schemas of bodies. An independent JSON Schema
+// library validates the bodies.
 
-// Contract is the published document, ready to be asked.
+// Contract is the published document, parsed for checks.
 type Contract struct {
 	Operations []*Operation
 	schemas    *jsonschema.Compiler
@@ -30,12 +30,12 @@ type Contract struct {
 
 // Operation is a method on a path.
 type Operation struct {
-	Method, Path string // path is the whole one, /v1 included
+	Method, Path string // the whole path, /v1 included
 	at           string // JSON pointer into the document
 	Responses    map[string]Response
 }
 
-// Response is what the document says of one status.
+// Response is the document's description of one status.
 type Response struct {
 	Ref     string            `json:"$ref"`
 	Headers map[string]header `json:"headers"`
@@ -49,7 +49,7 @@ type header struct {
 	at       string
 }
 
-// theContract reads the document once for all tests.
+// theContract parses the document once for all tests.
 var theContract = sync.OnceValues(func() (*Contract, error) {
 	var doc struct {
 		Servers []struct{ URL string }
@@ -101,7 +101,7 @@ var theContract = sync.OnceValues(func() (*Contract, error) {
 
 const documentURL = "https://penstock.example/openapi.json"
 
-// Published is theContract for a test.
+// Published returns theContract, and fails the test on an error.
 func Published(t testing.TB) *Contract {
 	t.Helper()
 	c, err := theContract()
@@ -111,8 +111,8 @@ func Published(t testing.TB) *Contract {
 	return c
 }
 
-// closeAnswers forbids members that the document does not name, in the schemas of what is wholly
-// ours. In public they are open: clients must not choke on what is added later.
+// closeAnswers forbids members that the document does not name, in the schemas that are entirely
+// ours. The published schemas are open, so that clients accept later additions.
 func closeAnswers(root map[string]any) {
 	schemas := root["components"].(map[string]any)["schemas"].(map[string]any)
 	for _, name := range []string{
@@ -123,8 +123,8 @@ func closeAnswers(root map[string]any) {
 	}
 }
 
-// closeObject closes v and the objects in it. branch: v is an alternative of an object that is
-// closed as a whole.
+// closeObject closes v and the objects in it. branch is true if v is an alternative of an object
+// that is closed as a whole.
 func closeObject(v any, branch bool) {
 	s, ok := v.(map[string]any)
 	if !ok {
@@ -167,7 +167,7 @@ func resolve(root map[string]any, r Response) (Response, error) {
 	return r, nil
 }
 
-// lookup decodes what a JSON pointer points at.
+// lookup decodes the target of a JSON pointer.
 func lookup(root map[string]any, pointer string, into any) error {
 	var v any = root
 	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
@@ -212,10 +212,10 @@ func (c *Contract) allows(at string, v any) error {
 	return s.Validate(v)
 }
 
-// Schema is the pointer of a named schema.
+// Schema returns the pointer of a named schema.
 func Schema(name string) string { return "/components/schemas/" + name }
 
-// Operation finds the operation of a request, nil when the document has none. target may have a
+// Operation returns the operation of a request; nil if the document has none. target may have a
 // query.
 func (c *Contract) Operation(method, target string) *Operation {
 	path, _, _ := strings.Cut(target, "?")
@@ -231,7 +231,7 @@ func (c *Contract) Operation(method, target string) *Operation {
 	return nil
 }
 
-// ErrorShape is the schema of errors at a path.
+// ErrorShape returns the schema of errors at a path.
 func ErrorShape(target string) string {
 	path, _, _ := strings.Cut(target, "?")
 	if path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/") {
@@ -240,12 +240,12 @@ func ErrorShape(target string) string {
 	return "Error"
 }
 
-// early are the statuses that any request may meet before it reaches an operation; the document's
+// early are the statuses that any request may get before it reaches an operation; the document's
 // introduction lists them.
 var early = []int{400, 404, 405, 408, 431, 505}
 
-// Conforms checks an answer against what the document says of the operation: status, headers, media
-// type and body.
+// Conforms checks an answer against the document's description of the operation: status, headers,
+// media type and body.
 func (r *Reply) Conforms(method, target string) *Reply {
 	r.T.Helper()
 	c := Published(r.T)
@@ -261,7 +261,7 @@ func (r *Reply) Conforms(method, target string) *Reply {
 	}
 	if !listed {
 		_, query, _ := strings.Cut(target, "?")
-		refused := r.Status == 401 && query != "" // a credential in the query is, everywhere
+		refused := r.Status == 401 && query != "" // a credential in the query is refused everywhere
 		if !refused && !slices.Contains(early, r.Status) || op != nil && r.Status == 404 {
 			report("the document does not list it")
 		} else if err := c.Fits(Schema(ErrorShape(target)), []byte(r.Body)); err != nil && method != "HEAD" {

@@ -7,8 +7,9 @@ import (
 	"penstock/bench/sim"
 )
 
-// Edge is an edge as clients, engines and operators know it, wherever it runs. Its methods may be
-// called from several goroutines, those that fail the test at once (most do) from the test's own.
+// Edge is an edge as clients, engines and operators see it, wherever it runs. Its methods may be
+// called from several goroutines, except that methods that fail the test at once (most do) need the
+// test's own goroutine.
 type Edge struct {
 	T       testing.TB
 	Engines []*sim.Engine
@@ -20,12 +21,12 @@ type Edge struct {
 	Addr  string // 127.0.0.1:PORT
 	Admin string // base URL of the admin listener
 
-	// Log is what the edge has written to its log; nothing where the setup sends the log elsewhere.
+	// Log is what the edge has written to its log; empty if the setup sends the log elsewhere.
 	Log *Buffer
 }
 
-// Connect returns an edge that runs already, with nothing known of it but the address of its API
-// and a key: Post and the like work.
+// Connect returns an edge that is already running, given only the address of its API and a key.
+// Post and similar methods work.
 func Connect(t testing.TB, url, key string) *Edge {
 	return &Edge{T: t, URL: url, Key: key, Client: NewClient(t), Log: new(Buffer)}
 }
@@ -43,7 +44,7 @@ func newEdge(t testing.TB, s Setup) *Edge {
 	return e
 }
 
-// warm waits until every upstream is up, unless the setup is a cold one.
+// warm waits until every upstream is up, unless the setup is Cold.
 func (e *Edge) warm() {
 	e.T.Helper()
 	if e.Setup.Cold {

@@ -10,8 +10,7 @@ import (
 	"penstock/bench/sim"
 )
 
-// StartEngine runs a simulated engine until the test ends, on a free port unless the options say
-// where.
+// StartEngine runs a simulated engine until the test ends, by default on a free port.
 func StartEngine(t testing.TB, o sim.Options) *sim.Engine {
 	t.Helper()
 	anywhere := o.Listen == ""
@@ -31,12 +30,13 @@ func StartEngine(t testing.TB, o sim.Options) *sim.Engine {
 	}
 }
 
-// KeptAddress is an address of loopback for a listener that goes away and comes back to it: below
-// the ports that the kernel gives to connections and to other listeners, and none twice.
+// KeptAddress returns a loopback address for a listener that stops and comes back. Its port is
+// below those that the kernel assigns to connections and other listeners, and is never returned
+// twice.
 func KeptAddress() string { return fmt.Sprintf("127.0.0.1:%d", 12000+lastPort.Add(1)%17000) }
 
-// lastPort counts the ports that were given. It begins somewhere, as other processes may
-// run tests, too.
+// lastPort counts the ports that were returned. It begins at a random one, because other processes
+// may run tests, too.
 var lastPort atomic.Uint32
 
 func init() { lastPort.Store(rand.Uint32N(17000)) }
@@ -51,10 +51,10 @@ func Listen(t testing.TB) net.Listener {
 	return ln
 }
 
-// Two are two engines with everything at its default.
+// Two returns options for two engines with all defaults.
 func Two() []sim.Options { return []sim.Options{{}, {}} }
 
-// QuietProbes keeps probes out of what a test counts; the first one has passed when the edge has
+// QuietProbes keeps probes out of a test's counts. The first probe has passed when the edge has
 // started.
 const QuietProbes = "probe: { interval: 1h, timeout: 15s }"
 

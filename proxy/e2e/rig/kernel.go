@@ -11,7 +11,8 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// Memory is a number of bytes from the kernel's account of the program: VmRSS now, VmHWM at most.
+// Memory returns a number of bytes from the kernel's account of the program: VmRSS is the current
+// use, VmHWM the peak.
 func (p *Process) Memory(name string) int64 {
 	p.t.Helper()
 	for line := range strings.Lines(p.account("status")) {
@@ -27,8 +28,8 @@ func (p *Process) Memory(name string) int64 {
 	return 0
 }
 
-// WantPeak checks what the program has used at most, in bytes. The race detector multiplies it:
-// then nothing is checked.
+// WantPeak checks the program's peak memory in bytes. It checks nothing under the race detector,
+// which multiplies it.
 func (p *Process) WantPeak(limit int64) {
 	p.t.Helper()
 	if n := p.Memory("VmHWM"); n > limit && !raced.On {
@@ -36,7 +37,7 @@ func (p *Process) WantPeak(limit int64) {
 	}
 }
 
-// Descriptors is how many files and sockets the program has open.
+// Descriptors returns how many files and sockets the program has open.
 func (p *Process) Descriptors() int {
 	p.t.Helper()
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.Cmd.Process.Pid))
@@ -46,10 +47,10 @@ func (p *Process) Descriptors() int {
 	return len(entries)
 }
 
-// ProcessorTime is what the program has worked so far.
+// ProcessorTime returns the processor time that the program has used so far.
 func (p *Process) ProcessorTime() time.Duration {
 	p.t.Helper()
-	_, rest, _ := strings.Cut(p.account("stat"), ") ") // behind the name, which may hold anything
+	_, rest, _ := strings.Cut(p.account("stat"), ") ") // after the name, which may hold anything
 	fields := strings.Fields(rest)
 	user, err1 := strconv.Atoi(fields[11])
 	system, err2 := strconv.Atoi(fields[12])
@@ -59,7 +60,7 @@ func (p *Process) ProcessorTime() time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// account is a page of the kernel's about the program.
+// account reads one of the kernel's pages about the program.
 func (p *Process) account(page string) string {
 	p.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.Cmd.Process.Pid, page))

@@ -16,7 +16,7 @@ import (
 // Local is an edge in the test's process.
 type Local struct {
 	*Edge
-	Next *config.File // what a reload brings
+	Next *config.File // the configuration of the next reload
 
 	hash   string // of the key
 	edge   *proxy.Edge
@@ -85,7 +85,7 @@ func (p *Local) run(f *config.File) {
 	go func() { p.served <- e.Serve(ctx) }()
 }
 
-// Reload gives the running edge the configuration of another setup in front of the same engines.
+// Reload gives the running edge the configuration of another setup with the same engines.
 func (p *Local) Reload(s Setup) {
 	p.T.Helper()
 	p.Prepare(s)
@@ -97,8 +97,8 @@ func (p *Local) Reload(s Setup) {
 	}
 }
 
-// Prepare makes the configuration of another setup, in front of the same engines, what the next
-// reload brings.
+// Prepare sets the configuration for the next reload to that of another setup with the same
+// engines.
 func (p *Local) Prepare(s Setup) {
 	p.T.Helper()
 	f := p.parse(s)
@@ -106,13 +106,13 @@ func (p *Local) Prepare(s Setup) {
 	p.Next = f
 }
 
-// Ask has the edge reload and does not wait.
+// Ask makes the edge reload and does not wait.
 func (p *Local) Ask() { p.edge.Reload("test") }
 
-// LastReload is how the edge's last reload ended; nil: there was none.
+// LastReload returns the result of the edge's last reload; nil if there was none.
 func (p *Local) LastReload() *reload.Result { return p.edge.LastReload() }
 
-// AskReload has the edge reload, and waits until it has tried.
+// AskReload makes the edge reload, and waits for the result.
 func (p *Local) AskReload() *reload.Result {
 	p.T.Helper()
 	before := p.edge.LastReload()
@@ -121,8 +121,8 @@ func (p *Local) AskReload() *reload.Result {
 	return p.edge.LastReload()
 }
 
-// End checks that the edge is at rest, stops it and reads its log. It is called when the test ends;
-// a test that wants the end before may call it itself.
+// End checks that the edge is at rest, stops it and checks its log. It is called when the test
+// ends; a test may call it earlier.
 func (p *Local) End() {
 	if p.ended {
 		return

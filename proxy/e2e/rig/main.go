@@ -14,9 +14,9 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// Main runs the tests of a package, atOnce side by side unless -parallel says otherwise (fewer
-// under the race detector), removes the program that they have built and looks for goroutines that
-// are left. It returns the code to exit with.
+// Main runs the tests of a package, by default atOnce in parallel (fewer under the race detector),
+// removes the program that they have built and looks for leaked goroutines. It returns the exit
+// code.
 func Main(m *testing.M, atOnce int) (code int) {
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
@@ -31,8 +31,8 @@ func Main(m *testing.M, atOnce int) (code int) {
 	removeBinary()
 	http.DefaultClient.CloseIdleConnections()
 	if code == 0 {
-		// fasthttp's own: one ticks for the Date header for ever, one sleeps up to ten seconds after its
-		// server has ended.
+		// Goroutines of fasthttp: one updates the Date header for ever, one sleeps up to ten
+		// seconds after its server has ended.
 		err := goleak.Find(goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
 			goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 		if err != nil {

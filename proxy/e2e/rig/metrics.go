@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Metrics reads the admin listener's metrics: the whole line up to the value is the name.
+// Metrics reads the admin listener's metrics. The name of each is its line up to the value.
 func (e *Edge) Metrics() map[string]float64 { return parseMetrics(e.MetricsText()) }
 
-// MetricsText is the page as it is.
+// MetricsText returns the page as text.
 func (e *Edge) MetricsText() string {
 	e.T.Helper()
 	return e.adminPage("/metrics").Body
@@ -30,7 +30,7 @@ func parseMetrics(text string) map[string]float64 {
 	return out
 }
 
-// Metric is the sum of the series whose line holds name and every one of labels.
+// Metric returns the sum of the series whose lines contain name and all labels.
 func (e *Edge) Metric(name string, labels ...string) float64 {
 	e.T.Helper()
 	sum := 0.0
@@ -43,8 +43,8 @@ func (e *Edge) Metric(name string, labels ...string) float64 {
 	return sum
 }
 
-// Series are the names of all series with their labels, without those of the Go runtime and the
-// process, in order.
+// Series returns the sorted names of all series with their labels, without those of the Go runtime
+// and the process.
 func (e *Edge) Series() []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(e.Metrics())) {

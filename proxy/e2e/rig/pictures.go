@@ -8,7 +8,7 @@ import (
 	"image/png"
 )
 
-// Picture is a data URL of a small picture, "png" or "jpeg".
+// Picture returns a data URL of a small picture, "png" or "jpeg".
 func Picture(format string) string {
 	img := image.NewRGBA(image.Rect(0, 0, 16, 16))
 	var b bytes.Buffer
@@ -20,8 +20,8 @@ func Picture(format string) string {
 	return "data:image/" + format + ";base64," + base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
-// VisionBody is a chat request for the model "sim" with one image and the canary; more is added as
-// further members.
+// VisionBody returns a chat request for the model "sim" with one image and the canary; more is
+// added as further members.
 func VisionBody(url, more string) string {
 	if more != "" {
 		more = "," + more

@@ -17,18 +17,18 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// ownEnv is the environment of the tests before one of them changes it: with another HOME the build
-// would begin with an empty cache, and fetch its modules anew.
+// ownEnv is the environment before a test changes it: with another HOME the build would begin with
+// an empty cache and download its modules again.
 var ownEnv = os.Environ()
 
-// built is the folder with the program, once a test has asked for it.
+// built is the folder with the program, once a test has needed it.
 var built struct {
 	sync.Once
 	dir string
 	err error
 }
 
-// Binary returns the path of the program, which is built for the first test that asks.
+// Binary returns the path of the program. The first call builds it.
 func Binary(t testing.TB) string {
 	t.Helper()
 	built.Do(func() {
@@ -52,14 +52,14 @@ func Binary(t testing.TB) string {
 	return filepath.Join(built.dir, "penstock")
 }
 
-// removeBinary ends what Binary began.
+// removeBinary removes what Binary built.
 func removeBinary() {
 	if built.dir != "" {
 		_ = os.RemoveAll(built.dir)
 	}
 }
 
-// CleanEnv is the environment without what would configure the program.
+// CleanEnv returns the environment without variables that configure the program.
 func CleanEnv() []string {
 	var env []string
 	for _, v := range os.Environ() {
@@ -70,7 +70,7 @@ func CleanEnv() []string {
 	return env
 }
 
-// Command is the program with its arguments, in a clean environment.
+// Command returns a command for the program with arguments, in a clean environment.
 func Command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(Binary(t), args...)
@@ -78,10 +78,10 @@ func Command(t testing.TB, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// RunProgram runs the program to its end, which must come within a minute.
+// RunProgram runs the program until it exits, which must happen within a minute.
 func RunProgram(t testing.TB, stdin string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	path := Binary(t) // building it is not the program's time
+	path := Binary(t) // the build does not count
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
@@ -99,7 +99,7 @@ func RunProgram(t testing.TB, stdin string, args ...string) (stdout, stderr stri
 type Process struct {
 	Cmd  *exec.Cmd
 	Out  *Buffer       // standard output
-	Err  *Buffer       // standard error, where the log goes; empty when the command had a file for it
+	Err  *Buffer       // standard error with the log; empty if the command has a file for it
 	Done chan struct{} // closed when it has ended
 	t    testing.TB
 }
@@ -111,8 +111,8 @@ func StartProcess(t testing.TB, args ...string) *Process {
 	return StartCommand(t, Command(t, args...))
 }
 
-// StartCommand is StartProcess for a command of the test's own, whose standard output and error are
-// taken unless the command has files for them.
+// StartCommand is like StartProcess for the test's own command. It captures standard output and
+// error unless the command has files for them.
 func StartCommand(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	p := &Process{t: t, Cmd: cmd, Out: new(Buffer), Err: new(Buffer), Done: make(chan struct{})}
@@ -151,8 +151,8 @@ func (p *Process) Says(pattern string) []string {
 	return m
 }
 
-// Exits waits for the end and checks the code. With the limit Patience it has to come at once;
-// another limit is a drain.
+// Exits waits for the exit and checks the code. With the limit Patience the program must exit at
+// once; another limit is a drain.
 func (p *Process) Exits(limit time.Duration, code int) {
 	p.t.Helper()
 	begun := StartWatch()
@@ -163,7 +163,7 @@ func (p *Process) Exits(limit time.Duration, code int) {
 		}
 	case <-time.After(limit):
 		p.t.Errorf("still running after %v", limit)
-		p.Signal(syscall.SIGQUIT) // shows where
+		p.Signal(syscall.SIGQUIT) // prints the goroutines
 		<-p.Done
 	}
 	if got := p.Cmd.ProcessState.ExitCode(); got != code {
@@ -181,5 +181,5 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Signal sends one to the program, if it still runs.
+// Signal sends s to the program, if it still runs.
 func (p *Process) Signal(s os.Signal) { _ = p.Cmd.Process.Signal(s) }

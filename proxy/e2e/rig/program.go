@@ -12,15 +12,15 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// Program is an edge that is the built program. A start takes about 20 ms, so nearly every case can
-// have one of its own.
+// Program is an edge that runs as the built program. A start takes about 20 ms, so nearly every
+// case can have its own.
 type Program struct {
 	*Edge
 	*Process
 
 	Dir  string // of the configuration
 	Path string // the configuration
-	Text string // what the configuration said at the start
+	Text string // the configuration's text at the start
 
 	ended bool
 }
@@ -77,19 +77,17 @@ func (p *Program) run() {
 	p.warm()
 }
 
-// Adopt makes next the process of the edge: what it logs is read from now on, and it is the one
-// that is ended.
+// Adopt makes next the process of the edge: the rig reads its log from now on, and ends it.
 func (p *Program) Adopt(next *Process) { p.Process, p.Log = next, next.Err }
 
-// Relaunch runs the program again, after it has ended, on the address it had.
+// Relaunch runs the program again after it has ended, on the same address.
 func (p *Program) Relaunch() {
 	p.T.Helper()
 	p.Write("penstock.yaml", strings.Replace(p.Text, "listen: 127.0.0.1:0", "listen: "+p.Addr, 1))
 	p.run()
 }
 
-// Write puts a file beside the configuration, in one step as a careful operator does, and returns
-// its path.
+// Write puts a file beside the configuration, atomically, and returns its path.
 func (p *Program) Write(name, text string) string {
 	p.T.Helper()
 	path := filepath.Join(p.Dir, name)
@@ -122,7 +120,7 @@ func (p *Program) End() {
 			p.Rest()
 			checkBooks(p.Edge)
 		}
-		p.Client.CloseIdleConnections() // one that is kept has a second to say whether it goes on
+		p.Client.CloseIdleConnections() // the edge waits up to a second for a kept one
 		p.Signal(syscall.SIGTERM)
 		if !p.Setup.Untidy {
 			p.Exits(Patience+5*time.Second, 0)

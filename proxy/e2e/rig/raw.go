@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// Raw is a plain connection to the edge, for clients that no library would be.
+// Raw is a plain connection to the edge, for clients that behave as no library would.
 type Raw struct {
 	net.Conn
 	T  testing.TB
-	In *bufio.Reader // what comes
+	In *bufio.Reader // what the edge sends
 }
 
-// Dial connects to the public listener. The connection is closed when the test ends, and has
-// Patience until its deadline.
+// Dial connects to the public listener. The connection is closed when the test ends, and its
+// deadline is Patience from now.
 func (e *Edge) Dial() *Raw {
 	e.T.Helper()
 	c, err := net.Dial("tcp", e.Addr)
@@ -34,29 +34,29 @@ func (e *Edge) Dial() *Raw {
 	return NewRaw(e.T, c)
 }
 
-// NewRaw is a Raw over a connection that the caller has made, and closes.
+// NewRaw returns a Raw over a connection that the caller opens and closes.
 func NewRaw(t testing.TB, c net.Conn) *Raw { return &Raw{c, t, bufio.NewReader(c)} }
 
-// Send writes text as it is. Failing is allowed: the edge may have hung up.
+// Send writes text as it is. It may fail, because the edge may have closed the connection.
 func (c *Raw) Send(text string) error {
 	_, err := io.WriteString(c.Conn, text)
 	return err
 }
 
-// Sendf is Send with a format.
+// Sendf is like Send with a format.
 func (c *Raw) Sendf(format string, args ...any) error { return c.Send(fmt.Sprintf(format, args...)) }
 
-// Drip sends a byte at a time until the other side has hung up.
+// Drip sends one byte at a time until the other side closes the connection.
 func (c *Raw) Drip(text string, gap time.Duration) {
 	for i := range text {
 		if c.Send(text[i:i+1]) != nil {
 			return
 		}
-		time.Sleep(gap) // the pace is the subject
+		time.Sleep(gap) // the test is about the pace
 	}
 }
 
-// Reply reads one answer, also one that is cut.
+// Reply reads one answer, even if it is cut.
 func (c *Raw) Reply(method string) *Reply {
 	c.T.Helper()
 	r, err := c.TryReply(method)
@@ -66,7 +66,7 @@ func (c *Raw) Reply(method string) *Reply {
 	return r
 }
 
-// TryReply is Reply for a connection that may be closed without one.
+// TryReply is like Reply for a connection that may be closed without an answer.
 func (c *Raw) TryReply(method string) (*Reply, error) {
 	begun := time.Now()
 	for {
@@ -86,7 +86,7 @@ func (c *Raw) TryReply(method string) (*Reply, error) {
 	}
 }
 
-// withLength puts the length back that http.ReadResponse takes out of the header.
+// withLength restores the Content-Length that http.ReadResponse removes from the header.
 func withLength(res *http.Response) http.Header {
 	if res.ContentLength >= 0 && res.Header.Get("Content-Length") == "" {
 		res.Header.Set("Content-Length", strconv.FormatInt(res.ContentLength, 10))
@@ -94,7 +94,7 @@ func withLength(res *http.Response) http.Header {
 	return res.Header
 }
 
-// Closed reads what else comes until the edge closes the connection; false: it did not within
+// Closed reads the rest until the edge closes the connection. ok is false if it did not within
 // limit.
 func (c *Raw) Closed(limit time.Duration) (rest string, ok bool) {
 	_ = c.SetReadDeadline(time.Now().Add(limit))
@@ -109,13 +109,14 @@ func (c *Raw) Reset() {
 	c.Close()
 }
 
-// Head is a request's head up to the blank line, with the key.
+// Head returns a request's head with the key, including the blank line.
 func (e *Edge) Head(method, target string, header ...string) string {
 	return method + " " + target + " HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer " + e.Key + "\r\n" +
 		strings.Join(append(header, ""), "\r\n") + "\r\n"
 }
 
-// Request is a whole request as bytes: body sent to path, as JSON unless header says otherwise.
+// Request returns the bytes of a whole request with body to path, as JSON unless header says
+// otherwise.
 func (e *Edge) Request(path, body string, header ...string) string {
 	h := append([]string{"Content-Length: " + strconv.Itoa(len(body))}, header...)
 	if !slices.ContainsFunc(header, func(line string) bool { return strings.HasPrefix(line, "Content-Type:") }) {

@@ -14,15 +14,15 @@ type APIError struct {
 	Metadata json.RawMessage `json:"metadata"`
 }
 
-// Refusal is what a client is told instead of an answer, in the words of chat. Messages says 529
-// for every engine's failure.
+// Refusal is the error that a client gets instead of an answer, in the terms of chat. Messages has
+// 529 for every failure of an engine.
 type Refusal struct {
 	Status     int
 	Kind, Code string
-	After      string // Retry-After; empty: any that is allowed with the status
+	After      string // Retry-After; empty: any value allowed with the status
 }
 
-// The refusals for engines that fail.
+// The refusals for failing engines.
 var (
 	Unreachable   = Refusal{502, "api_error", "upstream_unreachable", ""}
 	BadResponse   = Refusal{502, "api_error", "upstream_bad_response", ""}
@@ -36,7 +36,7 @@ var (
 	ContextTooBig = Refusal{400, "invalid_request_error", "context_length_exceeded", ""}
 )
 
-// In says the refusal in the words of a dialect.
+// In returns the refusal in the terms of a dialect.
 func (want Refusal) In(dialect string) Refusal {
 	if dialect == "messages" && (want.Status == 502 || want.Status == 503 || want.Status == 504) {
 		want.Status, want.Kind = 529, "overloaded_error"
@@ -45,8 +45,8 @@ func (want Refusal) In(dialect string) Refusal {
 }
 
 // WantRefused checks an error answer as a client of the dialect sees it: the status, the record and
-// its shape, a length, one request id in both headers, a Retry-After where the status demands one
-// and nowhere else, and no word that should have stayed inside.
+// its shape, a length, one request id in both headers, a Retry-After exactly for the statuses that
+// need one, and no internal words.
 func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
 	r.T.Helper()
 	e, messages := r.wantRecord(want.In(w.Dialect))
@@ -56,7 +56,7 @@ func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
 	return e
 }
 
-// WantError is WantRefused for an answer whose dialect is seen by what it was asked, or does not
+// WantError is like WantRefused if the request shows the dialect, or if the dialect does not
 // matter.
 func (r *Reply) WantError(status int, kind, code string) *APIError {
 	r.T.Helper()
@@ -64,7 +64,8 @@ func (r *Reply) WantError(status int, kind, code string) *APIError {
 	return e
 }
 
-// wantRecord checks all of an error answer but whose shape it has, which it returns.
+// wantRecord checks everything in an error answer except the dialect of its shape, which it
+// returns.
 func (r *Reply) wantRecord(want Refusal) (record *APIError, messages bool) {
 	r.T.Helper()
 	r.WantStatus(want.Status)

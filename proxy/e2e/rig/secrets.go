@@ -11,11 +11,11 @@ import (
 // error.
 const Canary = "CANARY-7f3a-prompt"
 
-// Prompt is what the user says, with the canary in it.
+// Prompt is the user's text, with the canary in it.
 const Prompt = "Say something about " + Canary + "."
 
-// WantNoLeak checks that text, found in the place that where names, has nothing of what prompts and
-// faulty engines carry, and nothing of further secrets.
+// WantNoLeak checks that text holds no canary of prompts and faulty engines, and none of the
+// further secrets. where names the text's place.
 func WantNoLeak(t testing.TB, where, text string, secrets ...string) {
 	t.Helper()
 	for _, secret := range append(secrets, Canary, sim.LeakedHost, sim.LeakedPath, sim.LeakedSecret, sim.ForgedText) {

@@ -13,52 +13,50 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Setup says what stands between the client and the engines. Its zero value is one engine and one
-// model "sim".
+// Setup describes an edge and its engines. Its zero value is one engine and one model "sim".
 type Setup struct {
-	// Engines are the simulated engines to start; none, and no fakes: one with everything at its
-	// default. Upstream i is called "up-i", serves the model "sim" and is addressed by
-	// Edge.Engines[i]. Fakes are further upstreams, by URL, called "fake-i".
+	// Engines are the simulated engines to start; without any, and without fakes, one with all
+	// defaults. Upstream i is called "up-i", serves the model "sim" and is Edge.Engines[i]. Fakes
+	// are the URLs of further upstreams, called "fake-i".
 	Engines []sim.Options
 	Fakes   []string
 
-	// What is added to the configuration, each as members of a flow mapping without the braces:
-	// Upstream for every upstream ("concurrency: 4"), Model for the model ("queue: { depth: 2, wait:
-	// 1s }"), Key for the first key, the others for the sections of their names.
+	// Additions to the configuration, each as members of a flow mapping without the braces:
+	// Upstream for every upstream ("concurrency: 4"), Model for the model ("queue: { depth: 2,
+	// wait: 1s }"), Key for the first key, the others for the sections of their names.
 	Upstream, Model, Key, Limits, Timeouts, Stream, Retry string
 
 	// Top is further YAML of the top level; Keys, Upstreams and Models are further list entries ("- {
 	// id: … }" lines).
 	Top, Keys, Upstreams, Models string
 
-	// Config replaces all of the above but the engines: a whole configuration without listeners, in
-	// which {{up-0}}, {{up-1}}, … stand for the URLs of the engines, {{hash}} for the hash of the key
-	// and {{dir}} for the configuration's directory.
+	// Config replaces everything above except the engines. It is a whole configuration without
+	// listeners, in which {{up-0}}, {{up-1}}, … stand for the URLs of the engines, {{hash}} for the
+	// hash of the key and {{dir}} for the configuration's directory.
 	Config string
 
-	// Cold skips the wait until every upstream is up: for upstreams that will not come up.
+	// Cold skips the wait until every upstream is up, for upstreams that never come up.
 	Cold bool
 
-	// Forgets says that a reload of the test takes upstreams or models away, whose series go with
-	// them.
+	// Forgets says that a reload in the test removes upstreams or models, and with them their
+	// series.
 	Forgets bool
 
-	// Untidy switches off the checks at the end that a test breaks on purpose.
+	// Untidy switches off the final checks that a test breaks on purpose.
 	Untidy bool
 
-	// For Start alone: Log takes the log in the place of Edge.Log; Lookup answers for the names of
-	// upstreams with `resolve`. Guard is the edge's, for tests that have it panic.
+	// For Start only: Log receives the log instead of Edge.Log. Lookup resolves the names of
+	// upstreams with `resolve`. Guard is the edge's, for tests that make it panic.
 	Log    *zap.Logger
 	Lookup func(ctx context.Context, host string) ([]string, error)
 	Guard  *guard.Guard
 
-	// For Launch alone: AdminTLS has the admin listener speak TLS ("cert: edge.pem, key: edge.key");
-	// such an edge has to be Cold and Untidy, as the rig does not trust it. Files are written beside
-	// the configuration before the start, by name, and {{hash}} is the hash of the key in them, too.
-	// Under is a command with its arguments that runs the program: the program and its arguments are
-	// appended (["sh", "-c", `ulimit -n 64; exec "$@"`, "sh"] runs it with few descriptors). Stderr
-	// takes the log instead of Edge.Log.
-	// Admin are further members of the admin section.
+	// For Launch only: AdminTLS makes the admin listener speak TLS ("cert: edge.pem, key:
+	// edge.key"); such an edge must be Cold and Untidy, because the rig does not trust it. Files
+	// are written beside the configuration before the start, by name, and {{hash}} in them is the
+	// hash of the key, too. Under is a command that runs the program, which is appended to it with
+	// its arguments (["sh", "-c", `ulimit -n 64; exec "$@"`, "sh"] runs it with few descriptors).
+	// Stderr receives the log instead of Edge.Log. Admin are further members of the admin section.
 	AdminTLS string
 	Admin    string
 	Files    map[string]string
@@ -109,8 +107,8 @@ func more(members string) string {
 	return ", " + members
 }
 
-// clocks adds to timeouts those that the test does not set: an end without delay, and more time for
-// connecting than the default, for machines on which a listener may be late.
+// clocks adds the timeouts that the test does not set: a drain without delay, and more time for
+// connecting than the default, because listeners may be late on a busy machine.
 func clocks(timeouts string) string {
 	for _, own := range []string{"linger: 0s", "drain: 5s", "connect: 10s"} {
 		if name, _, _ := strings.Cut(own, " "); !strings.Contains(timeouts, name) {
@@ -132,7 +130,7 @@ func patientProbe(upstream string) string {
 	return upstream
 }
 
-// Indent puts two blanks before every line, for list entries in a configuration of a test's own.
+// Indent puts two blanks before every line, for list entries in a test's own configuration.
 func Indent(entries string) string {
 	var b strings.Builder
 	for line := range strings.Lines(strings.TrimRight(entries, "\n")) {

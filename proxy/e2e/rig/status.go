@@ -9,7 +9,7 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// AdminToken is sent with all that the rig asks the admin listener, for setups that have one.
+// AdminToken is sent with every request of the rig to the admin listener, for setups with a token.
 const AdminToken = "the-admin-token-of-this-test"
 
 // adminPage reads a page of the admin listener.
@@ -18,8 +18,8 @@ func (e *Edge) adminPage(path string) *Reply {
 	return e.page(e.Admin+path, "Authorization: Bearer "+AdminToken)
 }
 
-// page reads a page for the rig's own use. An edge whose clients have short clocks hangs up on a
-// rig that the machine holds up: then it is asked again.
+// page reads a page for the rig's own use. It repeats the request if an edge with short client
+// timeouts closes the connection because the machine delays the rig.
 func (e *Edge) page(url string, header ...string) *Reply {
 	e.T.Helper()
 	for deadline := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
@@ -34,7 +34,7 @@ func (e *Edge) page(url string, header ...string) *Reply {
 	}
 }
 
-// State is what the tests read of the state page.
+// State is the part of the state page that tests read.
 type State struct {
 	Version   int64           `json:"version"`
 	InFlight  int64           `json:"in_flight"`
@@ -73,7 +73,7 @@ type UpstreamState struct {
 	} `json:"last_failure"`
 }
 
-// Upstream finds one by its name.
+// Upstream returns the state of an upstream by its name.
 func (e *Edge) Upstream(name string) UpstreamState {
 	e.T.Helper()
 	for _, u := range e.Status().Upstreams {
@@ -97,7 +97,7 @@ func (e *Edge) Status() *State {
 	return s
 }
 
-// CallsIn counts the calls that are in a state: body, queued, waiting ...
+// CallsIn counts the calls in a state: body, queued, waiting ...
 func (s *State) CallsIn(state string) (n int) {
 	for _, c := range s.Calls {
 		if c.State == state {
@@ -107,7 +107,7 @@ func (s *State) CallsIn(state string) (n int) {
 	return n
 }
 
-// Model is what the tests read of a catalog entry.
+// Model is the part of a catalog entry that tests read.
 type Model struct {
 	ID       string `json:"id"`
 	IsReady  bool   `json:"is_ready"`
@@ -118,7 +118,7 @@ type Model struct {
 	} `json:"capacity"`
 }
 
-// Catalog reads the public list of models. It may be up to a second old where the edge keeps it.
+// Catalog reads the public list of models. The edge may answer with one up to a second old.
 func (e *Edge) Catalog() []Model {
 	e.T.Helper()
 	var list struct{ Data []Model }
@@ -129,5 +129,5 @@ func (e *Edge) Catalog() []Model {
 	return list.Data
 }
 
-// Goroutines is the stack of each goroutine of the program, equal stacks once.
+// Goroutines returns the stacks of the program's goroutines, equal stacks once.
 func (e *Edge) Goroutines() string { return e.adminPage("/-/goroutines").Body }

@@ -12,7 +12,8 @@ import (
 // Event is one event of a stream.
 type Event struct{ Name, Data string }
 
-// Events reads a whole stream, and fails the test when it is none or was cut.
+// Events returns the events of a whole stream, and fails the test if the answer is not a stream or
+// was cut.
 func (r *Reply) Events() []Event {
 	r.T.Helper()
 	if ct := r.Header.Get("Content-Type"); ct != "text/event-stream" {
@@ -24,8 +25,7 @@ func (r *Reply) Events() []Event {
 	return ParseEvents(r.Body)
 }
 
-// ParseEvents is deliberately another parser than the edge's: blank lines end events, comments are
-// dropped.
+// ParseEvents is deliberately not the edge's parser: blank lines end events, comments are dropped.
 func ParseEvents(text string) []Event {
 	var out []Event
 	for block := range strings.SplitSeq(text, "\n\n") {
@@ -40,7 +40,7 @@ func ParseEvents(text string) []Event {
 	return out
 }
 
-// add takes one line of an event.
+// add parses one line of an event.
 func (e *Event) add(line string) {
 	if v, ok := strings.CutPrefix(line, "event: "); ok {
 		e.Name = v
@@ -50,7 +50,7 @@ func (e *Event) add(line string) {
 	}
 }
 
-// Stream is an answer that is being read event by event. Comments are skipped.
+// Stream is an answer read event by event. Comments are skipped.
 type Stream struct {
 	Response *http.Response
 	T        testing.TB
@@ -58,7 +58,7 @@ type Stream struct {
 	cancel   context.CancelFunc
 }
 
-// OpenStream sends a streamed request and returns when its head has come.
+// OpenStream sends a streamed request and returns when the answer's head has come.
 func (e *Edge) OpenStream(path, body string, header ...string) *Stream {
 	e.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -72,7 +72,7 @@ func (e *Edge) OpenStream(path, body string, header ...string) *Stream {
 	return &Stream{T: e.T, Response: res, lines: bufio.NewReader(res.Body), cancel: cancel}
 }
 
-// Next returns the next event; false at the end.
+// Next returns the next event; ok is false at the end.
 func (s *Stream) Next() (e Event, ok bool) {
 	for {
 		line, err := s.lines.ReadString('\n')

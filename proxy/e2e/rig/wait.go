@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// Patience is how long the rig waits for what should come at once: long, because the machine may be
-// busy.
+// Patience is how long the rig waits for things that should happen at once. It is long because the
+// machine may be busy.
 const Patience = 20 * time.Second
 
-// Grace is what a busy machine may add to something that is told by how long it takes: shorter than
-// the clock that would be waited for if it went wrong.
+// Grace is the delay by a busy machine that a timed check allows. It is shorter than the timeout
+// that a failing edge would wait for.
 const Grace = 8 * time.Second
 
-// AtOnce is how long what comes at once may take on a machine that has nothing else to do.
+// AtOnce is how long something immediate may take on an otherwise idle machine.
 const AtOnce = 5 * time.Second
 
-// WaitFor polls until cond holds, and fails the test when it does not within limit. It returns how
-// long it took. The limit Patience is for a busy machine: what came late although the machine was
-// not busy has failed, too. A shorter limit is what the product may take, and a machine that is
-// busy meanwhile adds to it, up to Patience.
+// WaitFor polls until cond holds, and fails the test if it does not within limit. It returns how
+// long that took. The limit Patience allows for a busy machine: if the machine was not busy, a late
+// success fails, too. A shorter limit is the time that the product may take; a busy machine extends
+// it, up to Patience.
 func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) time.Duration {
 	t.Helper()
 	begun := StartWatch()
@@ -31,7 +31,7 @@ func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) t
 			begun.WantAtOnce(t, what)
 		}
 	}()
-	// a look is mostly some requests
+	// cond usually sends requests
 	for pause := 200 * time.Microsecond; !cond(); pause = min(2*pause, 20*time.Millisecond) {
 		if took := begun.Took(); took > max(limit, min(limit+begun.Held(), Patience)) {
 			t.Fatalf("not within %v, which a busy machine makes %v: %s", limit, took, what)
@@ -41,7 +41,7 @@ func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) t
 	return begun.Took()
 }
 
-// StopWatch measures a time, and how busy the machine was meanwhile.
+// StopWatch measures a time, and how busy the machine was in it.
 type StopWatch struct {
 	begun time.Time
 	late  int64
@@ -50,14 +50,16 @@ type StopWatch struct {
 // StartWatch starts to measure.
 func StartWatch() StopWatch { return StopWatch{time.Now(), lateness.Load()} }
 
-// Took is the time since the start.
+// Took returns the time since the start.
 func (w StopWatch) Took() time.Duration { return time.Since(w.begun) }
 
-// Held is by how much the machine may have held up what was measured: ten times what a goroutine
-// that only sleeps was late meanwhile. That is the control, in the same process at the same time.
+// Held returns how much the machine may have delayed the measured operation: ten times the lateness
+// of a goroutine that only sleeps. That goroutine is the control, in the same process at the same
+// time.
 func (w StopWatch) Held() time.Duration { return 10 * time.Duration(lateness.Load()-w.late) }
 
-// WantAtOnce fails the test if more than AtOnce has passed, and what the machine may have held up.
+// WantAtOnce fails the test if more than AtOnce has passed, not counting the machine's possible
+// delay.
 func (w StopWatch) WantAtOnce(t testing.TB, what string) {
 	t.Helper()
 	if took, held := w.Took(), w.Held(); took > AtOnce+held {
@@ -65,10 +67,10 @@ func (w StopWatch) WantAtOnce(t testing.TB, what string) {
 	}
 }
 
-// lateness is by how much a goroutine that only sleeps has woken up late until now, in nanoseconds.
+// lateness is how late in total a goroutine that only sleeps has woken up, in nanoseconds.
 var lateness atomic.Int64
 
-// watchMachine keeps lateness until stop is called.
+// watchMachine updates lateness until stop is called.
 func watchMachine() (stop func()) {
 	const nap = 5 * time.Millisecond
 	end, ended := make(chan struct{}), make(chan struct{})
@@ -90,7 +92,7 @@ func watchMachine() (stop func()) {
 	}
 }
 
-// Buffer collects what an edge writes while it is read. It is safe for concurrent use.
+// Buffer collects an edge's output and can be read meanwhile. It is safe for concurrent use.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -106,7 +108,7 @@ func (l *Buffer) Write(p []byte) (int, error) {
 // Sync implements zapcore.WriteSyncer.
 func (l *Buffer) Sync() error { return nil }
 
-// String is what has been written so far.
+// String returns what has been written so far.
 func (l *Buffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// Way is a manner of asking: a dialect, in one piece or as a stream.
+// Way is a kind of request: a dialect, streamed or not.
 type Way struct {
 	Dialect string // chat, messages, responses, transcription or speech
 	Path    string
 	Stream  bool
 }
 
-// The ways of audio have one answer each: speech is passed on as it comes, a transcription is read
-// whole.
+// The ways of audio have one form of answer each: speech is passed on as it comes, a transcription
+// is read whole.
 var (
 	Transcription = Way{"transcription", "/v1/audio/transcriptions", false}
 	Speech        = Way{"speech", "/v1/audio/speech", false}
 )
 
-// Kind is the member of a model's configuration that says what it is, for what is no chat.
+// Kind returns the `kind` member of a model's configuration, for models that are not chat.
 func (w Way) Kind() string {
 	switch w.Dialect {
 	case "transcription":
@@ -40,8 +40,8 @@ var (
 	ResponsesStream = Way{"responses", "/v1/responses", true}
 )
 
-// AllWays are the ways to generate text; PlainWays and StreamWays are their halves. EveryWay are
-// those and audio.
+// AllWays are the ways to generate text; PlainWays and StreamWays are their halves. EveryWay adds
+// audio.
 var (
 	EveryWay   = append(slices.Clone(AllWays), Transcription, Speech)
 	AllWays    = []Way{Chat, ChatStream, Messages, MessagesStream, Responses, ResponsesStream}
@@ -49,9 +49,9 @@ var (
 	StreamWays = []Way{ChatStream, MessagesStream, ResponsesStream}
 )
 
-// Variants are the ways in which variant i of a row is played: the first in all of ways, each
-// further one in two of them, so that a row with many variants meets every way and does not start
-// the program for every pair.
+// Variants returns the ways for variant i of a row: all of ways for the first, two of them for each
+// further one. So a row with many variants covers every way without starting the program for every
+// pair.
 func Variants(ways []Way, i int) []Way {
 	if i == 0 {
 		return ways
@@ -60,7 +60,7 @@ func Variants(ways []Way, i int) []Way {
 	return []Way{ways[2*i%n], ways[(2*i+1+i/n)%n]}
 }
 
-// String names the way in the names of subtests.
+// String returns the way's name in subtests.
 func (w Way) String() string {
 	if w.Stream {
 		return w.Dialect + "-stream"
@@ -68,8 +68,8 @@ func (w Way) String() string {
 	return w.Dialect
 }
 
-// Body is a request for model with prompt as what the user says. control is what the simulator is
-// told, members such as `"tokens":5,"delay_ms":20` (bench/sim says which).
+// Body returns a request for model with prompt as the user's text. control holds members for the
+// simulator, such as `"tokens":5,"delay_ms":20` (see bench/sim).
 func (w Way) Body(model, prompt, control string) string {
 	if control != "" {
 		prompt += " [[sim {" + control + "}]]"
@@ -95,10 +95,10 @@ func (w Way) Body(model, prompt, control string) string {
 	}
 }
 
-// boundary is of the form that a transcription is asked by.
+// boundary separates the parts of a transcription's form.
 const boundary = "boundary-of-the-test"
 
-// ContentType is the header line of a body in this way.
+// ContentType returns the Content-Type line of a body in this way.
 func (w Way) ContentType() string {
 	if w.Dialect == "transcription" {
 		return "Content-Type: multipart/form-data; boundary=" + boundary
@@ -106,13 +106,13 @@ func (w Way) ContentType() string {
 	return "Content-Type: application/json"
 }
 
-// Ask asks the model "sim" for a good answer, which control may shape, and reads the reply.
+// Ask asks the model "sim" for a good answer, shaped by control, and reads the reply.
 func (e *Edge) Ask(w Way, control string) *Reply {
 	e.T.Helper()
 	return e.Say(w, Prompt, control)
 }
 
-// Say is ask for a prompt of one's own.
+// Say is like Ask with a prompt of the caller's.
 func (e *Edge) Say(w Way, prompt, control string) *Reply {
 	e.T.Helper()
 	return e.Post(w.Path, w.Body("sim", prompt, control), w.ContentType())
