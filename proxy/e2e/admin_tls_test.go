@@ -19,7 +19,7 @@ import (
 // servedAs returns the serial number of the certificate that a listener shows.
 func servedAs(t *testing.T, address string) string {
 	t.Helper()
-	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // the number alone is asked for
+	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // only the number is needed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,13 +27,13 @@ func servedAs(t *testing.T, address string) string {
 	return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-// TestAdminOverTLS: the admin listener speaks TLS with a pair of its own, which is read again when it changes, and each
-// command reaches it with the authority's certificate.
+// TestAdminOverTLS: the admin listener speaks TLS with its own pair, which is read again when it
+// changes, and each command reaches it with the CA's certificate.
 func TestAdminOverTLS(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})
 	dir := t.TempDir()
-	trusted := filepath.Join(dir, "trusted.pem") // every pair there has been
+	trusted := filepath.Join(dir, "trusted.pem") // all pairs so far
 	pair := func() {
 		cert, _ := selfsigned.Write(t, dir, "admin", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 		before, _ := os.ReadFile(trusted)
@@ -80,7 +80,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		t.Errorf("canary: %s", errs)
 	}
 	listed, files := bundle(t, "--config", file, "--admin", at)
-	if files["metrics.txt"] == "" { // which says what to trust
+	if files["metrics.txt"] == "" { // the file that names the CA to trust
 		t.Errorf("support: %s", listed)
 	}
 	if _, errs := command(t, 1, "ready", "--admin", at); !strings.Contains(errs, "--cacert") {

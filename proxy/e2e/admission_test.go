@@ -21,10 +21,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 85 and 88, and the invariants of admission: limits hold exactly, everybody is told one number, and nothing is
-// lost however calls end.
+// Rows 85 and 88, and the invariants of admission: limits hold exactly, all places report the same
+// number, and nothing leaks however calls end.
 
-// catalogModel is what the tests read of the catalog.
+// catalogModel is the part of a catalog entry that tests read.
 type catalogModel struct {
 	ID       string
 	IsReady  bool `json:"is_ready"`
@@ -41,7 +41,8 @@ type catalogModel struct {
 	}
 }
 
-// catalog reads a model's entry. The list is rendered once a second, so an entry that must be new is asked for until it is.
+// catalog reads a model's entry. The list is rendered once a second, so catalog repeats the request
+// until the entry is new.
 func (p *penstock) catalog(id string) catalogModel {
 	p.T.Helper()
 	var list struct{ Data []catalogModel }
@@ -55,7 +56,7 @@ func (p *penstock) catalog(id string) catalogModel {
 	return list.Data[i]
 }
 
-// hold opens n streams that stay until the returned function is called.
+// hold opens n streams that last until the returned function is called.
 func (p *penstock) hold(n int, body string) (release func()) {
 	p.T.Helper()
 	var streams []*rig.Stream
@@ -71,11 +72,12 @@ func (p *penstock) hold(n int, body string) (release func()) {
 	}
 }
 
-// endless is a stream that goes on for minutes.
+// endless makes a stream that lasts for minutes.
 const endless = `"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 
-// TestOneLedger: 1,000 clients hammer a model of 4 slots. There is never a fifth request at the engine, and every
-// refusal, the catalog and the metrics tell one number. Not parallel: it wants the machine.
+// TestOneLedger: 1,000 clients hammer a model with 4 slots. The engine never has a fifth request,
+// and every refusal, the catalog and the metrics report the same number. It is not parallel because
+// it needs the machine.
 func TestOneLedger(t *testing.T) {
 	const clients, slots = 1000, 4
 	calls := 10
@@ -106,7 +108,8 @@ func TestOneLedger(t *testing.T) {
 							}
 						}
 					}
-					// The picture is taken a moment after the refusal, so a slot may have become free by then.
+					// The numbers are read a moment after the refusal, so a slot may have become
+					// free by then.
 					if err := json.Unmarshal([]byte(r.Body), &e); err != nil || e.Error.Metadata.Total != slots || e.Error.Metadata.Active > slots ||
 						e.Error.Metadata.Active+e.Error.Metadata.Available != slots {
 						t.Errorf("metadata %s", r.Body)
@@ -145,7 +148,7 @@ func TestOneLedger(t *testing.T) {
 	if s.Requests != ok.Load() || ok.Load()+full.Load() != clients*int64(calls) || ok.Load() < slots {
 		t.Errorf("%d served, %d refused, %d at the engine", ok.Load(), full.Load(), s.Requests)
 	}
-	// At the end, when nothing moves, all say the same.
+	// At the end, when nothing moves, all agree.
 	release := p.hold(3, rig.VisionBody(rig.Picture("png"), endless))
 	rig.WaitFor(t, rig.Patience, "the catalog shows it", func() bool { return p.catalog("sim").Capacity.Active == 3 })
 	if n := p.Metric("penstock_upstream_inflight"); n != 3 || p.Engines[0].Stats().Running != 3 {
@@ -181,7 +184,8 @@ func TestFault85_OneKeyFloods(t *testing.T) {
 	})
 	t.Run("fair queue", func(t *testing.T) {
 		t.Parallel()
-		// One slot, and a queue that one key has filled: the other key's call is the next but one, not the last.
+		// With one slot and a queue filled by one key, the other key's call is the next but one,
+		// not the last.
 		p := start(t, rig.Setup{Keys: keys, Upstream: "concurrency: 1", Model: "queue: { depth: 20, wait: 30s }"})
 		release := p.hold(1, p.Chat(endless))
 		var mu sync.Mutex
@@ -264,11 +268,12 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestQueueIsToldOfRoom: a call that waits is served by whatever makes room first, not only by a slot that is given back.
+// TestQueueIsToldOfRoom: a waiting call is served as soon as anything makes room, not only a
+// released slot.
 func TestQueueIsToldOfRoom(t *testing.T) {
 	t.Parallel()
 	s := rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1, probe: { interval: 500ms }", Model: "queue: { depth: 8, wait: 60s }", Retry: "budget: 100%"}
-	// waiting starts s with the second engine in trouble and the first one full, and a call that waits.
+	// waiting starts s with the second engine failing, the first one full, and a waiting call.
 	waiting := func(t *testing.T, trouble func(p *penstock), more ...func(p *penstock)) (p *penstock, got chan *rig.Reply) {
 		p = start(t, s)
 		trouble(p)
@@ -317,9 +322,9 @@ func TestQueueIsToldOfRoom(t *testing.T) {
 	t.Run("a breaker lets a trial through", func(t *testing.T) {
 		t.Parallel()
 		_, got := waiting(t, func(p *penstock) {
-			p.Engines[1].SetFault(sim.Fault{Spec: "status=502", Count: 6}) // is tried again elsewhere, as long as there is room; the generation probe fails, too
+			p.Engines[1].SetFault(sim.Fault{Spec: "status=502", Count: 6}) // is retried elsewhere while there is room; the generation probe fails, too
 		}, func(p *penstock) {
-			for range 5 { // each fails there, and waits for the other engine then
+			for range 5 { // each fails there, then waits for the other engine
 				go p.Post(chatPath, p.Chat(""))
 			}
 			rig.WaitFor(t, rig.Patience, "the breaker opens", func() bool { s, _ := p.state(); return s.Upstreams[1].Breaker != "closed" })
@@ -364,11 +369,12 @@ func TestQueueIsToldOfRoom(t *testing.T) {
 	})
 }
 
-// TestTokensSettleOnDisconnect: what a key's limit of tokens had set aside for a call is given back when its client leaves.
+// TestTokensSettleOnDisconnect: the tokens that a key's limit reserves for a call are returned when
+// its client leaves.
 func TestTokensSettleOnDisconnect(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { tokens_per_minute: 4000, concurrency: 2 }"})
-	// Each call sets about 2,000 tokens aside; without settling, the third would be refused.
+	// Each call reserves about 2,000 tokens; without settling, the third would be refused.
 	for range 6 {
 		s := p.OpenStream(chatPath, p.Chat(`"stream":true,"max_tokens":1900,"sim":{"tokens":1900,"delay_ms":500}`))
 		s.Next()
@@ -378,11 +384,12 @@ func TestTokensSettleOnDisconnect(t *testing.T) {
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
-// A client that leaves before a whole answer has used the engine, and pays for what the engine was expected to do.
+// A client that leaves before a plain answer has used the engine, and pays for the work expected of
+// it.
 func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { tokens_per_minute: 1000 }"})
-	for _, stream := range []string{"", `"stream":true,`} { // before the first token, too
+	for _, stream := range []string{"", `"stream":true,`} { // also before the first token
 		ctx, cancel := context.WithCancel(context.Background())
 		gone := make(chan struct{})
 		go func() {
@@ -411,8 +418,8 @@ func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 	p.Post(chatPath, p.Chat(`"max_tokens":300`)).WantStatus(429)
 }
 
-// TestFault88_AbortsInEveryPhase: clients leave at random moments in every phase; nothing is lost. The harness checks
-// in the end that all is at rest and every call has one line.
+// TestFault88_AbortsInEveryPhase: clients leave at random moments in every phase, and nothing
+// leaks. At the end the rig checks that the edge is at rest and every call has one line.
 func TestFault88_AbortsInEveryPhase(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{
@@ -475,7 +482,7 @@ func TestFault88_AbortsInEveryPhase(t *testing.T) {
 	}
 }
 
-// TestManyStreams: 2,000 streams at once, all whole. Not parallel.
+// TestManyStreams: 2,000 streams at once all complete. It is not parallel.
 func TestManyStreams(t *testing.T) {
 	fastset.LeaveOut(t, "2,000 streams at once")
 	const streams = 2000
@@ -485,7 +492,7 @@ func TestManyStreams(t *testing.T) {
 	}
 	p := start(t, rig.Setup{Engines: engines, Upstream: "concurrency: " + strconv.Itoa(streams) + ", " + rig.QuietProbes, Limits: "connections: 5000", Timeouts: "connect: 1m"})
 	for _, e := range p.Engines {
-		e.SetSlots(0) // nobody is answered until all are there
+		e.SetSlots(0) // no call is answered until all have come
 	}
 	client := rig.NewClient(t)
 	client.Transport.(*http.Transport).MaxConnsPerHost = 0
@@ -519,14 +526,14 @@ func TestManyStreams(t *testing.T) {
 		e.SetSlots(streams)
 	}
 	wg.Wait()
-	// A line comes after the last byte that its client got.
+	// A line is written after the last byte that its client got.
 	rig.WaitFor(t, rig.Patience, "every call has its access line", func() bool {
 		time.Sleep(50 * time.Millisecond)
 		return len(p.Calls()) == streams
 	})
 }
 
-// TestFramingIsNotObservable: however the engine's bytes are cut, the client gets the same ones.
+// TestFramingIsNotObservable: however the engine's bytes are split, the client gets the same ones.
 func TestFramingIsNotObservable(t *testing.T) {
 	t.Parallel()
 	for name, control := range map[string]string{
@@ -543,7 +550,7 @@ func TestFramingIsNotObservable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, rig.Setup{}) // of its own: five failures in a row open a breaker
+			p := start(t, rig.Setup{}) // its own edge: five failures in a row open a breaker
 			shapes := map[string][]string{}
 			for _, cut := range []string{"", "split", "byte-by-byte", "split;gap=0s", "close-delimited"} {
 				c := control
@@ -567,7 +574,7 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-// anonymous takes out what differs from answer to answer.
+// anonymous removes what differs from answer to answer.
 func anonymous(body string) string {
 	var b strings.Builder
 	for line := range strings.Lines(body) {

@@ -14,7 +14,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestAgentFiles: `penstock agent` reads a real edge. Whether the agents take the files is seen in .ci/agents.
+// TestAgentFiles: `penstock agent` reads a real edge. .ci/agents tests that the agents accept the
+// files.
 func TestAgentFiles(t *testing.T) {
 	p, _ := startShapes(t)
 	home := t.TempDir()
@@ -55,7 +56,7 @@ func TestAgentFiles(t *testing.T) {
 func TestAgentWebSocket(t *testing.T) {
 	for _, on := range []string{"true", "false"} {
 		p := start(t, rig.Setup{Config: "responses: { websocket: " + on + " }" + audioConfig})
-		t.Setenv("EDGE_KEY", p.Key) // the program is started without variables of its own
+		t.Setenv("EDGE_KEY", p.Key) // the program starts without other variables
 		out, errs, code := rig.RunProgram(t, "", "agent", "codex", "--url", p.URL, "--key-env", "EDGE_KEY")
 		if code != 0 || strings.Contains(out, "supports_websockets = true") != (on == "true") {
 			t.Errorf("websocket: %s: exit code %d\n%s%s", on, code, out, errs)
@@ -63,8 +64,8 @@ func TestAgentWebSocket(t *testing.T) {
 	}
 }
 
-// TestAgentEndsBySignal: whatever the command waits for. A shell has what it runs in the background
-// ignore an interrupt, and a program inherits that; it does not inherit that somebody listens.
+// TestAgentEndsBySignal: a signal ends the command, whatever it waits for. A shell makes background
+// programs ignore an interrupt, and child programs inherit that; they do not inherit a handler.
 func TestAgentEndsBySignal(t *testing.T) {
 	listens := make(chan os.Signal, 1)
 	signal.Notify(listens, syscall.SIGINT)

@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// What the tests of transcriptions and speech share.
+// Helpers for the tests of transcriptions and speech.
 
 const (
 	transcriptions = "/v1/audio/transcriptions"
@@ -65,7 +65,7 @@ func text(name, value string) formPart { return formPart{name: name, value: valu
 
 func wav(value string) formPart { return formPart{"file", "speech.wav", value} }
 
-// form writes a form as most clients do.
+// form returns a form as most clients write it.
 func form(parts ...formPart) (body, contentType string) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -87,7 +87,7 @@ func (p *penstock) upload(path string, parts ...formPart) *rig.Reply {
 	return p.Post(path, body, contentType)
 }
 
-// uploadHTTP10 is upload by a client of HTTP/1.0.
+// uploadHTTP10 is like upload for an HTTP/1.0 client.
 func (p *penstock) uploadHTTP10(path string, parts ...formPart) *rig.Reply {
 	p.T.Helper()
 	body, contentType := form(parts...)
@@ -96,7 +96,7 @@ func (p *penstock) uploadHTTP10(path string, parts ...formPart) *rig.Reply {
 	return c.Reply("POST")
 }
 
-// receivedForm is what an engine got, read by the standard library.
+// receivedForm returns the form that an engine got, parsed by the standard library.
 func receivedForm(t *testing.T, r *sim.Request) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}

@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// batchOf writes a batch of n chats; more is further members of their bodies.
+// batchOf writes a batch of n chats; more holds further members of their bodies.
 func batchOf(t *testing.T, p *penstock, n int, more string) (in string, args []string) {
 	t.Helper()
 	var text strings.Builder
@@ -33,7 +33,7 @@ func batchOf(t *testing.T, p *penstock, n int, more string) (in string, args []s
 	return out, []string{"batch", in, "-o", out, "--url", p.URL, "--key-file", key}
 }
 
-// answers reads an output: each line has to be whole, and an id may be there once.
+// answers reads an output: each line must be complete, and each id may occur once.
 func answers(t *testing.T, out string) (status map[string]int) {
 	t.Helper()
 	text, err := os.ReadFile(out)
@@ -69,8 +69,8 @@ func answers(t *testing.T, out string) (status map[string]int) {
 	return status
 }
 
-// TestBatch: a batch finds the room of an edge without a queue, whose refusals it waits for. Another start has nothing
-// to do.
+// TestBatch: a batch fills an edge without a queue, and waits after its refusals. A second start
+// has nothing to do.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "concurrency: 3"})
@@ -88,8 +88,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestBatchLineErrors: what is wrong with one line is said in its answer, an outage of the engine is waited for, and a
-// wrong key or input ends the batch before it begins.
+// TestBatchLineErrors: the error of one line is in its answer, the batch waits out an outage of the
+// engine, and a wrong key or input ends the batch before it begins.
 func TestBatchLineErrors(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Retry: "attempts: 1"})
@@ -113,7 +113,7 @@ func TestBatchLineErrors(t *testing.T) {
 		}
 	}
 	invalid := strings.Replace(wrong, `"model":"none"`, `"model":5`, 1)
-	for _, text := range []string{wrong, invalid, invalid} { // a model may be there now; the last start asks for nothing
+	for _, text := range []string{wrong, invalid, invalid} { // the model may exist by now; the last start sends nothing
 		if err := os.WriteFile(args[1], []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestBatchLineErrors(t *testing.T) {
 	}
 }
 
-// TestBatchAtTheWrongAddress: where there is no endpoint the batch ends, and nothing is an answer.
+// TestBatchAtTheWrongAddress: without an endpoint the batch ends, and writes no answer.
 func TestBatchAtTheWrongAddress(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -156,7 +156,7 @@ func TestBatchAtTheWrongAddress(t *testing.T) {
 	}
 }
 
-// TestBatchGoesOn: a batch that is killed in the middle, or interrupted, goes on where it was.
+// TestBatchGoesOn: a batch that was killed or interrupted continues where it was.
 func TestBatchGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {

@@ -7,8 +7,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestBench: the load generator speaks Messages and Responses to an edge, in conversations with tools and images, streamed and
-// whole, and finds nothing wrong with the streams.
+// TestBench: the load generator sends Messages and Responses to an edge, in conversations with
+// tools and images, streamed and plain, and finds no fault in the streams.
 func TestBench(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestCostlyMembers: members by which one small request makes much work for an engine are bounded on every endpoint that passes
-// them on, and the error says by how much.
+// TestCostlyMembers: members with which a small request causes much work for an engine are bounded
+// on every endpoint that passes them on, and the error names the bound.
 func TestCostlyMembers(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Limits: "request_body: 8MiB"})
@@ -76,8 +76,9 @@ func TestCostlyMembers(t *testing.T) {
 	}
 }
 
-// TestUnfinishedBodies: bodies that a key leaves unfinished hold half of the memory for bodies at most, however they come, so
-// others' find room. A key that is alone, and a single body, may have all of it.
+// TestUnfinishedBodies: a key's unfinished bodies hold at most half of the memory for bodies,
+// however they come, so that other keys' bodies find room. A key that is alone, and a single body,
+// may have all of it.
 func TestUnfinishedBodies(t *testing.T) {
 	t.Parallel()
 	other, hash, err := auth.NewKey()

@@ -14,7 +14,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// twoKeys starts a program whose engine two keys use, and returns how to ask with the second one.
+// twoKeys starts an edge with two keys for one engine, and returns a function that sends requests
+// with the second key.
 func twoKeys(t *testing.T, s rig.Setup) (p *penstock, other func(more string) *rig.Reply) {
 	t.Helper()
 	key, hash, _ := auth.NewKey()
@@ -23,11 +24,12 @@ func twoKeys(t *testing.T, s rig.Setup) (p *penstock, other func(more string) *r
 	return p, func(more string) *rig.Reply { return p.Post(chatPath, p.Chat(more), "Authorization: Bearer "+key) }
 }
 
-// failing is a request for which the engine, which is well, fails.
+// failing is a request for which the healthy engine fails.
 const failing = `"sim":{"fault":"status=500"}`
 
-// TestOneClientLeavesTheEngineToOthers: whatever the engine answers to one client, and however often, others are served. Each
-// time the edge looks for itself whether the engine still works, and that is no client's call.
+// TestOneClientLeavesTheEngineToOthers: whatever the engine answers to one client, and however
+// often, others are served. Each time the edge sends its own probe to check that the engine still
+// works, and that is not a client's call.
 func TestOneClientLeavesTheEngineToOthers(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]string{
@@ -74,7 +76,8 @@ func TestOneClientLeavesTheEngineToOthers(t *testing.T) {
 	}
 }
 
-// TestOneClientWithoutKeys is the same where clients have no keys: there is nobody to tell apart, so the engine decides.
+// TestOneClientWithoutKeys is the same without keys: clients cannot be told apart, so the engine
+// decides.
 func TestOneClientWithoutKeys(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "auth: none"})
@@ -86,8 +89,8 @@ func TestOneClientWithoutKeys(t *testing.T) {
 	}
 }
 
-// TestEngineThatFailsEverything is out within two seconds although one client is all that it has, and serves again once it is
-// well.
+// TestEngineThatFailsEverything: an engine that fails every call is out within two seconds,
+// although it has only one client, and serves again once it is healthy.
 func TestEngineThatFailsEverything(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -123,8 +126,9 @@ func TestEngineThatFailsEverything(t *testing.T) {
 	}
 }
 
-// TestHalfOpenIsNotOneClients: the client whose call failed as the trial of a half-open breaker is not the next one; the edge
-// looks for itself. So an engine that is well again is back for all, whatever it is sent meanwhile.
+// TestHalfOpenIsNotOneClients: if a client's call failed as the trial of a half-open breaker, the
+// next trial is the edge's own probe, not that client's call. So a recovered engine is back for
+// all, whatever it is sent meanwhile.
 func TestHalfOpenIsNotOneClients(t *testing.T) {
 	t.Parallel()
 	p, other := twoKeys(t, rig.Setup{Upstream: rig.QuietProbes})
@@ -146,10 +150,10 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 		if p.Upstream("up-0").Breaker == "closed" {
 			return true
 		}
-		p.Post(chatPath, p.Chat(failing)) // is not let through
+		p.Post(chatPath, p.Chat(failing)) // must not reach the engine
 		return false
 	})
-	if n := p.Metric("penstock_upstream_attempts_total", `result="bad_response"`); n > trials+1 { // it may come right behind the closing
+	if n := p.Metric("penstock_upstream_attempts_total", `result="bad_response"`); n > trials+1 { // it may come right after the breaker closes
 		t.Errorf("%v more calls of that client were trials", n-trials)
 	}
 	if p.Metric("penstock_upstream_generation_probes_total", `result="ok"`) != 1 {
@@ -158,8 +162,9 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 	other("").WantStatus(200)
 }
 
-// TestKindsWithoutGenerationProbe: images cost too much to be a probe, so requests of different bodies tell what an engine is
-// worth where clients have no keys, and one that is repeated tells nothing. A client with a key tells nothing alone.
+// TestKindsWithoutGenerationProbe: images cost too much for a probe. So without keys, requests with
+// different bodies show whether an engine works, while a repeated one shows nothing. A single
+// client with a key shows nothing either.
 func TestKindsWithoutGenerationProbe(t *testing.T) {
 	t.Parallel()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// brokenAnswers are what an engine may do that begins every answer and ends none.
+// brokenAnswers are faults of an engine that begins every answer and completes none.
 var brokenAnswers = []string{"error-in-stream=3", "cut-after=4", "reset-after=4", "no-finish"}
 
 // TestEngineThatBreaksEveryAnswer is out within two seconds, whatever its clients are: the edge's own probe sees what they see.
@@ -60,7 +60,8 @@ func TestEngineThatBreaksEveryAnswer(t *testing.T) {
 	}
 }
 
-// TestBrokenTrialPassesNot: an answer that begins and breaks off is a trial that failed, so the wait for the next one grows.
+// TestBrokenTrialPassesNot: an answer that begins and breaks off is a failed trial, so the wait for
+// the next one grows.
 func TestBrokenTrialPassesNot(t *testing.T) {
 	t.Parallel()
 	for _, fault := range brokenAnswers {
@@ -75,7 +76,8 @@ func TestBrokenTrialPassesNot(t *testing.T) {
 				p.Post(chatPath, p.Chat(`"stream":true`))
 				return p.Upstream("up-0").Breaker != "closed"
 			})
-			// After 1 s, 2 s and 4 s there is a trial: at most two in 4.5 s, and nothing is closed between them.
+			// Trials come after 1 s, 2 s and 4 s: at most two in 4.5 s, and the breaker does not
+			// close between them.
 			opened, before := time.Now(), failed()
 			for time.Since(opened) < 4500*time.Millisecond {
 				if p.Upstream("up-0").Breaker == "closed" {
@@ -91,8 +93,9 @@ func TestBrokenTrialPassesNot(t *testing.T) {
 	}
 }
 
-// TestOneClientsFailuresBesideAGoodEngine: an engine that fails everything is out after a few hundred calls, two seconds of these
-// clients, although routing avoids it after its first failures, so that few calls tell.
+// TestOneClientsFailuresBesideAGoodEngine: an engine that fails every call is out after a few
+// hundred calls, two seconds of these clients, although routing avoids it after its first failures,
+// so that few calls reach it.
 func TestOneClientsFailuresBesideAGoodEngine(t *testing.T) {
 	t.Parallel()
 	for _, atATime := range []int{4, 8} {

@@ -15,13 +15,14 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Engines whose health page waits while they work. They work until the test lets go, so nothing here
-// depends on how fast the machine is. The clocks of a busy engine are tested in package upstreams.
+// Engines whose health page waits while they work. They work until the test releases them, so
+// nothing here depends on the machine's speed. The timeouts of a busy engine are tested in package
+// upstreams.
 
-// busyProbe has three probes in a row fail within four seconds.
+// busyProbe makes three probes in a row fail within four seconds.
 const busyProbe = "concurrency: 1, probe: { interval: 500ms, timeout: 500ms }"
 
-// workKind is a kind of work, of which an engine shows nothing until it is done.
+// workKind is a kind of work during which an engine shows nothing until it is done.
 type workKind struct {
 	name, kind, path, body string
 	media                  string // of the body; empty: JSON
@@ -50,8 +51,8 @@ func (k *workKind) ask(p *penstock) *rig.Reply {
 	return p.Post(k.path, k.body, media)
 }
 
-// serialPainter is an image server: it does one thing at a time, its health page included. It works
-// until done is closed.
+// serialPainter is an image server that handles one request at a time, including its health page.
+// It works until done is closed.
 func serialPainter(t *testing.T, done <-chan struct{}) string {
 	var one sync.Mutex
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -70,8 +71,8 @@ func serialPainter(t *testing.T, done <-chan struct{}) string {
 	return server.URL
 }
 
-// busyEdge is an edge before so many engines that do the kind of work. They finish none of it until
-// finish is called, which the end of the test does, too.
+// busyEdge returns an edge with a number of engines for the kind of work. They finish nothing until
+// finish is called, at the latest at the end of the test.
 func busyEdge(t *testing.T, k *workKind, engines int, model, upstream string) (p *penstock, finish func()) {
 	painted := make(chan struct{})
 	s := rig.Setup{Model: strings.Trim(k.kind+", "+model, ", "), Upstream: upstream}
@@ -97,11 +98,11 @@ func busyEdge(t *testing.T, k *workKind, engines int, model, upstream string) (p
 			e.Reset()
 		}
 	})
-	t.Cleanup(finish) // before the edge and its engines end
+	t.Cleanup(finish) // before the edge and its engines stop
 	return p, finish
 }
 
-// states are the states of all upstreams.
+// states returns the states of all upstreams.
 func states(p *penstock) (all []string) {
 	for _, u := range p.Status().Upstreams {
 		all = append(all, u.State)
@@ -109,9 +110,9 @@ func states(p *penstock) (all []string) {
 	return all
 }
 
-// TestBusyEngine: an engine that answers no page while it works is busy, not down. The call that it
-// works for ends well, and so do those that wait; what finds no room in the queue is refused as by
-// a full pool.
+// TestBusyEngine: an engine that answers no page while it works is busy, not down. Its running call
+// ends well, and so do waiting calls; a call that finds the queue full is refused as with a full
+// pool.
 func TestBusyEngine(t *testing.T) {
 	fastset.LeaveOut(t, "probes that run out of time")
 	for _, k := range workKinds {
@@ -151,8 +152,8 @@ func TestBusyEngine(t *testing.T) {
 	}
 }
 
-// TestBusyFleet: where both engines of a model are at work, neither is lost; without a queue a third
-// call is refused with 429, and one that is idle gets the call.
+// TestBusyFleet: if both engines of a model are at work, neither goes down. Without a queue a third
+// call is refused with 429, and an idle engine gets the call.
 func TestBusyFleet(t *testing.T) {
 	fastset.LeaveOut(t, "probes that run out of time")
 	t.Parallel()
@@ -161,7 +162,7 @@ func TestBusyFleet(t *testing.T) {
 	call := func() { workKinds[0].ask(p).WantStatus(200) }
 	calls.Go(call)
 	rig.WaitFor(t, rig.Patience, "one is busy", func() bool { return strings.Contains(strings.Join(states(p), " "), "busy") })
-	calls.Go(call) // has a free slot at each of them
+	calls.Go(call) // each of them has a free slot
 	rig.WaitFor(t, rig.Patience, "each has a call", func() bool {
 		return p.Engines[0].Stats().Running == 1 && p.Engines[1].Stats().Running == 1
 	})
@@ -179,21 +180,22 @@ func TestBusyFleet(t *testing.T) {
 	}
 }
 
-// frozen is a simulated engine in a process of its own, which can be stopped.
+// frozen starts a simulated engine in its own process, which can be stopped.
 func frozen(t *testing.T) (url string, engine *rig.Process) {
 	engine = rig.StartProcess(t, "sim", "--listen=127.0.0.1:0", "--latency=1h")
 	t.Cleanup(func() { engine.Signal(syscall.SIGCONT) })
 	return engine.Says(`(http://127\.0\.0\.1:\d+)`)[1], engine
 }
 
-// TestStoppedEngine: the kernel of a stopped process accepts its connections. Alone it is down a
-// minute after its last sign of life, at most, and its calls end with it; beside a good one every new
-// call goes there, and those of the stopped one follow once it has been silent for half a minute.
+// TestStoppedEngine: the kernel accepts connections for a stopped process. A stopped engine without
+// others is down at most a minute after its last sign of life, and its calls end then. With a good
+// engine beside it, every new call goes there, and the stopped engine's calls follow once it has
+// been silent for half a minute.
 func TestStoppedEngine(t *testing.T) {
 	fastset.LeaveOut(t, "an engine that is stopped for a minute")
 	for _, k := range workKinds {
 		if k.name == "image" {
-			continue // the simulator draws none
+			continue // the simulator has no images
 		}
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -202,7 +204,7 @@ func TestStoppedEngine(t *testing.T) {
 			alone := start(t, s)
 			s.Engines = []sim.Options{{}}
 			both := start(t, s)
-			both.Engines[0].SetSlots(0) // so that the first call goes to the other, or waits here
+			both.Engines[0].SetSlots(0) // the first call goes to the other, or waits here
 			held := make(chan *rig.Reply)
 			for _, p := range []*penstock{alone, both, both} {
 				go func() { held <- k.ask(p) }()
@@ -225,7 +227,7 @@ func TestStoppedEngine(t *testing.T) {
 			if d := time.Since(at); d < 30*time.Second {
 				t.Errorf("down %v after the stop, %v after it was busy", d, took)
 			}
-			// Where nothing was shown a call goes to the good engine; one that has no other has failed.
+			// A call without output goes to the good engine; without another engine it fails.
 			failed := 0
 			for range 2 {
 				if r := <-held; strings.Contains(r.Body, "upstream_unreachable") { // a stream has a 200 by then

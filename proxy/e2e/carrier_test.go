@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// After a stream the connection serves on, and says so when it will not.
+// After a stream the connection serves further requests, or announces that it closes.
 func TestConnectionAfterStream(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "header: 16KiB", Timeouts: "client_header: 3s, client_idle: 3s"})
@@ -30,7 +30,7 @@ func TestConnectionAfterStream(t *testing.T) {
 			_ = c.Send(p.Request(chatPath, p.Chat("")))
 			c.Reply("POST").WantStatus(200)
 		}
-		// Its silence is that of a kept connection, not of a new one.
+		// Its idle timeout is that of a kept connection, not of a new one.
 		stream(c)
 		time.Sleep(1200 * time.Millisecond)
 		stream(c)

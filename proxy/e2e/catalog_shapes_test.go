@@ -47,8 +47,8 @@ func startShapes(t *testing.T) (p *penstock, narrow string) {
 	return start(t, rig.Setup{Config: fmt.Sprintf(shapesConfig, hash)}), narrow
 }
 
-// TestCatalogForMessages: with anthropic-version the members of Anthropic's list are added and
-// aliases are entries; without it there is nothing of either.
+// TestCatalogForMessages: with anthropic-version the list has the members of Anthropic's list, and
+// aliases are entries; without it it has neither.
 func TestCatalogForMessages(t *testing.T) {
 	t.Parallel()
 	p, narrow := startShapes(t)
@@ -65,7 +65,7 @@ func TestCatalogForMessages(t *testing.T) {
 	if got := p.list(anthropicVersion, "x-api-key: "+narrow).ids(); !slices.Equal(got, names[3:6]) {
 		t.Errorf("names for a key of one model: %v", got)
 	}
-	for _, name := range names { // each resolves, is told by its name, and is the model's
+	for _, name := range names { // each resolves under its own name to the model
 		r := p.Get("/v1/models/"+name, anthropicVersion).WantStatus(200).Conforms("GET", "/v1/models/{id}")
 		var m struct {
 			ID, Type, Object, Kind string
@@ -89,7 +89,7 @@ func TestCatalogForMessages(t *testing.T) {
 	}
 	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "limit=", "after_id=nobody", "before_id=nobody", "after_id=qwen&limit=2"} {
 		header := []string{anthropicVersion}
-		if strings.HasPrefix(query, "after_id=qwen") { // a name that this key does not see
+		if strings.HasPrefix(query, "after_id=qwen") { // a name hidden from this key
 			header = append(header, "x-api-key: "+narrow)
 			query = "after_id=llama"
 		}
@@ -102,10 +102,10 @@ func TestCatalogForMessages(t *testing.T) {
 	p.Get("/v1/models", anthropicVersion, "x-api-key: wrong").Conforms("GET", "/v1/models").WantRefused(inMessages, wrong)
 }
 
-// inMessages is how a client of Messages reads an error.
+// inMessages is the way in which Messages clients read errors.
 var inMessages = rig.Way{Dialect: "messages"}
 
-// TestCatalogPages reads the list page by page with the official SDKs, forwards and backwards.
+// TestCatalogPages: the official SDKs read the list page by page, forwards and backwards.
 func TestCatalogPages(t *testing.T) {
 	t.Parallel()
 	p, _ := startShapes(t)
@@ -147,7 +147,8 @@ func TestCatalogPages(t *testing.T) {
 	}
 }
 
-// TestCatalogForCodex: client_version adds Codex's list of the models that it can use. Codex itself reads it in .ci/agents.
+// TestCatalogForCodex: client_version adds Codex's list of usable models. Codex itself reads it in
+// .ci/agents.
 func TestCatalogForCodex(t *testing.T) {
 	t.Parallel()
 	p, narrow := startShapes(t)
@@ -185,13 +186,13 @@ func TestCatalogForCodex(t *testing.T) {
 	if own, data := read("/v1/models?client_version=1", "x-api-key: "+narrow); len(own) != 0 || data != 1 {
 		t.Errorf("a key of a model without tools: %d and %d", len(own), data)
 	}
-	p = start(t, rig.Setup{Top: "strict: true"}) // which refuses tools that are not functions
+	p = start(t, rig.Setup{Top: "strict: true"}) // it refuses tools that are not functions
 	if models, _ := read("/v1/models?client_version=1"); len(models) != 1 || models[0]["apply_patch_tool_type"] != nil {
 		t.Errorf("strict: %v", models)
 	}
 }
 
-// TestCatalogWithKeysOnly: catalog.public: false, until a reload takes it back.
+// TestCatalogWithKeysOnly: catalog.public: false holds until a reload reverts it.
 func TestCatalogWithKeysOnly(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "catalog: { public: false }"})

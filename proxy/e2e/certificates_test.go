@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// certificateClient calls p with a certificate of its own.
+// certificateClient returns a client that presents a certificate.
 func certificateClient(t *testing.T, certificate *tls.Certificate) *http.Client {
 	client := rig.NewClient(t)
 	if certificate != nil {
@@ -22,8 +22,8 @@ func certificateClient(t *testing.T, certificate *tls.Certificate) *http.Client 
 	return client
 }
 
-// TestClientCertificates: a machine is known by its certificate in place of a key, at every endpoint; beside another key it is
-// refused; and what a reload takes away ends.
+// TestClientCertificates: a certificate identifies a machine instead of a key, at every endpoint.
+// With another key in the request it is refused, and access ends when a reload removes it.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	authority, stranger := selfsigned.NewAuthority(t, "machines"), selfsigned.NewAuthority(t, "machines")
@@ -70,7 +70,7 @@ func TestClientCertificates(t *testing.T) {
 				}
 				return
 			}
-			for _, body := range []string{e.Chat(""), e.Chat(`"user": "` + strings.Repeat("x", 20<<10) + `"`)} { // above what is judged by its head
+			for _, body := range []string{e.Chat(""), e.Chat(`"user": "` + strings.Repeat("x", 20<<10) + `"`)} { // larger than a body judged by its head
 				r := e.Post(chatPath, body, c.header...).WantStatus(c.status)
 				if c.status == 401 && !strings.Contains(r.Body, `"authentication_error"`) {
 					t.Errorf("%s", r.Body)
@@ -80,7 +80,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 	machine := *p.Edge
 	machine.Client = certificateClient(t, &agent)
-	machine.Do("GET", "/v1/models", "").WantStatus(401) // with the key of another
+	machine.Do("GET", "/v1/models", "").WantStatus(401) // with another's key
 	stream := machine.OpenStream(chatPath, p.Chat(endless), none)
 	stream.Next()
 	if r := machine.Post(chatPath, p.Chat(""), none).WantStatus(429); !strings.Contains(r.Body, "concurrent") {
@@ -93,7 +93,7 @@ func TestClientCertificates(t *testing.T) {
 	for ok := true; ok; {
 		_, ok = stream.Next()
 	}
-	machine.Post(chatPath, p.Chat(""), none).WantStatus(401) // the connection that is open was made under the other authority
+	machine.Post(chatPath, p.Chat(""), none).WantStatus(401) // the open connection was verified by the old CA
 	machine.Client = certificateClient(t, &forged)
 	machine.Post(chatPath, p.Chat(""), none).WantStatus(200)
 	p.Write("clients.pem", "no certificate\n")

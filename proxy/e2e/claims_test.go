@@ -11,9 +11,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestFloodLeavesOthersTheirPart: beside 64 closed loops of one key, at a model of four slots and without a queue, a
-// client of another key that comes back when Retry-After says gets at least two of five slots that it asks for. The
-// flood alone is refused nothing for it.
+// TestFloodLeavesOthersTheirPart: one key has 64 closed loops at a model with four slots and no
+// queue. A client of another key that honours Retry-After gets at least two of every five slots
+// that it asks for. Without that client the flood loses nothing.
 func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	t.Parallel()
 	const loops, wanted = 64, 6
@@ -31,7 +31,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 					return
 				}
 				refused.Add(1)
-				time.Sleep(250 * time.Millisecond) // it does not do as it is told
+				time.Sleep(250 * time.Millisecond) // it ignores Retry-After
 			})
 		})
 	}
@@ -42,7 +42,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 		t.Errorf("%v calls yielded while the flood was alone", n)
 	}
 	asked, got := 0, 0
-	var lastAsk time.Time // that was refused; zero: none, or it is answered
+	var lastAsk time.Time // the last refused request; zero: none, or answered since
 	for got < wanted && asked < wanted*5/2 {
 		asked++
 		begun := time.Now()
@@ -50,7 +50,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 		if r.Status == 200 {
 			got++
 			lastAsk = time.Time{}
-			time.Sleep(100 * time.Millisecond) // in which the flood takes the slot
+			time.Sleep(100 * time.Millisecond) // the flood takes the slot meanwhile
 			continue
 		}
 		after, err := strconv.Atoi(r.WantStatus(429).Header.Get("Retry-After"))
@@ -59,7 +59,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 		}
 		wait := time.Duration(after) * time.Second
 		if !lastAsk.IsZero() && time.Since(lastAsk) > wait+wait/4 {
-			asked-- // a busy machine has held it up: the claim may have ended before it came
+			asked-- // a busy machine delayed it: the claim may have expired
 		}
 		lastAsk = begun
 		time.Sleep(wait)

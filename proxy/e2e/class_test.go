@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestBatchKeysTakeWhatIsLeft: calls of a key with the class batch leave the model's reserve free, and lose their place in
-// its queue to a call of another key.
+// TestBatchKeysTakeWhatIsLeft: calls of a key with class batch leave the model's reserve free, and
+// lose their place in its queue to another key's call.
 func TestBatchKeysTakeWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	other, hash, _ := auth.NewKey()
@@ -21,14 +21,14 @@ func TestBatchKeysTakeWhatIsLeft(t *testing.T) {
 	as := "Authorization: Bearer " + other
 	release := p.hold(3, p.Chat(endless))
 	var calls sync.WaitGroup
-	calls.Go(func() { p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full") }) // a slot is free, and not for it
+	calls.Go(func() { p.Post(chatPath, p.Chat("")).WantError(429, "rate_limit_error", "capacity_full") }) // the free slot is not for it
 	rig.WaitFor(t, rig.Patience, "it waits", func() bool { return p.Metric("penstock_model_queue_waiting") == 1 })
 	p.Post(chatPath, p.Chat(""), as).WantStatus(200) // takes the batch's place in the queue, and the reserve
 	calls.Wait()
 	release()
 }
 
-// TestFreeSlotIsTakenFirst: a call that finds the reserve free beside a waiting call of a batch takes it.
+// TestFreeSlotIsTakenFirst: a call takes the free reserve although a batch call waits.
 func TestFreeSlotIsTakenFirst(t *testing.T) {
 	t.Parallel()
 	other, hash, _ := auth.NewKey()
@@ -45,8 +45,8 @@ func TestFreeSlotIsTakenFirst(t *testing.T) {
 	calls.Wait()
 }
 
-// TestRunningCallsStay: a call that finds no slot is refused or waits, whatever class the calls are of that run. The log names
-// classes behind the first.
+// TestRunningCallsStay: a call that finds no slot is refused or waits, whatever the class of the
+// running calls. The log names classes other than the first.
 func TestRunningCallsStay(t *testing.T) {
 	t.Parallel()
 	user, hash, _ := auth.NewKey()

@@ -8,9 +8,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestClaudeCodeGateway holds the edge to what Claude Code asks of a gateway that speaks Messages: the paths, headers, betas and
-// members that it sends, none of which may be a refusal, and none of which an engine is sent. Source:
-// https://code.claude.com/docs/en/llm-gateway-protocol, and what version 2.1 sends.
+// TestClaudeCodeGateway checks Claude Code's requirements for a Messages gateway: the paths,
+// headers, betas and members that it sends must neither be refused nor reach an engine. Source:
+// https://code.claude.com/docs/en/llm-gateway-protocol, and the requests of version 2.1.
 func TestClaudeCodeGateway(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})

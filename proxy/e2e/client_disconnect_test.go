@@ -28,7 +28,7 @@ var disconnects = []struct {
 	{"half-close", func(c *rig.Raw) { _ = c.Conn.(*net.TCPConn).CloseWrite() }},
 }
 
-// wantFreed checks that the engine is freed in time, and that log and metrics have the reason.
+// wantFreed checks that the engine is free in time, and that log and metrics have the reason.
 func wantFreed(t *testing.T, p *penstock, phase string) {
 	t.Helper()
 	e := p.Engines[0]
@@ -44,12 +44,12 @@ func wantFreed(t *testing.T, p *penstock, phase string) {
 	if n := p.Metric("penstock_upstream_breaker_open"); n != 0 {
 		t.Error("the client's leaving opened the breaker")
 	}
-	// The connection to the engine is closed, and not kept with an unread answer in it.
+	// The connection to the engine is closed, not kept with an unread answer.
 	rig.WaitFor(t, rig.Patience, "the connection to the engine is closed", func() bool { return e.Stats().Conns <= 1 })
 }
 
-// TestLeavesAtOnce: a client that leaves before its call begins is counted like one that leaves
-// while it sends its body.
+// TestLeavesAtOnce: a client that leaves before its call begins counts like one that leaves while
+// it sends its body.
 func TestLeavesAtOnce(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -83,8 +83,8 @@ func TestFault33_LeavesWhileQueued(t *testing.T) {
 				if l := p.LastCall(); l.Outcome != "client_gone" {
 					t.Errorf("the log says %+v", l)
 				}
-				// The place is free for the next one, and nothing of the one that left ever reaches
-				// the engine.
+				// The place is free for the next call, and the abandoned one never reaches the
+				// engine.
 				p.Post(chatPath, body).WantStatus(200)
 				if n := p.Engines[0].Stats().Requests; n != 2 {
 					t.Errorf("%d requests upstream, want 2", n)
@@ -119,7 +119,7 @@ func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
 					c := p.Dial()
 					_ = c.Send(p.Request(chatPath, body))
 					rig.WaitFor(t, rig.Patience, "the engine works", func() bool {
-						s := p.Engines[0].Stats() // a plain answer is all there before it stalls, so its slot is free
+						s := p.Engines[0].Stats() // a plain answer is complete before it stalls, so its slot is free
 						return s.Running == 1 || s.Faults == 1 && phase != "blackhole"
 					})
 					how.do(c)
@@ -198,7 +198,7 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 	}
 }
 
-// slowReader dials with a receive buffer that is soon full.
+// slowReader dials with a small receive buffer.
 func (p *penstock) slowReader() *rig.Raw {
 	c := p.Dial()
 	_ = c.Conn.(*net.TCPConn).SetReadBuffer(256 << 10)
@@ -214,7 +214,7 @@ func TestFault36_StopsReading(t *testing.T) {
 	_ = c.Send(p.Request(chatPath, p.Chat(`"stream":true,"sim":{"tokens":50000000}`)))
 	rig.WaitFor(t, rig.Patience, "the stream runs", func() bool { return e.Stats().Running == 1 })
 	rig.WaitFor(t, rig.Patience, "the client is dropped", func() bool { return e.Stats().Running == 0 && e.Stats().Aborted == 1 })
-	// What the kernel's buffers take is some megabytes; more would be a buffer of ours.
+	// The kernel's buffers hold some megabytes; more would be a buffer of ours.
 	if n := e.Stats().Tokens; n > 500_000 {
 		t.Errorf("the engine was read on for %d tokens", n)
 	}
@@ -329,7 +329,7 @@ func TestFault40_ManySlowClients(t *testing.T) {
 		}
 	}
 	for range 20 {
-		p.Post(chatPath, p.Chat("")).WantStatus(200).Within(time.Second) // it does not wait for the slow ones' clocks
+		p.Post(chatPath, p.Chat("")).WantStatus(200).Within(time.Second) // does not wait for the slow clients' timeouts
 	}
 	rig.WaitFor(t, 2*rig.Patience, "the slow ones are gone", func() bool { return p.Metric("penstock_client_connections") <= 2 })
 }

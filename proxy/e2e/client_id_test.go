@@ -7,8 +7,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestClientRequestID: a client gets the id back that it gave its request, with every kind of answer, and no log has it. One that no
-// header should carry is left out.
+// TestClientRequestID: every kind of answer returns the client's request id, and no log holds it.
+// An id that a header must not carry is left out.
 func TestClientRequestID(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -47,7 +47,7 @@ func serveProgram(t *testing.T, config string) (public, admin string) {
 	return found[1], found[2]
 }
 
-// serveSaying runs an edge until the test ends, and returns what it says first, matched with pattern.
+// serveSaying runs an edge until the test ends, and matches its first output with pattern.
 func serveSaying(t *testing.T, pattern string, args ...string) []string {
 	t.Helper()
 	cmd := exec.Command(rig.Binary(t), append([]string{"serve"}, args...)...)
@@ -77,7 +77,8 @@ func serveSaying(t *testing.T, pattern string, args ...string) []string {
 	return found
 }
 
-// TestInitToServing goes the shorter way of a newcomer: a file is written for engines, with a key, and served as it is.
+// TestInitToServing goes a newcomer's short way: init writes a file for the engines, with a key,
+// and serve uses it unchanged.
 func TestInitToServing(t *testing.T) {
 	t.Parallel()
 	one := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, Slots: 3, APIKey: "engine-secret", TokenRate: 10})
@@ -111,7 +112,7 @@ func TestInitToServing(t *testing.T) {
 	if token == nil {
 		t.Fatalf("no token for the next commands:\n%s", out)
 	}
-	rig.WaitFor(t, rig.Patience, "both engines are up", func() bool { // before that none takes calls, and none is lost
+	rig.WaitFor(t, rig.Patience, "both engines are up", func() bool { // before that neither takes calls
 		out, _ := command(t, 0, "top", "--once", "--admin", admin, "--token", token[1])
 		return strings.Contains(out, "2 of 2 upstreams take calls")
 	})
@@ -121,7 +122,7 @@ func TestInitToServing(t *testing.T) {
 	}
 	p := rig.Connect(t, public, key)
 	var calls sync.WaitGroup
-	for range 8 { // as many as both have slots, so either serves some, however calls are shared out
+	for range 8 { // as many as both have slots, so that both serve some
 		calls.Go(func() {
 			if res := p.Post(chatPath, rig.ChatBody("tiny", "")); res.Status != 200 {
 				t.Errorf("%d", res.Status)
@@ -158,7 +159,7 @@ func TestInitToServing(t *testing.T) {
 	}
 }
 
-// TestServeEngine: an engine is served without a file, under a key of its own that is printed.
+// TestServeEngine: the program serves an engine without a file, and prints a new key.
 func TestServeEngine(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, APIKey: "engine-secret"})
@@ -171,7 +172,8 @@ func TestServeEngine(t *testing.T) {
 	command(t, 1, "serve", "--engine", "127.0.0.1:1")
 }
 
-// TestServeEngine_Place: the addresses and the key may be chosen, and a key that is kept is the same at the next start.
+// TestServeEngine_Place: the operator may choose the addresses and the key, and a kept key is the
+// same at the next start.
 func TestServeEngine_Place(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Models: []string{"tiny"}})
@@ -196,8 +198,8 @@ func TestServeEngine_Place(t *testing.T) {
 	t.Run("again", func(t *testing.T) { start(t, key) })
 }
 
-// TestDoctorToServing goes the way of a newcomer: what the doctor prints is pasted into a file, checked, served, changed
-// and reloaded.
+// TestDoctorToServing goes a newcomer's way: the doctor's output is pasted into a file, checked,
+// served, changed and reloaded.
 func TestDoctorToServing(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, Slots: 3, APIKey: "engine-secret"})
@@ -239,7 +241,7 @@ func TestDoctorToServing(t *testing.T) {
 	}
 	write("    aliases: [small]\n")
 	out, _ := command(t, 0, "reload", "--admin", admin, "--token", "operator-secret")
-	if !strings.Contains(out, "aliases") && !strings.Contains(out, "unchanged") { // the watcher may have been first
+	if !strings.Contains(out, "aliases") && !strings.Contains(out, "unchanged") { // the watcher may have been faster
 		t.Errorf("reload says %q", out)
 	}
 	p.Post(chatPath, rig.ChatBody("small", "")).WantStatus(200)
@@ -251,7 +253,8 @@ func TestDoctorToServing(t *testing.T) {
 	p.Post(chatPath, rig.ChatBody("small", "")).WantStatus(200)
 }
 
-// TestDoctorKnowsAnotherEdge: an edge is not taken for an engine, whose models a start without a configuration would serve.
+// TestDoctorKnowsAnotherEdge: an edge does not count as an engine, whose models a start without a
+// configuration would serve.
 func TestDoctorKnowsAnotherEdge(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -259,7 +262,7 @@ func TestDoctorKnowsAnotherEdge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for address, edge := range map[string]bool{p.Engines[0].Addr(): false, p.Addr: true} { // as discovery does, whose clock is short
+	for address, edge := range map[string]bool{p.Engines[0].Addr(): false, p.Addr: true} { // as discovery does, with its short timeout
 		if d, err := engine.Detect(t.Context(), address, "", profiles); err != nil || !d.Recognised || (d.Engine == engine.Penstock) != edge {
 			t.Errorf("%s is taken for %q, recognised %t: %v", address, d.Engine, d.Recognised, err)
 		}
@@ -281,8 +284,8 @@ func TestCheckForEditors(t *testing.T) {
 	}
 }
 
-// TestReloadDiff: a file is compared with what runs before it is put in place, and a file that changed in place waits where it is not
-// watched.
+// TestReloadDiff: a file can be compared with the running configuration before it is put in place.
+// Without the watch a changed file waits for a reload.
 func TestReloadDiff(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Slots: 3})
@@ -336,7 +339,8 @@ func TestReloadDiff(t *testing.T) {
 	command(t, 2, "reload", "--back", next, "--admin", admin)
 }
 
-// TestAdminAtThePublicPort: a command that is given the address of the API, or a path, says which address it needs.
+// TestAdminAtThePublicPort: a command with the API's address, or a path, says which address it
+// needs.
 func TestAdminAtThePublicPort(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -353,7 +357,8 @@ func TestAdminAtThePublicPort(t *testing.T) {
 	command(t, 0, "ready", "--admin", p.Admin+"/")
 }
 
-// TestModeCommands: an upstream is drained, rested and let in again by the commands, with the token alone.
+// TestModeCommands: the commands drain an upstream, put it in maintenance and bring it back, with
+// only the token.
 func TestModeCommands(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}, {}}, Upstream: "tags: [h100]", Top: "admin: { token: " + rig.AdminToken + " }"})
@@ -423,8 +428,8 @@ func TestModeCommands(t *testing.T) {
 
 func second[A, B any](_ A, b B) B { return b }
 
-// TestCheckForms: a file on standard input is checked, problems are given as JSON and as GitHub wants them, and those of the files that a
-// configuration names stand beside all others.
+// TestCheckForms: check reads a file from standard input, prints problems as JSON and in GitHub's
+// form, and lists those of referenced files with all others.
 func TestCheckForms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -479,7 +484,8 @@ models: [{ id: m, deployments: [{ upstream: v }] }]
 	}
 }
 
-// TestKeyFile: keys are appended to a file with their limits, are listed, and the file is one that is served.
+// TestKeyFile: the command appends keys with their limits to a file and lists them, and the edge
+// serves that file.
 func TestKeyFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -522,7 +528,8 @@ func TestKeyFile(t *testing.T) {
 	}
 }
 
-// TestCheckTellsDiscovery: check says where the engines of an upstream are looked for, if its url is not the engine.
+// TestCheckTellsDiscovery: check says how an upstream's engines are found, if its url is not the
+// engine.
 func TestCheckTellsDiscovery(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "edge.yaml")

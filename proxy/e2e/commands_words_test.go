@@ -10,9 +10,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// What the built program says of itself, and to who has mistyped.
+// The built program's help, and its answers to typing errors.
 
-// TestHelp: help is asked for in either way, exits with 0 and is on standard output.
+// TestHelp: both forms of asking for help exit with 0 and print to standard output.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "serve", "bench", "bench compare", "key new", "sim"} {
@@ -29,7 +29,7 @@ func TestHelp(t *testing.T) {
 	command(t, 2, "help", "nonsense")
 }
 
-// TestVersion: an image is built without the repository, and its build names the version.
+// TestVersion: an image is built without the repository, so its build sets the version.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "penstock")
@@ -46,7 +46,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestQuietStart: no library logs before main, whatever it misses on this host. The order of initialisation is what the trace shows.
+// TestQuietStart: no library logs before main, whatever it misses on this host. The trace shows the
+// order of initialisation.
 func TestQuietStart(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command(rig.Binary(t), "version")
@@ -61,7 +62,8 @@ func TestQuietStart(t *testing.T) {
 	}
 }
 
-// TestSlipsOfTheTongue: a word that is no command, a flag without its value and a file without its flag are answered with what to type.
+// TestSlipsOfTheTongue: for an unknown command, a flag without its value and a file without its
+// flag the program says what to type.
 func TestSlipsOfTheTongue(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -95,7 +97,8 @@ func TestSlipsOfTheTongue(t *testing.T) {
 	}
 }
 
-// TestExplain: a code and a setting are explained as the references do it, a group by all that it has, and a slip by the likely word.
+// TestExplain: explain describes a code or a setting as the references do, a group by its members,
+// and a typing error by the likely word.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	for word, parts := range map[string][]string{

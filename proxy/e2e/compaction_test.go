@@ -20,7 +20,7 @@ const (
 	sealKeyB    = "a-key-that-seals-with-forty-characters-b"
 )
 
-// withSeal is an edge whose compactions are sealed by keys, with two models.
+// withSeal returns a setup with two models whose compactions are sealed by keys.
 func withSeal(keys, more string) rig.Setup {
 	return rig.Setup{
 		Engines: recording(), Top: "seal: { keys: [" + keys + "] }", Keys: more,
@@ -28,7 +28,7 @@ func withSeal(keys, more string) rig.Setup {
 	}
 }
 
-// compacted is the blob of the one item that an answer has.
+// compacted returns the blob of an answer's only item.
 func compacted(t *testing.T, response string) string {
 	t.Helper()
 	var r struct {
@@ -43,13 +43,14 @@ func compacted(t *testing.T, response string) string {
 	return r.Output[0].Content
 }
 
-// afterwards is a request that goes on from a compaction.
+// afterwards returns a request that continues after a compaction.
 func afterwards(model, blob string) string {
 	return `{"model":"` + model + `","input":[{"role":"user","content":"Kept"},{"type":"compaction","encrypted_content":"` + blob + `"},{"role":"user","content":"Go on"}]}`
 }
 
-// TestCompaction: the model writes a summary, by the endpoint and within a response, streamed and whole; it is one call as any other,
-// and reaches the engine again, of another model too.
+// TestCompaction: the model writes a summary, at the endpoint and within a response, streamed and
+// plain. It is a call like any other, and the summary reaches the engine again, even that of
+// another model.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
 	p := start(t, withSeal(sealKeyA, ""))
@@ -99,7 +100,8 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// TestFault97_CompactionThatDoesNotOpen: it is the conversation, so it is never left out: the client hears which item it is.
+// TestFault97_CompactionThatDoesNotOpen: a compaction is the conversation, so it is never left out.
+// The error names the item.
 func TestFault97_CompactionThatDoesNotOpen(t *testing.T) {
 	t.Parallel()
 	otherKey, otherHash, _ := auth.NewKey()
@@ -130,7 +132,8 @@ func TestFault97_CompactionThatDoesNotOpen(t *testing.T) {
 	}
 }
 
-// TestCompaction_NotServed: without keys that outlive the edge a compaction would be lost with it; a strict edge has no extensions.
+// TestCompaction_NotServed: without keys that outlive the edge a compaction would be lost with it,
+// so it is refused. A strict edge has no extensions.
 func TestCompaction_NotServed(t *testing.T) {
 	t.Parallel()
 	const body = `{"model":"sim","input":"x"}`

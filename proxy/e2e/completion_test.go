@@ -13,10 +13,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// completer plays the tabulator of a shell: the words that it offers for the end of a line.
+// completer plays a shell's Tab key: the words that it offers for the end of a line.
 type completer struct{ shell, script string }
 
-// How each shell is asked. The file names that it finds by itself stand for those of files.
+// How each shell is asked. File names that it finds itself stand for file arguments.
 var completers = map[string]string{
 	"bash": `source "$1"; shift; COMP_WORDS=(penstock "$@"); COMP_CWORD=$#; _penstock; printf '%s\n' "${COMPREPLY[@]}"`,
 	"zsh": `compdef() { :; }; compadd() { shift; print -l -- "$@" }; _files() { :; }; source "$1"; shift
@@ -24,7 +24,7 @@ words=(penstock "$@"); CURRENT=$(($# + 1)); current="${@[-1]}"; _penstock | whil
 	"fish": `source $argv[1]; set -e argv[1]; complete -C "penstock "(string join " " -- $argv) | string replace -r '\t.*' ''; true`,
 }
 
-// offers is what the shell offers, sorted, but for the files of the folder, which is empty.
+// offers returns the shell's sorted offers, without files of the folder, which is empty.
 func (c completer) offers(t *testing.T, env []string, line string) string {
 	t.Helper()
 	cmd := exec.Command(c.shell, append([]string{"-c", completers[filepath.Base(c.shell)]}, append(first(filepath.Base(c.shell)), append([]string{c.script}, strings.Split(line, " ")...)...)...)...)
@@ -39,7 +39,7 @@ func (c completer) offers(t *testing.T, env []string, line string) string {
 	return strings.Join(words, " ")
 }
 
-// first is the name that two shells take before the arguments.
+// first returns the name that two shells expect before the arguments.
 func first(shell string) []string {
 	if shell == "fish" {
 		return nil
@@ -47,7 +47,8 @@ func first(shell string) []string {
 	return []string{"test"}
 }
 
-// installedShells are those of this machine, each with its script. The program is beside them, as penstock.
+// installedShells returns this machine's shells, each with its script. The program is beside them,
+// as penstock.
 func installedShells(t *testing.T) (all []completer) {
 	t.Helper()
 	dir := t.TempDir()
@@ -78,7 +79,7 @@ func installedShells(t *testing.T) (all []completer) {
 	return all
 }
 
-// TestCompletion: what a shell offers is what may come next.
+// TestCompletion: a shell offers exactly the words that may come next.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "tags: [h100]"})
@@ -137,7 +138,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestCompletion_Readline: readline takes : and = for words of their own, and puts in what stands behind them.
+// TestCompletion_Readline: readline treats : and = as words of their own, and inserts only the part
+// after them.
 func TestCompletion_Readline(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Config: "keys: [{ id: a, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }]\n" +
@@ -164,11 +166,11 @@ func TestCompletion_Readline(t *testing.T) {
 	}
 }
 
-// TestCompletionValues: an edge that does not answer costs no time, what cannot be had is nothing, and a name that a shell could take
-// for a command is left out.
+// TestCompletionValues: an edge that does not answer costs no time, unavailable values are empty,
+// and names that a shell could execute are left out.
 func TestCompletionValues(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0") // takes connections and says nothing
+	ln, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and sends nothing
 	if err != nil {
 		t.Fatal(err)
 	}

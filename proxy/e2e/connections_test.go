@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestIdleConnectionsMakeRoom: idle connections without a key, as many as there may be, shut nobody out, and do not cost a proxy its
-// kept ones.
+// TestIdleConnectionsMakeRoom: idle connections without a key, up to the limit, keep no client out,
+// and do not cost a proxy its kept ones.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	t.Parallel()
 	const most, kept = 100, 64
@@ -31,7 +31,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 	for i := range most - 1 {
 		attack(i)
 	}
-	time.Sleep(1100 * time.Millisecond) // one that has just been served stays
+	time.Sleep(1100 * time.Millisecond) // a connection that was just served stays
 
 	from2 := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	if c, err := from2.DialContext(t.Context(), "tcp", p.Addr); err != nil {
@@ -54,7 +54,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				r.GetBody = nil // a request that is lost must not be sent again unseen
+				r.GetBody = nil // a lost request must not be repeated silently
 				r.Header.Set("Authorization", "Bearer "+p.Key)
 				r.Header.Set("Content-Type", "application/json")
 				res, err := proxy.Do(r)

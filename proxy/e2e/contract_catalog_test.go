@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The live catalog: capacity, readiness, what a key sees, and caching.
+// The live catalog: capacity, readiness, visibility by key, and caching.
 
 // room is the contract's capacity object.
 type room struct {
@@ -43,7 +43,7 @@ func (p *penstock) room() (c room, ready bool) {
 	return m.Capacity, m.IsReady
 }
 
-// occupy opens n streams that go on until the test lets them go.
+// occupy opens n streams that last until the test closes them.
 func (p *penstock) occupy(n int, body func(more string) string) []*rig.Stream {
 	p.T.Helper()
 	out := make([]*rig.Stream, n)
@@ -79,7 +79,7 @@ func TestCatalogCapacity(t *testing.T) {
 	if n := int(p.Metric("penstock_upstream_inflight")); n != 5 {
 		t.Errorf("the metrics tell of %d in flight, the catalog of 5", n)
 	}
-	// The list is rendered once a second, so it may lag by that, and no more.
+	// The list is rendered once a second, so it may lag by at most that.
 	rig.WaitFor(t, rig.Patience, "the list shows 5 active requests", func() bool {
 		return strings.Contains(p.Get("/v1/models").Body, `"active_requests":5`)
 	})
@@ -90,7 +90,7 @@ func TestCatalogCapacity(t *testing.T) {
 	want(slots{6, 6, 0, 0}, free, slots{2, 2, 0, 0})
 }
 
-// TestCatalogSharedPool: one number is one pool for everything; there is nothing to split.
+// TestCatalogSharedPool: one number is one pool for everything, without parts.
 func TestCatalogSharedPool(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "concurrency: 4", Models: "- { id: twin, deployments: [{ upstream: up-0, served: sim }] }"})
@@ -129,7 +129,7 @@ func TestCatalogVisionFull(t *testing.T) {
 			t.Errorf("the message does not say %q: %s", word, e.Message)
 		}
 	}
-	p.Post(chatPath, p.Chat("")).WantStatus(200) // text has slots of its own
+	p.Post(chatPath, p.Chat("")).WantStatus(200) // text has its own slots
 
 	texts := p.occupy(4, p.Chat)
 	full := p.Post(chatPath, p.Chat(""))
@@ -153,7 +153,7 @@ func TestCatalogReadiness(t *testing.T) {
 		t.Errorf("a model without an engine has capacity %+v", c)
 	}
 	rig.WaitFor(t, rig.Patience, "the list says so too", func() bool { return strings.Contains(p.Get("/v1/models").Body, `"is_ready":false`) })
-	p.Get("/health").WantStatus(200) // the host is well all the same
+	p.Get("/health").WantStatus(200) // the host is healthy nevertheless
 	p.Post(chatPath, p.Chat("")).WantError(503, "api_error", "no_healthy_route")
 	p.Engines[0].SetHealthy(true)
 	rig.WaitFor(t, rig.Patience, "ready again", func() bool { _, ready := p.room(); return ready })
@@ -198,7 +198,7 @@ func TestCatalogByKey(t *testing.T) {
 			p.Do("HEAD", target, "", append([]string{"Authorization: "}, h...)...).WantStatus(401)
 		}
 	}
-	// A model that the key may not use does not exist for it, and is told like one that does not exist for anybody.
+	// A model that the key may not use gets the same answer as one that does not exist.
 	hidden := p.Get("/v1/models/sim", "x-api-key: "+narrow)
 	hidden.WantError(404, "not_found_error", "model_not_found")
 	for _, name := range []string{"nobody", "%zz", "sim/"} {
@@ -216,7 +216,7 @@ func TestCatalogByKey(t *testing.T) {
 	}
 }
 
-// dialGet sends a target as it stands: client libraries tidy it up.
+// dialGet sends a target unchanged, because client libraries normalize it.
 func (p *penstock) dialGet(target string) *rig.Reply {
 	p.T.Helper()
 	c := p.Dial()
@@ -270,7 +270,8 @@ func TestCatalogCaching(t *testing.T) {
 	}
 }
 
-// TestStrictKeepsPaths: strict is about members and values of calls. The contract's paths, and those beside them, answer as ever.
+// TestStrictKeepsPaths: strict affects members and values of calls. The contract's paths, and
+// related ones, answer as before.
 func TestStrictKeepsPaths(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "strict: true"})
@@ -281,8 +282,8 @@ func TestStrictKeepsPaths(t *testing.T) {
 	p.Post("/v1/completions", `{"model":"sim","prompt":"Hi"}`).WantStatus(200)
 }
 
-// TestCatalogAsksTheEngines: where the configuration is silent, the engines say how long a context may be, and it is the
-// smallest of them that counts.
+// TestCatalogAsksTheEngines: without a configured context length, the smallest one that the engines
+// report counts.
 func TestCatalogAsksTheEngines(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{MaxModelLen: 4096}, {MaxModelLen: 2048}}, Top: "strict: true"})

@@ -11,20 +11,20 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The contract's tables of the two dialects that are translated. Only names and types are promised there; what the fields
-// come to at the engine is the subject of the translators' own tests.
+// The contract's tables of the two translated dialects. They promise only names and types; the
+// translators' own tests check what the fields become at the engine.
 
-// member is a row of a table that gives a name and a type.
+// member is a row of a table with a name and a type.
 type member struct {
 	name        string
 	good, wrong []string // values
-	// passed are good values that the simulated engine does not know, or not in this place.
+	// passed are good values that the simulated engine does not accept, or not in this place.
 	passed []string
-	// unsaid are values that are refused for a reason that a schema cannot state.
+	// unsaid are values that are refused for reasons that a schema cannot express.
 	unsaid []string
 }
 
-// rows makes one line of each member. base is the smallest good request: what is in it is required.
+// rows makes one rule of each member. base is the smallest good request: its members are required.
 func rows(table, path, schemaName string, base map[string]string, members []member) []rule {
 	var out []rule
 	for _, m := range members {
@@ -45,7 +45,7 @@ func rows(table, path, schemaName string, base map[string]string, members []memb
 		}
 		wrong := slices.Concat(m.wrong, m.unsaid)
 		if base[m.name] != "" {
-			wrong = append(wrong, "") // it must be there
+			wrong = append(wrong, "") // the member is required
 		}
 		out = append(out, rule{line: table + ", " + m.name, check: func(t *testing.T, p *penstock) {
 			for _, v := range slices.Concat(m.good, m.passed) {
@@ -138,7 +138,8 @@ var transcriptionRows = []rule{
 	formRow("timestamp_granularities", []formPart{text("timestamp_granularities", "word"), text("timestamp_granularities[]", "segment")}, []formPart{text("timestamp_granularities[]", "minute")}),
 }
 
-// formRow is a field of a transcription, with parts that are accepted and parts that are refused; an empty part is none.
+// formRow returns the rule of a transcription's field, with accepted and refused parts. An empty
+// part means no part.
 func formRow(name string, good, wrong []formPart) rule {
 	parts := func(p formPart) []formPart {
 		var out []formPart
@@ -174,7 +175,7 @@ func formRow(name string, good, wrong []formPart) rule {
 	}, tests: []string{"proxy/e2e.TestTranscriptions", "proxy/e2e.TestTranscriptions_Refused"}}
 }
 
-// TestResponsesContract holds what is written about /responses outside of its table.
+// TestResponsesContract checks the contract's text about /responses outside its table.
 func TestResponsesContract(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -208,7 +209,7 @@ func TestResponsesContract(t *testing.T) {
 	}
 }
 
-// TestMessagesContract holds what is written about /messages outside of its table.
+// TestMessagesContract checks the contract's text about /messages outside its table.
 func TestMessagesContract(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -234,7 +235,8 @@ func TestMessagesContract(t *testing.T) {
 	}
 }
 
-// wantOrder checks that events of these names come, each of them first after the one before.
+// wantOrder checks that events of these names come, and that their first occurrences are in this
+// order.
 func wantOrder(t *testing.T, events []rig.Event, names ...string) {
 	t.Helper()
 	var first []string
@@ -272,7 +274,8 @@ func TestEffortsOfTheModel(t *testing.T) {
 	}
 }
 
-// An engine that answers with the text and nothing else: a client gets what the contract and the SDKs' types promise.
+// From an engine that answers with nothing but the text, a client still gets what the contract and
+// the SDKs' types promise.
 func TestBareCompletion(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -288,7 +291,8 @@ func TestBareCompletion(t *testing.T) {
 	}
 }
 
-// An engine whose templates know no role developer gets those messages as system's; others get what the client wrote.
+// An engine whose templates lack the role developer gets those messages as system messages; others
+// get what the client wrote.
 func TestDeveloperAsSystem(t *testing.T) {
 	t.Parallel()
 	for engine, want := range map[string]string{"sim": "developer", "plain": "system"} {

@@ -10,21 +10,21 @@ import (
 
 // The contract's tables of request fields.
 
-// chatOf is a chat request with the given messages.
+// chatOf returns a chat request with the given messages.
 func chatOf(messages string) string { return `{"model":"sim","messages":[` + messages + `]}` }
 
-// oneMessage is a chat request with one message of a user and these further members.
+// oneMessage returns a chat request with one user message that has these further members.
 func oneMessage(members string) string { return chatOf(`{"role":"user",` + members + `}`) }
 
-// part is a chat request with one content part.
+// part returns a chat request with one content part.
 func part(p string) string { return oneMessage(`"content":[` + p + `]`) }
 
-// replay is a chat request whose second message is the assistant's with the given members.
+// replay returns a chat request whose second message is the assistant's with the given members.
 func replay(members string) string {
 	return chatOf(`{"role":"user","content":"a"},{"role":"assistant","content":null,` + members + `},{"role":"tool","tool_call_id":"c1","content":"ok"}`)
 }
 
-// tool is a chat request with one tool definition and the assistant told not to use it.
+// tool returns the members of one tool definition and tool_choice none.
 func tool(definition string) string { return `"tool_choice":"none","tools":[` + definition + `]` }
 
 func within(t *testing.T, object any, member, want string) {
@@ -38,7 +38,7 @@ func within(t *testing.T, object any, member, want string) {
 	}
 }
 
-// numberRow is a member that is a number between two bounds, both included.
+// numberRow returns the rule of a number between two bounds, inclusive.
 func numberRow(name, low, high, below, above string) rule {
 	r := rule{line: "Chat request, " + name}
 	for _, v := range []string{low, high, "null"} {
@@ -184,7 +184,8 @@ var chatRows = []rule{
 		{part(`{"type":"image_url","image_url":"http://example.com/a.png"}`), "messages[0].content[0].image_url", true},
 		{part(`{"type":"image_url","image_url":"data:image/gif;base64,R0lGODlhAQABAAAAACw="}`), "messages[0].content[0].image_url", true},
 	}, check: func(t *testing.T, p *penstock) {
-		// The simulator, like OpenAI, takes the object alone: that the string reaches it is all that the edge can do.
+		// The simulator, like OpenAI, accepts only the object. The edge can do no more than pass
+		// the string on.
 		body := part(`{"type":"image_url","image_url":"` + rig.Picture("png") + `"}`)
 		if err := rig.Published(t).Fits(rig.Schema("ChatCompletionRequest"), []byte(body)); err != nil {
 			t.Error(err)
@@ -281,7 +282,8 @@ var otherRows = []rule{
 	}},
 }
 
-// TestNearPath: a path beside an endpoint is told the endpoint, and no word of the client's.
+// TestNearPath: the error for a path near an endpoint names the endpoint, and repeats no word of
+// the client.
 func TestNearPath(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

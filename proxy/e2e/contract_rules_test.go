@@ -153,7 +153,7 @@ func publishesVision(member, want string) func(*testing.T, *penstock) {
 	return func(t *testing.T, p *penstock) { within(t, p.entry("sim")["vision"], member, want) }
 }
 
-// blank is a data URL of an empty picture of that size.
+// blank returns a data URL of an empty picture of that size.
 func blank(width, height int) string {
 	var b bytes.Buffer
 	_ = png.Encode(&b, image.NewGray(image.Rect(0, 0, width, height)))
@@ -244,7 +244,8 @@ var limitRules = []rule{
 	{line: "Limits 7, discovery may be cached", tests: []string{"proxy/e2e.TestCatalogCaching"}},
 }
 
-// TestImagesWhereNothingIsDeclared: the catalog and the edge agree on what engines say, or do not say, of images.
+// TestImagesWhereNothingIsDeclared: without a declaration the catalog and the edge agree on what
+// engines report about images, or do not report.
 func TestImagesWhereNothingIsDeclared(t *testing.T) {
 	t.Parallel()
 	modalities := func(p *penstock) string {
@@ -259,7 +260,7 @@ func TestImagesWhereNothingIsDeclared(t *testing.T) {
 		return strings.Join(list.Data[0].Input, " ")
 	}
 	body := rig.VisionBody(rig.Picture("png"), "")
-	p := start(t, rig.Setup{}) // an engine that says nothing of images
+	p := start(t, rig.Setup{}) // an engine that reports nothing about images
 	p.Post(chatPath, body).WantStatus(200)
 	if got := modalities(p); got != "text image" {
 		t.Errorf("images are passed on, and the catalog says %q", got)
@@ -292,7 +293,8 @@ models: [{ id: sim, deployments: [{ upstream: blind }] }]
 	p.Post(chatPath, body).WantError(400, "invalid_request_error", "unsupported_parameter")
 }
 
-// TestMediaPartsReachTheEngine: what a model's input_modalities name is passed on as it is, and refused where they do not.
+// TestMediaPartsReachTheEngine: media that a model's input_modalities name are passed on unchanged,
+// and others are refused.
 func TestMediaPartsReachTheEngine(t *testing.T) {
 	t.Parallel()
 	const part = `{"type":"input_audio","input_audio":{"data":"aGVsbG8=","format":"wav"}}`

@@ -18,7 +18,7 @@ import (
 	"penstock/translate/chat/answer"
 )
 
-// TestOpenapiCommand: the program prints what the edge serves.
+// TestOpenapiCommand: the program prints the document that the edge serves.
 func TestOpenapiCommand(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -37,7 +37,7 @@ func TestOpenapiCommand(t *testing.T) {
 	}
 }
 
-// TestGolden validates what the translators' golden files take from clients and send to them.
+// TestGolden validates the requests and answers of clients in the translators' golden files.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	c := rig.Published(t)
@@ -90,7 +90,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// passed is what the edge makes of a completion that it has put together from a stream, on its way to the client.
+// passed returns what the client gets of a completion that the edge has assembled from a stream.
 func passed(completion string) string {
 	var c answer.Completion
 	if c.Parse([]byte(completion)) != nil {
@@ -99,27 +99,28 @@ func passed(completion string) string {
 	return string(c.Append(nil, &answer.Options{Model: "public"}))
 }
 
-// answerSections are the sections of golden files that hold what a client is sent.
+// answerSections are the sections of golden files with answers to clients.
 var answerSections = []string{"client", "assembled", "response", "whole", "stream", "response.json"}
 
-// goldenRequests says where the bodies of clients are. One is a good one when the file has what becomes of it.
+// goldenRequests lists where clients' bodies are. A body is accepted if the file has its result.
 var goldenRequests = []struct{ folder, section, accepted, schema string }{
-	{"messages/testdata/request/", "request", "upstream-request", "CountTokensRequest"}, // max_tokens is left out where it does not matter
+	{"messages/testdata/request/", "request", "upstream-request", "CountTokensRequest"}, // some leave out max_tokens
 	{"responses/testdata/request/", "request.json", "chat.json", "ResponsesRequest"},
 }
 
-// goldenKinds are what TestGolden must find, so that it cannot pass by finding nothing.
+// goldenKinds must all be found by TestGolden, so that it cannot pass by finding nothing.
 var goldenKinds = []string{
 	"chat ChatCompletion", "chat ChatCompletionEvent",
 	"messages CountTokensRequest", "messages Message", "messages MessageEvent",
 	"responses ResponsesRequest", "responses Response", "responses ResponseEvent", "forward CompletionEvent",
 }
 
-// foreign are golden files that the published schema does not allow: an engine's own idea of a chunk that is passed on (text in
-// parts; clients of that engine would see the same), and a word of effort that only an edge without `strict` takes.
+// foreign are golden files that the published schema does not allow: an engine's own form of a
+// chunk that is passed on (text in parts; that engine's clients would see the same), and an effort
+// that only an edge without `strict` accepts.
 var foreign = []string{"chat/answer/testdata/stream/text-parts.txtar", "responses/testdata/request/row-effort-unknown.txtar"}
 
-// eventSchemas are the schemas of the events in golden files, by the beginning of their names.
+// eventSchemas are the schemas of events in golden files, by the files' path prefixes.
 var eventSchemas = []struct{ files, schema string }{
 	{"chat/", "ChatCompletionEvent"},
 	{"messages/", "MessageEvent"},
@@ -128,8 +129,8 @@ var eventSchemas = []struct{ files, schema string }{
 	{"forward/testdata/", "TranscriptionEvent"},
 }
 
-// checkAnswer finds the answers in a golden section, a body or the data of events, and the schema of each. Lines that tell
-// the test of an error are left out.
+// checkAnswer finds the answers in a golden section, a body or the data of events, and calls check
+// with the schema of each. It skips lines that mark an error for the test.
 func checkAnswer(file, section string, check func(schema, text string)) {
 	if !strings.HasPrefix(section, "data:") && !strings.HasPrefix(section, "event:") {
 		if name := answerSchema(section); name != "" {
@@ -147,7 +148,7 @@ func checkAnswer(file, section string, check func(schema, text string)) {
 	}
 }
 
-// answerSchema tells by its constants which answer a body is.
+// answerSchema returns the schema of a body by its constants.
 func answerSchema(body string) string {
 	var v struct{ Object, Type string }
 	if json.Unmarshal([]byte(body), &v) != nil {

@@ -20,19 +20,20 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// surface is a generation endpoint and what its requests are made of.
+// surface is a generation endpoint and the form of its requests.
 type surface struct {
 	path, kind string
 	engine     string // the engines' profile; empty: openai
-	// request is a body for a model, with or without the wish for events, and its media type.
+	// request returns a body for a model, streamed or not, and its media type.
 	request func(model string, stream bool) (body, media string)
-	streams bool // a client may ask for events
+	streams bool // clients may ask for streams
 	local   bool // does not fail when an engine does
-	upload  bool // a form, of which the file may come before the model
-	drawn   bool // the simulator cannot do it: painters do
+	upload  bool // a form whose file may come before the model
+	drawn   bool // painters serve it, not the simulator
 }
 
-// asJSON is a JSON request, in which %q is the model and %v the wish for events.
+// asJSON returns a request function for a JSON format, in which %q is the model and %v the stream
+// flag.
 func asJSON(format string) func(string, bool) (string, string) {
 	return func(model string, stream bool) (string, string) {
 		if strings.Contains(format, "%v") {
@@ -42,7 +43,7 @@ func asJSON(format string) func(string, bool) (string, string) {
 	}
 }
 
-// asForm is a request with a file.
+// asForm returns a request function for a form with a file.
 func asForm(name string) func(string, bool) (string, string) {
 	return func(model string, stream bool) (string, string) {
 		parts := []formPart{text("model", model), {name, "file.bin", "some bytes"}}
@@ -76,7 +77,7 @@ var surfaces = []surface{
 	{path: "/v1/images/edits", kind: "image-edit", drawn: true, upload: true, request: asForm("image")},
 }
 
-// messages says that errors have the Messages shape, and an engine's failures are 529.
+// messages reports whether errors have the Messages shape, with 529 for an engine's failures.
 func (s *surface) messages() bool { return rig.ErrorShape(s.path) == "MessagesError" }
 
 // produced are the statuses that TestStatuses has seen, by operation.
@@ -95,8 +96,9 @@ func (p *produced) add(method, path string, status int) {
 	p.seen[name][strconv.Itoa(status)] = true
 }
 
-// TestStatuses produces every status that the document lists for an operation, checks each answer against it, and fails
-// when the document lists one that was not produced. That none is produced that it does not list is part of each check.
+// TestStatuses produces every status that the document lists for an operation, checks each answer
+// against it, and fails if the document lists a status that was not produced. Each check also fails
+// for a status that is not listed.
 func TestStatuses(t *testing.T) {
 	fastset.LeaveOut(t, "every status of every dialect")
 	t.Parallel()
@@ -128,7 +130,8 @@ func TestStatuses(t *testing.T) {
 		name := op.Method + " " + op.Path
 		var missing []string
 		for _, status := range slices.Sorted(maps.Keys(op.Responses)) {
-			// A fault of the edge's own cannot be caused from outside: proxy.TestPanicIsAnInternalError.
+			// A fault of the edge itself cannot be caused from outside: see
+			// proxy.TestPanicIsAnInternalError.
 			if status != "500" && !seen.seen[name][status] {
 				missing = append(missing, status)
 			}
@@ -139,7 +142,7 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// expect holds an answer to the document and notes its status.
+// expect checks an answer against the document and records its status.
 func (s *surface) expect(t *testing.T, seen *produced, r *rig.Reply, status int, kind, code string) {
 	t.Helper()
 	r.T = t
@@ -158,7 +161,7 @@ func (s *surface) ask(p *penstock, model string, stream bool, header ...string) 
 	return p.Post(s.path, body, append([]string{"Content-Type: " + media}, header...)...)
 }
 
-// refusals produces the statuses that need no engine, and 200.
+// refusals produces 200 and the statuses that need no engine.
 func (s *surface) refusals(t *testing.T, seen *produced) {
 	narrow, narrowHash, err := auth.NewKey()
 	if err != nil {
@@ -213,7 +216,7 @@ func (s *surface) refusals(t *testing.T, seen *produced) {
 	expect(slow.Reply("POST"), 408, "invalid_request_error", "request_timeout")
 }
 
-// failures produces the statuses in which an engine or the edge's memory has a part.
+// failures produces the statuses that involve an engine or the edge's memory.
 func (s *surface) failures(t *testing.T, seen *produced) {
 	rows := []struct {
 		fault, kind, code string
@@ -276,7 +279,8 @@ func (s *surface) start(t *testing.T, o rig.Setup, faults ...string) *penstock {
 	return p
 }
 
-// painter is an engine for pictures, which answers every request to make one in the same way. It returns its address.
+// painter starts an image engine that answers every image request in the same way, and returns its
+// address.
 func painter(t *testing.T, fault string) string {
 	t.Helper()
 	status, err := strconv.Atoi(strings.TrimPrefix(fault, "status="))
@@ -302,7 +306,8 @@ func painter(t *testing.T, fault string) string {
 	return server.URL
 }
 
-// memoryStatuses has an edge hold as many bytes as it may: 1 MiB, most of it promised to a body that does not come.
+// memoryStatuses makes an edge hold as many bytes as it may: 1 MiB, most of it reserved for a body
+// that does not come.
 func memoryStatuses(t *testing.T, seen *produced) {
 	p := start(t, rig.Setup{Limits: "body_memory: 0.1%"})
 	first := p.Dial()
@@ -323,7 +328,7 @@ func memoryStatuses(t *testing.T, seen *produced) {
 	first.Reset()
 }
 
-// publicStatuses produces those of the pages that need no key.
+// publicStatuses produces the statuses of the pages that need no key.
 func publicStatuses(t *testing.T, seen *produced) {
 	p := start(t, rig.Setup{})
 	for _, page := range []struct{ target, path string }{
@@ -346,7 +351,7 @@ func publicStatuses(t *testing.T, seen *produced) {
 			}
 		}
 	}
-	waits := start(t, rig.Setup{Top: storeKeys("127.0.0.1:1", "")}) // for keys of a store that is not there
+	waits := start(t, rig.Setup{Top: storeKeys("127.0.0.1:1", "")}) // for keys of a missing store
 	for target, path := range map[string]string{"/v1/models": "/v1/models", "/v1/models/sim": "/v1/models/{id}"} {
 		for _, method := range []string{"GET", "HEAD"} {
 			for want, version := range map[int]string{503: "X-Other: 1", 529: "Anthropic-Version: 2023-06-01"} {
@@ -368,7 +373,7 @@ func publicStatuses(t *testing.T, seen *produced) {
 			p.Do("GET", path, "", "Authorization: ").WantStatus(200)
 		}
 	}
-	// What no operation answers has the shape of an error all the same.
+	// Answers outside all operations have the shape of an error, too.
 	for _, c := range []struct {
 		method, target string
 		status         int
@@ -379,7 +384,7 @@ func publicStatuses(t *testing.T, seen *produced) {
 	}
 }
 
-// websocketStatuses produces those of a GET that asks for WebSocket, or does not.
+// websocketStatuses produces the statuses of a GET with and without a WebSocket upgrade.
 func websocketStatuses(t *testing.T, seen *produced) {
 	p := start(t, rig.Setup{Timeouts: "linger: 3s", Top: "responses: { websocket: true }", Untidy: true})
 	ask := func(p *penstock, want int, header ...string) {
@@ -400,7 +405,7 @@ func websocketStatuses(t *testing.T, seen *produced) {
 	ask(p, 403, upgrade, version, key, "Origin: https://elsewhere.example")
 	ask(p, 405)
 	ask(start(t, rig.Setup{}), 426, upgrade, version, key)
-	s := p.OpenStream(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":100000,"delay_ms":20}`)) // it keeps the drain from its end
+	s := p.OpenStream(chatPath, rig.ChatBody("sim", `"stream":true,"sim":{"tokens":100000,"delay_ms":20}`)) // it delays the end of the drain
 	s.Next()
 	ended := make(chan struct{})
 	go func() {

@@ -13,27 +13,28 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The contract is the API specification that clients were promised: tables of fields and numbered rules. Every row of every
-// table and every rule is named here, with what holds it: requests that must be accepted or refused, a check, or the tests
-// elsewhere that do it better.
+// The contract is the API specification promised to clients: tables of fields and numbered rules.
+// Every row and every rule is named here with its checks: requests that must be accepted or
+// refused, a function, or tests elsewhere.
 
 // rule is one line of the contract.
 type rule struct {
-	line string // where it stands: heading, then row or number
-	// good are chat requests that are accepted: a member to add to a plain request, or a whole body when it begins with {.
+	line string // its place: heading, then row or number
+	// good are accepted chat requests: a member to add to a plain request, or a whole body if it
+	// begins with {.
 	good []string
 	// bad are chat requests that are refused with 400 and the parameter.
 	bad []refused
 	// check is any other expectation.
 	check func(t *testing.T, p *penstock)
-	// tests are Go tests that hold the line: folder of the package, dot, name.
+	// tests are Go tests that check the line: folder of the package, dot, name.
 	tests []string
 }
 
 // refused is a chat request, as in rule.good, with the answer's param.
 type refused struct {
 	request, param string
-	// unsaid: the rule is one that a schema cannot state.
+	// unsaid: a schema cannot express the rule.
 	unsaid bool
 }
 
@@ -84,7 +85,7 @@ const fullModel = `aliases: [nick, "org/*"], name: Sim One, owned_by: acme, task
     supported_reasoning_efforts: [none, low, medium, high, xhigh], pricing: { input: "0.10" },
     vision: { max_image_edge: 2048, max_pixels: 1000000, max_tokens: 2048, context_length: 8192, retry_after_seconds: 7 }`
 
-// otherKinds has a model of every other kind, and one whose id holds a slash.
+// otherKinds has a model of every other kind, and one with a slash in its id.
 const otherKinds = `- { id: hears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }
 - { id: speaks, kind: audio-speech, deployments: [{ upstream: up-0, served: sim }] }
 - { id: paints, kind: image, deployments: [{ upstream: up-0, served: sim }] }
@@ -95,7 +96,7 @@ const otherKinds = `- { id: hears, kind: audio-transcription, deployments: [{ up
 - { id: vendor/family/model, deployments: [{ upstream: up-0, served: sim }] }
 `
 
-// body is the chat request that a row means.
+// body returns the chat request of a row.
 func (p *penstock) body(request string) string {
 	if strings.HasPrefix(request, "{") {
 		return request
@@ -103,7 +104,7 @@ func (p *penstock) body(request string) string {
 	return p.Chat(request)
 }
 
-// accepts sends a chat request that must be answered, and that the published schema must allow.
+// accepts sends a chat request that the edge must answer and the published schema must allow.
 func (p *penstock) accepts(request string) *rig.Reply {
 	p.T.Helper()
 	body := p.body(request)
@@ -117,7 +118,8 @@ func (p *penstock) accepts(request string) *rig.Reply {
 	return r
 }
 
-// refuses sends a chat request that must be refused by the edge for one parameter, and by the published schema.
+// refuses sends a chat request that the edge must refuse for one parameter, and the published
+// schema too.
 func (p *penstock) refuses(b refused) {
 	p.T.Helper()
 	body := p.body(b.request)
@@ -151,7 +153,7 @@ func show(s *string) string {
 	return *s
 }
 
-// errorRecord reads an error without an opinion on it.
+// errorRecord parses an error without checking it.
 func errorRecord(r *rig.Reply) *rig.APIError {
 	r.T.Helper()
 	var e struct {
@@ -163,7 +165,7 @@ func errorRecord(r *rig.Reply) *rig.APIError {
 	return e.Error
 }
 
-// goTests are the tests of the module as "folder.TestName".
+// goTests returns the tests of the module as "folder.TestName".
 func goTests(t *testing.T) map[string]bool {
 	t.Helper()
 	known := map[string]bool{}
@@ -196,7 +198,7 @@ func goTests(t *testing.T) map[string]bool {
 	return known
 }
 
-// entry is one model of the catalog as plain JSON.
+// entry returns one model of the catalog as plain JSON.
 func (p *penstock) entry(id string) map[string]any {
 	p.T.Helper()
 	target := "/v1/models/" + id

@@ -25,7 +25,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// The files of .deploy: what they say is run, as far as a machine without a cluster and a container engine can.
+// The files of .deploy are run, as far as a machine without a cluster and a container engine can.
 
 const deployDir = "../../.deploy"
 
@@ -38,7 +38,7 @@ func deployFile(t *testing.T, name string) string {
 	return string(text)
 }
 
-// unitValues are the values of a key of a systemd unit, in order.
+// unitValues returns the values of a key in a systemd unit, in order.
 func unitValues(unit, key string) (out []string) {
 	for line := range strings.Lines(unit) {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(line), key+"="); ok {
@@ -85,7 +85,7 @@ func TestDeployUnit(t *testing.T) {
 	}
 }
 
-// TestDeployUnitVerifies asks systemd itself.
+// TestDeployUnitVerifies runs systemd's own check.
 func TestDeployUnitVerifies(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
@@ -104,7 +104,8 @@ func TestDeployUnitVerifies(t *testing.T) {
 	}
 }
 
-// TestDeployImage checks what the image runs: its commands exist in the program, and the context holds what is copied.
+// TestDeployImage checks the image: the program has its commands, and the context holds the copied
+// files.
 func TestDeployImage(t *testing.T) {
 	t.Parallel()
 	text := deployFile(t, "Dockerfile")
@@ -156,7 +157,8 @@ func TestDeployImage(t *testing.T) {
 	}
 }
 
-// TestDeployKEDA: what scales the engines asks for metrics that there are, of a model and an upstream of the manifests.
+// TestDeployKEDA: the scaler of the engines queries existing metrics, for a model and an upstream
+// of the manifests.
 func TestDeployKEDA(t *testing.T) {
 	var scaled struct {
 		Kind string
@@ -191,7 +193,8 @@ func TestDeployKEDA(t *testing.T) {
 	}
 }
 
-// TestDeployKubernetes reads the manifests, checks what ties them together, and loads the configuration inside.
+// TestDeployKubernetes reads the manifests, checks their references to each other, and loads the
+// configuration inside.
 func TestDeployKubernetes(t *testing.T) {
 	dir := t.TempDir()
 	_, hash, err := auth.NewKey()
@@ -309,8 +312,8 @@ func TestDeployKubernetes(t *testing.T) {
 	}
 }
 
-// TestDeployPods reads the manifests of an edge that finds its engines as pods: it may ask what it asks and no more, and the
-// configuration inside is valid.
+// TestDeployPods reads the manifests of an edge that finds its engines as pods: its role allows
+// exactly its requests, and the configuration inside is valid.
 func TestDeployPods(t *testing.T) {
 	type manifest struct {
 		Kind  string

@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestDoctorTries has the program try every engine for text that the simulator plays. All of them can do what is tried, whatever
-// their form; an engine for sound is not asked to write.
+// TestDoctorTries makes the program try every text engine that the simulator plays. All of them
+// pass, whatever their form; an engine for sound is not asked for text.
 func TestDoctorTries(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"openai", "vllm", "sglang", "llamacpp", "llamacpp-router", "ollama", "tgi", "trtllm", "lmstudio", "kokoro", "whisper"} {
@@ -37,7 +37,8 @@ func TestDoctorTries(t *testing.T) {
 	}
 }
 
-// TestInitOfAnotherEdge: what another edge's catalog says of its models is in the configuration, whatever their names.
+// TestInitOfAnotherEdge: the configuration takes over the models of another edge's catalog,
+// whatever their names.
 func TestInitOfAnotherEdge(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {Profile: "kokoro"}}, Config: `
@@ -74,7 +75,7 @@ models:
 	}
 }
 
-// TestRealDoctorTries: llama.cpp with what it needs, and without its template.
+// TestRealDoctorTries: llama.cpp with everything it needs, and without its template.
 func TestRealDoctorTries(t *testing.T) {
 	for _, c := range []struct {
 		flag string

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestDrainCode: a call that a drain ends is told so in a code of its own, in the closed set of its dialect's events: an engine that
-// has failed is something else, to clients and on dashboards.
+// TestDrainCode: a call that a drain ends gets its own code within its dialect's closed set,
+// because a failed engine is something else to clients and on dashboards.
 func TestDrainCode(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true, Timeouts: "linger: 0s, drain: 200ms"})
@@ -74,7 +74,7 @@ func TestDrainCode(t *testing.T) {
 	}
 }
 
-// balanced makes a configuration one to which a balancer of another machine may route.
+// balanced changes a configuration so that a balancer on another machine may route to it.
 func balanced(t *testing.T, path string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -87,8 +87,9 @@ func balanced(t *testing.T, path string) {
 	}
 }
 
-// TestSignalAtRest: where other machines may route to the edge, SIGTERM says that it lingers, and a second signal ends that in
-// order. On loopback nobody has to notice: the edge ends at once, whatever the linger.
+// TestSignalAtRest: if other machines may route to the edge, it lingers after SIGTERM and says so,
+// and a second signal ends that cleanly. On loopback the edge ends at once, whatever the linger,
+// because no balancer has to notice.
 func TestSignalAtRest(t *testing.T) {
 	t.Parallel()
 	const lingering = `"msg":"lingering: calls are still accepted until balancers have noticed (timeouts.linger)","linger":"1m0s"`
@@ -109,7 +110,7 @@ func TestSignalAtRest(t *testing.T) {
 		p := rig.StartProcess(t, "serve", "-c", path)
 		port := p.Says(`serving http://\S+:(\d+)/v1`)[1]
 		e := &rig.Edge{T: t, Addr: "127.0.0.1:" + port, Key: key}
-		kept := e.Dial() // an idle connection is no call
+		kept := e.Dial() // an idle connection is not a call
 		_ = kept.Send(e.Request(chatPath, rig.ChatBody("sim", "")))
 		kept.Reply("POST")
 		p.Signal(row.first)

@@ -18,19 +18,19 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// endUserCanary is a part of what end users are called here. It is to be nowhere but in requests.
+// endUserCanary is a part of every end user's name here. It must be only in requests.
 const endUserCanary = "ZQENDUSERCANARYQZ"
 
 const endUserSecret = "a-secret-for-the-hashes-of-end-users"
 
-// endUserName is what an end user is known by.
+// endUserName returns the hashed name of an end user.
 func endUserName(id string) string {
 	mac := hmac.New(sha256.New, []byte(endUserSecret))
 	mac.Write([]byte(id))
 	return hex.EncodeToString(mac.Sum(nil))[:32]
 }
 
-// callsByUser reads the calls of each end user of the tester.
+// callsByUser reads the number of calls by end user of the key tester.
 func callsByUser(t *testing.T, e *rig.Edge, query string) map[string]uint64 {
 	t.Helper()
 	var r observe.UsageReport
@@ -46,8 +46,8 @@ func callsByUser(t *testing.T, e *rig.Edge, query string) map[string]uint64 {
 	return out
 }
 
-// TestEndUsers: usage by end user, whatever dialect names him, over a kill and in each of the places where it is shown. What
-// the client has called him is in no file, log, metric or page.
+// TestEndUsers: usage by end user in every dialect, over a kill and in every place that shows it.
+// No file, log, metric or page holds the name that the client sent.
 func TestEndUsers(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{
@@ -134,7 +134,8 @@ func TestEndUsers(t *testing.T) {
 	}
 }
 
-// TestEndUsersOff: without a secret nobody is counted, and who asks is told why. A reload turns it on and off.
+// TestEndUsersOff: without a secret no end user is counted, and a query says why. A reload switches
+// it on and off.
 func TestEndUsersOff(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{})
@@ -176,7 +177,8 @@ func TestEndUsersOff(t *testing.T) {
 	}
 }
 
-// TestFleetEndUsers: the account of end users is the sum over the edges of a fleet, and the keys' own is none the larger for it.
+// TestFleetEndUsers: usage by end user is the sum over the edges of a fleet, and does not increase
+// the keys' usage.
 func TestFleetEndUsers(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)

@@ -10,11 +10,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestEngineKeyStaysHere: an engine that quotes the credential that the edge sent it does not pass it on to
-// clients, in an error answer, in the place of a stream, or in a stream.
+// TestEngineKeyStaysHere: if an engine quotes the credential that the edge sent, clients do not get
+// it, in an error, instead of a stream, or in a stream.
 func TestEngineKeyStaysHere(t *testing.T) {
 	t.Parallel()
-	const key = "correct-horse-battery-staple" // which looks like no key
+	const key = "correct-horse-battery-staple" // does not look like a key
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		complaint := `{"error":{"message":"not for ` + strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ") + ` today","code":400}}`

@@ -17,13 +17,14 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Every engine that the simulator plays, with nothing said about it in the configuration: what it is, how busy it is and what
-// it cannot do has to be found out from its pages.
+// Every engine that the simulator plays, without any setting about it: the edge must learn its
+// kind, load and limits from its pages.
 
-// recognised is the profile that an engine is recognised as, where that is not the name that the simulator plays it under.
+// recognised is the detected profile, where it differs from the simulator's name for the engine.
 var recognised = map[string]string{"openai": "sim", "vllm-omni": "vllm"}
 
-// facts are what the edge must read from each engine's pages: slots that it tells, and whether it tells its load.
+// facts are what the edge must read from each engine's pages: its slots, and whether it reports its
+// load.
 var facts = map[string]struct {
 	slots, load bool
 	models      string
@@ -33,7 +34,7 @@ var facts = map[string]struct {
 	"whisper": {}, "whisper-openai": {}, "speaches": {models: "Systran/faster-whisper-small"}, "kokoro": {models: "tts-1 tts-1-hd kokoro"},
 }
 
-// detectEngine is what `penstock doctor` finds out.
+// detectEngine returns what `penstock doctor` detects.
 func detectEngine(t *testing.T, e *sim.Engine) engine.Detection {
 	t.Helper()
 	profiles, err := engine.LoadProfiles(nil)
@@ -76,7 +77,7 @@ func TestEngines_Recognised(t *testing.T) {
 				t.Errorf("load %+v", d.Load)
 			}
 			e.SetHealthy(false)
-			if d = detectEngine(t, e); d.Healthy && name != "lmstudio" && name != "sglang" && name != "ollama" && name != "openai" { // these are asked for their models
+			if d = detectEngine(t, e); d.Healthy && name != "lmstudio" && name != "sglang" && name != "ollama" && name != "openai" { // the probe of these asks for their models
 				t.Error("healthy although its health page says no")
 			}
 		})
@@ -117,7 +118,7 @@ func TestEngines_Load(t *testing.T) {
 // textEngines are the profiles that chat.
 var textEngines = []string{"vllm", "vllm-omni", "openai", "llamacpp", "llamacpp-router", "sglang", "ollama", "tgi", "trtllm", "lmstudio"}
 
-// One answer in three dialects, streamed and whole, from every engine that chats.
+// Every chat engine gives one answer in three dialects, streamed and plain.
 func TestEngines_Text(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {
@@ -144,7 +145,8 @@ func TestEngines_Text(t *testing.T) {
 	}
 }
 
-// Tool calls of every engine, however it cuts and numbers and finishes them, are a tool's use for a client of Messages.
+// A Messages client gets the tool calls of every engine as tool uses, however the engine splits,
+// numbers and finishes them.
 func TestEngines_Tools(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {
@@ -162,7 +164,8 @@ func TestEngines_Tools(t *testing.T) {
 	}
 }
 
-// A prompt that is too long is the client's fault in every engine's words, in the stream too: agents shorten it and go on.
+// A prompt that is too long is the client's fault in every engine's wording, also in a stream:
+// agents shorten it and go on.
 func TestEngines_TooLong(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {
@@ -180,7 +183,8 @@ func TestEngines_TooLong(t *testing.T) {
 	}
 }
 
-// TestEngines_TooLongInOtherWords: what the simulator's engines do not say. Both sizes are told where they can be known.
+// TestEngines_TooLongInOtherWords: wordings that the simulator does not use. The error has both
+// sizes if they are known.
 func TestEngines_TooLongInOtherWords(t *testing.T) {
 	t.Parallel()
 	for message, told := range map[string]string{
@@ -216,7 +220,7 @@ models: [{ id: talk, context_length: 2048, deployments: [{ upstream: bare }] }]
 	}
 }
 
-// A full engine is left for another one, whichever way it says so.
+// A call leaves a full engine for another one, however the engine says that it is full.
 func TestEngines_Full(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {
@@ -243,7 +247,7 @@ models: [{ id: public, deployments: [{ upstream: up-0, served: sim }, { upstream
 	}
 }
 
-// The engines that hear and speak.
+// The engines for transcriptions and speech.
 func TestEngines_Audio(t *testing.T) {
 	t.Parallel()
 	const config = `
@@ -254,7 +258,7 @@ models:
   - { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: SERVED }] }
   - { id: voice, kind: audio-speech, deployments: [{ upstream: up-0, served: SERVED }] }
 `
-	models := map[string][]string{"vllm": {"org/whisper"}} // the others have names of their own
+	models := map[string][]string{"vllm": {"org/whisper"}} // the others have their own names
 	for name, served := range map[string]string{"whisper": "ears", "whisper-openai": "ears", "speaches": "Systran/faster-whisper-small", "kokoro": "kokoro", "vllm": "org/whisper"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -292,7 +296,7 @@ models:
 			}
 			if name == "kokoro" {
 				p.Post(speech, `{"model":"voice","input":"one","voice":"nobody"}`).WantError(400, "invalid_request_error", "rejected_by_engine")
-				p.Engines[0].SetFault(sim.Fault{Spec: "close-delimited"}) // half of a file cannot be told from a whole one
+				p.Engines[0].SetFault(sim.Fault{Spec: "close-delimited"}) // half a file cannot be told from a complete one
 				r := p.Post(speech, `{"model":"voice","input":"one two","voice":"alloy","stream_format":"sse"}`)
 				if !strings.Contains(r.Body, "gave the length of its answer nowhere") {
 					t.Errorf("sound of no length: %d %s", r.Status, r.Body)
@@ -302,7 +306,8 @@ models:
 	}
 }
 
-// TestEngines_EmptyID: TGI's answers have an empty id, its clients' have one of ours, streamed and plain.
+// TestEngines_EmptyID: TGI's answers have an empty id, so the edge fills in its own, streamed and
+// plain.
 func TestEngines_EmptyID(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "tgi"}}})
@@ -313,8 +318,8 @@ func TestEngines_EmptyID(t *testing.T) {
 	}
 }
 
-// TestEngines_NotNow: while llama.cpp's router swaps a model, its answers are none of the engine's: it is asked once more a moment
-// later, or another one is. What it says then is final.
+// TestEngines_NotNow: while llama.cpp's router swaps a model, its errors do not count. The edge
+// asks it once more a moment later, or another engine. The second answer is final.
 func TestEngines_NotNow(t *testing.T) {
 	t.Parallel()
 	const refused, silent, good = `500 {"error":{"code":500,"message":"proxy error: Could not establish connection","type":"server_error"}}`, "400 ",
@@ -331,7 +336,7 @@ func TestEngines_NotNow(t *testing.T) {
 			body := answer[4:]
 			w.Header().Set("Content-Type", "application/json")
 			if status == 200 {
-				w.Header().Set("Content-Type", "text/event-stream") // the edge asks it for nothing else
+				w.Header().Set("Content-Type", "text/event-stream") // the edge requests only streams
 				body = "data: " + body + "\n\ndata: [DONE]\n\n"
 			}
 			w.WriteHeader(status)

@@ -15,7 +15,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 91, 92 and 94 to 96: what the edge shows, and what it keeps to itself.
+// Rows 91, 92 and 94 to 96: what the edge shows, and what it must not show.
 
 func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 	t.Parallel()
@@ -41,7 +41,7 @@ func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 	if r := p.Do("HEAD", "/", ""); r.Status != 204 || r.Body != "" {
 		t.Errorf("HEAD / is %d %q", r.Status, r.Body)
 	}
-	// And the admin listener has none of the API.
+	// The admin listener serves no part of the API.
 	for _, path := range []string{"/v1/models", "/v1/chat/completions", "/debug/pprof/", "/health"} {
 		res, err := p.Client.Get(p.Admin + path)
 		if err != nil {
@@ -52,7 +52,7 @@ func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 			t.Errorf("admin %s: status %d", path, res.StatusCode)
 		}
 	}
-	// A web page that was lured to it gets nothing.
+	// A web page that was directed to it gets nothing.
 	for _, header := range []string{"Origin: http://evil.example", "Host: evil.example"} {
 		req, _ := http.NewRequest("GET", p.Admin+"/metrics", nil)
 		name, value, _ := strings.Cut(header, ": ")
@@ -100,7 +100,7 @@ func TestFault92_NoSeriesFromClients(t *testing.T) {
 	}
 }
 
-// steering are headers of a client that must not reach an engine.
+// steering are client headers that must not reach an engine.
 var steering = []string{
 	"X-Forwarded-For: 1.2.3.4", "X-Forwarded-Host: evil.example", "X-Forwarded-Proto: https", "X-Forwarded-Prefix: /x", "Forwarded: for=1.2.3.4", "X-Real-IP: 1.2.3.4", "Via: 1.1 evil",
 	"X-Internal-Token: t", "X-Internal-User: admin", "X-Envoy-Upstream: x", "X-Gateway-Destination-Endpoint: 10.0.0.1:80", "X-Data-Parallel-Rank: 3", "X-Session-Id: s", "X-Vllm-Priority: 9",
@@ -133,7 +133,7 @@ func TestFault94_ClientHeadersStayHere(t *testing.T) {
 	if got.Target != chatPath {
 		t.Errorf("target %q", got.Target)
 	}
-	// A trace goes through when it is well formed, and only then.
+	// A trace is passed on only if it is well formed.
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	p.Post(chatPath, body, "Traceparent: "+trace, "Tracestate: a=1,b=2").WantStatus(200)
 	if last := p.Engines[0].Stats().LastRequest; last.Get("Traceparent") != trace || last.Get("Tracestate") != "a=1,b=2" {
@@ -145,7 +145,7 @@ func TestFault94_ClientHeadersStayHere(t *testing.T) {
 			t.Errorf("traceparent %q, tracestate %q went through", last.Get("Traceparent"), last.Get("Tracestate"))
 		}
 	}
-	// The edge's request id is its own, or a client's that is a plain word.
+	// The request id is the edge's own, or the client's if that is a plain word.
 	for _, id := range []string{"bad id", "<script>", strings.Repeat("a", 65), "a\x7fb", rig.Canary + "/x"} {
 		r := p.Post(chatPath, body, "X-Request-Id: "+strings.ReplaceAll(id, "\x7f", "%"))
 		if r.Status == 200 && (strings.Contains(r.Header.Get("X-Request-Id"), id) || strings.Contains(p.Engines[0].Stats().LastRequest.Get("X-Request-Id"), id)) {
@@ -172,8 +172,9 @@ func TestFault95_EngineHeadersStayHere(t *testing.T) {
 	})
 }
 
-// TestFault96_NothingIsKept sends canaries through every place a client can write to, in good calls and bad ones, and
-// searches everything that the edge says to anybody else. (The harness searches the log of every test for the prompt.)
+// TestFault96_NothingIsKept sends canaries through every place that a client can write to, in good
+// calls and bad ones, and searches everything that the edge shows to others. (The rig searches the
+// log of every test for the prompt.)
 func TestFault96_NothingIsKept(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "probe: { interval: 100ms }", Timeouts: "first_event: 300ms, answer: 300ms, client_body: 300ms"})
@@ -181,7 +182,7 @@ func TestFault96_NothingIsKept(t *testing.T) {
 	var shown strings.Builder
 	see := func(r *rig.Reply) {
 		if r.Status != 200 { // a good answer may repeat the prompt
-			shown.WriteString(strings.Replace(r.Body, `The model \"`+word+`\" does not exist`, "", 1)) // that word is told to its client again
+			shown.WriteString(strings.Replace(r.Body, `The model \"`+word+`\" does not exist`, "", 1)) // the client gets that word back
 		}
 		for name, values := range r.Header {
 			fmt.Fprintln(&shown, name, values)
@@ -244,8 +245,8 @@ func TestFault96_NothingIsKept(t *testing.T) {
 	}
 }
 
-// TestTwoTenants: two keys at once, each with a word of its own in every prompt, which the engine repeats. No answer ever
-// holds the other's.
+// TestTwoTenants: two keys at once, each with its own word in every prompt, which the engine
+// repeats. No answer ever holds the other's word.
 func TestTwoTenants(t *testing.T) {
 	t.Parallel()
 	other, hash, _ := auth.NewKey()

@@ -17,7 +17,7 @@ type failedAttempt struct {
 	EngineStatus int    `json:"engine_status"`
 }
 
-// callLine is what the access line of a call says of its failure.
+// callLine is the part of an access line about the call's failure.
 type callLine struct {
 	RequestID      string          `json:"request_id"`
 	Message        string          `json:"msg"`
@@ -27,7 +27,7 @@ type callLine struct {
 	FailedAttempts []failedAttempt `json:"failed_attempts"`
 }
 
-// lastCallLine is the access line of the last call.
+// lastCallLine returns the access line of the last call.
 func lastCallLine(p *rig.Local) (last callLine) {
 	p.LastCall() // waits until every call has its line
 	for line := range strings.Lines(p.Log.String()) {
@@ -39,8 +39,8 @@ func lastCallLine(p *rig.Local) (last callLine) {
 	return last
 }
 
-// TestFailedAttempts: whatever an engine does, the access line, the call's page, the status and the metrics say why in the same
-// word, and with which status the engine answered.
+// TestFailedAttempts: whatever an engine does, the access line, the call's page, the status and the
+// metrics give the same reason, and the engine's status.
 func TestFailedAttempts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -91,7 +91,7 @@ func TestFailedAttempts(t *testing.T) {
 			for _, r := range []struct{ id, accept, want string }{
 				{forgotten, "text/html", "journalctl -u penstock | grep " + forgotten},
 				{forgotten, "application/json", told},
-				{"req_$(reboot)", "text/html", told}, // no link puts words into an operator's shell
+				{"req_$(reboot)", "text/html", told}, // a link must not put words into an operator's shell
 			} {
 				if gone := p.Fetch("GET", p.Admin+"/call/"+r.id, "Accept: "+r.accept).WantStatus(404).Body; !strings.Contains(gone, r.want) {
 					t.Errorf("forgotten %s, as %s: %s", r.id, r.accept, gone)
@@ -111,12 +111,13 @@ func TestFailedAttempts(t *testing.T) {
 	}
 }
 
-// TestFailedAttempts_AnsweredElsewhere: an attempt that failed is in the line of the call that another engine has answered.
+// TestFailedAttempts_AnsweredElsewhere: the line of a call that another engine answered has its
+// failed attempt.
 func TestFailedAttempts_AnsweredElsewhere(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"})
 	p.Engines[0].SetFault(sim.Fault{Spec: "status=502"})
-	for range 2 { // the turns are taken in order, so one of the two meets the failing engine
+	for range 2 { // round robin, so one of the two meets the failing engine
 		p.Post(chatPath, p.Chat("")).WantStatus(200)
 		if l := lastCallLine(p); len(l.FailedAttempts) > 0 {
 			if want := (failedAttempt{"up-0", "status", 502}); l.Outcome != "ok" || l.Cause != "" || l.EngineStatus != 0 || l.FailedAttempts[0] != want {

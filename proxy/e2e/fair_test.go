@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// until calls f again and again, to the end of a flood.
+// until calls f repeatedly until the end of a flood.
 func until(over <-chan struct{}, f func()) {
 	for {
 		select {
@@ -22,8 +22,9 @@ func until(over <-chan struct{}, f func()) {
 	}
 }
 
-// TestKeysShareSlotsByTokens: at a model of two slots, keys whose calls always wait are served by tokens. A key of weight
-// 2 gets twice those of a key of weight 1, although its calls are a tenth of the size and it has as many loops.
+// TestKeysShareSlotsByTokens: at a model with two slots, keys whose calls always wait share by
+// tokens. A key of weight 2 gets twice the tokens of a key of weight 1, although its calls are a
+// tenth of the size and it has as many loops.
 func TestKeysShareSlotsByTokens(t *testing.T) {
 	t.Parallel()
 	const loops, smallTokens, largeTokens, most = 8, 6, 60, 300
@@ -36,7 +37,7 @@ func TestKeysShareSlotsByTokens(t *testing.T) {
 	var large, small, largeThen atomic.Int64
 	over := make(chan struct{})
 	stop := sync.OnceFunc(func() {
-		largeThen.Store(large.Load()) // later the small calls end before the large ones that wait
+		largeThen.Store(large.Load()) // later the small calls end before the waiting large ones
 		close(over)
 	})
 	loop := func(served *atomic.Int64, tokens int, headers ...string) {
@@ -68,8 +69,8 @@ func TestKeysShareSlotsByTokens(t *testing.T) {
 	}
 }
 
-// TestOneAgentBesideMany: at a model of four slots, a key with one loop waits for a slot while few calls of a key with
-// sixteen loops are served.
+// TestOneAgentBesideMany: at a model with four slots, few calls of a key with sixteen loops are
+// served while a key with one loop waits.
 func TestOneAgentBesideMany(t *testing.T) {
 	t.Parallel()
 	const loops, slots, asked = 16, 4, 25
@@ -98,7 +99,7 @@ func TestOneAgentBesideMany(t *testing.T) {
 		p.Post(chatPath, p.Chat(`"sim":{"tokens":2}`), "Authorization: Bearer "+other).WantStatus(200)
 		overtook += served.Load() - before
 	}
-	// In the order of arrival it would be the flood's twelve that wait, and some that run.
+	// In order of arrival it would be the flood's twelve waiting calls and some running ones.
 	t.Logf("%.1f calls of the flood were served during one of the agent's", float64(overtook)/asked)
 	if overtook > asked*2*slots {
 		t.Errorf("%d calls of the flood were served during %d of the agent's", overtook, asked)

@@ -8,8 +8,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestFailureWords: an answer that the engine gave up, in whatever word, is asked of another engine as long as nothing of it was
-// shown, and is told as broken behind that. Other words of its own are an end.
+// TestFailureWords: if the engine gives an answer up, in whatever word, the call goes to another
+// engine as long as the client has seen nothing; after that it ends as broken. Other words of the
+// engine are a normal end.
 func TestFailureWords(t *testing.T) {
 	t.Parallel()
 	const gaveUp = "finish=insufficient_system_resource"
@@ -20,7 +21,7 @@ func TestFailureWords(t *testing.T) {
 			p.Engines[0].SetFault(sim.Fault{Spec: gaveUp})
 			p.Engines[1].SetFault(sim.Fault{Spec: "finish=eos_token"})
 			broken := 0
-			for range 2 { // the turns are taken in order, so one of the two meets the failing engine
+			for range 2 { // round robin, so one of the two meets the failing engine
 				r := p.Local.Edge.Ask(w, `"tokens":5`)
 				if w.Stream && (strings.Contains(r.Body, "upstream_failed") || strings.Contains(r.Body, "server_error")) {
 					r.WantBroken(w, "upstream_failed")
@@ -38,7 +39,8 @@ func TestFailureWords(t *testing.T) {
 	}
 }
 
-// TestFailureWords_BeforeDelta: a stream that is given up before its first delta is asked of another engine.
+// TestFailureWords_BeforeDelta: a stream that is given up before its first delta goes to another
+// engine.
 func TestFailureWords_BeforeDelta(t *testing.T) {
 	t.Parallel()
 	engine := startSlow(t, "", slowRole+strings.Replace(slowEnd, "%s", "insufficient_system_resource", 1))

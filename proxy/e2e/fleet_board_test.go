@@ -16,11 +16,12 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// twoEdges starts two edges with one file before one engine, with one store. A store that does not answer in time is lost, and
-// each edge has its part of the slots then; so tests that count them are not parallel: they want the machine.
+// twoEdges starts two edges with one file, one engine and one store. A store that answers late
+// counts as lost, and each edge then has its part of the slots. So tests that count slots are not
+// parallel: they need the machine.
 func twoEdges(t *testing.T, upstream, model string) (engine *sim.Engine, a, b *penstock) {
 	t.Helper()
-	engine = start(t, rig.Setup{}).Engines[0] // an edge of its own, which only has the engine
+	engine = start(t, rig.Setup{}).Engines[0] // a separate edge, used only for its engine
 	config := fmt.Sprintf(`
 auth: none
 fleet: { edges: 2, store: { url: "redis://%s", timeout: 1s }, secrets: [0123456789abcdef0123456789abcdef] }
@@ -35,8 +36,8 @@ admin: { token: %s }
 	return engine, a, b
 }
 
-// TestFleetBoard: the edges of a fleet share all slots of an engine, tell the same capacity, and have the modes that an
-// operator asks one of them for.
+// TestFleetBoard: the edges of a fleet share all slots of an engine, report the same capacity, and
+// follow the modes that an operator sets at one of them.
 func TestFleetBoard(t *testing.T) {
 	_, a, b := twoEdges(t, "concurrency: 5", "")
 	both := func(what string, holds func(edge *penstock) bool) {
@@ -109,7 +110,7 @@ func TestFleetBoard(t *testing.T) {
 func TestExactSlots(t *testing.T) {
 	_, a, b := twoEdges(t, "concurrency: { shared: 4, fleet: exact }", "")
 	release := a.hold(3, a.Chat(endless))
-	more := b.hold(1, b.Chat(endless)) // at once, whatever the board says
+	more := b.hold(1, b.Chat(endless)) // at once, whatever the board holds
 	for _, edge := range []*penstock{a, b} {
 		edge.Post(chatPath, edge.Chat("")).WantStatus(429)
 	}
@@ -125,8 +126,8 @@ func TestExactSlots(t *testing.T) {
 	a.Post(chatPath, a.Chat("")).WantStatus(200)
 }
 
-// TestTurnsAtAnEngine: an edge whose own calls wait for an engine does not keep its slots for them: a call that waits at another
-// edge has its turn.
+// TestTurnsAtAnEngine: an edge with waiting calls does not keep its slots of the engine for them: a
+// call that waits at another edge gets its turn.
 func TestTurnsAtAnEngine(t *testing.T) {
 	engine, a, b := twoEdges(t, "concurrency: { shared: 2, fleet: exact }", "queue: { depth: 16, wait: 10m },")
 	const short = `"sim":{"tokens":1,"ttft_ms":50}`
@@ -135,7 +136,7 @@ func TestTurnsAtAnEngine(t *testing.T) {
 	defer end()
 	const clients = 6
 	for range clients {
-		go func() { // as many as keep both slots and a queue
+		go func() { // enough to fill both slots and a queue
 			n := 0
 			defer func() { ended <- n }()
 			for {

@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The endpoints that are passed on: of what comes and goes only the model is changed.
+// The endpoints that are passed on: requests and answers change only in the model's name.
 
 func TestForward(t *testing.T) {
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestForward(t *testing.T) {
 		{"/v1/classify", "ranks", `"input":["` + rig.Canary + `"]`, "classify"},
 		{"/v1/pooling", "vectors", `"input":["` + rig.Canary + `"],"encoding_format":"float"`, "pooling"},
 	} {
-		p := startAudio(t) // of its own: after a failure the edge looks with requests of its own
+		p := startAudio(t) // its own edge: after a failure the edge sends its own probes
 		r := p.Post(c.path, `{ "model" : "`+c.model+`", `+c.body+`}`).WantStatus(200)
 		var got struct{ Model string }
 		if err := json.Unmarshal([]byte(r.Body), &got); err != nil || got.Model != "" && got.Model != c.model || r.Header.Get("Content-Type") != "application/json" {
@@ -103,7 +103,8 @@ func TestCompletions_Stream(t *testing.T) {
 	}
 }
 
-// A whole answer that an engine gave up, as Ollama does when its runner dies, is not told as one, whatever it had said.
+// A plain answer that an engine gave up, as Ollama does when its runner dies, is not passed on as
+// an answer, whatever it contains.
 func TestWhole_GivenUp(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -125,7 +126,8 @@ func TestWhole_GivenUp(t *testing.T) {
 	}
 }
 
-// TestCompletions_NoChoices: a whole completion without choices is a bad response, as it is on the other endpoints.
+// TestCompletions_NoChoices: a plain completion without choices is a bad response, as on the other
+// endpoints.
 func TestCompletions_NoChoices(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: rig.QuietProbes})
@@ -135,7 +137,7 @@ func TestCompletions_NoChoices(t *testing.T) {
 	}
 }
 
-// numbersOnly is an engine that answers embeddings with numbers whatever encoding_format asks for, as
+// numbersOnly is an engine that answers embeddings with numbers whatever encoding_format says, as
 // SGLang, LM Studio and older versions of Ollama do. Input i has i/2 in its first dimension.
 func numbersOnly(t *testing.T) *httptest.Server {
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -173,8 +175,8 @@ func numbersOnly(t *testing.T) *httptest.Server {
 	return engine
 }
 
-// TestEmbeddings_Form: a client reads the engine's own numbers, whichever form it asks for. OpenAI's
-// SDKs for Node and Python ask for base64 and read whatever comes as that.
+// TestEmbeddings_Form: a client reads the engine's numbers in whichever form it asks for. OpenAI's
+// SDKs for Node and Python ask for base64 and decode any answer as that.
 func TestEmbeddings_Form(t *testing.T) {
 	t.Parallel()
 	engine := numbersOnly(t)
@@ -196,7 +198,7 @@ models: [{ id: vectors, kind: embedding, deployments: [{ upstream: fake, served:
 				"tokens":          {`[1,2,3]`, 1, 3},
 				"lists of tokens": {`[[1,2],[3],[4]]`, 3, 3},
 				"dimensions":      {`["a","b"]`, 2, 8},
-				"large":           {`["a"` + strings.Repeat(`,"a"`, 99) + `]`, 100, 1024}, // passed on as it comes
+				"large":           {`["a"` + strings.Repeat(`,"a"`, 99) + `]`, 100, 1024}, // passed on unchanged
 			} {
 				ask := `{"model":"vectors","input":` + c.input + `,"dimensions":` + strconv.Itoa(c.dimensions)
 				var coded struct {
@@ -231,8 +233,9 @@ models: [{ id: vectors, kind: embedding, deployments: [{ upstream: fake, served:
 	}
 }
 
-// TestSomeEngines: what only some engines have is asked of these, listed for models that have one, counted for the key,
-// and a 404 in words elsewhere.
+// TestSomeEngines: a call for an endpoint that only some engines have goes to one of these, and
+// counts for the key. The catalog lists it for models with such an engine; other models answer 404
+// with a reason.
 func TestSomeEngines(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Record: true, Profile: "vllm"}, {Record: true, Profile: "ollama"}}, Config: `
@@ -268,7 +271,7 @@ models:
 	if r := p.Post("/v1/tokenize", "{}").WantStatus(404); !strings.Contains(r.Body, "Send it to /tokenize") {
 		t.Errorf("%s", r.Body)
 	}
-	p.Engines[0].SetFault(sim.Fault{Spec: "status=404;html=1"}) // as vLLM does for a model that is not for it
+	p.Engines[0].SetFault(sim.Fault{Spec: "status=404;html=1"}) // as vLLM does for an unsuitable model
 	p.Post("/v1/score", `{"model":"guards","text_1":"a","text_2":"b"}`).WantError(404, "not_found_error", "not_found")
 	for id, want := range map[string]string{"both": "/tokenize,/detokenize", "other": "", "guards": "/v1/moderations,/v1/score"} {
 		got := ""
@@ -283,7 +286,8 @@ models:
 	}
 }
 
-// TestRerank_Form: a ranking in SGLang's form is one in everybody's, and no failure of the engine.
+// TestRerank_Form: a ranking in SGLang's form reaches clients in the usual form, and is not a
+// failure of the engine.
 func TestRerank_Form(t *testing.T) {
 	t.Parallel()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -312,8 +316,8 @@ models: [{ id: ranks, kind: rerank, deployments: [{ upstream: fake, served: sim 
 	}
 }
 
-// TestRerank_TextEmbeddingsInference: an engine that is recognised as Text Embeddings Inference is
-// asked in its own words, and clients get the usual ones.
+// TestRerank_TextEmbeddingsInference: an engine detected as Text Embeddings Inference gets requests
+// in its own form, and clients get the usual one.
 func TestRerank_TextEmbeddingsInference(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Value
@@ -347,7 +351,7 @@ models: [{ id: ranks, kind: rerank, deployments: [{ upstream: fake, served: org/
 	}
 }
 
-// No endpoint has an engine fetch what a client names inside of its network.
+// No endpoint makes an engine fetch a client's URL from inside its network.
 func TestForward_Media(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -366,7 +370,7 @@ func TestForward_Media(t *testing.T) {
 	}
 }
 
-// Members that steer an engine are refused by the dialects that would drop them, too.
+// Members that steer an engine are refused even by the dialects that would drop them.
 func TestMessages_Steering(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -380,8 +384,8 @@ func TestMessages_Steering(t *testing.T) {
 	}
 }
 
-// What steers an engine does so from inside another member, too: a template in the arguments of the template. Arguments that
-// are meant for clients pass.
+// Steering also works from inside another member: a template in the arguments of the template.
+// Arguments that are meant for clients pass.
 func TestSteering_Inside(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -403,7 +407,7 @@ func TestSteering_Inside(t *testing.T) {
 	}
 }
 
-// What an operator lets through reaches the engine in every dialect, of that model alone.
+// Members that an operator allows reach the engine in every dialect, but only for that model.
 func TestAllowMembers(t *testing.T) {
 	t.Parallel()
 	engines := recording()
@@ -433,7 +437,8 @@ models:
 	}
 }
 
-// startBare starts an edge with one model, talk, on an engine that lists it and leaves everything else to serve.
+// startBare starts an edge with one model, talk, on an engine that lists it and answers everything
+// else with serve.
 func startBare(t *testing.T, serve http.HandlerFunc) *penstock {
 	t.Helper()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -454,7 +459,7 @@ models: [{ id: talk, deployments: [{ upstream: bare }] }]
 	return p
 }
 
-// An engine that does not have the legacy endpoint must not lose its model for chat.
+// An engine without the legacy endpoint must not lose its model for chat.
 func TestCompletions_NotThere(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, http.NotFound)
@@ -464,8 +469,8 @@ func TestCompletions_NotThere(t *testing.T) {
 	}
 }
 
-// TestStreams_NullFrames: llama.cpp begins the stream of a completion of several prompts with the frame null. It is passed over, and
-// no sign that the engine has begun.
+// TestStreams_NullFrames: llama.cpp begins the stream of a completion of several prompts with the
+// frame null. The edge skips it, and does not take it as the first event.
 func TestStreams_NullFrames(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, r *http.Request) {
@@ -495,7 +500,7 @@ func TestStreams_NullFrames(t *testing.T) {
 	}
 }
 
-// imageEngine draws; what it was sent is in seen.
+// imageEngine serves images; seen holds its last request.
 func imageEngine(t *testing.T) (url string, seen *string) {
 	seen = new(string)
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -586,7 +591,8 @@ func TestSDK_Forward(t *testing.T) {
 	}
 }
 
-// Large answers that are only passed on reach the client whole, under the public name, and with their counts.
+// Large answers that are only passed on reach the client complete, with the public name and their
+// counts.
 func TestForward_Large(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -627,8 +633,8 @@ func TestForward_Large(t *testing.T) {
 	}
 }
 
-// TestCompletions_WholeForStream: an engine that answers whole although a stream was asked for, or
-// names the stream otherwise.
+// TestCompletions_WholeForStream: an engine sends a plain answer although a stream was requested,
+// or labels the stream with another type.
 func TestCompletions_WholeForStream(t *testing.T) {
 	t.Parallel()
 	for name, reply := range map[string][2]string{

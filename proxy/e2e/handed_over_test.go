@@ -10,12 +10,13 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Streams that leave an engine in their midst which has not failed: it is drained, or nothing moves in it. TestResume has those
-// whose engine is lost.
+// Streams that move in the middle although their engine has not failed: it is drained or stalled.
+// TestResume covers lost engines.
 
 const resumes = "retry: { resume: 1 }"
 
-// handedOver is a setup of two engines behind a short drain time. Without the first it leaves that one out of the file.
+// handedOver returns a setup of two engines with a short drain time. If without is set, the file
+// leaves the first one out.
 func handedOver(model string, without bool) rig.Setup {
 	config := `
 timeouts: { linger: 0s, drain: 1s, connect: 10s }
@@ -33,15 +34,16 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: up-0 }, { ups
 	return rig.Setup{Engines: rig.Two(), Config: config, Forgets: true}
 }
 
-// drained has the first engine take no calls.
+// drained drains the first engine.
 func drained(p *penstock) {
 	if status := p.mode("up-0", "drain", rig.AdminToken); status != 303 {
 		p.T.Errorf("draining: %d", status)
 	}
 }
 
-// TestDrainHandsOver: a stream on an engine that is drained or left out of the file runs there until the drain time is over, and
-// goes on at another engine then: the answer is that of an undisturbed stream, and so is what is charged.
+// TestDrainHandsOver: a stream on an engine that is drained or removed from the file runs there
+// until the drain time is over, and then goes on at another engine. The answer and the charge are
+// those of an undisturbed stream.
 func TestDrainHandsOver(t *testing.T) {
 	t.Parallel()
 	for way, leave := range map[string]func(p *penstock){
@@ -92,7 +94,8 @@ func TestDrainHandsOver(t *testing.T) {
 	}
 }
 
-// TestDrainCutsNothing: a stream that no other engine can go on with stays on the drained engine and ends well.
+// TestDrainCutsNothing: a stream that no other engine can continue stays on the drained engine and
+// ends well.
 func TestDrainCutsNothing(t *testing.T) {
 	t.Parallel()
 	for name, model := range map[string]string{"not asked for": "retry: { resume: 0 }", "nowhere to go": resumes} {
@@ -121,7 +124,7 @@ func TestDrainCutsNothing(t *testing.T) {
 	}
 }
 
-// TestDrainMovesSilentCalls: a call that has been shown nothing leaves a drained engine that is silent, too.
+// TestDrainMovesSilentCalls: a call without output also leaves a drained engine that is silent.
 func TestDrainMovesSilentCalls(t *testing.T) {
 	fastset.LeaveOut(t, "a call is silent for ten seconds")
 	t.Parallel()
@@ -141,7 +144,8 @@ func TestDrainMovesSilentCalls(t *testing.T) {
 	}
 }
 
-// TestStalledStreamGoesOn: a stream in the midst of which its engine stalls goes on at another engine, where it may be resumed.
+// TestStalledStreamGoesOn: a stream whose engine stalls in the middle goes on at another engine, if
+// it may be resumed.
 func TestStalledStreamGoesOn(t *testing.T) {
 	p := stallRigOf(t, rig.Setup{Model: "policy: round_robin, " + resumes})
 	ask := streamDialects["chat"]

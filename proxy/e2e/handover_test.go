@@ -15,9 +15,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Streams that another engine goes on with. The official SDKs are the clients: what they put together must be one answer.
+// Streams that another engine continues. The official SDKs are the clients, and must assemble one
+// answer.
 
-// told is a streamed answer as its SDK has put it together.
+// told is a streamed answer as assembled by its SDK.
 type told struct{ text, stop, usage string }
 
 // streamDialects ask for a stream in each dialect, with members for the simulator.
@@ -35,7 +36,7 @@ var streamDialects = map[string]func(t *testing.T, p *penstock, prompt, controls
 				t.Errorf("the chunk does not fit: %s", chunk.RawJSON())
 			}
 			if len(chunk.Choices) > 0 {
-				role += chunk.Choices[0].Delta.Role // as the SDK of Python adds it up
+				role += chunk.Choices[0].Delta.Role // concatenated, as Python's SDK does
 			}
 		}
 		if len(acc.Choices) == 0 {
@@ -92,7 +93,7 @@ var streamDialects = map[string]func(t *testing.T, p *penstock, prompt, controls
 	},
 }
 
-// parsed is controls as a value.
+// parsed returns controls as a map.
 func parsed(controls string) (m map[string]any) {
 	if err := json.Unmarshal([]byte("{"+controls+"}"), &m); err != nil {
 		panic(err)
@@ -100,8 +101,9 @@ func parsed(controls string) (m map[string]any) {
 	return m
 }
 
-// TestKeepaliveIsNoCommit: an engine that fails after signs of life, or after it has announced an answer, is replaced by another
-// one; what the first has announced fits what the second says.
+// TestKeepaliveIsNoCommit: an engine that fails after keep-alives, or after it has announced an
+// answer, is replaced by another one, and the first one's announcement fits the second one's
+// answer.
 func TestKeepaliveIsNoCommit(t *testing.T) {
 	t.Parallel()
 	const controls = `"tokens":20,"ttft_ms":400`
@@ -110,7 +112,7 @@ func TestKeepaliveIsNoCommit(t *testing.T) {
 	}
 	for dialect, ask := range streamDialects {
 		faults := []string{"reset-after=0", "cut-after=0", "error-first", "reset-after=1", "cut-after=1", "error-in-stream=1;code=503"}
-		if dialect == "completions" { // each of its events has text
+		if dialect == "completions" { // all of its events have text
 			faults = faults[:3]
 		}
 		for _, fault := range faults {
