@@ -124,7 +124,7 @@ func TestKeepaliveIsNoCommit(t *testing.T) {
 					t.Fatalf("undisturbed: %+v, %v", want, err)
 				}
 				p.Engines[0].SetFault(sim.Fault{Spec: fault})
-				for range 2 { // the turns are taken in order, so one of the two meets the failing engine
+				for range 2 { // round robin, so one of the two meets the failing engine
 					if got, err := ask(t, p, rig.Prompt, controls); got != want || err != nil {
 						t.Errorf("%+v, %v; want %+v", got, err, want)
 					}
@@ -134,7 +134,7 @@ func TestKeepaliveIsNoCommit(t *testing.T) {
 				}
 			})
 		}
-		t.Run(dialect+"/both", func(t *testing.T) { // the head is out, so the error is in the stream
+		t.Run(dialect+"/both", func(t *testing.T) { // the head is sent, so the error is in the stream
 			t.Parallel()
 			p := start(t, setup)
 			for _, e := range p.Engines {
@@ -150,7 +150,7 @@ func TestKeepaliveIsNoCommit(t *testing.T) {
 	}
 }
 
-// Likewise an engine that fails behind the white space before a whole answer.
+// The same for an engine that fails after the white space before a plain answer.
 func TestWhitespaceIsNoCommit(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.PlainWays {
@@ -175,8 +175,8 @@ func TestWhitespaceIsNoCommit(t *testing.T) {
 	}
 }
 
-// TestResume: an engine that is lost after k events of a stream is replaced by another one that goes on: the answer is that of
-// an undisturbed stream, and so is what is charged.
+// TestResume: if an engine is lost after k events of a stream, another one continues it. The answer
+// and the charge are those of an undisturbed stream.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	const controls = `"tokens":44`
@@ -198,7 +198,7 @@ func TestResume(t *testing.T) {
 						t.Fatalf("undisturbed: %+v, %v", want, err)
 					}
 					p.Engines[0].SetFault(sim.Fault{Spec: fault})
-					for range 2 { // the turns are taken in order, so one of the two meets the failing engine
+					for range 2 { // round robin, so one of the two meets the failing engine
 						got, err := ask(t, p, rig.Prompt, controls)
 						if got != want || err != nil {
 							t.Errorf("%+v, %v; want %+v", got, err, want)
@@ -229,8 +229,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestNotResumed: what no engine can be handed a part of, or no engine is known to go on with, ends with an error, as it does
-// where nothing is resumed.
+// TestNotResumed: a stream ends with an error if its part cannot be handed to an engine, or if no
+// engine is known to continue it, as it does without resumption.
 func TestNotResumed(t *testing.T) {
 	t.Parallel()
 	const proven = "openai, prefill: proven"
@@ -246,8 +246,8 @@ func TestNotResumed(t *testing.T) {
 		"reasoning":      {"sim", "retry: { resume: 1 }", `"reasoning_effort":"high","sim":{"reasoning":30}`, 0},
 		"not known to":   {"openai", "retry: { resume: 1 }", `"temperature":0`, 0},
 		"not asked for":  {"sim", "retry: { resume: 0 }", `"temperature":0`, 0},
-		"proven to":      {proven, "retry: { resume: 1 }", `"temperature":0`, 1},                   // and that engine is lost as well
-		"all of a limit": {"sim", "retry: { resume: 1 }", `"max_tokens":4,"sim":{"tokens":40}`, 0}, // nothing is left to say
+		"proven to":      {proven, "retry: { resume: 1 }", `"temperature":0`, 1},                   // and that engine is also lost
+		"all of a limit": {"sim", "retry: { resume: 1 }", `"max_tokens":4,"sim":{"tokens":40}`, 0}, // the limit is used up
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -7,8 +7,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The tests of this folder play with an edge in their own process, most of them; the rig (proxy/e2e/rig) says how. A test that
-// only needs a good chat is four lines:
+// Most tests of this folder run an edge in their own process, with the rig (proxy/e2e/rig). A test
+// that only needs a good chat has four lines:
 //
 //	p := start(t, rig.Setup{})              // one engine, one model "sim", one key
 //	r := p.Post(chatPath, p.Chat(""))       // the key is sent by itself
@@ -26,13 +26,13 @@ func start(t testing.TB, s rig.Setup) *penstock {
 
 const chatPath = "/v1/chat/completions"
 
-// recording is one engine that keeps the requests it gets.
+// recording returns options of one engine that records its requests.
 func recording() []sim.Options { return []sim.Options{{Record: true}} }
 
-// ways are a plain request and a stream: nearly every rule holds for both.
+// ways are a plain request and a stream. Nearly every rule holds for both.
 var ways = []struct{ name, more string }{{"json", ""}, {"stream", `"stream":true`}}
 
-// both runs f for a plain request and for a stream, each with an edge and engines of its own.
+// both runs f for a plain request and for a stream, each with its own edge and engines.
 func both(t *testing.T, s rig.Setup, f func(t *testing.T, p *penstock, body string)) {
 	t.Helper()
 	for _, w := range ways {

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// allowed is the dependency rule of every package: which of ours it may import, and which modules. A trailing "/..." means
-// a package and what lies below it. The standard library is always allowed unless never says otherwise.
+// allowed is the dependency rule of every package: which of our packages and which modules it may
+// import. A trailing "/..." means a package and those below it. The standard library is allowed,
+// except for never.
 var allowed = map[string]struct {
 	ours, modules string
 	never         string
@@ -138,7 +139,8 @@ var allowed = map[string]struct {
 	"proxy/e2e/tiers":       {ours: "...", modules: "..."}, // overflow, and what leaves the house
 	"proxy/e2e/websocket":   {ours: "...", modules: "..."}, // calls over WebSocket
 
-	// The test kits, for tests of any package: they import nothing of ours, so that the lowest can use them.
+	// The test kits, for tests of any package. They import no package of ours, so that the lowest
+	// packages can use them.
 	"config/testkit/browser":    {modules: "github.com/chromedp/..."},
 	"config/testkit/golden":     {modules: "github.com/google/go-cmp/cmp golang.org/x/tools/txtar"},
 	"config/testkit/fastset":    {},
@@ -153,7 +155,8 @@ var allowed = map[string]struct {
 
 const module = "penstock"
 
-// TestImports holds the dependency table: facts flow down, decisions flow up, and nothing reaches around.
+// TestImports checks the dependency table: facts flow down, decisions flow up, and no package
+// reaches around it.
 func TestImports(t *testing.T) {
 	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"/...")
 	out, err := cmd.Output()
@@ -207,7 +210,7 @@ func forTests(name string) bool {
 	return matches("proxy/e2e/... config/testkit/... proxy/request/internal/calltest", name)
 }
 
-// matches reports whether list names imp.
+// matches reports whether list contains imp.
 func matches(list, imp string) bool {
 	for _, entry := range strings.Fields(list) {
 		prefix, tree := strings.CutSuffix(entry, "...")

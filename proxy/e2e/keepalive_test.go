@@ -31,7 +31,7 @@ func startKept(t *testing.T) *penstock {
 	return start(t, rig.Setup{Engines: []sim.Options{{Record: true}}, Config: keptConfig})
 }
 
-// keptCases are the endpoints whose whole answers are JSON.
+// keptCases are the endpoints whose plain answers are JSON.
 var keptCases = []struct{ path, body string }{
 	{"/v1/chat/completions", rig.Chat.Body("sim", "x", "")},
 	{"/v1/messages", rig.Messages.Body("sim", "x", "")},
@@ -42,13 +42,13 @@ var keptCases = []struct{ path, body string }{
 	{"/v1/score", `{"model":"ranks","text_1":"x","text_2":"y"}`},
 }
 
-// A whole answer that takes long is preceded by white space, and is the answer that it would have been.
+// White space precedes a plain answer that takes long, and the answer itself is unchanged.
 func TestWholeKeepalive(t *testing.T) {
 	fastset.LeaveOut(t, "keep-alives of whole answers")
 	t.Parallel()
 	p := startKept(t)
 	for _, c := range keptCases {
-		rig.WaitFor(t, rig.Patience, "an answer within 100 ms, without white space", func() bool { // a busy machine takes longer now and then
+		rig.WaitFor(t, rig.Patience, "an answer within 100 ms, without white space", func() bool { // a busy machine may take longer
 			quick := p.Post(c.path, c.body).WantStatus(200)
 			return quick.Body[0] == '{' && quick.Header.Get("Content-Length") != ""
 		})
@@ -75,7 +75,7 @@ func TestWholeKeepalive(t *testing.T) {
 	p.Engines[0].SetFault()
 }
 
-// What goes wrong behind the white space is told in the JSON, in the dialect's shape.
+// An error after the white space is in the JSON, in the dialect's shape.
 func TestWholeKeepalive_Failure(t *testing.T) {
 	fastset.LeaveOut(t, "keep-alives of whole answers")
 	t.Parallel()
@@ -84,7 +84,7 @@ func TestWholeKeepalive_Failure(t *testing.T) {
 			"status=400;message=no-such-tool;delay=400ms": "rejected_by_engine", "status=500;delay=400ms": "upstream_failed",
 			"head-cut;delay=400ms": "upstream_bad_response", "invalid-json;delay=400ms": "upstream_bad_response",
 		} {
-			p := startKept(t) // of its own: after a failure the edge looks at the engine, which may meet the next fault
+			p := startKept(t) // its own edge: after a failure the edge probes the engine, which may hit the next fault
 			p.Engines[0].SetFault(sim.Fault{Spec: fault})
 			conn := p.Dial()
 			_ = conn.Send(p.Request(c.path, c.body))
@@ -107,7 +107,8 @@ func TestWholeKeepalive_Failure(t *testing.T) {
 	}
 }
 
-// Bytes and text have no white space that means nothing, a client of HTTP/1.0 no chunks, and a failure that is quick has its status.
+// Bytes and text allow no meaningless white space, and HTTP/1.0 has no chunks, so these get none. A
+// quick failure keeps its status.
 func TestWholeKeepalive_Never(t *testing.T) {
 	t.Parallel()
 	p := startKept(t)
@@ -120,7 +121,7 @@ func TestWholeKeepalive_Never(t *testing.T) {
 		body := "--b\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nears\r\n--b\r\nContent-Disposition: form-data; name=\"response_format\"\r\n\r\n" + format +
 			"\r\n--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\nxyz\r\n--b--\r\n"
 		if kept {
-			p.Engines[0].SetFault(sim.Fault{Spec: "chunked;delay=2s"}) // long behind the first white space, on a busy machine, too
+			p.Engines[0].SetFault(sim.Fault{Spec: "chunked;delay=2s"}) // long after the first white space, even on a busy machine
 		} else {
 			p.Engines[0].SetFault(slow)
 		}
@@ -136,7 +137,7 @@ func TestWholeKeepalive_Never(t *testing.T) {
 	if r := c.Reply(http.MethodPost); r.Status != 200 || r.Body[0] != '{' {
 		t.Errorf("HTTP/1.0: %d %.40q", r.Status, r.Body)
 	}
-	// The time until white space is far longer here than a busy machine takes for a failure.
+	// The interval is far longer here than a failure takes on a busy machine.
 	quick := start(t, rig.Setup{Config: strings.Replace(keptConfig, "whole_keepalive: 100ms", "whole_keepalive: 30s", 1)})
 	quick.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
 	quick.Post(keptCases[0].path, body).WantError(502, "api_error", "upstream_failed")

@@ -16,10 +16,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// discoveryMetrics begin the names of what an edge shows that follows a service or pods.
+// discoveryMetrics is the prefix of metrics of an edge that follows a service or pods.
 const discoveryMetrics = "penstock_discovery_"
 
-// cluster is an edge whose engines are the pods of a fake API server. Pod i listens on a port of its own.
+// cluster is an edge whose engines are the pods of a fake API server. Pod i listens on its own
+// port.
 type cluster struct {
 	*penstock
 	t       *testing.T
@@ -28,7 +29,7 @@ type cluster struct {
 	ports   []string
 }
 
-// startCluster starts n engines, and an edge that finds those of them that are pods.
+// startCluster starts n engines, and an edge that finds those that are pods.
 func startCluster(t *testing.T, n int, by string) *cluster {
 	t.Helper()
 	c := &cluster{t: t, api: kubeapi.Start(t)}
@@ -53,7 +54,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: vllm }] }]
 	return c
 }
 
-// pod is the pod of an engine; another one each time, in the eyes of the cluster, if its name is.
+// pod returns the pod of an engine. To the cluster a new name is a new pod.
 func (c *cluster) pod(i int, marks ...string) kubeapi.Object {
 	marks = append(marks, "llm-d.ai/active-ports="+c.ports[i])
 	return kubeapi.Pod(fmt.Sprintf("vllm-%d", i), fmt.Sprintf("uid-%d", i), "127.0.0.1", marks...)
@@ -66,8 +67,9 @@ func (c *cluster) waitUp(n float64) {
 	})
 }
 
-// TestPodsComeAndGo: under load pods are added, replaced, deleted with and without notice of the watch, and the API server
-// goes away. No call fails, and an engine whose pod is being deleted gets none.
+// TestPodsComeAndGo: under load pods are added, replaced, and deleted with and without a watch
+// event, and the API server goes down. No call fails, and an engine whose pod is being deleted gets
+// none.
 func TestPodsComeAndGo(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, "")
@@ -94,7 +96,8 @@ func TestPodsComeAndGo(t *testing.T) {
 		so := served(i)
 		rig.WaitFor(t, rig.Patience, fmt.Sprintf("pod %d gets calls", i), func() bool { return served(i) > so })
 	}
-	// gone waits until the edge knows that a pod is, and holds that its engine gets nothing from then on: it can be killed.
+	// gone waits until the edge knows that a pod is gone, and checks that its engine gets no more
+	// calls: it can be killed.
 	gone := func(i int) {
 		t.Helper()
 		label := fmt.Sprintf("vllm@vllm-%d:%s", i, c.ports[i])
@@ -130,7 +133,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	})
 	works(1)
 	works(2)
-	c.api.Delete(kubeapi.Pods, "vllm-1") // nobody hears of it
+	c.api.Delete(kubeapi.Pods, "vllm-1") // without a watch event
 	if err := c.engines[0].Relisten(); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +153,7 @@ func TestPodsComeAndGo(t *testing.T) {
 	}
 }
 
-// TestNoPods: without a pod a call has no route, and finds one again with the next pod.
+// TestNoPods: without a pod a call has no route; with the next pod it has one again.
 func TestNoPods(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 2, "")
@@ -165,7 +168,7 @@ func TestNoPods(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "a route", func() bool { return c.Post(chatPath, c.Chat("")).Status == 200 })
 }
 
-// TestInferencePool: the pods and ports are those of the pool, and pods that only prefill are left out.
+// TestInferencePool: the pods and ports are those of the pool, without pods that only prefill.
 func TestInferencePool(t *testing.T) {
 	t.Parallel()
 	api := func(c *cluster) *rig.Reply { return c.Post(chatPath, c.Chat("")) }
@@ -194,7 +197,8 @@ models: [{ id: sim, deployments: [{ upstream: vllm }] }]
 	wantShown(t, c.MetricsText(), func(name string) bool { return strings.HasPrefix(name, discoveryMetrics) })
 }
 
-// TestDoctorFindsEngines: the doctor of a file says what is where its upstreams look, or why nothing is.
+// TestDoctorFindsEngines: the doctor of a file lists the engines that its upstreams find, or says
+// why there are none.
 func TestDoctorFindsEngines(t *testing.T) {
 	t.Parallel()
 	api := kubeapi.Start(t)

@@ -18,10 +18,10 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// ledgerMetrics begin the names of what an edge with a ledger shows.
+// ledgerMetrics is the prefix of metrics of an edge with a ledger.
 const ledgerMetrics = "penstock_ledger_"
 
-// usageOf reads the account of an edge.
+// usageOf reads the usage report of an edge.
 func usageOf(t *testing.T, e *rig.Edge) (r observe.UsageReport) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(e.Fetch("GET", e.Admin+"/-/usage").WantStatus(200).Body), &r); err != nil {
@@ -30,8 +30,8 @@ func usageOf(t *testing.T, e *rig.Edge) (r observe.UsageReport) {
 	return r
 }
 
-// TestLedger: usage goes on after a kill and after an orderly end, and is what the engines counted. A second edge with the
-// same ledger does not start.
+// TestLedger: usage survives a kill and an orderly exit, and equals the engines' counts. A second
+// edge with the same ledger does not start.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{
@@ -55,7 +55,7 @@ func TestLedger(t *testing.T) {
 	want := func(calls uint64) {
 		t.Helper()
 		got := usageOf(t, p.Edge)
-		spend := prompt + completion*5/2 // millionths: completions of the simulator are even here
+		spend := prompt + completion*5/2 // in millionths; the simulator's completions are even here
 		if got.Total.Calls != calls || got.Total.Prompt != prompt || got.Total.Completion != completion || got.Total.Spend.Micros != int64(spend) {
 			t.Errorf("%+v, want %d calls, %d and %d tokens, %d millionths", got.Total, calls, prompt, completion, spend)
 		}
@@ -78,7 +78,7 @@ func TestLedger(t *testing.T) {
 	want(3)
 	call(p.Chat(`"max_tokens":10,"sim":{"tokens":10}`))
 	p.Rest()
-	p.Signal(syscall.SIGTERM) // at once: a drain loses nothing
+	p.Signal(syscall.SIGTERM) // at once, because a drain loses nothing
 	p.Exits(20*time.Second, 0)
 	p.Relaunch()
 	want(4)
@@ -110,15 +110,15 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestBudget: a key that has used up its budget is refused in every dialect until the next day, after a kill and a restart,
-// too. A reload that raises the budget lets it in again.
+// TestBudget: a key that has used up its budget is refused in every dialect until the next day,
+// even after a kill and a restart. A reload that raises the budget admits it again.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{
 		Top: "ledger: usage.ledger", Model: `pricing: { input: "1", output: "2" }`,
 		Key: `limits: { spend_per_month: "0.000200", tokens_per_day: 100000 }`,
 	})
-	body := p.Chat(`"max_tokens":60,"sim":{"tokens":60}`) // 120 millionths, and the prompt
+	body := p.Chat(`"max_tokens":60,"sim":{"tokens":60}`) // 120 millionths plus the prompt
 	p.Post(chatPath, body).WantStatus(200)
 	p.Rest()
 	shown := p.Status().Keys[0].Budgets
@@ -182,8 +182,8 @@ func TestBudget(t *testing.T) {
 	p.Post(chatPath, body).WantStatus(200)
 }
 
-// TestFleetUsage: the usage of a fleet is the sum over its edges, by the API and by the command; what was used while the
-// store was away, or before it lost all it had, is in it.
+// TestFleetUsage: the usage of a fleet is the sum over its edges, in the API and the command. It
+// includes usage while the store was down, and before it lost its data.
 func TestFleetUsage(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
@@ -260,8 +260,8 @@ func TestFleetUsage(t *testing.T) {
 	command(t, 2, "usage", "--day", "2026-01-31", "--month", "2026-01")
 }
 
-// TestFleetBudget: the edges of a fleet use up one budget together. A store that loses all it had learns of it again, and an
-// edge that goes on without the store does not allow it anew.
+// TestFleetBudget: the edges of a fleet use up one budget together. A store that has lost its data
+// gets the usage again, and an edge without the store does not allow the budget anew.
 func TestFleetBudget(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)

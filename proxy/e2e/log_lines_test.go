@@ -10,7 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestEveryLineIsJSON: with log.format json each line of a running edge's log parses, warnings of its file included.
+// TestEveryLineIsJSON: with log.format json each line of a running edge's log parses, including
+// warnings about its file.
 func TestEveryLineIsJSON(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})
@@ -21,7 +22,7 @@ func TestEveryLineIsJSON(t *testing.T) {
 	p.Exits(rig.Patience, 0)
 	warned := false
 	for _, line := range strings.Split(strings.TrimSpace(p.Out.String()+p.Err.String()), "\n") {
-		if strings.HasPrefix(line, "penstock: serving ") { // for who has started it, on standard output
+		if strings.HasPrefix(line, "penstock: serving ") { // on standard output, for the operator
 			continue
 		}
 		var of struct{ TS, Level, Msg, Source, Problem string }

@@ -19,9 +19,10 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// The access log: its fields, its headers, and that nobody waits for it. And the account that is kept beside it.
+// The access log: its fields, its headers, and that calls never wait for it. Also the usage kept
+// beside it.
 
-// TestAccessFields holds the list and the order of the fields: people parse them.
+// TestAccessFields checks the list and the order of the fields, because operators parse them.
 func TestAccessFields(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -60,10 +61,10 @@ func TestAccessFields(t *testing.T) {
 	}
 }
 
-// TestAccessSwitch: the access log is switched by a reload.
+// TestAccessSwitch: a reload switches the access log on and off.
 func TestAccessSwitch(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Untidy: true}) // the lines are fewer than the calls
+	p := start(t, rig.Setup{Untidy: true}) // there are fewer lines than calls
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 	rig.WaitFor(t, rig.Patience, "the first call is logged", func() bool { return len(p.Calls()) == 1 })
 	for i, on := range []bool{false, true} {
@@ -82,7 +83,7 @@ func TestAccessSwitch(t *testing.T) {
 	}
 }
 
-// TestClientAddress: the peer's address is in the line when it is asked for, and nowhere else.
+// TestClientAddress: with log.client the peer's address is in the line, and nowhere else.
 func TestClientAddress(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{false, true} {
@@ -117,9 +118,9 @@ func TestDebugHeaders(t *testing.T) {
 	}
 }
 
-// pace makes calls at both edges by turns, four at once, and holds the times of the first to those of
-// the second, which has nothing to wait for: half of its calls in about the same time, none much later
-// than the latest of the other.
+// pace makes calls at both edges in turn, four at once, and compares the times of p with those of
+// control, which has nothing to wait for: half of the calls take about as long, and none takes much
+// longer than control's longest.
 func pace(t *testing.T, calls int, p, control *penstock) {
 	t.Helper()
 	var (
@@ -152,7 +153,7 @@ func pace(t *testing.T, calls int, p, control *penstock) {
 	}
 }
 
-// TestBlockedLog: the log goes to a pipe that nobody reads, and calls go on at their pace.
+// TestBlockedLog: the log goes to a pipe without a reader, and calls go on at their pace.
 func TestBlockedLog(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
@@ -165,8 +166,8 @@ func TestBlockedLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, rig.Setup{Log: log})
-	pace(t, 600, p, start(t, rig.Setup{})) // more calls than the pipe takes
-	r.Close()                              // lets go of the writer
+	pace(t, 600, p, start(t, rig.Setup{})) // more lines than the pipe holds
+	r.Close()                              // releases the writer
 	p.End()
 	_ = sink.Close()
 	w.Close()
@@ -203,8 +204,8 @@ func TestUsagePage(t *testing.T) {
 	}
 }
 
-// TestSessionColumn: with log.sessions a line has a hash of the session that the client names, in its
-// head or in the body of each dialect, and never the name.
+// TestSessionColumn: with log.sessions a line has a hash of the client's session, from its head or
+// the body of each dialect, and never the name.
 func TestSessionColumn(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "log: { sessions: true }"})
@@ -235,7 +236,7 @@ func TestSessionColumn(t *testing.T) {
 	}
 }
 
-// TestProxyProtocol: a listed proxy says who its client is; nobody else may, and the proxy must.
+// TestProxyProtocol: a listed proxy must send its client's address, and no other peer may.
 func TestProxyProtocol(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "log: { client: true }\nlisten_trusted: [127.0.0.2]"})

@@ -21,13 +21,13 @@ const (
 	readerToken = "the-token-of-a-scraper"
 )
 
-// keyTokens are admin tokens of each role, and where keys are kept.
+// keyTokens returns the admin section: tokens of each role, and the place of keys.
 func keyTokens(where string) string {
 	return fmt.Sprintf("on_revoke: abort\nadmin: { token: %s, tokens: [{ name: portal, role: keys, token: %s }, { name: scraper, token: %s }]%s }\n",
 		rig.AdminToken, keeperToken, readerToken, where)
 }
 
-// keys asks for keys by a token, and returns the answer.
+// keys sends a request to the keys API with a token, and returns the answer.
 func (p *penstock) keys(want int, token, method, path, body string) (done admin.KeyChange, text string) {
 	p.T.Helper()
 	res := p.adminDo(method, "/-/keys"+path, body, token)
@@ -38,12 +38,13 @@ func (p *penstock) keys(want int, token, method, path, body string) (done admin.
 	if strings.Contains(string(all), "sha256:") {
 		p.T.Errorf("%s /-/keys%s shows a hash: %s", method, path, all)
 	}
-	_ = json.Unmarshal(all, &done) // a refusal is another object
+	_ = json.Unmarshal(all, &done) // a refusal has another form
 	return done, string(all)
 }
 
-// TestKeysAtRunTime: a key that is made over HTTP is in force, is held to limits that change, has two secrets while it is rotated,
-// and ends with its streams when it is revoked; what must not be is refused in words, and neither the log nor the file has a secret.
+// TestKeysAtRunTime: a key that is made over HTTP works at once, obeys limits as they change, has
+// two secrets during rotation, and ends with its streams when it is revoked. Invalid requests get a
+// reason, and neither the log nor the file has a secret.
 func TestKeysAtRunTime(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: keyTokens(", keys: { file: " + t.TempDir() + "/made.yaml }"), Keys: "- { id: owned, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }\n"})
@@ -58,7 +59,7 @@ func TestKeysAtRunTime(t *testing.T) {
 	p.Post(chatPath, p.Chat(`"service_tier":"flex"`)).WantStatus(200)
 	call(made.Key, 200)
 	p.keys(200, keeperToken, "PATCH", "/guest", `{"limits":{"requests_per_minute":1},"models":["sim"]}`)
-	call(made.Key, 200) // a new limit begins with a whole minute's worth
+	call(made.Key, 200) // a new limit begins with a full minute's allowance
 	call(made.Key, 429)
 	p.keys(200, keeperToken, "PATCH", "/guest", `{"limits":{"requests_per_minute":null}}`)
 	p.keys(200, keeperToken, "PATCH", "/guest", `{"active":false}`)
@@ -135,7 +136,8 @@ func TestKeysAtRunTime(t *testing.T) {
 	}
 }
 
-// TestKeysAtRunTimeNowhere: without a place to keep keys, or without a token, none are made, and the answer names the setting.
+// TestKeysAtRunTimeNowhere: without a place for keys, or without a token, none are made, and the
+// answer names the setting.
 func TestKeysAtRunTimeNowhere(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: keyTokens("")})
@@ -149,7 +151,8 @@ func TestKeysAtRunTimeNowhere(t *testing.T) {
 	open.keys(200, "", "GET", "", "")
 }
 
-// TestKeysSurviveAKill: a key that the answer says is in force is so after kill -9, by the command as well, and the file has no secret.
+// TestKeysSurviveAKill: a key whose creation was confirmed works after kill -9, also one made by
+// the command, and the file has no secret.
 func TestKeysSurviveAKill(t *testing.T) {
 	t.Parallel()
 	file := t.TempDir() + "/made.yaml"
@@ -184,8 +187,8 @@ func TestKeysSurviveAKill(t *testing.T) {
 	}
 }
 
-// TestKeysAtRunTimeInTheStore: where the fleet's store has keys, one that is made at an edge is in force there at once and at the
-// others within a moment, and so are its limits and its end.
+// TestKeysAtRunTimeInTheStore: if the fleet's store has keys, a key made at an edge works there at
+// once and at the others within a moment. The same holds for its limits and its end.
 func TestKeysAtRunTimeInTheStore(t *testing.T) {
 	t.Parallel()
 	setup := rig.Setup{Top: strings.Replace(keyTokens(""), "on_revoke: abort\n", "", 1) + storeKeys(miniredis.RunT(t).Addr(), "")}

@@ -7,5 +7,5 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestMain runs the tests side by side.
+// TestMain runs the tests in parallel.
 func TestMain(m *testing.M) { os.Exit(rig.Main(m, 16)) }

@@ -10,14 +10,15 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Coding agents ask for 32,000 tokens whatever the context is, and give up at the first refusal.
+// Coding agents ask for 32,000 tokens whatever the context length, and give up at the first
+// refusal.
 
 const (
 	smallContext = 24_576
 	agentLimit   = 32_000
 )
 
-// limitWays are the endpoints that take a token limit, with the name that each has for it.
+// limitWays are the endpoints with a token limit, and its name at each.
 var limitWays = []struct{ path, member, body string }{
 	{"/v1/chat/completions", "max_tokens", `"messages":[{"role":"user","content":%q}]`},
 	{"/v1/chat/completions", "max_completion_tokens", `"messages":[{"role":"user","content":%q}]`},
@@ -26,12 +27,12 @@ var limitWays = []struct{ path, member, body string }{
 	{"/v1/completions", "max_tokens", `"prompt":%q`},
 }
 
-// promptOf is a prompt of about so many tokens of the simulator, to which it makes a short answer.
+// promptOf returns a prompt of about that many simulator tokens, with a short answer.
 func promptOf(tokens int) string {
 	return strings.Repeat("a tiny ", tokens*4/7) + `[[sim {"tokens":4}]]`
 }
 
-// sentLimits are the token limits that an engine was sent since it was reset, 0 for none.
+// sentLimits returns the token limits that an engine got since it was reset, 0 for none.
 func sentLimits(t *testing.T, e *sim.Engine) (limits []int) {
 	t.Helper()
 	for _, r := range e.Recorded() {
@@ -53,7 +54,8 @@ func sentLimits(t *testing.T, e *sim.Engine) (limits []int) {
 	return limits
 }
 
-// eachLimitWay runs f for every endpoint with a token limit, whole and streamed; body makes a request that asks for asked.
+// eachLimitWay runs f for every endpoint with a token limit, plain and streamed; body makes a
+// request with the limit asked.
 func eachLimitWay(t *testing.T, f func(t *testing.T, path string, body func(prompt string, asked int) string)) {
 	t.Helper()
 	for _, w := range limitWays {
@@ -67,7 +69,7 @@ func eachLimitWay(t *testing.T, f func(t *testing.T, path string, body func(prom
 	}
 }
 
-// wantOverflow checks that a reply is the refusal on which agents compact their conversation.
+// wantOverflow checks for the refusal that makes agents compact their conversation.
 func wantOverflow(t *testing.T, path string, r *rig.Reply) {
 	t.Helper()
 	r.WantError(400, "invalid_request_error", "context_length_exceeded")
@@ -107,7 +109,7 @@ func TestMaxTokens_AboveTheContext(t *testing.T) {
 				}
 				p.Engines[0].Reset()
 				r := p.Post(path, body(promptOf(24_400), agentLimit))
-				if overruns { // it takes what fits, and ends the answer where its context ends
+				if overruns { // it accepts the limit, and ends the answer with its context
 					r.WantStatus(200)
 				} else {
 					wantOverflow(t, path, r)
@@ -121,8 +123,8 @@ func TestMaxTokens_AboveTheContext(t *testing.T) {
 	}
 }
 
-// TestMaxTokens_Misjudged: where the edge takes a prompt for much shorter than it is, the engine's own count decides, in a second
-// request of which the client sees nothing and which no retry pays for.
+// TestMaxTokens_Misjudged: if the edge underestimates a prompt, the engine's own count decides. The
+// edge sends a second request, invisible to the client and outside the retry budget.
 func TestMaxTokens_Misjudged(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vllm", "sglang", "tgi"} {
@@ -158,14 +160,14 @@ func TestMaxTokens_Misjudged(t *testing.T) {
 	}
 }
 
-// teachSparse makes the edge believe that a token is a dozen bytes of text and more: text that is written in escapes is.
+// teachSparse makes the edge learn that a token is a dozen bytes or more, as in escaped text.
 func teachSparse(p *penstock) {
 	for range 8 {
 		p.Post(chatPath, `{"model":"sim","max_tokens":1,"messages":[{"role":"user","content":"`+strings.Repeat(`\u0061`, 4000)+`"}]}`).WantStatus(200)
 	}
 }
 
-// TestMaxTokens_RoomElsewhere: a prompt that one engine has no room for is answered by one that has.
+// TestMaxTokens_RoomElsewhere: a prompt too long for one engine goes to one with room for it.
 func TestMaxTokens_RoomElsewhere(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{
@@ -189,7 +191,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: up-0 }, { ups
 	}
 }
 
-// TestMaxTokens_Strict: a strict edge changes no limit.
+// TestMaxTokens_Strict: a strict edge does not change limits.
 func TestMaxTokens_Strict(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{
@@ -209,8 +211,8 @@ func TestMaxTokens_Strict(t *testing.T) {
 	})
 }
 
-// TestMaxTokens_NoLimit: -1 asks a completion for as many tokens as there is room for. Engines do not agree on what it means, so
-// it does not reach them.
+// TestMaxTokens_NoLimit: -1 asks a completion for as many tokens as fit. Engines disagree about its
+// meaning, so it does not reach them.
 func TestMaxTokens_NoLimit(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "vllm", MaxModelLen: smallContext, Record: true}}, Config: detected})
@@ -220,8 +222,8 @@ func TestMaxTokens_NoLimit(t *testing.T) {
 	}
 }
 
-// TestMaxTokens_CountedInPart: engines that count a prompt no further than they must, or tell no count at all, are asked once more
-// with less, too.
+// TestMaxTokens_CountedInPart: engines that stop counting a prompt early, or report no count, also
+// get a second request with less.
 func TestMaxTokens_CountedInPart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -20,7 +20,8 @@ import (
 
 // Token counts of Messages, in streams and on the endpoint that counts.
 
-// TestMessages_EarlyUsage: LangChain reads the prompt's size from message_start alone, and vLLM tells it there.
+// TestMessages_EarlyUsage: LangChain reads the prompt's size only from message_start, where vLLM
+// reports it.
 func TestMessages_EarlyUsage(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "", Config: `
@@ -58,7 +59,7 @@ func TestMessages_CountTokens(t *testing.T) {
 		}
 		return n.InputTokens
 	}
-	// No slot is needed for it.
+	// It needs no slot.
 	s := p.OpenStream("/v1/messages", `{"model":"sim","max_tokens":99,"stream":true,"messages":[{"role":"user","content":"a"}]}`)
 	small, large := count(4), count(4000)
 	if small < 1 || large < 4000 || large > 8000 {
@@ -78,8 +79,8 @@ func TestMessages_CountTokens(t *testing.T) {
 	p.Post("/v1/messages/count_tokens", `{}`, "Authorization: Bearer no").WantError(401, "authentication_error", "invalid_api_key")
 }
 
-// TestMessages_CountByEngine: an engine with a counter is asked, with the client's own words; whatever is wrong with it, the
-// answer is an estimate.
+// TestMessages_CountByEngine: an engine with a counter gets the client's own text. If it fails in
+// any way, the answer is an estimate.
 func TestMessages_CountByEngine(t *testing.T) {
 	t.Parallel()
 	var (
@@ -154,7 +155,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0, served: served }] }]
 	}
 }
 
-// Where the engine counts nothing, the client is told what its key is charged: the prompt, too.
+// If the engine does not count, the client sees what its key is charged, including the prompt.
 func TestCounts_Estimated(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, r *http.Request) {
@@ -189,8 +190,8 @@ func TestCounts_Estimated(t *testing.T) {
 	}
 }
 
-// TestMessages_CountIsACall: a count takes a place in its key's concurrency and needs room in its tokens, which it gives back, and
-// ends with its client.
+// TestMessages_CountIsACall: a count occupies its key's concurrency, reserves tokens and returns
+// them, and ends with its client.
 func TestMessages_CountIsACall(t *testing.T) {
 	t.Parallel()
 	asked, left := make(chan bool, 8), make(chan bool, 8)
@@ -227,7 +228,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	<-asked
 	p.Post(path, body).WantError(429, "rate_limit_error", "rate_limited")
 	c.Reset()
-	<-left // long before the edge's patience with a counter ends
+	<-left // long before the edge's timeout for a counter
 	rig.WaitFor(t, rig.Patience, "the call has ended", func() bool { return p.LastCall().Outcome == "client_gone" })
 	if l := p.LastCall(); l.PromptTokens != 0 || l.CompletionTokens != 0 {
 		t.Errorf("a count is charged: %+v", l)

@@ -17,7 +17,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Messages when something goes wrong: refusals, engines that fail, streams that break, clients that leave.
+// Failures of Messages: refusals, failing engines, broken streams, clients that leave.
 
 // wantAPIError checks an error as the SDK reads it.
 func wantAPIError(t *testing.T, err error, status int, kind, code, param string) *anthropic.Error {
@@ -99,8 +99,8 @@ func TestMessages_Errors(t *testing.T) {
 	})
 }
 
-// TestMessages_EngineFailures: whatever an engine does before the commit is a 529 with an integer Retry-After; what the
-// client did wrong stays the client's.
+// TestMessages_EngineFailures: every failure of an engine before the commit is a 529 with an
+// integer Retry-After; a client's mistake keeps its status.
 func TestMessages_EngineFailures(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true, Retry: "attempts: 1", Timeouts: "first_event: 1500ms, answer: 1500ms"})
@@ -133,8 +133,9 @@ func TestMessages_EngineFailures(t *testing.T) {
 	}
 }
 
-// TestMessages_AnswerTooLong: a prompt that would fit with a smaller max_tokens is told in words whose numbers agents read, and
-// where the engine has not counted it all, with the edge's estimate.
+// TestMessages_AnswerTooLong: if a prompt would fit with a smaller max_tokens, the error has the
+// numbers that agents parse, with the edge's estimate if the engine has not counted the whole
+// prompt.
 func TestMessages_AnswerTooLong(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -161,7 +162,7 @@ func TestMessages_AnswerTooLong(t *testing.T) {
 	}
 }
 
-// heal waits until the breaker has forgotten what a test did to the engine.
+// heal waits until the breaker has forgotten the faults of a test.
 func (p *penstock) heal() {
 	p.T.Helper()
 	rig.WaitFor(p.T, rig.Patience, "the engine to be trusted again", func() bool {
@@ -169,7 +170,8 @@ func (p *penstock) heal() {
 	})
 }
 
-// TestMessages_BrokenStreams: after the commit a failure is an error event, and never looks like an end.
+// TestMessages_BrokenStreams: after the commit a failure is an error event, and never looks like a
+// normal end.
 func TestMessages_BrokenStreams(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true, Timeouts: "idle: 300ms"})
@@ -199,7 +201,7 @@ func TestMessages_BrokenStreams(t *testing.T) {
 		rig.WantNoLeak(t, "the answer", e.RawJSON(), "127.0.0.1:")
 		p.heal()
 	}
-	// An engine that dies in a call: nothing that looks like a whole call is left behind.
+	// If an engine dies during a tool call, nothing looks like a complete call.
 	p.Engines[0].SetFault(sim.Fault{Spec: "cut-after=3"})
 	params := say("Weather?", "")
 	params.Tools = weatherTools()
@@ -208,8 +210,9 @@ func TestMessages_BrokenStreams(t *testing.T) {
 	}
 }
 
-// TestMessages_MalformedCall: arguments that are no JSON reach the client as the model wrote them, so that it can tell the
-// model, and what the client sends back of the call does not end the conversation. It is not held against the engine.
+// TestMessages_MalformedCall: arguments that are not JSON reach the client as the model wrote them,
+// so that it can report them to the model. When the client sends the call back, the conversation
+// goes on. It does not count against the engine.
 func TestMessages_MalformedCall(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -276,7 +279,7 @@ func TestMessages_Cancel(t *testing.T) {
 	}
 }
 
-// TestMessages_SlowBody: a client that sends too slowly is told so in its own dialect.
+// TestMessages_SlowBody: a client that sends too slowly gets an error in its own dialect.
 func TestMessages_SlowBody(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Timeouts: "client_body: 1s"})

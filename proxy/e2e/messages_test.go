@@ -18,7 +18,7 @@ import (
 
 // The Messages dialect end to end, with the official SDK as the client.
 
-// claude is a client of the edge that does not retry by itself. Its base URL has no /v1, as the SDK wants it.
+// claude returns a client that does not retry. Its base URL has no /v1, as the SDK requires.
 func (p *penstock) claude(more ...option.RequestOption) *anthropic.Client {
 	c := anthropic.NewClient(append([]option.RequestOption{
 		option.WithBaseURL(p.URL), option.WithAPIKey(p.Key), option.WithHTTPClient(p.Client), option.WithMaxRetries(0),
@@ -26,7 +26,7 @@ func (p *penstock) claude(more ...option.RequestOption) *anthropic.Client {
 	return &c
 }
 
-// say is a Messages request with one user message. controls are members for the simulator.
+// say returns a Messages request with one user message. controls are members for the simulator.
 func say(text, controls string) anthropic.MessageNewParams {
 	if controls != "" {
 		text += " [[sim {" + controls + "}]]"
@@ -37,7 +37,7 @@ func say(text, controls string) anthropic.MessageNewParams {
 	}
 }
 
-// streamed asks for a stream and puts it together.
+// streamed requests a stream and assembles it.
 func streamed(t testing.TB, c *anthropic.Client, params anthropic.MessageNewParams) (*anthropic.Message, error) {
 	t.Helper()
 	s := c.Messages.NewStreaming(context.Background(), params)
@@ -58,7 +58,7 @@ func messageText(m *anthropic.Message) (text string) {
 	return text
 }
 
-// wholeAndStreamed runs f for a whole answer and for a streamed one.
+// wholeAndStreamed runs f for a plain answer and for a streamed one.
 func wholeAndStreamed(t *testing.T, f func(t *testing.T, create func(c *anthropic.Client, params anthropic.MessageNewParams) (*anthropic.Message, error))) {
 	t.Run("whole", func(t *testing.T) {
 		f(t, func(c *anthropic.Client, params anthropic.MessageNewParams) (*anthropic.Message, error) {
@@ -72,7 +72,7 @@ func wholeAndStreamed(t *testing.T, f func(t *testing.T, create func(c *anthropi
 	})
 }
 
-// detected is a configuration with one engine that the edge has to recognise by itself.
+// detected is a configuration with one engine that the edge must detect.
 const detected = `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
@@ -82,7 +82,7 @@ models: [{ id: public, aliases: ["claude-*", sim], deployments: [{ upstream: up-
 
 func TestMessages_Text(t *testing.T) {
 	t.Parallel()
-	// llama.cpp is asked for a stream even when the client wants none.
+	// llama.cpp gets a stream request even if the client wants none.
 	for _, o := range []sim.Options{{}, {Profile: "sglang"}, {Profile: "llamacpp", CancelOnlyStreams: true}, {Profile: "ollama"}} {
 		t.Run(o.Profile, func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +112,7 @@ func TestMessages_Text(t *testing.T) {
 	}
 }
 
-// TestMessages_Same: a prompt has the same answer in chat, whole and streamed.
+// TestMessages_Same: a prompt has the same answer as in chat, plain and streamed.
 func TestMessages_Same(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -200,7 +200,7 @@ func TestMessages_StopSequences(t *testing.T) {
 	}
 }
 
-// TestMessages_Ping: a client that waits is told that the edge is alive, before the first event and between two.
+// TestMessages_Ping: a waiting client gets pings, before the first event and between two events.
 func TestMessages_Ping(t *testing.T) {
 	fastset.LeaveOut(t, "pings while an engine thinks")
 	t.Parallel()
@@ -226,7 +226,7 @@ func TestMessages_Ping(t *testing.T) {
 	}
 }
 
-// TestMessages_Shape: an error on these paths has the shape of Messages, whichever layer it comes from.
+// TestMessages_Shape: an error on these paths has the shape of Messages, whichever layer sends it.
 func TestMessages_Shape(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 16KiB", Keys: "", Key: "operations: [messages, chat]"})
@@ -270,7 +270,7 @@ func TestMessages_Shape(t *testing.T) {
 	if r := raw.Reply(http.MethodPost); r.Status != 413 || !strings.HasPrefix(r.Body, `{"type":"error",`) {
 		t.Errorf("a body that is only announced: %d %s", r.Status, r.Body)
 	}
-	// Claude Code's way of asking, and both headers with one key.
+	// Claude Code's form of a request, and both headers with one key.
 	r := p.Post("/v1/messages?beta=true", body, "x-api-key: "+p.Key, "anthropic-version: 2023-06-01", "anthropic-beta: a,b").WantStatus(200)
 	if r.Header.Get("Request-Id") == "" {
 		t.Error("no request-id")
@@ -293,14 +293,14 @@ func TestMessages_SystemInPlace(t *testing.T) {
 	}
 }
 
-// sent is the last request that an engine was sent.
+// sent returns the last request that an engine got.
 func (p *penstock) sent(engine int) (path, body string) {
 	r := p.Engines[engine].Stats().LastRequest
 	return r.Target, string(r.Body)
 }
 
-// A conversation that ends with the assistant has the beginning of the answer there. Engines that would begin anew are told to
-// go on; the others do so by themselves.
+// If a conversation ends with the assistant, that turn is the beginning of the answer. Engines that
+// would begin anew get members to continue; the others continue on their own.
 func TestMessages_Prefill(t *testing.T) {
 	t.Parallel()
 	for profile, told := range map[string]bool{"vllm": true, "sglang": true, "llamacpp": false, "ollama": false} {

@@ -22,7 +22,7 @@ func weatherTools() []anthropic.ToolUnionParam {
 	}}}
 }
 
-// TestMessages_ToolLoop runs an agent's loop: calls, results, and an answer in words.
+// TestMessages_ToolLoop runs an agent's loop: calls, results, and a text answer.
 func TestMessages_ToolLoop(t *testing.T) {
 	t.Parallel()
 	for _, o := range []sim.Options{{Record: true}, {Record: true, Profile: "ollama"}} {
@@ -120,7 +120,7 @@ func TestMessages_Images(t *testing.T) {
 	})
 }
 
-// TestMessages_ImageLimits: what only the model's rules refuse is told in the names of Messages as well.
+// TestMessages_ImageLimits: refusals by the model's rules also use the names of Messages.
 func TestMessages_ImageLimits(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Model: "input_modalities: [text], supported_reasoning_efforts: [low], supported_features: [tools]"})
@@ -133,6 +133,6 @@ func TestMessages_ImageLimits(t *testing.T) {
 	if e := r.WantError(400, "invalid_request_error", "unsupported_parameter"); e.Param == nil || *e.Param != "output_config.format" {
 		t.Errorf("%s", r.Body)
 	}
-	// An effort that the model does not have is lowered, not refused: agents send theirs to every model.
+	// An effort that the model lacks is lowered, not refused: agents send theirs to every model.
 	p.Post("/v1/messages", `{"model":"sim","max_tokens":5,"output_config":{"effort":"max"},"messages":[{"role":"user","content":"a"}]}`).WantStatus(200)
 }

@@ -15,15 +15,16 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// The metrics page as a whole: what Prometheus' own lint would say of it, and what the dashboard and the alert rules make of it.
+// The metrics page as a whole: Prometheus' own lint, and the use by the dashboard and the alert
+// rules.
 
 var (
 	sampleLine = regexp.MustCompile(`^([a-z_][a-z0-9_]*)(\{.*\})? (\S+)$`)
 	labelPair  = regexp.MustCompile(`([a-z_]+)="((?:[^"\\]|\\.)*)"`)
 )
 
-// lint returns what is wrong with a metrics page: names, HELP and TYPE, suffixes and units by type, complete and monotonic
-// histograms, duplicates, families that are torn apart.
+// lint returns what is wrong with a metrics page: names, HELP and TYPE, suffixes and units by type,
+// incomplete and non-monotonic histograms, duplicates, families in several pieces.
 func lint(page string) (problems []string) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	type family struct {
@@ -182,7 +183,7 @@ func TestLintFindsFaults(t *testing.T) {
 	}
 }
 
-// wantShown fails for a described family among those that is not on the page.
+// wantShown fails for each described family in among that is missing on the page.
 func wantShown(t *testing.T, page string, among func(name string) bool) {
 	t.Helper()
 	for _, f := range observe.Families() {
@@ -192,7 +193,7 @@ func wantShown(t *testing.T, page string, among func(name string) bool) {
 	}
 }
 
-// TestMetricsPage drives an edge through calls of every fate, and lints what it then shows.
+// TestMetricsPage drives an edge through calls with every outcome, and lints the page.
 func TestMetricsPage(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{
@@ -265,13 +266,14 @@ func TestMetricsPage(t *testing.T) {
 	if sum, n := p.Metric("penstock_overhead_seconds_sum"), p.Metric("penstock_overhead_seconds_count"); sum/n > 0.1 {
 		t.Errorf("the edge says that it adds %v s a call: it counts somebody else's time as its own", sum/n)
 	}
-	rig.WaitFor(t, rig.Patience, "gaps between the tokens are measured", func() bool { // on a busy machine tokens come in bunches
+	rig.WaitFor(t, rig.Patience, "gaps between the tokens are measured", func() bool { // tokens come in bunches on a busy machine
 		p.Post(chatPath, streamed).WantStatus(200)
 		return p.Metric("penstock_itl_seconds_count") >= 5
 	})
 }
 
-// TestDashboards: every metric that the dashboard and the alert rules name exists, and histograms are used as such.
+// TestDashboards: every metric of the dashboard and the alert rules exists, and histograms are used
+// as such.
 func TestDashboards(t *testing.T) {
 	exposed := map[string]bool{}
 	for _, f := range observe.Families() {

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestInitFrom: a file of another proxy is imported, checked and served as it is: its keys, names and aliases get answers, and no
-// secret of the environment is in what was written or said.
+// TestInitFrom: another proxy's file is imported, checked and served unchanged. Its keys, names and
+// aliases work, and no secret of the environment is in the files or the output.
 func TestInitFrom(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, Slots: 3, APIKey: "engine-secret"})

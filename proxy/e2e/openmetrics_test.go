@@ -12,13 +12,13 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// openMetricsFamily is what the page says of a family before its samples.
+// openMetricsFamily is the metadata of a family before its samples.
 type openMetricsFamily struct {
 	kind, unit, help string
 	sampled, closed  bool
 }
 
-// openMetricsSuffixes are the ends of the names of samples, by the type of their family.
+// openMetricsSuffixes are the suffixes of sample names by the family's type.
 var openMetricsSuffixes = map[string][]string{
 	"counter": {"_total"}, "gauge": {""}, "unknown": {""}, "histogram": {"_bucket", "_sum", "_count"},
 }
@@ -30,9 +30,9 @@ var (
 	unescapedHelp    = regexp.MustCompile(`(?:^|[^\\])(?:\\\\)*"|\\[^\\"n]`)
 )
 
-// lintOpenMetrics returns what is wrong with a page by the text format of OpenMetrics 1.0: the end,
-// metadata once and before the samples, families in one place and of names that cannot be confused,
-// suffixes and units, canonical bounds.
+// lintOpenMetrics returns a page's violations of the OpenMetrics 1.0 text format: the end, metadata
+// once and before the samples, each family in one place and with a distinct name, suffixes and
+// units, canonical bounds.
 func lintOpenMetrics(page string) (problems []string) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	page, ended := strings.CutSuffix(page, "# EOF\n")
@@ -99,7 +99,7 @@ func lintOpenMetrics(page string) (problems []string) {
 	return problems
 }
 
-// tell takes one line of metadata.
+// tell records one line of metadata.
 func (f *openMetricsFamily) tell(what, name, told string, bad func(format string, args ...any)) {
 	into := map[string]*string{"TYPE": &f.kind, "UNIT": &f.unit, "HELP": &f.help}[what]
 	switch {
@@ -120,7 +120,7 @@ func (f *openMetricsFamily) tell(what, name, told string, bad func(format string
 	*into = told
 }
 
-// canonical reports whether a bound is written as the format has its numbers.
+// canonical reports whether a bound has the format's canonical form.
 func canonical(bound string) bool {
 	v, err := strconv.ParseFloat(bound, 64)
 	want := strconv.FormatFloat(v, 'g', -1, 64)
@@ -154,7 +154,7 @@ func TestOpenMetricsLintFindsFaults(t *testing.T) {
 	}
 }
 
-// wantOpenMetrics asks as Prometheus does and holds the answer to the format.
+// wantOpenMetrics requests the page as Prometheus does and lints it.
 func wantOpenMetrics(t *testing.T, p *penstock) {
 	t.Helper()
 	res := p.adminDo("GET", "/metrics", "", "",
@@ -172,7 +172,7 @@ func wantOpenMetrics(t *testing.T, p *penstock) {
 	}
 }
 
-// TestOpenMetricsIsAskedFor: a scraper that does not ask for it gets the text format.
+// TestOpenMetricsIsAskedFor: a scraper that does not accept OpenMetrics gets the text format.
 func TestOpenMetricsIsAskedFor(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -19,21 +19,22 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// panicked waits until a place has had so many panics.
+// panicked waits until a place has had n panics.
 func panicked(t *testing.T, g *guard.Guard, place string, n uint64) {
 	t.Helper()
 	rig.WaitFor(t, rig.Patience, "the panic of "+place, func() bool { return g.Panics(place) >= n })
 }
 
-// TestPanicOfACall: wherever a call panics, that call is lost and no other, and what it held is free again, once: its slot, the
-// key's only place, the memory of its body. A stream that was shown does not look whole unless it was.
+// TestPanicOfACall: wherever a call panics, only that call is lost, and everything it held is
+// released exactly once: its slot, the key's only place, the memory of its body. Its stream does
+// not look complete unless it was.
 func TestPanicOfACall(t *testing.T) {
 	t.Parallel()
 	const whole, stream = "", `"stream":true,"sim":{"text":"hello there"}`
 	for _, test := range []struct {
 		point, place string
 		more         string
-		status       int  // of the call that panics; 0: its connection ends without one
+		status       int  // of the panicking call; 0: its connection ends without one
 		ends         bool // the stream comes to its end
 	}{
 		{"call.run", guard.Handler, whole, 500, false},
@@ -78,7 +79,7 @@ func TestPanicOfACall(t *testing.T) {
 			if status != test.status || ends != test.ends {
 				t.Errorf("status %d, the stream ends well: %v; want %d and %v", status, ends, test.status, test.ends)
 			}
-			panicked(t, g, test.place, 1) // which may be behind the answer
+			panicked(t, g, test.place, 1) // it may come after the answer
 			if n := g.Panics(test.place); n != 1 || g.Left(test.point) != 0 {
 				t.Errorf("%d panics of %s", n, test.place)
 			}
@@ -103,7 +104,7 @@ func TestPanicOfACall(t *testing.T) {
 	}
 }
 
-// TestPanicOfAHead: what fasthttp calls before a handler is guarded, too.
+// TestPanicOfAHead: functions that fasthttp calls before a handler are guarded, too.
 func TestPanicOfAHead(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -127,7 +128,8 @@ func TestPanicOfAHead(t *testing.T) {
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
-// TestPanicOfAWorker: what runs in the background loses one round and starts again; calls are served meanwhile.
+// TestPanicOfAWorker: a background worker loses one round and starts again; calls are served
+// meanwhile.
 func TestPanicOfAWorker(t *testing.T) {
 	t.Parallel()
 	type provoke func(t *testing.T, g *guard.Guard, p *penstock)
@@ -141,8 +143,8 @@ func TestPanicOfAWorker(t *testing.T) {
 		point, place string
 		setup        rig.Setup
 		armed        bool    // before the start
-		provoke      provoke // that the point is reached; nil: time alone does
-		after        provoke // that it goes on
+		provoke      provoke // reaches the point; nil: time alone does
+		after        provoke // shows that it goes on
 	}{
 		{point: "accept.public", place: guard.Accept, armed: true},
 		{point: "accept.admin", place: guard.Accept, armed: true},
@@ -185,7 +187,7 @@ func TestPanicOfAWorker(t *testing.T) {
 			},
 			after: func(t *testing.T, _ *guard.Guard, p *penstock) {
 				p.Rest()
-				s := p.OpenStream(chatPath, p.Chat(endless)) // the next one that leaves is noticed
+				s := p.OpenStream(chatPath, p.Chat(endless)) // the next leaving client is noticed
 				s.Next()
 				s.Leave()
 				p.Rest()
@@ -260,7 +262,8 @@ func TestPanicOfAWorker(t *testing.T) {
 	}
 }
 
-// TestPanicOfALookup: a resolver that panics leaves the addresses as they were, and the next look-up counts again.
+// TestPanicOfALookup: a panicking resolver leaves the addresses as they were, and the next lookup
+// counts again.
 func TestPanicOfALookup(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -286,7 +289,7 @@ models: [{ id: sim, deployments: [{ upstream: up }] }]
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
-// TestPanicOfTheLog: lines are lost, counted, and the next ones are written.
+// TestPanicOfTheLog: lines are lost and counted, and later ones are written.
 func TestPanicOfTheLog(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -336,7 +339,7 @@ func TestPanicOfSpans(t *testing.T) {
 	}
 }
 
-// TestPanicWhileDraining: the drain ends all the same.
+// TestPanicWhileDraining: the drain still ends.
 func TestPanicWhileDraining(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -347,7 +350,8 @@ func TestPanicWhileDraining(t *testing.T) {
 	panicked(t, g, guard.Shutdown, 1)
 }
 
-// TestPanicsTurnReadiness: a place that does not stop panicking turns readiness, and says which. Nine do not.
+// TestPanicsTurnReadiness: repeated panics in one place make the edge unready, and it names the
+// place. Nine panics do not.
 func TestPanicsTurnReadiness(t *testing.T) {
 	t.Parallel()
 	g := guard.New()

@@ -44,7 +44,7 @@ func (p *penstock) lastPriority() (path, number string) {
 	return last.Target, body.Priority.String()
 }
 
-// TestEngineIsToldPriorities: the class of a call in every dialect, in the engine's own order.
+// TestEngineIsToldPriorities: in every dialect the engine gets the call's class, in its own order.
 func TestEngineIsToldPriorities(t *testing.T) {
 	t.Parallel()
 	const messages = `"messages":[{"role":"user","content":"Hi"}]`
@@ -74,7 +74,7 @@ func TestEngineIsToldPriorities(t *testing.T) {
 	}
 }
 
-// TestClientsPriority: a client's own number is refused, and stays where the model lets clients write one.
+// TestClientsPriority: a client's own number is refused, unless the model allows it.
 func TestClientsPriority(t *testing.T) {
 	t.Parallel()
 	p, _ := ordered(t, "vllm", "")
@@ -91,7 +91,8 @@ func TestClientsPriority(t *testing.T) {
 	}
 }
 
-// TestEngineServesFirstClassFirst: a call that came later passes one of a later class in the engine's own queue.
+// TestEngineServesFirstClassFirst: in the engine's queue a later call overtakes one of a later
+// class.
 func TestEngineServesFirstClassFirst(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vllm", "sglang"} {
@@ -122,8 +123,8 @@ func TestEngineServesFirstClassFirst(t *testing.T) {
 	}
 }
 
-// TestEngineWithoutPriorities: an engine that was not started for them refuses later classes where the edge tells it of them,
-// and is told nothing by an edge whose file does not say so.
+// TestEngineWithoutPriorities: an engine without its flag refuses later classes if the edge sends
+// priorities. Without the setting the edge sends none.
 func TestEngineWithoutPriorities(t *testing.T) {
 	t.Parallel()
 	for _, told := range []bool{true, false} {

@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The real binary: what a person at a terminal and a supervisor see.
+// The real binary, as a person at a terminal and a supervisor see it.
 
 // writeConfig writes a configuration for one engine and returns its path and the key.
 func writeConfig(t *testing.T, engine *sim.Engine, timeouts string) (path, key string) {
@@ -46,11 +46,11 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	return path, key
 }
 
-// TestStartWithoutConfig: on a fresh machine the program serves something and prints a line that works as it is, also when
-// its port is taken.
+// TestStartWithoutConfig: on a fresh machine the program serves something and prints a working
+// command line, even if its port is taken.
 func TestStartWithoutConfig(t *testing.T) {
 	t.Parallel()
-	if ln, err := net.Listen("tcp", "127.0.0.1:4000"); err == nil { // when this fails, the port is taken all the more
+	if ln, err := net.Listen("tcp", "127.0.0.1:4000"); err == nil { // if this fails, the port is taken anyway
 		t.Cleanup(func() { ln.Close() })
 	}
 	p := rig.StartProcess(t)
@@ -90,16 +90,17 @@ func TestStartWithoutConfig(t *testing.T) {
 			t.Errorf("%s: status %d", url, res.StatusCode)
 		}
 	}
-	if signal.Ignored(syscall.SIGHUP) { // by nohup around these tests, and so by the program
+	if signal.Ignored(syscall.SIGHUP) { // by nohup around these tests, so the program inherits it
 		p.Signal(syscall.SIGTERM)
-	} else { // its terminal is closed: the shell tells it, and the kernel, too
+	} else { // its terminal is closed: the shell and the kernel signal it
 		p.Signal(syscall.SIGHUP)
 		p.Signal(syscall.SIGHUP)
 	}
 	p.Exits(rig.Patience, 0)
 }
 
-// TestServe: with a configuration, streams that run at SIGTERM are finished, new ones go on meanwhile, and the exit is clean.
+// TestServe: with a configuration, streams that run at SIGTERM finish, new ones are served during
+// the linger, and the exit is clean.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})
@@ -122,7 +123,7 @@ func TestServe(t *testing.T) {
 	s.Next()
 	p.Signal(syscall.SIGTERM)
 	rig.WaitFor(t, 5*time.Second, "readiness turns", func() bool { return get(admin+"/-/ready") == 503 })
-	// While it lingers it accepts, and asks to be left.
+	// While it lingers it accepts connections, and asks clients to close them.
 	res, err := http.Get(base + "/health")
 	if err != nil {
 		t.Errorf("while lingering: %v", err)
@@ -167,7 +168,8 @@ func wantLastWord(t *testing.T, s *rig.Stream) {
 	}
 }
 
-// TestDrainLimit: what still runs when the drain time is over is told so in the stream, and the exit is clean.
+// TestDrainLimit: a stream that still runs when the drain time is over ends with an error event,
+// and the exit is clean.
 func TestDrainLimit(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})
@@ -184,7 +186,8 @@ func TestDrainLimit(t *testing.T) {
 	}
 }
 
-// TestSecondSignal ends what runs at once, with a word to the clients and a line in the log, and the exit code says why.
+// TestSecondSignal: a second signal ends running calls at once, with an error to clients and a line
+// in the log, and its own exit code.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
@@ -252,7 +255,7 @@ func TestSecondSignalIsSoon(t *testing.T) {
 	t.Errorf("the end takes %v", best)
 }
 
-// TestSilentAdmin: somebody who is connected to the admin listener and says nothing is no failure of the end.
+// TestSilentAdmin: a silent connection to the admin listener does not make the exit fail.
 func TestSilentAdmin(t *testing.T) {
 	t.Parallel()
 	path, _ := writeConfig(t, rig.StartEngine(t, sim.Options{}), "linger: 0s, drain: 1s")
@@ -264,7 +267,7 @@ func TestSilentAdmin(t *testing.T) {
 	p.Exits(rig.Patience, 0)
 }
 
-// TestQuitSignal: SIGQUIT shows what the process is at, and nothing of what it is about.
+// TestQuitSignal: SIGQUIT prints the goroutines, but no content of calls.
 func TestQuitSignal(t *testing.T) {
 	t.Parallel()
 	for sig, code := range map[syscall.Signal]int{syscall.SIGQUIT: 131, syscall.SIGABRT: 134} {
@@ -285,7 +288,7 @@ func quit(t *testing.T, sig syscall.Signal, code int) {
 		c := e.Dial()
 		_ = c.Send(whole)
 		if _, err := c.In.ReadString('\n'); err != nil {
-			t.Fatal(err) // it streams once there is a status
+			t.Fatal(err) // the stream has begun once there is a status
 		}
 		_ = e.Dial().Send(whole[:len(whole)-2])
 	}
@@ -367,8 +370,8 @@ models:
 	}
 }
 
-// TestCheckAndServeAgree: a start says what a look before it says, also of certificates, and a comparison refuses what the edge
-// that runs would.
+// TestCheckAndServeAgree: a start reports the same as a check before it, also for certificates, and
+// a comparison refuses what the running edge would refuse.
 func TestCheckAndServeAgree(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -406,7 +409,7 @@ func TestCheckAndServeAgree(t *testing.T) {
 	}
 }
 
-// TestKey: what `key new` prints can be put into a configuration, and `key hash` agrees.
+// TestKey: the output of `key new` fits into a configuration, and `key hash` agrees.
 func TestKey(t *testing.T) {
 	t.Parallel()
 	out, errs, code := rig.RunProgram(t, "", "key", "new", "--name", "team-a", "--models", "sim", "--expires", "2099-01-01T00:00:00Z")
@@ -436,7 +439,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }, { id: other, deployment
 		{"--expires", "tomorrow"},
 		{"--expires", "2020-01-01"},
 		{"--expires", "2099-13-01"},
-	} { // lines that a configuration refuses are not printed, nor is a key that would go with them
+	} { // neither invalid lines nor their key are printed
 		if out, errs, code := rig.RunProgram(t, "", append([]string{"key", "new"}, args...)...); code != 2 || out != "" || !strings.Contains(errs, args[0]+": ") {
 			t.Errorf("key new %q: exit code %d, %q, %q", args, code, out, errs)
 		}
@@ -499,8 +502,8 @@ func TestVersionAndHelp(t *testing.T) {
 	}
 }
 
-// TestHeapFloor: a busy edge with memory to spare collects its small heap seldom. One that has little memory collects it
-// more often, and one whose operator set the collector's pace as often as that asks for.
+// TestHeapFloor: a busy edge with memory to spare rarely collects its small heap. With little
+// memory it collects more often, and with a pace set by the operator as often as that says.
 func TestHeapFloor(t *testing.T) {
 	t.Parallel()
 	collections := func(env ...string) float64 {
@@ -508,7 +511,7 @@ func TestHeapFloor(t *testing.T) {
 		work := func(n int) {
 			for range n {
 				p.Ask(rig.Chat, "").WantStatus(200)
-				p.MetricsText() // makes as much garbage as some dozens of calls
+				p.MetricsText() // makes as much garbage as dozens of calls
 			}
 		}
 		work(250)

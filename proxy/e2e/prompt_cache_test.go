@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// cachedTokens posts a request with a key and returns how many tokens of the prompt the engine had cached.
+// cachedTokens posts a request with a key and returns how many prompt tokens the engine had cached.
 func (p *penstock) cachedTokens(path, body, key string) int {
 	p.T.Helper()
 	r := p.Post(path, body, "Authorization: Bearer "+key)
@@ -33,8 +33,8 @@ func (p *penstock) cachedTokens(path, body, key string) int {
 	return max(a.Usage.Prompt.CachedTokens, a.Usage.Input.CachedTokens, a.Usage.FromRead)
 }
 
-// TestPromptCachePerKey: a prompt that one key has sent is cached for that key and its group, and for nobody else, on every
-// endpoint with prompts, whether or not the client writes a salt of its own.
+// TestPromptCachePerKey: a prompt is cached only for the key that sent it and its group, on every
+// endpoint with prompts, whether or not the client sends its own salt.
 func TestPromptCachePerKey(t *testing.T) {
 	t.Parallel()
 	prompt := strings.Repeat("What is said here concerns its owner alone. ", 100)
@@ -78,7 +78,7 @@ models:
 	}
 }
 
-// Where an engine cannot keep prompts apart, the log says so, once.
+// If an engine cannot separate prompts, the log says so, once.
 func TestPromptCacheWithoutSalt(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{

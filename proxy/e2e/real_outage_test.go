@@ -19,11 +19,11 @@ import (
 // realSent is one request of a realLoad.
 type realSent struct {
 	begun, ended time.Time
-	upstream     string // the last one that was asked, as the edge tells
-	failure      string // empty: answered in full
+	upstream     string // the last upstream, as the edge reports
+	failure      string // empty: complete answer
 }
 
-// realLoad is a crowd in front of the program whose requests are remembered one by one.
+// realLoad is a crowd of clients that records each request.
 type realLoad struct {
 	p      *penstock
 	mu     sync.Mutex
@@ -32,7 +32,7 @@ type realLoad struct {
 	wg     sync.WaitGroup
 }
 
-// startLoad sends requests from n clients, each the next one as soon as the last is answered, streams and plain ones in turn.
+// startLoad sends requests from n clients in closed loops, alternately streamed and plain.
 func (p *penstock) startLoad(n int) *realLoad {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &realLoad{p: p, cancel: cancel}
@@ -72,21 +72,22 @@ func (l *realLoad) send(streamed bool) (s realSent) {
 	return s
 }
 
-// stop ends the load and returns all of it.
+// stop ends the load and returns all requests.
 func (l *realLoad) stop() []realSent {
 	l.cancel()
 	l.wg.Wait()
 	return l.since(time.Time{})
 }
 
-// since returns the requests so far that were begun at a time or later.
+// since returns the requests so far that began at a time or later.
 func (l *realLoad) since(begun time.Time) []realSent {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(l.sent), func(s realSent) bool { return s.begun.Before(begun) })
 }
 
-// waitServed waits until an upstream has answered a request that was begun after a time, and returns how long after.
+// waitServed waits until an upstream has answered a request that began after a time, and returns
+// how long that took.
 func (l *realLoad) waitServed(limit time.Duration, upstream string, after time.Time) time.Duration {
 	l.p.T.Helper()
 	rig.WaitFor(l.p.T, limit, upstream+" serves", func() bool {
@@ -99,8 +100,8 @@ func (l *realLoad) waitServed(limit time.Duration, upstream string, after time.T
 // signal sends the engine and its script a signal.
 func (e *realEngine) signal(s syscall.Signal) { _ = syscall.Kill(-e.cmd.Process.Pid, s) }
 
-// terminate ends the engine as a service manager does: it is asked, asked again since llama.cpp waits for its streams, and
-// killed after a while.
+// terminate stops the engine as a service manager does: with a signal, a second one because
+// llama.cpp waits for its streams, and a kill after a while.
 func (e *realEngine) terminate(patience time.Duration) {
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		e.signal(syscall.SIGTERM)
@@ -113,8 +114,9 @@ func (e *realEngine) terminate(patience time.Duration) {
 	e.kill()
 }
 
-// TestRealOutages: of two engines under load one is killed, frozen and restarted. No request fails but those that had been
-// sent to it before it was marked down, and it has its share of the traffic again soon after it is back.
+// TestRealOutages: one of two engines under load is killed, frozen and restarted. Only requests
+// that were sent to it before it was marked down fail, and it has its share of the traffic again
+// soon after it is back.
 func TestRealOutages(t *testing.T) {
 	const slots = 4
 	a, b := startLlama(t, realPort(t), "markov"), startLlama(t, realPort(t), "markov")
@@ -131,7 +133,7 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, timeouts: { first_event: 3
 			}
 		}
 	}
-	// outage plays one: fail makes the engine fail, mend brings it back.
+	// outage plays one outage: fail makes the engine fail, mend brings it back.
 	outage := func(what string, fail, mend func()) {
 		t.Helper()
 		failed := time.Now()

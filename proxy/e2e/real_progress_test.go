@@ -18,9 +18,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Stalls, and what must not be taken for one, on real engines with default settings.
+// Stalls, and what must not count as one, on real engines with default settings.
 
-// processesOf are the processes of an engine's group, by whether their command line has a word.
+// processesOf returns the processes of an engine's group whose command line contains a word.
 func (e *realEngine) processesOf(word string) (with []int) {
 	e.t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*")
@@ -37,8 +37,9 @@ func (e *realEngine) processesOf(word string) (with []int) {
 	return with
 }
 
-// TestRealRouterChildStops: the child of llama.cpp's router that has the model is stopped. The router answers the health page all
-// the time. The engine is out in time, no call fails, and it is back soon after the child goes on.
+// TestRealRouterChildStops: the child of llama.cpp's router with the model is stopped while the
+// router still answers the health page. The engine is out in time, no call fails, and it is back
+// soon after the child continues.
 func TestRealRouterChildStops(t *testing.T) {
 	router, ok := tryRealEngine(t, realPort(t), "llama", "markov", "-m", "", "--models-dir", "/models", "--models-max", "1")
 	if !ok {
@@ -52,8 +53,8 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, deployments: [{ upstream: 
 	for _, up := range []string{"router", "other"} {
 		load.waitServed(60*time.Second, up, time.Now())
 	}
-	time.Sleep(3 * time.Second)                   // its steps are learned
-	children := router.processesOf("--model\x00") // which the router was not given
+	time.Sleep(3 * time.Second)                   // the edge learns its steps
+	children := router.processesOf("--model\x00") // the router does not have this flag
 	if len(children) != 1 {
 		t.Fatalf("the router has the children %v", children)
 	}
@@ -79,13 +80,14 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, deployments: [{ upstream: 
 	}
 	t.Logf("out after %v, back after %v; %d calls in %v, %v moved", out.Round(100*time.Millisecond), back.Round(100*time.Millisecond), len(all),
 		time.Since(stopped).Round(time.Second), p.Metric("penstock_calls_moved_total", `reason="stalled"`))
-	if out > 20*time.Second { // 15 s, and some for a busy machine
+	if out > 20*time.Second { // 15 s, plus some for a busy machine
 		t.Errorf("out after %v", out)
 	}
 }
 
-// TestRealLongPrefill: an engine reads a prompt as long as its context, for a minute and more and in silence, beside one that holds a tool call
-// back for 100 s (the simulator's: no engine here does). Neither is taken out, though others could take its calls.
+// TestRealLongPrefill: an engine silently reads a prompt as long as its context for a minute or
+// more, beside one that holds a tool call back for 100 s (the simulator, because no engine here
+// does). Neither is taken out, although others could take its calls.
 func TestRealLongPrefill(t *testing.T) {
 	slow, ok := tryRealEngine(t, realPort(t), "llama", "markov-slow", "-np", "1", "-c", "8192")
 	if !ok {

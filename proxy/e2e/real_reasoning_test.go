@@ -18,7 +18,8 @@ import (
 	"testing"
 )
 
-// turns plays two turns with a tool against llama.cpp, directly or through the edge, and remembers what the engine was sent last.
+// turns plays two turns with a tool against llama.cpp, directly or through the edge, and records
+// the engine's last request.
 type turns struct {
 	t      *testing.T
 	p      *penstock
@@ -33,7 +34,7 @@ const (
 	turnOutput = "21 C"
 )
 
-// record remembers a request and hands it on.
+// record records a request and passes it on.
 func (c *turns) record(next http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -50,7 +51,7 @@ func (c *turns) record(next http.Handler) http.HandlerFunc {
 // object is JSON as a client without types reads it.
 type object = map[string]any
 
-// at walks into JSON by names and places.
+// at walks into JSON by names and positions.
 func at(v any, path ...any) any {
 	for _, step := range path {
 		switch step := step.(type) {
@@ -68,7 +69,7 @@ func at(v any, path ...any) any {
 	return v
 }
 
-// direct asks the engine.
+// direct sends a request to the engine.
 func (c *turns) direct(path string, body any) object {
 	c.t.Helper()
 	b, err := json.Marshal(body)
@@ -87,7 +88,7 @@ func (c *turns) direct(path string, body any) object {
 	return answer
 }
 
-// edge asks the edge.
+// edge sends a request to the edge.
 func (c *turns) edge(path string, body object) object {
 	c.t.Helper()
 	b, err := json.Marshal(body)
@@ -101,12 +102,12 @@ func (c *turns) edge(path string, body object) object {
 	return answer
 }
 
-// flush fills the engine's slot with something else.
+// flush fills the engine's slot with another prompt.
 func (c *turns) flush() {
 	c.direct(chatPath, object{"model": "markov", "max_tokens": 4, "messages": []any{object{"role": "user", "content": strings.Repeat("Something else altogether, to fill the slot. ", 20)}}})
 }
 
-// prompt is what the template makes of the request that the engine was sent last.
+// prompt returns the template's output for the engine's last request.
 func (c *turns) prompt() string {
 	c.mu.Lock()
 	sent := json.RawMessage(c.sent)
@@ -115,7 +116,8 @@ func (c *turns) prompt() string {
 	return text
 }
 
-// chat plays on chat, by ask, with the reasoning of the first turn sent back under a name, or not at all.
+// chat plays on chat through ask, and sends the first turn's reasoning back under a name, or not at
+// all.
 func (c *turns) chat(ask func(string, object) object, model, name string, more object) (answer object, reasoning string) {
 	c.t.Helper()
 	c.flush()
@@ -140,7 +142,7 @@ func (c *turns) chat(ask func(string, object) object, model, name string, more o
 	messages, _ := body["messages"].([]any)
 	body["messages"] = append(messages, back, object{"role": "tool", "tool_call_id": id, "content": turnOutput})
 	c.mu.Lock()
-	c.sent, _ = json.Marshal(body) // of a direct call; the edge's is remembered on its way
+	c.sent, _ = json.Marshal(body) // for a direct call; record has the edge's
 	c.mu.Unlock()
 	return ask(chatPath, body), reasoning
 }
@@ -164,7 +166,7 @@ func (c *turns) messages(thinking object) object {
 	return c.edge("/v1/messages", body)
 }
 
-// responses plays on Responses, with sealed reasoning or without.
+// responses plays on Responses, with or without sealed reasoning.
 func (c *turns) responses(sealed bool) object {
 	c.t.Helper()
 	c.flush()
@@ -182,11 +184,13 @@ func (c *turns) responses(sealed bool) object {
 	return c.edge("/v1/responses", body)
 }
 
-// TestRealReasoningInPlace: llama.cpp's own template shows the reasoning of the first turn where that of a direct client stands
-// which sends it back, whatever the dialect, and as many tokens of the second prompt are in its cache.
+// TestRealReasoningInPlace: in every dialect llama.cpp's own template puts the first turn's
+// reasoning where it would be for a direct client that sends it back, and as many tokens of the
+// second prompt are cached.
 func TestRealReasoningInPlace(t *testing.T) {
 	c := &turns{t: t}
-	// The model's own template shows the reasoning of the last message alone, others that of the running tool loop.
+	// The model's own template shows only the last message's reasoning, others that of the running
+	// tool loop.
 	template, err := os.ReadFile(filepath.Join(filepath.Dir(realEngines(t)), "chat.jinja"))
 	if err != nil {
 		t.Fatal(err)

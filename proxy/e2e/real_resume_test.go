@@ -12,15 +12,15 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// heard is what a client has read of a streamed answer.
+// heard is the part of a streamed answer that a client has read.
 type heard struct {
 	text, reasoning, end string
-	tokens               int // of the answer, by its usage
+	tokens               int // of the answer, from its usage
 	resumed              int
 }
 
-// resumeDialects are the dialects of streams, with the request for an answer of 48 tokens that does not change from one time to
-// the next. They think, or do not.
+// resumeDialects are the dialects of streams, with a request for a deterministic answer of 48
+// tokens, with and without thinking.
 var resumeDialects = []struct {
 	name, path string
 	body       func(prompt string, think bool) string
@@ -39,7 +39,8 @@ var resumeDialects = []struct {
 	}},
 }
 
-// add takes an event of any dialect. It reports whether it brings text, and fails the test for an error.
+// add processes an event of any dialect. It reports whether the event has text, and fails the test
+// for an error.
 func (a *heard) add(t *testing.T, data string) (brings bool) {
 	t.Helper()
 	type usage struct {
@@ -93,7 +94,7 @@ func (a *heard) add(t *testing.T, data string) (brings bool) {
 	return text != ""
 }
 
-// read reads an answer, and calls kill with the upstream's name behind its k-th piece of text.
+// read reads an answer, and calls kill with the upstream's name after its k-th piece of text.
 func (p *penstock) read(t *testing.T, path, body string, k int, kill func(upstream string)) (a heard) {
 	t.Helper()
 	s := p.OpenStream(path, body)
@@ -110,8 +111,9 @@ func (p *penstock) read(t *testing.T, path, body string, k int, kill func(upstre
 	return a
 }
 
-// TestRealResume: of two engines the one that answers is killed behind the k-th token, in every dialect, with thinking and without.
-// What the client reads is what it reads without that. In full for every k of 1 to 40.
+// TestRealResume: the answering one of two engines is killed after the k-th token, in every
+// dialect, with and without thinking. The client reads the same as without the kill. The full form
+// plays every k from 1 to 40.
 func TestRealResume(t *testing.T) {
 	engines := map[string]*realEngine{"a": startLlama(t, realPort(t), "markov-slow"), "b": startLlama(t, realPort(t), "markov-slow")}
 	p := startReal(t, 2, fmt.Sprintf(`log: { debug_headers: true }
@@ -135,7 +137,7 @@ models: [{ id: talk, retry: { resume: 1 }, deployments: [{ upstream: a, served: 
 			want := p.read(t, d.path, body, 0, nil)
 			var killed string
 			var got heard
-			for range 3 { // on a busy machine the rest of an answer may be here before its engine is killed
+			for range 3 { // on a busy machine the rest may come before the kill
 				got = p.read(t, d.path, body, k, func(upstream string) {
 					killed = upstream
 					engines[upstream].kill()

@@ -43,12 +43,12 @@ func realEngines(t *testing.T) string {
 	return script
 }
 
-// realPorts are where the engines and the programs of these tests listen.
+// The ports of the engines and programs in these tests.
 const realPortFirst, realPortLast = 15600, 15650
 
 var realPortNext atomic.Int64
 
-// realPort returns a free port of the range, each one once.
+// realPort returns a free port of the range, each at most once.
 func realPort(t *testing.T) int {
 	t.Helper()
 	for {
@@ -70,11 +70,11 @@ type realEngine struct {
 	url  string
 	port int
 	out  *rig.Buffer
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed when it has exited
 }
 
-// tryRealEngine starts an engine and waits until it is ready; false: it ended, or was not ready in time. It is killed when
-// the test ends.
+// tryRealEngine starts an engine and waits until it is ready. It returns false if the engine exited
+// or was not ready in time. The engine is killed when the test ends.
 func tryRealEngine(t *testing.T, port int, what string, args ...string) (*realEngine, bool) {
 	t.Helper()
 	line := []string{realEngines(t), what}
@@ -121,7 +121,7 @@ func startLlama(t *testing.T, port int, model string) *realEngine {
 	return e
 }
 
-// kill ends the engine as kill -9 does.
+// kill sends the engine SIGKILL.
 func (e *realEngine) kill() {
 	select {
 	case <-e.done:
@@ -132,7 +132,7 @@ func (e *realEngine) kill() {
 	<-e.done
 }
 
-// processing is how many slots of a llama.cpp server work.
+// processing returns how many slots of a llama.cpp server are busy.
 func (e *realEngine) processing() int {
 	e.t.Helper()
 	res, err := http.Get(e.url + "/slots")
@@ -158,7 +158,7 @@ func (e *realEngine) processing() int {
 	return n
 }
 
-// waitProcessing waits until n slots work.
+// waitProcessing waits until n slots are busy.
 func (e *realEngine) waitProcessing(limit time.Duration, n int) time.Duration {
 	e.t.Helper()
 	return rig.WaitFor(e.t, limit, fmt.Sprintf("%d slots of llama.cpp are processing", n), func() bool {
@@ -170,8 +170,8 @@ func (e *realEngine) waitProcessing(limit time.Duration, n int) time.Duration {
 	})
 }
 
-// startReal runs the program with the given lines for upstreams and models. Of the result, what asks the edge over HTTP
-// works; log is what the program writes to standard error.
+// startReal runs the program with the given lines for upstreams and models. Only the result's HTTP
+// methods work; its log is the program's standard error.
 func startReal(t *testing.T, upstreams int, lines string) *penstock {
 	t.Helper()
 	program := rig.Launch(t, rig.Setup{Cold: true, Config: "timeouts: { linger: 0s, drain: 5s }\nkeys: [{ id: tester, hash: \"{{hash}}\" }]\n" + lines + "\n"})
@@ -180,7 +180,7 @@ func startReal(t *testing.T, upstreams int, lines string) *penstock {
 	return p
 }
 
-// realUp is how many upstreams are up; it is asked in a loop, so it takes its time.
+// realUp returns how many upstreams are up. It is slow, because it is called in a loop.
 func (p *penstock) realUp() int {
 	time.Sleep(5 * time.Millisecond)
 	return int(p.Metric("penstock_upstream_up"))
@@ -195,10 +195,10 @@ func startRealChat(t *testing.T, model string) (*penstock, *realEngine) {
 models: [{ id: talk, deployments: [{ upstream: llama, served: %s }] }]`, e.url, model)), e
 }
 
-// long makes an answer of markov-slow that takes many seconds.
+// long makes markov-slow answer for many seconds.
 const long = `"max_tokens":1500,"ignore_eos":true`
 
-// realChunk is what the tests read of a chat answer or of one chunk of it.
+// realChunk is the part of a chat answer, or of one of its chunks, that tests read.
 type realChunk struct {
 	Object  string `json:"object"`
 	Model   string `json:"model"`
@@ -314,7 +314,7 @@ func TestRealKill(t *testing.T) {
 			t.Fatalf("the stream ended before the engine was killed: %v\n%s%s", err, body.String(), line)
 		}
 		body.WriteString(line)
-		if strings.Contains(line, `"content":"`) { // it reasons first
+		if strings.Contains(line, `"content":"`) { // reasoning comes first
 			n++
 		}
 	}

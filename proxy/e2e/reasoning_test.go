@@ -21,8 +21,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// "Think of a number, use a tool, tell the number": the simulator knows the number in the second turn only if the reasoning of
-// the first one has come back to it, under the name that the engine it plays reads.
+// "Think of a number, use a tool, tell the number": the simulator knows the number in the second
+// turn only if it gets back the reasoning of the first, under the name that the simulated engine
+// reads.
 
 const thinkOfANumber = rig.Canary + ` [[sim {"secret":true}]]`
 
@@ -32,7 +33,8 @@ var (
 	readsHistory = []sim.Options{{Record: true}, {Profile: "llamacpp", CancelOnlyStreams: true, Record: true}, {Profile: "sglang", Record: true}, {Profile: "ollama", Record: true}}
 )
 
-// wantRemembered checks the answer of the second turn, and that what the client was shown in the first one has the number or not.
+// wantRemembered checks the second turn's answer, and whether the client saw the number in the
+// first turn.
 func wantRemembered(t *testing.T, answer, first string, shown bool) {
 	t.Helper()
 	found := remembered.FindStringSubmatch(answer)
@@ -45,7 +47,8 @@ func wantRemembered(t *testing.T, answer, first string, shown bool) {
 	}
 }
 
-// eachThatReadsHistory runs f with an edge before each engine that reads the reasoning of earlier turns.
+// eachThatReadsHistory runs f with an edge for each engine that reads the reasoning of earlier
+// turns.
 func eachThatReadsHistory(t *testing.T, f func(t *testing.T, p *penstock)) {
 	t.Parallel()
 	for _, o := range readsHistory {
@@ -58,7 +61,7 @@ func eachThatReadsHistory(t *testing.T, f func(t *testing.T, p *penstock)) {
 
 func TestReasoning_Chat(t *testing.T) {
 	eachThatReadsHistory(t, func(t *testing.T, p *penstock) {
-		for _, sent := range []string{"reasoning", "reasoning_content"} { // whatever an SDK calls it
+		for _, sent := range []string{"reasoning", "reasoning_content"} { // the names in different SDKs
 			answer, first := p.numberByChat(t, sent)
 			wantRemembered(t, answer, first, true)
 		}
@@ -68,7 +71,7 @@ func TestReasoning_Chat(t *testing.T) {
 	})
 }
 
-// numberByChat plays the game on chat, with the reasoning sent back under that name.
+// numberByChat plays the game on chat, and sends the reasoning back under a name.
 func (p *penstock) numberByChat(t *testing.T, name string) (answer, first string) {
 	t.Helper()
 	client := p.sdk()
@@ -177,7 +180,7 @@ func TestReasoning_Responses(t *testing.T) {
 	})
 }
 
-// numberByResponses plays the game on Responses, with sealed reasoning or without.
+// numberByResponses plays the game on Responses, with or without sealed reasoning.
 func (p *penstock) numberByResponses(t *testing.T, streamed, sealed bool) (answer, first string) {
 	t.Helper()
 	client := p.sdk()
@@ -211,7 +214,7 @@ func (p *penstock) numberByResponses(t *testing.T, streamed, sealed bool) (answe
 	return answerOf(t, &client, streamed, params).OutputText(), got.RawJSON()
 }
 
-// TestReasoning_Forgotten: a model that gets no reasoning, in every dialect.
+// TestReasoning_Forgotten: a model without reasoning history, in every dialect.
 func TestReasoning_Forgotten(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Model: "reasoning_history: none"})
@@ -231,8 +234,9 @@ func TestReasoning_Forgotten(t *testing.T) {
 	}
 }
 
-// TestReasoning_Keys: what one key sealed opens after a rotation as long as the key is there, for nobody else and nowhere else; what
-// does not open is left out and counted, and never an error.
+// TestReasoning_Keys: sealed reasoning opens after a rotation as long as its key is configured, and
+// only for the same principal and model. What does not open is left out and counted, and never an
+// error.
 func TestReasoning_Keys(t *testing.T) {
 	t.Parallel()
 	const keyA, keyB = "a-key-that-seals-with-forty-characters-a", "a-key-that-seals-with-forty-characters-b"

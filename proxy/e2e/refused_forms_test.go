@@ -10,16 +10,16 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Engines and the templates of their models refuse words and orders that others take.
+// Engines and their models' templates refuse words and orders that others accept.
 
-// effortWays are the endpoints that take a reasoning effort, with a body for one.
+// effortWays are the endpoints that accept a reasoning effort, with a body for each.
 var effortWays = []struct{ path, body string }{
 	{"/v1/chat/completions", `"messages":[{"role":"user","content":"Hi."}],"reasoning_effort":%q`},
 	{"/v1/messages", `"max_tokens":64,"messages":[{"role":"user","content":"Hi."}],"output_config":{"effort":%q}`},
 	{"/v1/responses", `"input":"Hi.","reasoning":{"effort":%q}`},
 }
 
-// sentToEngine are the bodies of the requests that an engine was sent since it was reset.
+// sentToEngine returns the request bodies that an engine got since it was reset.
 func sentToEngine(t *testing.T, e *sim.Engine) (bodies []map[string]json.RawMessage) {
 	t.Helper()
 	for _, r := range e.Recorded() {
@@ -35,8 +35,9 @@ func sentToEngine(t *testing.T, e *sim.Engine) (bodies []map[string]json.RawMess
 	return bodies
 }
 
-// TestEffort_RefusedByTemplate: the template of Qwen 3.8 takes low, medium and xhigh, and Claude Code asks for high. The engine is asked
-// once more without the word, keeps its good name, and is sent the word no more.
+// TestEffort_RefusedByTemplate: the template of Qwen 3.8 accepts low, medium and xhigh, and Claude
+// Code asks for high. The edge repeats the request without the word, does not count it against the
+// engine, and no longer sends the word.
 func TestEffort_RefusedByTemplate(t *testing.T) {
 	t.Parallel()
 	qwen := []string{"low", "medium", "xhigh"}
@@ -80,7 +81,7 @@ func TestEffort_RefusedByTemplate(t *testing.T) {
 	}
 }
 
-// TestEffort_Words: each engine is sent the nearest of the words that it knows.
+// TestEffort_Words: each engine gets the nearest word that it knows.
 func TestEffort_Words(t *testing.T) {
 	t.Parallel()
 	for profile, words := range map[string]map[string]string{
@@ -95,7 +96,7 @@ func TestEffort_Words(t *testing.T) {
 			for _, way := range effortWays {
 				for word, want := range words {
 					if way.path == "/v1/messages" && word == "none" {
-						continue // there it is thinking that is disabled
+						continue // there none disables thinking
 					}
 					p.Engines[0].Reset()
 					p.Post(way.path, fmt.Sprintf(`{"model":"sim",`+way.body+`}`, word)).WantStatus(200)
@@ -122,8 +123,9 @@ const (
 	templates = "Conversation roles must alternate user/assistant/user/assistant/..."
 )
 
-// TestAdjacentTurns: templates that want roles to alternate get turns of one role joined: those of Messages always, others once the
-// engine has refused them, and from then on. A request that no joining helps gets the template's words.
+// TestAdjacentTurns: templates with alternating roles get turns of one role joined: those of
+// Messages always, others from the engine's first refusal on. If joining does not help, the client
+// gets the template's error.
 func TestAdjacentTurns(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vllm", "sglang", "llamacpp"} {
@@ -164,7 +166,8 @@ func TestAdjacentTurns(t *testing.T) {
 	}
 }
 
-// TestAdjacentTurns_Settings: a profile has them joined from the start, and a strict edge changes nothing.
+// TestAdjacentTurns_Settings: a profile can join them from the start, and a strict edge changes
+// nothing.
 func TestAdjacentTurns_Settings(t *testing.T) {
 	t.Parallel()
 	engines := []sim.Options{{AlternateRoles: true, Record: true}}
@@ -182,7 +185,8 @@ func TestAdjacentTurns_Settings(t *testing.T) {
 	}
 }
 
-// TestForms: a named tool, no tools, JSON mode and a message without content are the same at every engine, whatever it reads of them.
+// TestForms: a named tool, no tools, JSON mode and a message without content have the same effect
+// at every engine, whichever forms it reads.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	const tools = `"tools":[{"type":"function","function":{"name":"first","parameters":{"type":"object"}}},` +

@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestResidents: three models asked at random of an engine that keeps one, and cuts what runs in a model that it unloads: no call is
-// lost, and at most one of four costs a load.
+// TestResidents: random calls for three models of an engine that keeps one and cuts the calls of a
+// model that it unloads. No call is lost, and at most one of four costs a load.
 func TestResidents(t *testing.T) {
 	t.Parallel()
 	const profile = "llamacpp-router"
@@ -46,7 +46,8 @@ func TestResidents(t *testing.T) {
 	}
 }
 
-// TestColdLoadOutlastsFirstEvent: the clock of the first event does not run while the engine loads the model, and does behind it.
+// TestColdLoadOutlastsFirstEvent: the timeout of the first event does not run while the engine
+// loads the model, but does after that.
 func TestColdLoadOutlastsFirstEvent(t *testing.T) {
 	t.Parallel()
 	for name, turns := range map[string]string{"turns": ", residents: 1", "list": ""} {
@@ -72,7 +73,8 @@ func TestColdLoadOutlastsFirstEvent(t *testing.T) {
 	}
 }
 
-// TestTurnInCatalog: a model whose turn it is not has no room, however many slots the engine has.
+// TestTurnInCatalog: the catalog shows no room for a model without its turn, however many slots the
+// engine has.
 func TestTurnInCatalog(t *testing.T) {
 	t.Parallel()
 	const profile = "llamacpp-router"
@@ -103,7 +105,8 @@ func TestTurnInCatalog(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the place is free", func() bool { _, y := available(); return y == 4 })
 }
 
-// TestSleepingEngine: a vLLM that sleeps, whose health page is good, gets no call, and the first call for its model wakes it.
+// TestSleepingEngine: a sleeping vLLM, whose health page is good, gets no call, and the first call
+// for its model wakes it.
 func TestSleepingEngine(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Profile: "vllm"})
@@ -112,7 +115,7 @@ func TestSleepingEngine(t *testing.T) {
 			"  - { name: a, url: %q, engine: vllm, probe: { interval: 200ms }, wake: { url: %q } }\n"+
 			"models:\n  - { id: sim, deployments: [{ upstream: a }], queue: { depth: 9, wait: 60s } }\n", engine.URL(), engine.URL()+"/wake_up"),
 	})
-	for range 2 { // a sleep after a start, too
+	for range 2 { // including a sleep after a start
 		p.Fetch("POST", engine.URL()+"/sleep?level=1").WantStatus(200)
 		p.wantDown()
 		begun := time.Now()

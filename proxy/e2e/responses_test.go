@@ -21,10 +21,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The official SDK's Responses client against the edge. The translation drops members that nobody knows, so the simulator is
-// told what to do in the text of the user message.
+// The official SDK's Responses client against the edge. The translation drops unknown members, so
+// the text of the user message controls the simulator.
 
-// input is a conversation of one user message; control is what the simulator is to do.
+// input returns a conversation of one user message; control is for the simulator.
 func input(control string) responses.ResponseNewParamsInputUnion {
 	text := rig.Canary
 	if control != "" {
@@ -39,7 +39,7 @@ func respond(control string) responses.ResponseNewParams {
 	return responses.ResponseNewParams{Model: "sim", Input: input(control)}
 }
 
-// answerOf gets an answer, streamed or not, and checks the stream's order on the way.
+// answerOf gets an answer, streamed or not, and checks the stream's order.
 func answerOf(t *testing.T, c *openai.Client, streamed bool, params responses.ResponseNewParams) *responses.Response {
 	t.Helper()
 	if !streamed {
@@ -135,7 +135,7 @@ models: [{ id: public/name, aliases: [sim], deployments: [{ upstream: up-0, serv
 	}
 }
 
-// Reasoning is in no byte of the answer, and does not hold the stream up.
+// Reasoning does not appear in the answer, and does not delay the stream.
 func TestResponses_Reasoning(t *testing.T) {
 	t.Parallel()
 	for _, member := range []string{"reasoning", "reasoning_content"} {
@@ -198,7 +198,7 @@ func TestResponses_StructuredOutput(t *testing.T) {
 	})
 }
 
-// An image in a message and one in the output of a tool both reach the engine, in the vision pool.
+// An image in a message and one in a tool's output both reach the engine, in the vision pool.
 func TestResponses_Images(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Upstream: "concurrency: { text: 2, vision: 2 }", Model: "input_modalities: [text, image]"})
@@ -231,19 +231,19 @@ func TestResponses_Images(t *testing.T) {
 	})
 }
 
-// What the limit cuts is incomplete.
+// An answer that the limit cuts is incomplete.
 func TestResponses_Incomplete(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Model: "max_output_length: 8"})
 	client := p.sdk()
 	bothWays(t, func(t *testing.T, streamed bool) {
 		params := respond(`"tokens":50`)
-		params.MaxOutputTokens = openai.Int(5000) // lowered to what the model allows
+		params.MaxOutputTokens = openai.Int(5000) // lowered to the model's limit
 		got := answerOf(t, &client, streamed, params)
 		if got.Status != "incomplete" || got.IncompleteDetails.Reason != "max_output_tokens" || got.Output[0].Status != "incomplete" || got.Usage.OutputTokens != 8 {
 			t.Errorf("%s", got.RawJSON())
 		}
-		if got = answerOf(t, &client, streamed, respond(`"tokens":50`)); got.Status != "incomplete" || got.Usage.OutputTokens != 8 { // it names none
+		if got = answerOf(t, &client, streamed, respond(`"tokens":50`)); got.Status != "incomplete" || got.Usage.OutputTokens != 8 { // the request has no limit
 			t.Errorf("%s", got.RawJSON())
 		}
 		got = answerOf(t, &client, streamed, respond(`"finish":"content_filter"`))
@@ -253,7 +253,8 @@ func TestResponses_Incomplete(t *testing.T) {
 	})
 }
 
-// An engine whose plain requests cannot be cancelled is asked for a stream, and the answer is whole all the same.
+// An engine whose plain requests cannot be cancelled gets a stream request, and the client still
+// gets a plain answer.
 func TestResponses_Assembled(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "llamacpp", CancelOnlyStreams: true, Record: true}}, Config: `
@@ -339,7 +340,7 @@ func TestResponses_Errors(t *testing.T) {
 	check("context", 400, invalid, "context_length_exceeded", "input", option.WithJSONSet("input.0.content", long))
 }
 
-// What breaks after the first byte comes out of the stream, once, and the stream ends in good order.
+// A failure after the first byte is reported in the stream, once, and the stream ends in order.
 func TestResponses_BrokenStream(t *testing.T) {
 	fastset.LeaveOut(t, "streams that break in every way")
 	t.Parallel()
@@ -348,7 +349,7 @@ func TestResponses_BrokenStream(t *testing.T) {
 		"error-in-stream=4": "server_error", "error-in-stream=4;code=429": "rate_limit_exceeded", "error-in-stream=4;code=400": "invalid_prompt",
 		"invalid-json=4": "server_error", "stall-after=4": "server_error", "bad-chunk=4": "server_error",
 	} {
-		p := start(t, rig.Setup{Timeouts: "idle: 300ms"}) // an edge of its own, whose breaker has seen nothing yet
+		p := start(t, rig.Setup{Timeouts: "idle: 300ms"}) // its own edge with a fresh breaker
 		p.Engines[0].SetFault(sim.Fault{Spec: fault})
 		client := p.sdk()
 		s := client.Responses.NewStreaming(context.Background(), respond(`"delay_ms":5`))
@@ -378,7 +379,7 @@ func TestResponses_BrokenStream(t *testing.T) {
 	}
 }
 
-// What fails before the first byte is a status, or is sent to another engine.
+// A failure before the first byte is a status, or the call goes to another engine.
 func TestResponses_Retry(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}}, Retry: "budget: 100%"})
@@ -397,7 +398,7 @@ func TestResponses_Retry(t *testing.T) {
 	})
 }
 
-// A client that waits is kept alive by events, before the engine has begun.
+// Events keep a waiting client alive before the engine has begun.
 func TestResponses_Keepalive(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Stream: "commit_after: 100ms, keepalive: 100ms"})
@@ -407,7 +408,7 @@ func TestResponses_Keepalive(t *testing.T) {
 	}
 }
 
-// A strict edge refuses what is otherwise tolerated.
+// A strict edge refuses what others tolerate.
 func TestResponses_Strict(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "strict: true"})
@@ -417,7 +418,7 @@ func TestResponses_Strict(t *testing.T) {
 	p.Post("/v1/responses", `{"model":"sim","input":"`+rig.Canary+`","store":false,"instructions":"Be brief.","prompt_cache_key":null}`).WantStatus(200)
 }
 
-// An effort that the model does not offer is lowered.
+// An effort that the model lacks is lowered.
 func TestResponses_Effort(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Model: "supported_features: [reasoning], supported_reasoning_efforts: [low, medium]"})
@@ -462,7 +463,8 @@ func TestResponses_Cancel(t *testing.T) {
 	}
 }
 
-// TestResponses_ChatMembers: what chat has under the same name reaches the engine as on chat, and comes back in the answer.
+// TestResponses_ChatMembers: members that chat has under the same name reach the engine as on chat,
+// and come back in the answer.
 func TestResponses_ChatMembers(t *testing.T) {
 	t.Parallel()
 	const members = `"presence_penalty":0.5,"frequency_penalty":-0.25,"stop":["END"],"seed":7,"top_k":20,"min_p":0.05,"repetition_penalty":1.1,` +

@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestResponses_Tools goes round the loop: the model calls, the client answers, the model speaks.
+// TestResponses_Tools runs the loop: the model calls, the client answers, the model speaks.
 func TestResponses_Tools(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"", "tool-interleaved", "tool-whole", "tool-split-name"} {
@@ -68,8 +68,8 @@ func TestResponses_Tools(t *testing.T) {
 	}
 }
 
-// A tool in a namespace and a custom tool are functions to the engine; the client gets their calls as it knows the tools, and
-// sends them back so.
+// A tool in a namespace and a custom tool are functions to the engine. The client gets their calls
+// in its own form, and sends them back in it.
 func TestResponses_ClientTools(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -106,7 +106,8 @@ func TestResponses_ClientTools(t *testing.T) {
 	})
 }
 
-// wantInHistory sends a call back with its output, which the engine must get as one of the function with that name.
+// wantInHistory sends a call back with its output, and checks that the engine gets it as a call of
+// the function with that name.
 func (p *penstock) wantInHistory(
 	t *testing.T, client *openai.Client, params responses.ResponseNewParams, call *responses.ResponseOutputItemUnion, output, name string,
 ) {
@@ -123,7 +124,8 @@ func (p *penstock) wantInHistory(
 	}
 }
 
-// What is left out of a request is told: to the client in a header, to the operator in the log and in a counter.
+// The edge reports dropped parts of a request: to the client in a header, to the operator in the
+// log and a counter.
 func TestDropped(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -17,14 +17,16 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Zero retention as a whole: a word that goes in through every surface, under every fault, at every log level and through a
-// reload, is afterwards in nothing that the edge writes, shows or sends to anybody but the client and the engine. (That the
-// value of a panic is not told is held by the package's own TestPanicIsAnInternalError: nothing causes one from outside.)
+// Zero retention as a whole: a word goes in through every surface, under every fault, at every log
+// level and through a reload. Afterwards nothing that the edge writes, shows or sends to others
+// than the client and the engine holds it. (TestPanicIsAnInternalError in the package checks that
+// the value of a panic is not shown: none can be caused from outside.)
 
-// retained is the word. No other test may use it: the folder of temporary files is searched for it.
+// retained is the word. No other test may use it, because the temporary folder is searched for it.
 const retained = "ZQRETENTIONCANARYQZ"
 
-// retainedCalls are calls of every endpoint, with the word wherever a client may write. {} stands for it.
+// retainedCalls returns calls of every endpoint, with the word wherever a client may write. {}
+// stands for it.
 func retainedCalls() (out []struct{ path, body string }) {
 	add := func(path, body string) {
 		out = append(out, struct{ path, body string }{path, strings.ReplaceAll(body, "{}", retained)})
@@ -62,7 +64,7 @@ func retainedCalls() (out []struct{ path, body string }) {
 	}
 	add(speech, `{"model":"voice","input":"{}","voice":"alloy","instructions":"{}"}`)
 	add("/v1/images/generations", `{"model":"{}","prompt":"{}"}`)
-	// What is wrong, and where it is told.
+	// Mistakes, and the places that report them.
 	add(chatPath, `{"model":"{}","messages":[{"role":"user","content":"{}"}]}`)
 	add(chatPath, `{"model":"talk","messages":[{"role":"{}","content":"{}"}],"{}":1}`)
 	add(chatPath, `{"model":"talk","messages":"{}","temperature":"{}"}`)
@@ -105,7 +107,7 @@ func TestZeroRetention(t *testing.T) {
 				wantRows(t, text)
 			}
 		}
-		see = strings.ReplaceAll(see, `The model \"`+retained+`\" does not exist`, "") // the one word that the client is told again
+		see = strings.ReplaceAll(see, `The model \"`+retained+`\" does not exist`, "") // the only word that the client gets back
 		wantNothingKept(t, "an answer that is an error, or a header", see)
 		p.End()
 		wantNothingKept(t, "the log", p.Log.String())
@@ -125,7 +127,8 @@ func TestZeroRetention(t *testing.T) {
 	searchFiles(t, ".", before)
 }
 
-// provoke makes every call under every fault, and returns what came back beside good answers.
+// provoke makes every call under every fault, and returns everything that came back except good
+// answers.
 func (p *penstock) provoke(t *testing.T) (shown string) {
 	var b strings.Builder
 	see := func(r *rig.Reply) {
@@ -133,7 +136,7 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 			b.WriteString(r.Body)
 		}
 		for name, values := range r.Header {
-			if name == "X-Client-Request-Id" { // the client's own, given back to it
+			if name == "X-Client-Request-Id" { // the client's own, returned to it
 				continue
 			}
 			b.WriteString(name + ": " + strings.Join(values, ",") + "\n")
@@ -145,7 +148,7 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 			e.SetFault(sim.Fault{Spec: fault})
 		}
 		calls := all
-		if fault == "blackhole" { // each costs its whole clock
+		if fault == "blackhole" { // each costs its full timeout
 			calls = all[:4]
 		}
 		for _, c := range calls {
@@ -172,8 +175,8 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 	text, _ := io.ReadAll(res.Body)
 	b.Write(text)
 	rig.WaitFor(t, rig.Patience, "the engines are used again", func() bool { return p.Post(chatPath, rig.ChatBody("talk", "")).Status == 200 })
-	see(p.Post(chatPath, rig.ChatBody(retained, "")))                                                    // again: the refusals of the wait may have pushed the others out
-	s := p.OpenStream(chatPath, strings.Replace(rig.ChatBody("talk", endless), rig.Canary, retained, 1)) // left in the middle
+	see(p.Post(chatPath, rig.ChatBody(retained, "")))                                                    // again, because refusals during the wait may have displaced the others
+	s := p.OpenStream(chatPath, strings.Replace(rig.ChatBody("talk", endless), rig.Canary, retained, 1)) // abandoned in the middle
 	s.Next()
 	s.Leave()
 	return b.String()
@@ -186,7 +189,8 @@ func wantNothingKept(t *testing.T, what, text string) {
 	}
 }
 
-// wantRows checks that the status tells of the calls at all: an empty table keeps nothing either.
+// wantRows checks that the status lists the calls, because an empty table would keep nothing
+// either.
 func wantRows(t *testing.T, text []byte) {
 	t.Helper()
 	for _, word := range []string{`"state": "` + status.StateDone, `"state": "` + status.StateFailed, `"code": "model_not_found"`, `"generated_tokens"`} {
@@ -196,7 +200,7 @@ func wantRows(t *testing.T, text []byte) {
 	}
 }
 
-// searchFiles looks through the files of a folder that were written since a time.
+// searchFiles searches a folder's files written since a time.
 func searchFiles(t *testing.T, folder string, since time.Time) {
 	t.Helper()
 	entries, err := os.ReadDir(folder)

@@ -11,10 +11,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// retryTable is what becomes of an engine's answer: for the client, and for the other engine.
+// retryTable is the effect of an engine's answer on the client and the other engine.
 var retryTable = []struct {
 	fault      string
-	status     int // for the client, when every engine answers so
+	status     int // for the client, if every engine answers so
 	kind, code string
 	after      string // Retry-After, empty for none
 	retried    bool   // another engine is asked, once
@@ -52,8 +52,8 @@ var retryTable = []struct {
 	{"no-content", 502, "api_error", "upstream_bad_response", "", false},
 }
 
-// TestUnreachableSaysHow: an engine that took the request and broke off the connection is not called out of reach, neither to
-// the client nor in the log.
+// TestUnreachableSaysHow: neither the client nor the log reads "unreachable" for an engine that
+// accepted the request and broke the connection.
 func TestUnreachableSaysHow(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ fault, message, reason string }{
@@ -73,19 +73,19 @@ func TestUnreachableSaysHow(t *testing.T) {
 	}
 }
 
-// breakDown makes an engine fail on connections that are made from now on.
+// breakDown makes an engine fail on new connections.
 func breakDown(e *sim.Engine, fault string) {
 	e.SetFault(sim.Fault{Spec: fault})
 	e.Drop(1, false)
 }
 
-// TestRetryTable plays every row with two engines that fail alike, and with one that fails beside a good one.
+// TestRetryTable plays every row with two failing engines, and with a failing and a good one.
 func TestRetryTable(t *testing.T) {
 	t.Parallel()
 	for _, row := range retryTable {
 		s := rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"}
 		if row.fault == "blackhole" {
-			s.Timeouts = "first_event: 2s, answer: 2s" // which a good engine keeps on a busy machine too
+			s.Timeouts = "first_event: 2s, answer: 2s" // a good engine keeps it even on a busy machine
 		}
 		t.Run("alike/"+row.fault, func(t *testing.T) {
 			t.Parallel()
@@ -108,7 +108,7 @@ func TestRetryTable(t *testing.T) {
 			both(t, s, func(t *testing.T, p *penstock, body string) {
 				breakDown(p.Engines[0], row.fault)
 				statuses := map[int]int{}
-				for range 2 { // the turns are taken in order, so one of the two meets the failing engine
+				for range 2 { // round robin, so one of the two meets the failing engine
 					statuses[p.Post(chatPath, body).Status]++
 				}
 				switch {
@@ -122,7 +122,8 @@ func TestRetryTable(t *testing.T) {
 	}
 }
 
-// TestRetryFindsNoRoom: when the other engine is full, away or spent, the client is told the first failure.
+// TestRetryFindsNoRoom: if the other engine is full, down or out of budget, the client gets the
+// first failure.
 func TestRetryFindsNoRoom(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -159,7 +160,7 @@ func TestRetryFindsNoRoom(t *testing.T) {
 	}
 }
 
-// TestRetryOnce: of many engines that cannot be reached, a call tries two.
+// TestRetryOnce: a call tries two of many unreachable engines.
 func TestRetryOnce(t *testing.T) {
 	t.Parallel()
 	both(t, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: rig.QuietProbes}, func(t *testing.T, p *penstock, body string) {
@@ -174,7 +175,8 @@ func TestRetryOnce(t *testing.T) {
 	})
 }
 
-// TestRetryTakesANewConnection: a call that has been sent once must not be lost to a kept connection that has just died.
+// TestRetryTakesANewConnection: a retried call must not be lost to a kept connection that has just
+// died.
 func TestRetryTakesANewConnection(t *testing.T) {
 	t.Parallel()
 	both(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"}, func(t *testing.T, p *penstock, body string) {
@@ -189,7 +191,7 @@ func TestRetryTakesANewConnection(t *testing.T) {
 	})
 }
 
-// TestEnginesOwnWords: what a profile knows of its engine's statuses comes before the table.
+// TestEnginesOwnWords: a profile's knowledge of its engine's statuses precedes the table.
 func TestEnginesOwnWords(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -225,7 +227,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }, { upstream: up-1 }] }]
 	}
 }
 
-// TestLongComplaint: an engine that repeats the request in its refusal, as those on FastAPI do, is understood all the same.
+// TestLongComplaint: the edge understands a refusal that repeats the request, as engines on FastAPI
+// send it.
 func TestLongComplaint(t *testing.T) {
 	t.Parallel()
 	echo := strings.Repeat(rig.Canary+" ", 20_000)

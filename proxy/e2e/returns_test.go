@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestReturningEngineGetsCalls: of two equal engines the one that was lost and is back gets its share
-// of the calls again, with one call at a time and with many, whatever was learned of the other one
+// TestReturningEngineGetsCalls: when one of two equal engines comes back it gets its share of the
+// calls again, with one call at a time and with many, whatever the edge learned of the other one
 // meanwhile.
 func TestReturningEngineGetsCalls(t *testing.T) {
 	fastset.LeaveOut(t, "an engine that is lost under load")
@@ -47,7 +47,7 @@ func TestReturningEngineGetsCalls(t *testing.T) {
 			rig.WaitFor(t, rig.Patience, "it is up", func() bool { return p.Upstream("up-0").State == "up" })
 			watch := rig.StartWatch()
 			for first, all := calls(20); 4*first < all; first, all = calls(20) {
-				if took := watch.Took(); took > 30*time.Second+watch.Held() { // it takes about four
+				if took := watch.Took(); took > 30*time.Second+watch.Held() { // it takes about four seconds
 					t.Fatalf("%d of %d calls after %v", first, all, took)
 				}
 			}

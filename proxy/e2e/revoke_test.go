@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// resolver is a dead one: it does not answer before it is given up.
+// resolver is a dead resolver: it does not answer until the lookup is given up.
 type resolver struct {
 	mu      sync.Mutex
 	asked   int
@@ -36,14 +36,14 @@ func (r *resolver) lookup(ctx context.Context, _ string) ([]string, error) {
 	return nil, ctx.Err()
 }
 
-// state returns how many look-ups there were, are and have been at one time.
+// state returns how many lookups there were, are running, and ran at most at one time.
 func (r *resolver) state() (asked, running, peak int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.asked, r.running, r.peak
 }
 
-// farNames are upstreams by names that are to be resolved, and a model of theirs.
+// farNames returns upstreams with names to resolve, and their model.
 func farNames(n int) (upstreams, models string) {
 	var names []string
 	for i := range n {
@@ -53,8 +53,9 @@ func farNames(n int) (upstreams, models string) {
 	return upstreams, "- { id: far, deployments: [" + strings.Join(names, ", ") + "] }\n"
 }
 
-// TestRevokedWhileNamesHang: a key that a file takes away is refused before the names of the same file are known, and, where the
-// operator wants that, its streams end; and so is one that the next file takes away while those names still hang.
+// TestRevokedWhileNamesHang: a key that a file removes is refused before the names of the same file
+// are resolved, and with on_revoke: abort its streams end. The same holds for a key that the next
+// file removes while those names still hang.
 func TestRevokedWhileNamesHang(t *testing.T) {
 	t.Parallel()
 	r := new(resolver)
@@ -99,7 +100,7 @@ func TestRevokedWhileNamesHang(t *testing.T) {
 	if asked, _, peak := r.state(); peak < 4 {
 		t.Errorf("%d of %d names were looked up side by side", peak, asked)
 	}
-	for _, key := range plain { // the reload that began with the older keys does not bring them back
+	for _, key := range plain { // the older reload does not bring them back
 		p.Post(chatPath, p.Chat(""), key).WantStatus(401)
 	}
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
@@ -108,7 +109,8 @@ func TestRevokedWhileNamesHang(t *testing.T) {
 	}
 }
 
-// TestKeysOfARefusedReload: what a refused file says of keys counts, and nothing else of it; status, answer, log and metrics say so.
+// TestKeysOfARefusedReload: only the keys of a refused file take effect; status, answer, log and
+// metrics say so.
 func TestKeysOfARefusedReload(t *testing.T) {
 	t.Parallel()
 	key, hash, err := auth.NewKey()
@@ -156,7 +158,7 @@ models: [{ id: sim, deployments: [{ upstream: dead }] }]
 		return strings.Contains(p.Log.String(), "keys are in force, models are not")
 	})
 
-	// The same file again is refused again, and its keys are in force still; insisting takes the rest, too.
+	// The same file is refused again, and its keys stay in force; force applies the rest, too.
 	if l := p.AskReload(); l.OK || !l.KeysInForce || l.Unchanged {
 		t.Errorf("the same file again: %+v", l)
 	}
@@ -168,7 +170,7 @@ models: [{ id: sim, deployments: [{ upstream: dead }] }]
 	p.Post(chatPath, p.Chat(""), second).WantStatus(200)
 }
 
-// TestDryRunLeavesKeys: a dry run tells what would become of keys, and changes none.
+// TestDryRunLeavesKeys: a dry run reports the changes of keys, and makes none.
 func TestDryRunLeavesKeys(t *testing.T) {
 	t.Parallel()
 	key, hash, err := auth.NewKey()
@@ -187,7 +189,8 @@ func TestDryRunLeavesKeys(t *testing.T) {
 	}
 }
 
-// TestStartWhileNamesHang: the start waits once for names that do not resolve, and not once for each.
+// TestStartWhileNamesHang: the start waits once for all names that do not resolve, not once for
+// each.
 func TestStartWhileNamesHang(t *testing.T) {
 	t.Parallel()
 	r := new(resolver)
@@ -201,7 +204,8 @@ func TestStartWhileNamesHang(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the model is served", func() bool { return p.Post(chatPath, p.Chat("")).Status == 200 })
 }
 
-// TestRefusedReloadGrantsNothing: a right that a refused file gives to a model of its own is no right to what runs under the same name.
+// TestRefusedReloadGrantsNothing: a right that a refused file gives for its own model does not
+// apply to the running model of the same name.
 func TestRefusedReloadGrantsNothing(t *testing.T) {
 	t.Parallel()
 	file := func(guest, small, chat, more string) rig.Setup {

@@ -18,10 +18,10 @@ import (
 	"penstock/routing"
 )
 
-// Which engine gets a call, as the engines see it.
+// Picks of engines, as the engines see them.
 
-// crowd sends requests from n clients, each the next one as soon as the last is answered, until stop is called, which
-// returns the answers by status. next makes the body of a client's next request.
+// crowd sends requests from n clients in closed loops until stop is called. stop returns the number
+// of answers by status. next makes the body of a client's next request.
 func (p *penstock) crowd(n int, next func(client, turn int) string) (stop func() map[int]int) {
 	var (
 		wg    sync.WaitGroup
@@ -46,13 +46,13 @@ func (p *penstock) crowd(n int, next func(client, turn int) string) (stop func()
 	}
 }
 
-// TestSpeedIsLearned: streams show how fast each engine is; the metrics and the status say so, and calls that come one at a
-// time go to the faster one.
+// TestSpeedIsLearned: the edge learns each engine's speed from streams. The metrics and the status
+// show it, and calls that come one at a time go to the faster engine.
 func TestSpeedIsLearned(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{TokenRate: 40}, {TokenRate: 8}}, Upstream: "concurrency: 64"})
 	var prompts atomic.Int64
-	call := func() { // a prompt that is long enough to show a speed, and new
+	call := func() { // a new prompt, long enough to show a speed
 		text := filler(9000+int(prompts.Add(1)), 4000)
 		p.Post(chatPath, `{"model":"sim","messages":[{"role":"user","content":"`+text+`"}],"stream":true,"sim":{"tokens":12}}`).WantStatus(200)
 	}
@@ -79,9 +79,10 @@ func TestSpeedIsLearned(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedFollowsSpeed: under saturation every engine does as much work as its speed allows, with nobody telling the
-// edge who is fast. Judged by the work of a closed loop, until enough of it is done for its share to mean something; an answer
-// takes an engine a second and more, so what a busy machine adds to each does not count.
+// TestLeastLoadedFollowsSpeed: under saturation every engine does as much work as its speed allows,
+// without configured weights. The test measures the work of a closed loop until its shares are
+// significant. An answer takes an engine a second or more, so the delays of a busy machine do not
+// matter.
 func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	fastset.LeaveOut(t, "load that follows speed")
 	t.Parallel()
@@ -91,7 +92,8 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 		engines = append(engines, sim.Options{Slots: slots, TokenRate: 5 * float64(i+1)})
 	}
 	p := start(t, rig.Setup{Engines: engines, Upstream: "concurrency: 8", Model: "queue: { depth: 64, wait: 60s }"})
-	// Sizes differ, or the slots of an engine that were filled together would be freed together ever after.
+	// Sizes differ; otherwise slots of an engine that fill together would always become free
+	// together.
 	stop := p.crowd(4*slots+12, func(client, turn int) string {
 		return p.Chat(fmt.Sprintf(`"stream":true,"sim":{"tokens":%d}`, tokens/2+(client*7+turn*11)%(tokens+1)))
 	})
@@ -110,7 +112,7 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 		}
 		return true
 	})
-	// A busy machine slows the engines down, each as it happens: the best of three measurements counts.
+	// A busy machine slows engines at random: the best of three measurements counts.
 	var off string
 	for range 3 {
 		before, begun := work()
@@ -143,7 +145,8 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	}
 }
 
-// TestFastFailureIsNoBlackHole: an engine that fails at once is always the least busy one.
+// TestFastFailureIsNoBlackHole: an engine that fails at once is always the least busy one, and must
+// not get all calls.
 func TestFastFailureIsNoBlackHole(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"least_loaded", "two_choices", "round_robin"} {
@@ -160,7 +163,7 @@ func TestFastFailureIsNoBlackHole(t *testing.T) {
 					}
 					return all
 				}
-				// By number and not by time alone: what counts is the share, whatever the machine can do.
+				// By number, not only by time: the share counts, whatever the machine's speed.
 				for end := time.Now().Add(20 * time.Second); requests() < 200 && time.Now().Before(end); {
 					time.Sleep(50 * time.Millisecond)
 				}
@@ -175,9 +178,9 @@ func TestFastFailureIsNoBlackHole(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedKeepsCachesWarm: conversations whose prompts grow turn by turn, on engines whose caches hold their share of
-// them with a third more. Taken in turn, a conversation finds itself in the cache where it was a turn ago, one time in
-// four. Even a perfect choice finds only 92%: what a turn adds is in no cache.
+// TestLeastLoadedKeepsCachesWarm: conversations whose prompts grow turn by turn, on engines whose
+// caches hold their share of them plus a third. With round robin a conversation meets its cache one
+// time in four. Even perfect picks find only 92%, because the text that a turn adds is in no cache.
 func TestLeastLoadedKeepsCachesWarm(t *testing.T) {
 	t.Parallel()
 	hits := map[string]float64{}
@@ -193,7 +196,7 @@ func TestLeastLoadedKeepsCachesWarm(t *testing.T) {
 func cacheHits(t *testing.T, policy string) float64 {
 	const (
 		clients = 8
-		each    = 32 // conversations a client holds at the same time
+		each    = 32 // a client's concurrent conversations
 		turns   = 24 // of a conversation
 		system  = 4000
 		grows   = 40 // bytes a turn
@@ -233,14 +236,14 @@ func cacheHits(t *testing.T, policy string) float64 {
 	return share
 }
 
-// filler is text of n bytes that differs from its first bytes on for each id.
+// filler returns text of n bytes that differs from the first bytes for each id.
 func filler(id, n int) string {
 	text := fmt.Sprintf("%d %s talks about number %d. ", id, rig.Canary, id*7919)
 	return strings.Repeat(text, n/len(text)+1)[:n]
 }
 
-// TestSessionHasAHome: edges that know nothing yet, and nothing of each other, send the calls of a session to one engine, and
-// those of several sessions to several.
+// TestSessionHasAHome: fresh edges that do not know of each other send the calls of one session to
+// one engine, and those of several sessions to several.
 func TestSessionHasAHome(t *testing.T) {
 	t.Parallel()
 	engine := sim.Options{}
@@ -279,9 +282,9 @@ func TestSessionHasAHome(t *testing.T) {
 	}
 }
 
-// TestWhyThisEngine: where an engine is picked among several, its header, the log, the metrics, the
-// state page, the call's page and the terminal say why, and what its cache was expected to bring and
-// has brought.
+// TestWhyThisEngine: if an engine is picked among several, the header, the log, the metrics, the
+// state page, the call's page and the terminal give the reason, and the expected and actual cache
+// hits.
 func TestWhyThisEngine(t *testing.T) {
 	t.Parallel()
 	engine := sim.Options{CacheTokens: 1 << 20}

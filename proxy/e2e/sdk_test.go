@@ -19,16 +19,16 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The official SDK as the client: what it can read, everybody can.
+// The official SDK as the client: answers that it reads suit all clients.
 
-// sdk is a client of the edge that does not retry by itself.
+// sdk returns a client that does not retry.
 func (p *penstock) sdk(more ...option.RequestOption) openai.Client {
 	return openai.NewClient(append([]option.RequestOption{
 		option.WithBaseURL(p.URL + "/v1/"), option.WithAPIKey(p.Key), option.WithHTTPClient(p.Client), option.WithMaxRetries(0),
 	}, more...)...)
 }
 
-// ask is a chat request with one user message.
+// ask returns a chat request with one user message.
 func ask(text string) openai.ChatCompletionNewParams {
 	return openai.ChatCompletionNewParams{Model: "sim", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(text)}}
 }
@@ -132,7 +132,8 @@ func weather() []openai.ChatCompletionToolUnionParam {
 	})}
 }
 
-// TestSDK_Tools goes round the loop: the model calls, the client answers, the model speaks. Streamed and not.
+// TestSDK_Tools runs the loop, streamed and plain: the model calls, the client answers, the model
+// speaks.
 func TestSDK_Tools(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -159,7 +160,7 @@ func TestSDK_Tools(t *testing.T) {
 				s := client.Chat.Completions.NewStreaming(context.Background(), params, more...)
 				for s.Next() {
 					for _, choice := range s.Current().Choices {
-						for _, piece := range choice.Delta.ToolCalls { // not all clients add names up
+						for _, piece := range choice.Delta.ToolCalls { // not all clients concatenate names
 							if name := piece.Function.Name; name != "" && name != "get_weather" {
 								t.Errorf("a piece of the name: %q", name)
 							}
@@ -284,7 +285,7 @@ func TestSDK_Errors(t *testing.T) {
 	if !errors.As(err, &e) || e.StatusCode != 404 || e.Code != "model_not_found" {
 		t.Errorf("model by id: %v", err)
 	}
-	// An error after the first byte comes out of the stream.
+	// An error after the first byte is reported by the stream.
 	p.Engines[0].SetFault(sim.Fault{Spec: "reset-after=3"})
 	client := p.sdk()
 	s := client.Chat.Completions.NewStreaming(ctx, ask(rig.Canary))
@@ -310,7 +311,7 @@ func TestSDK_Cancel(t *testing.T) {
 		more   []option.RequestOption
 		fault  string
 		ready  func(*penstock) bool
-		events int // that the client waits for
+		events int // to wait for before leaving
 	}{
 		"prefill":   {more: []option.RequestOption{option.WithJSONSet("sim.ttft_ms", 60000)}, ready: working},
 		"streaming": {more: []option.RequestOption{option.WithJSONSet("sim.tokens", 10000), option.WithJSONSet("sim.delay_ms", 10)}, ready: working, events: 5},
@@ -339,7 +340,7 @@ func TestSDK_Cancel(t *testing.T) {
 				started := make(chan struct{})
 				go func() {
 					if c.events == 0 {
-						close(started) // the head of a stream comes with its first event
+						close(started) // a stream's head comes with its first event
 					}
 					if !streamed {
 						_, err := client.Chat.Completions.New(ctx, ask(rig.Canary), c.more...)

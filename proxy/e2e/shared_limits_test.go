@@ -10,10 +10,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// fleetMetrics begin the names of what is shown by edges that share.
+// fleetMetrics is the prefix of metrics of edges that share.
 const fleetMetrics = "penstock_fleet_"
 
-// sharedFleet starts two edges before one engine, with one store.
+// sharedFleet starts two edges with one engine and one store.
 func sharedFleet(t *testing.T, address, lost, limits string) (a, b *penstock) {
 	t.Helper()
 	s := rig.Setup{Top: "fleet: { edges: 2, lost: " + lost + ", store: { url: \"redis://" + address + "\", timeout: 1s }, keys: { secrets: [\"0123456789abcdef0123456789abcdef\"] } }", Key: "limits: " + limits}
@@ -27,7 +27,8 @@ func sharedFleet(t *testing.T, address, lost, limits string) (a, b *penstock) {
 	return a, b
 }
 
-// TestSharedLimits: two edges with one store allow together what one would, whichever of them is asked.
+// TestSharedLimits: two edges with one store together allow as much as one, whichever gets the
+// calls.
 func TestSharedLimits(t *testing.T) {
 	t.Parallel()
 	a, b := sharedFleet(t, miniredis.RunT(t).Addr(), "divide", "{ requests_per_minute: 9, tokens_per_minute: 100000, concurrency: 2 }")
@@ -49,17 +50,18 @@ func TestSharedLimits(t *testing.T) {
 			t.Errorf("%v", r.Header)
 		}
 	}
-	wantShown(t, a.MetricsText(), func(name string) bool { // no certificates of its own
+	wantShown(t, a.MetricsText(), func(name string) bool { // it has no certificates
 		return strings.HasPrefix(name, fleetMetrics) && name != "penstock_fleet_certificates_refused_total"
 	})
-	// A store that a busy machine holds up for longer than its timeout counts as lost for a moment.
+	// A store delayed by a busy machine beyond its timeout counts as lost for a moment.
 	rig.WaitFor(t, rig.Patience, "the status tells that the store answers", func() bool {
 		s := a.Status()
 		return s.Fleet.StoreAnswers && len(s.Fleet.Members) == 2
 	})
 }
 
-// TestStoreLost: while the store is away nobody waits for it and no call fails, and an edge does what the file says.
+// TestStoreLost: while the store is down no call waits for it or fails, and an edge follows
+// fleet.lost.
 func TestStoreLost(t *testing.T) {
 	t.Parallel()
 	for lost, status := range map[string]int{"divide": 200, "open": 200, "closed": 503} {
@@ -70,7 +72,7 @@ func TestStoreLost(t *testing.T) {
 			a.Post(chatPath, a.Chat("")).WantStatus(200)
 			store.Close()
 			rig.WaitFor(t, 10*time.Second, "the store is found lost", func() bool { return a.Metric("penstock_fleet_store_up") == 0 })
-			for _, edge := range []*penstock{a, b} { // b has not seen the key before
+			for _, edge := range []*penstock{a, b} { // b sees the key for the first time
 				if r := edge.Post(chatPath, edge.Chat("")).WantStatus(status); status == 503 && !strings.Contains(r.Body, "limits_unavailable") {
 					t.Errorf("%s", r.Body)
 				}

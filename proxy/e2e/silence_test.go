@@ -16,11 +16,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Clients of Responses that end a turn in which no event comes for a while: Codex, after its stream_idle_timeout_ms. Comments do
-// not count there.
+// Some Responses clients end a turn when no event comes for a while: Codex does after its
+// stream_idle_timeout_ms. Comments do not count there.
 
-// slowEngine sends the pieces of a stream. Before each it is silent until the test says go on, or repeats what a working engine
-// sends that the client is not shown.
+// slowEngine sends the pieces of a stream. Before each piece it is silent until the test continues
+// it, or repeats events of a working engine that clients do not see.
 type slowEngine struct {
 	*httptest.Server
 	goOn chan struct{}
@@ -69,7 +69,8 @@ const (
 	slowEnd   = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"%s"}]}` + "\n\ndata: [DONE]\n\n"
 )
 
-// TestResponses_Silence: whatever the engine is silent for, the client gets events, and the official SDK takes them.
+// TestResponses_Silence: whatever the reason for the engine's silence, the client gets events, and
+// the official SDK accepts them.
 func TestResponses_Silence(t *testing.T) {
 	t.Parallel()
 	stop, calls := fmt.Sprintf(slowEnd, "stop"), fmt.Sprintf(slowEnd, "tool_calls")
@@ -78,7 +79,7 @@ func TestResponses_Silence(t *testing.T) {
 		include  bool
 		repeated string
 		pieces   []string
-		want     []string // the event that comes again and again before each piece
+		want     []string // the event that repeats before each piece
 		answer   string
 	}{
 		"nothing at all":      {false, "", []string{slowRole + slowWord + stop}, []string{inProgress}, `"text":"word "`},
@@ -126,7 +127,8 @@ func TestResponses_Silence(t *testing.T) {
 	}
 }
 
-// TestResponses_SilenceInQueue: a call that waits for a slot gets events before any engine was asked.
+// TestResponses_SilenceInQueue: a call that waits for a slot gets events before it reaches an
+// engine.
 func TestResponses_SilenceInQueue(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 4, wait: 60s }", Stream: soonAlive})

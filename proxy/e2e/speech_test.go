@@ -17,7 +17,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Speech: formats, engines that break off or send something else, old clients and those that leave.
+// Speech: formats, engines that break off or send something else, old clients and clients that
+// leave.
 
 func TestSpeech(t *testing.T) {
 	t.Parallel()
@@ -53,7 +54,7 @@ func TestSpeech(t *testing.T) {
 	}
 }
 
-// spokenEvents asks for events with OpenAI's SDK and joins the sound of the deltas.
+// spokenEvents requests events with OpenAI's SDK and joins the sound of the deltas.
 func spokenEvents(p *penstock, format string) (sound []byte, last speechEvent, err error) {
 	client := p.sdk()
 	res, err := client.Audio.Speech.New(context.Background(), openai.AudioSpeechNewParams{
@@ -83,10 +84,11 @@ type speechEvent struct {
 	}
 }
 
-// A client that wants events has them from every engine, with the bytes of the format that it asked for.
+// A client that wants events gets them from every engine, with bytes in the format that it asked
+// for.
 func TestSpeech_Events(t *testing.T) {
 	t.Parallel()
-	for profile, formats := range map[string]map[string]bool{ // and whether the engine has events of it
+	for profile, formats := range map[string]map[string]bool{ // whether the engine has events for it
 		"openai": {"wav": false, "pcm": false, "mp3": false},
 		"kokoro": {"wav": false, "mp3": false},
 		"vllm":   {"": false, "wav": false, "pcm": true, "mp3": false},
@@ -95,7 +97,7 @@ func TestSpeech_Events(t *testing.T) {
 		for format, own := range formats {
 			asked := format
 			if format == "" {
-				asked = "wav" // what is made for a client that names none
+				asked = "wav" // the default format
 			}
 			raw := p.Post(speech, `{"model":"voice","input":"`+rig.Canary+strings.Repeat(" word", 30)+`","voice":"af_sky","response_format":"`+asked+`"}`).WantStatus(200)
 			sound, last, err := spokenEvents(p, format)
@@ -116,14 +118,14 @@ func TestSpeech_Events(t *testing.T) {
 	}
 }
 
-// What fails before the first sound is a status, and behind it an event.
+// A failure before the first sound is a status, after it an event.
 func TestSpeech_EventsBroken(t *testing.T) {
 	t.Parallel()
 	for fault, status := range map[string]int{
 		"cut-after=20": 200, "reset-after=20": 200, "bad-chunk=20": 200,
 		"reset-before": 502, "html-200": 502, "empty-body": 502, "status=500": 502, "status=503": 503,
 	} {
-		for _, engine := range []string{"sim", "openai"} { // with events of its own, and without
+		for _, engine := range []string{"sim", "openai"} { // with its own events, and without
 			p := start(t, rig.Setup{Engines: []sim.Options{{}}, Config: strings.ReplaceAll(audioConfig, "engine: sim,", "engine: "+engine+",")})
 			p.Engines[0].SetFault(sim.Fault{Spec: fault})
 			r := p.Post(speech, `{"model":"voice","input":"`+strings.Repeat("word ", 50)+`","response_format":"pcm","stream_format":"sse"}`)
@@ -138,7 +140,8 @@ func TestSpeech_EventsBroken(t *testing.T) {
 	}
 }
 
-// Events have an end of their own, so that a client of HTTP/1.0 can tell it, too; sound broken off is a 502 there.
+// Events have an end of their own, so that HTTP/1.0 clients can tell it, too; sound that breaks off
+// is a 502 there.
 func TestSpeech_OldClientEvents(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -160,7 +163,7 @@ func TestSpeech_OldClientEvents(t *testing.T) {
 	ask(sound).WantError(502, "api_error", "upstream_bad_response")
 }
 
-// Events are not the contract's.
+// Events are not in the contract.
 func TestSpeech_EventsRefused(t *testing.T) {
 	t.Parallel()
 	const body = `{"model":"voice","input":"one two","stream_format":"sse"}`
@@ -169,7 +172,7 @@ func TestSpeech_EventsRefused(t *testing.T) {
 	p.Post(speech, strings.Replace(body, `"stream_format":"sse"`, `"response_format":"aac"`, 1)).WantError(400, "invalid_request_error", "invalid_value")
 }
 
-// Half of an audio file must not look like a whole one, and nothing is committed before the first bytes.
+// Half an audio file must not look complete, and nothing is committed before the first bytes.
 func TestSpeech_Broken(t *testing.T) {
 	t.Parallel()
 	body := `{"model":"voice","input":"` + strings.Repeat("word ", 50) + `"}`
@@ -190,7 +193,7 @@ func TestSpeech_Broken(t *testing.T) {
 	}
 }
 
-// An engine that calls an error a success, and one that does not say where its audio ends.
+// An engine that sends an error as a success, and one that does not mark the end of its audio.
 func TestSpeech_Disguised(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(http.ResponseWriter){

@@ -13,17 +13,18 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The stall rule's shortest bound is 10 s, so these tests take that long; they wait side by side.
+// The stall rule's shortest bound is 10 s, so these tests take that long. They wait in parallel.
 
-// stallTime is what a stall may take until it is noticed: 15 s, and some for a busy machine.
+// stallTime bounds the time until a stall is noticed: 15 s, plus some for a busy machine.
 const stallTime = 20 * time.Second
 
-// stallRig is two engines, of which the first can be wedged, with a call on each before: its step is known then.
+// stallRig starts two engines, the first of which can be wedged. A call on each has already shown
+// its step.
 func stallRig(t *testing.T, more string) *penstock {
 	return stallRigOf(t, rig.Setup{Model: "policy: round_robin", Upstream: more})
 }
 
-// stallRigOf is stallRig for a model of the test's own.
+// stallRigOf is like stallRig for the test's own model.
 func stallRigOf(t *testing.T, setup rig.Setup) *penstock {
 	fastset.LeaveOut(t, "stalls of ten seconds and more")
 	t.Parallel()
@@ -39,23 +40,24 @@ func stallRigOf(t *testing.T, setup rig.Setup) *penstock {
 	return p
 }
 
-// wedge stops the first engine.
+// wedge makes the first engine stall.
 func wedge(p *penstock) {
 	stop, _ := sim.ParseAction("stall=1h")
 	p.Engines[0].Do(stop)
 }
 
-// goOn lets it go on.
+// goOn lets it continue.
 func goOn(p *penstock) { p.Engines[0].Reset() }
 
-// TestStalledEngine: an engine answers its probes and makes no token. It is out in time, no call fails that another engine can
-// take, an answer that has begun goes on when the engine does, and then it is back.
+// TestStalledEngine: an engine answers its probes but makes no tokens. It is out in time, no call
+// fails that another engine can take, a running answer goes on when the engine does, and then the
+// engine is back.
 func TestStalledEngine(t *testing.T) {
 	p := stallRig(t, "")
 	var calls sync.WaitGroup
 	const tokens = `"max_tokens":64,"sim":{"tokens":40}`
 	begun := p.OpenStream("/v1/chat/completions", p.Chat(`"stream":true,`+tokens))
-	if p.Engines[1].Stats().Running > 0 { // the turn was the other one's
+	if p.Engines[1].Stats().Running > 0 { // it was the other one's turn
 		begun.Leave()
 		begun = p.OpenStream("/v1/chat/completions", p.Chat(`"stream":true,`+tokens))
 	}
@@ -100,7 +102,7 @@ func TestStalledEngine(t *testing.T) {
 	rig.WaitFor(t, 10*time.Second, "the engine is back", func() bool { return p.Upstream("up-0").State == "up" })
 }
 
-// TestLastEngineStays: a stall takes no engine from a route that has no other.
+// TestLastEngineStays: a stall does not take the only engine from a route.
 func TestLastEngineStays(t *testing.T) {
 	p := stallRig(t, "")
 	p.Engines[1].Unlisten()
@@ -120,8 +122,9 @@ func TestLastEngineStays(t *testing.T) {
 	}
 }
 
-// TestSilentAndWorking: engines that are silent and work are left alone, also when all of them are, whatever their clocks
-// without progress would say. PENSTOCK_FULL=1 has them silent for 150 s and 100 s.
+// TestSilentAndWorking: engines that are silent but work stay in, even if all of them are silent,
+// and whatever their timeouts without progress. With PENSTOCK_FULL=1 they are silent for 150 s and
+// 100 s.
 func TestSilentAndWorking(t *testing.T) {
 	prefill, buffered, prompt := 30*time.Second, 30*time.Second, rig.Prompt
 	if os.Getenv("PENSTOCK_FULL") != "" {
@@ -139,7 +142,7 @@ func TestSilentAndWorking(t *testing.T) {
 					body := p.Chat(more + fmt.Sprintf(`"stream":%v,"sim":{"fault":%q}`, i%2 == 0, fault))
 					body = strings.Replace(body, rig.Prompt, prompt, 1)
 					if i%2 != 0 && strings.HasPrefix(fault, "buffered") {
-						return // which is a fault of streams
+						return // a fault of streams only
 					}
 					if r := p.Post("/v1/chat/completions", body).WantStatus(200); strings.Contains(r.Body, `"error"`) {
 						t.Errorf("%s", r.Body)
@@ -165,7 +168,7 @@ func TestSilentAndWorking(t *testing.T) {
 	}
 }
 
-// TestLostCall: an engine that works for others has forgotten a call, which ends.
+// TestLostCall: a call that an engine has lost while it works for others ends.
 func TestLostCall(t *testing.T) {
 	p := stallRig(t, "")
 	var busy sync.WaitGroup
@@ -185,7 +188,8 @@ func TestLostCall(t *testing.T) {
 	busy.Wait()
 }
 
-// TestSlowHealth: an engine that has no time for its health page stays, as long as its answers come.
+// TestSlowHealth: an engine that does not answer its health page in time stays as long as its
+// answers come.
 func TestSlowHealth(t *testing.T) {
 	p := stallRig(t, "concurrency: 64, probe: { timeout: 1s }")
 	p.Engines[0].SetFault(sim.Fault{Spec: "slow-health"})

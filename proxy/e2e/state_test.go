@@ -19,9 +19,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The state page, and upstreams that come, go and have several addresses.
+// The state page, and upstreams that appear, disappear and have several addresses.
 
-// state is what the tests read of the admin listener's /status.
+// state is the part of the admin listener's /status that tests read.
 type state struct {
 	Upstreams []struct {
 		Name    string
@@ -77,7 +77,7 @@ func (p *penstock) state() (s state, text string) {
 	return s, string(b)
 }
 
-// why is what the page says of the target on an upstream.
+// why returns the page's reason for the target on an upstream.
 func (s *state) why(label string) string {
 	for _, t := range s.Models[0].Targets {
 		if t.Upstream == label {
@@ -95,7 +95,7 @@ func TestStatePage(t *testing.T) {
 	const secret = "engine-secret"
 	p := start(t, rig.Setup{
 		Engines: []sim.Options{{APIKey: secret}, {APIKey: secret}, {APIKey: secret}, {APIKey: secret}}, Upstream: `api_key: "` + secret + `", probe: { interval: 200ms }`,
-		// A failing engine is avoided long before its breaker opens, but not by a model that has no other.
+		// A model avoids a failing engine long before its breaker opens, unless it has no other.
 		Model: "policy: round_robin", Models: "- { id: only, deployments: [{ upstream: up-1, served: sim }] }",
 	})
 	p.Engines[0].Unlisten()
@@ -148,7 +148,8 @@ func TestStatePage(t *testing.T) {
 	}
 }
 
-// TestResolve: every address of a name is an upstream of its own, followed as the name's answer changes.
+// TestResolve: every address of a name is an upstream of its own, and the set follows the name's
+// answer.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	first := rig.StartEngine(t, sim.Options{})
@@ -184,7 +185,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 	if a, b := calls(10); a != 5 || b != 5 {
 		t.Errorf("%d calls went to one address, %d to the other", a, b)
 	}
-	first.Unlisten() // one address dies: the name still answers both
+	first.Unlisten() // one engine dies; the name still has both addresses
 	first.Drop(1, true)
 	calls(10)
 	rig.WaitFor(t, rig.Patience, "one address is down", func() bool { return up() == 1 })
@@ -193,12 +194,12 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 	}
 	rig.WaitFor(t, rig.Patience, "it is back", func() bool { return up() == 2 })
 
-	resolve("127.0.0.2") // one address leaves the name
+	resolve("127.0.0.2") // the name loses one address
 	rig.WaitFor(t, rig.Patience, "one upstream is left", func() bool { s, _ := p.state(); return len(s.Upstreams) == 1 })
 	if a, b := calls(6); a != 0 || b != 6 {
 		t.Errorf("%d calls went to the address that left, %d to the other", a, b)
 	}
-	resolve() // the resolver fails: the last good answer stays
+	resolve() // the resolver fails; the last good answer stays
 	time.Sleep(1500 * time.Millisecond)
 	if a, b := calls(4); a != 0 || b != 4 {
 		t.Errorf("without a resolver %d and %d calls", a, b)
@@ -207,8 +208,8 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 	rig.WaitFor(t, rig.Patience, "both are used", func() bool { a, _ := calls(2); return a > 0 })
 }
 
-// TestGhosts: an engine that goes on working for clients who left has fewer slots to give; that is seen in the state page and
-// the metrics, keeps calls from queueing in the engine, and ends with the work.
+// TestGhosts: an engine that keeps working for clients that left has fewer free slots. The state
+// page and the metrics show that, calls do not queue in the engine, and it ends with the work.
 func TestGhosts(t *testing.T) {
 	fastset.LeaveOut(t, "requests that an engine has forgotten")
 	t.Parallel()
@@ -257,7 +258,7 @@ func TestGhosts(t *testing.T) {
 	if n := p.Engines[0].Stats().Waiting; n != 0 {
 		t.Errorf("%d calls queue in the engine", n)
 	}
-	hurry, err := sim.ParseAction("slow=0.01") // so their work ends
+	hurry, err := sim.ParseAction("slow=0.01") // to end their work
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestStatusRows: the state shows so many rows of its lists as are asked for, and says how many there
-// are.
+// TestStatusRows: the state shows the requested number of rows of its lists, and the total.
 func TestStatusRows(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}, {}}})

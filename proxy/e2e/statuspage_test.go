@@ -18,7 +18,7 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// The status page: who may see it, what it says at once and while it is open, and what an operator can do from it.
+// The status page: access, its content at first and while it is open, and the operator's actions.
 
 // adminDo sends a request to the admin listener. A token becomes a browser's password.
 func (p *penstock) adminDo(method, path, body, token string, header ...string) *http.Response {
@@ -80,7 +80,8 @@ func TestStatusPageAccess(t *testing.T) {
 	}
 }
 
-// TestAdminRequests: HEAD wherever GET works, schemes in any case, and no error of the operator's among those of the API.
+// TestAdminRequests: HEAD works wherever GET does, schemes in any case, and the operator's errors
+// do not count among the API's.
 func TestAdminRequests(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }"})
@@ -125,7 +126,8 @@ func TestModeNeedsAToken(t *testing.T) {
 	}
 }
 
-// TestDrainAndMaintenance: an upstream that is drained keeps its calls and gets no new ones; in maintenance it is not probed.
+// TestDrainAndMaintenance: a drained upstream keeps its calls and gets no new ones; in maintenance
+// it is not probed.
 func TestDrainAndMaintenance(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 100ms }", Model: "policy: round_robin", Top: "admin: { token: " + rig.AdminToken + " }"})
@@ -155,7 +157,7 @@ func TestDrainAndMaintenance(t *testing.T) {
 		t.Fatal("maintenance")
 	}
 	p.Engines[held].Unlisten()
-	time.Sleep(500 * time.Millisecond) // several probes' time
+	time.Sleep(500 * time.Millisecond) // the time of several probes
 	res := p.adminDo("GET", "/status", "", rig.AdminToken)
 	var st state
 	if err := json.NewDecoder(res.Body).Decode(&st); err != nil {
@@ -167,7 +169,7 @@ func TestDrainAndMaintenance(t *testing.T) {
 	if err := p.Engines[held].Relisten(); err != nil {
 		t.Fatal(err)
 	}
-	// As JSON, the way scripts ask.
+	// As JSON, for scripts.
 	for body, want := range map[string]int{
 		`{"upstream":"` + name + `","mode":"sleep"}`: 400, `{"upstream":"nobody","mode":"drain"}`: 404, `{"upstream":`: 400, `{"upstream":3}`: 400,
 		`nonsense`: 400, `["drain"]`: 400, ``: 400,
@@ -187,7 +189,7 @@ func TestDrainAndMaintenance(t *testing.T) {
 	})
 }
 
-// TestStatusEvents: an open page is told what changes, and does not hold up the end of the edge.
+// TestStatusEvents: an open page gets changes, and does not delay the edge's exit.
 func TestStatusEvents(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{TokenRate: 50}}, Upstream: "concurrency: 1"})
@@ -238,7 +240,8 @@ func TestStatusEvents(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the client is shown to have left", func() bool { return strings.Contains(next()["calls"], "client left") })
 }
 
-// TestMetricsCompressed: a scraper that takes gzip gets the same page in a fraction of the bytes; others get it plain.
+// TestMetricsCompressed: a scraper that accepts gzip gets the same page in a fraction of the bytes;
+// others get it plain.
 func TestMetricsCompressed(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

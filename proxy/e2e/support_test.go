@@ -18,7 +18,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// bundle runs penstock support and returns what it lists and the files of the archive.
+// bundle runs penstock support and returns its list and the archive's files.
 func bundle(t *testing.T, args ...string) (listed string, files map[string]string) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "bundle.tar.gz")
@@ -53,7 +53,7 @@ func bundle(t *testing.T, args ...string) (listed string, files map[string]strin
 	return listed, files
 }
 
-// wantClean: nothing of canaries and further secrets is in any byte of a bundle.
+// wantClean checks that no file of a bundle holds canaries or further secrets.
 func wantClean(t *testing.T, files map[string]string, secrets ...string) {
 	t.Helper()
 	for name, text := range files {
@@ -61,8 +61,8 @@ func wantClean(t *testing.T, files map[string]string, secrets ...string) {
 	}
 }
 
-// TestSupportBundle: the bundle of a running edge has its state, events, metrics and limits, and nothing of its secrets,
-// prompts, answers, keys and other strings of clients.
+// TestSupportBundle: the bundle of a running edge has its state, events, metrics and limits, but no
+// secrets, prompts, answers, keys or other strings of clients.
 func TestSupportBundle(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{
@@ -107,8 +107,8 @@ func TestSupportBundle(t *testing.T) {
 	}
 }
 
-// secretSettings writes a configuration with a canary at every setting that the schema calls writeOnly, in the flow form
-// of YAML; empty where a part of the schema has none.
+// secretSettings returns a configuration in YAML's flow form with a canary at every writeOnly
+// setting of the schema; empty if a part of the schema has none.
 func secretSettings(schema map[string]any, n *int) string {
 	if schema["writeOnly"] == true {
 		*n++
@@ -139,8 +139,8 @@ func secretSettings(schema map[string]any, n *int) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// TestSupportWithoutAnEdge: the bundle says what is missing, and has nothing of a canary in any secret of the schema, be
-// the file right or wrong.
+// TestSupportWithoutAnEdge: the bundle says what is missing, and holds no canary of any secret in
+// the schema, whether the file is valid or not.
 func TestSupportWithoutAnEdge(t *testing.T) {
 	t.Parallel()
 	var schema map[string]any

@@ -87,7 +87,7 @@ func (p *idp) issuers(jwks string) string {
 
 const person = "- { id: person, models: [sim], limits: { requests_per_minute: 10 } }\n"
 
-// ready waits until the edge takes the provider's tokens.
+// ready waits until the edge accepts the provider's tokens.
 func (p *idp) ready(t *testing.T, e interface{ Status() *rig.State }, keys int) {
 	t.Helper()
 	rig.WaitFor(t, rig.Patience, "the issuer's keys are there", func() bool {
@@ -96,7 +96,7 @@ func (p *idp) ready(t *testing.T, e interface{ Status() *rig.State }, keys int) 
 	})
 }
 
-// issuerMetrics are shown where there are issuers.
+// issuerMetrics is the prefix of metrics of an edge with issuers.
 const issuerMetrics = "penstock_issuer_"
 
 // TestTokensOfAnIssuer: a token that an issuer has signed is a key, in every header and dialect; others are refused in the
@@ -130,8 +130,9 @@ func TestTokensOfAnIssuer(t *testing.T) {
 			}
 		}
 	}
-	// Each caller has the limits of the template alone: another one has all of them while alice has none left.
-	for i := 0; p.Post(chatPath, p.Chat(""), alice).Status == 200 && i < 1000; i++ { // until the minute's are used up
+	// Each caller has the template's limits separately: another one has all of them while alice has
+	// none left.
+	for i := 0; p.Post(chatPath, p.Chat(""), alice).Status == 200 && i < 1000; i++ { // until the minute's limit is used up
 	}
 	p.Post(chatPath, p.Chat(""), alice).WantStatus(429)
 	p.Post(chatPath, p.Chat(""), idp.sign("alice", staff+`,"jti":"2"`)).WantStatus(429)
@@ -153,8 +154,9 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	}
 }
 
-// TestTokensShareLimits: with per: key callers of one template have its limits together, at one edge and at two with a store;
-// those of another template, and the edge's own keys, have theirs.
+// TestTokensShareLimits: with per: key all callers of one template share its limits, at one edge
+// and at two with a store. Callers of another template, and the edge's own keys, have their own
+// limits.
 func TestTokensShareLimits(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -194,7 +196,7 @@ func TestTokensShareLimits(t *testing.T) {
 				if r := edge.Post(chatPath, edge.Chat(""), bob).WantStatus(429); !strings.Contains(r.Body, "5 requests per minute") {
 					t.Errorf("%s", r.Body)
 				}
-				edge.Post(chatPath, edge.Chat("")).WantStatus(200) // a key of its own
+				edge.Post(chatPath, edge.Chat("")).WantStatus(200) // another key
 			}
 			a.Post(chatPath, a.Chat(""), idp.sign("alice", `,"groups":["other"]`)).WantStatus(200)
 			a.Post(chatPath, a.Chat(""), idp.sign("dan", `,"groups":["other"]`)).WantStatus(429)
@@ -202,8 +204,8 @@ func TestTokensShareLimits(t *testing.T) {
 	}
 }
 
-// TestKeyMetrics: a key's calls, tokens, refusals and running calls are metrics; a token's are those of its template, and
-// what has no key is a dash.
+// TestKeyMetrics: metrics show a key's calls, tokens, refusals and running calls. A token counts
+// for its template's key, and calls without a key have a dash.
 func TestKeyMetrics(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -246,8 +248,9 @@ func TestKeyMetrics(t *testing.T) {
 	}
 }
 
-// TestIssuerRotatesItsKeys: a new key is fetched when the first token of it comes; what a withdrawn one has signed is refused,
-// and its streams end where the operator wants that; a dead issuer changes nothing.
+// TestIssuerRotatesItsKeys: the first token of a new key makes the edge fetch it. Tokens of a
+// withdrawn key are refused, and with on_revoke: abort their streams end. A dead issuer changes
+// nothing.
 func TestIssuerRotatesItsKeys(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -264,7 +267,7 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	idp.mu.Lock()
 	delete(idp.keys, "1")
 	idp.mu.Unlock()
-	idp.add(t, "3") // a token of it has the set fetched
+	idp.add(t, "3") // its token makes the edge fetch the set
 	newest := idp.sign("alice", staff)
 	rig.WaitFor(t, rig.Patience, "the newest key is known", func() bool {
 		a := p.Post(chatPath, p.Chat(""), newest)
@@ -284,14 +287,14 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	unknown := idp.sign("alice", staff)
 	rig.WaitFor(t, rig.Patience, "the edge has noticed that the issuer is dead", func() bool {
 		if a := p.Post(chatPath, p.Chat(""), unknown); a.Status != 503 || a.Header.Get("Retry-After") == "" {
-			a.WantStatus(401) // a 503 with a time while the fetch has not returned
+			a.WantStatus(401) // a 503 with a Retry-After until the fetch returns
 		}
 		all := p.Status().Issuers
 		return len(all) == 1 && all[0].Trouble != ""
 	})
 	p.Post(chatPath, p.Chat(""), newest).WantStatus(200)
 
-	// An issuer that a reload takes away is revoked with all its tokens.
+	// An issuer that a reload removes is revoked with all its tokens.
 	s = p.OpenStream(chatPath, p.Chat(endless), newest)
 	s.Next()
 	p.Reload(rig.Setup{Top: "on_revoke: abort"})
@@ -301,7 +304,8 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	}
 }
 
-// TestIssuerNotReachable: before its keys were fetched once a token is answered 503 with a time, since it may be good; keys work.
+// TestIssuerNotReachable: before the issuer's keys were first fetched, a token gets a 503 with a
+// Retry-After, because it may be valid. Keys work.
 func TestIssuerNotReachable(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)

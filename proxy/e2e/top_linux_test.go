@@ -14,7 +14,7 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// TestTopOnce: what `penstock top` prints where nobody looks at it, as text and as JSON.
+// TestTopOnce: the output of `penstock top` without a terminal, as text and as JSON.
 func TestTopOnce(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }", Upstream: "concurrency: 1"})
@@ -40,7 +40,7 @@ func TestTopOnce(t *testing.T) {
 	}
 }
 
-// desk is the program's `top` in a terminal of its own.
+// desk is the program's `top` in its own terminal.
 type desk struct {
 	*tty.Terminal
 	*rig.Process
@@ -74,7 +74,7 @@ func (p *penstock) shows(d *desk, what ...string) (v tty.View) {
 	return v
 }
 
-// ends checks that the program ends with 0 and leaves the terminal as it was.
+// ends checks that the program exits with 0 and restores the terminal.
 func (p *penstock) ends(d *desk) {
 	p.T.Helper()
 	d.Exits(rig.Patience, 0)
@@ -84,7 +84,8 @@ func (p *penstock) ends(d *desk) {
 	}
 }
 
-// TestTop: the program in a terminal follows calls, keys and the window, and gives the terminal back.
+// TestTop: the program in a terminal follows calls, keys and the window's size, and restores the
+// terminal.
 func TestTop(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }", Upstream: "concurrency: 1"})
@@ -97,7 +98,7 @@ func TestTop(t *testing.T) {
 	p.shows(d, "1/1", "1 in flight")
 	d.Type("3")
 	p.shows(d, "[3 Calls", "streaming")
-	d.Resize(40, 10) // the kernel tells the program
+	d.Resize(40, 10) // the kernel signals the program
 	rig.WaitFor(t, rig.Patience, "a frame of the new size, whole", func() bool {
 		v := d.View()
 		text := strings.Join(v.Lines, "\n")

@@ -17,7 +17,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// receiver is an OTLP/HTTP endpoint that keeps what it is sent.
+// receiver is an OTLP/HTTP endpoint that records its requests.
 type receiver struct {
 	url string
 
@@ -53,7 +53,7 @@ func startReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// trace returns the spans of a trace, its call first and then the attempts in their order.
+// trace returns the spans of a trace: its call, and the attempts in order.
 func (r *receiver) trace(id string) (call *otlp.Span, attempts []*otlp.Span) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,14 +110,14 @@ func TestTraces(t *testing.T) {
 		}
 	}
 	p.Engines[0].SetFault(sim.Fault{Spec: "status=503"})
-	for i := range 2 { // one of the two begins at the engine that refuses
+	for i := range 2 { // one of the two begins at the refusing engine
 		p.Post(chatPath, p.Chat(""), "Traceparent: 00-"+second[:31]+string("cd"[i])+"-"+parent+"-01").WantStatus(200)
 	}
 	p.Post(chatPath, p.Chat(""), "Traceparent: 00-"+unwanted+"-"+parent+"-00").WantStatus(200)
 	p.Post(chatPath, rig.ChatBody(rig.Canary, ""), "Traceparent: 00-"+refused+"-"+parent+"-01").WantStatus(404)
 	p.Post(chatPath, p.Chat(""), "Authorization: Bearer wrong", "Traceparent: 00-"+stranger+"-"+parent+"-01").WantStatus(401)
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
-	p.End() // sends what is queued
+	p.End() // sends the queued spans
 
 	call, attempts := r.trace(id)
 	if call == nil || len(attempts) != 1 {
@@ -168,7 +168,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// TestTraceEndpointHangs: an endpoint that takes everything and answers nothing slows no call and holds up no end.
+// TestTraceEndpointHangs: an endpoint that never answers neither slows calls nor delays the exit.
 func TestTraceEndpointHangs(t *testing.T) {
 	t.Parallel()
 	ln := rig.Listen(t)

@@ -14,7 +14,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Transcriptions: what is asked, what is answered, and what is refused.
+// Transcriptions: requests, answers and refusals.
 
 func TestTranscriptions(t *testing.T) {
 	t.Parallel()
@@ -52,7 +52,7 @@ func TestTranscriptions(t *testing.T) {
 	}
 }
 
-// whisper.cpp has a path, a text type and errors of its own.
+// whisper.cpp has its own path, text type and errors.
 func TestTranscriptions_Whisper(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Record: true, Profile: "whisper"}}, Config: `
@@ -139,8 +139,8 @@ func TestTranscriptions_Refused(t *testing.T) {
 	}
 }
 
-// An upload larger than the window streams: the engine gets every byte, in another request than the client's, and what comes
-// behind the file still counts.
+// An upload larger than the window is streamed: the engine gets every byte, in a request of the
+// edge's own, and fields after the file still count.
 func TestTranscriptions_Streamed(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -170,7 +170,7 @@ func TestTranscriptions_Streamed(t *testing.T) {
 			t.Errorf("%s: %d bytes in, sent %d", name, l.BytesIn, len(body))
 		}
 	}
-	// What is wrong behind the file is still the client's mistake, and no engine's.
+	// An error after the file is still the client's mistake, not an engine's.
 	for _, last := range []formPart{text("model", "ears"), text("response_format", "xml"), text("stream", "true")} {
 		p.upload(transcriptions, text("model", "ears"), wav(file), last).WantStatus(400)
 	}
@@ -179,7 +179,7 @@ func TestTranscriptions_Streamed(t *testing.T) {
 	}
 }
 
-// wantTranscript checks that an answer is a stream of deltas that ends with all that they said.
+// wantTranscript checks that an answer is a stream of deltas that ends with their whole text.
 func wantTranscript(t *testing.T, r *rig.Reply, name string) {
 	t.Helper()
 	if ct := r.Header.Get("Content-Type"); ct != "text/event-stream" {
@@ -205,14 +205,14 @@ func wantTranscript(t *testing.T, r *rig.Reply, name string) {
 	}
 }
 
-// longSound is a WAV file of forty seconds of silence, 8 bits at 100 Hz.
+// longSound returns a WAV file of forty seconds of silence, 8 bits at 100 Hz.
 func longSound() []byte {
 	head := []byte("RIFF\x00\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x64\x00\x00\x00\x64\x00\x00\x00\x01\x00\x08\x00data\x00\x00\x00\x00")
 	return append(head, make([]byte, 4000)...)
 }
 
-// An engine that does not stream although its profile says so: the edge tells the stream, and what it cannot tell is not held
-// against the engine, whose other clients ask for other things.
+// If an engine does not stream although its profile says so, the edge makes the stream. What it
+// cannot express does not count against the engine, whose other clients ask for other things.
 func TestTranscriptions_Whole(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -272,7 +272,7 @@ models:
 	}
 }
 
-// streamingEngine transcribes in the events it is given.
+// streamingEngine answers transcriptions with the given events.
 func streamingEngine(t *testing.T, events ...string) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != transcriptions {
@@ -334,7 +334,7 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 	}
 }
 
-// A part that says it is sound is the file, also without a file name; text that is sent in its place is a mistake.
+// A part with a sound type is the file, even without a file name; text instead of it is a mistake.
 func TestTranscriptions_FileWithoutName(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)

@@ -10,9 +10,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Uploads on their way: held, streamed, sent again, refused early, given up.
+// Uploads that are held, streamed, sent again, refused early, or given up.
 
-// The slot is taken when the window is full or the body has ended, not before.
+// The call takes a slot when the window is full or the body has ended, not before.
 func TestTranscriptions_LeaseAfterWindow(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -65,7 +65,8 @@ func TestTranscriptions_SlowClient(t *testing.T) {
 	}
 }
 
-// An engine that fails while all that was sent is still held is replaced by another one; behind that point it is not.
+// An engine that fails while the edge still holds all sent bytes is replaced by another one; after
+// that it is not.
 func TestTranscriptions_Retry(t *testing.T) {
 	t.Parallel()
 	small, large := wav("x"), wav(strings.Repeat("x", 2<<20))
@@ -94,7 +95,7 @@ func TestTranscriptions_Retry(t *testing.T) {
 	}
 }
 
-// A connection that cannot be made has consumed nothing, however large the upload is.
+// A failed connection attempt has consumed nothing, however large the upload.
 func TestTranscriptions_RetryOfLarge(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}}, Config: `
@@ -112,7 +113,7 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 	}
 }
 
-// The engine may refuse before it has everything; what it says is passed on.
+// The engine may refuse before it has everything; its error is passed on.
 func TestTranscriptions_EarlyAnswer(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)

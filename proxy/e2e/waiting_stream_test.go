@@ -9,14 +9,16 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Streams that wait for a slot. Their clients get signs of life after commit_after, and the wait stays what it was.
+// Streams that wait for a slot. Their clients get keep-alives after commit_after, and the wait
+// itself does not change.
 
 const (
 	oneSlot   = "concurrency: 1"
 	soonAlive = "commit_after: 50ms, keepalive: 50ms"
 )
 
-// TestWaitingStreamIsKeptAlive: behind the signs of life comes the answer, in each dialect and as its SDK reads it.
+// TestWaitingStreamIsKeptAlive: after keep-alives the answer comes, in each dialect and as its SDK
+// reads it.
 func TestWaitingStreamIsKeptAlive(t *testing.T) {
 	t.Parallel()
 	for dialect, ask := range streamDialects {
@@ -46,7 +48,7 @@ func TestWaitingStreamIsKeptAlive(t *testing.T) {
 	}
 }
 
-// TestWaitingStreamEnds: a wait that comes to nothing behind signs of life ends with the error of the dialect.
+// TestWaitingStreamEnds: a failed wait after keep-alives ends with the dialect's error.
 func TestWaitingStreamEnds(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 4, wait: 400ms }", Stream: soonAlive})
@@ -65,13 +67,14 @@ func TestWaitingStreamEnds(t *testing.T) {
 	}
 }
 
-// TestWaitingStreamLeaves: a client that leaves behind signs of life gives its place in the queue back, and takes no slot.
+// TestWaitingStreamLeaves: a client that leaves after keep-alives frees its place in the queue, and
+// takes no slot.
 func TestWaitingStreamLeaves(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 1, wait: 60s }", Stream: soonAlive})
 	release := p.hold(1, p.Chat(endless))
 	ctx, leave := context.WithCancel(context.Background())
-	res := p.Open(ctx, "POST", chatPath, p.Chat(`"stream":true`)) // its head is out: it waits behind signs of life
+	res := p.Open(ctx, "POST", chatPath, p.Chat(`"stream":true`)) // its head is sent: it waits with keep-alives
 	if res.StatusCode != 200 || p.Metric("penstock_model_queue_waiting") != 1 {
 		t.Errorf("status %d, %v wait", res.StatusCode, p.Metric("penstock_model_queue_waiting"))
 	}

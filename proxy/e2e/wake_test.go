@@ -14,11 +14,12 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// script is what an operator's script behind wake.url would be: it starts an engine when it is asked to, which takes a moment.
+// script plays an operator's script at wake.url: it starts an engine on request, which takes a
+// moment.
 type script struct {
 	*httptest.Server
 	requests atomic.Int32
-	said     atomic.Pointer[string] // the last request, but for its Host
+	said     atomic.Pointer[string] // the last request, without its Host
 	fail     atomic.Bool
 	once     sync.Once
 }
@@ -39,7 +40,7 @@ func newScript(t *testing.T, start func()) *script {
 	return s
 }
 
-// stopped returns an edge over one engine that does not run yet, and the script that starts it.
+// stopped returns an edge with one engine that does not run yet, and the script that starts it.
 func stopped(t *testing.T, model string, more rig.Setup) (*penstock, *script) {
 	ln := rig.Listen(t)
 	address := ln.Addr().String()
@@ -50,7 +51,8 @@ func stopped(t *testing.T, model string, more rig.Setup) (*penstock, *script) {
 	return start(t, more), s
 }
 
-// TestWakeOneForMany: calls that find no engine wait in their queue, one request starts the engine, and all of them are served.
+// TestWakeOneForMany: calls that find no engine wait in their queue, one request starts the engine,
+// and all are served.
 func TestWakeOneForMany(t *testing.T) {
 	t.Parallel()
 	p, s := stopped(t, "queue: { depth: 20, wait: 60s }", rig.Setup{})
@@ -77,14 +79,14 @@ func TestWakeOneForMany(t *testing.T) {
 	}
 }
 
-// TestWakeWithoutQueue: a call without a queue is refused with the time that the start is expected to take, and starts the engine
-// for the next.
+// TestWakeWithoutQueue: a call without a queue is refused with the expected time of the start, and
+// starts the engine for the next call.
 func TestWakeWithoutQueue(t *testing.T) {
 	t.Parallel()
 	p, s := stopped(t, "", rig.Setup{})
 	p.wantDown()
 	r := p.Post(chatPath, p.Chat("")).WantStatus(503)
-	if after := r.Header.Get("Retry-After"); len(after) != 2 { // 30 s and some jitter, while no start was seen
+	if after := r.Header.Get("Retry-After"); len(after) != 2 { // 30 s plus jitter, as long as no start was seen
 		t.Errorf("Retry-After %s", after)
 	}
 	rig.WaitFor(t, rig.Patience, "the engine is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
@@ -94,7 +96,8 @@ func TestWakeWithoutQueue(t *testing.T) {
 	}
 }
 
-// TestWakeFails: a request that fails ends the wait of all, with a Retry-After, and is not made again for each of them.
+// TestWakeFails: a failed request ends the wait of all calls, with a Retry-After, and is not
+// repeated for each.
 func TestWakeFails(t *testing.T) {
 	t.Parallel()
 	p, s := stopped(t, "queue: { depth: 20, wait: 60s }", rig.Setup{})
@@ -114,7 +117,7 @@ func TestWakeFails(t *testing.T) {
 	}
 }
 
-// wantDown waits until the probes have seen that there is no engine.
+// wantDown waits until the probes have seen that the engine is down.
 func (p *penstock) wantDown() {
 	rig.WaitFor(p.T, rig.Patience, "the upstream is down", func() bool {
 		s := p.Status()

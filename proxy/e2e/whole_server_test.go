@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestOptionsOfWholeServer: OPTIONS * is answered by the admin listener as by the public one.
+// TestOptionsOfWholeServer: the admin listener answers OPTIONS * like the public one.
 func TestOptionsOfWholeServer(t *testing.T) {
 	t.Parallel()
 	path, _ := writeConfig(t, rig.StartEngine(t, sim.Options{}), "linger: 0s")
