@@ -14,7 +14,7 @@ import (
 	"penstock/config/testkit/selfsigned"
 )
 
-// writePair writes a certificate that is valid now, and its key.
+// writePair writes a valid certificate and its key.
 func writePair(t *testing.T, dir, name string) {
 	t.Helper()
 	selfsigned.Write(t, dir, name, time.Time{}, time.Now().Add(90*24*time.Hour))
@@ -37,7 +37,7 @@ func TestCheckCertificates(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, server, upstream string
-		want                   []string // each a line and words of a message
+		want                   []string // each a line, and words of its message
 	}{
 		{"good", "cert: a.pem, key: a.key", "ca: b.pem, cert: b.pem, key: b.key", nil},
 		{"another's key", "cert: a.pem, key: b.key", "", []string{":1:", "a.pem", "b.key", "does not match"}},
@@ -75,7 +75,8 @@ func TestCheckCertificates(t *testing.T) {
 	}
 }
 
-// TestCheckAccount: an account whose token cannot be read is warned of where it would be used.
+// TestCheckAccount: check warns of an account without a readable token at the upstream that would
+// use it.
 func TestCheckAccount(t *testing.T) {
 	dir := t.TempDir()
 	writePair(t, dir, "a")
@@ -131,7 +132,8 @@ func TestCheckAccount(t *testing.T) {
 	}
 }
 
-// TestFolderOfCertificates: check says where certificates that the edge obtains cannot be kept, and leaves nothing behind.
+// TestFolderOfCertificates: check reports a folder in which the edge cannot keep its certificates,
+// and leaves nothing behind.
 func TestFolderOfCertificates(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "file"), []byte("x"))
@@ -141,7 +143,7 @@ func TestFolderOfCertificates(t *testing.T) {
 	}
 	for folder, want := range map[string]string{"": "", "new/below": "", "file": "is no folder", "file/below": "cannot be kept there", "locked/below": "cannot be kept there"} {
 		if folder == "locked/below" && os.Geteuid() == 0 {
-			continue // root may write there
+			continue // root can write there
 		}
 		f := &File{TLS: TLS{ACME: ACME{Domains: []string{"a.test"}, Folder: filepath.Join(dir, folder)}}, origin: &origin{places: new(strictyaml.Places)}}
 		if got := fmt.Sprint(f.CheckCertificates()); (want == "") != (got == "") || !strings.Contains(got, want) {
@@ -154,7 +156,7 @@ func TestFolderOfCertificates(t *testing.T) {
 	}
 }
 
-// TestOpenFolderOfCertificates: who else can replace certificates, or read their keys, is said.
+// TestOpenFolderOfCertificates: check warns if others can replace certificates or read their keys.
 func TestOpenFolderOfCertificates(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no modes")
@@ -177,7 +179,7 @@ func TestOpenFolderOfCertificates(t *testing.T) {
 			t.Fatal(err)
 		}
 		write(t, file, []byte("key"))
-		for path, mode := range map[string]fs.FileMode{dir: c.folder, filepath.Dir(file): c.below, file: c.file} { // whatever the umask is
+		for path, mode := range map[string]fs.FileMode{dir: c.folder, filepath.Dir(file): c.below, file: c.file} { // whatever the umask
 			if err := os.Chmod(path, mode); err != nil {
 				t.Fatal(err)
 			}

@@ -10,9 +10,10 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestBadCorpus holds every mistake to the exact output an operator sees. An archive's comment says what the mistake is,
-// `env` holds NAME=value lines, `want` the output; config.yaml is what is checked and all other files stand beside it.
-// The comment begins with Five mistakes or Two mistakes when there are that many, and Warning when the file can be served.
+// TestBadCorpus compares the output for every mistake with the exact text that an operator sees. An
+// archive's comment describes the mistake, `env` holds NAME=value lines, `want` the output;
+// config.yaml is checked, with all other files beside it. The comment begins with Five mistakes or
+// Two mistakes when there are that many, and Warning when the file can be served.
 func TestBadCorpus(t *testing.T) {
 	golden.Archives(t, "testdata/bad", func(t *testing.T, a *golden.Archive) {
 		unpack(t, a)
@@ -39,7 +40,7 @@ func TestBadCorpus(t *testing.T) {
 	})
 }
 
-// TestGoodCorpus holds that nothing is found in files that are right.
+// TestGoodCorpus checks that valid files have no problems.
 func TestGoodCorpus(t *testing.T) {
 	files, err := filepath.Glob("testdata/good/*.yaml")
 	if err != nil || len(files) < 5 {

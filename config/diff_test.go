@@ -58,7 +58,8 @@ models:
 	}
 }
 
-// TestDiffOfCertificates tells TLS on and off, which needs a restart, from another pair, which does not.
+// TestDiffOfCertificates distinguishes TLS on and off, which needs a restart, from another pair,
+// which does not.
 func TestDiffOfCertificates(t *testing.T) {
 	none, one, two := Defaults(), Defaults(), Defaults()
 	one.TLS.Cert, one.TLS.Key, two.TLS.Cert, two.TLS.Key = "a", "k", "b", "k"
@@ -70,7 +71,7 @@ func TestDiffOfCertificates(t *testing.T) {
 	}
 }
 
-// TestDiffOfCertificateContents tells what is new where the names of the files are the same.
+// TestDiffOfCertificateContents: new contents under the same file name are a change.
 func TestDiffOfCertificateContents(t *testing.T) {
 	dir := t.TempDir()
 	load := func() *File {
@@ -99,7 +100,8 @@ func TestDiffOfCertificateContents(t *testing.T) {
 	}
 }
 
-// TestRestartOnly holds the table of settings that need a restart against Diff, KeepRestartOnly and README.md.
+// TestRestartOnly compares the table of settings that need a restart with Diff, KeepRestartOnly and
+// README.md.
 func TestRestartOnly(t *testing.T) {
 	old, next := Defaults(), mustParse(t, `
 listen: 1.2.3.4:1

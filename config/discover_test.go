@@ -33,7 +33,7 @@ func listedNames(names string) (out []Listed) {
 	return out
 }
 
-// TestDiscover: what the lists of engines come to, beside what the file names itself.
+// TestDiscover: the models that engines' lists add to those of the file.
 func TestDiscover(t *testing.T) {
 	for _, c := range []struct {
 		name, entries, box, two, gpu string
@@ -89,8 +89,9 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// TestDiscoverVariants: what agents write behind a name of the file, such as [1m], stays that model's
-// even where an engine lists such a name: its calls would go there, and keys of the model get 403.
+// TestDiscoverVariants: a variant of a name in the file, such as [1m], stays that model's even if
+// an engine lists such a name. Otherwise calls would go to the listed model, and keys of the file's
+// model would get a 403.
 func TestDiscoverVariants(t *testing.T) {
 	f, err := Parse("config.yaml", []byte(discovering+"  - { upstream: box }\n"))
 	if err != nil {
@@ -106,7 +107,8 @@ func TestDiscoverVariants(t *testing.T) {
 	}
 }
 
-// TestDiscoverAliases: a model that the file has by another of its engine's names is not discovered beside it, at that upstream.
+// TestDiscoverAliases: a model that the file serves under another of its engine's names is not
+// discovered at that upstream.
 func TestDiscoverAliases(t *testing.T) {
 	f, err := Parse("config.yaml", []byte(discovering+"  - { upstream: gpu }\n  - { upstream: box, prefix: box/ }\n"))
 	if err != nil {
@@ -123,7 +125,7 @@ func TestDiscoverAliases(t *testing.T) {
 	}
 }
 
-// TestDiscoverBound: however much an engine lists, there are so many models.
+// TestDiscoverBound: the number of discovered models is bounded, however many an engine lists.
 func TestDiscoverBound(t *testing.T) {
 	f, err := Parse("config.yaml", []byte(discovering+"  - { upstream: box }\n"))
 	if err != nil {
@@ -143,7 +145,8 @@ func TestDiscoverBound(t *testing.T) {
 	}
 }
 
-// TestDiscoverKeepsKeysApart: at an upstream whose models keep the cached prompts of keys apart, discovered ones do, too.
+// TestDiscoverKeepsKeysApart: at an upstream whose models separate the cached prompts of keys,
+// discovered ones do, too.
 func TestDiscoverKeepsKeysApart(t *testing.T) {
 	text := strings.Replace(discovering, "queue:", "prompt_cache: per_key\n    queue:", 1) + "  - { upstream: gpu }\n  - { upstream: box }\n"
 	f, err := Parse("config.yaml", []byte(text))
@@ -159,7 +162,8 @@ func TestDiscoverKeepsKeysApart(t *testing.T) {
 	}
 }
 
-// TestDiscoveredTiers: an adapter is in the tier of its base, so that overflow stays overflow and keys' tiers say the same of both.
+// TestDiscoveredTiers: an adapter has the tier of its base, so that both overflow alike and keys'
+// tiers apply to both.
 func TestDiscoveredTiers(t *testing.T) {
 	text := strings.Replace(discovering, "served: Llama }", "served: Llama }, { upstream: two, served: Llama, tier: 1, when: down }", 1)
 	f, err := Parse("config.yaml", []byte(text+"  - { upstream: gpu }\n  - { upstream: two }\n"))
@@ -179,7 +183,7 @@ func TestDiscoveredTiers(t *testing.T) {
 	}
 }
 
-// TestDiscoverExternal: an upstream, also one outside the house, may be there for what is discovered alone.
+// TestDiscoverExternal: an upstream, even an external one, may serve discovered models only.
 func TestDiscoverExternal(t *testing.T) {
 	for tiers, warned := range map[string]bool{"[0]": false, "[1]": true} {
 		text := strings.Replace(discovering, `"box/*"]`, `"*"], tiers: `+tiers, 1)
@@ -197,8 +201,8 @@ func TestDiscoverExternal(t *testing.T) {
 	}
 }
 
-// TestDiscoveredRights: while the models of a file are not in force, keys keep what is discovered alike in both files, and lose what
-// another entry or another address may make of a name.
+// TestDiscoveredRights: while the models of a file are not in force, keys keep the names that both
+// files discover alike, and lose names that another entry or address may change.
 func TestDiscoveredRights(t *testing.T) {
 	text := discovering + "  - { upstream: box }\n"
 	parse := func(text string) *File {
@@ -214,7 +218,7 @@ func TestDiscoveredRights(t *testing.T) {
 		strings.Replace(text, "10.0.0.1:1", "10.0.0.9:1", 1):     {"a"},
 		strings.Replace(text, "10.0.0.2:1", "10.0.0.9:1", 1):     nil,
 		strings.Replace(text, "box }\n", "box, kind: chat }", 1): {"a"},
-		// the file names it now, and means another one
+		// the file now has the name for another model
 		strings.Replace(text, "discover:", "  - { id: a, deployments: [{ upstream: two }] }\ndiscover:", 1): {"a"},
 	} {
 		if got := running.ModelsOtherThan(parse(next)); !slices.Equal(got, want) {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestExampleKeysAreNobodys: the example is made into configurations, and what stays in it of its keys must open nothing.
+// TestExampleKeysAreNobodys: operators copy the example, so its keys must open nothing.
 func TestExampleKeysAreNobodys(t *testing.T) {
 	words := []string{"", "key", "secret", "password", "example", "changeme", "penstock", "team", "a", "b", "c", "admin", "sk", "foo", "bar", "hello"}
 	words = append(words, "test", "test-key", "api-key", "team-a", "team-b")
@@ -38,7 +38,7 @@ func TestExampleKeysAreNobodys(t *testing.T) {
 			t.Errorf("the example has the hash of %q: an operator who keeps that line has opened the edge", word)
 		}
 	}
-	if hashes != 4 { // one is that of a certificate's public key
+	if hashes != 4 { // one is of a certificate's public key
 		t.Errorf("%d hashes in the example, 4 are known", hashes)
 	}
 }

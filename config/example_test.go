@@ -7,7 +7,7 @@ import (
 	"penstock/config"
 )
 
-// A file with mistakes of several kinds gives all of them in one run, each with its place.
+// One run reports all mistakes of a file, each with its place.
 func ExampleParseValid() {
 	const src = `
 keys:
@@ -36,7 +36,7 @@ models:
 	//       |                               ^
 }
 
-// Diff calls things by their names and shows no values.
+// Diff identifies entries by name and shows no values.
 func ExampleDiff() {
 	old, _ := config.Parse("penstock.yaml", config.Example())
 	next, _ := config.Parse("penstock.yaml", []byte(strings.NewReplacer("weight: 1", "weight: 2", ":4000", ":4001").Replace(string(config.Example()))))

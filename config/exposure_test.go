@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestCheckOpen: a port that is open already counts, and not what the file says of it.
+// TestCheckOpen: the address of an open port counts, not the one in the file.
 func TestCheckOpen(t *testing.T) {
-	const open = "auth: none\n" // on top of loopback addresses, which Validate has nothing against
+	const open = "auth: none\n" // with loopback addresses, which Validate accepts
 	withToken := strings.Replace(minimal, "keys:", "admin: { listen: 127.0.0.1:9090, token: ffffffffffffffff }\nkeys:", 1)
 	for _, row := range []struct{ name, file, public, admin, want string }{
 		{"as the file says", open + minimal, "127.0.0.1:4000", "[::1]:9090", ""},

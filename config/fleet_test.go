@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The parts of a number add up to no more than it, but each edge has at least one.
+// The parts of a number do not add up to more, except that each edge has at least one.
 func TestShareOf(t *testing.T) {
 	for _, c := range []struct{ n, edges, want int }{
 		{0, 4, 0}, {600, 0, 600}, {600, 1, 600}, {600, 4, 150}, {10, 4, 2}, {4, 4, 1}, {3, 4, 1}, {-1, 4, -1},
@@ -91,7 +91,7 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 	}
 }
 
-// What is needed for keys in the store, and an entry of one.
+// The requirements of keys in the store, and of a single entry.
 func TestStoreKeys(t *testing.T) {
 	secret := strings.Repeat("s", 32)
 	for keys, want := range map[string]string{
@@ -130,8 +130,8 @@ func TestStoreKeys(t *testing.T) {
 	}
 }
 
-// TestFleetSecrets: what edges tell each other is signed by secrets of its own, or by those of the
-// keys; a store without either is warned of.
+// TestFleetSecrets: edges sign their messages with their own secrets, or with those of the keys;
+// check warns of a store without either.
 func TestFleetSecrets(t *testing.T) {
 	secret := strings.Repeat("s", 32)
 	for fleet, want := range map[string]struct {
@@ -156,7 +156,7 @@ func TestFleetSecrets(t *testing.T) {
 	}
 }
 
-// TestSelector: what Kubernetes takes as a selector is one, and nothing else.
+// TestSelector: exactly the label selectors of Kubernetes are accepted.
 func TestSelector(t *testing.T) {
 	for _, good := range []string{
 		"app=vllm", "app==vllm,tier!=test", "app", "!canary", "app in (a, b),tier notin (test)", "llm.example.com/pool=a_b.c",
@@ -173,7 +173,7 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// check tells where engines are looked for, which the file says in four ways.
+// check describes the four ways of finding engines.
 func TestDiscovery(t *testing.T) {
 	for want, u := range map[string]Upstream{
 		"": {URL: "http://10.0.0.1"},
@@ -188,7 +188,8 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// TestSealOfAFleet: edges of a fleet, also of one whose number is not known, need the same keys to seal by.
+// TestSealOfAFleet: edges of a fleet, even with an unknown number of edges, need the same seal
+// keys.
 func TestSealOfAFleet(t *testing.T) {
 	for fleet, want := range map[string]bool{
 		`{ edges: 2 }`: true, `{ store: { url: "redis://10.0.0.5:6379" } }`: true,

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestGroups: a deployment may name upstreams by the beginning of their names; what the list names itself counts before that.
+// TestGroups: a deployment may select upstreams by the beginning of their names. Upstreams that the
+// list names itself take precedence.
 func TestGroups(t *testing.T) {
 	parse := func(deployments string, more ...string) (*File, Problems) {
 		text := "auth: none\nupstreams:\n"

@@ -10,7 +10,7 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// repeat numbers what it repeats.
+// repeat formats the numbers from 0 to n-1 in sequence.
 func repeat(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -19,7 +19,7 @@ func repeat(n int, format string) string {
 	return b.String()
 }
 
-// aliased is a small file that aliases make n^4 values of.
+// aliased returns a small file that aliases expand to n^4 values.
 func aliased(value string, n int) string {
 	text := "a: &a [" + strings.Repeat(value+",", n) + "]\n"
 	for c := 'b'; c <= 'd'; c++ {
@@ -28,8 +28,8 @@ func aliased(value string, n int) string {
 	return text + "keys: *d\n"
 }
 
-// TestHostileFiles: a file that is wrong costs little more than its size, in memory and in what is said of it: an edge reads its
-// keys_file again whenever it changes, while calls run.
+// TestHostileFiles: an invalid file costs little more than its size, in memory and in output,
+// because an edge reads its keys_file again whenever it changes, while calls run.
 func TestHostileFiles(t *testing.T) {
 	const size = 120 << 10
 	filled := func(piece string) string { return strings.Repeat(piece, size/len(piece)) }
@@ -100,7 +100,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestLargeFile: the bounds leave room for files that are merely large.
+// TestLargeFile: the bounds leave room for large but valid files.
 func TestLargeFile(t *testing.T) {
 	f, problems := ParseValid("test.yaml", large(5000, 1000), bundled)
 	if f == nil || len(problems) > 0 {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestKeysThatEnd: a key that ends within a week is warned of, also where its last hash ends, and one that has another hash is
-// not.
+// TestKeysThatEnd: check warns of a key that expires within a week, also by its last hash, but not
+// of a key with another hash.
 func TestKeysThatEnd(t *testing.T) {
 	at := func(days int) string {
 		return time.Now().Add(time.Duration(days)*24*time.Hour + time.Hour).Format(time.RFC3339)

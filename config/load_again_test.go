@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestLoadAgainWaitsForNoPipe: a pipe in the place of the file would hold up every later reload.
+// TestLoadAgainWaitsForNoPipe: a pipe instead of the file would block every later reload.
 func TestLoadAgainWaitsForNoPipe(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := syscall.Mkfifo("config.yaml", 0o600); err != nil {

@@ -55,7 +55,7 @@ func TestDefaultsOfAFile(t *testing.T) {
 	}
 }
 
-// TestDefaultsKeepTheAgreedNumbers holds the numbers that operators were promised.
+// TestDefaultsKeepTheAgreedNumbers checks the documented numbers.
 func TestDefaultsKeepTheAgreedNumbers(t *testing.T) {
 	f := Defaults()
 	got := fmt.Sprintln(f.Listen, f.Admin.Listen, f.Log, f.Limits, f.Timeouts, f.Stream, f.Retry, f.OnRevoke)
@@ -127,7 +127,7 @@ models:
 
 func TestReferences(t *testing.T) {
 	t.Chdir(t.TempDir())
-	t.Setenv("CFG_HOST", "h: [x") // would be structure if it were put in before the text is parsed
+	t.Setenv("CFG_HOST", "h: [x") // would be structure if inserted before parsing
 	t.Setenv("CFG_KEY", "from-env")
 	t.Setenv("CFG_FILE", "file:etc/secret")
 	t.Setenv("CFG_DIR", "secrets")
@@ -188,7 +188,7 @@ func TestKeysFile(t *testing.T) {
 	}
 }
 
-// TestProblemsAreTheError holds what callers may rely on about the error of Load and Parse.
+// TestProblemsAreTheError checks the properties of Load's and Parse's errors that callers rely on.
 func TestProblemsAreTheError(t *testing.T) {
 	f, err := Parse("c.yaml", []byte("listen: [\nlog: 1\n"))
 	ps, ok := errors.AsType[Problems](err)
@@ -218,7 +218,7 @@ func TestUnreadableFiles(t *testing.T) {
 		"closed.yaml":   "closed.yaml: cannot be read: permission denied; let the user that runs penstock read it",
 	} {
 		if _, err := os.ReadFile(name); err == nil {
-			continue // root reads everything
+			continue // root can read everything
 		}
 		if _, err := Load(name); err == nil || err.Error() != want {
 			t.Errorf("%s: got %q, want %q", name, err, want)
@@ -311,7 +311,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestEditorsOfOtherSystems reads what they save: CRLF, and a mark at the start that says UTF-8.
+// TestEditorsOfOtherSystems reads files with CRLF and a UTF-8 byte order mark.
 func TestEditorsOfOtherSystems(t *testing.T) {
 	src := "\ufeff" + strings.ReplaceAll("listen: 127.0.0.1:7"+minimal, "\n", "\r\n")
 	f, problems := ParseValid("c.yaml", []byte(src), bundled)
@@ -329,7 +329,7 @@ func TestEditorsOfOtherSystems(t *testing.T) {
 	}
 }
 
-// TestAliasesAreBounded holds that a small file cannot become a huge tree.
+// TestAliasesAreBounded checks that a small file cannot become a huge tree.
 func TestAliasesAreBounded(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("models:\n  - id: m\n    pricing:\n      a: &a [x, x, x, x, x, x, x, x, x]\n")

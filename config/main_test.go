@@ -13,7 +13,8 @@ var bundled = Known{Engines: []string{
 	"vllm", "sglang", "llamacpp", "ollama", "tgi", "trtllm", "lmstudio", "whisper", "speaches", "kokoro", "openai", "sim",
 }, Continuing: []string{"vllm"}, Ordering: []string{"vllm", "sglang"}, Salting: []string{"vllm", "sglang", "trtllm"}, Fixed: []string{"vllm", "sglang", "tgi"}}
 
-// unpack writes the files of an archive into a folder of the test's own and goes there, so that messages hold plain names.
+// unpack writes the files of an archive into the test's own folder and changes into it, so that
+// messages show plain names.
 func unpack(t *testing.T, a *golden.Archive) {
 	t.Helper()
 	t.Chdir(t.TempDir())

@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// planted is a configuration with a canary at every setting that the schema has.
+// planted is a configuration with a canary at every setting of the schema.
 type planted struct {
 	n       int
 	secrets []string // paths that are writeOnly
-	texts   []string // other paths that take any text
+	texts   []string // other paths that accept any text
 }
 
 func (p *planted) canary(what string) string {
@@ -23,7 +23,7 @@ func (p *planted) canary(what string) string {
 	return fmt.Sprintf("CANARY-%s-%d", what, p.n)
 }
 
-// value is what stands at a path, in the flow form of YAML.
+// value returns the value at a path in YAML's flow form.
 func (p *planted) value(path string, schema map[string]any) string {
 	if schema["writeOnly"] == true {
 		p.secrets = append(p.secrets, path)
@@ -54,8 +54,8 @@ func (p *planted) value(path string, schema map[string]any) string {
 	return fmt.Sprintf("\"https://%s:%s@host.example:1/x?key=%s\"", p.canary("user"), p.canary("password"), p.canary("query"))
 }
 
-// TestRedactHidesEverySecretOfTheSchema: with a canary at every setting that is a secret, and one as the password of a URL
-// at every other one, none is shown. Nor is one of a comment, or of a name that is no setting.
+// TestRedactHidesEverySecretOfTheSchema: no canary is shown, neither at a secret setting, nor as
+// the password of a URL at any other one, nor in a comment or an unknown setting.
 func TestRedactHidesEverySecretOfTheSchema(t *testing.T) {
 	var root map[string]any
 	if err := json.Unmarshal(Schema(), &root); err != nil {
@@ -93,7 +93,8 @@ func TestRedactHidesEverySecretOfTheSchema(t *testing.T) {
 	}
 }
 
-// TestSecretsAreCalledSecret: a setting whose name sounds like a secret is one, or is known not to be.
+// TestSecretsAreCalledSecret: a setting with the name of a secret is one, or is listed as an
+// exception.
 func TestSecretsAreCalledSecret(t *testing.T) {
 	harmless := []string{
 		"tls.key", "admin.tls.key", "upstreams.tls.key", "fleet.store.tls.key", // paths of files
@@ -115,7 +116,8 @@ func TestSecretsAreCalledSecret(t *testing.T) {
 	}
 }
 
-// TestRedact: what is no secret stays, variables are named and not resolved, and a list of keys alone is read.
+// TestRedact: values that are not secret stay, variables are shown by name, and a bare list of keys
+// is read.
 func TestRedact(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TEST_GPU_KEY", "CANARY-variable")
@@ -183,8 +185,8 @@ models:
 	}
 }
 
-// TestRedactMisplaced: a credential that stands in a URL's path or in a name is left out, and names
-// of models and hosts stay.
+// TestRedactMisplaced: a credential in a URL's path or in a name is left out, while names of models
+// and hosts stay.
 func TestRedactMisplaced(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://api.example.com/sk-live-4711aaaa/v1":             "https://api.example.com/(removed)/v1",

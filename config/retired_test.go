@@ -8,8 +8,8 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// TestRetired holds that no setting is in both lists, that what a retired one stood in is still there, and that each says
-// what to do.
+// TestRetired checks that no setting is both current and retired, that the parents of retired ones
+// still exist, and that each has a remedy.
 func TestRetired(t *testing.T) {
 	for path, r := range retired {
 		in, name := "", path

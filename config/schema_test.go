@@ -19,8 +19,8 @@ import (
 	"penstock/config/testkit/selfsigned"
 )
 
-// TestSchemaIsCurrent holds schema.json to the structs: it is generated from their yaml tags, their comments, the defaults
-// and the closed sets of words.
+// TestSchemaIsCurrent compares schema.json with the structs: it is generated from their yaml tags,
+// their comments, the defaults and the closed sets of words.
 func TestSchemaIsCurrent(t *testing.T) {
 	g := generator{docs: fieldComments(t)}
 	root := g.structure(reflect.ValueOf(*Defaults()), "")
@@ -33,7 +33,8 @@ func TestSchemaIsCurrent(t *testing.T) {
 	golden.File(t, "schema.json", append(want, '\n'))
 }
 
-// TestSchemaNamesEveryKey looks the deepest keys up by hand, so that a generator that loses a branch is noticed.
+// TestSchemaNamesEveryKey looks up the deepest keys by hand, so that a generator that loses a
+// branch is noticed.
 func TestSchemaNamesEveryKey(t *testing.T) {
 	var root map[string]any
 	if err := json.Unmarshal(Schema(), &root); err != nil {
@@ -68,7 +69,7 @@ type generator struct {
 	docs map[string]string // "Type.Field" to comment
 }
 
-// required lists what has no default in an entry.
+// required lists the members of entries without a default.
 var required = map[string][]string{
 	"keys": {"id", "hash"}, "upstreams": {"name", "url"}, "models": {"id", "deployments"},
 	"models.deployments": {"upstream"}, "engines": {"name"}, "discover": {"upstream"},
@@ -96,7 +97,7 @@ func (g generator) structure(v reflect.Value, path string) map[string]any {
 	return out
 }
 
-// value describes what may stand for v, whose content is the default.
+// value describes the allowed values of v. Its content is the default.
 func (g generator) value(v reflect.Value, path string) map[string]any {
 	text := func(pattern string) map[string]any {
 		p := map[string]any{"type": "string", "pattern": pattern}
@@ -179,7 +180,7 @@ func (g generator) scalar(v reflect.Value, path string) map[string]any {
 	return p
 }
 
-// fieldComments reads what the package says of its fields.
+// fieldComments reads the comments of the package's fields.
 func fieldComments(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
@@ -210,8 +211,8 @@ func fieldComments(t *testing.T) map[string]string {
 	return docs
 }
 
-// TestExampleIsComplete loads the example as it is, and again with all that it leaves out switched on, and holds that it
-// shows every key there is.
+// TestExampleIsComplete loads the example as it is, and again with all commented settings switched
+// on, and checks that it shows every key.
 func TestExampleIsComplete(t *testing.T) {
 	if f, problems := ParseValid("example.yaml", Example(), bundled); f == nil || len(problems) > 0 {
 		t.Fatalf("as it is:\n%s", problems)
@@ -235,7 +236,7 @@ func TestExampleIsComplete(t *testing.T) {
 	write(t, "authority.pem", []byte(selfsigned.NewAuthority(t, "authority").PEM))
 	write(t, "keys.yaml", []byte("keys: []\n"))
 	shown := map[string]bool{}
-	for _, others := range [][]string{ // of two that exclude each other, one at a time
+	for _, others := range [][]string{ // one at a time, because they exclude each other
 		{"#tls: { cert: ", "  #keys: { file: "},
 		{"#tls: { acme: ", "    #secrets: [\"file:keys.secret", "    #store: cached", "    #cache: "},
 	} {
@@ -250,7 +251,8 @@ func TestExampleIsComplete(t *testing.T) {
 	}
 }
 
-// switchedOn is the example with all that it leaves out switched on, but for the line that begins so.
+// switchedOn returns the example with all commented settings switched on, except the lines that
+// begin with without.
 func switchedOn(t *testing.T, without ...string) *File {
 	t.Helper()
 	for _, line := range without {
@@ -268,7 +270,7 @@ func switchedOn(t *testing.T, without ...string) *File {
 		}
 		lines = append(lines, line)
 	}
-	text := strings.Replace(strings.Join(lines, ""), "queue: { depth: 0, wait: 0s }", "queue: { depth: 4, wait: 5s }", 1) // a default is off
+	text := strings.Replace(strings.Join(lines, ""), "queue: { depth: 0, wait: 0s }", "queue: { depth: 4, wait: 5s }", 1) // the default is off
 	f, problems := ParseValid("all.yaml", []byte(text), bundled)
 	if len(problems) != 1 || !problems[0].Warning || problems[0].Path != "auth" {
 		t.Fatalf("with everything switched on, want one warning about auth:\n%s", problems)
@@ -276,7 +278,7 @@ func switchedOn(t *testing.T, without ...string) *File {
 	return f
 }
 
-// plainPath takes the positions out of a path.
+// plainPath removes the list positions from a path.
 func plainPath(path string) string {
 	for {
 		i := strings.IndexByte(path, '[')
@@ -287,8 +289,8 @@ func plainPath(path string) string {
 	}
 }
 
-// schemaPaths yields every key of the schema but those inside of a profile, which is documented with the bundled ones, and
-// of a model's clocks, which are those of timeouts.
+// schemaPaths yields every key of the schema except those of profiles, which are documented with
+// the bundled ones, and of a model's timeouts, which are those of timeouts.
 func schemaPaths(t reflect.Type, path string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {

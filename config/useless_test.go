@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Settings that the engine of an upstream makes useless are warnings, wherever its profile says so.
+// Settings without effect at an upstream's engine give warnings, if its profile shows that.
 func TestUselessAtEngine(t *testing.T) {
 	const profiles = `
 engines:

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestValidateByHand checks a File that was made in code: problems have paths, but no lines.
+// TestValidateByHand checks a File that was made in code: its problems have paths but no lines.
 func TestValidateByHand(t *testing.T) {
 	f := Defaults()
 	f.Keys = make([]Key, 1)
@@ -34,7 +34,8 @@ func TestValidateByHand(t *testing.T) {
 	}
 }
 
-// TestBrokenNamesDoNotEcho holds that one mistake in a name is not reported once more for every reference to it.
+// TestBrokenNamesDoNotEcho checks that a mistake in a name is not reported again for every
+// reference to it.
 func TestBrokenNamesDoNotEcho(t *testing.T) {
 	for _, src := range []string{
 		strings.Replace(minimal, "name: gpu", "name: [gpu]", 1),

@@ -45,11 +45,11 @@ func TestWatcherLooksAtIntervals(t *testing.T) {
 
 		write(t, file, []byte("2"))
 		time.Sleep(2*time.Second + settleTime - time.Millisecond)
-		expect(t, calls, 0) // seen, but it may not be all
+		expect(t, calls, 0) // seen, but may be incomplete
 		time.Sleep(settleTime)
 		expect(t, calls, 1)
 
-		write(t, file, []byte("2")) // the same content again
+		write(t, file, []byte("2")) // the same content
 		time.Sleep(10 * time.Second)
 		expect(t, calls, 1)
 
@@ -68,7 +68,7 @@ func TestWatcherLooksAtIntervals(t *testing.T) {
 	})
 }
 
-// TestWatcherWaitsForAWriter holds that a file is left alone while it grows.
+// TestWatcherWaitsForAWriter checks that a growing file is not reported.
 func TestWatcherWaitsForAWriter(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, file, []byte("0"))
@@ -84,7 +84,8 @@ func TestWatcherWaitsForAWriter(t *testing.T) {
 	})
 }
 
-// TestWatcherForgetsARevertedChange holds that a change that is gone before it settled is none.
+// TestWatcherForgetsARevertedChange checks that a change reverted before it settles is not
+// reported.
 func TestWatcherForgetsARevertedChange(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, file, []byte("0"))
@@ -99,7 +100,7 @@ func TestWatcherForgetsARevertedChange(t *testing.T) {
 	})
 }
 
-// TestWatcherSeesWhatChangedBeforeRun holds what Prime is for.
+// TestWatcherSeesWhatChangedBeforeRun checks the purpose of Prime.
 func TestWatcherSeesWhatChangedBeforeRun(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	write(t, file, []byte("0"))
@@ -114,7 +115,8 @@ func TestWatcherSeesWhatChangedBeforeRun(t *testing.T) {
 	})
 }
 
-// TestWatcherTellsOfNewPaths holds that a file that a reload brought in is not missed, and that losing one is no change.
+// TestWatcherTellsOfNewPaths checks that a new path in the list is reported, and that a removed one
+// is not.
 func TestWatcherTellsOfNewPaths(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
@@ -136,7 +138,8 @@ func TestWatcherTellsOfNewPaths(t *testing.T) {
 	})
 }
 
-// TestWatcherDoesNotReadPipes holds that a path that is no file does not block the watcher.
+// TestWatcherDoesNotReadPipes checks that a path that is not a regular file does not block the
+// watcher.
 func TestWatcherDoesNotReadPipes(t *testing.T) {
 	done := make(chan print, 1)
 	go func() { done <- fingerprint("/dev/zero") }()
@@ -147,7 +150,8 @@ func TestWatcherDoesNotReadPipes(t *testing.T) {
 	}
 }
 
-// TestWatcherOnEvents plays the ways in which files are replaced, with real events and an interval that never comes.
+// TestWatcherOnEvents plays the ways of replacing files, with real events and an interval that
+// never passes.
 func TestWatcherOnEvents(t *testing.T) {
 	rename := func(t *testing.T, from, to string) {
 		t.Helper()

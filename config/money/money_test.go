@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestExact: sums of calls' costs are those of exact arithmetic, and their text form loses nothing.
+// TestExact: sums of costs equal exact arithmetic, and their text form loses nothing.
 func TestExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Price{

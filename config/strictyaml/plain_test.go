@@ -13,7 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// bound is what becomes of a tree: its values, where each of them stands, and what is wrong.
+// bound describes a bound tree: its values, their places, and the problems.
 func bound(src string, body ast.Node, size int) string {
 	var servers struct {
 		Servers []server       `yaml:"servers"`
@@ -36,7 +36,7 @@ func bound(src string, body ast.Node, size int) string {
 	return out.String()
 }
 
-// samePlain checks that plainTree and the parser agree on src, where plainTree reads it.
+// samePlain checks that plainTree and the parser agree on src, if plainTree reads it.
 func samePlain(t interface{ Fatalf(string, ...any) }, src string) (plain bool) {
 	body, size := plainTree(src)
 	if body == nil {
@@ -52,7 +52,7 @@ func samePlain(t interface{ Fatalf(string, ...any) }, src string) (plain bool) {
 	return true
 }
 
-// TestPlainTree: files in the usual form are read without the parser, as the parser would.
+// TestPlainTree: files in the usual form are read without the parser, with the parser's result.
 func TestPlainTree(t *testing.T) {
 	for _, src := range []string{
 		"servers:\n  - name: a\n    port: 1\n    tags: [x, \"*\", 'y z']\n",
@@ -77,7 +77,7 @@ func TestPlainTree(t *testing.T) {
 	}
 }
 
-// plainDraws are the pieces that TestPlainSame puts together.
+// plainDraws are the pieces that TestPlainSame combines.
 var plainDraws = []string{
 	"servers:", "free:", "name:", "port:", "tags:", "extra:", "- ", "-", "  ", "    ", " ", "\n", "\n  ", "\n    ", "\n- ", "\n  - ", ": ", ":",
 	"a", "b1", "1", "07", "0x1f", "0o7", "0b1", "1e3", "1.5", "1_0", "+1", "-1", ".5", "1.", "true", "True", "yes", "null", "~", "NaN", ".inf",
@@ -85,7 +85,7 @@ var plainDraws = []string{
 	"1:30", "12:30:45", "http://h:1/x", "key_a: v\n", "- k: v\n", "<<: a", "=", "@", "%", "*", "&", "!", "|", ">", "?", "? ", "/", "\\",
 }
 
-// TestPlainSame: whatever the plain reader takes it reads as the parser does.
+// TestPlainSame: every file that the plain reader accepts is read as by the parser.
 func TestPlainSame(t *testing.T) {
 	pieces := func(t *rapid.T) string {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(plainDraws), 1, 24).Draw(t, "pieces"), "")

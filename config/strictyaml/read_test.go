@@ -12,7 +12,8 @@ type server struct {
 	Extra map[string]string `yaml:"extra"`
 }
 
-// TestRead: what fits is bound, each mistake has its line, and checks know what they can rely on.
+// TestRead: valid values are bound, each mistake has its line, and checks know which values are
+// valid.
 func TestRead(t *testing.T) {
 	t.Setenv("STRICTYAML_TAG", "blue")
 	s := server{Port: 1}
@@ -34,7 +35,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestAppend: the entries of a second file stand there, and follow those of the first.
+// TestAppend: the entries of a second file keep their places there, and follow those of the first.
 func TestAppend(t *testing.T) {
 	var a, b struct {
 		Keys []server `yaml:"keys"`
@@ -50,8 +51,9 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestReadRetired: a setting of an earlier version is named and not read; one that cannot be ignored safely is an error. Paths
-// of list entries match at every position, and a name elsewhere does not.
+// TestReadRetired: a setting of an earlier version gives a warning and is not read; one that cannot
+// be ignored safely is an error. Paths of list entries match at every position, and the name
+// elsewhere does not.
 func TestReadRetired(t *testing.T) {
 	o := Options{Retired: map[string]Retired{
 		"servers[].old":    {Remedy: "delete it"},

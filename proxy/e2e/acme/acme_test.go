@@ -19,7 +19,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// internet leads the domains' ports to an edge, from when it has one on.
+// internet maps the domains' ports to an edge, once there is one.
 type internet struct {
 	mu    sync.Mutex
 	ports map[string]string // "443": where that is
@@ -34,7 +34,8 @@ func (n *internet) lead(port, to string) {
 	n.ports[port] = to
 }
 
-// reach waits until a port leads somewhere: the authority may look before the test knows the edge's address.
+// reach waits until a port is mapped: the authority may connect before the test knows the edge's
+// address.
 func (n *internet) reach(ctx context.Context, _, port string) (net.Conn, error) {
 	for {
 		n.mu.Lock()
@@ -51,12 +52,12 @@ func (n *internet) reach(ctx context.Context, _, port string) (net.Conn, error) 
 	}
 }
 
-// settings are those of an edge whose certificates come from an authority.
+// settings returns the TLS section of an edge that obtains its certificates from an authority.
 func settings(ca *acmeca.CA, domains, more string) string {
 	return fmt.Sprintf("tls: { acme: { domains: [%s], folder: certificates, accept_terms: true, directory: %q, ca: ca.pem%s } }", domains, ca.Directory(), more)
 }
 
-// shown is the certificate that an edge shows for a name, to a client that trusts the authority.
+// shown returns the state of a handshake for a name by a client that trusts the authority.
 func shown(ca *acmeca.CA, addr, name string) (*tls.ConnectionState, error) {
 	c, err := tls.DialWithDialer(&net.Dialer{Timeout: rig.Patience}, "tcp", addr, &tls.Config{ServerName: name, RootCAs: ca.Pool()})
 	if err != nil {
@@ -80,7 +81,7 @@ func served(t *testing.T, ca *acmeca.CA, addr, name string) (serial string) {
 	return serial
 }
 
-// client trusts the authority, and finds a domain at an address.
+// client returns a client that trusts the authority and finds every domain at an address.
 func client(t *testing.T, ca *acmeca.CA, addr string) *http.Client {
 	transport := &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: ca.Pool()},
@@ -92,8 +93,8 @@ func client(t *testing.T, ca *acmeca.CA, addr string) *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// TestByTLS: an edge without a certificate starts, says so, obtains one over its public port and serves; a restart uses it again,
-// and a reload changes the domains while a stream runs on.
+// TestByTLS: an edge without a certificate starts and logs that, obtains one over its public port
+// and serves. A restart uses it again, and a reload changes the domains while a stream goes on.
 func TestByTLS(t *testing.T) {
 	t.Parallel()
 	var world internet
@@ -150,7 +151,8 @@ func TestByTLS(t *testing.T) {
 
 var listening = regexp.MustCompile(`challenges of the authority are answered.*"listen":"([^"]+)"`)
 
-// TestByHTTP: the second listener answers the challenge, sends browsers to https, and has nothing else.
+// TestByHTTP: the second listener answers the challenge, redirects browsers to https, and serves
+// nothing else.
 func TestByHTTP(t *testing.T) {
 	t.Parallel()
 	var world internet
@@ -220,7 +222,8 @@ func TestByHTTP(t *testing.T) {
 	}
 }
 
-// TestRefused: an edge that the authority cannot reach says why, and serves its other domains.
+// TestRefused: an edge that the authority cannot reach logs the reason, and serves its other
+// domains.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	var world internet

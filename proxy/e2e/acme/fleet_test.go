@@ -19,13 +19,13 @@ import (
 
 const sealKey = "0123456789abcdef0123456789abcdef"
 
-// shared are settings of an edge that shares its certificates.
+// shared returns the setup of an edge that shares its certificates.
 func shared(ca *acmeca.CA, store, more string) rig.Setup {
 	top := settings(ca, "a.test", more) + fmt.Sprintf("\nseal: { keys: [%s] }\nfleet: { edges: 2, store: { url: \"redis://%s\", timeout: 500ms }, secrets: [0123456789abcdef0123456789abcdef] }", sealKey, store)
 	return rig.Setup{Top: top, Files: map[string]string{"ca.pem": ca.PEM}, Cold: true}
 }
 
-// realStore is a redis-server. Where the machine has none the test is skipped, but never in CI.
+// realStore starts a redis-server. Without one the test is skipped, but never in CI.
 func realStore(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -60,7 +60,8 @@ func realStore(t *testing.T) string {
 	return at
 }
 
-// two starts an edge that orders, and then one that does not. The order begins when both reach the store.
+// two starts an edge that orders the certificate, and then one that does not. The order begins when
+// both reach the store.
 func two(t *testing.T, ca *acmeca.CA, setup rig.Setup) (orders, other *rig.Program) {
 	t.Helper()
 	begin := make(chan struct{})
@@ -74,7 +75,7 @@ func two(t *testing.T, ca *acmeca.CA, setup rig.Setup) (orders, other *rig.Progr
 	return orders, other
 }
 
-// challenges is where an edge answers HTTP-01.
+// challenges returns the address at which an edge answers HTTP-01.
 func challenges(t *testing.T, p *rig.Program) (at string) {
 	t.Helper()
 	rig.WaitFor(t, rig.Patience, "the log names the listener", func() bool {
@@ -86,8 +87,9 @@ func challenges(t *testing.T, p *rig.Program) (at string) {
 	return at
 }
 
-// TestFleet: two edges with one store order one certificate and both show it. The authority reaches the edge that did not
-// order. The store has nothing of it in the open, and an edge that starts later without a folder orders nothing.
+// TestFleet: two edges with one store order one certificate and both present it. The authority
+// reaches the edge that did not order. The store holds it only encrypted, and an edge that starts
+// later without a folder orders nothing.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]func(t *testing.T) string{
@@ -124,14 +126,14 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestFleetEdgeKilled: the edge that orders is killed while the authority looks. Another has a certificate
-// after the lease, with the same account and at most one order more.
+// TestFleetEdgeKilled: the ordering edge is killed during the authority's check. Another has a
+// certificate after the lease, with the same account and at most one more order.
 func TestFleetEdgeKilled(t *testing.T) {
 	t.Parallel()
 	var world internet
 	ca := acmeca.Start(t, acmeca.Options{Reach: world.reach})
 	setup := shared(ca, miniredis.RunT(t).Addr(), "")
-	setup.Untidy = true // of the one that is killed
+	setup.Untidy = true // the killed edge is untidy
 	a, b := two(t, ca, setup)
 	rig.WaitFor(t, rig.Patience, "the authority looks for the answer", func() bool { return ca.Requests("/challenge/") > 0 })
 	a.Signal(syscall.SIGKILL)
@@ -142,7 +144,8 @@ func TestFleetEdgeKilled(t *testing.T) {
 	}
 }
 
-// TestFleetStoreLost: without the store an edge orders nothing and says what it waits for; one with a folder serves.
+// TestFleetStoreLost: without the store an edge orders nothing and logs what it waits for; one with
+// a folder serves.
 func TestFleetStoreLost(t *testing.T) {
 	t.Parallel()
 	var world internet

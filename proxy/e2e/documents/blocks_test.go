@@ -1,7 +1,7 @@
-// Package documents holds the documents of the repository to what they say. Every block of code in
-// every one of them is marked in its info string, behind the language: "run" blocks are run by
-// TestRun as they are printed, "show" blocks are parsed by TestShow as far as there is a parser.
-// Links lead somewhere, and the pages that are made from the code are as the code has them.
+// Package documents tests the documents of the repository. Every block of code is marked in its
+// info string, after the language: TestRun runs the "run" blocks as they are printed, and TestShow
+// parses the "show" blocks as far as there is a parser. Links must lead somewhere, and generated
+// pages must match the code.
 package documents
 
 import (
@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// top is the top of the repository, seen from this package.
+// top is the path from this package to the top of the repository.
 const top = "../../.."
 
 // block is a block of code in a document.
@@ -101,8 +101,7 @@ var (
 	noSlug  = regexp.MustCompile("[^a-z0-9 _-]")
 )
 
-// anchors are the places within a document that a link may name, as the hosting site makes them of
-// its headings.
+// anchors returns the anchors of a document, as the hosting site makes them from its headings.
 func anchors(t *testing.T, doc string) (names []string) {
 	t.Helper()
 	for _, m := range heading.FindAllStringSubmatch(read(t, doc), -1) {
@@ -111,7 +110,7 @@ func anchors(t *testing.T, doc string) (names []string) {
 	return names
 }
 
-// TestLinks holds that every link within the repository leads to a file and, in a document, to a
+// TestLinks checks that every link within the repository leads to a file and, in a document, to a
 // heading.
 func TestLinks(t *testing.T) {
 	t.Parallel()

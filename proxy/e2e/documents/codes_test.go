@@ -1,7 +1,7 @@
 package documents
 
-// errorCodes explain the codes of errors to those who meet them. A test holds that there is one for
-// each code.
+// errorCodes explains the codes of errors to clients and operators. A test checks that every code
+// has an entry.
 var errorCodes = map[string]struct{ status, cause, remedy string }{
 	"invalid_json":            {"400", "The body is not JSON.", "Send a JSON object with `Content-Type: application/json`."},
 	"json_limit":              {"400", "The body nests too deeply, or has too many members or values.", "Send less; what is counted stands in the message."},

@@ -18,8 +18,8 @@ var (
 	legendLabel  = regexp.MustCompile(`\{\{([a-z_]+)\}\}`)
 )
 
-// TestRunbooks holds that each alert leads to a heading of its own in the troubleshooting page with
-// something below it, at the project's address, and that no heading is left without its alert.
+// TestRunbooks checks that each alert links to its own heading in the troubleshooting page at the
+// project's address, with text below it, and that every heading has its alert.
 func TestRunbooks(t *testing.T) {
 	t.Parallel()
 	const page = "proxy/troubleshooting.md"
@@ -63,8 +63,8 @@ type panel struct {
 	Targets []struct{ Expr, LegendFormat string }
 }
 
-// TestDashboardLegends holds that a legend tells apart what its query returns: it names each label
-// that the query keeps, the edge where the query adds nothing up, and no label that is gone. No
+// TestDashboardLegends checks that a legend distinguishes the series of its query: it names each
+// label that the query keeps, the edge if the query does not aggregate, and no dropped label. No
 // panel hides another.
 func TestDashboardLegends(t *testing.T) {
 	t.Parallel()

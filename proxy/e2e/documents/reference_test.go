@@ -20,16 +20,16 @@ import (
 	"penstock/upstreams"
 )
 
-// made is what every page says that is made from the code.
+// made is the notice on every generated page.
 const made = "\n<!-- Made from the code: go test ./proxy/e2e/documents -run '^TestReference' -update writes it anew. -->\n\n"
 
-// page compares a page with the file, which lies below the top of the repository.
+// page compares a page with its file, a path below the top of the repository.
 func page(t *testing.T, file, title, intro, body string) {
 	t.Helper()
 	golden.File(t, filepath.Join(top, file), []byte("# "+title+"\n"+made+intro+"\n\n"+strings.TrimSpace(body)+"\n"))
 }
 
-// row is a row of a table; a bar in a cell would end it.
+// row returns a row of a table. A bar in a cell would end it.
 func row(cells ...string) string {
 	for i, c := range cells {
 		cells[i] = strings.ReplaceAll(c, "|", `\|`)
@@ -49,7 +49,7 @@ func TestReferenceMetrics(t *testing.T) {
 			"alert rules for them are in [.deploy/](../../../.deploy/README.md).", b.String())
 }
 
-// logFields say what the fields of an access line mean.
+// logFields explains the fields of an access line.
 var logFields = map[string]string{
 	"request_id": "The id that the client gets as `x-request-id`.", "key": "Id of the key, or of the caller with a token.",
 	"dialect": "chat, messages, responses and so on.", "model": "The model's id, whatever alias was asked for.",
@@ -77,14 +77,14 @@ var logFields = map[string]string{
 	"resumed":                "How often another engine went on with the stream; only if one did.", "tier": "Tier of the upstream; only above 0.",
 }
 
-// acmeFields say what the fields of lines about certificates mean that the edge obtains itself.
+// acmeFields explains the fields of lines about certificates obtained by ACME.
 var acmeFields = map[string]string{
 	"domain": "The domain of `tls.acme.domains`.", "not_after": "Until when the certificate is good.",
 	"problem": "Why it was not obtained, with the authority's words.", "failures": "How often in a row.",
 	"next_try_in_s": "Seconds until it is tried again.",
 }
 
-// attemptFields say what the fields of a failed attempt mean.
+// attemptFields explains the fields of a failed attempt.
 var attemptFields = map[string]string{
 	"upstream": "The upstream that was asked.", "cause": "Why the attempt failed, one of the [causes](#causes).",
 	"engine_status": "The HTTP status of the engine's answer; only if it answered.",
@@ -94,13 +94,14 @@ var attemptFields = map[string]string{
 
 var attemptField = regexp.MustCompile(`o\.Add\w+\("(\w+)"`)
 
-// failedLineFields say what the fields of a line "upstream failed" mean.
+// failedLineFields explains the fields of a line "upstream failed".
 var failedLineFields = map[string]string{
 	"request_id": "That of the call.", "upstream": "The upstream that was asked last.", "code": "The [error's code](errors.md).",
 	"cause": "One of the [causes](#causes); empty if no engine was asked, because the request had cost two of them before.", "engine_status": "The HTTP status of the engine's answer; 0 if it did not answer.",
 }
 
-// fieldTable is a table of the fields that field finds in a part of a source, each of which has to have a meaning.
+// fieldTable returns a table of the fields that the pattern field finds in a part of a source. Each
+// must have a meaning.
 func fieldTable(t *testing.T, what, text string, field *regexp.Regexp, meanings map[string]string) string {
 	t.Helper()
 	var b strings.Builder
@@ -154,8 +155,9 @@ func TestReferenceLog(t *testing.T) {
 			"Each call has one line with `msg` \"call\" and the fields below (`log.access: false` leaves them out). Its level is warn where the service failed the call (the outcomes upstream_fail, stream_broken, timeout, no_route and internal), whatever its status, and info otherwise. With `log.format: console` a line is short and for eyes, and the outcome of a call that did not go well stands first. No line has a prompt, an answer, a key or any other text of a client.", b.String())
 }
 
-// codeNames are the codes of errors, as the sources have them, first those that all dialects share: constants that are called
-// so, and what is written where a code stands. A code that only a variable holds is not found.
+// codeNames returns the error codes in the sources, first those that all dialects share: constants
+// with such names, and literals in the place of a code. It does not find a code that only a
+// variable holds.
 func codeNames(t *testing.T) (codes []string) {
 	t.Helper()
 	add := func(code string) {
@@ -200,7 +202,7 @@ var (
 	codeInJSON   = regexp.MustCompile(`"code":"([a-z_]+)"`)
 )
 
-// codesAt are the codes of errors that a node of the sources has itself.
+// codesAt returns the error codes in a node of the sources itself.
 func codesAt(n ast.Node) (codes []string) {
 	literal := func(x ast.Expr) {
 		if l, ok := x.(*ast.BasicLit); ok && l.Kind == token.STRING {
@@ -285,7 +287,7 @@ func TestReferenceCommands(t *testing.T) {
 
 var commandLine = regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)*)(?:  .*)?$`)
 
-// commandNames are the commands that the program's help lists.
+// commandNames returns the commands in the program's help.
 func commandNames(help string) (names []string) {
 	_, list, _ := strings.Cut(help, "\nCommands:\n")
 	list, _, _ = strings.Cut(list, "\n\n")

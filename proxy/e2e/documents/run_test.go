@@ -16,7 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// scriptVariable names the script that this program runs in place of its tests, as a child of them.
+// scriptVariable names the script that this program, as a child of the tests, runs instead of
+// tests.
 const scriptVariable = "PENSTOCK_DOCUMENT_SCRIPT"
 
 func TestMain(m *testing.M) {
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(rig.Main(m, 2))
 }
 
-// runScript becomes a shell that runs script. It returns only if it cannot.
+// runScript replaces the process by a shell that runs script. It returns only on failure.
 func runScript(script string) error {
 	if err := raiseLoopback(); err != nil {
 		return err
@@ -39,19 +40,19 @@ func runScript(script string) error {
 	return syscall.Exec(shell, []string{"bash", script}, os.Environ())
 }
 
-// tested are the documents whose blocks another test runs, shorter than they are printed.
+// tested are the documents whose blocks another test runs in a shorter form.
 var tested = map[string]string{"bench/README.md": "bench.TestReadmeCommands"}
 
-// prelude makes a script of blocks fail where a reader would see that something is wrong.
+// prelude makes a script fail where a reader would notice an error.
 const prelude = `set -euo pipefail
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 curl() { command curl --fail-with-body --no-progress-meter "$@"; }
 `
 
 // TestRun runs the run blocks of every document as they are printed, one after the other in one
-// shell, in a folder that looks like the top of the repository. Each document has a network of its
-// own where the system allows it, so the ports are those that it prints. Those of clients begin
-// where the first blocks of README.md have ended.
+// shell, in a folder that looks like the top of the repository. Each document has its own network
+// if the system allows it, so the printed ports are used. Documents for clients begin where the
+// first blocks of README.md have ended.
 func TestRun(t *testing.T) {
 	fastset.LeaveOut(t, "the commands of the documents")
 	if _, err := exec.LookPath("bash"); err != nil {
@@ -84,8 +85,8 @@ func TestRun(t *testing.T) {
 // build is the command that builds the program.
 var build = regexp.MustCompile(`(?m)^.*go build -o penstock .*$`)
 
-// loadTest is a command that ends with 98 when the machine was too busy for a valid result, which is
-// no fault of the document.
+// loadTest matches a command that exits with 98 when the machine was too busy for a valid result,
+// which is not the document's fault.
 var loadTest = regexp.MustCompile(`(?m)^(\S*penstock bench [^#\n]*)`)
 
 // writeBlocks adds the run blocks to a script and reports whether there were any.
@@ -112,7 +113,7 @@ func writeBlocks(t *testing.T, script *strings.Builder, blocks []block) (any boo
 	return any
 }
 
-// runInNetwork runs a script to its end, which has to be good.
+// runInNetwork runs a script, which must succeed.
 func runInNetwork(t *testing.T, script string) {
 	program, err := os.Executable()
 	if err != nil {
@@ -145,7 +146,7 @@ func runInNetwork(t *testing.T, script string) {
 	cmd.Dir = dir
 	cmd.Env = append(rig.CleanEnv(), scriptVariable+"="+path, "HOME="+dir,
 		"PATH="+filepath.Dir(rig.Binary(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
-	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} { // HOME is another one
+	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPATH"} { // because HOME differs
 		out, err := exec.Command("go", "env", name).Output()
 		if err != nil {
 			t.Fatal(err)

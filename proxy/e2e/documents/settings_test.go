@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// schema is what is read of the JSON Schema of the configuration.
+// schema is the part of the configuration's JSON Schema that is read.
 type schema struct {
 	Type        any
 	Description string
@@ -73,14 +73,14 @@ func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, req
 	}
 }
 
-// zeroMeans finds what 0 of a setting means. The schema names no default of 0; where its meaning is
-// told and there is no other default, it is one.
+// zeroMeans matches the meaning of a setting's 0. The schema does not name a default of 0: it is
+// the default if its meaning is described and there is no other default.
 var zeroMeans = regexp.MustCompile(`(?:^|\. )(0s?)(?::| sets )`)
 
-// sentences is what every description consists of. A name of Go's, such as ClientCA, never begins one.
+// sentences matches every description. A Go name, such as ClientCA, never begins one.
 var sentences = regexp.MustCompile(`^([A-Z][a-z]*|[A-Z:]+|5xx)[ ,].*\.$`)
 
-// kinds are the forms that a value may have, in words.
+// kinds returns the allowed forms of a value, in words.
 func kinds(s *schema) (words []string) {
 	add := func(word string) {
 		if !slices.Contains(words, word) {
@@ -99,7 +99,7 @@ func kinds(s *schema) (words []string) {
 		return words
 	}
 	switch types := fmt.Sprint(s.Type); {
-	case strings.HasPrefix(s.Pattern, `\$`), s.Const != nil: // a variable, or the 0 of a duration
+	case strings.HasPrefix(s.Pattern, `\$`), s.Const != nil: // a variable, or a duration's 0
 	case strings.Contains(s.Pattern, "ns|us"):
 		add("duration")
 	case strings.Contains(s.Pattern, "KMGT"):

@@ -17,13 +17,13 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestShow parses the show blocks, each as far as this machine has a parser for its language. What
-// was not parsed stands in the log.
+// TestShow parses the show blocks for whose languages this machine has a parser. The test's log
+// names the others.
 func TestShow(t *testing.T) {
 	t.Parallel()
 	for _, doc := range documents(t) {
 		for _, b := range blocksOf(t, doc) {
-			if b.marker != "show" || b.lang == "text" { // text is what programs print, and pictures
+			if b.marker != "show" || b.lang == "text" { // text is program output and pictures
 				continue
 			}
 			if why := parse(t, b); why != "" {
@@ -33,7 +33,7 @@ func TestShow(t *testing.T) {
 	}
 }
 
-// parse checks one block, and says why it could not.
+// parse checks one block, or returns why it could not.
 func parse(t *testing.T, b block) (why string) {
 	switch b.lang {
 	case "bash":
@@ -59,7 +59,7 @@ func parse(t *testing.T, b block) (why string) {
 	return ""
 }
 
-// ask has a program look at the block, in a file that is its last argument.
+// ask makes a program check the block, in a file that is its last argument.
 func ask(t *testing.T, b block, name string, args ...string) (why string) {
 	if _, err := exec.LookPath(name); err != nil {
 		return name + " is not installed"
@@ -77,7 +77,7 @@ func ask(t *testing.T, b block, name string, args ...string) (why string) {
 
 var variable = regexp.MustCompile(`\$\{(\w+)\}`)
 
-// parseYAML has "penstock check" read what is a configuration of ours; other YAML has to be YAML.
+// parseYAML runs "penstock check" on our configurations; other blocks must be valid YAML.
 func parseYAML(t *testing.T, b block) {
 	var file map[string]any
 	if err := yaml.Unmarshal([]byte(b.text), &file); err != nil {
@@ -112,8 +112,8 @@ func parseYAML(t *testing.T, b block) {
 	}
 }
 
-// missing are the parts of a configuration that a block leaves to its reader: who may call, and the
-// upstreams that its models name.
+// missing returns the parts of a configuration that a block leaves to its reader: the keys, and the
+// upstreams of its models.
 func missing(file map[string]any) (text string) {
 	if file["keys"] == nil && file["issuers"] == nil {
 		text += "\nkeys: [{ id: client, hash: \"sha256:" + strings.Repeat("0123456789abcdef", 4) + "\" }]\n"

@@ -13,7 +13,8 @@ import (
 // script is a file of the repository that a workflow runs.
 var script = regexp.MustCompile(`(?:^|\s)(\.ci/\w+)`)
 
-// TestWorkflows: what the workflows run is there, and the shell can read it. .ci/full lints them.
+// TestWorkflows: the scripts of the workflows exist, and the shell can parse them. .ci/full lints
+// them.
 func TestWorkflows(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob(filepath.Join(top, ".github/workflows/*.yml"))
