@@ -1,6 +1,10 @@
 package build
 
-import "testing"
+import (
+	"os"
+	"regexp"
+	"testing"
+)
 
 func TestNamed(t *testing.T) {
 	development := "v" + Number() + "-dev"
@@ -13,6 +17,24 @@ func TestNamed(t *testing.T) {
 	} {
 		if got := named(c.recorded, c.revision); got != c.want {
 			t.Errorf("%q of %q is %q, want %q", c.recorded, c.revision, got, c.want)
+		}
+	}
+}
+
+// TestOneNumber: the changes and the chart have the version of the sources.
+func TestOneNumber(t *testing.T) {
+	number := regexp.QuoteMeta(Number())
+	for _, c := range []struct{ file, line string }{
+		{".github/CHANGELOG.md", `(?m)^## ` + number + `(,|$)`},
+		{".deploy/helm/Chart.yaml", `(?m)^version: ` + number + `( |$)`},
+		{".deploy/helm/Chart.yaml", `(?m)^appVersion: ` + number + `( |$)`},
+	} {
+		text, err := os.ReadFile("../../" + c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !regexp.MustCompile(c.line).Match(text) {
+			t.Errorf("%s has no line %s: proxy/build/VERSION says %s", c.file, c.line, Number())
 		}
 	}
 }
