@@ -21,11 +21,12 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestOneNumber: the changes and the chart have the version of the sources.
+// TestOneNumber: the changes, the manifests and the chart have the version of the sources.
 func TestOneNumber(t *testing.T) {
 	number := regexp.QuoteMeta(Number())
 	for _, c := range []struct{ file, line string }{
 		{".github/CHANGELOG.md", `(?m)^## ` + number + `(,|$)`},
+		{".deploy/kubernetes.yaml", `image: penstock:v` + number + `\n`},
 		{".deploy/helm/Chart.yaml", `(?m)^version: ` + number + `( |$)`},
 		{".deploy/helm/Chart.yaml", `(?m)^appVersion: ` + number + `( |$)`},
 	} {

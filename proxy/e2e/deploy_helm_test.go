@@ -31,7 +31,7 @@ func TestDeployHelm(t *testing.T) {
 	}{
 		"own values": {"{}", "ConfigMap Deployment PodDisruptionBudget Service Service", 2},
 		"everything": {`
-store: { url: "redis://valkey:6379", secret: store }
+store: { url: "redis://valkey:6379", secret: store, signing: { secret: fleet } }
 tls: { secret: edge-tls }
 discovery: true
 serviceMonitor: { enabled: true, labels: { release: prometheus } }
@@ -99,6 +99,7 @@ type chartObject struct {
 func validInPod(t *testing.T, file string) *config.File {
 	t.Helper()
 	t.Setenv("PENSTOCK_ADMIN_TOKEN", "the-operators-long-secret")
+	t.Setenv("PENSTOCK_FLEET_SECRET", strings.Repeat("0123456789abcdef", 4))
 	t.Setenv("PENSTOCK_STORE_PASSWORD", "the-stores-long-secret")
 	_, hash, err := auth.NewKey()
 	if err != nil {
@@ -106,7 +107,7 @@ func validInPod(t *testing.T, file string) *config.File {
 	}
 	dir := t.TempDir()
 	selfsigned.Write(t, dir, "tls", time.Now().Add(-time.Hour), time.Now().Add(1000*time.Hour))
-	file = strings.NewReplacer("/etc/penstock-keys", dir, "/etc/penstock-tls/tls.crt", "tls.pem", "/etc/penstock-tls/tls.key", "tls.key").Replace(file)
+	file = strings.NewReplacer("/etc/penstock-keys", dir, "/etc/penstock-tls/tls.crt", dir+"/tls.pem", "/etc/penstock-tls/tls.key", dir+"/tls.key").Replace(file)
 	for name, text := range map[string]string{"keys.yaml": "keys: [{ id: team-a, hash: \"" + hash + "\" }]\n", "penstock.yaml": file} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -114,7 +115,7 @@ func validInPod(t *testing.T, file string) *config.File {
 	}
 	path := filepath.Join(dir, "penstock.yaml")
 	f, problems := config.LoadValid(path, config.Known{Engines: engine.Names(nil)})
-	if len(problems) > 0 {
+	if problems.Err() != nil {
 		t.Fatalf("%v\n%s", problems, file)
 	}
 	command(t, 0, "check", path)

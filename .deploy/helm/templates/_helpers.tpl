@@ -19,6 +19,9 @@ tls: { cert: /etc/penstock-tls/tls.crt, key: /etc/penstock-tls/tls.key }
 {{- if .Values.store.url }}
 fleet:
   edges: {{ .Values.store.edges | default (ternary .Values.autoscaling.maxReplicas .Values.replicas .Values.autoscaling.enabled) }}
+  {{- if .Values.store.signing.secret }}
+  secrets: ["${PENSTOCK_FLEET_SECRET}"]
+  {{- end }}
   store:
     url: {{ .Values.store.url | quote }}
     {{- if .Values.store.secret }}
