@@ -111,7 +111,7 @@ func checkHTTP(address string) (*url.URL, error) {
 	case err != nil && !hostName(u.Hostname()):
 		return nil, errors.New("the URL's host is neither a name nor an IP address")
 	case ip.Zone() != "":
-		return nil, errors.New("the URL's address has a zone (%), which no request can name: write a name, or an address without one")
+		return nil, errors.New("the URL's address has a zone (%), which a request cannot carry: write a name, or an address without a zone")
 	}
 	if p := u.Port(); p != "" || strings.HasSuffix(u.Host, ":") {
 		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 {
@@ -190,7 +190,7 @@ func (f *File) CheckOpen(public, admin string) Problems {
 	if (n > 0 || !f.Admin.Guarded()) && n < LeastAdminToken && admin != "" && !OnLoopback(admin) {
 		what := "it is needed"
 		if n > 0 {
-			what = fmt.Sprintf("it can be guessed, and needs %d characters", LeastAdminToken)
+			what = fmt.Sprintf("it can be guessed: use at least %d characters", LeastAdminToken)
 		}
 		c.fail("admin.token", "%s: the admin listener is open at %s, where other machines reach it, %s", what, admin,
 			untilMoved)
@@ -199,7 +199,7 @@ func (f *File) CheckOpen(public, admin string) Problems {
 }
 
 // untilMoved names the remedy for an open port.
-const untilMoved = "until the edge is restarted, or, where a service manager opened it, its socket unit says another address"
+const untilMoved = "until the edge restarts or, if a service manager opened it, until its socket unit has another address"
 
 // sanKinds are how "openssl x509 -ext subjectAltName" prints the kind of a name before it.
 var sanKinds = []string{"dns:", "uri:", "email:", "ip:", "ip address:"}
@@ -208,15 +208,15 @@ var sanKinds = []string{"dns:", "uri:", "email:", "ip:", "ip address:"}
 func checkSAN(name string) error {
 	for _, kind := range sanKinds {
 		if len(name) >= len(kind) && strings.EqualFold(name[:len(kind)], kind) {
-			return fmt.Errorf("the kind of a name is known by its form: leave %s out", strings.TrimSuffix(name[:len(kind)], " "))
+			return fmt.Errorf("the form of a name shows its kind: leave %s out", strings.TrimSuffix(name[:len(kind)], " "))
 		}
 	}
 	if strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == '*' }) {
-		return errors.New("a name of a certificate is compared whole: visible ASCII without spaces and *")
+		return errors.New("names of certificates are compared in full: use visible ASCII without spaces or *")
 	}
 	if ip, err := netip.ParseAddr(name); err == nil {
 		if ip.Zone() != "" || ip.Is4In6() {
-			return errors.New("certificates name no such address: write 10.0.0.1 or 2001:db8::1")
+			return errors.New("certificates cannot have this address: write 10.0.0.1 or 2001:db8::1")
 		}
 		return nil
 	}
@@ -232,8 +232,8 @@ func checkSAN(name string) error {
 	if strings.Contains(name, "@") || hostName(name) && !strings.HasSuffix(name, ".") {
 		return nil
 	}
-	return errors.New("this is no DNS name, URI, mail or IP address: write one whole name of the certificate, " +
-		"as in agent.example.com or spiffe://TRUST-DOMAIN/PATH")
+	return errors.New("this is not a DNS name, URI, mail or IP address: write one complete name of the certificate, " +
+		"such as agent.example.com or spiffe://TRUST-DOMAIN/PATH")
 }
 
 // publicHost reports whether a URL leads to a public address, or to a name outside the private

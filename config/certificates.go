@@ -27,7 +27,7 @@ import (
 func (f *File) CheckCertificates() Problems {
 	c := f.checks().check
 	if !f.TLS.Enabled() && f.places().Has("tls.cert") {
-		c.warn("tls", "cert and key are empty, so the API is plain HTTP: name them, or take tls out")
+		c.warn("tls", "cert and key are empty, so the API is plain HTTP: set both, or remove tls")
 	}
 	c.pair("tls", f.TLS.Cert, f.TLS.Key)
 	c.pair("admin.tls", f.Admin.TLS.Cert, f.Admin.TLS.Key)
@@ -75,17 +75,17 @@ func (c *checker) account(path string, k *Kubernetes) {
 	}
 	if k.Account == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
 		if k.Server == "" {
-			c.warn(path, "this is no pod of a cluster: an edge that runs here finds no pods without server and account")
+			c.warn(path, "the edge does not run in a pod here and cannot find pods: set server and account")
 		}
 		return
 	}
 	folder := cmp.Or(k.Account, MountedAccount)
 	token := filepath.Join(folder, "token")
 	if text, err := os.ReadFile(token); err != nil {
-		c.warn(path, "%s, so the pods are not found: give the edge's pod a service account that is mounted",
+		c.warn(path, "%s, so pods cannot be found: mount a service account into the edge's pod",
 			strictyaml.FileError(token, err))
 	} else if len(bytes.TrimSpace(text)) == 0 {
-		c.warn(path, "%s is empty, so the pods are not found", token)
+		c.warn(path, "%s is empty, so pods cannot be found", token)
 	}
 	ca := filepath.Join(folder, "ca.crt")
 	pem, err := os.ReadFile(ca)
@@ -114,12 +114,12 @@ func (c *checker) pair(path, cert, key string) {
 	}
 	switch now := time.Now(); {
 	case now.After(leaf.NotAfter):
-		c.warn(path+".cert", "%s expired on %s: put a new one there", cert, leaf.NotAfter.UTC().Format(time.RFC3339))
+		c.warn(path+".cert", "%s expired on %s: replace it", cert, leaf.NotAfter.UTC().Format(time.RFC3339))
 	case now.Before(leaf.NotBefore):
-		c.warn(path+".cert", "%s is not valid before %s: put one there that is, or set the clock", cert,
+		c.warn(path+".cert", "%s is not valid before %s: replace it, or correct the clock", cert,
 			leaf.NotBefore.UTC().Format(time.RFC3339))
 	case leaf.NotAfter.Sub(now) < EndsSoon(leaf.NotBefore, leaf.NotAfter):
-		c.warn(path+".cert", "%s ends on %s, %s: put a new one there in time, it is read without a restart", cert,
+		c.warn(path+".cert", "%s ends on %s, %s: replace it in time; no restart is needed", cert,
 			leaf.NotAfter.UTC().Format(time.RFC3339), inDays(leaf.NotAfter.Sub(now)))
 	}
 	if info, err := os.Stat(key); err == nil && strictyaml.TooOpen(info) {
@@ -161,20 +161,20 @@ func (c processChecks) acme() {
 	const path = "tls.acme"
 	if !a.Enabled() {
 		if c.places.Has(path) {
-			c.check.fail(path, "it names no domains: give those by which clients reach this edge, "+
+			c.check.fail(path, "domains is empty: list the names by which clients reach this edge, "+
 				"as domains: [api.example.com]")
 		}
 		return
 	}
 	if t.Cert != "" || t.Key != "" {
-		c.check.fail(path, "there are cert and key, too: take either them or acme out")
+		c.check.fail(path, "cert and key are set, too: remove either them or acme")
 	}
 	c.domains(path+".domains", a.Domains)
 	if !a.AcceptTerms {
-		c.check.fail(path, "the authority asks for a yes to its terms of service: read them, and write accept_terms: true")
+		c.check.fail(path, "the authority requires that you agree to its terms of service: read them, then write accept_terms: true")
 	}
 	if a.Folder == "" {
-		c.check.fail(path, "certificates need a folder, or each start would ask for new ones and soon be refused: "+
+		c.check.fail(path, "without a folder each start would order new certificates, and the authority would soon refuse: "+
 			"write folder: certificates")
 	}
 	if a.Email != "" && (strings.Count(a.Email, "@") != 1 || strings.ContainsAny(a.Email, " ,<>?")) {
@@ -183,7 +183,7 @@ func (c processChecks) acme() {
 	if u, err := checkHTTP(a.Directory); err != nil {
 		c.check.fail(path+".directory", "%s", err)
 	} else if u.Scheme != "https" {
-		c.check.fail(path+".directory", "a directory is asked over https alone: write https://HOST/PATH, "+
+		c.check.fail(path+".directory", "the directory must be an https URL: write https://HOST/PATH, "+
 			"with ca for a private one")
 	}
 	if a.CA != "" && len(a.CAs) > 0 && !x509.NewCertPool().AppendCertsFromPEM(a.CAs) {
@@ -200,7 +200,7 @@ func (c processChecks) acme() {
 
 func (c processChecks) domains(path string, domains []string) {
 	if len(domains) > mostDomains {
-		c.check.fail(path, "%d domains are more than %d: give more edges a part each", len(domains), mostDomains)
+		c.check.fail(path, "%d domains are more than %d: divide them among several edges", len(domains), mostDomains)
 		return
 	}
 	seen := map[string]bool{}
@@ -209,21 +209,21 @@ func (c processChecks) domains(path string, domains []string) {
 		_, notIP := netip.ParseAddr(strings.Trim(name, "[]"))
 		switch {
 		case strings.HasPrefix(name, "*"):
-			c.check.fail(at, "a wildcard needs a challenge by DNS, which the edge does not answer: list the names, "+
+			c.check.fail(at, "a wildcard needs a DNS challenge, which the edge does not support: list the names, "+
 				"or use cert and key")
 		case notIP == nil:
-			c.check.fail(at, "%s is an IP address, and the edge asks for certificates of names alone, whatever the "+
-				"authority has: give a name that leads there, or use cert and key", c.places.Show(at, name))
+			c.check.fail(at, "%s is an IP address, and the edge orders certificates for names only, whatever the "+
+				"authority offers: write a name that resolves to it, or use cert and key", c.places.Show(at, name))
 		case name == "localhost" || strings.HasSuffix(name, ".localhost"):
-			c.check.fail(at, "%s is this machine to the authority, too, so it finds itself there: give the name by which "+
+			c.check.fail(at, "%s resolves to the authority's own machine: write the name by which "+
 				"clients reach this edge", c.places.Show(at, name))
 		case !hostName(name) || strings.ContainsAny(name, "_") || strings.HasSuffix(name, "."):
 			c.check.fail(at, "%s is not a domain: write it without scheme, port and path", c.places.Show(at, name))
 		case seen[name]:
 			c.check.fail(at, "%s is listed twice", c.places.Show(at, name))
 		case privateName(name) && c.file.TLS.ACME.CA == "":
-			c.check.warn(at, "%s is no name of the internet, so a public authority refuses it: "+
-				"ask one of your own (directory, ca), or use cert and key", c.places.Show(at, name))
+			c.check.warn(at, "%s is not a public name, so a public authority refuses it: "+
+				"use a private authority (directory, ca), or cert and key", c.places.Show(at, name))
 		}
 		seen[name] = true
 	}
@@ -243,7 +243,7 @@ const anyPort = "0"
 
 // challenges checks the listener that answers the authority.
 func (c processChecks) challenges(path string, a *ACME) {
-	const behind = "the authority connects to port %s of each domain, and %s is not that: have it forwarded here"
+	const behind = "the authority connects to port %s of each domain, not to %s: forward that port to this address"
 	if a.HTTP == "" {
 		if _, port, err := net.SplitHostPort(c.file.Listen); err == nil && port != "443" && port != anyPort {
 			c.check.warn("listen", behind, "443", c.places.Show("listen", c.file.Listen))
@@ -259,7 +259,7 @@ func (c processChecks) challenges(path string, a *ACME) {
 		{"listen", c.file.Listen}, {"admin.listen", c.file.Admin.Listen},
 	} {
 		if samePort(a.HTTP, other.address) {
-			c.check.fail(at, "%s is there already: give this listener another port", other.setting)
+			c.check.fail(at, "another listener already has %s: give this one another port", other.setting)
 		}
 	}
 	if _, port, _ := net.SplitHostPort(a.HTTP); port != "80" && port != anyPort {
@@ -275,8 +275,8 @@ func (c processChecks) sharedCertificates(path string) {
 		c.check.fail(path, "the edges of a fleet keep the keys of certificates in fleet.store, sealed: "+
 			"give all edges the same seal: { keys: [...] }, made with head -c 32 /dev/urandom | base64")
 	case f.Fleet.Edges > 1 && !f.Fleet.Shared():
-		c.check.warn(path, "each edge asks for certificates of its own, and a balancer may send its challenge to "+
-			"another edge, which cannot answer it: give fleet.store and seal.keys, by which one edge obtains them for all, "+
+		c.check.warn(path, "each edge orders its own certificates, and a balancer may send the challenge to "+
+			"another edge, which cannot answer it: set fleet.store and seal.keys, so that one edge obtains them for all, "+
 			"give all edges one pair by cert and key, or end TLS at the balancer")
 	}
 }
@@ -326,7 +326,7 @@ func (c *checker) keptOpen(path, folder string) {
 		}
 		switch {
 		case d.IsDir() && strictyaml.WritableByOthers(info):
-			c.warn(path, "%s has mode %04o: others can put certificates and keys of theirs there; chmod 700 keeps them out",
+			c.warn(path, "%s has mode %04o: other users can put their own certificates and keys there; chmod 700 keeps them out",
 				name, info.Mode().Perm())
 			return fs.SkipAll
 		case info.Mode().IsRegular() && strictyaml.TooOpen(info):

@@ -106,7 +106,7 @@ func TestCheckAccount(t *testing.T) {
 		{"an empty token", "", "account: " + folder("empty", "\n", string(pem)), "token is empty"},
 		{"not an authority", "", "account: " + folder("junk", "secret", "junk"), "ca.crt holds no certificate"},
 		{"nothing is sent", "", "server: \"http://127.0.0.1:8001\"", ""},
-		{"outside of a cluster", "", "namespace: llm", "no pod of a cluster"},
+		{"outside of a cluster", "", "namespace: llm", "does not run in a pod"},
 		{"a server from outside", "", "server: \"https://127.0.0.1:1\"", ""},
 		{"a pod without an account", "10.0.0.1", "namespace: llm", MountedAccount},
 	} {

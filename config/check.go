@@ -177,9 +177,9 @@ func checkBodies(c checks, path string, l BodyLimits) {
 		switch at := path + "." + r.name; {
 		case r.n == 0:
 		case r.n < 1<<10:
-			c.check.fail(at, "%s is out of range: at least %s, or 0 for none of its own", r.n, Bytes(1<<10))
+			c.check.fail(at, "%s is out of range: at least %s, or 0 for no limit of the key's own", r.n, Bytes(1<<10))
 		case r.n > r.all:
-			c.check.warn(at, "limits.%s is smaller for all, and counts: %s", r.name, r.all)
+			c.check.warn(at, "limits.%s is smaller and applies to all keys: %s", r.name, r.all)
 		}
 	}
 }

@@ -408,7 +408,7 @@ func (e *Engine) Problems() []string {
 		c.path(at+".path", l.Path, true)
 		c.need(l.Format == LoadMetrics || l.Format == LoadJSON, at+".format: must be metrics or json")
 		c.need(len(l.Running)+len(l.Waiting)+len(l.Progress) > 0,
-			at+": name what tells the running or waiting requests, or the progress")
+			at+": name the fields that report running or waiting requests, or progress")
 	}
 	for i, v := range e.Capacity {
 		c.value(element("capacity", i), v)

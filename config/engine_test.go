@@ -47,7 +47,7 @@ func TestEngineProblems(t *testing.T) {
 		{Engine{Name: "e", Models: []EngineModel{{Path: "/m"}}}, "models[0].id:"},
 		{Engine{Name: "e", Names: "some"}, "names:"},
 		{Engine{Name: "e", Load: []EngineLoad{{Path: "/m", Format: "xml", Running: []string{"a"}}}}, "load[0].format:"},
-		{Engine{Name: "e", Load: []EngineLoad{{Path: "/m", Format: LoadJSON}}}, "load[0]: name what tells"},
+		{Engine{Name: "e", Load: []EngineLoad{{Path: "/m", Format: LoadJSON}}}, "load[0]: name the fields"},
 		{Engine{Name: "e", Capacity: []EngineValue{{}}}, "capacity[0].path: missing"},
 		{Engine{Name: "e", Concurrency: -1}, "concurrency:"},
 		{Engine{Name: "e", Paths: map[string]string{"talk": "/t"}}, "paths.talk: not an operation"},

@@ -28,7 +28,7 @@ func TestCheckOpen(t *testing.T) {
 			t.Errorf("%s: %s", row.name, got)
 		case row.want != "" && (len(got) != 1 || got.Err() == nil || !strings.HasPrefix(got[0].Path+" "+got[0].Message, row.want)):
 			t.Errorf("%s: %s, want %s", row.name, got, row.want)
-		case row.want != "" && !strings.Contains(got[0].Message, "restarted"):
+		case row.want != "" && !strings.Contains(got[0].Message, "restarts"):
 			t.Errorf("%s: no remedy: %s", row.name, got)
 		}
 	}

@@ -207,12 +207,12 @@ func (c processChecks) fleet() {
 	if c.places.Has("fleet.edges") {
 		c.check.number("fleet.edges", edges, 1, maxEdges)
 	} else if f.Shared() {
-		c.check.warn("fleet", "without fleet.edges an edge that starts while the store does not answer takes half of each limit "+
+		c.check.warn("fleet", "without fleet.edges, an edge that starts while the store is unreachable takes half of each limit "+
 			"and of each engine's slots: write fleet.edges: N, the number of edges")
 	}
 	c.check.oneOf("fleet.lost", "fleet.lost", "a choice", f.Lost)
 	if (f.Lost == LostOpen || f.Lost == LostClosed) && !f.Shared() {
-		c.check.warn("fleet.lost", "there is no store that could be lost, so it does nothing: give fleet.store.url, or take lost out")
+		c.check.warn("fleet.lost", "lost has no effect without a store: set fleet.store.url, or remove lost")
 	}
 	c.store(&f.Store)
 	c.storeKeys(f)
@@ -248,7 +248,7 @@ func (c processChecks) store(s *FleetStore) {
 	switch { // no message shows it: it may hold a password
 	case s.URL == "":
 	case strings.Contains(s.URL, "@"):
-		c.check.fail(path+".url", "it must not hold a user or a password: write them as user and password, beside the url")
+		c.check.fail(path+".url", "the url must not hold a user or a password: set user and password beside it")
 	case !found || err != nil || strings.Trim(u.Path, "/") != "":
 		c.check.fail(path+".url", "this is not a store's address: write redis://HOST:PORT, or rediss:// for TLS")
 	}
@@ -256,26 +256,26 @@ func (c processChecks) store(s *FleetStore) {
 	if (s.Sentinel.Master == "") != (len(s.Sentinel.Addresses) == 0) {
 		c.check.fail(path+".sentinel", "master and addresses go together: give both or none")
 	} else if s.Sentinel.Master == "" && c.places.Has(path+".sentinel") {
-		c.check.fail(path+".sentinel", "it names no sentinels: give master and addresses, or take it out")
+		c.check.fail(path+".sentinel", "it names no sentinels: set master and addresses, or remove it")
 	}
 	if s.Sentinel.Master == "" && (s.Sentinel.User != "" || s.Sentinel.Password != "") {
-		c.check.fail(path+".sentinel", "user and password are for sentinels: name their master and addresses, or take them out")
+		c.check.fail(path+".sentinel", "user and password are for sentinels: set master and addresses, or remove both")
 	}
 	if s.Cluster && s.Sentinel.Master != "" {
-		c.check.fail(path+".cluster", "a store is a cluster or has sentinels: take one of them out")
+		c.check.fail(path+".cluster", "a store is a cluster or has sentinels: remove one of the two")
 	}
 	switch {
 	case s.Sentinel.Master != "" && strings.HasPrefix(s.URL, "redis://"):
-		c.check.warn(path+".url", "the sentinels give the store's address, so it does nothing: take it out")
+		c.check.warn(path+".url", "the sentinels give the store's address, so url has no effect: remove it")
 	case s.URL == "" && s.Sentinel.Master == "" && (s.Cluster || s.User != "" || s.Password != ""):
 		c.check.fail(path, "a store needs a url: write redis://HOST:PORT, or rediss:// for TLS")
 	}
 	if s.Timeout < Duration(time.Millisecond) || s.Timeout > Duration(time.Second) {
-		c.check.fail(path+".timeout", "%s is out of range: 1ms to 1s, for calls may wait so long", s.Timeout)
+		c.check.fail(path+".timeout", "%s is out of range: 1ms to 1s; calls wait up to this long", s.Timeout)
 	}
 	c.check.visibleName(path+".prefix", s.Prefix)
 	if n := len(s.Prefix); n == 0 || n > 64 || strings.ContainsAny(s.Prefix, "{}") {
-		c.check.fail(path+".prefix", "it must have 1 to 64 characters and no braces, by which a cluster finds its parts")
+		c.check.fail(path+".prefix", "it must have 1 to 64 characters and no braces, which a cluster reads as hash tags")
 	}
 }
 
@@ -285,7 +285,7 @@ func (c processChecks) secrets(f *Fleet) {
 	c.leastSecrets(path, f.Secrets)
 	switch {
 	case len(f.Secrets) > 0 && !f.Shared():
-		c.check.fail(path, "edges sign what they write into a store: give fleet.store.url, or take secrets out")
+		c.check.fail(path, "secrets sign what edges write to a store: set fleet.store.url, or remove secrets")
 	case f.Shared() && len(f.SigningSecrets()) == 0:
 		c.check.warn("fleet", "without fleet.secrets anyone who can write to the store can drain engines and pose as edges: "+
 			"give all edges the same secret, such as from head -c 32 /dev/urandom | base64")
@@ -310,15 +310,15 @@ func (c processChecks) storeKeys(f *Fleet) {
 	c.check.oneOf(path+".store", "fleet.keys.store", "a choice", k.Store)
 	switch {
 	case k.Enabled() && !f.Shared():
-		c.check.fail(path, "keys in the store need a store: give fleet.store.url, or take keys out")
+		c.check.fail(path, "keys in the store need a store: set fleet.store.url, or remove keys")
 	case !k.Enabled() && (k.Store != KeysRequired || k.Cache != ""):
-		c.check.fail(path+".secrets", "keys in the store are signed: give secrets, or take keys out")
+		c.check.fail(path+".secrets", "keys in the store are signed: set secrets, or remove keys")
 	case (k.Store == KeysCached) != (k.Cache != ""):
 		c.check.fail(path+".cache", "store: cached and the file of the copy go together: give both or none")
 	case !k.Enabled() && c.places.Has(path+".store"):
-		c.check.warn(path+".store", "there are no keys in the store, so it does nothing: give fleet.keys.secrets, or take it out")
+		c.check.warn(path+".store", "without keys in the store this has no effect: set fleet.keys.secrets, or remove it")
 	case k.Enabled() && c.file.Auth == AuthNone && len(c.file.Keys) == 0:
-		c.check.warn(path, "the keys of the store are not asked for (auth)")
+		c.check.warn(path, "auth: none disables the store's keys: remove one of the two")
 	}
 }
 

@@ -143,7 +143,7 @@ func TestFleetSecrets(t *testing.T) {
 		`{ edges: 2, store: { url: "redis://h" }, keys: { secrets: [` + secret + `] }, secrets: [` + secret + `] }`: {"", 1},
 		`{ edges: 2, store: { url: "redis://h" } }`:                                                                 {"without fleet.secrets", 0},
 		`{ edges: 2, store: { url: "redis://h" }, secrets: [short] }`:                                               {"shorter than", 1},
-		`{ edges: 2, secrets: [` + secret + `] }`:                                                                   {"give fleet.store.url", 1},
+		`{ edges: 2, secrets: [` + secret + `] }`:                                                                   {"set fleet.store.url", 1},
 	} {
 		f, problems := ParseValid("edge.yaml", []byte("seal: { keys: ["+secret+"] }\nfleet: "+fleet+"\n"+
 			"upstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"), Known{})

@@ -41,9 +41,9 @@ func (c *Concurrency) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 		switch {
 		case b.BrokenBelow(n):
 		case read.Shared < 0 || !pools && read.Shared == 0:
-			b.Fail(n, "no pool has a place: give text, vision or audio a number above 0")
+			b.Fail(n, "no pool has a slot: set text, vision or audio to a number above 0")
 		case pools && read.Shared > 0:
-			b.Fail(n, "shared is one number for all pools: give it, or text, vision and audio numbers of their own")
+			b.Fail(n, "shared is one number for all pools: set either shared, or text, vision and audio")
 		}
 	case n.IsList():
 		b.Fail(n, "want one number, or text, vision and audio with a number each, not a list")

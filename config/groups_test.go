@@ -52,8 +52,8 @@ func TestGroups(t *testing.T) {
 	for list, want := range map[string]string{
 		`{ upstream: "tag:h10" }`:                         `no upstream has the tag of "tag:h10": did you mean "tag:h100"?`,
 		`{ upstream: "tag:mi300x" }`:                      `no upstream has the tag of "tag:mi300x": give those that are meant tags: [mi300x]`,
-		`{ upstream: a }, { upstream: "tag:h100" }`:       `this list names all upstreams that have the tag already`,
-		`{ upstream: "tag:eu" }, { upstream: "tag:eu" } `: `this list names all upstreams that have the tag already`,
+		`{ upstream: a }, { upstream: "tag:h100" }`:       `this list already names all upstreams with the tag`,
+		`{ upstream: "tag:eu" }, { upstream: "tag:eu" } `: `this list already names all upstreams with the tag`,
 	} {
 		if _, problems := tagged(list); !strings.Contains(problems.Error(), want) {
 			t.Errorf("%s\n%v, want %s", list, problems, want)

@@ -130,7 +130,7 @@ func (c issuerChecks) all() {
 		}
 		c.source(at, is)
 		if len(is.Audience) == 0 || is.Audience[0] == "" {
-			c.check.fail(at+".audience", "without an audience tokens for others would be taken: give the aud of the tokens for this API")
+			c.check.fail(at+".audience", "without an audience, tokens meant for other services would be accepted: write the aud of this API's tokens")
 		}
 		if is.Claims.Key == "" {
 			c.check.fail(at+".claims.key", "name the claim that tells callers apart, or leave it out for sub")
@@ -155,7 +155,7 @@ func (c issuerChecks) source(at string, is *Issuer) {
 	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http":
 		c.check.fail(path, "this is neither file:PATH nor an https URL without a user and a fragment")
 	case u.Scheme == "http" && !loopbackHost(u.Hostname()):
-		c.check.fail(path, "anyone on the path could put their own keys there: write https (http is for loopback)")
+		c.check.fail(path, "anyone on the network path could replace the keys: write https (http is for loopback)")
 	}
 }
 
@@ -167,7 +167,7 @@ func loopbackHost(host string) bool {
 // templates checks the rights of an issuer's tokens.
 func (c issuerChecks) templates(path string, is *Issuer) {
 	if len(is.Claims.Templates) == 0 {
-		c.check.fail(path, "the issuer's tokens have no rights: add { key: ID }, an entry of the keys, for all of them, or by a claim")
+		c.check.fail(path, "the issuer's tokens have no rights: add { key: ID }, the id of an entry in keys, for all tokens or by a claim")
 	}
 	unsure := c.places.NamesBroken("keys", "id")
 	for i, t := range is.Claims.Templates {
@@ -182,7 +182,7 @@ func (c issuerChecks) templates(path string, is *Issuer) {
 		case (t.Claim == "") != (t.Value == ""):
 			c.check.fail(at, "claim and value go together: give both, or none for every token")
 		case t.Claim == "" && i < len(is.Claims.Templates)-1:
-			c.check.fail(at, "it fits every token, so those after it are never reached: put it last")
+			c.check.fail(at, "it matches every token, so the entries after it are never reached: put it last")
 		case strings.Contains(strings.TrimSuffix(t.Value, "*"), "*"):
 			c.check.fail(at+".value", "%s: a * is allowed at the end only", c.places.Show(at+".value", t.Value))
 		}

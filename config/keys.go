@@ -194,7 +194,7 @@ func (f *File) readKeys() Problems {
 	at.content.Write(src)
 	var second keysFile
 	d := strictyaml.Read(f.KeysFile, src, &second, strictyaml.Options{
-		Least: "list the keys as in the main file, or write [] when there are to be none", Retired: retired,
+		Least: "list the keys as in the main file, or write [] for none", Retired: retired,
 	})
 	at.files = append(at.files, d.Files...)
 	at.places.Append("keys", d.Places, len(f.Keys))
@@ -206,7 +206,7 @@ func (f *File) readKeys() Problems {
 		at.places.MarkBroken("keys")
 		problems = append(problems, Problem{
 			File: f.KeysFile, Path: "keys",
-			Message: "the file lists no keys: write keys: [] when there are to be none",
+			Message: "the file lists no keys: write keys: [] for none",
 		})
 	default:
 		at.keyless = true
@@ -282,11 +282,11 @@ func onlyAppended(before, after []byte) error {
 	strictyaml.Read("", after, &newer, strictyaml.Options{})
 	n := len(older.Keys)
 	if len(newer.Keys) != n+1 || n > 0 && !reflect.DeepEqual(older.Keys, newer.Keys[:n]) {
-		return errors.New("its keys are not a list with lines of its own for each, to which a key can be " +
-			"appended: paste the lines of one that is made without --append")
+		return errors.New("its keys are not a block list, one entry after the other, to which a key can be " +
+			"appended: make the key without --append, and paste its lines")
 	}
 	if id := newer.Keys[n].ID; slices.ContainsFunc(older.Keys, func(k Key) bool { return k.ID == id }) {
-		return fmt.Errorf("it has a key of the name %q already", id)
+		return fmt.Errorf("it already has a key with the id %q", id)
 	}
 	return nil
 }

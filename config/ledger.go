@@ -69,7 +69,7 @@ func (c processChecks) ledger() {
 		}
 	}
 	if info, err := os.Stat(filepath.Dir(l.Path)); err != nil || !info.IsDir() {
-		c.check.warn("ledger", "its folder does not exist: the ledger is begun once it does")
+		c.check.warn("ledger", "its folder does not exist: the ledger starts once it does")
 	}
 }
 
@@ -80,19 +80,19 @@ func (c processChecks) ledgerSink(path string, s *LedgerSink) {
 	case s.URL == "" && s.Token != "":
 		c.check.fail(path+".token", "a token is for a url")
 	case s.URL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == ""):
-		c.check.fail(path+".url", "it begins with http:// or https:// and a host, such as https://billing.example/usage")
+		c.check.fail(path+".url", "it must begin with http:// or https:// and a host, such as https://billing.example/usage")
 	}
 	if u, err := url.Parse(s.URL); err == nil && u.User != nil {
-		c.check.fail(path+".url", "a URL must not hold a user or a password: write what lets in as token, beside the url")
+		c.check.fail(path+".url", "a URL must not hold a user or a password: write the credential as token, beside the url")
 	} else if err == nil && u.Scheme == "http" && s.Token != "" && !loopbackHost(u.Hostname()) {
-		c.check.warn(path+".token", "it is sent over http, where anyone on the path can read it: write https")
+		c.check.warn(path+".token", "it is sent over http, where anyone on the network path can read it: write https")
 	}
 	switch {
 	case s.File == "":
 	case s.File == c.file.Ledger.Path:
 		c.check.fail(path+".file", "this is the ledger itself: give the export another file")
 	case slices.ContainsFunc(c.file.origin.files, func(name string) bool { return sameFile(name, s.File) }):
-		c.check.fail(path+".file", "this is a file of the configuration, which the rows would be appended to: give the export another file")
+		c.check.fail(path+".file", "rows would be appended to this file of the configuration: give the export another file")
 	}
 }
 
@@ -107,16 +107,16 @@ func endUsers(c processChecks) {
 	e := &c.file.EndUsers
 	switch n := len(e.Secret); {
 	case n == 0 && c.places.Has("end_users"):
-		c.check.fail("end_users.secret", "end users are known by a hash with a secret: make one with head -c 32 /dev/urandom | base64; "+
-			"to count none leave end_users out")
+		c.check.fail("end_users.secret", "end users are counted by a keyed hash, which needs a secret: make one with head -c 32 /dev/urandom | base64; "+
+			"remove end_users to count none")
 	case n > 0 && n < leastSealKey:
-		c.check.fail("end_users.secret", "the secret is shorter than %d characters, so that who has the hashes could find the names: "+
+		c.check.fail("end_users.secret", "the secret is shorter than %d characters, so names could be guessed from their hashes: "+
 			"make one with head -c 32 /dev/urandom | base64", leastSealKey)
 	}
 	switch name := strings.ToLower(e.Header); {
 	case strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_") != "":
 		c.check.fail("end_users.header", "%q is no name of a header: write one such as X-User-Id", e.Header)
 	case slices.Contains([]string{"authorization", "x-api-key", "cookie"}, name):
-		c.check.fail("end_users.header", "%s lets the client in: it does not name an end user", e.Header)
+		c.check.fail("end_users.header", "%s carries the client's credential: it cannot name an end user", e.Header)
 	}
 }

@@ -65,7 +65,7 @@ func (c processChecks) classes(list []Class) {
 		at := element("classes", i)
 		c.check.name(at+".name", "the class needs a name", "class", list[i].Name, seen)
 		if floors += list[i].Floor; floors > 100 {
-			c.check.fail(at+".floor", "the floors come to %s: 100%% is all that there is", floors)
+			c.check.fail(at+".floor", "the floors add up to %s: at most 100%% is possible", floors)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func (c processChecks) server() {
 		c.origin(element("cors.origins", i), o)
 	}
 	if f.Responses.WebSocket {
-		c.check.warn("responses.websocket", "/v1/responses answers over WebSocket, too, which the contract does not have")
+		c.check.warn("responses.websocket", "/v1/responses also answers over WebSocket, which the contract does not have")
 	}
 	for i, h := range f.Images.Hosts {
 		if at := element("images.hosts", i); !hostName(strings.TrimPrefix(h, "*.")) {
@@ -113,9 +113,9 @@ func (c processChecks) listeners() {
 		at := element("listen_trusted", i)
 		switch prefix, err := parsePrefix(network); {
 		case err != nil:
-			c.check.fail(at, "%s is not a network: write an address, or one with its bits, such as 10.0.0.0/8", c.places.Show(at, network))
+			c.check.fail(at, "%s is not a network: write an address or a prefix, such as 10.0.0.0/8", c.places.Show(at, network))
 		case prefix.Bits() == 0:
-			c.check.fail(at, "every address could say that it is another one: name the networks of your proxies")
+			c.check.fail(at, "every client could claim another address: list the networks of your proxies")
 		}
 	}
 	if (f.Admin.TLS.Cert == "") != (f.Admin.TLS.Key == "") {
@@ -129,7 +129,7 @@ func (c processChecks) listeners() {
 		return
 	}
 	if samePort(f.Listen, f.Admin.Listen) {
-		c.check.fail("admin.listen", "the public API listens at %s already: give the admin listener another port",
+		c.check.fail("admin.listen", "the public API already listens at %s: give the admin listener another port",
 			c.places.Show("listen", f.Listen))
 	}
 	c.adminTokens(f.Admin.Tokens)
@@ -152,20 +152,20 @@ func (c processChecks) adminTokens(tokens []AdminToken) {
 	names, values := map[string]string{}, map[Secret]string{c.file.Admin.Token: "admin.token"}
 	for i := range tokens {
 		t, at := &tokens[i], element("admin.tokens", i)
-		c.check.name(at+".name", "a token needs a name, which the log has", "token", t.Name, names)
+		c.check.name(at+".name", "a token needs a name, which appears in the log", "token", t.Name, names)
 		c.check.oneOf(at+".role", "admin.tokens.role", "a role", t.Role)
 		digits, sha256 := strings.CutPrefix(t.Hash.Value(), HashPrefix)
 		first, twice := values[t.Token]
 		switch {
 		case (t.Token == "") == (t.Hash == ""):
-			c.check.fail(at, "a token is given by token or by hash: give one of the two")
+			c.check.fail(at, "set either token or hash")
 		case t.Token == "" && (!sha256 || len(digits) != 64 || strings.Trim(digits, "0123456789abcdef") != ""):
 			c.check.fail(at+".hash", "this is not a hash: write what \"penstock key hash\" prints for the token")
 		case t.Token == "":
 		case len(t.Token) < LeastAdminToken:
 			c.check.fail(at+".token", "it can be guessed: give it at least %d characters, as \"openssl rand -hex 16\" prints them", LeastAdminToken)
 		case twice:
-			c.check.fail(at+".token", "two names have one token: first %s", c.places.Line(first, at+".token"))
+			c.check.fail(at+".token", "two names have the same token: first %s", c.places.Line(first, at+".token"))
 		default:
 			values[t.Token] = at + ".token"
 		}
@@ -179,11 +179,11 @@ func (c processChecks) madeKeys() {
 	switch {
 	case f.Admin.Keys.File == "":
 	case f.Fleet.Keys.Enabled():
-		c.check.fail(path, "keys that are made while edges run are in one place, and fleet.keys has them in the store: take one of the two out")
+		c.check.fail(path, "keys made at run time are kept in one place, and fleet.keys keeps them in the store: remove one of the two")
 	case f.Admin.Keys.File == f.KeysFile:
-		c.check.fail(path, "an edge writes this file, and keys_file is yours: name another one")
+		c.check.fail(path, "an edge writes this file, and you write keys_file: name another one")
 	case !f.Admin.Guarded():
-		c.check.warn(path, "keys are made with an admin token only: set admin.token, or admin.tokens with the role keys")
+		c.check.warn(path, "making keys needs an admin token: set admin.token, or admin.tokens with the role keys")
 	}
 }
 
@@ -201,8 +201,8 @@ func (c processChecks) seal() {
 		}
 	}
 	if c.file.Fleet.Parts() > 1 && len(c.file.Seal.Keys) == 0 {
-		c.check.warn("fleet", "without seal.keys each edge seals reasoning by a key of its own, which the others cannot open, "+
-			"and compacts no conversations: give all of them the same")
+		c.check.warn("fleet", "without seal.keys each edge seals reasoning with its own key, so the others cannot open it, "+
+			"and compacts no conversations: give all edges the same seal.keys")
 	}
 }
 
@@ -242,8 +242,8 @@ func (c processChecks) limits(l Limits) {
 	c.check.number("limits.connections", l.Connections, 1, 10_000_000)
 	c.check.number("limits.connections_per_address", l.ConnectionsPerAddress, 0, 10_000_000)
 	if !c.places.Has("limits.connections_per_address") && reachable(c.file.Listen) {
-		c.check.warn("listen", "other machines reach it, and one address may hold all limits.connections: "+
-			"write limits.connections_per_address: 200, or 0 behind a balancer, which is one address itself")
+		c.check.warn("listen", "other machines can reach it, and one address may hold all limits.connections: "+
+			"write limits.connections_per_address: 200, or 0 behind a balancer, which is a single address")
 	}
 }
 
@@ -275,7 +275,7 @@ func (c processChecks) origin(path, o string) {
 	case u.Path != "":
 		c.check.fail(path, "an origin ends after the host and port: %s://%s", u.Scheme, u.Host)
 	case strings.ToLower(u.Host) != u.Host:
-		c.check.fail(path, "browsers send origins in small letters")
+		c.check.fail(path, "browsers send origins in lower case")
 	}
 }
 
@@ -283,7 +283,7 @@ func (c processChecks) origin(path, o string) {
 func (c processChecks) access() {
 	f := c.file
 	if f.Auth != "" && f.Auth != AuthNone {
-		c.check.fail("auth", "%s is not a choice: write none, or leave it out to ask for keys", c.places.Show("auth", f.Auth))
+		c.check.fail("auth", "%s is not a choice: write none, or leave auth out to require keys", c.places.Show("auth", f.Auth))
 		return
 	}
 	if f.Auth == "" {
@@ -297,12 +297,12 @@ func (c processChecks) access() {
 		keyChecks(c).inForce()
 		keyChecks(c).ending()
 		if !f.Catalog.Public {
-			c.check.warn("catalog.public", "GET /v1/models asks for a key, which clients that only list models may not send")
+			c.check.warn("catalog.public", "GET /v1/models requires a key, which clients that only list models may not send")
 		}
 		return
 	}
 	if !f.Catalog.Public {
-		c.check.fail("catalog.public", "auth: none knows no keys to ask for")
+		c.check.fail("catalog.public", "auth: none has no keys to require")
 	}
 	if !OnLoopback(f.Listen) {
 		c.check.fail("auth", "none is allowed on loopback only, and listen is %s", c.places.Show("listen", f.Listen))
@@ -312,6 +312,6 @@ func (c processChecks) access() {
 			c.places.Show("admin.listen", f.Admin.Listen))
 	}
 	if len(f.Keys) > 0 {
-		c.check.warn("auth", "the keys of this file are not asked for")
+		c.check.warn("auth", "auth: none disables the keys of this file: remove one of the two")
 	}
 }

@@ -41,8 +41,8 @@ func (c keyChecks) cacheGroup(at, name string) {
 	c.check.visibleName(at, name)
 	perKey := func(m Model) bool { return m.PromptCache == CachePerKey }
 	if name != "" && c.file.Auth != AuthNone && !slices.ContainsFunc(c.file.Models, perKey) {
-		c.check.warn(at, "it does nothing while all models share their cached prompts: "+
-			"give a model prompt_cache: per_key, or take it out")
+		c.check.warn(at, "it has no effect while all models share their cached prompts: "+
+			"set prompt_cache: per_key for a model, or remove it")
 	}
 }
 
@@ -61,7 +61,7 @@ func (c keyChecks) class(at, name string) {
 func (c keyChecks) tiers(path string, k *Key) {
 	tiers := k.Tiers
 	if tiers != nil && len(tiers) == 0 {
-		c.check.fail(path, "no call of the key could go anywhere: list tiers, or leave it out for all that is not external")
+		c.check.fail(path, "the key could reach no engine: list tiers, or leave it out for all that are not external")
 	}
 	for i, tier := range tiers {
 		at := element(path, i)
@@ -105,11 +105,11 @@ func (c keyChecks) together(at string, k *Key) {
 	switch {
 	case l.Per != PerKey:
 	case l.Budgeted():
-		c.check.fail(at+".per", "what callers use in a day or a month is counted for each alone: take the budgets out, or write per: caller")
+		c.check.fail(at+".per", "daily and monthly usage is counted for each caller: remove the budgets, or write per: caller")
 	case !isTemplate(c.file.Issuers, k.ID) && !c.places.Broken("issuers"):
-		c.check.warn(at+".per", "no issuer gives its tokens the rights of this key, which has its limits alone: take it out")
+		c.check.warn(at+".per", "no issuer's tokens have the rights of this key, so nothing shares its limits: remove it")
 	case l.RequestsPerMinute == 0 && l.TokensPerMinute == 0 && l.Concurrency == 0:
-		c.check.warn(at+".per", "there is no limit that the callers could have together: add requests_per_minute, "+
+		c.check.warn(at+".per", "there is no limit for the callers to share: add requests_per_minute, "+
 			"tokens_per_minute or concurrency")
 	}
 }
@@ -153,7 +153,7 @@ func (c keyChecks) inForce() {
 	}
 	if why != "" && !c.places.BrokenWithin("keys") {
 		c.check.warn(why,
-			`no key is in force, for all have expired or are switched off, so every call is refused: "penstock key new" makes one`)
+			`every key has expired or is switched off, so every call is refused: "penstock key new" makes one`)
 	}
 }
 
@@ -163,7 +163,7 @@ func (c keyChecks) ending() {
 	for i := range c.file.Keys {
 		k := &c.file.Keys[i]
 		if end := k.Ends(); k.Enabled() && end.After(now) && end.Sub(now) < week {
-			c.check.warn(element("keys", i), "the key %s ends on %s, %s: give it another end, or its holder another key", k.ID,
+			c.check.warn(element("keys", i), "the key %s ends on %s, %s: extend it, or give its holder another key", k.ID,
 				end.UTC().Format(time.RFC3339), inDays(end.Sub(now)))
 		}
 	}
@@ -192,7 +192,7 @@ func (c keyChecks) hashes(path string, k *Key, seen map[string]string) {
 		case len(digits) != 64 || strings.Trim(digits, "0123456789abcdef") != "":
 			c.check.fail(at, "%s must be followed by 64 hexadecimal digits; here are %d characters", HashPrefix, len(digits))
 		case twice:
-			c.check.fail(at, "two keys have one hash: first %s", c.places.Line(first, at))
+			c.check.fail(at, "two keys have the same hash: first %s", c.places.Line(first, at))
 		default:
 			seen[h.Hash] = at
 		}
@@ -214,12 +214,12 @@ func (c keyChecks) certificate(at string, k *KeyCertificate, seen map[KeyCertifi
 	case k.SAN != "" && checkSAN(k.SAN) != nil:
 		c.check.fail(at+".san", "%s", checkSAN(k.SAN))
 	case twice:
-		c.check.fail(at, "two keys name one certificate: first %s", c.places.Line(first, at))
+		c.check.fail(at, "two keys name the same certificate: first %s", c.places.Line(first, at))
 	default:
 		seen[*k] = at
 	}
 	if c.file.TLS.ClientCA == "" && !c.places.BrokenWithin("tls") {
-		c.check.fail(at, "nobody is asked for a certificate: tls.client_ca says which ones are good")
+		c.check.fail(at, "clients are not asked for a certificate: set tls.client_ca to the authority that signs theirs")
 	}
 }
 
@@ -246,7 +246,7 @@ func (c keyChecks) scopes(path string, k *Key) {
 		default:
 			if n := c.aliased(pattern); n >= 0 {
 				id := element("models", n) + ".id"
-				c.check.warn(at, "%s is an alias, and a key names models by their ids, so it gives no right: write %s",
+				c.check.warn(at, "%s is an alias, and keys name models by their ids, so it grants nothing: write %s",
 					c.places.Show(at, pattern), c.places.Show(id, c.file.Models[n].ID))
 				continue
 			}

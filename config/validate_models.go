@@ -104,7 +104,7 @@ func (c modelChecks) useless() {
 			}
 			u := &c.file.Upstreams[j]
 			if slots := largestPool(u.Concurrency); m.Reserve > 0 && slots > 0 && m.Reserve.Of(int64(slots)) == 0 {
-				c.check.warn(at+".reserve", "%s of the %d slots of %s is none, rounded down, so nothing is left free there: write %s or more",
+				c.check.warn(at+".reserve", "%s of the %d slots of %s rounds down to none, so no slot is kept free there: write %s or more",
 					m.Reserve, slots, d.Upstream, Percent((100+slots-1)/slots))
 				break
 			}
@@ -131,7 +131,7 @@ func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
 		_, known := ids[id]
 		switch j := modelAt(c, id); {
 		case id == m.ID:
-			c.check.fail(at, "the model would answer in its own place: name another one")
+			c.check.fail(at, "a model cannot be its own fallback: name another one")
 		case slices.Contains(m.Fallback[:i], id):
 			c.check.fail(at, "%s is listed twice", c.places.Show(at, id))
 		case unsure:
@@ -162,9 +162,9 @@ func checkShadow(c modelChecks, path string, m *Model, ids map[string]string) {
 			c.check.didYouMean(id, func() []string { return slices.Sorted(maps.Keys(ids)) }))
 	case j < 0:
 	case m.Kind != KindChat || c.file.Models[j].Kind != KindChat:
-		c.check.fail(at, "only calls of a model of the kind chat are copied, and only to one of that kind")
+		c.check.fail(at, "only calls of chat models are copied, and only to chat models")
 	case m.PromptCache == CachePerKey && c.file.Models[j].PromptCache != CachePerKey:
-		c.check.fail(at, "the prompts of keys are kept apart here, and at %s they would meet in one cache: set prompt_cache: per_key there, too",
+		c.check.fail(at, "prompts of keys are kept apart here but would share a cache at %s: set prompt_cache: per_key there, too",
 			c.places.Show(at, id))
 	default:
 		checkShadowTurns(c, at, &c.file.Models[j])
@@ -192,7 +192,7 @@ func (c modelChecks) resume(at string, m *Model) {
 		return
 	}
 	if m.Kind != KindChat {
-		c.check.fail(at, "only streams of models of the kind chat can be resumed")
+		c.check.fail(at, "only streams of chat models can be resumed")
 		return
 	}
 	for _, d := range m.Deployments {
@@ -200,8 +200,8 @@ func (c modelChecks) resume(at string, m *Model) {
 		if !ok || n >= len(c.file.Upstreams) || c.continues(&c.file.Upstreams[n]) {
 			continue
 		}
-		c.check.warn(at, "it is not known whether the engine of the upstream %s goes on with an answer that a request has begun, "+
-			"so no stream is resumed there: where it does, say prefill: proven", c.places.Show(at, d.Upstream))
+		c.check.warn(at, "it is not known whether the engine of the upstream %s continues an answer that the request begins, "+
+			"so no stream is resumed there: if it does, write prefill: proven", c.places.Show(at, d.Upstream))
 	}
 }
 
@@ -238,9 +238,9 @@ func (c modelChecks) promptCaches() {
 		}
 		switch {
 		case m.Kind != KindChat:
-			c.check.fail(at, "only models of the kind chat have a prompt cache")
+			c.check.fail(at, "only chat models have a prompt cache")
 		case f.Auth == AuthNone:
-			c.check.fail(at, "auth: none knows no keys to keep apart")
+			c.check.fail(at, "auth: none has no keys to keep apart")
 		}
 		for _, d := range m.Deployments {
 			if other := open[d.Upstream]; other != "" && m.Kind == KindChat {
@@ -263,8 +263,8 @@ func (c modelChecks) saltless(at string, m *Model) {
 			return
 		}
 	}
-	c.check.warn(at, "no engine of %s reads a salt, so per_key does nothing and the prompts of keys share its cache: "+
-		"use %s, or give the engine's profile cache_salt, or take it out", c.places.Show(at, m.ID), suggest.List(c.engines.bundled.Salting))
+	c.check.warn(at, "no engine of %s reads a salt, so per_key has no effect and the prompts of keys share its cache: "+
+		"use %s, set cache_salt in the engine's profile, or remove it", c.places.Show(at, m.ID), suggest.List(c.engines.bundled.Salting))
 }
 
 func (c modelChecks) modelID(path, id string, seen map[string]string) {
@@ -319,14 +319,14 @@ func (c modelChecks) deployments(path string, m *Model) {
 func emptyGroup(c checks, at, group string) {
 	tag, isTag := strings.CutPrefix(group, tagPrefix)
 	if !isTag {
-		c.check.fail(at, "the group %s is empty: no upstream is called so that this list does not name already",
+		c.check.fail(at, "the group %s is empty: no upstream matches it that this list does not already name",
 			c.places.Show(at, group))
 		return
 	}
 	var known []string
 	for _, t := range Tags(c.file) {
 		if t.Tag == tag {
-			c.check.fail(at, "the group %s is empty: this list names all upstreams that have the tag already: take it out",
+			c.check.fail(at, "the group %s is empty: this list already names all upstreams with the tag: remove it",
 				c.places.Show(at, group))
 			return
 		}
@@ -353,7 +353,7 @@ func (c modelChecks) tiers(path string, m *Model) {
 			c.check.oneOf(at+".when", "models.deployments.when", "a choice", d.When)
 		}
 		if d.Tier == 0 && d.When != "" {
-			c.check.fail(at+".when", "tier 0 always serves: take when out, or write a tier above 0")
+			c.check.fail(at+".when", "tier 0 always serves: remove when, or write a tier above 0")
 		}
 		if j, known := of[d.Upstream]; !known {
 			of[d.Upstream] = i
@@ -400,7 +400,7 @@ func checkArms(check *checker, path string, m *Model) {
 		t.arms += float64(*d.Traffic)
 	}
 	if len(arms) > MaxArms {
-		check.fail(path, "%d deployments have a share of the calls: at most %d may", len(arms), MaxArms)
+		check.fail(path, "%d deployments have a share of the calls: at most %d are allowed", len(arms), MaxArms)
 	}
 	for _, n := range slices.Sorted(maps.Keys(tiers)) {
 		t := tiers[n]
@@ -409,7 +409,7 @@ func checkArms(check *checker, path string, m *Model) {
 		}
 		at := element(path, t.first) + ".traffic"
 		if t.arms > 100 {
-			check.fail(at, "the deployments of tier %d get %s of its calls together: at most 100%% can be given", n, Percent(t.arms))
+			check.fail(at, "the deployments of tier %d together get %s of its calls: at most 100%% is possible", n, Percent(t.arms))
 		}
 		if !t.rest {
 			check.fail(at, "every deployment of tier %d has a share, so none takes the calls of one that is full or out: leave traffic out of the one that gets the rest", n)
@@ -468,7 +468,7 @@ func (c modelChecks) modalities(path string, values []string) {
 	for i, v := range values {
 		if hint := suggest.DidYouMean(v, common); hint != "" && !slices.Contains(common, v) {
 			at := element(path, i)
-			c.check.warn(at, "%s is no common modality%s", c.places.Show(at, v), hint)
+			c.check.warn(at, "%s is not a known modality%s", c.places.Show(at, v), hint)
 		}
 	}
 }
@@ -497,7 +497,7 @@ func (c modelChecks) published(path string, m *Model) {
 	}
 	if m.SupportedEndpoints != nil && len(m.SupportedEndpoints) == 0 {
 		c.check.fail(path+".supported_endpoints",
-			"the model could not be asked at all: list endpoints, or leave it out for those of its kind")
+			"the model would have no endpoint: list endpoints, or leave it out for those of its kind")
 	}
 	c.check.eachOneOf(path+".supported_endpoints", "models.supported_endpoints", "an endpoint", m.SupportedEndpoints)
 	c.check.eachOneOf(path+".supported_reasoning_efforts", "models.supported_reasoning_efforts", "a reasoning effort",
@@ -510,11 +510,11 @@ func checkRetirement(check *checker, path string, m *Model) {
 	past := func(at time.Time) bool { return !at.IsZero() && at.Before(time.Now()) }
 	switch {
 	case !m.Sunset.IsZero() && m.Sunset.Before(m.Deprecated):
-		check.fail(path+".sunset", "it is before deprecated, which is when clients are to begin to leave the model")
+		check.fail(path+".sunset", "it is before deprecated, the date from which clients should leave the model")
 	case past(m.Sunset):
-		check.warn(path+".sunset", "the date is past, and the model is still served: take the model out, or give it a later date")
+		check.warn(path+".sunset", "the date is past, and the model is still served: remove the model, or write a later date")
 	case past(m.Deprecated) && m.Sunset.IsZero():
-		check.warn(path+".deprecated", "the date is past, and clients are not told until when the model is served: add sunset, or take the model out")
+		check.warn(path+".deprecated", "the date is past, and clients cannot see how long the model is served: add sunset, or remove the model")
 	}
 }
 

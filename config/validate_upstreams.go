@@ -35,7 +35,7 @@ func (c engineChecks) all() {
 			c.check.fail(at+".like", "there is no engine %s%s", c.places.Show(at+".like", e.Like),
 				c.check.didYouMean(e.Like, c.names))
 		case c.madeOfItself(e):
-			c.check.fail(at+".like", "the profile would be made of itself")
+			c.check.fail(at+".like", "the profile would derive from itself")
 		}
 	}
 }
@@ -150,7 +150,7 @@ func (c upstreamChecks) all() {
 		}
 		c.check.number(at+".residents", u.Residents, 0, 1e6)
 		if u.Residents > 0 && c.engines.loadsNone(u) {
-			c.check.warn(at+".residents", "the engine %s serves the models that it was started with and swaps none, so it does nothing: take it out",
+			c.check.warn(at+".residents", "the engine %s serves only the models it was started with, so residents has no effect: remove it",
 				c.places.Show(at+".engine", u.Engine))
 		}
 		if r := u.Resolve; r != (Resolve{}) && r.Every < Duration(time.Second) {
@@ -171,7 +171,7 @@ func (c upstreamChecks) priorities(path string, u *Upstream) {
 	}
 	own, bundled := c.engines.setBy(u.Engine, func(e *Engine) bool { return e.Priority != "" })
 	if own == nil && !slices.Contains(c.engines.bundled.Ordering, bundled) {
-		c.check.fail(path, "the engine %s orders its queue by no priorities: leave it out, or give its profile priority: lower_first or higher_first",
+		c.check.fail(path, "the engine %s does not order its queue by priority: leave it out, or give its profile priority: lower_first or higher_first",
 			c.places.Show(path, u.Engine))
 	}
 }
@@ -191,7 +191,7 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 	} {
 		if leadsTo(u.URL, own.listen) {
 			c.check.warn(path,
-				"this is where the edge itself listens (%s): write the engine's address, or no call finds an engine", own.setting)
+				"the edge itself listens at this address (%s), so calls reach no engine: write the engine's address", own.setting)
 		}
 	}
 	if first, twice := seen[u.URL]; twice {
@@ -210,8 +210,8 @@ func (c upstreamChecks) hosted(path string, u *Upstream) {
 		!publicHost(u.URL) {
 		return
 	}
-	c.check.warn(path+".url", "this looks like a hosted API, and is treated as an engine of the house: any key's prompts may "+
-		"go there, and clients choose storage and dearer tiers; write external: true, or external: false if it is yours")
+	c.check.warn(path+".url", "this looks like a hosted API but is treated as your own engine: any key's prompts may "+
+		"go there, and clients may choose storage and dearer tiers; write external: true, or external: false if it is yours")
 }
 
 // openAI is the profile of hosted APIs, and of engines without one of their own.
@@ -248,7 +248,7 @@ func (c upstreamChecks) external(path string, u *Upstream) {
 			return
 		}
 	}
-	c.check.warn(path, "no call may go there: prompts leave the house by consent alone, so name its tier in the tiers of a key, such as tiers: [0, 1]")
+	c.check.warn(path, "no call may go there: prompts leave the house only by consent, so list its tier in a key's tiers, such as tiers: [0, 1]")
 }
 
 func (c upstreamChecks) wake(path string, w Wake) {
@@ -302,7 +302,7 @@ func (c upstreamChecks) exact(path string, p Concurrency) {
 	case p.Shared == 0:
 		c.check.fail(path+".fleet", "exact slots are one number: give shared, in place of text, vision and audio")
 	case !c.file.Fleet.Shared():
-		c.check.fail(path+".fleet", "only a store can count the slots of all edges: give fleet.store a url")
+		c.check.fail(path+".fleet", "only a store can count the slots of all edges: set fleet.store.url")
 	}
 }
 
@@ -318,7 +318,7 @@ func (c upstreamChecks) probe(path string, p Probe) {
 	if p.Interval < Duration(100*time.Millisecond) {
 		c.check.fail(path+".interval", "%s is too often: at least 100ms", p.Interval)
 	} else if p.Interval < Duration(leastQuietInterval) {
-		c.check.warn(path+".interval", "%s is so often that probes can fail between two reads of an answer, and an engine that works counts as down: write 500ms or more", p.Interval)
+		c.check.warn(path+".interval", "%s is so often that probes can fail between two reads of an answer, and a working engine counts as down: write 500ms or more", p.Interval)
 	}
 	c.check.number(path+".fall", p.Fall, 1, 1000)
 	c.check.number(path+".rise", p.Rise, 1, 1000)
@@ -328,7 +328,7 @@ func (c upstreamChecks) upstreamTLS(path string, u *Upstream) {
 	c.clientTLS(path, u.TLS, u.URL, "http", "https")
 	if u.TLS.Insecure && strings.HasPrefix(u.URL, "https://") {
 		c.check.warn(path+".insecure",
-			"the engine's certificate is not verified: anyone on the path can read prompts and take the engine's key")
+			"the engine's certificate is not verified: anyone on the network path can read prompts and the engine's key")
 	}
 }
 
@@ -339,10 +339,10 @@ func (c checks) clientTLS(path string, t UpstreamTLS, url, plain, secure string)
 		c.check.fail(path, "cert and key go together: give both or none")
 	}
 	if t != (UpstreamTLS{}) && strings.HasPrefix(url, plain+"://") {
-		c.check.fail(path, "the url is %s, so none of this is used: write %s or take it out", plain, secure)
+		c.check.fail(path, "the url is %s, so none of this is used: write %s or remove it", plain, secure)
 	}
 	if t.Insecure && t.CA != "" {
-		c.check.fail(path+".insecure", "with insecure nothing is verified, so ca has no use: take one of them out")
+		c.check.fail(path+".insecure", "insecure verifies nothing, so ca has no effect: remove one of the two")
 	}
 }
 
@@ -383,30 +383,30 @@ func (c upstreamChecks) kubernetes(path string, u *Upstream) {
 		return
 	}
 	if (k.Selector == "") == (k.Pool == "") {
-		c.check.fail(path, "which pods? give a selector, such as app=vllm, or the name of a pool, and not both")
+		c.check.fail(path, "pods are found by a selector, such as app=vllm, or by the name of a pool: set one of the two")
 	}
 	if u.Resolve != (Resolve{}) {
-		c.check.fail(path, "the engines are found by resolve or in Kubernetes: take one of them out")
+		c.check.fail(path, "the engines are found by resolve or in Kubernetes: remove one of the two")
 	}
 	if k.Selector != "" && (len(k.Selector) > 4096 || !selector.MatchString(k.Selector)) {
-		c.check.fail(path+".selector", "%s is no selector: write app=vllm", c.places.Show(path+".selector", k.Selector))
+		c.check.fail(path+".selector", "%s is not a selector: write app=vllm", c.places.Show(path+".selector", k.Selector))
 	}
 	for _, name := range []struct{ key, value string }{{"pool", k.Pool}, {"namespace", k.Namespace}} {
 		if name.value != "" && !IsObjectName(name.value) {
-			c.check.fail(path+"."+name.key, "%s is no name of Kubernetes: small letters, digits, dots and -",
+			c.check.fail(path+"."+name.key, "%s is not a Kubernetes name: use lower-case letters, digits, dots and -",
 				c.places.Show(path+"."+name.key, name.value))
 		}
 	}
 	if k.Pool != "" && len(k.Ports) > 0 {
-		c.check.fail(path+".ports", "the pool says which ports there are: take this out")
+		c.check.fail(path+".ports", "the pool gives the ports: remove this")
 	}
 	if len(k.Ports) > 8 {
-		c.check.fail(path+".ports", "there are %d ports, and a pod may have 8", len(k.Ports))
+		c.check.fail(path+".ports", "there are %d ports: a pod may have at most 8", len(k.Ports))
 	}
 	for i, port := range k.Ports {
 		c.check.number(element(path+".ports", i), port, 1, 65535)
 		if slices.Contains(k.Ports[:i], port) {
-			c.check.fail(element(path+".ports", i), "%d is there twice", port)
+			c.check.fail(element(path+".ports", i), "%d is listed twice", port)
 		}
 	}
 	if k.Server == "" {

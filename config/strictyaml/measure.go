@@ -143,7 +143,7 @@ func (o *outline) add(t *token.Token) (why string) {
 	}
 	if top := o.top(); top != nil {
 		if o.paths += top.path + top.key; o.paths > maxPaths {
-			return "the file's keys are too long for how many values are below them"
+			return "the file's keys are too long for the number of values below them"
 		}
 	}
 	return ""

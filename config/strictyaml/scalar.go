@@ -146,7 +146,7 @@ func (b *Binder) Secret(n Node) (value string, ok bool) {
 		b.Fail(n, "the secret has a blank, a line break or a character that is not ASCII, which no header can carry")
 		return "", false
 	case value == "":
-		b.report.warn(n.ast, n.path, "the secret is empty, which is as if it was not given")
+		b.report.warn(n.ast, n.path, "the secret is empty, as if it were not set")
 	}
 	return value, true
 }

@@ -63,7 +63,7 @@ func (r *Ring) add(c *config.Key) error {
 		return errors.New("a key has no id: give every key a name of its own")
 	}
 	if _, twice := r.ids[c.ID]; twice {
-		return fmt.Errorf("key %q is there twice: to rotate a key, list both hashes under one id", c.ID)
+		return fmt.Errorf("key %q is listed twice: to rotate a key, list both hashes under one id", c.ID)
 	}
 	key := newConfigured(c)
 	r.ids[c.ID] = struct{}{}

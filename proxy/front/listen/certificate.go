@@ -57,7 +57,7 @@ func (c *Certificate) Prepare(certFile, keyFile string, clients *x509.CertPool) 
 		}
 	}
 	if now := time.Now(); now.After(pair.Leaf.NotAfter) && now.Before(c.NotAfter()) {
-		return nil, fmt.Errorf("load certificate %s: it expired on %s and the one in use has not: put a new one there",
+		return nil, fmt.Errorf("load certificate %s: it expired on %s and the one in use has not: replace it",
 			certFile, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return func() {
