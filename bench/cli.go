@@ -26,8 +26,8 @@ type CLI struct {
 	Run       RunCmd       `cmd:"" default:"withargs" help:"Measure a target under load. Without arguments: 20 seconds against the edge or engine of this machine."`
 	Scenarios ScenariosCmd `cmd:"" help:"List the bundled scenarios, or explain one."`
 	Overhead  overhead.Cmd `cmd:"" help:"Measure what the edge itself costs: processor, memory and latency, beside nginx and HAProxy where they are installed."`
-	Plan      plan.Cmd     `cmd:"" help:"How many engines of which kind a trace needs to meet objectives: simulated engines behind the edge's routing, in virtual time."`
-	Compare   CompareCmd   `cmd:"" help:"Compare two result files: every difference with an interval, and a verdict. Ends with 1 when they have nothing in common, with 98 when one is not valid."`
+	Plan      plan.Cmd     `cmd:"" help:"Find how many engines of which kind a trace needs to meet objectives: simulated engines behind the edge's routing, in virtual time."`
+	Compare   CompareCmd   `cmd:"" help:"Compare two result files: every difference with an interval, and a verdict. Exit code 1: they have nothing in common; 98: one is not valid."`
 	Report    ReportCmd    `cmd:"" help:"Draw a result file as one HTML page that needs no network."`
 }
 
@@ -56,7 +56,7 @@ func Arguments(args []string) ([]string, error) {
 
 // RunCmd is `penstock bench run`.
 type RunCmd struct {
-	Scenario string `placeholder:"NAME" values:"scenarios" help:"Play a bundled scenario (see 'bench scenarios'), without a target on a fleet of its own; flags beside it win."`
+	Scenario string `placeholder:"NAME" values:"scenarios" help:"Play a bundled scenario (see 'bench scenarios'), without a target on a fleet of its own; other flags override it."`
 	load.Options
 	compare.Checks
 }

@@ -11,11 +11,11 @@ import (
 
 // CompareCmd is `penstock bench compare`.
 type CompareCmd struct {
-	Base       string   `arg:"" values:"files" help:"Result file that is the measure."`
-	New        string   `arg:"" values:"files" help:"Result file that is judged."`
+	Base       string   `arg:"" values:"files" help:"Result file of the baseline."`
+	New        string   `arg:"" values:"files" help:"Result file to judge."`
 	Format     string   `enum:"text,json" default:"text" help:"Form of the output: ${enum}."`
-	Output     string   `short:"o" placeholder:"FILE" help:"Write there instead of to the screen."`
-	MaxRegress []string `sep:"none" placeholder:"[MEASURE=]N%" help:"End with 99 when the medians, p99s and rates of NEW, or one measure, are worse by more, and the interval supports it."`
+	Output     string   `short:"o" placeholder:"FILE" help:"Write to FILE instead of the screen."`
+	MaxRegress []string `sep:"none" placeholder:"[MEASURE=]N%" help:"Exit with 99 if the medians, p99s and rates of NEW, or one measure, are worse by more than this, and the interval supports it."`
 }
 
 // confidence is the probability that all intervals of a comparison hold at once.

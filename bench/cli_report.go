@@ -13,7 +13,7 @@ import (
 // ReportCmd is `penstock bench report`.
 type ReportCmd struct {
 	File   string `arg:"" values:"files" help:"Result file of a run."`
-	Output string `short:"o" placeholder:"FILE" help:"Where to write the page; without it, to the screen."`
+	Output string `short:"o" placeholder:"FILE" help:"Where to write the page (default: the screen)."`
 	compare.Checks
 }
 

@@ -30,7 +30,7 @@ func (e *Edge) drain() {
 	e.services.Shadows.End()
 	direct := e.opts.Direct != nil && e.opts.Direct()
 	if t.Linger > 0 && !direct {
-		e.log.Info("lingering: calls are still accepted until balancers have noticed (timeouts.linger)", zap.String("linger", t.Linger.String()))
+		e.log.Info("lingering: calls are accepted until balancers notice (timeouts.linger)", zap.String("linger", t.Linger.String()))
 	}
 	end.waitOrHurry(t.Linger.D(), func() bool { return direct && end.calls() == 0 })
 	e.listener.CloseGracefully()

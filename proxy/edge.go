@@ -328,7 +328,7 @@ func warnOfCertificates(e *Edge) {
 func warnOfCertificate(log *zap.Logger, setting string, c *listen.Certificate) {
 	if t := status.CertificateOf(c.Valid()).Trouble(time.Now()); t != "" {
 		log.Warn(t, zap.String("setting", setting),
-			zap.String("remedy", "put a new pair where cert and key of the setting say: it is taken up by itself"))
+			zap.String("remedy", "replace the files of cert and key: the edge loads them by itself"))
 	}
 }
 

@@ -121,7 +121,7 @@ func (e *Edge) keepLedger() (end func()) {
 		}
 		for _, x := range exports {
 			if err := x.Close(); err != nil {
-				e.log.Warn("what an export was acknowledged is not all on the disk: it is sent again", zap.Error(err))
+				e.log.Warn("not all acknowledgements of an export are on disk: their rows are sent again", zap.Error(err))
 			}
 		}
 	}

@@ -46,7 +46,7 @@ func openPorts(f *config.File, public, admin listen.PortOptions) (ports, error) 
 // openError says why a setting's address was not opened, with the remedy for the common reasons.
 func openError(setting, address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("%s: %s is taken by another process: choose another address, or, for a second edge on it, start both with --share-port (an edge that runs without it has to end first, or gets its port from a socket unit)", setting, address)
+		return fmt.Errorf("%s: %s is taken by another process: choose another address, or, for a second edge on it, start both with --share-port (an edge that runs without it must end first, or get its port from a socket unit)", setting, address)
 	}
 	if errors.Is(err, syscall.EACCES) {
 		return fmt.Errorf("%s: this user may not open %s: choose a port from 1024 on, or let a socket unit of the service manager open it", setting, address)

@@ -33,7 +33,7 @@ func (t *turnedAway) look(rejected uint64, now time.Time, open, most int64, log 
 	if t.logged == rejected || !t.line.IsZero() && now.Sub(t.line) < turnedAwayPause {
 		return
 	}
-	log.Warn("connections of clients were turned away (503): no more may be open",
+	log.Warn("client connections were turned away (503): the limit of open connections is reached",
 		zap.Uint64("turned_away", rejected-t.logged), zap.Int64("connections", open), zap.Int64("limits.connections", most),
 		zap.String("remedy", "raise limits.connections (and the limit on open files), or bound what one address may hold: limits.connections_per_address"))
 	t.logged, t.line = rejected, now

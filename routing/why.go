@@ -13,11 +13,11 @@ const (
 )
 
 var reasonMeanings = map[Reason]string{
-	ReasonCached:     "the answer was to begin soonest there, and the engine held a part of the prompt",
-	ReasonSoonest:    "the answer was to begin soonest there, and the engine held nothing of the prompt",
+	ReasonCached:     "the answer was expected soonest there, and the engine held a part of the prompt",
+	ReasonSoonest:    "the answer was expected soonest there, and the engine held nothing of the prompt",
 	ReasonHome:       "no engine was known to hold the conversation, or another edge had sent it there: it is the conversation's home",
-	ReasonOnly:       "no other one had room for the call",
-	ReasonUnmeasured: "the speed of one of them was not known, and this one had the least to read beside the fewest calls",
+	ReasonOnly:       "no other upstream had room for the call",
+	ReasonUnmeasured: "the speed of an upstream was not known, so tokens to read and calls decided",
 }
 
 // Meaning explains the reason in a clause.

@@ -78,20 +78,20 @@ var causes = []CauseMeaning{
 	{CauseStatus, "status", "The engine answered with a status other than 200 that no other cause explains. Its own log says why."},
 	{CauseCredential, "key not accepted", "The engine answered 401 or 403: look at the upstream's `api_key`."},
 	{CauseRefused, "engine full or unavailable", "The engine said that it is full, or that it cannot answer at the moment: 429, 503, 529, or in the words of its profile."},
-	{CauseRejected, "request rejected", "The engine refused the request itself, which is the client's to mend as a rule: 400, 413, 422, or in the words of its profile."},
+	{CauseRejected, "request rejected", "The engine refused the request itself, usually the client's fault: 400, 413, 422, or in the words of its profile."},
 	{CauseModelGone, "model not found", "The engine answered 404 for a model that it is configured to serve."},
 	{CauseNoEndpoint, "no such endpoint", "The engine does not have the endpoint of the call."},
 
 	{CauseErrorEvent, "error in place of an answer", "An answer with status 200 held an error in place of the next event or of the completion."},
-	{CauseContentType, "answer of the wrong media type", "The answer is of another media type than was asked for, such as HTML."},
+	{CauseContentType, "answer of the wrong media type", "The answer's media type is not the one requested, such as HTML."},
 	{CauseBadAnswer, "answer not understood", "The answer breaks its dialect: JSON that does not parse, no choices, a member given twice, more than 32 MiB."},
 	{CauseToolArguments, "tool arguments cut off", "The model called a tool with arguments that break off. The engine did its part."},
 	{CauseUnfinished, "stream without its end", "The stream ended without a finish reason in every choice."},
-	{CauseNoLength, "answer without a length", "The answer ended with its connection and had no length, so nobody knows whether it is whole."},
+	{CauseNoLength, "answer without a length", "The answer had no length and ended with its connection, so it cannot be known to be complete."},
 	{http1.ReasonTruncated, "answer cut off", "The connection ended in the middle of the answer."},
 	{http1.ReasonInvalid, "answer not valid HTTP", "The answer is not HTTP, or its framing contradicts itself."},
 	{http1.ReasonTooLarge, "head of the answer too large", "The head of the answer, or a part of its framing, exceeds its bound."},
-	{http1.ReasonEncoding, "answer in an encoding not asked for", "The answer has a content encoding that was not asked for."},
+	{http1.ReasonEncoding, "answer in an encoding not asked for", "The answer has a content encoding that was not requested."},
 
 	{CauseFirstEventTimeout, "no first event in time", "The first event of the stream did not come within `timeouts.first_event`."},
 	{CauseIdleTimeout, "stream silent for too long", "The stream brought nothing for `timeouts.idle`."},
@@ -108,5 +108,5 @@ var causes = []CauseMeaning{
 	{http1.ReasonClosed, "connections closed by the edge", "The edge had closed the upstream's connections, as at a reload or its end."},
 
 	{http1.ReasonTimeout, "no answer in time", "A probe had no answer in time."},
-	{CauseAsleep, "engine asleep", "The engine said to a probe that it sleeps."},
+	{CauseAsleep, "engine asleep", "The engine answered a probe that it is asleep."},
 }

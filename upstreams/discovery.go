@@ -368,7 +368,7 @@ func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Foun
 		case err != nil:
 			out.Trouble = err.Error()
 		case len(found) == 0:
-			out.Trouble = "the name is there, and has no address"
+			out.Trouble = "the name exists but has no address"
 		}
 		return out
 	}
@@ -381,7 +381,7 @@ func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Foun
 		out.Engines = append(out.Engines, FoundEngine{p.Address, p.Pod, !p.Ready, p.Weight})
 	}
 	if len(pods) == 0 {
-		out.Trouble = "the API server answers, and no pod is meant that has an address and is not about to end"
+		out.Trouble = "the API server answers, but no selected pod has an address and is not terminating"
 	}
 	return out
 }

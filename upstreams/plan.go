@@ -148,7 +148,7 @@ func (s *Set) newUpstream(id ID, st *settings, base string, e endpoint, profile 
 		u.hooks.account = func() SlotAccount { return s.o.SlotAccount(u) }
 	}
 	u.client.hosts = http1.NewHostWatch(func(noReuse time.Duration) {
-		u.hooks.log.Warn("upstream sends what nobody asked for, so each of its connections is used for one request",
+		u.hooks.log.Warn("unsolicited bytes from upstream: keep-alive disabled",
 			zap.Duration("for", noReuse))
 	})
 	u.settings.Store(st)

@@ -96,13 +96,13 @@ type PoolStatus struct {
 func (u *Upstream) Obstacle(served string, now time.Time) string {
 	switch s := u.State(); {
 	case u.Mode() != ModeReady:
-		return "upstream is out by the operator's hand: " + u.Mode().String()
+		return "upstream was taken out by the operator: " + u.Mode().String()
 	case s == StateRetiring && u.ending.leaving.Load():
 		return "upstream is retiring: Kubernetes has no pod for it that takes calls"
 	case s == StateRetiring:
-		return "upstream is retiring: the configuration has left it out"
+		return "upstream is retiring: the configuration no longer has it"
 	case s == StatePending:
-		return "upstream has not been probed yet: it is used only while the route has none that is up"
+		return "upstream has not been probed yet: it is used only while no other of the route is up"
 	case s == StateDown && u.Health.Wake.Starting(now):
 		return "upstream's engine is being woken"
 	case s == StateDown:

@@ -16,7 +16,7 @@ type Options struct {
 	CompareModel string `name:"compare-model" values:"models" placeholder:"NAME" group:"Target" help:"Its model (default: as the first)."`
 
 	NumPrompts     Count    `name:"num-prompts" short:"n" placeholder:"N" group:"Load" help:"Number of requests, of each stage."`
-	Duration       Span     `short:"z" placeholder:"D" group:"Load" help:"Time to send requests, of each stage (default: 20s without a number of them)."`
+	Duration       Span     `short:"z" placeholder:"D" group:"Load" help:"Time to send requests, of each stage (default: 20s if no number is given)."`
 	RequestRate    []string `name:"request-rate" short:"r" placeholder:"R" group:"Load" help:"Open loop: requests per second, which come at random (Poisson). A list makes stages."`
 	MaxConcurrency []int    `name:"max-concurrency" short:"c" placeholder:"N" group:"Load" help:"Requests in flight at most; without a rate a closed loop (default: 8). A list makes stages."`
 	Ramp           string   `placeholder:"R-R" group:"Load" help:"From one rate to another over the run, such as 4-24."`
@@ -30,8 +30,8 @@ type Options struct {
 	OutputLen   string `name:"random-output-len" placeholder:"N" group:"Prompts" help:"Answer tokens (default: 128), likewise."`
 	PrefixLen   int    `name:"random-prefix-len" placeholder:"N" group:"Prompts" help:"Tokens of a prefix that requests share."`
 	NumPrefixes int    `name:"num-prefixes" placeholder:"N" group:"Prompts" help:"Different prefixes (default: 1; prefix_repetition: 10)."`
-	Seed        uint64 `placeholder:"N" group:"Prompts" help:"Lengths, arrivals and texts (default: 0)."`
-	IgnoreEOS   bool   `name:"ignore-eos" group:"Prompts" help:"Ask the engine to write to the wanted length."`
+	Seed        uint64 `placeholder:"N" group:"Prompts" help:"Seed of lengths, arrivals and texts (default: 0)."`
+	IgnoreEOS   bool   `name:"ignore-eos" group:"Prompts" help:"Ask the engine to fill the requested length."`
 
 	NumTurns  int           `name:"num-turns" placeholder:"N" group:"Conversations and contents" help:"Turns of each conversation, with the real replies (default: 1)."`
 	TurnDelay time.Duration `name:"turn-delay" placeholder:"D" group:"Conversations and contents" help:"Time between an answer and the next turn."`

@@ -51,7 +51,7 @@ func judge(r *result.Result, s *settings) result.Verdict {
 	if c := total.CachedShare; c != nil && *c > maxCached &&
 		*total.CachedTokens > templateTokens*int64(total.Completed) && p.Nonce != "" && s.PrefixLen == 0 &&
 		s.NumTurns == 1 && s.DatasetName != "trace" {
-		add(true, "cache_effects", "the target found %.0f %% of the input in its cache, though every prompt began with a mark of its own", *c*100)
+		add(true, "cache_effects", "the target found %.0f %% of the input in its cache, though every prompt began with its own mark", *c*100)
 	} else if c != nil && *c > maxCached && p.Nonce == "" {
 		add(false, "cache_effects", "%.0f %% of the input came from the target's cache", *c*100)
 	}
@@ -106,7 +106,7 @@ func judgeDelivery(p *result.Penstock, s *settings, add finding) {
 			due = float64(*st.Scheduled) / st.SendS
 		}
 		if *st.AchievedRate < minAchieved*due {
-			add(true, "schedule_missed", "stage %q sent %.4g requests per second of %.4g that its schedule held", st.Name, *st.AchievedRate, due)
+			add(true, "schedule_missed", "stage %q sent %.4g requests per second of the %.4g scheduled", st.Name, *st.AchievedRate, due)
 		} else if due < minAchieved**st.Rate || due*minAchieved > *st.Rate {
 			add(false, "arrivals_scatter", "the random arrivals of stage %q came at %.4g per second, %.4g was asked for: a longer stage scatters less", st.Name, due, *st.Rate)
 		}
@@ -140,10 +140,10 @@ func judgeFailures(p *result.Penstock, add finding) {
 		add(false, "target_errors", "%d requests failed, most often: %s", failed, most.Label())
 	}
 	if expected > 0 {
-		add(false, "expected_errors", "%d requests failed as the test is meant to make them (%s)", expected,
+		add(false, "expected_errors", "%d requests failed as the test intends (%s)", expected,
 			strings.Join(p.ExpectErrors, ", "))
 	} else if len(p.ExpectErrors) > 0 {
-		add(false, "expected_errors", "no request failed as the test is meant to make them (%s)",
+		add(false, "expected_errors", "no request failed as the test intends (%s)",
 			strings.Join(p.ExpectErrors, ", "))
 	}
 }
@@ -173,6 +173,6 @@ func judgeFaults(total *result.Summary, add finding) {
 		}
 	}
 	if len(list) > 0 {
-		add(false, "stream_faults", "streams were not as their dialect has them: %s", strings.Join(list, ", "))
+		add(false, "stream_faults", "streams did not follow their dialect: %s", strings.Join(list, ", "))
 	}
 }

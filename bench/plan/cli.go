@@ -27,9 +27,9 @@ type Cmd struct {
 
 	TimeScale load.Factor `name:"time-scale" placeholder:"X" help:"Factor on the trace's times, 0.001 to 1000 (default: 1); 0.5 or 1/2 is twice the load."`
 	Draws     int         `placeholder:"N" help:"How often the trace is drawn, 1 to 1000: once as it is, then with the times between requests in other orders (default: 20, with --engines 1)."`
-	Seed      uint64      `placeholder:"N" help:"Of the draws (default: 0)."`
+	Seed      uint64      `placeholder:"N" help:"Seed of the draws (default: 0)."`
 	Format    string      `enum:"text,json" default:"text" help:"Form of the answer: ${enum}."`
-	Output    string      `short:"o" placeholder:"FILE" help:"Write there instead of to the screen."`
+	Output    string      `short:"o" placeholder:"FILE" help:"Write to FILE instead of the screen."`
 }
 
 // policies are the policies of an edge.
@@ -88,7 +88,7 @@ func (c *Cmd) read() (*question, error) {
 	case c.Engines > 0 && len(c.Engine) > 1:
 		return nil, exit.Usagef("--engines plays engines of one kind: leave one --engine; --slow makes some of them slower")
 	case c.Engines == 0 && len(c.Slow) > 0:
-		return nil, exit.Usagef("--slow is of a fleet of known size: add --engines")
+		return nil, exit.Usagef("--slow needs a fleet of known size: add --engines")
 	case c.Engines > 0:
 		known, draws = slices.Concat(policies, slices.Sorted(maps.Keys(baselines))), 1
 	}

@@ -327,7 +327,7 @@ func TestRefusals(t *testing.T) {
 		"or --engines":      func(c *Cmd) { c.Engines = 2 },
 		"want --goodput":    func(c *Cmd) { c.Goodput = nil },
 		"--engines 513":     func(c *Cmd) { c.Engines = 513 },
-		"--slow is of":      func(c *Cmd) { c.Slow = []string{"1=2"} },
+		"--slow needs":      func(c *Cmd) { c.Slow = []string{"1=2"} },
 		"leave one --engine": func(c *Cmd) {
 			c.Goodput, c.Engines, c.Engine = nil, 2, []string{"l4-8b", "laptop"}
 		},

@@ -14,7 +14,7 @@ func bindChild(*exec.Cmd) {}
 // killChild kills the child.
 func killChild(p *os.Process) { _ = p.Kill() }
 
-var errNoStop = errors.New("this system cannot have a process stand still")
+var errNoStop = errors.New("this system cannot stop a process for a while")
 
 // Stop cannot stop the process here.
 func (c *Child) Stop() error { return errNoStop }

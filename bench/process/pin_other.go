@@ -4,7 +4,7 @@ package process
 
 import "errors"
 
-var errNoPinning = errors.New("this system has no call for it")
+var errNoPinning = errors.New("this system does not support it")
 
 // Processors returns nothing: the processors of this process are not known.
 func Processors() []int { return nil }

@@ -36,7 +36,7 @@ var measureWords = map[string]struct{ label, formula string }{
 	result.TPOT:             {"Time per output token", "(last − first token) ÷ (n − 1), one sample a request; the first token is not in it"},
 	result.ITL:              {"Time between tokens", "gap between reads that brought tokens, pooled over requests"},
 	result.E2EL:             {"End to end", "last byte − sent"},
-	result.TTFTFromSchedule: {"Time to first token, from schedule", "first token − scheduled: what a user would feel who came at that moment"},
+	result.TTFTFromSchedule: {"Time to first token, from schedule", "first token − scheduled: what a user arriving at that moment would feel"},
 	result.E2ELFromSchedule: {"End to end, from schedule", "last byte − scheduled"},
 	result.ScheduleDelay:    {"Delay of sending", "sent − scheduled: waiting for a free place, or for the client itself"},
 	result.Queue:            {"Queue of the edge", "as the edge says in its answer"},
@@ -45,15 +45,15 @@ var measureWords = map[string]struct{ label, formula string }{
 
 // faultWords holds the faults of streams in words.
 var faultWords = map[string]string{
-	result.FaultNoEnd:    "it ended without what ends a stream of its dialect",
-	result.FaultUnparsed: "an event is not the JSON that it should be",
+	result.FaultNoEnd:    "it ended without its dialect's end of a stream",
+	result.FaultUnparsed: "an event is not the expected JSON",
 	result.FaultAfterEnd: "content came after the end",
 	result.FaultOrder:    "events came in an order that the dialect forbids",
 	result.FaultLost:     "there were fewer events with text than tokens, where all others have one for each",
 	result.FaultNoUsage:  "usage was asked for and did not come",
 	result.FaultToolJSON: "the arguments of a tool call are not JSON",
 	result.FaultEmpty:    "it ended well, without any token",
-	result.FaultNoDone:   "it ended well, but the [DONE] behind it did not come",
+	result.FaultNoDone:   "it ended well, but no [DONE] followed",
 }
 
 // WriteHTML writes the page of one of our results: it needs no network, and its tables need no
@@ -87,7 +87,7 @@ type plotGroup struct{ ID, Title, Text string }
 var plotGroups = []plotGroup{
 	{"load", "Over load", "Each point is a stage of the run."},
 	{"time", "Over time", "Seconds since the start; percentiles of what happened in each interval."},
-	{"spread", "Distributions", "The share of samples that took at most so long."},
+	{"spread", "Distributions", "The share of samples that took at most this long."},
 	{"engine", "What engine and edge say", "Their own metrics, sampled during the run."},
 }
 

@@ -22,7 +22,7 @@ type CLI struct {
 	APIKey  string   `name:"api-key" help:"Demand this key." placeholder:"KEY"`
 	Seed    uint64   `help:"Changes the texts and the jitter. Same seed and same prompt: same answer." default:"0"`
 
-	Speed         string        `group:"Speed" help:"Times and sizes that go together: instant, laptop, l4-8b, a100-70b, h100-8b; what is given besides wins. --events shows the numbers." default:"instant" placeholder:"NAME"`
+	Speed         string        `group:"Speed" help:"Preset of times and sizes: instant, laptop, l4-8b, a100-70b, h100-8b; other flags override it. --events shows the numbers." default:"instant" placeholder:"NAME"`
 	PrefillRate   float64       `group:"Speed" help:"Prompt tokens read each second; those in the prefix cache cost nothing. 0: at once." default:"0" placeholder:"N"`
 	SharedPrefill bool          `group:"Speed" help:"Read one prompt after the other, so that --prefill-rate is the whole engine's and not each request's."`
 	TokenRate     float64       `group:"Speed" help:"Tokens a second of a request that runs alone. 0: as fast as possible." default:"0" placeholder:"N"`
@@ -33,19 +33,19 @@ type CLI struct {
 	Slots       int `group:"Size" help:"Requests worked on at once; 0: 16, or what --speed says." default:"0" placeholder:"N"`
 	Queue       int `group:"Size" help:"Requests that may wait for a slot; the next one is refused as this engine refuses. Below 0: no bound." default:"-1" placeholder:"N"`
 	MaxModelLen int `group:"Size" help:"Context in tokens, prompt and answer together." default:"32768" placeholder:"N"`
-	KVTokens    int `group:"Size" name:"kv-tokens" help:"Room for prompts and answers of running requests; who came last is preempted when it is full. 0: slots are the only limit." default:"0" placeholder:"N"`
+	KVTokens    int `group:"Size" name:"kv-tokens" help:"Room for prompts and answers of running requests; the last to arrive is preempted when it is full. 0: slots are the only limit." default:"0" placeholder:"N"`
 	CacheTokens int `group:"Size" help:"Prefix cache. 0: as --kv-tokens, or a whole context for each slot; below 0: none." default:"0" placeholder:"N"`
 
 	Priorities bool `group:"Size" help:"Order the queue by the requests' member priority: lower first, and with the profile sglang higher first. Without it vllm refuses any but 0."`
 
-	Residents int `group:"Size" help:"Models that an engine which loads on demand keeps in memory; another one takes a place, and cuts what runs there. 0: all." default:"0" placeholder:"N"`
+	Residents int `group:"Size" help:"Models that an engine which loads on demand keeps in memory; loading another one evicts one, and cuts what runs there. 0: all." default:"0" placeholder:"N"`
 
 	Fault             string   `group:"Mishaps" help:"Fault for every inference request, as --faults lists them." placeholder:"SPEC"`
 	At                []string `group:"Mishaps" sep:"none" help:"Something that happens at a time after the start, such as 30s:stall=1s; --events lists them. Repeatable." placeholder:"TIME:EVENT"`
-	Drill             string   `group:"Mishaps" help:"A rehearsed mishap: overload, brownout, stall, crash, flaky, out-of-memory; --events tells them." placeholder:"NAME"`
+	Drill             string   `group:"Mishaps" help:"A rehearsed mishap: overload, brownout, stall, crash, flaky, out-of-memory; --events describes them." placeholder:"NAME"`
 	AlternateRoles    bool     `group:"Mishaps" help:"Refuse turns of one role in a row, as the templates of Gemma and Mistral do."`
-	Efforts           []string `group:"Mishaps" help:"Words of reasoning_effort that the model's template takes; it fails at others. Qwen 3.8: low,medium,xhigh." placeholder:"WORD"`
-	CancelOnlyStreams bool     `group:"Mishaps" help:"Run plain requests to their end although the client has left, as llama.cpp does."`
+	Efforts           []string `group:"Mishaps" help:"Values of reasoning_effort that the model's template accepts; it fails at others. Qwen 3.8: low,medium,xhigh." placeholder:"WORD"`
+	CancelOnlyStreams bool     `group:"Mishaps" help:"Run plain requests to their end even if the client has left, as llama.cpp does."`
 
 	Faults bool `help:"List the faults and exit."`
 	Events bool `help:"List events, drills and speeds and exit."`

@@ -388,7 +388,7 @@ func TestModeCommands(t *testing.T) {
 	if out, _ := command(t, 0, append([]string{"ready", name}, admin...)...); out != name+": ready, as it was\n" {
 		t.Errorf("once more: %q", out)
 	}
-	if _, errs := command(t, 1, append([]string{"drain", name[:1] + "*"}, admin...)...); !strings.Contains(errs, "takes calls for sim: to do it all the same, add --force") {
+	if _, errs := command(t, 1, append([]string{"drain", name[:1] + "*"}, admin...)...); !strings.Contains(errs, "takes calls for sim: add --force") {
 		t.Errorf("the last engines of a model: %s", errs)
 	}
 	if _, modes := read(); slices.Contains(modes, "drain") {

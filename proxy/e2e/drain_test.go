@@ -92,7 +92,7 @@ func balanced(t *testing.T, path string) {
 // because no balancer has to notice.
 func TestSignalAtRest(t *testing.T) {
 	t.Parallel()
-	const lingering = `"msg":"lingering: calls are still accepted until balancers have noticed (timeouts.linger)","linger":"1m0s"`
+	const lingering = `"msg":"lingering: calls are accepted until balancers notice (timeouts.linger)","linger":"1m0s"`
 	for _, row := range []struct {
 		name          string
 		first, second syscall.Signal

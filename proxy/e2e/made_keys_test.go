@@ -85,7 +85,7 @@ func TestKeysAtRunTime(t *testing.T) {
 		{401, "wrong", "POST", "", `{"id":"x"}`, "admin token"},
 		{403, readerToken, "POST", "", `{"id":"x"}`, "needs the role keys"},
 		{403, readerToken, "DELETE", "/guest", "", "needs the role keys"},
-		{409, keeperToken, "POST", "", `{"id":"guest"}`, "of this id already"},
+		{409, keeperToken, "POST", "", `{"id":"guest"}`, "with this id already exists"},
 		{409, keeperToken, "POST", "", `{"id":"owned"}`, "in the configuration"},
 		{409, keeperToken, "PATCH", "/owned", `{"weight":2}`, "in the configuration"},
 		{409, keeperToken, "DELETE", "/owned", "", "in the configuration"},
@@ -182,7 +182,7 @@ func TestKeysSurviveAKill(t *testing.T) {
 		t.Errorf("key revoke: %s", out)
 	}
 	p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+made.Key).WantStatus(401)
-	if _, errs := command(t, 1, append([]string{"key", "revoke", "guest"}, tokens...)...); !strings.Contains(errs, "no key of that id") {
+	if _, errs := command(t, 1, append([]string{"key", "revoke", "guest"}, tokens...)...); !strings.Contains(errs, "no key with that id") {
 		t.Errorf("once more: %s", errs)
 	}
 }

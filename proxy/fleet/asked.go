@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	errUnasked     = errors.New("the store sends a reply that nobody has asked for")
+	errUnasked     = errors.New("the store sent an unsolicited reply")
 	errUnsubscribe = errors.New("a connection that has subscribed is closed, not used again")
 )
 

@@ -19,7 +19,7 @@ const (
 )
 
 var (
-	errReplyForm    = errors.New("what the store sends is no reply")
+	errReplyForm    = errors.New("the store sent something that is not a reply")
 	errReplyBulk    = errors.New("a string of the store's reply is too long")
 	errReplyLine    = errors.New("a line of the store's reply is too long")
 	errReplyCount   = errors.New("the store's reply has too many elements")

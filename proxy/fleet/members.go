@@ -138,7 +138,7 @@ func (f *Fleet) tell(up bool, err error) {
 		return
 	case errors.Is(err, errLate):
 		f.log.Warn("the fleet's store answers too late: limits are held without it", lost, zap.Stringer("fleet.store.timeout", f.terms.timeout),
-			zap.String("remedy", "have the store nearer to the edges or with less to do, or raise fleet.store.timeout"))
+			zap.String("remedy", "move the store closer to the edges, reduce its load, or raise fleet.store.timeout"))
 		return
 	}
 	f.log.Warn("the fleet's store does not answer: limits are held without it", lost, zap.Error(err))
@@ -164,7 +164,7 @@ func (f *Fleet) meet(all []string) {
 		members = append(members, m)
 	}
 	if f.ignored.Swap(ignored > 0) != (ignored > 0) && ignored > 0 {
-		f.log.Warn("members in the fleet's store do not count: none of this edge's fleet.secrets has signed them, or they are too many",
+		f.log.Warn("members in the fleet's store are ignored: they are too many, or not signed with one of this edge's fleet.secrets",
 			zap.Int("members", ignored), zap.String("remedy", "give all edges the same fleet.secrets, and let nothing else write to the store"))
 	}
 	slices.SortFunc(members, func(a, b Member) int {

@@ -67,10 +67,10 @@ func refusedBy(err error) string {
 
 // remedies for what keeps a store from taking any message of an edge.
 var remedies = map[string]string{
-	"OOM":        "the store's memory is full: raise its maxmemory, or remove what is not a fleet's",
+	"OOM":        "the store's memory is full: raise its maxmemory, or remove data that is not a fleet's",
 	"MISCONF":    "the store cannot write its data to its disk: make room there, or see the store's own log",
-	"READONLY":   "this is a replica: name the primary in fleet.store, or the sentinels; an address that moves to the primary is dialled anew within 30 s",
-	"LOADING":    "the store is loading its data: limits are shared again once it has",
+	"READONLY":   "this is a replica: name the primary in fleet.store, or the sentinels; an address that moves to the primary is dialled again within 30 s",
+	"LOADING":    "the store is loading its data: limits are shared again once it is done",
 	"MASTERDOWN": "this is a replica without its primary: name the primary in fleet.store, or the sentinels",
 	"NOREPLICAS": "the store has fewer replicas than its min-replicas-to-write: start them, or lower it",
 	"NOAUTH":     "give fleet.store the store's user and password",
@@ -88,9 +88,9 @@ func remedyOf(code, prefix string) string {
 	case "NOPERM":
 		return "grant the store's user ~" + prefix + ":* &" + prefix + ":* " + storeRights
 	case "WRONGTYPE":
-		return "something else than a fleet writes this key: delete it, or give fleet.store.prefix another value"
+		return "something other than a fleet writes this key: delete it, or change fleet.store.prefix"
 	}
-	return "delete this key of the store, if something else than a fleet has written it"
+	return "delete this key of the store if something other than a fleet has written it"
 }
 
 // refusals logs refusals, at most once a minute.
@@ -105,6 +105,6 @@ func (r *refusals) tell(key, code string, err error) {
 	if now-told < 60 || !r.told.CompareAndSwap(told, now) {
 		return
 	}
-	r.log.Warn("the fleet's store refuses what it is asked of a key of its own: that is done without it", zap.String("store_key", key),
+	r.log.Warn("the fleet's store refuses commands on one of its keys: the edge does without their result", zap.String("store_key", key),
 		zap.Error(err), zap.String("remedy", remedyOf(code, r.prefix)))
 }

@@ -238,7 +238,7 @@ func (r *Rows) Read(ctx context.Context, now time.Time, users bool) ([]observe.U
 			var names []string
 			if json.Unmarshal([]byte(field), &names) != nil || len(names) != 3 ||
 				json.Unmarshal([]byte(text), &row.Amount) != nil {
-				return nil, errors.New("the store holds something else than usage on " + observe.FormatDay(row.Day))
+				return nil, errors.New("the store holds something other than usage on " + observe.FormatDay(row.Day))
 			}
 			row.Key, row.Model = names[0], names[1]
 			if from[i].users {

@@ -247,7 +247,7 @@ func parseMembers(result valkey.ValkeyResult) (a alive, err error) {
 	return a, err
 }
 
-var errOther = errors.New("the store does not answer as asked")
+var errOther = errors.New("the store's answer has an unexpected form")
 
 // refuseReplica asks the store for its role, at first and after each failure. A replica that takes
 // writes would lose them with the next copy of its primary.

@@ -18,18 +18,18 @@ import (
 // quirkTexts explains each quirk to an operator. Every quirk of config.EngineQuirks has a text.
 var quirkTexts = map[string]string{
 	config.QuirkCancelOnlyStreams: "closing the connection stops a stream, but a plain request runs to its end",
-	config.QuirkContinuousUsage:   "tells usage on every chunk of a stream when asked",
+	config.QuirkContinuousUsage:   "reports usage on every chunk of a stream when asked",
 	config.QuirkOwnHost: "checks the Host header: reach it by an address or a local name, " +
 		"else it answers 403 with an empty body",
 	config.QuirkLoadsOnDemand: "loads a listed model at the first request for it, which is slow",
 
 	config.QuirkStreamsTranscriptions: "answers a transcription with events when asked for a stream",
 	config.QuirkStreamsSpeech:         "answers speech with events when asked for them",
-	config.QuirkTokenTimings:          "tells counts on every chunk of a stream when asked",
-	config.QuirkContinuesAnswers:      "goes on with a last message that is the assistant's",
-	config.QuirkBuffersCalls:          "holds a tool call back until it is whole: it may be silent for minutes while it works",
+	config.QuirkTokenTimings:          "reports counts on every chunk of a stream when asked",
+	config.QuirkContinuesAnswers:      "continues a last message from the assistant",
+	config.QuirkBuffersCalls:          "holds a tool call back until it is complete: it may be silent for minutes while it works",
 	config.QuirkRanksTexts:            "reranks texts: documents are sent under that name, as plain strings",
-	config.QuirkDeveloperAsSystem:     "knows no role developer: chat messages of that role are sent as system",
+	config.QuirkDeveloperAsSystem:     "does not know the role developer: chat messages of that role are sent as system",
 }
 
 // DoctorOptions are the options of Doctor.
@@ -107,7 +107,7 @@ func (d *Detection) tryAll(ctx context.Context, o *DoctorOptions) error {
 		}
 	}
 	if bad > 0 {
-		return fmt.Errorf("%s: there is something to mend in %d of %d things that were tried", d.URL, bad, len(d.Tried))
+		return fmt.Errorf("%s: %d of %d trials found something to fix", d.URL, bad, len(d.Tried))
 	}
 	return nil
 }
@@ -232,7 +232,7 @@ func (d *Detection) writeCapacity(b *bytes.Buffer) {
 	}[source]
 	fmt.Fprintf(b, "  capacity      %d at once (%s)\n", n, advice)
 	if d.Load == nil {
-		b.WriteString("  load          it does not tell; others' work on it stays unseen\n")
+		b.WriteString("  load          not reported; other clients' work on it stays unseen\n")
 	} else {
 		fmt.Fprintf(b, "  load          %d running, %d waiting (GET %s)\n", d.Load.Running, d.Load.Waiting, d.LoadPath)
 	}

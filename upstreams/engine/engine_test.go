@@ -295,7 +295,7 @@ func TestUserProfiles(t *testing.T) {
 		want string
 	}{
 		{[]config.Engine{{Name: "a", Like: "nothing"}}, `engine profile "a": like: there is no profile "nothing"`},
-		{[]config.Engine{{Name: "a", Like: "b"}, {Name: "b", Like: "a"}}, "made of itself"},
+		{[]config.Engine{{Name: "a", Like: "b"}, {Name: "b", Like: "a"}}, "derives from itself"},
 		{[]config.Engine{{Name: "a"}, {Name: "a"}}, "given twice"},
 		{[]config.Engine{{Name: "a", TokenLimit: "tokens"}}, `engine profile "a": token_limit: "tokens" is not one of`},
 		{[]config.Engine{{Name: "a", Load: []config.EngineLoad{{Path: "metrics"}}}}, `load[0].path: "metrics" is not a path`},

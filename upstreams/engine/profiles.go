@@ -162,7 +162,7 @@ func resolve(specs map[string]config.Engine, name string, path []string) (*confi
 	path = append(path, name)
 	if slices.Contains(path, like) {
 		circle := strings.Join(append(path, like), " → ")
-		return nil, fmt.Errorf("engine profile %q: like: it is made of itself (%s)", path[0], circle)
+		return nil, fmt.Errorf("engine profile %q: like: it derives from itself (%s)", path[0], circle)
 	}
 	if _, ok := specs[like]; !ok {
 		all := strings.Join(slices.Sorted(maps.Keys(specs)), ", ")

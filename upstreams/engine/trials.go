@@ -95,7 +95,7 @@ func (t *trier) efforts(ctx context.Context) {
 	case len(refused) == 0:
 		t.add(effortTrial, TrialOK, "it takes "+strings.Join(taken, ", "))
 	case len(taken) == 0:
-		t.add(effortTrial, TrialUnclear, fmt.Sprintf("it takes none of %s: answered with status %d; write supported_reasoning_efforts: [] in the model's entry", all, status))
+		t.add(effortTrial, TrialUnclear, fmt.Sprintf("it accepts none of %s: answered with status %d; write supported_reasoning_efforts: [] in the model's entry", all, status))
 	default:
 		listed := slices.DeleteFunc(append([]string{"none"}, taken...), func(word string) bool { return word == "max" })
 		t.add(effortTrial, TrialBad, fmt.Sprintf("the model's template fails on %s: answered with status %d; write supported_reasoning_efforts: [%s] in its entry",
@@ -134,7 +134,7 @@ func (t *trier) reasoning(ctx context.Context) {
 	case p != "":
 		t.add(off, TrialUnclear, "effort none is refused: "+p)
 	case a.thinking != "" || hasAny(a.text, thinkingMarkup):
-		t.add(off, TrialUnclear, "the model reasons all the same: leave none out of supported_reasoning_efforts")
+		t.add(off, TrialUnclear, "the model reasons anyway: leave none out of supported_reasoning_efforts")
 	default:
 		t.add(off, TrialOK, "it answers at once")
 	}
@@ -233,15 +233,15 @@ func (t *trier) prefill(ctx context.Context) {
 			next = a.text // a blank would start another number
 		}
 		if p := a.problem(); p != "" {
-			t.add(trialPrefill, TrialUnclear, "an answer that is begun is refused: "+p)
+			t.add(trialPrefill, TrialUnclear, "a begun answer is refused: "+p)
 			return
 		}
 		if !strings.HasPrefix(next, c.next) {
-			t.add(trialPrefill, TrialUnclear, "it does not go on with "+strconv.Quote(c.begun)+", so nothing is proven")
+			t.add(trialPrefill, TrialUnclear, "it does not continue "+strconv.Quote(c.begun)+", so nothing is proven")
 			return
 		}
 	}
-	t.add(trialPrefill, TrialOK, "proven, it goes on with an answer that is begun")
+	t.add(trialPrefill, TrialOK, "proven, it continues a begun answer")
 }
 
 // abortWithin is how long an engine has to notice that its client has left.
@@ -252,7 +252,7 @@ func (t *trier) abort(ctx context.Context) {
 	const name = "abort"
 	before, _, _, known := t.reader.Load(ctx, 0)
 	if !known {
-		t.add(name, TrialSkipped, "it does not tell its load")
+		t.add(name, TrialSkipped, "it does not report its load")
 		return
 	}
 	body := t.body(4000, []any{userMessage("Count from 1 to 1000.")}, object{"stream": true})
@@ -283,7 +283,7 @@ func (t *trier) abort(ctx context.Context) {
 		case <-time.After(t.patience / 50):
 		}
 	}
-	t.add(name, TrialBad, "it goes on for a client that has left: others wait for the slot")
+	t.add(name, TrialBad, "it keeps generating after the client has left: others wait for the slot")
 }
 
 // FlagFor names the flag that an engine needs for a feature (tools, forced_tool, effort), or "" if

@@ -48,7 +48,7 @@ func (a *account) open() (*client, error) {
 	}
 	u, err := url.Parse(server)
 	if err != nil {
-		return nil, errors.New("kubernetes.server is no URL")
+		return nil, errors.New("kubernetes.server is not a URL")
 	}
 	o := http1.TransportOptions{
 		Upstream: "kubernetes", URL: server, MaxIdle: 1, IdleTimeout: connectTimeout, Guard: a.guard,
@@ -62,7 +62,7 @@ func (a *account) open() (*client, error) {
 			files.CA = ""
 		}
 		if o.TLS, err = http1.LoadTLS(files, u.Hostname(), func([]byte) {}); err != nil {
-			return nil, errors.New("ca.crt of the service account cannot be used")
+			return nil, errors.New("the service account's ca.crt cannot be used")
 		}
 	}
 	t, err := http1.NewTransport(o)
@@ -147,7 +147,7 @@ func plain(err error) error {
 }
 
 // errTooLarge ends an answer that exceeds its bound.
-var errTooLarge = errors.New("the API server sends more than the edge takes")
+var errTooLarge = errors.New("the API server's answer is too large")
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {

@@ -124,7 +124,7 @@ func (f *follower) ended(err error) {
 	f.failed++
 	f.mu.Unlock()
 	if before != err.Error() {
-		f.log.Warn("Kubernetes is not followed: the pods that are known, if any, stay in use",
+		f.log.Warn("Kubernetes cannot be watched: known pods, if any, stay in use",
 			zap.Stringer("source", f.name), zap.Error(err))
 	}
 }
@@ -199,7 +199,7 @@ func getJSON(ctx context.Context, api *client, path string, into any) error {
 }
 
 var (
-	errNotAPI  = errors.New("what answers is no API server of Kubernetes")
+	errNotAPI  = errors.New("the server that answers is not a Kubernetes API server")
 	errTooMany = fmt.Errorf("more than %d pods: narrow the selector", maxPods)
 )
 

@@ -78,7 +78,7 @@ func (p *pod) endpoints(ports []int) known {
 		if err == nil && weight > 0 && weight <= 1000 {
 			e.Weight = weight
 		} else {
-			k.problem = annotationWeight + " is no number above 0, up to 1000"
+			k.problem = annotationWeight + " is not a number above 0, up to 1000"
 		}
 	}
 	if text, given := m.Annotations[annotationConcurrency]; given {
@@ -86,7 +86,7 @@ func (p *pod) endpoints(ports []int) known {
 		if err == nil && n >= 1 && n <= 1e6 {
 			e.Concurrency = n
 		} else {
-			k.problem = annotationConcurrency + " is no whole number above 0, up to 1000000"
+			k.problem = annotationConcurrency + " is not a whole number above 0, up to 1000000"
 		}
 	}
 	active, all := m.activePorts()

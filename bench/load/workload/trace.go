@@ -87,7 +87,7 @@ func (r *traceReader) read(raw json.RawMessage) (e entry, use bool, err error) {
 	}
 	switch {
 	case in.S != nil && in.Timestamp != nil, in.S != nil && r.sessions == nil && r.calls > 0, in.S == nil && r.sessions != nil:
-		return e, false, errors.New("a trace is of one form: timestamp, input_length and output_length, or s, i, t, in and out")
+		return e, false, errors.New("a trace has one form: timestamp, input_length and output_length, or s, i, t, in and out")
 	case in.S != nil:
 		e.Call, err = r.agent(&in.agentCall)
 	case in.Timestamp == nil && in.InputLength == nil && in.OutputLength == nil && r.calls == 0 && !r.headed:

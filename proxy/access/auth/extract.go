@@ -48,7 +48,7 @@ var (
 
 func emptyHeader(name, other string) *apierr.Error {
 	return apierr.New(http.StatusUnauthorized, apierr.CodeCredentialConflict,
-		"The header %s is empty, beside a key in %s. Leave the empty one out: the variable that it is made of may not be set.",
+		"The header %s is empty beside a key in %s. Leave the empty one out: its variable may not be set.",
 		name, other)
 }
 

@@ -65,7 +65,7 @@ var (
 	errExpired  = tokenError("The token has expired. Get a new one.")
 	errNotYet   = tokenError("The token is not valid yet. Check the clock of its issuer.")
 	errAudience = tokenError("The token is for another audience.")
-	errNoRole   = apierr.Forbidden(apierr.CodeModelNotAllowed, "The token is valid, and gives no access here.")
+	errNoRole   = apierr.Forbidden(apierr.CodeModelNotAllowed, "The token is valid but gives no access here.")
 	errNoKeys   = apierr.IssuerUnavailable(time.Second)
 )
 
@@ -117,7 +117,7 @@ func newIssuers(o *Issuers, keys []config.Key, taken map[string]struct{}) (*issu
 		for _, t := range c.Claims.Templates {
 			at := slices.IndexFunc(keys, func(k config.Key) bool { return k.ID == t.Key })
 			if at < 0 {
-				return nil, fmt.Errorf("issuer %s gives the rights of key %q, which there is not", c.Name, t.Key)
+				return nil, fmt.Errorf("issuer %s gives the rights of key %q, which does not exist", c.Name, t.Key)
 			}
 			key := newConfigured(&keys[at])
 			key.Template = &keys[at]

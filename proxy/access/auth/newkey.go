@@ -79,7 +79,7 @@ func CheckKey(plain string) error {
 		}
 	}
 	if strings.HasPrefix(plain, Prefix) && !Checksum(plain) {
-		return errors.New("a key that begins with " + Prefix + " has a checksum, and that of this one is wrong: a character is missing or mistyped")
+		return errors.New("a key that begins with " + Prefix + " has a checksum, which is wrong here: a character is missing or mistyped")
 	}
 	return nil
 }

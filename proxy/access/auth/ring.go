@@ -60,7 +60,7 @@ func NewRing(keys []config.Key, from *Issuers) (*Ring, error) {
 
 func (r *Ring) add(c *config.Key) error {
 	if c.ID == "" {
-		return errors.New("a key has no id: give every key a name of its own")
+		return errors.New("a key has no id: give every key its own")
 	}
 	if _, twice := r.ids[c.ID]; twice {
 		return fmt.Errorf("key %q is listed twice: to rotate a key, list both hashes under one id", c.ID)

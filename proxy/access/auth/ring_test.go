@@ -141,7 +141,7 @@ func TestNewRingRefuses(t *testing.T) {
 	for want, keys := range map[string][]config.Key{
 		"no id":                {{Hash: hashes("x")}},
 		`key "a" has no hash`:  {{ID: "a"}},
-		`key "a" is there`:     {{ID: "a", Hash: hashes("x")}, {ID: "a", Hash: hashes("y")}},
+		`key "a" is listed`:    {{ID: "a", Hash: hashes("x")}, {ID: "a", Hash: hashes("y")}},
 		`keys "a" and "b"`:     {{ID: "a", Hash: hashes("x")}, {ID: "b", Hash: hashes("x")}},
 		"64 hexadecimal":       {{ID: "a", Hash: config.KeyHashes{{Hash: "sha256:00"}}}},
 		"no hexadecimal digit": {{ID: "a", Hash: config.KeyHashes{{Hash: "sha256:" + strings.Repeat("zz", 32)}}}},

@@ -155,7 +155,7 @@ func TestBudgetBegins(t *testing.T) {
 		return u
 	}
 	if keys.Add(elsewhere); admits(k, 2) || !admits(k, 1) {
-		t.Error("it does not go on with what became known")
+		t.Error("it does not continue what became known")
 	}
 }
 

@@ -54,7 +54,7 @@ func Open(o FileOptions) (*File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.takeLock(); errors.Is(err, ErrReadOnly) {
-		o.Log.Warn("another edge writes the file of keys: this one reads it only, and refuses to make or change keys",
+		o.Log.Warn("another edge writes the file of keys: this one only reads it, and refuses to make or change keys",
 			zap.String("file", o.Path))
 	} else if err != nil {
 		return nil, fmt.Errorf("admin.keys.file: %w", err)
@@ -104,9 +104,9 @@ func (f *File) look() {
 	f.broken = f.read()
 	switch {
 	case f.broken != nil && (before == nil || before.Error() != f.broken.Error()):
-		f.opts.Log.Error("the file of keys cannot be read: the keys that were read last stay", zap.Error(f.broken))
+		f.opts.Log.Error("the file of keys cannot be read: the last keys read stay in force", zap.Error(f.broken))
 	case f.broken == nil && before != nil:
-		f.opts.Log.Info("the file of keys is read again", zap.Int("keys", len(f.lines)))
+		f.opts.Log.Info("the file of keys can be read again", zap.Int("keys", len(f.lines)))
 	}
 }
 
@@ -114,7 +114,7 @@ func (f *File) look() {
 func (f *File) read() error {
 	text := []byte(fileOf(nil))
 	if gone := f.gone(); gone && len(f.lines) > 0 {
-		return fmt.Errorf("%s is gone: the next change of a key writes it anew", f.opts.Path)
+		return fmt.Errorf("%s is gone: the next change of a key writes it again", f.opts.Path)
 	} else if !gone {
 		var err error
 		if text, err = strictyaml.ReadRegular(f.opts.Path, strictyaml.MaxFile); err != nil {

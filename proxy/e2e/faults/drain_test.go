@@ -230,7 +230,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	e.Exits(rig.Patience, 0)
 	e.Adopt(next)
 	rig.WaitFor(t, rig.Patience, "the second one writes the ledger", func() bool {
-		return strings.Contains(e.Log.String(), "this process writes the ledger")
+		return strings.Contains(e.Log.String(), "this process now writes the ledger")
 	})
 	if e.Do("POST", rig.Chat.Path, call, bearer).Status != 429 || strings.Contains(e.Log.String(), `"level":"error"`) {
 		t.Error(e.Log.String())
@@ -324,7 +324,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	e.Exits(rig.Patience, 0)
 	e.Adopt(next)
 	rig.WaitFor(t, rig.Patience, "the second one has noticed", func() bool {
-		return strings.Contains(e.Log.String(), "has the admin port alone again")
+		return strings.Contains(e.Log.String(), "has the admin port to itself again")
 	})
 	if r := e.Fetch("GET", e.Admin+"/-/ready"); r.Header.Get("X-Penstock-Processes") != "" || r.Header.Get("X-Penstock-Process") == "" {
 		t.Error("the one that is left says that others listen")

@@ -214,7 +214,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	if got := ask("GET", "/metrics", "Authorization", "Bearer "+token); got != 429 && got != 200 { // 200 if a try was just regained
 		t.Errorf("the token among guesses: %d", got)
 	}
-	if said := p.Err.String() + p.Out.String(); strings.Contains(said, token) || strings.Count(said, "being guessed") != 1 {
+	if said := p.Err.String() + p.Out.String(); strings.Contains(said, token) || strings.Count(said, "repeated wrong admin tokens") != 1 {
 		t.Errorf("the token is in the log, or guesses are not, once:\n%s", said)
 	}
 }

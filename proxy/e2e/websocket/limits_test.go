@@ -196,7 +196,7 @@ func TestWaitingMessages(t *testing.T) {
 	c = busy(p, 1)
 	large(c)
 	large(c)
-	if e := c.refused(429, "websocket_queue_full"); !strings.Contains(e.Error.Message, "longer together") {
+	if e := c.refused(429, "websocket_queue_full"); !strings.Contains(e.Error.Message, "exceed the size limit") {
 		t.Errorf("%s", e.text)
 	}
 }

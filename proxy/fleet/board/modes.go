@@ -130,7 +130,7 @@ func (b *Board) applyModes() {
 // ignore remembers and logs an invalid mode. The caller holds mu.
 func (b *Board) ignore(name, value string, up *upstreams.Upstream) {
 	b.ignored[name] = value
-	b.o.Log.Warn("a mode in the fleet's store does not count: none of fleet.secrets has signed it for this upstream, or it is old",
+	b.o.Log.Warn("a mode in the fleet's store is ignored: it is old, or not signed for this upstream with one of fleet.secrets",
 		zap.String("upstream", up.Name()), zap.String("remedy", "give all edges the same fleet.secrets, and let nothing else write to the store"))
 }
 

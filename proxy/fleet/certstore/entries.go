@@ -44,5 +44,5 @@ var (
 	// ErrChanged says that nothing was put, because another edge was faster.
 	ErrChanged = errors.New("another edge was faster")
 	// ErrLockLost says that an order was abandoned.
-	ErrLockLost = errors.New("the lock in the fleet's store could not be kept, so another edge goes on")
+	ErrLockLost = errors.New("the lock in the fleet's store was lost, so another edge continues")
 )

@@ -43,7 +43,7 @@ type Link interface {
 	Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error)
 }
 
-var errAnswer = errors.New("the store does not answer as asked")
+var errAnswer = errors.New("the store's answer has an unexpected form")
 
 // words runs a script and returns its answer, which must have that many words or more.
 func (s *Store) words(ctx context.Context, script *valkey.Lua, least int, args ...string) ([]string, error) {

@@ -183,9 +183,9 @@ func (s *Store) unseal(field, blob string) (text []byte, version uint64, state E
 }
 
 var remedies = map[EntryState]string{
-	Forged: "see who else can write to the fleet's store: this edge puts right what it has itself",
+	Forged: "find out who else can write to the fleet's store: this edge restores its own entries",
 	Stale:  "give all edges the same seal.keys",
-	Older:  "see whether the store was set back, or who else can write to it: this edge puts it right",
+	Older:  "find out whether the store was rolled back, or who else can write to it: this edge restores the entry",
 }
 
 // refuse counts and logs a refused entry, once.

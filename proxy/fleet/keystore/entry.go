@@ -63,7 +63,7 @@ func verify(secrets []string, id, raw string) (e entry, err error) {
 	digits, body, whole := strings.Cut(rest, " ")
 	version, bad := strconv.ParseUint(number, 10, 64)
 	if !known || !whole || digits == "" || bad != nil || len(raw) > maxEntry {
-		return e, &refusal{forged, errors.New("it has not the form of an entry")}
+		return e, &refusal{forged, errors.New("it does not have the form of an entry")}
 	}
 	for _, secret := range secrets {
 		if hmac.Equal([]byte(raw), []byte(seal(secret, id, version, body))) { // as it was written, to the letter
@@ -83,7 +83,7 @@ func open(secrets []string, id, raw string) (entry, error) {
 		Revoked bool `json:"revoked"`
 	}
 	if err := json.Unmarshal([]byte(e.body), &kind); err != nil {
-		return e, &refusal{broken, errors.New("its text is no JSON")}
+		return e, &refusal{broken, errors.New("its text is not JSON")}
 	}
 	if e.revoked = kind.Revoked; e.revoked {
 		return e, nil
@@ -92,7 +92,7 @@ func open(secrets []string, id, raw string) (entry, error) {
 		return e, &refusal{broken, err}
 	}
 	if e.key.ID != id {
-		return e, &refusal{broken, errors.New("it is of another id")}
+		return e, &refusal{broken, errors.New("it belongs to another id")}
 	}
 	return e, nil
 }

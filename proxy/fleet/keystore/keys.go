@@ -91,7 +91,7 @@ func (k *Keys) Starting() string {
 // Run follows the keys of the store until ctx ends.
 func (k *Keys) Run(ctx context.Context) {
 	if k.Starting() != "" {
-		k.opts.Log.Info("keys that the file does not have are refused with 503 before those in the store have been read")
+		k.opts.Log.Info("until the store's keys have been read, keys that the file does not have are refused with 503")
 	}
 	tick := time.NewTicker(period)
 	defer tick.Stop()
@@ -193,12 +193,12 @@ func (k *Keys) look(ctx context.Context) {
 	switch {
 	case err == nil:
 		if k.failures >= tellAfter {
-			k.opts.Log.Info("the keys in the store are read again")
+			k.opts.Log.Info("the keys in the store can be read again")
 		}
 		k.failures = 0
 	case ctx.Err() == nil:
 		if k.failures++; k.failures == tellAfter {
-			k.opts.Log.Warn("the keys in the store cannot be read: those that were read last stay", zap.Error(err))
+			k.opts.Log.Warn("the keys in the store cannot be read: the last ones read stay in force", zap.Error(err))
 		}
 	}
 }
@@ -317,7 +317,7 @@ func (k *Keys) refuse(id, raw string, err error) {
 // restore puts an entry back into the store, unless another edge or an operator was faster.
 func (k *Keys) restore(ctx context.Context, c valkey.Client, id, expected, raw string) {
 	if done, err := put(ctx, c, k.opts.Prefix, id, expected, raw); err == nil && done {
-		k.opts.Log.Warn("a key's entry was gone from the store, or older than it was: the last one is put back",
+		k.opts.Log.Warn("a key's entry was missing from the store, or older than before: the last one is restored",
 			zap.String("key", id))
 	}
 }
@@ -346,6 +346,6 @@ func (k *Keys) keep() {
 		all[id] = e.raw
 	}
 	if err := writeCopy(k.opts.Cache, all); err != nil {
-		k.opts.Log.Error("the copy of the store's keys cannot be written: the edge goes on without", zap.Error(err))
+		k.opts.Log.Error("the copy of the store's keys cannot be written: the edge continues without it", zap.Error(err))
 	}
 }

@@ -145,7 +145,7 @@ func TestForged(t *testing.T) {
 		"another secret's":  {"c", seal(strings.Repeat("x", 32), "c", 1e18, `{"id":"c"}`), forged},
 		"cut":               {"a", last[:len(last)-1], forged},
 		"empty":             {"a", "", forged},
-		"of another id":     {"d", last, forged},
+		"to another id":     {"d", last, forged},
 		"a raised limit":    {"a", strings.Replace(last, `"concurrency":3`, `"concurrency":9`, 1), forged},
 		"a raised version":  {"a", strings.Replace(last, "1 1", "1 9", 1), forged},
 		"an older one":      {"a", first, older},

@@ -157,7 +157,7 @@ func (w *Writer) Revoke(ctx context.Context, id string) error {
 }
 
 // errBusy says that others changed the entry each time we tried.
-var errBusy = errors.New("others change this key at the same time: try again")
+var errBusy = errors.New("this key is being changed elsewhere: try again")
 
 // change replaces the body of a key's entry with what next makes of the existing one, unless next
 // returns an error. A forged entry is replaced like any other.
@@ -169,7 +169,7 @@ func (w *Writer) change(ctx context.Context, id string, next func(e entry, there
 			return err
 		}
 		if len(now) != 2 {
-			return errors.New("the store does not tell the time")
+			return errors.New("the store did not return its time")
 		}
 		found, err := w.client.Do(ctx, w.client.B().Hmget().Key(name).Field(keyField+id).Build()).ToArray()
 		if err != nil {

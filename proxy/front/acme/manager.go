@@ -216,7 +216,7 @@ func (m *Manager) load(name string) *domain {
 	}
 	switch {
 	case err != nil:
-		m.opts.Log.Warn("a certificate in tls.acme.folder cannot be used: another is obtained",
+		m.opts.Log.Warn("a certificate in tls.acme.folder cannot be used: a new one is ordered",
 			zap.String("domain", name), zap.Error(err))
 		cert, _, _ := m.certificateKeys(name)
 		if err := os.RemoveAll(m.folder.Filename(cert)); err != nil { // certmagic would not go on
@@ -408,7 +408,7 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 		d.hurry(false)
 		return m.follow(state.next)
 	case lost != nil || !m.fleetAvailable(): // another edge has the lock, or the store is away
-		m.opts.Log.Warn("certificate not obtained: another edge goes on", zap.String("domain", d.name),
+		m.opts.Log.Warn("certificate not obtained: another edge continues", zap.String("domain", d.name),
 			zap.String("problem", describe(err, m.opts.HTTP)))
 		if !m.fleetAvailable() {
 			d.wait()
@@ -508,7 +508,7 @@ func (m *Manager) keep(ctx context.Context, name string) {
 			err = m.folder.Store(ctx, k, value)
 		}
 		if err != nil {
-			m.opts.Log.Warn("what the fleet has obtained cannot be kept in tls.acme.folder: a start without the store "+
+			m.opts.Log.Warn("the fleet's certificate cannot be saved in tls.acme.folder: a start without the store "+
 				"has no certificate", zap.String("domain", name), zap.Error(err))
 			return
 		}
@@ -544,7 +544,7 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 	return nil
 }
 
-var errTooSoon = errors.New("the last attempt is not long ago")
+var errTooSoon = errors.New("the last attempt was too recent")
 
 // obtained counts an order that succeeded. If an authority issues certificates that are due at
 // once, it is not asked all the time.
@@ -573,7 +573,7 @@ func (m *Manager) note(ctx context.Context, d *domain, err error) (next time.Tim
 	}
 	next = now.Add(pause)
 	if err := noteAttempt(ctx, m.storage(), d.name, attempt{now, now.Add(allowed), next, failures}); err != nil {
-		m.opts.Log.Warn("a failed attempt could not be noted", zap.String("domain", d.name), zap.Error(err))
+		m.opts.Log.Warn("a failed attempt could not be recorded", zap.String("domain", d.name), zap.Error(err))
 	}
 	log := m.opts.Log.Warn
 	if pair := d.current.Load(); pair == nil || now.After(pair.Leaf.NotAfter) {
@@ -599,7 +599,7 @@ func describe(err error, overHTTP bool) string {
 	if overHTTP {
 		port = "80"
 	}
-	return fmt.Sprintf("%s: see that the domain's DNS leads here, and that port %s of it can be reached "+
+	return fmt.Sprintf("%s: check that the domain's DNS points here, and that its port %s can be reached "+
 		"from the internet", text, port)
 }
 

@@ -25,12 +25,12 @@ func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error
 	host := h.Host()
 	if !ownHost(host, hosts) {
 		return apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
-			"Without keys only the names of this machine are answered, and the Host header has another: call it by localhost or its address, or add its origin to cors.origins.")
+			"Without keys the edge answers only to this machine's names, and the Host header has another: use localhost or its address, or add the origin to cors.origins.")
 	}
 	origin := h.Peek(fasthttp.HeaderOrigin)
 	if foreignOrigin(origin, host) && !slices.Contains(origins, string(origin)) || len(origin) == 0 && crossSite(h) {
 		return apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
-			"Without keys the pages of other origins are not answered: add the page's origin to cors.origins.")
+			"Without keys the edge refuses pages of other origins: add the page's origin to cors.origins.")
 	}
 	return nil
 }

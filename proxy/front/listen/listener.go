@@ -162,8 +162,8 @@ func (l *Listener) openOf(address netip.Addr) int64 {
 const refusalTimeout = 100 * time.Millisecond
 
 const (
-	tooManyConnsBody = `{"error":{"message":"The edge has as many connections as it may. Retry shortly.","type":"api_error","code":"too_many_connections","param":null}}`
-	tooManyOfOneBody = `{"error":{"message":"This address has as many connections to the edge as one may. Close some, or use them again.","type":"api_error","code":"too_many_connections","param":null}}`
+	tooManyConnsBody = `{"error":{"message":"The edge has reached its limit of connections. Retry shortly.","type":"api_error","code":"too_many_connections","param":null}}`
+	tooManyOfOneBody = `{"error":{"message":"This address has reached its limit of connections to the edge. Close some, or reuse them.","type":"api_error","code":"too_many_connections","param":null}}`
 )
 
 // refusalResponse returns a response that is sent without the server. head is the status line and

@@ -126,7 +126,7 @@ func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body
 		}
 		return nil, "", notReady(res.Body())
 	case fasthttp.StatusUnauthorized:
-		return nil, "", errors.New("the edge wants its admin token (admin.token), which is missing or wrong here: give it with --token or PENSTOCK_ADMIN_TOKEN")
+		return nil, "", errors.New("the admin token (admin.token) is missing or wrong: pass it with --token or PENSTOCK_ADMIN_TOKEN")
 	}
 	if res.StatusCode() == fasthttp.StatusNotFound {
 		if err := elsewhere(edge, req, res); err != nil {

@@ -106,7 +106,7 @@ func requestArms(o *CanaryOptions) ([]observe.Arm, error) {
 		return nil, err
 	}
 	if names == nil {
-		return nil, fmt.Errorf("the model %s has no arm at %s, nor has another: give a deployment traffic: 5%%",
+		return nil, fmt.Errorf("the model %s has no arm at %s, and no other model has one: give a deployment traffic: 5%%",
 			o.Model, o.Edge.Admin)
 	}
 	return nil, fmt.Errorf("the model %s has no arm at %s: those with some are %s",
@@ -134,7 +134,7 @@ func knowsModel(o *CanaryOptions) error {
 	if slices.Contains(ids, o.Model) {
 		return nil
 	}
-	return fmt.Errorf("there is no model %s at %s (an alias is none)%s",
+	return fmt.Errorf("there is no model %s at %s (aliases do not count)%s",
 		o.Model, o.Edge.Admin, suggest.DidYouMean(o.Model, ids))
 }
 

@@ -21,8 +21,8 @@ func TestCanaryOfUnknownModel(t *testing.T) {
 	}))
 	defer server.Close()
 	for model, want := range map[string]string{
-		"lama": "there is no model lama at " + server.URL + ` (an alias is none): did you mean "llama"?`,
-		"else": "there is no model else at " + server.URL + " (an alias is none)",
+		"lama": "there is no model lama at " + server.URL + ` (aliases do not count): did you mean "llama"?`,
+		"else": "there is no model else at " + server.URL + " (aliases do not count)",
 		"qwen": "the model qwen has no arm at " + server.URL + ": those with some are llama",
 	} {
 		err := RequestCanary(context.Background(), CanaryOptions{Edge: Edge{Admin: server.URL}, Model: model}, new(bytes.Buffer))

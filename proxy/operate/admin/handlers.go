@@ -38,7 +38,7 @@ func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 	} else if where := s.opts.Guard.Storm(time.Now()); where != "" {
 		answer = Readiness{
 			Status: "failing",
-			Reason: "it panics again and again (" + where + "); its log has the stacks",
+			Reason: "it panics repeatedly (" + where + "); its log has the stacks",
 		}
 	}
 	if answer.Status != "ready" {
@@ -242,7 +242,7 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	if asked.KeepLast && mode != upstreams.ModeReady {
 		if ids := orphaned(s.opts.Reloads.Running().Models, named, time.Now()); len(ids) > 0 {
 			refuse(ctx, apierr.New(fasthttp.StatusConflict, apierr.CodeOperationNotAllowed,
-				"No engine would be left that takes calls for %s: to do it all the same, add --force.",
+				"No engine would be left that takes calls for %s: add --force to do it anyway.",
 				strings.Join(ids, ", ")))
 			return
 		}

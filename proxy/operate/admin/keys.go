@@ -128,7 +128,7 @@ func (s *Server) oneKey(ctx *fasthttp.RequestCtx) {
 }
 
 func noSuchKey(id string, ids []string) *apierr.Error {
-	return apierr.NotFound(apierr.CodeNotFound, "There is no key of that id%s", cmp.Or(suggest.DidYouMean(id, ids), "."))
+	return apierr.NotFound(apierr.CodeNotFound, "There is no key with that id%s", cmp.Or(suggest.DidYouMean(id, ids), "."))
 }
 
 // keyViews returns all keys by id. A key of the configuration hides one with the same id that was
@@ -190,7 +190,7 @@ func (s *Server) createKey(ctx *fasthttp.RequestCtx) {
 	}
 	s.changeKey(ctx, keyChange{id: key.ID, event: "key_created", secret: plain, next: func(old string) (string, error) {
 		if old != "" {
-			return "", &conflict{"There is a key of this id already: change it with PATCH, or revoke it first."}
+			return "", &conflict{"A key with this id already exists: change it with PATCH, or revoke it first."}
 		}
 		return entry, nil
 	}})

@@ -74,7 +74,7 @@ func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	}
 	if !acceptsHTML(&ctx.Request.Header) || !observe.IsID(id) {
 		refuse(ctx, apierr.NotFound(apierr.CodeNotFound,
-			"The call is not remembered. %s The log has its line, by its request_id.", status.Remembered))
+			"The call is not remembered. %s Find its line in the log by its request_id.", status.Remembered))
 		return
 	}
 	body, err = state.ForgottenPage(id)

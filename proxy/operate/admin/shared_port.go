@@ -56,16 +56,16 @@ func (w *portWatch) look(now time.Time) (others int, stay bool) {
 	case others == 0 && w.since.IsZero():
 	case others == 0:
 		w.since, w.said = time.Time{}, false
-		w.log.Info("this process has the admin port alone again")
+		w.log.Info("this process has the admin port to itself again")
 	case w.since.IsZero():
 		w.since = now
-		w.log.Info("another process listens on the admin port, too (--share-port): each answer there comes from one of them",
+		w.log.Info("another process also listens on the admin port (--share-port): either of them answers there",
 			zap.Int("others", others))
 	case now.Sub(w.since) >= takeOver && !w.said:
 		w.said = true
 		w.log.Warn("another process has shared the admin port for a minute: reloads, drains, /status and /metrics reach one of them at random",
 			zap.Int("others", others),
-			zap.String("remedy", "end the one that is replaced, or give each edge a configuration with an admin.listen of its own"))
+			zap.String("remedy", "end the process that is being replaced, or give each edge its own admin.listen"))
 	}
 	return others, w.said
 }
@@ -90,7 +90,7 @@ func oneOfSeveral(h *fasthttp.ResponseHeader) string {
 	if err != nil || n < 2 {
 		return ""
 	}
-	return fmt.Sprintf("%d processes listen on this admin port: process %.40q alone has done this. Give each edge an admin.listen of its own, or end the one that is replaced",
+	return fmt.Sprintf("%d processes listen on this admin port: only process %.40q has done this. Give each edge its own admin.listen, or end the one that is being replaced",
 		n, h.Peek(headerProcess))
 }
 

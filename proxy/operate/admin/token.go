@@ -101,7 +101,7 @@ func (g *tokenGate) noteWrong(peer netip.Addr, now time.Time) {
 	g.wrong.Inc()
 	if g.guesses.Wrong(peer, now) && now.Sub(time.Unix(0, g.logged.Load())) > time.Minute {
 		g.logged.Store(now.UnixNano())
-		g.log.Warn("admin tokens are being guessed: an address that is wrong too often is not listened to for a while")
+		g.log.Warn("repeated wrong admin tokens: address blocked temporarily")
 	}
 }
 

@@ -52,7 +52,7 @@ func TestTargetsDown(t *testing.T) {
 	s := sample()
 	s.Models = s.Models[1:]
 	s.Models[0].Ready = true
-	s.Models[0].Targets = []Target{{Upstream: "a", Eligible: true}, {Upstream: "b", Down: true}, {Upstream: "c", Why: "upstream is out by the operator's hand: drain"}}
+	s.Models[0].Targets = []Target{{Upstream: "a", Eligible: true}, {Upstream: "b", Down: true}, {Upstream: "c", Why: "upstream was taken out by the operator: drain"}}
 	s.Judge(nil)
 	text, err := s.Section("models")
 	if err != nil || !strings.Contains(text, `<span class="state warn">! served</span><small>1 of 3 targets is down</small>`) {

@@ -43,7 +43,7 @@ func TestCalmAtEachBound(t *testing.T) {
 		{"a fiftieth fails", 2, one(30, broken), one(15, broken), "qwen fails 3 %"},
 		{"two of a silent model are refused", 0, one(30, refusedFull), one(20, refusedFull), "qwen is full for 100 %"},
 		{"a twentieth is refused", 2, one(12, refusedFull), one(6, refusedFull), "qwen is full for 7 %"},
-		{"four wait of a silent model", 0, one(15, waits), one(12, waits), "qwen lets calls wait "},
+		{"four wait of a silent model", 0, one(15, waits), one(12, waits), "qwen keeps calls waiting "},
 		{"a twentieth waits long", 0, func(d *desk, second int) {
 			if d.end("qwen", "tgi-1", mild); second%30 == 0 {
 				d.end("qwen", "tgi-1", waits)
@@ -52,7 +52,7 @@ func TestCalmAtEachBound(t *testing.T) {
 			if d.end("qwen", "tgi-1", mild); second%6 == 0 {
 				d.end("qwen", "tgi-1", waits)
 			}
-		}, "qwen lets calls wait "},
+		}, "qwen keeps calls waiting "},
 		{"nineteen are slow", 0, func(d *desk, second int) {
 			if second%60 < 19 {
 				d.end("qwen", "tgi-1", slow)
@@ -147,7 +147,7 @@ func TestSentencesOfStates(t *testing.T) {
 		{up(func(u *Upstream) { u.Missing = []string{"m"} }), up(func(u *Upstream) { u.Missing = []string{} }), "gpu does not serve m"},
 		{valid(-time.Hour, 0), valid(0, time.Hour), "the certificate expired on "},
 		{valid(time.Hour, 2*time.Hour), valid(-time.Hour, time.Hour), "the certificate is not valid before "},
-		{func(s *Status) { s.Panicking = "stream" }, func(s *Status) { s.Panicking = "" }, "the edge panics again and again (stream)"},
+		{func(s *Status) { s.Panicking = "stream" }, func(s *Status) { s.Panicking = "" }, "the edge panics repeatedly (stream)"},
 		{func(s *Status) { s.Unsaved = unsavedMost + 1 }, func(s *Status) { s.Unsaved = unsavedMost }, "the ledger has not been written for "},
 		{
 			func(s *Status) { s.Discoveries = []Discovery{{upstreams.Discovery{Source: "DNS", Stale: staleAfter}}} },
@@ -163,7 +163,7 @@ func TestSentencesOfStates(t *testing.T) {
 		{store(false, false, "open"), store(true, false, "open"), "no limits of keys are held"},
 		{store(false, false, "closed"), store(true, false, "closed"), "calls of all keys are refused"},
 		{store(false, true, "divide"), store(true, false, "divide"), "the fleet's store refuses this edge"},
-		{func(s *Status) { s.LastReload = &Reload{} }, func(s *Status) { s.LastReload = &Reload{OK: true, Unchanged: true} }, "the configuration on disk is wrong"},
+		{func(s *Status) { s.LastReload = &Reload{} }, func(s *Status) { s.LastReload = &Reload{OK: true, Unchanged: true} }, "the configuration on disk is invalid"},
 		{func(s *Status) { s.LastReload = &Reload{KeysInForce: true} }, func(s *Status) { s.LastReload = &Reload{OK: true, Restart: []string{"listen"}} }, "its keys are in force, its models are not"},
 		{func(s *Status) { s.Models[0].Ready = false }, func(s *Status) { s.Models[0].Targets = []Target{{Upstream: "x", Why: "upstream is down"}} }, "no engine serves m"},
 		{func(s *Status) { s.Draining = true }, func(s *Status) { s.InFlight = 1 }, "Shutting down: "},

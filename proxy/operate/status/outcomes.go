@@ -84,7 +84,7 @@ func (s *Status) troublesOf(m *Model) (out []string) {
 		say("is full for %s: %s%s", shareOf(n.Full, n.Calls), m.slots(), s.hit(m.ID))
 	}
 	if Bounds.Queue.quantile(n.QueueP95, n.Queued) {
-		say("lets calls wait %s for a slot (p95)", millis(n.QueueP95))
+		say("keeps calls waiting %s for a slot (p95)", millis(n.QueueP95))
 	}
 	if Bounds.TTFT.quantile(n.TTFTP95Millis, n.Streams) {
 		say("takes %s to its first token (p95)", millis(n.TTFTP95Millis))

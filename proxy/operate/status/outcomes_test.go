@@ -144,7 +144,7 @@ func TestVerdictByOutcomes(t *testing.T) {
 				r.Attempts, r.Upstream = 1, "tgi-1"
 			})
 		}, "qwen is full for 33 % of its calls", ModelDegraded},
-		{"calls wait", func(d *desk, _ int) { d.end("qwen", "tgi-1", waits) }, "qwen lets calls wait ", ModelDegraded},
+		{"calls wait", func(d *desk, _ int) { d.end("qwen", "tgi-1", waits) }, "qwen keeps calls waiting ", ModelDegraded},
 		{"first tokens are late", func(d *desk, _ int) { d.end("qwen", "tgi-1", slow) }, "to its first token (p95)", ModelDegraded},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -67,7 +67,7 @@ func (s *Status) Judge(w *Watch) {
 	if r := s.LastReload; r != nil && r.KeysInForce {
 		troubles = append(troubles, "the configuration on disk was refused: its keys are in force, its models are not")
 	} else if r != nil && !r.OK {
-		troubles = append(troubles, "the configuration on disk is wrong, so the one before is in force")
+		troubles = append(troubles, "the configuration on disk is invalid, so the previous one stays in force")
 	}
 	switch {
 	case len(out) > 0:
@@ -123,7 +123,7 @@ func (v Verdict) title() string {
 // ownTroubles returns the troubles of the edge itself, the worst first.
 func ownTroubles(s *Status) (out []string) {
 	if s.Panicking != "" {
-		out = append(out, "the edge panics again and again ("+s.Panicking+
+		out = append(out, "the edge panics repeatedly ("+s.Panicking+
 			"), so it is not ready; its log has the stacks")
 	}
 	if t := s.Certificate.Trouble(s.Now); t != "" {
@@ -143,11 +143,11 @@ func ownTroubles(s *Status) (out []string) {
 			"so usage is in memory alone; the log says why", s.Unsaved))
 	}
 	if s.TurnedAway {
-		out = append(out, "clients are turned away, as no more connections may be open (limits.connections, limits.connections_per_address)")
+		out = append(out, "clients are turned away: the limit of open connections is reached (limits.connections, limits.connections_per_address)")
 	}
 	if s.AdminPortShared {
 		out = append(out, "the admin port is shared with "+count(s.OnAdminPort, "other edge")+
-			", so reloads, drains and pages reach one of them at random: give each an admin.listen of its own")
+			", so reloads, drains and pages reach one of them at random: give each its own admin.listen")
 	}
 	return out
 }

@@ -74,7 +74,7 @@ func configuration(name string) (config.Redacted, []part) {
 		file.missing = err.Error()
 		return r, []part{file}
 	case r.Text == nil:
-		file.missing = "the file is no YAML, so nobody knows what of it is secret"
+		file.missing = "the file is not YAML, so its secrets cannot be told apart"
 	default:
 		file.content = r.Text
 	}

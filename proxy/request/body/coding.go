@@ -83,7 +83,7 @@ func (b *Body) decode(c coding, limit int64) *apierr.Error {
 			return apierr.TooLarge(limit)
 		case size > most:
 			return apierr.New(413, apierr.CodeRequestTooLarge,
-				"The request body is more than 1 MiB and %d times as large as sent once it is decoded: send it as it is.", mostExpansion)
+				"Decoded, the request body is more than 1 MiB and %d times as large as sent: send it unencoded.", mostExpansion)
 		case errors.Is(err, io.EOF):
 			b.memory.release(held)
 			return nil

@@ -44,9 +44,9 @@ func Announced(h *fasthttp.RequestHeader) int64 {
 func CheckHead(h *fasthttp.RequestHeader, form bool) *apierr.Error {
 	switch c := codingOf(h); {
 	case form && c != identity:
-		return unsupportedCoding("identity", "A form with a Content-Encoding is not accepted: send it as it is.")
+		return unsupportedCoding("identity", "A form with a Content-Encoding is not accepted: send it unencoded.")
 	case c == otherCoding:
-		return unsupportedCoding("gzip, zstd", "This Content-Encoding of a request body is not accepted: send gzip or zstd alone, or the body as it is.")
+		return unsupportedCoding("gzip, zstd", "This Content-Encoding of a request body is not accepted: send gzip or zstd alone, or the body unencoded.")
 	}
 	t := h.ContentType()
 	switch {

@@ -108,7 +108,7 @@ func BadResponse(cause error) *Failure {
 		e.Message = "The engine ended its answer before it was whole."
 	}
 	if errors.Is(cause, translate.ErrNoLength) {
-		e.Message = "The engine gave the length of its answer nowhere, so that it cannot be known to be whole."
+		e.Message = "The engine's answer had no length, so it cannot be known to be complete."
 	}
 	f := &Failure{
 		API: e, Cause: why, Outcome: upstreams.OutcomeBadResponse, Result: observe.UpstreamFail, Retry: true,

@@ -96,7 +96,7 @@ func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	}
 	if browser.ForeignPage(h, snap.Config.CORS.Origins) {
 		return apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
-			"The pages of other origins are not answered: add the page's origin to cors.origins.")
+			"The edge refuses pages of other origins: add the page's origin to cors.origins.")
 	}
 	if c.terms.draining() {
 		e := apierr.New(fasthttp.StatusServiceUnavailable, apierr.CodeShuttingDown,
@@ -106,7 +106,7 @@ func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	}
 	if !c.room(key) {
 		e := apierr.New(fasthttp.StatusTooManyRequests, apierr.CodeRateLimited,
-			"This key has as many WebSocket connections as one may: %d, a quarter of limits.connections. Close some, or send POSTs.",
+			"This key has reached its limit of WebSocket connections: %d, a quarter of limits.connections. Close some, or send POSTs.",
 			mostOfKey(snap.Config.Limits.Connections))
 		e.RetryAfter = time.Second
 		return e

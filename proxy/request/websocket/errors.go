@@ -23,19 +23,19 @@ const (
 // Errors about a message that does not become a call.
 var (
 	errPrevious = apierr.Invalid("previous_response_id", codePrevious,
-		"This connection has no such response to go on from: it keeps the last one of each stream_id that has not failed, as far as they are together no larger than a request may be. Send the whole conversation without previous_response_id.")
+		"This connection has no such response to continue from: it keeps the last one of each stream_id that has not failed, up to the size limit of one request for all of them. Send the whole conversation without previous_response_id.")
 	errOutlived = apierr.Invalid("", codeOutlived,
 		"The WebSocket connection has lasted 60 minutes, which is its limit. Connect again.")
 	errLanes = apierr.Invalid("stream_id", codeLanes,
-		"This connection has as many different stream_ids as it may (32). Use one of them, or connect again.")
+		"This connection has reached its limit of different stream_ids (32). Use one of them, or connect again.")
 	errLaneName = apierr.Invalid("stream_id", codeLaneName,
 		"stream_id must be a string of 1 to 256 letters, digits, underscores, hyphens and periods.")
 	errCancel = apierr.Invalid("type", codeCancel,
 		"A response cannot be cancelled by a message. Close the connection: that cancels what runs.")
 	errQueueFull = apierr.New(fasthttp.StatusTooManyRequests, codeQueueFull,
-		"As many calls wait on this connection as may (16). Wait for a response.")
+		"This connection has reached its limit of waiting calls (16). Wait for a response.")
 	errQueueLong = apierr.New(fasthttp.StatusTooManyRequests, codeQueueFull,
-		"The calls that wait on this connection would be longer together than one request may be. Wait for a response.")
+		"Together, the calls waiting on this connection would exceed the size limit of one request. Wait for a response.")
 )
 
 // conversationTooLarge refuses a turn that is too large together with what it continues.

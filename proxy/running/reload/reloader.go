@@ -245,7 +245,7 @@ func (r *Reloader) record(q Request, res *Result) {
 	}
 	switch {
 	case !res.OK:
-		counter, text := r.counters.refused, "configuration not reloaded, the running one stays"
+		counter, text := r.counters.refused, "configuration not reloaded, the running one stays in force"
 		if res.KeysInForce {
 			counter, text = r.counters.keysOnly, "configuration reloaded in part: keys are in force, models are not"
 		}

@@ -25,7 +25,7 @@ func (g *versions) back(running *config.File) (*config.File, config.Problems) {
 	before := g.previous.Load()
 	if before == nil {
 		return nil, config.Problems{{Message: "there is no configuration to go back to: " +
-			"none has been replaced since the start or the last way back"}}
+			"none has been replaced since the start or the last --back"}}
 	}
 	return before.WithKeys(running), nil
 }

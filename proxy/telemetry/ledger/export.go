@@ -158,9 +158,9 @@ func (x *Export) round(ctx context.Context, within time.Duration) error {
 	if failing := err != nil; failing != x.failing {
 		x.failing = failing
 		if failing {
-			x.log.Warn("the export of the ledger waits: its rows are kept until they are taken", zap.String("sink", x.sink.shown()), zap.Error(err))
+			x.log.Warn("the export of the ledger fails: its rows are kept and sent later", zap.String("sink", x.sink.shown()), zap.Error(err))
 		} else {
-			x.log.Info("the export of the ledger goes on", zap.String("sink", x.sink.shown()))
+			x.log.Info("the export of the ledger works again", zap.String("sink", x.sink.shown()))
 		}
 	}
 	return err

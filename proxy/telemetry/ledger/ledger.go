@@ -136,13 +136,13 @@ func (l *Ledger) take(c *content) {
 	l.opened = true
 	if c.torn || c.bad > 0 {
 		l.bad.Add(c.bad)
-		l.o.Log.Warn("lines of the ledger are cut or have been changed, and were left out: a cut last line is usage of at most a second, "+
-			"and of the rows in lost nothing is left; restore them from a copy or an export, or their keys have the budget of that day again",
+		l.o.Log.Warn("lines of the ledger are cut or altered and were left out: a cut last line is at most a second of usage, "+
+			"and the rows in lost are gone; restore them from a copy or an export, or their keys get the budget of that day again",
 			zap.String("ledger", l.o.Path), zap.Bool("cut", c.torn), zap.Int("left_out", c.bad), zap.Stringers("lost", c.lost))
 	}
 	if c.emptied {
-		l.o.Log.Warn("the ledger has been emptied or removed: all usage before this start is lost, and each key has its budgets of "+
-			"days and months again; stop the edge and restore a copy, if that was not meant", zap.String("ledger", l.o.Path))
+		l.o.Log.Warn("the ledger has been emptied or removed: all usage before this start is lost, and each key starts its budgets of "+
+			"days and months anew; if that was not intended, stop the edge and restore a copy", zap.String("ledger", l.o.Path))
 	}
 	if l.file.header = c.header; c.header.Format == "" {
 		var id [8]byte
@@ -307,12 +307,12 @@ func (l *Ledger) note(err error) {
 	case is == failing:
 		l.o.Log.Error("the ledger cannot be written: usage is kept in memory until it can", zap.Error(err))
 	case is == waiting:
-		l.o.Log.Info("the ledger is still written by the process before this one: usage and budgets begin with what it has used, "+
+		l.o.Log.Info("the previous process still writes the ledger: usage and budgets begin with its figures, "+
 			"and this process writes the ledger when that one has ended", zap.String("ledger", l.o.Path))
 	case was == waiting:
-		l.o.Log.Info("the process before this one has ended: this process writes the ledger", zap.String("ledger", l.o.Path))
+		l.o.Log.Info("the previous process has ended: this process now writes the ledger", zap.String("ledger", l.o.Path))
 	default:
-		l.o.Log.Info("the ledger is written again")
+		l.o.Log.Info("the ledger can be written again")
 	}
 }
 

@@ -134,7 +134,7 @@ type content struct {
 }
 
 // errForeign is the error for a file that no edge has written.
-var errForeign = errors.New("no ledger of a penstock")
+var errForeign = errors.New("not the ledger of a penstock")
 
 // read reads a ledger. It refuses a file that does not begin like one, so that nothing else is ever
 // overwritten.

@@ -187,12 +187,12 @@ func (h *endpointHealth) tell(err error, lost int) {
 			return
 		}
 		h.failing, h.told, h.lost = true, time.Now(), lost
-		h.log.Warn("the trace endpoint does not take spans: they are dropped", zap.String("error", exportFailure(err)))
+		h.log.Warn("the trace endpoint does not accept spans: they are dropped", zap.String("error", exportFailure(err)))
 	case err != nil:
 		h.lost += lost
 	case h.failing:
 		h.failing = false
-		h.log.Info("the trace endpoint takes spans again", zap.Int("lost", h.lost))
+		h.log.Info("the trace endpoint accepts spans again", zap.Int("lost", h.lost))
 	}
 }
 

@@ -233,7 +233,7 @@ func TestEndpointHealth(t *testing.T) {
 				t.Errorf("the log has\n%q, want\n%q", got, lines)
 			}
 		}
-		const down, up = "warn the trace endpoint does not take spans: they are dropped map[error:", "info the trace endpoint takes spans again map[lost:"
+		const down, up = "warn the trace endpoint does not accept spans: they are dropped map[error:", "info the trace endpoint accepts spans again map[lost:"
 		h.tell(nil, 0)
 		want()
 		refused := &url.Error{Op: "Post", URL: "http://h/?token=secret", Err: errors.New("connection refused")}

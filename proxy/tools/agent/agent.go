@@ -157,7 +157,7 @@ func note(o *Options, s *setup, run string) {
 		fmt.Fprintf(o.Notes, "model %s, the first of %d, none of them ready: --model takes another\n", id, len(s.models))
 	}
 	if o.Name == "codex" && m.aliasOf != "" {
-		fmt.Fprintf(o.Notes, "%s is an alias: Codex gets the id, %s, as its catalog has ids alone\n", id, plaintext.Line(m.aliasOf))
+		fmt.Fprintf(o.Notes, "%s is an alias: Codex gets the id, %s, because its catalog has only ids\n", id, plaintext.Line(m.aliasOf))
 	}
 	switch {
 	case m.ContextLength == 0:

@@ -64,7 +64,7 @@ type run struct {
 // check says what is wrong with the options, without a word of the key.
 func (o *Options) check() error {
 	if o.In == "-" || o.Out == "-" {
-		return errors.New("the input and the output are files: what they hold is how a batch goes on, so that - is none")
+		return errors.New("the input and the output must be files, since a batch resumes from them: - is not allowed")
 	}
 	if at, err := url.Parse(o.URL); err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Hostname() == "" {
 		return errors.New("--url is no address of an edge, such as http://127.0.0.1:4000")
@@ -107,7 +107,7 @@ func Run(ctx context.Context, o *Options) error {
 		lines, had-r.out.refused, r.ok.Load(), refused)
 	switch {
 	case ctx.Err() != nil:
-		return &Error{exitInterrupted, errors.New("interrupted: start the batch again to go on with it")}
+		return &Error{exitInterrupted, errors.New("interrupted: start the batch again to continue it")}
 	case err == nil && refused > 0:
 		return &Error{exitLines, fmt.Errorf("%d lines have an error: the output says which; those that were not refused for "+
 			"what they say are asked for again by another start", refused)}

@@ -12,7 +12,7 @@ import (
 // CLI is the command's flags.
 type CLI struct {
 	In          string `arg:"" values:"files" name:"in.jsonl" help:"File of requests: one JSON object a line with custom_id, method, url and body, as OpenAI's Batch API has it."`
-	Out         string `short:"o" name:"out" required:"" placeholder:"FILE" help:"File of answers. What it has is not asked for again."`
+	Out         string `short:"o" name:"out" required:"" placeholder:"FILE" help:"File of answers. Requests that it already answers are not sent again."`
 	URL         string `name:"url" default:"http://127.0.0.1:4000" placeholder:"URL" help:"Address of the edge's API (default: ${default})."`
 	KeyFile     string `name:"key-file" placeholder:"FILE" help:"File whose first line is the API key; without it the environment variable PENSTOCK_API_KEY."`
 	Concurrency int    `short:"c" default:"64" placeholder:"N" help:"Most requests at once (default: ${default}). How many there are follows from the edge's answers."`

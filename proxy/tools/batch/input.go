@@ -38,7 +38,7 @@ func (r *request) problem() string {
 	case len(r.Body) == 0 || r.Body[0] != '{' || json.Unmarshal(r.Body, &body) != nil:
 		return "its body is not an object"
 	case string(body.Stream) == "true":
-		return "its body asks for a stream, and a batch has whole answers"
+		return "its body asks for a stream: a batch has only complete answers"
 	}
 	return ""
 }

@@ -40,7 +40,7 @@ var errKey = errors.New("the edge refuses the key")
 var errPath = errors.New("there is no such endpoint there: --url is the edge's address, such as http://127.0.0.1:4000")
 
 // errNoAnswer says the same.
-var errNoAnswer = errors.New("nothing is answered any more: start the batch again to go on with it")
+var errNoAnswer = errors.New("nothing is answered any more: start the batch again to continue it")
 
 // codeNoAnswer is the code of a line without a complete answer.
 const codeNoAnswer = "no_answer"
@@ -88,7 +88,7 @@ func (r *run) work(ctx context.Context, line *request) (*answer, error) {
 		}
 		switch {
 		case full && after > longestWait:
-			return nil, fmt.Errorf("%s:%d: the edge answers 429 %s until %s: start the batch again then to go on with it",
+			return nil, fmt.Errorf("%s:%d: the edge answers 429 %s until %s: start the batch again then to continue it",
 				r.o.In, line.number, res.code(), time.Now().Add(after).UTC().Format(time.RFC3339))
 		case full:
 		case attempt == mostAttempts:

@@ -19,8 +19,8 @@ import (
 // operator is how a command reaches a running edge.
 type operator struct {
 	Admin  string `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
-	Token  string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token, where it has one. Arguments can be seen by other users of the machine, the variable cannot."`
-	CACert string `name:"cacert" placeholder:"FILE" env:"PENSTOCK_ADMIN_CACERT" help:"Certificates that sign the listener's, where it speaks TLS (admin.tls) and the system does not trust it."`
+	Token  string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token, if it has one. Other users of the machine can see arguments, but not the variable."`
+	CACert string `name:"cacert" placeholder:"FILE" env:"PENSTOCK_ADMIN_CACERT" help:"Certificates that signed the listener's, if it speaks TLS (admin.tls) and the system does not trust it."`
 }
 
 func (o *operator) edge() admin.Edge {
@@ -29,10 +29,10 @@ func (o *operator) edge() admin.Edge {
 
 // Reload makes a running edge read its configuration again.
 type Reload struct {
-	File  string `arg:"" optional:"" values:"files" help:"With --diff: a file to compare with what runs, in place of the edge's own. The edge reads it as if it stood in the folder of its file."`
+	File  string `arg:"" optional:"" values:"files" help:"With --diff: a file to compare with the running configuration, instead of the edge's own. The edge reads it as if it were in its file's folder."`
 	Diff  bool   `help:"Apply nothing: only print what would change, each model's slots before and after, and what needs a restart."`
 	Back  bool   `help:"Go back to the configuration before the running one, which the edge has in memory. Keys stay as they are; a key that was taken away does not come back."`
-	Force bool   `help:"Apply it although a model that serves calls is left without a slot, which is refused otherwise."`
+	Force bool   `help:"Apply it even if a model that serves calls is left without a slot, which is otherwise refused."`
 	operator
 }
 
@@ -41,7 +41,7 @@ func (r *Reload) Run() error {
 	q := reload.Request{Force: r.Force, DryRun: r.Diff, Back: r.Back}
 	if r.File != "" {
 		if r.Back {
-			return usageError("reload: --back is the configuration before the running one, and no file")
+			return usageError("reload: --back goes to the configuration before the running one: leave the file out")
 		}
 		if !r.Diff {
 			return usageError("reload: a file is only compared, with --diff: to apply it, write it to the edge's own")
@@ -58,16 +58,16 @@ func (r *Reload) Run() error {
 	if err := admin.RequestReload(r.edge(), q, os.Stdout); err != nil || !r.Back || r.Diff {
 		return err
 	}
-	_, err := fmt.Println("The edge's file is as it was, and is read again when it changes, at a reload and at a start: mend it before.")
+	_, err := fmt.Println("The edge's file is unchanged, and is read again when it changes, at a reload and at a start: correct it first.")
 	return err
 }
 
 // Top shows a running edge in the terminal.
 type Top struct {
 	operator
-	Once     bool          `help:"Print the state once as plain text and end: for scripts."`
+	Once     bool          `help:"Print the state once as plain text and exit, for scripts."`
 	JSON     bool          `name:"json" help:"Print the state once as JSON."`
-	Interval time.Duration `default:"1s" help:"Time between two looks."`
+	Interval time.Duration `default:"1s" help:"Time between two updates."`
 }
 
 // Help is printed below the flags.
@@ -93,10 +93,10 @@ func (t *Top) Run() error {
 
 // Usage prints what keys have used.
 type Usage struct {
-	Fleet bool   `help:"Of all edges that share the store (fleet.store), in place of one edge."`
-	By    string `enum:"model,user" default:"model" placeholder:"user" help:"By end user in place of models, where end_users is configured: the keyed hashes of those who use most, and the others of each key."`
-	Day   string `placeholder:"DAY" help:"Of one day alone, such as 2026-01-31, in UTC. 62 days are kept."`
-	Month string `placeholder:"MONTH" help:"Of one month alone, such as 2026-01, in UTC."`
+	Fleet bool   `help:"Usage of all edges that share the store (fleet.store), instead of one edge."`
+	By    string `enum:"model,user" default:"model" placeholder:"user" help:"By end user instead of model, if end_users is configured: the keyed hashes of the heaviest users, and the rest of each key."`
+	Day   string `placeholder:"DAY" help:"Usage of one day, such as 2026-01-31, in UTC. 62 days are kept."`
+	Month string `placeholder:"MONTH" help:"Usage of one month, such as 2026-01, in UTC."`
 	JSON  bool   `name:"json" help:"Print JSON, with each day."`
 	operator
 }
@@ -119,15 +119,15 @@ func (u *Usage) Run() error {
 
 // Canary compares the arms of a model.
 type Canary struct {
-	Model string         `arg:"" values:"models" help:"Id of a model of which a deployment has a share (traffic)."`
-	For   *time.Duration `placeholder:"10m" help:"Compare the calls of this time from now on, in place of all since the edge's start. Ctrl-C compares those so far."`
+	Model string         `arg:"" values:"models" help:"Id of a model with a deployment that has a share of its calls (traffic)."`
+	For   *time.Duration `placeholder:"10m" help:"Compare the calls of this period from now on, instead of all since the edge's start. Ctrl-C compares those so far."`
 	JSON  bool           `name:"json" help:"Print JSON."`
 	operator
 }
 
 // Help is printed below the flags.
 func (c *Canary) Help() string {
-	return `Times to first token, tokens a second, failed and refused calls are judged; which clients left and how long answers are is shown. Worse: surely slower by more than 5 %, or 0.5 % of the calls more fail or find no room. Not worse: surely no more than 10 %, or 2 % of the calls. Calls that another arm answered count as failed or refused where they should have gone. A side needs 50 values. Exit code 0: not worse; 3: worse; 4: not yet known; 1: failed; 2: wrong usage.`
+	return `The verdict is on times to first token, tokens a second, failed and refused calls; clients that left and lengths of answers are only shown. Worse: surely slower by more than 5 %, or 0.5 % of the calls more fail or find no room. Not worse: surely no more than 10 %, or 2 % of the calls. Calls that another arm answered count as failed or refused where they should have gone. A side needs 50 values. Exit code 0: not worse; 3: worse; 4: not yet known; 1: failed; 2: wrong usage.`
 }
 
 // Run compares the arms.
@@ -148,8 +148,8 @@ func (c *Canary) Run() error {
 
 // Modes are the commands that set the mode of upstreams.
 type Modes struct {
-	Drain       Drain       `cmd:"" help:"Take an upstream out: calls that run end, no new ones come; in a fleet with a store at every edge."`
-	Maintenance Maintenance `cmd:"" help:"Take an upstream out and have its probes rest, too."`
+	Drain       Drain       `cmd:"" help:"Take an upstream out: running calls end, no new ones come; in a fleet with a store, at every edge."`
+	Maintenance Maintenance `cmd:"" help:"Take an upstream out and pause its probes, too."`
 	Ready       Ready       `cmd:"" help:"Let calls into an upstream again. Without a name: ask whether the edge takes new requests, exit code 0 when it does, for health checks."`
 }
 
@@ -167,9 +167,9 @@ func (m *mode) set(q admin.ModeRequest) ([]string, error) {
 // out holds the flags and the argument of the commands that take upstreams out.
 type out struct {
 	mode
-	Upstream string `arg:"" values:"upstreams" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' are all whose names begin so, tag:h100 all that have the tag."`
-	Wait     bool   `help:"End when no call of this edge is left there. They have timeouts.drain; Ctrl-C ends the waiting alone."`
-	Force    bool   `help:"Do it although a model is left without an engine that takes calls, which is refused otherwise."`
+	Upstream string `arg:"" values:"upstreams" help:"Name of the upstream, as penstock top shows it, or of a group: 'gpu-*' for all whose names begin with gpu-, tag:h100 for all with the tag."`
+	Wait     bool   `help:"Exit once no call of this edge is left there. Calls have timeouts.drain; Ctrl-C only ends the waiting."`
+	Force    bool   `help:"Do it even if a model is left without an engine that takes calls, which is otherwise refused."`
 }
 
 func (o *out) take(mode string) error {

@@ -17,7 +17,7 @@ import (
 
 // Check validates configuration files.
 type Check struct {
-	Files   []string `arg:"" values:"files" optional:"" name:"file" help:"Configuration files; - is standard input, as if it stood in this folder."`
+	Files   []string `arg:"" values:"files" optional:"" name:"file" help:"Configuration files; - is standard input, as if it were in this folder."`
 	Against string   `placeholder:"OLD" help:"Also print what replacing the configuration OLD by the file would change: settings, and each model's slots."`
 	Format  string   `enum:"text,json,github" default:"text" help:"Form of the problems: ${enum}. github marks their lines in a pull request."`
 	Example bool     `help:"Print a complete, commented configuration instead."`

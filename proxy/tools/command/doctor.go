@@ -19,7 +19,7 @@ import (
 type Doctor struct {
 	engineKey
 	URLs   []string `arg:"" name:"url" optional:"" help:"Base URLs of the engines, such as http://10.0.0.11:8000. Several make one configuration."`
-	Config string   `short:"c" placeholder:"FILE" help:"Configuration whose own engine profiles ('engines:') are tried as well, and whose timeouts the report names. Without URLs: what is found where its upstreams look for their engines ('resolve', 'kubernetes'), or why nothing is."`
+	Config string   `short:"c" placeholder:"FILE" help:"Configuration whose own engine profiles ('engines:') are tried as well, and whose timeouts the report names. Without URLs: report which engines its upstreams find ('resolve', 'kubernetes'), or why they find none."`
 	Try    bool     `help:"Also send each engine some tiny chat calls, to see what it does with text, reasoning, tools, schemas, an answer that is begun and a client that leaves; says which flag is missing. Without it nothing is generated."`
 	Model  string   `short:"m" placeholder:"ID" help:"Model to try; without it the engine's first chat model."`
 	JSON   bool     `name:"json" help:"Print what was found as JSON."`
@@ -27,7 +27,7 @@ type Doctor struct {
 
 // Help is printed below the flags.
 func (d *Doctor) Help() string {
-	return `Exit code 1: an engine does not answer, none is found where one is looked for, or --try has found something to mend (BAD). What is unclear is the model's doing, and no failure.`
+	return `Exit code 1: an engine does not answer, an upstream finds none, or --try has found something to fix (BAD). An unclear result comes from the model, and is no failure.`
 }
 
 // Run prints the report.
@@ -35,7 +35,7 @@ func (d *Doctor) Run() error {
 	var own []config.Engine
 	var timeouts *config.Timeouts
 	if len(d.URLs) == 0 && d.Config == "" {
-		return usageError("doctor: name the engines by their URLs, or with --config a file that says where they are looked for")
+		return usageError("doctor: name the engines by their URLs, or give --config a file whose upstreams look for them")
 	}
 	if d.Config != "" {
 		f, problems := config.LoadValid(d.Config, engine.Known())

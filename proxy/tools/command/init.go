@@ -11,7 +11,7 @@ import (
 
 // engineKey is the key for the engines that a command asks.
 type engineKey struct {
-	APIKey string `name:"api-key" placeholder:"KEY" env:"ENGINE_API_KEY" help:"Key of the engines, where they want one; clients have another. Arguments can be seen by other users of the machine, the variable cannot."`
+	APIKey string `name:"api-key" placeholder:"KEY" env:"ENGINE_API_KEY" help:"Key of the engines, if they need one; clients have another. Other users of the machine can see arguments, but not the variable."`
 }
 
 // named returns the engines at the URLs. A configuration for them refers to the key by the
@@ -29,7 +29,7 @@ func (k engineKey) named(urls []string) (local.Engines, error) {
 type Init struct {
 	engineKey
 	URLs   []string `arg:"" optional:"" name:"url" help:"Base URLs of the engines, such as http://10.0.0.11:8000. Without one they are looked for on the usual ports of this machine."`
-	From   string   `placeholder:"FILE" help:"Make it of a configuration of LiteLLM's proxy, and say what has no counterpart; - is standard input. Engines are not asked."`
+	From   string   `placeholder:"FILE" help:"Convert a configuration of LiteLLM's proxy, and say what has no counterpart; - is standard input. Engines are not asked."`
 	Output string   `short:"o" default:"edge.yaml" placeholder:"FILE" help:"File to write (default: ${default}); - is standard output. A file that exists is left as it is."`
 }
 

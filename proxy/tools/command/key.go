@@ -135,7 +135,7 @@ func (k *keyCreate) Run() error {
 
 type keyRotate struct {
 	ID      string        `arg:"" name:"id" help:"Id of the key."`
-	Overlap time.Duration `default:"24h" help:"How long the secrets that it has stay good; 0s: they end at once."`
+	Overlap time.Duration `default:"24h" help:"How long its present secrets stay valid; 0s: they end at once."`
 	JSON    bool          `name:"json" help:"Print JSON."`
 	operator
 }
@@ -158,7 +158,7 @@ type keyNew struct {
 // Run prints a new key, unless the configuration would refuse its lines.
 func (k *keyNew) Run() error {
 	if k.Store && k.Append != "" {
-		return usageError("key new: a key is in the store or in a file: say --store or --append")
+		return usageError("key new: a key goes into the store or into a file: choose --store or --append")
 	}
 	k.shorts()
 	plain, hash, err := auth.NewKey()
@@ -266,7 +266,7 @@ func (k *keyRevoke) Run() error {
 	if err := w.Revoke(ctx, k.ID); err != nil {
 		return fmt.Errorf("key revoke: %w", err)
 	}
-	fmt.Println("revoked: edges refuse it within a second; what runs ends as on_revoke says")
+	fmt.Println("revoked: edges refuse it within a second; running calls end as on_revoke says")
 	return nil
 }
 
@@ -323,7 +323,7 @@ func (keyHash) Run() error {
 		return fmt.Errorf("key hash: %w", err)
 	}
 	if auth.Guessable(plain) {
-		fmt.Fprintln(os.Stderr, "penstock: this key can be guessed: anyone who sees the hash, or may try often enough, finds it. Use `penstock key new`, or 20 random characters and more.")
+		fmt.Fprintln(os.Stderr, "penstock: this key can be guessed from its hash, or by trying often enough. Use `penstock key new`, or 20 random characters or more.")
 	}
 	fmt.Println(auth.Hash(plain))
 	return nil

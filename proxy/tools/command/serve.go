@@ -20,7 +20,7 @@ type Serve struct {
 	Listen      string `placeholder:"ADDRESS" env:"PENSTOCK_LISTEN" help:"Without a file: where the API is: PORT for this machine alone, :PORT for others, too, or HOST:PORT (default: 127.0.0.1:4000, or the next free port)."`
 	AdminListen string `placeholder:"ADDRESS" env:"PENSTOCK_ADMIN_LISTEN" help:"Without a file: where status page, metrics and commands are, likewise (default: 127.0.0.1:9090, or the next free port). Other machines need a token."`
 	AdminToken  string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Without a file: token of the admin listener; a file has admin.token."`
-	KeyFile     string `placeholder:"FILE" env:"PENSTOCK_KEY_FILE" help:"Without a file: the key that clients send is that in FILE, and is made if FILE is not there, in place of one for the run."`
+	KeyFile     string `placeholder:"FILE" env:"PENSTOCK_KEY_FILE" help:"Without a file: clients send the key in FILE, instead of one made for the run. FILE is created if it does not exist."`
 
 	Simulator func() (url string, stop func(), err error) `kong:"-"` // starts an engine, for a machine without one
 }

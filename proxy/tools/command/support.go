@@ -11,11 +11,11 @@ import (
 
 // Support writes the bundle of a bug report.
 type Support struct {
-	Config string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration of the edge. It may be wrong: what 'check' says of it is part of the bundle."`
-	Output string `short:"o" placeholder:"FILE" help:"File to write, of which nothing may exist (default: penstock-support-TIME.tar.gz)."`
+	Config string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration of the edge. It may be invalid: what 'check' says of it is part of the bundle."`
+	Output string `short:"o" placeholder:"FILE" help:"File to write, which must not exist (default: penstock-support-TIME.tar.gz)."`
 	Admin  string `placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: admin.listen of the configuration). Without a running edge the bundle says what is missing."`
-	Token  string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token (default: that of the configuration). Arguments can be seen by other users of the machine, the variable cannot."`
-	CACert string `name:"cacert" placeholder:"FILE" env:"PENSTOCK_ADMIN_CACERT" help:"Certificates that sign the listener's, where it speaks TLS (default: admin.tls.cert of the configuration)."`
+	Token  string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token (default: that of the configuration). Other users of the machine can see arguments, but not the variable."`
+	CACert string `name:"cacert" placeholder:"FILE" env:"PENSTOCK_ADMIN_CACERT" help:"Certificates that signed the listener's, if it speaks TLS (default: admin.tls.cert of the configuration)."`
 }
 
 // Help is printed below the flags.

@@ -32,7 +32,7 @@ func Import(from string, to Toward) error {
 	}
 	f, problems := config.ParseValid(to.File, made.Text, engine.Known())
 	if f == nil {
-		return fmt.Errorf("what was made of %s is no right configuration: %w", from, problems)
+		return fmt.Errorf("the conversion of %s is not a valid configuration: %w", from, problems)
 	}
 	if err := to.save(made.Text); err != nil {
 		return err

@@ -143,7 +143,7 @@ func usual(ctx context.Context, out io.Writer, profiles *engine.Profiles) (engin
 	for _, found := range engine.Discover(ctx, profiles.UsualAddresses(), profiles) {
 		switch {
 		case found.Engine == engine.Penstock:
-			fmt.Fprintf(out, "%s is another Penstock and no engine, so it is left out.\n", found.URL)
+			fmt.Fprintf(out, "%s is another Penstock, not an engine, so it is left out.\n", found.URL)
 		case len(found.Served()) == 0:
 			fmt.Fprintln(out, "Left out:", unserved(&found))
 		default:
@@ -156,7 +156,7 @@ func usual(ctx context.Context, out io.Writer, profiles *engine.Profiles) (engin
 // unserved says why an engine cannot be served as it is.
 func unserved(d *engine.Detection) string {
 	if d.Refused != 0 {
-		return fmt.Sprintf("%s (%s) wants a key: name it with its URL, and its key in ENGINE_API_KEY", d.URL, d.Engine)
+		return fmt.Sprintf("%s (%s) needs a key: give its URL, and its key in ENGINE_API_KEY", d.URL, d.Engine)
 	}
 	return fmt.Sprintf("%s (%s) lists no model: name its model in a configuration, which penstock doctor %s begins", d.URL, d.Engine, d.URL)
 }

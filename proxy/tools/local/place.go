@@ -103,13 +103,13 @@ func (p *Place) key() (clientKey, error) {
 // checkKeyFile says why the content of a file cannot be the clients' key.
 func checkKeyFile(name, plain string) error {
 	if plain == "" {
-		return fmt.Errorf("--key-file: %s is empty: remove it, and a key is made, or write one of 20 random characters and more", name)
+		return fmt.Errorf("--key-file: %s is empty: remove it to have a key made, or write one of 20 random characters or more", name)
 	}
 	if err := auth.CheckKey(plain); err != nil {
 		return fmt.Errorf("--key-file: %s: %w", name, err)
 	}
 	if auth.Guessable(plain) {
-		return fmt.Errorf("--key-file: the key in %s can be guessed: remove the file, and a key is made, or write one of 20 random characters and more", name)
+		return fmt.Errorf("--key-file: the key in %s can be guessed: remove the file to have a key made, or write one of 20 random characters or more", name)
 	}
 	return nil
 }

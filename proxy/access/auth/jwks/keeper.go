@@ -293,13 +293,13 @@ func (s *Source) refresh(ctx context.Context) error {
 		s.failed.Add(1)
 		text := err.Error()
 		if s.trouble.Swap(&text) == nil {
-			log.Warn("an issuer's keys cannot be fetched: those that were fetched last stay", zap.String("jwks", s.url),
+			log.Warn("an issuer's keys cannot be fetched: the last ones stay in use", zap.String("jwks", s.url),
 				zap.String("problem", text))
 		}
 		return err
 	}
 	if s.trouble.Swap(nil) != nil {
-		log.Info("an issuer's keys are fetched again", zap.String("jwks", s.url))
+		log.Info("an issuer's keys can be fetched again", zap.String("jwks", s.url))
 	}
 	if before != nil && !before.Within(set) {
 		log.Info("an issuer has withdrawn a key: its tokens are refused", zap.String("jwks", s.url),

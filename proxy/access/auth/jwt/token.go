@@ -23,9 +23,9 @@ const Leeway = 60 * time.Second
 
 // The faults of a token.
 var (
-	ErrMalformed  = errors.New("it is no token of a form that is taken")
+	ErrMalformed  = errors.New("it is not a token of an accepted form")
 	ErrUnknownKey = errors.New("its key is not among the issuer's")
-	ErrSignature  = errors.New("its signature is not good")
+	ErrSignature  = errors.New("its signature is invalid")
 	ErrAudience   = errors.New("it is for another audience")
 	ErrExpired    = errors.New("it has expired")
 	ErrNotYet     = errors.New("it is not valid yet")
