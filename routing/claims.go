@@ -134,7 +134,7 @@ func (c *Claims) sweep(now time.Time) {
 	for _, g := range c.groups {
 		for i := range g.keys {
 			if k := &g.keys[i]; k.claims() && now.Sub(k.due) > k.grace() {
-				c.end(k, now)
+				c.endClaim(k, now)
 			}
 		}
 		g.keys = slices.DeleteFunc(g.keys, func(k claimant) bool {
@@ -144,8 +144,8 @@ func (c *Claims) sweep(now time.Time) {
 	c.groups = slices.DeleteFunc(c.groups, func(g *claimGroup) bool { return len(g.keys) == 0 })
 }
 
-// end ends a key's claim.
-func (c *Claims) end(k *claimant, now time.Time) {
+// endClaim ends a key's claim.
+func (c *Claims) endClaim(k *claimant, now time.Time) {
 	k.waits.Leave(now)
 	k.due, k.floods, k.waits = time.Time{}, false, nil
 	c.live.Add(-1)
@@ -196,7 +196,7 @@ func (c *Claims) serve(r *Route, q *Query) {
 		return
 	}
 	if k.claims() {
-		c.end(k, q.Now)
+		c.endClaim(k, q.Now)
 	}
 	k.served = q.Now
 }

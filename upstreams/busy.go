@@ -54,8 +54,8 @@ const (
 	busyDead           // it is down
 )
 
-// end decides what happens to a busy upstream.
-func (f busyFacts) end() busyEnd {
+// verdict decides what happens to a busy upstream.
+func (f busyFacts) verdict() busyEnd {
 	switch {
 	case f.works:
 		return busyWorks
@@ -119,7 +119,7 @@ func (p *prober) judgeBusy(l *looker, now time.Time) {
 		works: l.heard.at.After(l.first), stands: u.Progress.StandsStill(now),
 		still: now.Sub(l.heard.at), longest: u.Models.longestAwaited(),
 	}
-	switch f.end() {
+	switch f.verdict() {
 	case busyWorks:
 		u.Health.endBusy(true, "work moves", now)
 	case busyStalls:

@@ -65,7 +65,7 @@ func TestBusyEnd(t *testing.T) {
 		"its counters stand":              {busyFacts{stands: true, still: 20 * time.Second}, busyStalls},
 		"for longer than it may be still": {busyFacts{stands: true, still: time.Minute}, busyDead},
 	} {
-		if got := c.f.end(); got != c.want {
+		if got := c.f.verdict(); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
 	}

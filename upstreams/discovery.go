@@ -165,7 +165,7 @@ func (d *discovery) lookup(ctx context.Context, s *Set) (changed bool) {
 	defer cancel()
 	s.o.Guard.Point(guardAddresses)
 	if d.pods != nil {
-		return d.pods.Sync(ctx) == nil && d.take(d.podEndpoints())
+		return d.pods.Sync(ctx) == nil && d.store(d.podEndpoints())
 	}
 	found, err := d.find.Find(ctx, &dns.Resolver{Host: s.o.Lookup, SRV: s.o.LookupSRV})
 	if err != nil || len(found) == 0 {
@@ -181,7 +181,7 @@ func (d *discovery) lookup(ctx context.Context, s *Set) (changed bool) {
 	for _, e := range found {
 		out = append(out, endpoint{key: e.Address, label: e.Address, address: e.Address, origin: d.name, weight: e.Weight})
 	}
-	return d.take(out, nil)
+	return d.store(out, nil)
 }
 
 // fail records a failed answer, and reports whether it is the first in a row.
@@ -195,9 +195,9 @@ func (d *discovery) fail(trouble string) (first bool) {
 	return first
 }
 
-// take stores a good answer, and reports whether it differs from the last. ready holds the keys of
+// store stores a good answer, and reports whether it differs from the last. ready holds the keys of
 // the ready endpoints; nil: readiness is unknown.
-func (d *discovery) take(found []endpoint, ready map[string]bool) (changed bool) {
+func (d *discovery) store(found []endpoint, ready map[string]bool) (changed bool) {
 	keys := make(map[string]bool, len(found))
 	for i := range found {
 		keys[found[i].key] = ready[found[i].key]
@@ -270,7 +270,7 @@ func (d *discovery) podsChanged(ctx context.Context, s *Set) {
 	before := d.keys
 	d.mu.Unlock()
 	found, ready := d.podEndpoints()
-	changed := d.take(found, ready)
+	changed := d.store(found, ready)
 	s.mu.Lock()
 	for _, u := range s.byID {
 		st := u.settings.Load()

@@ -343,8 +343,8 @@ func (l *Lease) Refused(r Refusal) *Doubt {
 // Settles makes the answer to this lease's call settle a doubt about another engine.
 func (l *Lease) Settles(d *Doubt) { l.doubt = d }
 
-// settle settles the doubt by the outcome of the call here.
-func (d *Doubt) settle(o Outcome, now Moment) {
+// resolve settles the doubt by the outcome of the call here.
+func (d *Doubt) resolve(o Outcome, now Moment) {
 	k := &d.model.lacking
 	k.mu.Lock()
 	defer k.mu.Unlock()

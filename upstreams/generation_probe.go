@@ -222,7 +222,7 @@ func (g *generationProber) lookAtDoubt() {
 	case !wanted || u.ending.retiring.Load():
 	case more:
 		g.lookLater()
-	case u.slots.take(PoolText, 0) && !g.start(PoolText, false):
+	case u.slots.tryTake(PoolText, 0) && !g.start(PoolText, false):
 		u.set.freeSlot(u, PoolText)
 	}
 }
@@ -243,7 +243,7 @@ func (g *generationProber) probeTrial() {
 	if !g.trialMissing() || !u.Breaker.trial.CompareAndSwap(false, true) {
 		return
 	}
-	taken := u.slots.take(PoolText, 0)
+	taken := u.slots.tryTake(PoolText, 0)
 	if taken && g.start(PoolText, true) {
 		return
 	}

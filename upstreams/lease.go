@@ -78,7 +78,7 @@ func lease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, 
 	if !ok {
 		return nil, false
 	}
-	if !u.slots.take(p, free) {
+	if !u.slots.tryTake(p, free) {
 		if trial {
 			u.Breaker.trial.Store(false)
 			u.hooks.room() // calls of pools with room were kept out meanwhile
@@ -310,7 +310,7 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 		l.model.lacking.answered(l.model, l.needs)
 	}
 	if l.doubt != nil {
-		l.doubt.settle(o, At(now))
+		l.doubt.resolve(o, At(now))
 	}
 	if o == OutcomeTimeout && l.model != nil && l.model.loads() {
 		o = OutcomeClientGone // a timeout while the engine loads the model is no failure, and shows nothing

@@ -325,7 +325,7 @@ func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	s := u.set
 	s.byID[u.identity.id] = u
-	if !u.Breaker.trial.CompareAndSwap(false, true) || !u.slots.take(PoolText, 0) {
+	if !u.Breaker.trial.CompareAndSwap(false, true) || !u.slots.tryTake(PoolText, 0) {
 		t.Fatal("no slot")
 	}
 	nobody, err := s.Plan(nil, nil)

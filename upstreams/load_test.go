@@ -326,7 +326,7 @@ func TestGhostsDerate(t *testing.T) {
 	l, _ := u.TryLease("", PoolText, 0, now)
 	l.Release(OutcomeClientGone)
 	for range 2 {
-		batch := u.reports.begin(now)
+		batch := u.reports.beginReport(now)
 		u.book(&Report{Load: engine.Load{Running: 1}, At: now}, batch, now)
 	}
 	if got := u.Load(PoolText, now); got.Limit != 1 || got.Others != 0 || u.Limits().Text != 2 || u.Status(now).Ghosts != 1 {

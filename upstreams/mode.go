@@ -54,8 +54,8 @@ type handover struct {
 	timer *time.Timer // nil: the upstream gets calls
 }
 
-// begin makes calls leave after a time.
-func (h *handover) begin(after time.Duration, hooks *hooks) {
+// start makes calls leave after a time.
+func (h *handover) start(after time.Duration, hooks *hooks) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.timer == nil {
@@ -70,8 +70,8 @@ func (h *handover) begin(after time.Duration, hooks *hooks) {
 	}
 }
 
-// end lets calls stay.
-func (h *handover) end() {
+// stop lets calls stay.
+func (h *handover) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.timer != nil {
@@ -88,9 +88,9 @@ func HandsOver(u *Upstream) bool { return u.ending.handover.due.Load() }
 // reviewHandover starts or ends the drain time after a change of mode or configuration.
 func reviewHandover(u *Upstream) {
 	if after := u.set.o.DrainTime; u.mode.now() == ModeReady && !u.ending.retiring.Load() {
-		u.ending.handover.end()
+		u.ending.handover.stop()
 	} else if after != nil {
-		u.ending.handover.begin(after(), &u.hooks)
+		u.ending.handover.start(after(), &u.hooks)
 	}
 }
 

@@ -400,7 +400,7 @@ func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	u, r := p.up, p.reader(timeout)
 	now, before, elsewhere := time.Now(), u.slots.inFlight(), u.slots.fleet.elsewhere.Load().inFlight(PoolText, true)
-	batch := u.reports.begin(now)
+	batch := u.reports.beginReport(now)
 	load, at, path, ok := r.Load(ctx, p.source)
 	if !ok {
 		p.bookReport(nil, batch, now)

@@ -78,8 +78,9 @@ func (r *reports) abandon() {
 	r.mu.Unlock()
 }
 
-// begin is called before a report is read. The report does not judge calls abandoned after begin.
-func (r *reports) begin(now time.Time) (batch int) {
+// beginReport is called before a report is read. The report does not judge calls that are
+// abandoned after it.
+func (r *reports) beginReport(now time.Time) (batch int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ghosts.beginReport(now)

@@ -287,7 +287,7 @@ func (s *Set) removeIdle(u *Upstream) {
 	if s.byID[u.identity.id] == u {
 		delete(s.byID, u.identity.id)
 	}
-	u.ending.handover.end() // its timer would keep the upstream in memory for the drain time
+	u.ending.handover.stop() // its timer would keep the upstream in memory for the drain time
 	s.dropMetrics(u)
 	u.client.transport.Load().Close()
 }

@@ -66,8 +66,8 @@ type slots struct {
 	hooks *hooks
 }
 
-// take takes a slot of the pool, if one is available besides the part to be left free.
-func (s *slots) take(p Pool, free config.Percent) bool {
+// tryTake takes a slot of the pool, if one is available besides the part to be left free.
+func (s *slots) tryTake(p Pool, free config.Percent) bool {
 	c, others := s.limits.Load(), s.fleet.elsewhere.Load()
 	unit, most := slotUnit(p), c.net[p]
 	if free > 0 {

@@ -156,7 +156,7 @@ func (p *prober) stalls(l *looker, now time.Time) {
 // try sends a generation probe: any answer to it is a sign of work.
 func (p *prober) try(l *looker, now time.Time) {
 	u := p.up
-	if u.slots.take(PoolText, 0) && !u.generations.start(PoolText, false) {
+	if u.slots.tryTake(PoolText, 0) && !u.generations.start(PoolText, false) {
 		u.set.freeSlot(u, PoolText)
 	}
 	if l.outSince.IsZero() || u.slots.inFlight() > 0 {

@@ -161,7 +161,7 @@ func figures(p *result.Penstock) []figure {
 	}
 	out := []figure{
 		{"Requests", opt(s.RequestThroughput), "/s", thousands(s.Completed) + " completed"},
-		{"Output", opt(s.OutputThroughput), "tok/s", whole(s.OutputTokens) + " tokens"},
+		{"Output", opt(s.OutputThroughput), "tok/s", integer(s.OutputTokens) + " tokens"},
 		latency("First token", result.TTFT), latency("Between tokens", result.ITL), latency("End to end", result.E2EL),
 		{"Errors", shareText(s.ErrorRate), "", thousands(s.Failed) + " failed"},
 	}
@@ -309,7 +309,7 @@ func setupTables(r *result.Result, target string) []table {
 			secondsText(r.Duration),
 			"waited for Retry-After", retryWait(p),
 			"warm-up", strconv.Itoa(p.Load.WarmupRequests)+" requests", "seed", strconv.FormatUint(p.Seed, 10),
-			"input tokens", whole(p.Total.InputTokens), "cached share", shareText(p.Total.CachedShare), "tokens counted by",
+			"input tokens", integer(p.Total.InputTokens), "cached share", shareText(p.Total.CachedShare), "tokens counted by",
 			named(p.Tokens.Output, thousands[int])),
 		list("Client", "",
 			"processor", p.Environment.CPU, "cores used", strconv.Itoa(c.GOMAXPROCS), "busy", shareText(c.CPUShare),

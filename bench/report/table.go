@@ -209,7 +209,7 @@ func shareText(v *float64) string {
 	return strconv.FormatFloat(100**v, 'f', 2, 64) + " %"
 }
 
-func whole(v *int64) string {
+func integer(v *int64) string {
 	if v == nil {
 		return "–"
 	}

@@ -192,7 +192,7 @@ func (w *writer) details(p *result.Penstock) {
 		case l.Verified == nil:
 			w.line("Left on purpose: %d (%s); not verified: %s.", l.Left, l.Phase, l.Reason)
 		case *l.Verified:
-			w.line("Left on purpose: %d (%s); freed within %s ms at p99 by %s, read every 50 ms.", l.Left, l.Phase, at(l.Freed, 99), l.Source)
+			w.line("Left on purpose: %d (%s); freed within %s ms at p99 by %s, read every 50 ms.", l.Left, l.Phase, percentile(l.Freed, 99), l.Source)
 		default:
 			w.line("Left on purpose: %d (%s); NOT freed by %s: %d too many after the run.", l.Left, l.Phase, l.Source, *l.Leaked)
 		}
@@ -248,8 +248,8 @@ func total(v *int64) string {
 	return strconv.FormatInt(*v, 10)
 }
 
-// at returns a percentile of a distribution that may be missing.
-func at(d *result.Distribution, p float64) string {
+// percentile returns a percentile of a distribution that may be missing.
+func percentile(d *result.Distribution, p float64) string {
 	if d == nil {
 		return "-"
 	}

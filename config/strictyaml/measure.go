@@ -119,7 +119,7 @@ func (o *outline) add(t *token.Token) (why string) {
 		}
 		return ""
 	case token.SequenceEndType, token.MappingEndType:
-		o.end()
+		o.closeBracket()
 		return ""
 	case token.SequenceEntryType, token.MappingKeyType:
 		first = true // more of them may follow on the line, each a level
@@ -129,7 +129,7 @@ func (o *outline) add(t *token.Token) (why string) {
 	}
 	switch t.Type { //nolint:exhaustive // as above
 	case token.SequenceStartType, token.MappingStartType:
-		o.begin(level{flow: true})
+		o.push(level{flow: true})
 	case token.MappingValueType:
 		if top := o.top(); top != nil {
 			if top.members++; top.members > maxMembers {
@@ -168,14 +168,14 @@ func (o *outline) block(t *token.Token) {
 	}
 	switch top := o.top(); {
 	case top == nil || top.rank < rank:
-		o.begin(level{rank: rank})
+		o.push(level{rank: rank})
 	case t.Type == token.SequenceEntryType:
 		top.members, top.key = 0, 0 // those counted there are the last entry's
 	}
 }
 
-// begin adds a level below the newest.
-func (o *outline) begin(l level) {
+// push adds a level below the newest.
+func (o *outline) push(l level) {
 	const index = 8 // of a list's entry, about
 	if top := o.top(); top != nil {
 		l.path = top.path + top.key + index
@@ -183,8 +183,8 @@ func (o *outline) begin(l level) {
 	o.levels = append(o.levels, l)
 }
 
-// end takes a closing bracket. One too many is for the parser to report.
-func (o *outline) end() {
+// closeBracket takes a closing bracket. One too many is for the parser to report.
+func (o *outline) closeBracket() {
 	if top := o.top(); top != nil && top.flow {
 		o.levels = o.levels[:len(o.levels)-1]
 	}

@@ -83,7 +83,7 @@ func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	if a.terms.enoughWait() {
 		return a.takeAlone(n, now)
 	}
-	return a.draw(n, now)
+	return a.askStore(n, now)
 }
 
 // fenceBefore is how long before the end of its lease an edge gives up what it holds.

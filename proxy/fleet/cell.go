@@ -28,7 +28,7 @@ type cell struct {
 	awaited int64 // of spare: drawn for calls that have not taken or left it yet
 	running int64 // held by running calls
 	charged int64 // used for good, since the edge began
-	told    int64 // of charged: reported in the last answered message
+	acked   int64 // of charged: reported in the last answered message
 
 	// At the last answer, less what time has paid since.
 	at   time.Duration
@@ -164,11 +164,11 @@ func (c *cell) back(n int64, lost bool) {
 	}
 }
 
-// untold returns how much of the charged amount the store must still count.
-func (c *cell) untold() int64 { return c.charged - c.base() }
+// unacked returns how much of the charged amount the store must still count.
+func (c *cell) unacked() int64 { return c.charged - c.base() }
 
 // base returns how much of the charged amount, from its beginning, the store need not count.
-func (c *cell) base() int64 { return c.told + int64(c.forgone) }
+func (c *cell) base() int64 { return c.acked + int64(c.forgone) }
 
 // unclaimed returns the spare amount that was not drawn for a call about to take it.
 func (c *cell) unclaimed() int64 { return c.spare - c.awaited }
@@ -193,8 +193,8 @@ func (c *cell) granted(said part, g grant, now time.Duration) {
 	if c.limit == said.limit && c.limit > 0 {
 		c.spare += g.held - said.least
 	}
-	c.forgone = max(0, c.forgone-float64(said.charged-c.told))
-	c.told, c.at, c.seen = said.charged, now, true
+	c.forgone = max(0, c.forgone-float64(said.charged-c.acked))
+	c.acked, c.at, c.seen = said.charged, now, true
 	c.free, c.debt = g.free, g.debt+float64(c.charged-said.charged)
 	c.own = min(c.own, c.debt)
 }
@@ -242,7 +242,7 @@ func (c *cell) withheld(n int64, now time.Duration, edges int) bool {
 }
 
 // known returns the debt that the store knew of at the last answer, less what time has paid.
-func (c *cell) known() float64 { return max(0, c.debt-float64(c.charged-c.told)) }
+func (c *cell) known() float64 { return max(0, c.debt-float64(c.charged-c.acked)) }
 
 // leave begins the time without the store: the edge continues with what it holds and its part of
 // what was free. If that is not fresh, it begins with its part of what time has paid since the
@@ -278,7 +278,7 @@ func (c *cell) earn(now time.Duration, edges int) {
 	paid := passed * float64(c.limit) / 60
 	first := min(c.owed, paid)
 	c.owed -= first
-	c.forgone = min(c.forgone+(paid-first)/float64(edges), float64(c.charged-c.told))
+	c.forgone = min(c.forgone+(paid-first)/float64(edges), float64(c.charged-c.acked))
 }
 
 // has reports whether n can be taken while the store is lost.

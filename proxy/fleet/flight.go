@@ -18,9 +18,9 @@ type flight struct {
 
 func newFlight() *flight { return &flight{done: make(chan struct{})} }
 
-// draw asks the store, together with all waiting calls of the key, and decides by its answer. The
-// caller holds mu, which is released while the message is under way.
-func (a *account) draw(n needs, now time.Duration) limit.Decision {
+// askStore asks the store, together with all waiting calls of the key, and decides by its answer.
+// The caller holds mu, which is released while the message is under way.
+func (a *account) askStore(n needs, now time.Duration) limit.Decision {
 	own := a.usage.needsOf(n)
 	f, leads := a.join(own)
 	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout-a.terms.timeout/10) // a timer fires late

@@ -38,7 +38,7 @@ func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []s
 	}
 	began := time.Now()
 	answer, err := script.Exec(ctx, *c, []string{l.key(key)}, args).ToArray()
-	l.remote.note(key, began, err)
+	l.remote.countOutcome(key, began, err)
 	return answer, err
 }
 
@@ -51,7 +51,7 @@ func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) e
 	began := time.Now()
 	add := (*c).B().Xadd().Key(l.key(key)).Maxlen().Almost().Threshold(strconv.Itoa(most)).Id("*")
 	err := (*c).Do(ctx, add.FieldValue().FieldValue("p", valkey.BinaryString(entry)).Build()).Error()
-	l.remote.note(key, began, err)
+	l.remote.countOutcome(key, began, err)
 	return err
 }
 
@@ -67,7 +67,7 @@ func (l *Link) Read(ctx context.Context, key, after string, count int) (entries 
 	if valkey.IsValkeyNil(err) { // there is nothing new
 		err = nil
 	}
-	l.remote.note(key, began, err)
+	l.remote.countOutcome(key, began, err)
 	for _, e := range read[key] {
 		entries, after = append(entries, []byte(e.FieldValues["p"])), e.ID
 	}

@@ -86,7 +86,7 @@ func (f *Fleet) beat(ctx context.Context) {
 		before := f.terms.seen.Load()
 		now := f.terms.now()
 		f.clock = storeTime{int64(a.clock / 1000), now}
-		f.terms.heard.Store(int64(now))
+		f.terms.lastHeartbeat.Store(int64(now))
 		f.meet(a.said)
 		if !a.known && before > 0 { // the store has lost the others, too: they show themselves again
 			f.edgesBefore, f.edgesUntil = before, now+lease

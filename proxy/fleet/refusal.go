@@ -95,14 +95,14 @@ func remedyOf(code, prefix string) string {
 
 // refusals logs refusals, at most once a minute.
 type refusals struct {
-	log    *zap.Logger
-	prefix string
-	told   atomic.Int64
+	log      *zap.Logger
+	prefix   string
+	loggedAt atomic.Int64
 }
 
 func (r *refusals) tell(key, code string, err error) {
-	now, told := time.Now().Unix(), r.told.Load()
-	if now-told < 60 || !r.told.CompareAndSwap(told, now) {
+	now, last := time.Now().Unix(), r.loggedAt.Load()
+	if now-last < 60 || !r.loggedAt.CompareAndSwap(last, now) {
 		return
 	}
 	r.log.Warn("the fleet's store refuses commands on one of its keys: the edge does without their result", zap.String("store_key", key),

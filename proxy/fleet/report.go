@@ -60,7 +60,7 @@ func (a *account) nextReport() (at time.Duration, something bool) {
 			continue
 		case c.far() && c.unclaimed() < target/2 && a.terms.now()-a.active < c.keep(): // or the next calls wait
 			add(a.sent)
-		case c.untold() != 0:
+		case c.unacked() != 0:
 			add(a.sent + period)
 		case c.unclaimed() > 2*target: // others may wait for it
 			add(a.sent)

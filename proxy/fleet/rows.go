@@ -192,7 +192,7 @@ func (r *Rows) write(ctx context.Context, of rowsOf, rows map[string]observe.Amo
 	expire := (*c).B().Pexpire().Key(key).Milliseconds(usageKept.Milliseconds())
 	for _, answer := range (*c).DoMulti(ctx, set.Build(), expire.Build()) {
 		if err := answer.Error(); err != nil {
-			r.remote.note(key, time.Now(), err)
+			r.remote.countOutcome(key, time.Now(), err)
 			return err
 		}
 	}

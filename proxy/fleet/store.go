@@ -143,7 +143,7 @@ func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, er
 	if isReset(err) && ctx.Err() == nil { // of one node, or while nothing was asked: the store may be well
 		answer, err = parseReply(script.Exec(ctx, *c, key, m.args(first, 1)))
 	}
-	r.note(id, began, err)
+	r.countOutcome(id, began, err)
 	if errors.Is(err, errOvertaken) { // the store's clock was set back before this process began
 		r.began.CompareAndSwap(first, max(first, answer.later+unheardMost))
 	}
@@ -160,10 +160,10 @@ func isReset(err error) bool {
 // unheardMost is how many message numbers of a process the store may hear after its end.
 const unheardMost = 2000
 
-// note counts the outcome of a command on a key. An overtaken message was heard. A refusal says
-// nothing of other keys, and a message for which no call would have waited that long says nothing
-// of those that calls wait for.
-func (r *remote) note(key string, began time.Time, err error) {
+// countOutcome counts the outcome of a command on a key. An overtaken message was heard. A refusal
+// says nothing of other keys, and a message for which no call would have waited that long says
+// nothing of those that calls wait for.
+func (r *remote) countOutcome(key string, began time.Time, err error) {
 	if code := refusalOf(err); code != "" {
 		r.refused.tell(key, code, err)
 		return

@@ -9,19 +9,19 @@ import (
 
 // terms are what all accounts of an edge share.
 type terms struct {
-	edge     string // new with every start, so that its messages are numbered from 1
-	epoch    time.Time
-	clock    func() time.Time
-	timeout  time.Duration // the most that a call waits for the store
-	whenLost string
-	store    store
-	metrics  series
-	expected atomic.Int64   // edges; 0: unknown
-	seen     atomic.Int64   // edges, at the last heartbeat
-	waiting  atomic.Int64   // calls that wait for the store
-	back     atomic.Int64   // when the store was found again, by now; 0: it was never lost
-	heard    atomic.Int64   // when it answered a heartbeat last, by now; 0: at the start
-	report   func(*account) // schedules its report
+	edge          string // new with every start, so that its messages are numbered from 1
+	epoch         time.Time
+	clock         func() time.Time
+	timeout       time.Duration // the most that a call waits for the store
+	whenLost      string
+	store         store
+	metrics       series
+	expected      atomic.Int64   // edges; 0: unknown
+	seen          atomic.Int64   // edges, at the last heartbeat
+	waiting       atomic.Int64   // calls that wait for the store
+	back          atomic.Int64   // when the store was found again, by now; 0: it was never lost
+	lastHeartbeat atomic.Int64   // when it answered a heartbeat last, by now; 0: at the start
+	report        func(*account) // schedules its report
 
 	storeClock storeClock
 }
@@ -39,7 +39,9 @@ func (t *terms) enoughWait() bool {
 }
 
 // silence returns how long the store has answered no heartbeat.
-func (t *terms) silence(now time.Duration) time.Duration { return now - time.Duration(t.heard.Load()) }
+func (t *terms) silence(now time.Duration) time.Duration {
+	return now - time.Duration(t.lastHeartbeat.Load())
+}
 
 // edges returns how many edges share what is free while the store is lost: the expected number, or
 // the seen number if that is greater. If neither is known it is config.UnknownEdges.

@@ -82,11 +82,11 @@ func (w *Waker) Here(now time.Time) {
 		w.took = now.Sub(w.begun)
 	}
 	w.away, w.failed = time.Time{}, time.Time{}
-	w.end()
+	w.endStart()
 }
 
-// end ends the running start, if any.
-func (w *Waker) end() {
+// endStart ends the running start, if any.
+func (w *Waker) endStart() {
 	if w.begun = (time.Time{}); w.over != nil {
 		close(w.over)
 		w.over = nil
@@ -114,7 +114,7 @@ func (w *Waker) Ask(now time.Time) {
 	if w.starting(now) || !w.startable(now) {
 		return
 	}
-	w.end()
+	w.endStart()
 	w.begun, w.over = now, make(chan struct{})
 	wait := max(0, w.away.Add(w.spec.After.D()).Sub(now))
 	w.start(Run{Spec: w.spec, Wait: wait, Patience: w.patience(), Over: w.over})
@@ -126,7 +126,7 @@ func (w *Waker) Failed(now time.Time) {
 	defer w.mu.Unlock()
 	if !w.begun.IsZero() {
 		w.failed = now
-		w.end()
+		w.endStart()
 	}
 }
 
@@ -134,7 +134,7 @@ func (w *Waker) Failed(now time.Time) {
 func (w *Waker) Cancel() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.end()
+	w.endStart()
 }
 
 // Expected estimates from the last start how long it takes until the engine is back: 0 if it is not

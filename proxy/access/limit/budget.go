@@ -83,9 +83,9 @@ func newLocalBudget(used [Periods]Cost, now time.Time) *localBudget {
 	return b
 }
 
-// begin begins the periods of now if they are later ones. If the clock is set back, the later
+// rollOver begins the periods of now if they are later ones. If the clock is set back, the later
 // period stays until the clock reaches it again.
-func (b *localBudget) begin(now time.Time) {
+func (b *localBudget) rollOver(now time.Time) {
 	for p := range b.at {
 		if at, _ := PeriodOf(p, now); at > b.at[p] {
 			b.at[p], b.used[p] = at, Cost{}
@@ -97,7 +97,7 @@ func (b *localBudget) begin(now time.Time) {
 func (b *localBudget) Hold(l *config.KeyLimits, expected Cost, now time.Time) (held Held, d Decision) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.begin(now)
+	b.rollOver(now)
 	for p := range b.used {
 		budget := OfPeriod(l, p)
 		if budget.Tokens > 0 && over(b.used[p].Tokens, b.held.Tokens, expected.Tokens, budget.Tokens) {
@@ -139,7 +139,7 @@ func overSpent(used, held, expected, budget money.Amount) bool {
 func (b *localBudget) Settle(held Held, used Cost, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.begin(now)
+	b.rollOver(now)
 	b.held = b.held.minus(held.In[Day])
 	for p := range b.used {
 		b.used[p] = b.used[p].Plus(used)
@@ -150,7 +150,7 @@ func (b *localBudget) Settle(held Held, used Cost, now time.Time) {
 func (b *localBudget) Used(period int, now time.Time) Cost {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.begin(now)
+	b.rollOver(now)
 	return b.used[period]
 }
 
@@ -158,7 +158,7 @@ func (b *localBudget) Used(period int, now time.Time) Cost {
 func (b *localBudget) add(used [Periods]Cost, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.begin(now)
+	b.rollOver(now)
 	for p := range b.used {
 		b.used[p] = b.used[p].Plus(used[p])
 	}

@@ -40,11 +40,11 @@ type Keys struct {
 	count   atomic.Int64                // keys that are not revoked
 
 	// Only Run uses these.
-	held     map[string]entry
-	told     map[string]string // entries that were refused, by id
-	change   string            // the change number that was read last
-	looks    int
-	failures int // of looks, in a row
+	held        map[string]entry
+	lastRefused map[string]string // the refused entry that was logged last, by id
+	change      string            // the change number that was read last
+	looks       int
+	failures    int // of looks, in a row
 }
 
 // period is how often the change number is read. A revocation takes at most that long if its
@@ -59,7 +59,7 @@ const wholeEach = 20
 func New(o Options) *Keys {
 	k := &Keys{
 		opts: o, nudge: make(chan struct{}, 1), asked: make(chan chan struct{}), ready: make(chan struct{}), held: map[string]entry{},
-		told: map[string]string{}, refused: map[string]*metrics.Counter{},
+		lastRefused: map[string]string{}, refused: map[string]*metrics.Counter{},
 	}
 	for _, reason := range []string{forged, older, broken} {
 		k.refused[reason] = o.Metrics.NewCounter(`penstock_fleet_keys_refused_total{reason="` + reason + `"}`)
@@ -73,7 +73,7 @@ func New(o Options) *Keys {
 		o.Log.Warn("there is no copy of the store's keys to start with", zap.Error(err))
 		return k
 	}
-	if k.take(all, nil) {
+	if k.merge(all, nil) {
 		k.use()
 	}
 	close(k.ready)
@@ -232,7 +232,7 @@ func (k *Keys) read(ctx context.Context, c valkey.Client) error {
 			all[id] = raw
 		}
 	}
-	changed := k.take(all, func(id, expected, raw string) { k.restore(ctx, c, id, expected, raw) })
+	changed := k.merge(all, func(id, expected, raw string) { k.restore(ctx, c, id, expected, raw) })
 	k.change = change
 	if changed || !k.isReady() {
 		k.use()
@@ -267,13 +267,13 @@ func (k *Keys) isReady() bool {
 	}
 }
 
-// take takes over entries and reports whether the keys have changed. It calls restore for entries
+// merge takes over entries and reports whether the keys have changed. It calls restore for entries
 // that are older than the held ones, or gone. A nil restore means that nothing can be corrected.
-func (k *Keys) take(all map[string]string, restore func(id, expected, raw string)) (changed bool) {
+func (k *Keys) merge(all map[string]string, restore func(id, expected, raw string)) (changed bool) {
 	for id, raw := range all {
 		held, has := k.held[id]
 		if has && held.raw == raw {
-			delete(k.told, id)
+			delete(k.lastRefused, id)
 			continue
 		}
 		e, err := open(k.opts.Secrets, id, raw)
@@ -287,7 +287,7 @@ func (k *Keys) take(all map[string]string, restore func(id, expected, raw string
 			k.refuse(id, raw, err)
 			continue
 		}
-		delete(k.told, id)
+		delete(k.lastRefused, id)
 		k.held[id], changed = e, true
 	}
 	for id, held := range k.held {
@@ -300,10 +300,10 @@ func (k *Keys) take(all map[string]string, restore func(id, expected, raw string
 
 // refuse counts and logs a refused entry, once.
 func (k *Keys) refuse(id, raw string, err error) {
-	if last, before := k.told[id]; before && last == raw {
+	if last, before := k.lastRefused[id]; before && last == raw {
 		return
 	}
-	k.told[id] = raw
+	k.lastRefused[id] = raw
 	reason := broken
 	var r *refusal
 	if errors.As(err, &r) {

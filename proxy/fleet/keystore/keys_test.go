@@ -260,7 +260,7 @@ func TestNeverBack(t *testing.T) {
 			for id, e := range k.held {
 				before[id] = e.version
 			}
-			k.take(shown, func(id, expected, raw string) {
+			k.merge(shown, func(id, expected, raw string) {
 				if raw != k.held[id].raw || expected != shown[id] {
 					t.Fatalf("an entry is put right by another one")
 				}

@@ -415,7 +415,7 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 		}
 		return now.Add(storePause)
 	}
-	return m.note(ctx, d, err)
+	return m.recordFailure(ctx, d, err)
 }
 
 func (m *Manager) fleetAvailable() bool { return m.fleet == nil || m.fleet.Available() }
@@ -536,7 +536,7 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 	case "cert_failed":
 		if ctx.Err() == nil {
 			err, _ := data["error"].(error)
-			state.noted, state.next = true, m.note(ctx, d, err)
+			state.noted, state.next = true, m.recordFailure(ctx, d, err)
 		}
 	case "cert_obtained":
 		state.obtained = true
@@ -560,8 +560,8 @@ func (m *Manager) obtained(ctx context.Context, d *domain) {
 	m.opts.Log.Info("certificate obtained", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
 }
 
-// note counts a failed attempt, then records and returns the time of the next one.
-func (m *Manager) note(ctx context.Context, d *domain, err error) (next time.Time) {
+// recordFailure counts a failed attempt, then records and returns the time of the next one.
+func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next time.Time) {
 	m.failed.Add(1)
 	failures := d.failed(describe(err, m.opts.HTTP))
 	now := time.Now()

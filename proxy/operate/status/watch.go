@@ -85,7 +85,7 @@ func (w *Watch) see(s *Status) {
 	if w.looked.IsZero() {
 		step = 0
 		w.upstreams, w.models = map[string]*watched{}, map[string]*watched{}
-		w.note(s.Now, Event{Kind: "start", Text: "the edge has started"})
+		w.addEvent(s.Now, Event{Kind: "start", Text: "the edge has started"})
 	}
 	known := map[string]bool{}
 	for i := range s.Upstreams {
@@ -106,7 +106,7 @@ func (w *Watch) see(s *Status) {
 	if r := s.LastReload; r != nil && !r.At.Equal(w.reload) {
 		w.reload = r.At
 		if !r.Unchanged {
-			w.note(r.At, reloaded(r))
+			w.addEvent(r.At, reloaded(r))
 		}
 	}
 	w.looked = s.Now
@@ -134,7 +134,7 @@ func reloaded(r *Reload) Event {
 	return e
 }
 
-func (w *Watch) note(at time.Time, e Event) {
+func (w *Watch) addEvent(at time.Time, e Event) {
 	w.noted++
 	e.At, e.Number = at, w.noted
 	if len(w.events) == mostEvents {
@@ -153,7 +153,7 @@ func (w *Watch) upstream(s *Status, u *Upstream, step time.Duration) {
 	row := was.row(now)
 	row.set(&u.History.Minute)
 	say := func(kind, level, format string, args ...any) {
-		w.note(now, Event{Kind: kind, Level: level, Who: u.Label, Text: fmt.Sprintf(format, args...)})
+		w.addEvent(now, Event{Kind: kind, Level: level, Who: u.Label, Text: fmt.Sprintf(format, args...)})
 	}
 	if outOfService(u.State) {
 		row.down += step.Seconds()
@@ -254,7 +254,7 @@ func (w *Watch) model(s *Status, m *Model) {
 		w.models[m.ID] = was
 	}
 	was.row(now).set(&m.History.Minute)
-	say := func(level, text string) { w.note(now, Event{Kind: "model", Level: level, Who: m.ID, Text: text}) }
+	say := func(level, text string) { w.addEvent(now, Event{Kind: "model", Level: level, Who: m.ID, Text: text}) }
 	by := m.servedBy()
 	if by != was.state {
 		switch by {

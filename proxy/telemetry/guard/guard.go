@@ -82,7 +82,7 @@ func (g *Guard) Catch(place string, after func()) {
 		return
 	}
 	if v := recover(); v != nil {
-		g.note(place, v)
+		g.countPanic(place, v)
 		if after != nil {
 			g.run(place, after)
 		}
@@ -118,9 +118,9 @@ func (g *Guard) run(place string, f func()) (whole bool) {
 	return true
 }
 
-// note counts a panic and logs it. It does not log the value, which may hold a client's words. The
-// log itself may be what panics.
-func (g *Guard) note(place string, v any) {
+// countPanic counts a panic and logs it. It does not log the value, which may hold a client's
+// words. The log itself may be what panics.
+func (g *Guard) countPanic(place string, v any) {
 	defer func() { _ = recover() }()
 	if r := g.places[place]; r != nil {
 		r.panics.Add(1)

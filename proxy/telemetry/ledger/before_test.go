@@ -47,7 +47,7 @@ func TestFollow(t *testing.T) {
 		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		next.note(next.round())
+		next.countRound(next.round())
 	}
 	if got := next.total(); got.Calls != 4 || got.Prompt != 1111 || heard.Prompt != 1100 || next.logged != waiting {
 		t.Errorf("%+v, heard of %+v, condition %v", got, heard, next.logged)
@@ -63,7 +63,7 @@ func TestFollow(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	next.note(next.round())
+	next.countRound(next.round())
 	if got := next.total(); got.Calls != 5 || got.Prompt != 11_111 || heard.Prompt != 11_100 || next.logged != written || next.bad.Get() != 0 {
 		t.Errorf("%+v, heard of %+v, condition %v", got, heard, next.logged)
 	}
@@ -90,7 +90,7 @@ func TestUnreadable(t *testing.T) {
 	if err := os.WriteFile(path, later, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if next.note(next.round()); next.logged != failing {
+	if next.countRound(next.round()); next.logged != failing {
 		t.Errorf("condition %v", next.logged)
 	}
 }
@@ -119,7 +119,7 @@ func TestFollowedSumIsWhatWasCounted(test *testing.T) {
 				}
 				first.now = first.now.AddDate(0, 0, rapid.IntRange(0, 30).Draw(t, "days"))
 				if next != nil {
-					next.note(next.round())
+					next.countRound(next.round())
 					next.now = first.now
 				}
 			case 1:
@@ -128,7 +128,7 @@ func TestFollowedSumIsWhatWasCounted(test *testing.T) {
 				}
 			case 2:
 				if next != nil {
-					next.note(next.round())
+					next.countRound(next.round())
 				} else if next, err = openEdge(path, first.now, func(o *Options) { o.Wait = true }); err != nil {
 					t.Fatal(err)
 				}
@@ -147,7 +147,7 @@ func TestFollowedSumIsWhatWasCounted(test *testing.T) {
 		if next == nil {
 			return
 		}
-		if next.note(next.round()); next.total().Calls != want.Calls || next.logged != written {
+		if next.countRound(next.round()); next.total().Calls != want.Calls || next.logged != written {
 			t.Fatalf("%+v, want %d calls; condition %v", next.total(), want.Calls, next.logged)
 		}
 	})

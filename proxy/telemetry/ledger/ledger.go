@@ -68,7 +68,7 @@ func Open(o Options) (*Ledger, error) {
 	if o.Path == "" {
 		o.Restored = nil
 		l := &Ledger{o: o, pending: map[rowID]observe.UsageRow{}}
-		l.take(&content{})
+		l.adopt(&content{})
 		return l, nil
 	}
 	restored := o.Restored
@@ -92,7 +92,7 @@ func Open(o Options) (*Ledger, error) {
 	case errors.As(err, &locked), errors.Is(err, errForeign):
 		return nil, errors.Join(err, l.file.close())
 	}
-	l.note(err)
+	l.countRound(err)
 	if l.opened {
 		l.before.forget()
 	}
@@ -126,13 +126,13 @@ func (l *Ledger) open() error {
 		if err != nil {
 			return err
 		}
-		l.take(&c)
+		l.adopt(&c)
 	}
 	return l.rewrite()
 }
 
-// take takes over the file's contents.
-func (l *Ledger) take(c *content) {
+// adopt takes over the file's contents.
+func (l *Ledger) adopt(c *content) {
 	l.opened = true
 	if c.torn || c.bad > 0 {
 		l.bad.Add(c.bad)
@@ -248,7 +248,7 @@ func (l *Ledger) Run(ctx context.Context) {
 	for {
 		select {
 		case <-tick.C:
-			l.note(l.round())
+			l.countRound(l.round())
 		case <-ctx.Done():
 			return
 		}
@@ -284,8 +284,8 @@ func (l *Ledger) round() error {
 	return nil
 }
 
-// note counts the outcome of a round, and logs it when it changes.
-func (l *Ledger) note(err error) {
+// countRound counts the outcome of a round, and logs it when it changes.
+func (l *Ledger) countRound(err error) {
 	if l.o.Path == "" {
 		return
 	}
@@ -319,6 +319,6 @@ func (l *Ledger) note(err error) {
 // Close writes what has changed and closes the ledger. Run must have ended.
 func (l *Ledger) Close() error {
 	err := l.round()
-	l.note(err)
+	l.countRound(err)
 	return errors.Join(err, l.file.close())
 }

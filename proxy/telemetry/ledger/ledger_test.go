@@ -313,7 +313,7 @@ func TestNoDisk(t *testing.T) {
 	e.call("a", "m", 1)
 	for range 3 {
 		e.now = e.now.Add(time.Second)
-		e.note(e.round())
+		e.countRound(e.round())
 	}
 	if e.Unsaved() != 3*time.Second || e.calls.Usage.Unsaved() != e.Unsaved() || e.failed.Get() != 4 {
 		t.Errorf("%s unsaved, %d failures", e.Unsaved(), e.failed.Get())
@@ -321,7 +321,7 @@ func TestNoDisk(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if e.note(e.round()); e.Unsaved() != 0 {
+	if e.countRound(e.round()); e.Unsaved() != 0 {
 		t.Error("it is still not saved")
 	}
 	e.kill()

@@ -103,8 +103,8 @@ func (p *plan) liteLLM(file *section) {
 	for _, s := range []*section{library, router} {
 		p.liteFallbacks(s)
 		if s.take("num_retries") != nil {
-			p.attempts = 1 + min(s.whole("num_retries"), 1)
-			if s.whole("num_retries") > 1 {
+			p.attempts = 1 + min(s.integer("num_retries"), 1)
+			if s.integer("num_retries") > 1 {
 				p.note("%s.num_retries: a call is sent at most twice (retry.attempts)", s.path)
 			}
 		}
@@ -152,11 +152,11 @@ func (p *plan) liteModel(entry *section) {
 	if u == nil {
 		return
 	}
-	u.concurrency = min(u.concurrency+params.whole("max_parallel_requests"), most)
+	u.concurrency = min(u.concurrency+params.integer("max_parallel_requests"), most)
 	u.weight = min(cmp.Or(params.number("weight"), u.weight), 1000)
 	info := entry.under("model_info")
 	m := p.modelNamed(id)
-	if tpm := max(params.whole("tpm"), entry.whole("tpm")); tpm > 0 {
+	if tpm := max(params.integer("tpm"), entry.integer("tpm")); tpm > 0 {
 		m.tpm += tpm
 		p.note("%s.tpm: the catalog publishes it (capacity_tpm), and no call is held back for it; keys are bounded by keys[].limits.tokens_per_minute", where)
 	}
@@ -292,8 +292,8 @@ func (m *model) describe(p *plan, info, params *section) {
 	if m.kind == "" {
 		m.kind, m.guessed = guessKind(m.id + " " + params.text("model"))
 	}
-	m.context = cmp.Or(m.context, info.whole("max_input_tokens"))
-	m.output = cmp.Or(m.output, info.whole("max_output_tokens"), info.whole("max_tokens"))
+	m.context = cmp.Or(m.context, info.integer("max_input_tokens"))
+	m.output = cmp.Or(m.output, info.integer("max_output_tokens"), info.integer("max_tokens"))
 	m.vision = m.vision || info.text("supports_vision") == "true"
 	if m.context > 0 && m.output > m.context {
 		m.output = 0

@@ -54,8 +54,8 @@ func (s *section) number(key string) float64 {
 	return n
 }
 
-// whole takes a whole number above zero; anything else is 0.
-func (s *section) whole(key string) int { return int(s.number(key)) }
+// integer takes a whole number above zero; anything else is 0.
+func (s *section) integer(key string) int { return int(s.number(key)) }
 
 // under takes a mapping.
 func (s *section) under(key string) *section { return newSection(join(s.path, key), s.take(key)) }
