@@ -184,7 +184,7 @@ func TestTry(t *testing.T) {
 		"shows what was begun":     {"vllm", func(f *tryable) { f.begun = "echoes" }, map[string]TrialVerdict{"prefill": TrialUnclear}, ""},
 		"counts on by itself":      {"vllm", func(f *tryable) { f.begun = "counts" }, map[string]TrialVerdict{"prefill": TrialUnclear}, "8 9 1"},
 		"refuses what is begun":    {"vllm", func(f *tryable) { f.status = map[string]int{"prefill": 400} }, map[string]TrialVerdict{"prefill": TrialUnclear}, ""},
-		"works for the departed":   {"vllm", func(f *tryable) { f.deaf = true }, map[string]TrialVerdict{"abort": TrialBad}, "goes on"},
+		"works for the departed":   {"vllm", func(f *tryable) { f.deaf = true }, map[string]TrialVerdict{"abort": TrialBad}, "keeps generating"},
 		"fails everything":         {"vllm", func(f *tryable) { f.status = map[string]int{"": 500} }, map[string]TrialVerdict{"text": TrialBad, "": TrialSkipped}, "500"},
 		"fails without a word":     {"vllm", func(f *tryable) { f.status, f.plainError = map[string]int{"": 502}, true }, map[string]TrialVerdict{"text": TrialBad, "": TrialSkipped}, "502"},
 		"is full":                  {"vllm", func(f *tryable) { f.status = map[string]int{"": 503} }, map[string]TrialVerdict{"text": TrialUnclear, "": TrialSkipped}, "no room"},
@@ -244,7 +244,7 @@ func TestTriedReport(t *testing.T) {
 	}
 	f.leaks = "tools"
 	out, err := ask(f, DoctorOptions{Try: true, Model: "org/m"})
-	if err == nil || !strings.Contains(err.Error(), "in 1 of 9 things") {
+	if err == nil || !strings.Contains(err.Error(), "1 of 9 trials") {
 		t.Errorf("the error is %v", err)
 	}
 	out = out[strings.Index(out, "  tried with"):]

@@ -287,7 +287,7 @@ func (w *Watch) model(s *Status, m *Model) {
 			m.TroubleSeconds = now.Sub(was.trouble).Seconds()
 		}
 	} else if !was.trouble.IsZero() && now.Sub(was.troubled) >= troubleEnds {
-		say(LevelOK, "is out of trouble after "+Ago(was.troubled.Sub(was.trouble)))
+		say(LevelOK, "has recovered after "+Ago(was.troubled.Sub(was.trouble)))
 		was.trouble = time.Time{}
 	}
 	m.Hour = was.hour(now)

@@ -78,7 +78,7 @@ func TestWatch(t *testing.T) {
 			"configuration #4 is in force",
 		}
 		for i := range max(len(got), len(want)) {
-			if i >= len(want) && strings.HasPrefix(got[i], "qwen is out of trouble after ") {
+			if i >= len(want) && strings.HasPrefix(got[i], "qwen has recovered after ") {
 				continue
 			}
 			if i >= len(got) || i >= len(want) || got[i] != want[i] {

@@ -109,8 +109,8 @@ func Run(ctx context.Context, o *Options) error {
 	case ctx.Err() != nil:
 		return &Error{exitInterrupted, errors.New("interrupted: start the batch again to continue it")}
 	case err == nil && refused > 0:
-		return &Error{exitLines, fmt.Errorf("%d lines have an error: the output says which; those that were not refused for "+
-			"what they say are asked for again by another start", refused)}
+		return &Error{exitLines, fmt.Errorf("%d lines have an error, as the output shows; another start repeats those that were "+
+			"not refused for their content", refused)}
 	}
 	return err
 }

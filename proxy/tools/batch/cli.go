@@ -21,16 +21,16 @@ type CLI struct {
 // Help is printed below the flags.
 func (c *CLI) Help() string {
 	return `Every line of the input gets one line in the output: {"id", "custom_id", "response": {"status_code", "request_id", "body"}, "error"}. The order is that
-of the answers. A batch that was interrupted, or killed, goes on when it is started again; lines that failed for want of an engine are asked for again, and so are those
-whose model was not there, or not the key's. A wrong key or address ends the batch.
-Refusals with 429 are waited for as Retry-After says, up to 10 minutes: a used-up budget ends the batch. An answer that is not JSON, such as speech, is its bytes in base64.
-Exit codes: 0 when every line was answered, 1 when the batch could not go on, or another one writes the output, 2 for a wrong input, or an output that is another file, 3 when lines of the output have errors, 130 after SIGINT or SIGTERM.`
+of the answers. A batch that was interrupted or killed continues when it is started again. It then repeats lines that found no engine or no room, and lines
+whose model did not exist or was not allowed to the key. A wrong key or address ends the batch.
+After a 429 it waits as Retry-After says, up to 10 minutes: a used-up budget ends the batch. An answer that is not JSON, such as speech, is written as base64.
+Exit codes: 0 when every line was answered, 1 when the batch could not continue, or another one writes the output, 2 for a wrong input, or an output that is another file, 3 when lines of the output have errors, 130 after SIGINT or SIGTERM.`
 }
 
 // Run runs the command.
 func (c *CLI) Run() error {
 	if c.Concurrency < 1 {
-		return &Error{exitUsage, errors.New("--concurrency has to be 1 at least")}
+		return &Error{exitUsage, errors.New("--concurrency must be at least 1")}
 	}
 	key := os.Getenv("PENSTOCK_API_KEY")
 	if c.KeyFile != "" {
