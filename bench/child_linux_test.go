@@ -13,8 +13,8 @@ import (
 	"penstock/bench/process"
 )
 
-// TestChildrenEndWithUs ends a scenario from outside, in the ways in which that happens: nothing
-// that it started lives on, and where it can still speak it prints the report so far.
+// TestChildrenEndWithUs ends a scenario from outside in several ways: all of its children end, and
+// if it can still write it prints the report so far.
 func TestChildrenEndWithUs(t *testing.T) {
 	t.Parallel()
 	benchtest.OwnProgram(t)

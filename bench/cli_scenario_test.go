@@ -16,7 +16,7 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestNothingIsNoDefault: a number or time of 0 is refused, and not taken for the default.
+// TestNothingIsNoDefault: a number or time of 0 is refused, not replaced by the default.
 func TestNothingIsNoDefault(t *testing.T) {
 	for _, flag := range []string{"-z=0s", "-z0", "--duration=-1s", "--duration=20", "-n0", "--num-prompts=-3", "--num-prompts=many", "--request-timeout=0s"} {
 		_, parser := grammar(t)
@@ -30,8 +30,8 @@ func TestNothingIsNoDefault(t *testing.T) {
 	}
 }
 
-// TestScenariosAreCommands holds that every flag of every scenario is one, and that the run would
-// accept them together.
+// TestScenariosAreCommands checks that every flag of every scenario exists, and that the run
+// accepts them together.
 func TestScenariosAreCommands(t *testing.T) {
 	for _, name := range scenario.Names {
 		s, err := scenario.Find(name)

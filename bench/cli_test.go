@@ -33,8 +33,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestGoneFlags: a flag of an earlier version is refused with what to do instead, by the commands
-// that had it alone.
+// TestGoneFlags: the commands that had a flag in an earlier version refuse it and say what to do
+// instead.
 func TestGoneFlags(t *testing.T) {
 	for in, want := range map[string]string{
 		"bench --backend messages http://h:1": "--mix messages",
@@ -60,7 +60,7 @@ func TestGoneFlags(t *testing.T) {
 	}
 }
 
-// TestHelpFitsScreens holds that each group of flags fits a screen of 24 lines and 80 columns.
+// TestHelpFitsScreens checks that each group of flags fits a screen of 24 lines and 80 columns.
 func TestHelpFitsScreens(t *testing.T) {
 	_, parser := grammar(t)
 	parser.Exit = func(int) {}

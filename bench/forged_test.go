@@ -14,8 +14,7 @@ import (
 	"penstock/bench/result"
 )
 
-// forge puts what a terminal would take for commands behind every text of a JSON value, but those
-// that are no text.
+// forge appends terminal control sequences to every text of a JSON value, except times and "inf".
 func forge(v any) any {
 	switch v := v.(type) {
 	case string:
@@ -34,8 +33,8 @@ func forge(v any) any {
 	return v
 }
 
-// TestForgedResult: what an engine calls its models, and what a result that is passed around holds,
-// drives no terminal.
+// TestForgedResult: neither an engine's model names nor a foreign result file can control a
+// terminal.
 func TestForgedResult(t *testing.T) {
 	engine := benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20, Failed: 30, Stages: []string{"rate 10", "rate 20"}, Invalid: "it was"}
 	var tree any

@@ -29,8 +29,8 @@ func names(t *testing.T, dir string) []string {
 	return out
 }
 
-// TestOutputsAreCheckedBeforeTheLoad holds that a path that cannot be written costs no request, and
-// says so in one line.
+// TestOutputsAreCheckedBeforeTheLoad checks that a path that cannot be written gives a one-line
+// error before any request.
 func TestOutputsAreCheckedBeforeTheLoad(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

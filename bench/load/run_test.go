@@ -94,9 +94,8 @@ func (s *stalling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`+"\n\ndata: [DONE]\n\n")
 }
 
-// TestStall holds the point of an open loop: a server that stalls for a second is seen to stall by
-// every request that was due in that second, even when the client may have but one request in
-// flight.
+// TestStall checks the purpose of an open loop: every request that was due in a server's one-second
+// stall shows it, even if the client may have only one request in flight.
 func TestStall(t *testing.T) {
 	t.Parallel()
 	for _, limit := range [][]int{nil, {1}} {
@@ -237,8 +236,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestHalfHead holds that a server which stops in the middle of a head is one that is too late, not
-// one that speaks no HTTP.
+// TestHalfHead checks that a server that stops in the middle of a head counts as a timeout, not as
+// invalid HTTP.
 func TestHalfHead(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -224,7 +224,7 @@ func traceFile(t *testing.T, trace []workload.Call) string {
 	return path
 }
 
-// TestAnswer holds both forms of the answer, which is the same each time.
+// TestAnswer checks both forms of the answer, which is deterministic.
 func TestAnswer(t *testing.T) {
 	trace := append(testTrace(5, 200, 6), workload.Call{After: -1, In: 60_000, Out: 10})
 	trace[200].At = trace[199].At
@@ -260,7 +260,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestFixedFleet holds the table of a fleet of known size, and what its rows are good for.
+// TestFixedFleet checks the table of a fleet of known size, and the load that its rows can serve.
 func TestFixedFleet(t *testing.T) {
 	c := Cmd{Trace: traceFile(t, testTrace(5, 300, 3)), Engine: []string{"l4-8b"}, Engines: 4, Slow: []string{"2=3"}, Format: "text"}
 	var text, doc bytes.Buffer

@@ -153,8 +153,8 @@ func TestReportData(t *testing.T) {
 	}
 }
 
-// TestReportReadsWithoutScript holds the words of the page: what a reader without JavaScript, or a
-// screen reader, gets.
+// TestReportReadsWithoutScript checks the text of the page for readers without JavaScript and
+// screen readers.
 func TestReportReadsWithoutScript(t *testing.T) {
 	for name, r := range map[string]*result.Result{
 		"full":    benchtest.FullResult(t),
@@ -172,7 +172,7 @@ func TestReportReadsWithoutScript(t *testing.T) {
 	}
 }
 
-// TestReportInTheTerminal holds the words of the report that a run prints.
+// TestReportInTheTerminal checks the text of the report that a run prints.
 func TestReportInTheTerminal(t *testing.T) {
 	var text bytes.Buffer
 	if err := WriteText(&text, benchtest.FullResult(t)); err != nil {

@@ -88,7 +88,8 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestWedge: an engine that stops is seen to be out and to be back, no call is lost by it, and no silent one is mistaken for it.
+// TestWedge: a stopped engine is noticed as out and as back, no call is lost by it, and no silent
+// engine is mistaken for it.
 func TestWedge(t *testing.T) {
 	fastset.LeaveOut(t, "a stall takes ten seconds and more to be seen")
 	t.Parallel()
@@ -151,7 +152,7 @@ func TestMetricsPage(t *testing.T) {
 	}
 }
 
-// TestEveryScenarioIsListed holds the files and their order together.
+// TestEveryScenarioIsListed checks that the list of scenarios has every file.
 func TestEveryScenarioIsListed(t *testing.T) {
 	files, err := scenarioFiles.ReadDir("scenarios")
 	if err != nil || len(files) != len(Names) {

@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// edges are two of a fleet, of which one has TLS at both listeners, and one of another fleet, with certificates from an
-// authority that does not answer.
+// edges are two edges of a fleet, one with TLS at both listeners, and one of another fleet, whose
+// ACME authority does not answer.
 type edges struct {
 	t   *testing.T
 	all []*rig.Program
@@ -25,7 +25,7 @@ type edges struct {
 
 const chatPath = "/v1/chat/completions"
 
-// shared is the configuration of the fleet. Its upstream "gone" answers nobody.
+// shared is the configuration of the fleet. Its upstream "gone" never answers.
 const shared = `
 timeouts: { linger: 0s, drain: 1s, connect: 10s }
 tracing: { otlp: "http://127.0.0.1:1" }
@@ -75,7 +75,7 @@ models: [{ id: sim, deployments: [{ upstream: gpu-a }] }]
 	return e
 }
 
-// targets are the base URLs of the listeners to scrape.
+// targets returns the base URLs of the listeners to scrape.
 func (e *edges) targets() (all []string) {
 	for _, p := range e.all {
 		all = append(all, p.Admin)

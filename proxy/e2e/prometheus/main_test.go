@@ -1,6 +1,6 @@
-// Package prometheus has the end-to-end test of what operators ask a Prometheus for: it runs one,
-// lets it scrape edges with calls of all kinds, and asks it for each query of the board and for
-// each alert rule of .deploy.
+// Package prometheus has the end-to-end test of the board and the alerts: it runs a Prometheus that
+// scrapes edges with calls of all kinds, and evaluates each query of the board and each alert rule
+// of .deploy.
 package prometheus
 
 import (

@@ -15,7 +15,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// axe reads the program of axe-core, which judges whether a page can be used by everybody.
+// axe reads the program of axe-core, which checks the accessibility of a page.
 func axe(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("PENSTOCK_AXE")
@@ -32,7 +32,7 @@ func axe(t *testing.T) string {
 	return string(text)
 }
 
-// violations are what axe objects to in the page of a tab, a line each.
+// violations returns axe's findings in a tab's page, one a line.
 func violations(t *testing.T, tab context.Context, program string) string {
 	t.Helper()
 	if _, err := chromedp.Run(tab, chromedp.Evaluate[bool](program+";true")); err != nil {
@@ -56,8 +56,8 @@ func violations(t *testing.T, tab context.Context, program string) string {
 	return lines.String()
 }
 
-// TestEverybodyCanUseThePages: axe-core finds nothing in the pages of an edge in trouble and in a bench report, on a desk and on a
-// phone, light and dark.
+// TestEverybodyCanUseThePages: axe-core has no findings in the pages of an edge in trouble and in a
+// bench report, on a desktop and on a phone, light and dark.
 func TestEverybodyCanUseThePages(t *testing.T) {
 	program := axe(t)
 	l := startFleet(t)

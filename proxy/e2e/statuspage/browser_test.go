@@ -22,8 +22,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The status page in a real browser, against a live edge: what an operator sees while a model fills, an engine dies and comes
-// back, and an upstream is drained by a click.
+// The status page in a real browser with a live edge: the operator's view while a model fills, an
+// engine dies and comes back, and a click drains an upstream.
 
 // live is an edge with two simulated engines of one slot each.
 type live struct {
@@ -46,7 +46,7 @@ models:
 `})}
 }
 
-// stream opens an endless stream and returns once it has begun, if it is to begin.
+// stream opens an endless stream. If begun is set, it returns once the stream has begun.
 func (l *live) stream(begun bool) (leave func()) {
 	body := rig.ChatBody("llama", `"stream":true,"sim":{"tokens":100000}`)
 	if begun {
@@ -66,7 +66,7 @@ func (l *live) stream(begun bool) (leave func()) {
 	return leave
 }
 
-// openPage opens the page as an operator who has given the token. complaints is what the browser objects to.
+// openPage opens the page as an operator with the token. complaints returns the browser's errors.
 func (l *live) openPage(width, height int64, dark bool) (tab context.Context, complaints func() string) {
 	tab = browser.Open(l.t, width, height, dark)
 	var mu sync.Mutex

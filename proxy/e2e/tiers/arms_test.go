@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// arms runs edges before two engines, of which the second has a share of the calls.
+// arms runs edges with two engines, the second of which gets a share of the calls.
 func arms(t *testing.T, edges int, traffic, model string) []*rig.Local {
 	t.Helper()
 	var all []*rig.Local
@@ -46,13 +46,13 @@ models:
 	}
 }
 
-// line is what an access line says of arms.
+// line is the part of an access line about arms.
 type line struct {
 	Msg, Upstream, Arm string
 	MissedArm          string `json:"missed_arm"`
 }
 
-// lines are the access lines so far.
+// lines returns the access lines so far.
 func lines(p *rig.Local) (all []line) {
 	for text := range strings.Lines(p.Log.String()) {
 		var l line
@@ -63,19 +63,19 @@ func lines(p *rig.Local) (all []line) {
 	return all
 }
 
-// told are the lines of all calls, once they have ended.
+// told returns the lines of all calls, once they have ended.
 func told(p *rig.Local) []line {
 	p.Told()
 	return lines(p)
 }
 
-// last is the newest of them.
+// last returns the newest of them.
 func last(p *rig.Local) line {
 	all := told(p)
 	return all[len(all)-1]
 }
 
-// turn is the body of a conversation's turn.
+// turn returns the body of a conversation's turn.
 func turn(conversation, turn int, more string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"model":"sim","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"conversation %d"}`, conversation)
@@ -127,7 +127,7 @@ func TestArms(t *testing.T) {
 	}
 }
 
-// split finds a conversation of the arm, and one that is not.
+// split returns a conversation of the arm, and one of the rest.
 func split(p *rig.Local) (own, other int) {
 	own, other = -1, -1
 	for n := 0; own < 0 || other < 0; n++ {
@@ -143,7 +143,8 @@ func split(p *rig.Local) (own, other int) {
 
 const holds = `,"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 
-// TestArmIsFull: the arm's calls go to the others then, and are told apart. The others' get a 429 beside the arm's free slots.
+// TestArmIsFull: calls of a full arm go to the others, and stay distinguishable. The others' calls
+// get a 429 despite the arm's free slots.
 func TestArmIsFull(t *testing.T) {
 	t.Parallel()
 	p := arms(t, 1, "50%", "")[0]
@@ -191,7 +192,7 @@ func TestArmIsFull(t *testing.T) {
 			t.Errorf("the log has %+v of a refused call of the arm", got)
 		}
 	}
-	for arm, want := range map[string]float64{"new": 1 + 3, "-": 1} { // one that the rest has answered
+	for arm, want := range map[string]float64{"new": 1 + 3, "-": 1} { // the rest has answered one
 		if n := p.Metric("penstock_arm_refused_calls_total", "model", "sim", "arm", arm); n != want {
 			t.Errorf("%v calls of %s are counted as refused, want %v", n, arm, want)
 		}
@@ -204,7 +205,7 @@ func TestArmIsFull(t *testing.T) {
 	}
 }
 
-// TestArmQueues: a call that waits is woken by a slot that it may have, and by no other.
+// TestArmQueues: only a slot that a waiting call may use wakes it.
 func TestArmQueues(t *testing.T) {
 	t.Parallel()
 	p := arms(t, 1, "50%", "queue: { depth: 8, wait: 10m }")[0]
@@ -219,7 +220,7 @@ func TestArmQueues(t *testing.T) {
 	var waits sync.WaitGroup
 	waits.Go(func() { p.Post(chatPath, turn(other, 1, "")).WantStatus(200) })
 	rig.WaitFor(t, rig.Patience, "one waits", waiting(1))
-	p.Post(chatPath, turn(own, 0, "")).WantStatus(200) // behind it in the queue, and past it
+	p.Post(chatPath, turn(own, 0, "")).WantStatus(200) // behind it in the queue, overtakes it
 	if !waiting(1)() {
 		t.Error("the call of no arm waits no more")
 	}
@@ -233,7 +234,7 @@ func TestArmQueues(t *testing.T) {
 	}
 }
 
-// keepAsking has so many clients ask, each in a conversation of its own, until stop. None of them may fail.
+// keepAsking runs a number of clients, each in its own conversation, until stop. No call may fail.
 func keepAsking(p *rig.Local, clients int) (stop func()) {
 	var all sync.WaitGroup
 	var ended atomic.Bool
@@ -250,7 +251,7 @@ func keepAsking(p *rig.Local, clients int) (stop func()) {
 	}
 }
 
-// TestArmFalls: under load the arm is lost and comes back, and then the others are. Nobody notices.
+// TestArmFalls: under load the arm goes down and comes back, then the others do. No client notices.
 func TestArmFalls(t *testing.T) {
 	t.Parallel()
 	p := arms(t, 1, "50%", "queue: { depth: 64, wait: 60s }")[0]
@@ -274,7 +275,7 @@ func TestArmFalls(t *testing.T) {
 	stop()
 }
 
-// TestSharesReload: a reload gives an arm another share, and takes it away, and no call is lost.
+// TestSharesReload: a reload changes an arm's share, and removes it, and no call is lost.
 func TestSharesReload(t *testing.T) {
 	t.Parallel()
 	p := arms(t, 1, "10%", "queue: { depth: 64, wait: 60s }")[0]
@@ -295,7 +296,7 @@ func TestSharesReload(t *testing.T) {
 	stop()
 }
 
-// TestCountsAreOfArms: a count of tokens asks no engine of an arm that its conversation is not of.
+// TestCountsAreOfArms: a token count does not go to an engine of another conversation's arm.
 func TestCountsAreOfArms(t *testing.T) {
 	t.Parallel()
 	s := armsSetup("0%", "")

@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/operate/canary"
 )
 
-// canaryEdge is an edge with an arm for every second conversation, whose engines' first tokens take
-// their times.
+// canaryEdge starts an edge with an arm for half of the conversations; old and fresh are its
+// engines' times to the first token.
 func canaryEdge(t *testing.T, old, fresh time.Duration) *rig.Local {
 	t.Helper()
 	s := armsSetup("50%", "")
@@ -26,7 +26,7 @@ func canaryEdge(t *testing.T, old, fresh time.Duration) *rig.Local {
 	return rig.Start(t, s)
 }
 
-// stream has clients call with streams, each with another conversation.
+// stream makes streamed calls, each of another conversation.
 func stream(p *rig.Local, from, calls int) {
 	var clients sync.WaitGroup
 	next := make(chan int)
@@ -45,13 +45,13 @@ func stream(p *rig.Local, from, calls int) {
 	p.Told()
 }
 
-// compare is what `penstock canary` finds, and its exit code.
+// compare returns the result of `penstock canary` and its exit code.
 func compare(t *testing.T, p *rig.Local, model string) (c []canary.Comparison, code int, err error) {
 	t.Helper()
 	return compareArms(t, p, model, "new")
 }
 
-// compareArms is compare where the last arm is another one.
+// compareArms is like compare for another arm.
 func compareArms(t *testing.T, p *rig.Local, model, arm string) (c []canary.Comparison, code int, err error) {
 	t.Helper()
 	o := admin.CanaryOptions{Edge: admin.Edge{Admin: p.Admin, Token: rig.AdminToken}, Model: model, JSON: true}
@@ -74,7 +74,7 @@ func compareArms(t *testing.T, p *rig.Local, model, arm string) (c []canary.Comp
 	return c, code, nil
 }
 
-// TestCanary: an arm whose first tokens come later is worse; of a few calls that is not known yet.
+// TestCanary: an arm whose first tokens come later is worse; after few calls that is not known yet.
 func TestCanary(t *testing.T) {
 	t.Parallel()
 	p := canaryEdge(t, 200*time.Millisecond, 600*time.Millisecond)
@@ -97,7 +97,7 @@ func TestCanary(t *testing.T) {
 	}
 }
 
-// TestCanaryIsInterrupted: what ends the wait early has the calls until then compared, and none of before.
+// TestCanaryIsInterrupted: an interrupted wait compares the calls since its start.
 func TestCanaryIsInterrupted(t *testing.T) {
 	t.Parallel()
 	p := canaryEdge(t, 0, 0)
@@ -112,7 +112,8 @@ func TestCanaryIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestCanaryFails: an arm that fails calls which the rest then answers is worse, although no client notices.
+// TestCanaryFails: an arm with failed calls is worse, although the rest answers them and no client
+// notices.
 func TestCanaryFails(t *testing.T) {
 	t.Parallel()
 	p := canaryEdge(t, 0, 0)

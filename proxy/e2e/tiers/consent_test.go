@@ -16,10 +16,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// sentinel stands in every prompt of a key that has not agreed to send them out of the house.
+// sentinel is in every prompt of a key that has not agreed to send prompts out of the house.
 const sentinel = "sentinel-of-the-house-4711"
 
-// outside is an engine that keeps all that reaches it.
+// outside is an engine that records everything that reaches it.
 type outside struct {
 	mu  sync.Mutex
 	all strings.Builder
@@ -50,7 +50,8 @@ func (o *outside) start(t *testing.T) string {
 
 const agreed = "key-of-those-who-have-agreed"
 
-// confined runs an edge whose tester has not agreed, and another key has. The second model is on the external engine alone.
+// confined runs an edge whose key tester has not agreed, while another key has. The second model is
+// only at the external engine.
 func confined(t *testing.T, model string) (*rig.Local, *outside) {
 	t.Helper()
 	o := new(outside)
@@ -72,7 +73,7 @@ models:
 	}), o
 }
 
-// prompt is a request of the key that has not agreed, in every dialect.
+// prompts are requests of the key that has not agreed, in every dialect.
 var prompts = map[string]string{
 	chatPath:                    `{"model":"sim","messages":[{"role":"user","content":"` + sentinel + `"}]%s}`,
 	"/v1/messages":              `{"model":"sim","max_tokens":20,"messages":[{"role":"user","content":"` + sentinel + `"}]%s}`,
@@ -80,13 +81,14 @@ var prompts = map[string]string{
 	"/v1/messages/count_tokens": `{"model":"sim","messages":[{"role":"user","content":"` + sentinel + `"}]%s}`,
 }
 
-// TestConsent: nothing of a call whose key has not agreed reaches an external engine, whatever becomes of the house, while a key
-// that has agreed is answered from there. The client gets the refusal of the house.
+// TestConsent: no call of a key that has not agreed reaches an external engine, whatever happens to
+// the house, while a key that has agreed gets answers from there. The client gets the refusal of
+// the house.
 func TestConsent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		model string
-		house func(*testing.T, *rig.Local) // what becomes of it
+		house func(*testing.T, *rig.Local) // what happens to it
 		want  map[string]int               // the status by the path; 0: the default
 	}{
 		"full": {"", func(t *testing.T, p *rig.Local) {
@@ -146,7 +148,7 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// TestConsent_Catalog: a key is shown the models that may answer it; a list without a key has all.
+// TestConsent_Catalog: a key sees the models that may answer it; a list without a key has all.
 func TestConsent_Catalog(t *testing.T) {
 	t.Parallel()
 	p, _ := confined(t, "")
@@ -173,7 +175,8 @@ func TestConsent_Catalog(t *testing.T) {
 	}
 }
 
-// TestConsentOfMoves: calls that leave their engine, before and after their first token, stay in the house, too.
+// TestConsentOfMoves: calls that move to another engine, before and after their first token, also
+// stay in the house.
 func TestConsentOfMoves(t *testing.T) {
 	t.Parallel()
 	t.Run("drained", func(t *testing.T) {

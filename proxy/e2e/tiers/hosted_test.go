@@ -20,7 +20,7 @@ models:
   - { id: dear, deployments: [{ upstream: out, served: sim }], allow_members: [service_tier] }
 `
 
-// dialectBodies are requests without their model and without what a test puts first.
+// dialectBodies are requests without their model and the members that a test puts first.
 var dialectBodies = map[string]string{
 	"/v1/chat/completions": `"messages":[{"role":"user","content":"a"}],"max_tokens":2}`,
 	"/v1/completions":      `"prompt":"a","max_tokens":2}`,
@@ -65,7 +65,7 @@ func TestHosted(t *testing.T) {
 	}
 }
 
-// TestHosted_Speech: a speed of speech is a number, and no tier.
+// TestHosted_Speech: the speed of speech is a number, not a tier.
 func TestHosted_Speech(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{}}, Config: `keys:

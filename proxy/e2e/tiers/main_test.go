@@ -1,5 +1,5 @@
-// Package tiers has the end-to-end tests of tiers and arms: what overflows, what comes back, what
-// leaves the house, and which calls are an arm's.
+// Package tiers has the end-to-end tests of tiers and arms: overflow and its end, calls that leave
+// the house, and the calls of an arm.
 package tiers
 
 import (

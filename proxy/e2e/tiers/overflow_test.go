@@ -21,7 +21,7 @@ const (
 	held     = `"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 )
 
-// hosted puts a simulated engine behind what a hosted API is: TLS, a path before /v1 and a key.
+// hosted makes a simulated engine look like a hosted API: TLS, a path before /v1 and a key.
 func hosted(t *testing.T, e *sim.Engine) string {
 	t.Helper()
 	to, err := url.Parse(e.URL())
@@ -40,7 +40,7 @@ func hosted(t *testing.T, e *sim.Engine) string {
 	return s.URL + "/openai"
 }
 
-// pair is an engine of the house, two slots of it, and a hosted one behind it.
+// pair is an in-house engine with two slots, and a hosted one for overflow.
 type pair struct {
 	*rig.Local
 	house, cloud *sim.Engine
@@ -95,8 +95,8 @@ func (p *pair) active() (n int) {
 	return n
 }
 
-// TestOverflow: what finds the house full is answered by the hosted API, under its own name, and the next call after that by the
-// house again.
+// TestOverflow: the hosted API answers a call that finds the house full, under its own name. The
+// house answers the next call after that.
 func TestOverflow(t *testing.T) {
 	t.Parallel()
 	p := start(t, "full", "")
@@ -110,7 +110,7 @@ func TestOverflow(t *testing.T) {
 	if last := p.cloud.Stats().LastRequest; !strings.Contains(string(last.Body), `"hosted-model"`) || strings.Contains(string(last.Body), `"sim"`) {
 		t.Errorf("the hosted API got %s", last.Body)
 	}
-	// a call is counted after its client has had the last of the answer
+	// a call is counted after its client has the whole answer
 	rig.WaitFor(t, rig.Patience, "two calls have overflowed", func() bool {
 		return p.Metric("penstock_overflow_calls_total", "model", "sim", "tier", "1") == 2
 	})
@@ -141,7 +141,7 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// TestOverflowWaits: with a queue a call overflows when it has waited in vain.
+// TestOverflowWaits: with a queue a call overflows after it has waited in vain.
 func TestOverflowWaits(t *testing.T) {
 	t.Parallel()
 	p := start(t, "full", "queue: { depth: 4, wait: 500ms }")
@@ -155,7 +155,7 @@ func TestOverflowWaits(t *testing.T) {
 	for _, c := range p.Told() {
 		if c.Tier == 1 {
 			overflowed++
-			if c.QueueMS < 400 { // the clock of the wait runs a little before it
+			if c.QueueMS < 400 { // the timer starts a little earlier
 				t.Errorf("a call overflowed after %v ms", c.QueueMS)
 			}
 		}
@@ -165,7 +165,8 @@ func TestOverflowWaits(t *testing.T) {
 	}
 }
 
-// TestFullQueueOverflows: what finds no room in the queue overflows at once, while the call that waits goes on with it.
+// TestFullQueueOverflows: a call that finds the queue full overflows at once, while the waiting
+// call goes on waiting.
 func TestFullQueueOverflows(t *testing.T) {
 	t.Parallel()
 	p := start(t, "full", "queue: { depth: 1, wait: 10m }")
@@ -190,7 +191,7 @@ func TestFullQueueOverflows(t *testing.T) {
 	}
 }
 
-// TestSpareTier: a tier for the house's fall does not take what is too much for it.
+// TestSpareTier: a tier for the house's failure does not take its overflow.
 func TestSpareTier(t *testing.T) {
 	t.Parallel()
 	p := start(t, "down", "queue: { depth: 8, wait: 60s }")
@@ -201,7 +202,7 @@ func TestSpareTier(t *testing.T) {
 	if n := p.cloud.Stats().Requests; n != 0 {
 		t.Errorf("%d calls overflowed", n)
 	}
-	// It takes the one that waits when the house falls.
+	// It takes the waiting call when the house fails.
 	p.house.Unlisten()
 	p.house.Drop(1, true)
 	waits.Wait()
@@ -214,7 +215,8 @@ func TestSpareTier(t *testing.T) {
 	}
 }
 
-// TestHouseFalls: under load the house is lost and comes back. Nobody notices, and the cloud has calls only meanwhile.
+// TestHouseFalls: under load the house goes down and comes back. No client notices, and the cloud
+// gets calls only meanwhile.
 func TestHouseFalls(t *testing.T) {
 	t.Parallel()
 	p := start(t, "down", "queue: { depth: 64, wait: 60s }")
@@ -254,7 +256,8 @@ func TestHouseFalls(t *testing.T) {
 	clients.Wait()
 }
 
-// TestBusyIsNotDown: with `when: down` the refusal of a busy engine stays the client's, and no call goes to the next tier for it.
+// TestBusyIsNotDown: with `when: down` the client gets the refusal of a busy engine, and no call
+// goes to the next tier for it.
 func TestBusyIsNotDown(t *testing.T) {
 	t.Parallel()
 	p := start(t, "down", "")

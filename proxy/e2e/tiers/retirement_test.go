@@ -9,9 +9,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestRetirement: every answer of a model that goes has its dates, in every dialect, whole, streamed and refused, and so have the
-// catalog and the pages; it is served after them. What another model answers in its place has the dates of the one that was asked
-// for, and those of no other.
+// TestRetirement: every answer of a retiring model has its dates, in every dialect, plain, streamed
+// and refused, and so do the catalog and the pages. The model is still served after them. If
+// another model answers instead, the answer has only the dates of the requested one.
 func TestRetirement(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{

@@ -17,8 +17,8 @@ upstreams:
   - { name: b, url: "{{up-1}}", engine: sim, QUIET }
 `
 
-// TestFailingEngine: a later tier, or a fallback model, answers what an engine fails at. That is no retry, so it does not depend
-// on the budget of retries; a fault of the client's is not given on.
+// TestFailingEngine: a later tier, or a fallback model, answers calls that an engine fails. That is
+// not a retry, so it does not need the retry budget. A client's mistake is not passed on.
 func TestFailingEngine(t *testing.T) {
 	t.Parallel()
 	for name, models := range map[string]string{
@@ -47,7 +47,8 @@ func TestFailingEngine(t *testing.T) {
 	}
 }
 
-// TestFallbackHasOwnLimits: a model that answers for another one is asked for what the client asked for, by its own rules.
+// TestFallbackHasOwnLimits: a model that answers for another one gets the client's request under
+// its own rules.
 func TestFallbackHasOwnLimits(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{}, {Record: true}}, Config: strings.ReplaceAll(failingConfig, "QUIET", rig.QuietProbes) + `
@@ -64,8 +65,8 @@ models:
 	}
 }
 
-// TestFallbackAfterLongWait: a stream that has waited for a slot so long that its client was sent signs of life is answered by the
-// fallback, too.
+// TestFallbackAfterLongWait: the fallback also answers a stream that has waited for a slot until
+// its client got keep-alives.
 func TestFallbackAfterLongWait(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: rig.Two(), Config: `timeouts: { linger: 0s }

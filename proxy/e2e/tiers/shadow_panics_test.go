@@ -9,7 +9,7 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestShadowPanics: a panic costs the copy, and nothing that it holds.
+// TestShadowPanics: a panic ends only the copy, and leaks nothing that it holds.
 func TestShadowPanics(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")

@@ -15,7 +15,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestShadowLeavesHalf: copies take less than half of an engine's slots and none while a call waits for the model.
+// TestShadowLeavesHalf: copies take less than half of an engine's slots, and none while a call
+// waits for the model.
 func TestShadowLeavesHalf(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{
@@ -43,7 +44,7 @@ models:
 	p.Post(chatPath, own).WantStatus(200)
 }
 
-// TestShadowWithoutMemory: where there is no room for a second body there is no copy, and the call goes on.
+// TestShadowWithoutMemory: without memory for a second body no copy is made, and the call goes on.
 func TestShadowWithoutMemory(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -58,7 +59,7 @@ func TestShadowWithoutMemory(t *testing.T) {
 	}
 }
 
-// TestShadowIsFree: a key's budget of tokens and its usage have the calls, and nothing of the copies.
+// TestShadowIsFree: a key's token budget and usage count its calls, not the copies.
 func TestShadowIsFree(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -136,7 +137,8 @@ models:
 	}
 }
 
-// TestShadowIsReloadedAway: a copy whose model a reload removes ends with its client; the next calls have none.
+// TestShadowIsReloadedAway: a copy whose model a reload removes ends with its client; later calls
+// have no copy.
 func TestShadowIsReloadedAway(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -161,7 +163,8 @@ func TestShadowIsReloadedAway(t *testing.T) {
 	}
 }
 
-// TestShadowWakesNone: an engine that sleeps stays asleep, whether or not the other model has tiers.
+// TestShadowWakesNone: a copy does not wake a sleeping engine, whether or not the other model has
+// tiers.
 func TestShadowWakesNone(t *testing.T) {
 	t.Parallel()
 	for _, more := range []string{"", ", { upstream: spare, served: sim, tier: 1, when: down }"} {

@@ -13,7 +13,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// shadowSetup is an edge whose model "sim" has copies of a share sent to the model "copy" at another engine. more is of "copy".
+// shadowSetup returns a setup whose model "sim" sends copies of a share of its calls to the model
+// "copy" at another engine. more holds members of "copy".
 func shadowSetup(share, more string) rig.Setup {
 	return rig.Setup{
 		Engines: []sim.Options{{Slots: 64, Record: true}, {Slots: 64, Record: true}},
@@ -30,18 +31,18 @@ models:
 	}
 }
 
-// copies is how many copies of calls for "sim" came to an end.
+// copies returns how many copies of calls for "sim" ended in one way.
 func copies(p *rig.Local, end string) float64 {
 	return p.Metric("penstock_shadow_calls_total", `model="sim"`, `result="`+end+`"`)
 }
 
-// waitCopies waits until as many have.
+// waitCopies waits until n copies have.
 func waitCopies(t *testing.T, p *rig.Local, end string, n float64) {
 	t.Helper()
 	rig.WaitFor(t, rig.Patience, fmt.Sprintf("%v copies are %s", n, end), func() bool { return copies(p, end) == n })
 }
 
-// generations are the requests that an engine was sent by calls, the newest last.
+// generations returns an engine's requests from calls, the newest last.
 func generations(e *sim.Engine) (all []sim.Request) {
 	for _, r := range e.Recorded() {
 		if r.Method == http.MethodPost {
@@ -51,8 +52,8 @@ func generations(e *sim.Engine) (all []sim.Request) {
 	return all
 }
 
-// TestShadow: in every dialect the other engine is sent what the model's own was, its answer is counted, and the client and its
-// key know nothing of it.
+// TestShadow: in every dialect the other engine gets the same request as the model's own, its
+// answer is counted, and neither the client nor its key is affected.
 func TestShadow(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ""))
@@ -84,7 +85,7 @@ func TestShadow(t *testing.T) {
 	}
 }
 
-// TestShadowIsCompared: `penstock canary` has the copies beside the calls.
+// TestShadowIsCompared: `penstock canary` compares the copies with the calls.
 func TestShadowIsCompared(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -131,7 +132,8 @@ func TestShadowShare(t *testing.T) {
 	}
 }
 
-// TestShadowEndsWithItsClient: also once the call waits for nothing but its client; and it goes on after an answer.
+// TestShadowEndsWithItsClient: also once the call waits only for its client. The copy goes on after
+// an answer.
 func TestShadowEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ""))
@@ -171,7 +173,8 @@ func TestShadowOutlivesItsCall(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the copy has ended", func() bool { return p.Engines[1].Stats().Running == 0 })
 }
 
-// TestShadowOutlivesItsClient: a client that hangs up as soon as it has the whole answer ends no slower copy.
+// TestShadowOutlivesItsClient: a client that disconnects right after the whole answer does not end
+// a slower copy.
 func TestShadowOutlivesItsClient(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -223,7 +226,8 @@ func TestShadowTakesFreeSlots(t *testing.T) {
 	}
 }
 
-// TestShadowFails: whatever becomes of its engine, the client gets its answer and the breaker stays closed.
+// TestShadowFails: whatever its engine does, the client gets its answer and the breaker stays
+// closed.
 func TestShadowFails(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"status=500", "status=429", "reset-before", "garbage-head", "head-cut", "cut-after=2", "reset-after=2"} {
@@ -246,7 +250,7 @@ func TestShadowFails(t *testing.T) {
 	}
 }
 
-// TestShadowUnfit: what the other model does not allow is not sent there.
+// TestShadowUnfit: a call that the other model does not allow is not copied.
 func TestShadowUnfit(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ", supported_features: [streaming]"))
@@ -257,7 +261,7 @@ func TestShadowUnfit(t *testing.T) {
 	}
 }
 
-// TestShadowRefused: a request that is wrong is no failure of the engine that was sent its copy.
+// TestShadowRefused: an invalid request is not a failure of the engine that got its copy.
 func TestShadowRefused(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"status=400", "status=422"} {
@@ -276,7 +280,7 @@ func TestShadowRefused(t *testing.T) {
 	}
 }
 
-// TestShadowNeedsConsent: nothing of a key that has not agreed leaves the house as a copy.
+// TestShadowNeedsConsent: calls of a key that has not agreed do not leave the house as copies.
 func TestShadowNeedsConsent(t *testing.T) {
 	t.Parallel()
 	o := new(outside)
@@ -308,8 +312,8 @@ models:
 	}
 }
 
-// TestShadow_Changed: an engine that refuses turns of one role in a row is sent the copy once more,
-// with the turns joined, as it would be sent the call; and the next copies so at once.
+// TestShadow_Changed: an engine that refuses adjacent turns of one role gets the copy once more
+// with the turns joined, as it would get the call. It gets later copies in that form at once.
 func TestShadow_Changed(t *testing.T) {
 	t.Parallel()
 	setup := shadowSetup("100%", "")

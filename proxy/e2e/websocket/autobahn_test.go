@@ -9,18 +9,19 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The cases of Autobahn's fuzzing client that are for a server without compression, sections 2 to 7, in our own words: the suite itself
-// is no program that can be installed here. A message of ours that is answered stands for its echo.
+// The cases of Autobahn's fuzzing client for a server without compression, sections 2 to 7,
+// rewritten, because the suite itself cannot be installed here. An answered message takes the place
+// of its echo.
 
-// answered is what a connection that goes on does.
+// answered means that the connection goes on.
 const answered = 0
 
-// control is a close frame's payload.
+// control returns a close frame's payload.
 func control(code int, reason string) string {
 	return string(binary.BigEndian.AppendUint16(nil, uint16(code))) + reason
 }
 
-// probe is a message that is answered at once: its text is in the error.
+// probe is a message that gets an answer at once: its text is in the error.
 const probe = `{"type":"response.steer","response_id":"✓ µ 😀"}`
 
 func autobahn() map[string]autobahnCase {
@@ -100,7 +101,8 @@ func autobahn() map[string]autobahnCase {
 	return cases
 }
 
-// autobahnCase is what a client sends, the code by which the connection is closed behind it, and what it hears before.
+// autobahnCase is what a client sends, the code that then closes the connection, and what the
+// client gets before that.
 type autobahnCase struct {
 	sent  string
 	code  int
@@ -156,7 +158,7 @@ func TestAutobahn(t *testing.T) {
 					if code != row.code || heard != row.heard {
 						t.Errorf("closed by %d behind %q, want %d behind %q", code, heard, row.code, row.heard)
 					}
-					_ = c.Send(frame(fin|opClose, "")) // which the edge waits for
+					_ = c.Send(frame(fin|opClose, "")) // the edge waits for it
 					if rest, ok := c.Closed(rig.Patience); !ok || rest != "" {
 						t.Errorf("not closed behind it: %q", rest)
 					}

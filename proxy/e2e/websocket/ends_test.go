@@ -11,7 +11,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestClientLeaves: an engine stops when the client closes, with or without a word, and so do the calls that wait.
+// TestClientLeaves: when the client closes, with or without a close frame, its engine stops, and so
+// do waiting calls.
 func TestClientLeaves(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
@@ -32,7 +33,8 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// TestDrain: an edge that drains lets the running call end and closes, and a connection without one at once.
+// TestDrain: a draining edge lets the running call end and then closes; a connection without a call
+// closes at once.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
@@ -70,7 +72,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestRevoked: the connection of a key that is taken away ends, and with on_revoke: abort its call, too.
+// TestRevoked: the connection of a removed key ends, and with on_revoke: abort its call, too.
 func TestRevoked(t *testing.T) {
 	t.Parallel()
 	_, hash, err := auth.NewKey()

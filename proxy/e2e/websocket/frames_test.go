@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// A client by hand, which no library would be: RFC 6455, 5.2.
+// A handmade client that behaves as no library would: RFC 6455, 5.2.
 
 const (
 	opContinue = 0x0
@@ -25,7 +25,7 @@ const (
 	fin        = 0x80
 )
 
-// handshake asks for the upgrade, with further header lines or others in place of the good ones.
+// handshake returns the upgrade request, with further or replaced header lines.
 func handshake(p *rig.Local, lines ...string) string {
 	good := []string{"Connection: keep-alive, Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="}
 	for _, line := range lines {
@@ -62,7 +62,7 @@ func dialRaw(t *testing.T, p *rig.Local) *raw {
 	return &raw{c, t}
 }
 
-// frame makes a masked frame.
+// frame returns a masked frame.
 func frame(first byte, payload string) string { return frameOf(first, payload, true) }
 
 func frameOf(first byte, payload string, masked bool) string {
@@ -131,7 +131,7 @@ func (c *raw) until(text string) {
 	}
 }
 
-// closed reads to the close frame, and wants its code.
+// closed reads up to the close frame, and checks its code.
 func (c *raw) closed(code int) {
 	c.t.Helper()
 	for {
@@ -196,7 +196,7 @@ func TestFragments(t *testing.T) {
 	})
 }
 
-// TestWrongFrames: what the protocol forbids ends the connection with its code, and nothing else.
+// TestWrongFrames: frames that the protocol forbids end only the connection, with the right code.
 func TestWrongFrames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -234,14 +234,15 @@ func TestWrongFrames(t *testing.T) {
 	c.until(`"type":"response.completed"`)
 }
 
-// large is a message of n bytes that no engine gets.
+// large returns a message of n bytes that does not reach an engine.
 func large(n int) string {
 	const begin, end = `{"type":"response.create","model":"none","input":"`, `"}`
 	return begin + strings.Repeat("a", n-len(begin)-len(end)) + end
 }
 
-// TestLargeMessages: a message as large as the body of a request is one, whether it comes whole or in pieces; a larger one is told
-// so and ends the connection with 1009, as does one that only says so.
+// TestLargeMessages: a message as large as a request body may be is accepted, whole or in pieces. A
+// larger one gets an error and ends the connection with 1009, as does one that only announces such
+// a length.
 func TestLargeMessages(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 9MiB"})
@@ -264,7 +265,8 @@ func TestLargeMessages(t *testing.T) {
 	}
 }
 
-// TestAnnounced: a message that is announced to be too large is refused although nothing of it comes, whichever of its frames says so.
+// TestAnnounced: a message that announces too large a length is refused before it comes, whichever
+// of its frames announces that.
 func TestAnnounced(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 1MiB", Timeouts: "client_body: 1h"})
@@ -286,8 +288,8 @@ func TestAnnounced(t *testing.T) {
 	}
 }
 
-// TestEmptyFragments: a message may have pieces that bring nothing, and the call is answered. Without a bound on them a client
-// could keep the edge at work for as long as it likes.
+// TestEmptyFragments: a message may have empty pieces, and the call is answered. Without a bound on
+// them a client could keep the edge busy for ever.
 func TestEmptyFragments(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -300,8 +302,8 @@ func TestEmptyFragments(t *testing.T) {
 	c.closed(1008)
 }
 
-// TestMessageMemory: a message for which there is no memory is told so, and the connection goes on; one that is too large for a
-// message is told that.
+// TestMessageMemory: a message without memory for it gets an error, and the connection goes on; one
+// that is too large gets that error.
 func TestMessageMemory(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 9MiB, body_memory: 1%"}) // 10 MiB
@@ -320,7 +322,7 @@ func TestMessageMemory(t *testing.T) {
 	c.closed(1009)
 }
 
-// TestSlowMessage: a message that is begun comes within the time for bodies.
+// TestSlowMessage: a message must come within the timeout for bodies.
 func TestSlowMessage(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Timeouts: "client_body: 500ms"})
@@ -330,7 +332,7 @@ func TestSlowMessage(t *testing.T) {
 	c.closed(1008)
 }
 
-// TestHandshakes: what is no handshake is refused as HTTP, and the connection goes on.
+// TestHandshakes: an invalid handshake is refused as HTTP, and the connection goes on.
 func TestHandshakes(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "cors: { origins: [\"https://listed.example\"] }"})
@@ -364,7 +366,8 @@ func TestHandshakes(t *testing.T) {
 	}
 }
 
-// TestHandshakeWithBody: a request for the upgrade that has a body is refused, and what follows is neither frames nor a request.
+// TestHandshakeWithBody: an upgrade request with a body is refused, and the bytes after it are read
+// neither as frames nor as a request.
 func TestHandshakeWithBody(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -405,7 +408,7 @@ func TestEarlyFrames(t *testing.T) {
 	(&raw{c, t}).closed(1002)
 }
 
-// TestFuzzedFrames: whatever comes, the edge goes on for others and leaks nothing.
+// TestFuzzedFrames: whatever comes, the edge serves others and leaks nothing.
 func TestFuzzedFrames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})

@@ -13,7 +13,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestLimits: a call is refused as a POST is: by the limits of its key, for its size, for want of a slot; and the connection goes on.
+// TestLimits: a call is refused like a POST, by its key's limits, for its size, or for lack of a
+// slot, and the connection goes on.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { requests_per_minute: 2 }", Limits: "request_body: 2KiB"})
@@ -45,7 +46,8 @@ func TestLimits_Numbers(t *testing.T) {
 	}
 }
 
-// TestBudgetRefusal: the error of a budget has the headers by which a client knows that a retry is of no use.
+// TestBudgetRefusal: the error of a budget has the headers that show a client that a retry is
+// useless.
 func TestBudgetRefusal(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { tokens_per_day: 100 }"})
@@ -98,7 +100,8 @@ func TestMessagesWithoutACallCount(t *testing.T) {
 	}
 }
 
-// TestMemory: what a connection keeps is counted as bodies are, loses what was used longest ago first, and is given back.
+// TestMemory: a connection's stored conversations count like bodies, the least recently used goes
+// first, and the memory is freed.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 64KiB"})
@@ -151,7 +154,7 @@ func TestIdleMemory(t *testing.T) {
 	}
 }
 
-// TestQueueBound: as many calls wait as may, and one more is refused.
+// TestQueueBound: calls wait up to the bound, and one more is refused.
 func TestQueueBound(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
@@ -164,8 +167,9 @@ func TestQueueBound(t *testing.T) {
 	c.refused(429, "websocket_queue_full")
 }
 
-// TestWaitingMessages: what may wait is asked before it is stored: as many messages of a key as it has concurrent calls, on
-// whatever connections, and of a connection no more than one request may have.
+// TestWaitingMessages: the edge checks whether a message may wait before it stores it. A key may
+// have as many waiting messages as concurrent calls, over all connections, and a connection no more
+// bytes than one request.
 func TestWaitingMessages(t *testing.T) {
 	t.Parallel()
 	large := func(c *peer) { c.create("", `,"user":"`+strings.Repeat("u", 40_000)+`"`) }
@@ -201,7 +205,8 @@ func TestWaitingMessages(t *testing.T) {
 	}
 }
 
-// TestWaitingMessages_Share: messages that wait hold half of the memory for bodies at most, of one key, so others' find room.
+// TestWaitingMessages_Share: a key's waiting messages hold at most half of the memory for bodies,
+// so that others find room.
 func TestWaitingMessages_Share(t *testing.T) {
 	t.Parallel()
 	other, hash, err := auth.NewKey()
@@ -229,7 +234,7 @@ func TestWaitingMessages_Share(t *testing.T) {
 	by.completed()
 }
 
-// TestSlowReader: a client that does not read stops its engine, and is cut when the time of a write is over.
+// TestSlowReader: a client that does not read stops its engine, and is cut after the write timeout.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true, Timeouts: "write: 2s"})
@@ -245,8 +250,8 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfAKey: the connections of one key are a quarter of limits.connections; one more is refused as a request is,
-// and there is room again when one has ended.
+// TestConnectionsOfAKey: one key may have a quarter of limits.connections; one more is refused like
+// a request, and there is room again when one has ended.
 func TestConnectionsOfAKey(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "connections: 20"})

@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestPanics: wherever a connection panics, its client is told 1011, or by an event that the call has failed, and nothing of it
-// is held any more; other connections go on.
+// TestPanics: wherever a connection panics, its client gets 1011, or an event for the failed call,
+// and everything it held is released. Other connections go on.
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	for point, place := range map[string]string{

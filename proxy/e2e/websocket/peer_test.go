@@ -26,7 +26,7 @@ func start(t *testing.T, s rig.Setup) *rig.Local {
 	return rig.Start(t, s)
 }
 
-// recording is one engine that keeps the requests it gets.
+// recording returns options of one engine that records its requests.
 func recording() []sim.Options { return []sim.Options{{Record: true}} }
 
 // peer is a client of one connection.
@@ -35,7 +35,7 @@ type peer struct {
 	ws *websocket.Conn
 }
 
-// event is what is read of a message.
+// event is the part of a message that tests read.
 type event struct {
 	Type     string `json:"type"`
 	Number   int    `json:"sequence_number"`
@@ -56,13 +56,13 @@ type event struct {
 	text string
 }
 
-// dial connects a client, by the key of the edge.
+// dial connects a client with the edge's key.
 func dial(t *testing.T, p *rig.Local) *peer {
 	t.Helper()
 	return dialBy(t, p.Edge, nil)
 }
 
-// dialBy connects a client by an HTTP client; nil: the usual one.
+// dialBy connects a client through an HTTP client; nil: the usual one.
 func dialBy(t *testing.T, e *rig.Edge, by *http.Client) *peer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
@@ -88,13 +88,13 @@ func (c *peer) say(format string, args ...any) {
 	}
 }
 
-// create asks for a response. The simulator is told what to do in the text of the user.
+// create requests a response. The user's text controls the simulator.
 func (c *peer) create(control, more string) {
 	c.t.Helper()
 	c.say(`{"type":"response.create","model":"sim","input":%s%s}`, said(control), more)
 }
 
-// said is the input of a user whose words have the canary.
+// said returns a user's input with the canary.
 func said(control string) string {
 	text := rig.Canary
 	if control != "" {
@@ -121,7 +121,7 @@ func (c *peer) hear() event {
 	return e
 }
 
-// answer reads to the end of a response, and checks the order of its events.
+// answer reads a response to its end, and checks the order of its events.
 func (c *peer) answer() (last event, text string) {
 	c.t.Helper()
 	for n := 0; ; n++ {
@@ -140,7 +140,7 @@ func (c *peer) answer() (last event, text string) {
 	}
 }
 
-// completed is answer for a response that ends well.
+// completed is like answer for a response that ends well.
 func (c *peer) completed() (last event, text string) {
 	c.t.Helper()
 	e, text := c.answer()

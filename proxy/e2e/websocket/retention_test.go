@@ -14,9 +14,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestRetention: a word that goes in wherever a client of a connection may write, under every fault, is afterwards in nothing that
-// the edge writes or shows: not in the log, the metrics, the page, an error or a file; and the memory of the
-// connection is given back.
+// TestRetention: a word goes in wherever a client of a connection may write, under every fault.
+// Afterwards it is not in the log, the metrics, the page, an error or a file, and the connection's
+// memory is freed.
 func TestRetention(t *testing.T) {
 	fastset.LeaveOut(t, "every fault of a connection")
 	const word = "ZQWEBSOCKETCANARYQZ"

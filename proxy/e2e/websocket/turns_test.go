@@ -16,7 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestCalls: calls over WebSocket are answered by the events of a stream, and are calls as any other to metrics and log.
+// TestCalls: calls over WebSocket get the events of a stream, and are ordinary calls in metrics and
+// log.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -34,7 +35,7 @@ func TestCalls(t *testing.T) {
 	if n := p.Metric("penstock_websocket_connections_total"); n != 1 {
 		t.Errorf("%v connections have been", n)
 	}
-	_ = c.ws.Close(websocket.StatusNormalClosure, "") // with it goes what its conversation holds
+	_ = c.ws.Close(websocket.StatusNormalClosure, "") // this frees its conversation
 	p.Rest()
 	if n := p.Metric("penstock_calls_total", `dialect="responses"`, `outcome="ok"`); n != 3 {
 		t.Errorf("%v calls were counted", n)
@@ -46,7 +47,7 @@ func TestCalls(t *testing.T) {
 
 const tools = `,"tools":[{"type":"function","name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}]`
 
-// chat is what an engine was sent last.
+// chat returns an engine's last request.
 func chat(t *testing.T, e *sim.Engine) (messages []map[string]any) {
 	t.Helper()
 	var body struct{ Messages []map[string]any }
@@ -56,7 +57,7 @@ func chat(t *testing.T, e *sim.Engine) (messages []map[string]any) {
 	return body.Messages
 }
 
-// roles are those of a conversation.
+// roles returns the roles of a conversation.
 func roles(messages []map[string]any) string {
 	var out []string
 	for _, m := range messages {
@@ -65,8 +66,8 @@ func roles(messages []map[string]any) string {
 	return strings.Join(out, " ")
 }
 
-// TestToolTurns: a turn goes on from the last response with the outputs of its tool calls alone; the engine is sent the whole
-// conversation.
+// TestToolTurns: a turn continues the last response with only the outputs of its tool calls; the
+// engine gets the whole conversation.
 func TestToolTurns(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -100,8 +101,8 @@ func TestToolTurns(t *testing.T) {
 	}
 }
 
-// TestWhatIsKept: a lane goes on from its last response alone, whether input is a string or a list; one that has failed, or was
-// followed by another, is gone.
+// TestWhatIsKept: a lane continues only its last response, whether input is a string or a list. A
+// failed one, or one followed by another, is gone.
 func TestWhatIsKept(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }\n"})
@@ -188,7 +189,7 @@ func TestLanes(t *testing.T) {
 	c.completed()
 }
 
-// TestLargeAnswer: an answer that is written in pieces is one message, whatever is told with it.
+// TestLargeAnswer: an answer that is written in pieces is one message, whatever comes with it.
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{MaxModelLen: 1 << 21}}})
@@ -209,7 +210,8 @@ func TestLargeAnswer(t *testing.T) {
 	}
 }
 
-// TestLeftOut: what of a request does not reach an engine is told with the first event, as a header tells it to a POST.
+// TestLeftOut: the first event names parts of a request that do not reach an engine, as a header
+// does for a POST.
 func TestLeftOut(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -234,7 +236,8 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestOneEnd: an answer that breaks off ends its turn with one event, and the next turn begins with its own.
+// TestOneEnd: an answer that breaks off ends its turn with one event, and the next turn begins with
+// its own events.
 func TestOneEnd(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -272,7 +275,7 @@ func TestOneEnd(t *testing.T) {
 	}
 }
 
-// TestWarmUp: generate: false checks a request and keeps its input, and no engine is asked.
+// TestWarmUp: generate: false checks a request and keeps its input, without an engine.
 func TestWarmUp(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -296,7 +299,8 @@ func TestWarmUp(t *testing.T) {
 	c.refused(400, "invalid_type")
 }
 
-// TestMessagesThatAreNoCalls: what is wrong is told and the connection goes on; what wants no answer gets none.
+// TestMessagesThatAreNoCalls: invalid messages get errors and the connection goes on; messages
+// without an answer get none.
 func TestMessagesThatAreNoCalls(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
