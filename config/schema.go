@@ -720,8 +720,17 @@ type Deployment struct {
 	// Make this deployment, or group, an arm: it gets this share of the model's conversations and
 	// no other calls. Deployments without a share get the rest. 0%: none yet.
 	Traffic *Percent `yaml:"traffic"`
+	// Which prompts these engines are sent.
+	PromptTokens PromptTokens `yaml:"prompt_tokens"`
 
 	Arm string `yaml:"-"` // its name if Traffic is set: the upstream or group as in the file
+}
+
+// PromptTokens bounds the prompts that the engines of a deployment are sent.
+type PromptTokens struct {
+	// The longest prompt in tokens, as the edge estimates it. Longer ones go to the model's other
+	// deployments, of which one has to be without a max. 0: any.
+	Max int `yaml:"max"`
 }
 
 // Discover publishes models that the engines of an upstream list, for as long as they do.

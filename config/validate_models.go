@@ -295,6 +295,7 @@ func (c modelChecks) deployments(path string, m *Model) {
 	seen := make(map[Deployment]int, len(m.Deployments))
 	c.tiers(path, m)
 	checkArms(c.check, path, m)
+	checkLengths(c.check, path, m)
 	for i, d := range m.Deployments {
 		at := element(path, i)
 		switch {
@@ -306,7 +307,7 @@ func (c modelChecks) deployments(path string, m *Model) {
 			c.check.fail(at+".upstream", "there is no upstream %s%s", c.places.Show(at+".upstream", d.Upstream),
 				c.check.didYouMean(d.Upstream, c.upstreamNames))
 		}
-		d.Tier, d.When, d.Traffic, d.Arm = 0, "", nil, ""
+		d.Tier, d.When, d.Traffic, d.Arm, d.PromptTokens = 0, "", nil, "", PromptTokens{}
 		if first, twice := seen[d]; !twice {
 			seen[d] = i
 		} else if d.Upstream != "" {
@@ -370,6 +371,18 @@ func (c modelChecks) tiers(path string, m *Model) {
 	}
 	if len(m.Deployments) > 0 && lowest > 0 && lowest <= MaxTier {
 		c.check.fail(element(path, first)+".tier", "no deployment has tier 0, which comes first: number the tiers from 0")
+	}
+}
+
+// checkLengths checks that a prompt of any length finds a deployment.
+func checkLengths(check *checker, path string, m *Model) {
+	longest, all := 0, len(m.Deployments) > 0
+	for i, d := range m.Deployments {
+		check.atLeast0(element(path, i)+".prompt_tokens", member{"max", d.PromptTokens.Max})
+		longest, all = max(longest, d.PromptTokens.Max), all && d.PromptTokens.Max > 0
+	}
+	if all {
+		check.fail(path, "no deployment takes prompts of more than %d tokens: leave prompt_tokens out of the one with the longest context", longest)
 	}
 }
 

@@ -227,12 +227,13 @@ func (r *Route) BytesPerToken() float64 {
 }
 
 // ContextLength returns the smallest context length, in tokens, that the engines which may take
-// calls now report for the model; 0 if none reports one.
+// calls now report for the model; 0 if none reports one. Engines that are sent short prompts alone do
+// not count.
 func (r *Route) ContextLength(now time.Time) int {
 	smallest := 0
 	for i := range r.targets {
 		t := &r.targets[i]
-		if !t.takes(now, upstreams.StateUp) && !t.takes(now, upstreams.StateBusy) {
+		if t.longest > 0 || !t.takes(now, upstreams.StateUp) && !t.takes(now, upstreams.StateBusy) {
 			continue
 		}
 		if n := t.model.Context(); n > 0 && (smallest == 0 || n < smallest) {

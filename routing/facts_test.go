@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 	"time"
 
@@ -143,5 +144,20 @@ func TestBytesPerToken(t *testing.T) {
 	teach("c", 300)
 	if got := r.BytesPerToken(); math.Abs(got-2.5) > 0.01 {
 		t.Errorf("two know: %v", got)
+	}
+}
+
+// TestShortPromptsAlone: an engine that is sent short prompts alone does not shorten the context of
+// its model, and is named where a prompt is too long for it.
+func TestShortPromptsAlone(t *testing.T) {
+	r := probed(t, `{"id":"m","context":4096}`, `{"id":"m","context":8192}`)
+	r.targets[0].longest, r.byLength = 1000, true
+	if got := r.ContextLength(time.Now()); got != 8192 {
+		t.Errorf("context %d, want 8192", got)
+	}
+	for tokens, want := range map[int][]upstreams.ID{1000: nil, 1001: {r.targets[0].Upstream.ID()}} {
+		if got := r.AppendTooShort(nil, tokens); !slices.Equal(got, want) {
+			t.Errorf("%d tokens: got %v, want %v", tokens, got, want)
+		}
 	}
 }

@@ -18,6 +18,7 @@ type Target struct {
 	Arm      string                 // name of its arm; empty: none
 	external bool                   // it runs outside the house
 	arm      uint8                  // number of its arm among the route's, from 1
+	longest  int                    // longest prompt in tokens that it is sent; 0: any
 	model    *upstreams.ServedModel // of the served name
 	work     upstreams.Features     // the features that every call of the route needs
 	// directory is the route's, if it has one. member is the target's number in it, and rank is a
@@ -146,13 +147,29 @@ type Route struct {
 	targets []Target
 	arms    []share // of all tiers; nil: the targets share all calls
 	seed    uint64  // hash of the id
-	policy  policy
-	rotor   *atomic.Uint32
-	claims  *Claims // of all routes of the table
-	line    *turns.Line
+	// byLength says that some targets are sent short prompts alone.
+	byLength bool
+	policy   policy
+	rotor    *atomic.Uint32
+	claims   *Claims // of all routes of the table
+	line     *turns.Line
 	// directory knows the prompts that were sent to the targets. It is nil if it cannot change a
 	// choice: with one target, or with round robin.
 	directory *directory
+}
+
+// AppendTooShort appends the upstreams that are not sent a prompt of so many tokens to their model,
+// because the configuration keeps them for shorter ones (config.PromptTokens).
+func (r *Route) AppendTooShort(to []upstreams.ID, tokens int) []upstreams.ID {
+	if !r.byLength {
+		return to
+	}
+	for i := range r.targets {
+		if t := &r.targets[i]; t.longest > 0 && tokens > t.longest {
+			to = append(to, t.Upstream.ID())
+		}
+	}
+	return to
 }
 
 // First is the tier that always serves: the route itself if it has no tiers.

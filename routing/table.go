@@ -99,9 +99,10 @@ func newRoute(f *config.File, index int, external map[string]bool, r Resolver, k
 		for _, u := range ups {
 			t := Target{
 				Upstream: u, Served: served, Tier: d.Tier, external: external[d.Upstream],
-				Arm: d.Arm, arm: arm, model: u.Models.Entry(served), work: upstreams.FeatureOfKind(m.Kind),
+				Arm: d.Arm, arm: arm, longest: d.PromptTokens.Max, model: u.Models.Entry(served), work: upstreams.FeatureOfKind(m.Kind),
 			}
 			route.targets = append(route.targets, t)
+			route.byLength = route.byLength || t.longest > 0
 		}
 		when[d.Tier] = d.When
 	}

@@ -52,7 +52,7 @@ func (f fallbacks) from(m *snapshot.Model, now time.Time) (*upstreams.Lease, *ro
 	}
 	before, pool, excluded := c.config.model, t.pool, len(t.excluded)
 	c.config.model, t.pool, t.talk.prefix = m, checked.Pool, t.talk.prefix[:0]
-	t.excluded = append(t.excluded, checked.Unfit...)
+	t.excluded = m.Route.AppendTooShort(append(t.excluded, checked.Unfit...), c.tokens.prompt)
 	q := picker(f).query(now)
 	q.Overflow, q.RetryAfter = true, 0
 	lease, target, err := m.Route.Acquire(&q)

@@ -199,6 +199,7 @@ func (g gate) admit() error {
 	if c.ep.Local != nil { // nothing is generated
 		t.output = 0
 	}
+	c.tries.excluded = c.config.model.Route.AppendTooShort(c.tries.excluded, t.prompt)
 	expected := limit.Cost{Tokens: int64(t.prompt + t.output), Spend: c.config.model.Price.Of(t.prompt, 0, t.output)}
 	if d := c.rates.reserve(expected, c.times.asked); !d.OK {
 		return g.limited(d)

@@ -50,10 +50,21 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 	case errors.Is(err, routing.ErrStarting):
 		m.Route.Wake(&q)
 		return p.waitForSlot(&q, err)
-	case !errors.Is(err, routing.ErrNoUpstream), !p.call.config.follow(p.call.shared.Current()):
+	case !errors.Is(err, routing.ErrNoUpstream), !p.follow():
 		return nil, nil, err
 	}
 	return p.acquire(now)
+}
+
+// follow moves the call to the newest snapshot, in which its model may have other engines. It
+// returns false if there is no newer one, or none with the model.
+func (p picker) follow() bool {
+	c := p.call
+	if !c.config.follow(c.shared.Current()) {
+		return false
+	}
+	c.tries.excluded = c.config.model.Route.AppendTooShort(c.tries.excluded, c.tokens.prompt)
+	return true
 }
 
 // query builds the call's question to its route.
@@ -115,7 +126,7 @@ func (p picker) tiers() uint8 {
 func (p picker) Leave() bool {
 	c, now := p.call, time.Now()
 	if upstreams.HandsOver(c.tries.upstream) {
-		c.config.follow(c.shared.Current()) // which may have other engines
+		p.follow()
 	}
 	q := p.query(now)
 	q.UpOnly = true
@@ -193,9 +204,8 @@ func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err err
 	c.setPhase(&phaseQueued)
 	waited := w.place.Await(w.left, p.patience(begun), w.deadline, func() bool {
 		w.query.Now = time.Now()
-		if c.config.follow(c.shared.Current()) { // a reload may have given the model other engines
-			w.query.Tiers = p.tiers()
-			w.query.Arms = p.arms()
+		if p.follow() {
+			w.query.Tiers, w.query.Arms, w.query.Exclude = p.tiers(), p.arms(), c.tries.excluded
 		}
 		route := c.config.model.Route
 		lease, target, err = route.Acquire(&w.query)

@@ -161,6 +161,7 @@ func (p *shadow) acquire(c *Call, number uint64, now time.Time) bool {
 			q.Exclude = append(q.Exclude, u.ID())
 		}
 	}
+	q.Exclude = route.AppendTooShort(q.Exclude, c.Tokens)
 	if route.WantsPrefix() {
 		tools, messages := c.Request.Prefix()
 		q.Prefix = routing.HashBlocks(nil, routing.Seed(p.model.Config.ID, c.Owner, tools), messages)
