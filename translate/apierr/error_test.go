@@ -66,7 +66,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestTable is the part of the error table of the design that belongs to the constructors.
+// TestTable checks the constructors against the design's error table.
 func TestTable(t *testing.T) {
 	for _, c := range []struct {
 		err              *Error
@@ -153,7 +153,8 @@ func TestFromJSON(t *testing.T) {
 	}
 }
 
-// TestModelNotFound: the name that was asked for is in the answer, cut where it is no name, and the nearest model beside it.
+// TestModelNotFound: the answer has the requested name, cut if it cannot be a name, and the nearest
+// model.
 func TestModelNotFound(t *testing.T) {
 	const list = " GET /v1/models lists the models."
 	for _, row := range []struct{ name, nearest, want string }{
@@ -177,7 +178,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// TestQuotaExceeded: a budget that is used up says so; one with too little left says how much, and what the call may need.
+// TestQuotaExceeded: the error says that a budget is used up, or how much is left and what the call
+// may need.
 func TestQuotaExceeded(t *testing.T) {
 	t.Parallel()
 	renews := time.Unix(86400, 0)

@@ -102,7 +102,7 @@ func TestSpeechRefuses(t *testing.T) {
 	}
 }
 
-// FuzzSpeech: no panic, typed errors, and what is sent is the request with the served name and a
+// FuzzSpeech: no panic, typed errors, and the engine gets the request with the served name and a
 // format.
 func FuzzSpeech(f *testing.F) {
 	f.Add([]byte(`{"model":"m","input":"hi"}`))

@@ -10,8 +10,8 @@ import (
 	"penstock/translate/chat"
 )
 
-// run gives a form's fields, written "name=value" and ";" between; "name=@n" is a file of n bytes.
-// It returns what is passed on.
+// run feeds the fields of a form, written as "name=value" with ";" in between; "name=@n" is a file
+// of n bytes. It returns the fields that are passed on.
 func run(t *Transcription, form string) (out []string, err error) {
 	for field := range strings.SplitSeq(form, ";") {
 		name, value, _ := strings.Cut(field, "=")
@@ -115,7 +115,7 @@ func TestTranscriptionRefuses(t *testing.T) {
 	}
 }
 
-// The field itself holds a speaker's sample. An engine would fetch or open any other.
+// The field must hold a speaker's sample itself. An engine would fetch or open any reference.
 func TestSpeakerReferences(t *testing.T) {
 	t.Parallel()
 	for value, good := range map[string]bool{

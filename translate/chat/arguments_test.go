@@ -8,8 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestArgumentsObject: whatever a string holds, what stands for it in the request to an engine is
-// one JSON object.
+// TestArgumentsObject: whatever a string holds, the engine gets one JSON object for it.
 func TestArgumentsObject(t *testing.T) {
 	t.Parallel()
 	deep := `{"a":` + strings.Repeat("[", jsonx.DefaultMaxDepth) + strings.Repeat("]", jsonx.DefaultMaxDepth) + `}`

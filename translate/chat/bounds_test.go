@@ -22,8 +22,8 @@ func TestBounds_Choices(t *testing.T) {
 	}
 }
 
-// TestBounds: every member of the table is taken up to its bound, refused above it, and cannot be
-// hidden from it.
+// TestBounds: every member of the table is accepted up to its bound and refused above it, and no
+// spelling evades the bound.
 func TestBounds(t *testing.T) {
 	check := func(body string) *Invalid {
 		var d jsonx.Doc

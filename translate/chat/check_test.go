@@ -135,7 +135,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckTexts holds the sentences that clients are known to read.
+// TestCheckTexts checks the sentences that clients are known to parse.
 func TestCheckTexts(t *testing.T) {
 	for _, c := range []struct {
 		limits     ModelRules
@@ -167,7 +167,8 @@ func TestCheckTexts(t *testing.T) {
 	}
 }
 
-// TestCheck_AnotherModel: a request that one model's rules have lowered is held to the next model's as the client wrote it.
+// TestCheck_AnotherModel: after one model's rules have lowered a request, the next model's rules
+// apply to it as the client wrote it.
 func TestCheck_AnotherModel(t *testing.T) {
 	small, large := ModelRules{MaxOutputLength: 7, Efforts: []string{"low"}, LowerEffort: true}, ModelRules{MaxOutputLength: 200, Efforts: []string{"low", "high"}, LowerEffort: true}
 	r := Request{}

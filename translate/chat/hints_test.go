@@ -9,7 +9,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// TestHints: a word that only hints is read as the nearest one, and named; a strict edge refuses it.
+// TestHints: an unknown word of a hint is read as the nearest one, and reported; a strict edge
+// refuses it.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	image := func(detail string) string {

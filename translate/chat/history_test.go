@@ -8,8 +8,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// What an engine once sent and a client sends back does not end a conversation: halves of surrogate
-// pairs are replaced where texts are, and refused elsewhere, as they are by a strict edge.
+// Text that an engine once sent does not end a conversation when the client sends it back: halves
+// of surrogate pairs are replaced in texts. They are refused elsewhere, and by a strict edge.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	const half = `\ud83d`
 	history := `{"model":"m","messages":[{"role":"user","content":"a` + half + `b"},{"role":"user","content":[{"type":"text","text":"\ude00"}]},` +
@@ -51,8 +51,8 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 	}
 }
 
-// Engines parse the arguments of a history, and refuse what is no JSON object, and with it the
-// conversation for good. All dialects make it one that the model can read.
+// Engines parse the arguments in a history and refuse anything but a JSON object, which would end
+// the conversation for good. All dialects turn them into an object that the model can read.
 func TestArgumentsInHistory(t *testing.T) {
 	for arguments, want := range map[string]string{
 		`""`: `"{}"`, `" \n"`: `"{}"`, `"{}"`: `"{}"`, `" {} "`: `" {} "`, `"{\"a\":[1]}"`: `"{\"a\":[1]}"`,
@@ -85,8 +85,8 @@ func TestArgumentsInHistory(t *testing.T) {
 	}
 }
 
-// Mistral's word for a tool_choice reaches engines as the one that they know; a strict edge refuses
-// it.
+// Mistral's word for a tool_choice reaches engines as the word that they know; a strict edge
+// refuses it.
 func TestAnyTool(t *testing.T) {
 	body := []byte(`{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"any"}`)
 	var r Request
@@ -104,7 +104,8 @@ func TestAnyTool(t *testing.T) {
 	}
 }
 
-// Engines do not know lists of allowed tools: they get the tools that are allowed, and the mode as their tool_choice.
+// Engines do not know lists of allowed tools: they get the allowed tools, and the mode as their
+// tool_choice.
 func TestAllowedTools(t *testing.T) {
 	tool := func(name string) string {
 		return `{"type":"function","function":{"name":"` + name + `","parameters":{"type":"object"}}}`

@@ -9,7 +9,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestCheckMedia: whatever engines would fetch is found anywhere, and texts are left alone.
+// TestCheckMedia: the check finds everything that engines would fetch, anywhere, and ignores texts.
 func TestCheckMedia(t *testing.T) {
 	t.Parallel()
 	const bad = `"http://127.0.0.1/"`
@@ -97,7 +97,7 @@ func TestCheckMedia(t *testing.T) {
 	}
 }
 
-// TestMessageMedia: members beside the content of a message are not fetched either.
+// TestMessageMedia: members beside a message's content are not fetched either.
 func TestMessageMedia(t *testing.T) {
 	t.Parallel()
 	for member, param := range map[string]string{
@@ -128,7 +128,7 @@ func TestRefuseMediaText(t *testing.T) {
 	}
 }
 
-// TestTopMedia: members beside the messages of a chat request are checked as a part is.
+// TestTopMedia: members beside the messages of a chat request are checked like parts.
 func TestTopMedia(t *testing.T) {
 	t.Parallel()
 	for member, param := range map[string]string{

@@ -44,7 +44,7 @@ func (f *targetFile) target() *EngineFormat {
 // TestAppendUpstream runs the archives of testdata/encode: a target, perhaps limits, the request,
 // and what the engine gets.
 func TestAppendUpstream(t *testing.T) {
-	var r Request // one for all: nothing may stay from the case before
+	var r Request // one for all cases: nothing may remain from an earlier one
 	golden.Archives(t, "testdata/encode", func(t *testing.T, a *golden.Archive) {
 		var target targetFile
 		var limits ModelRules

@@ -35,8 +35,7 @@ func toolBody(s string) string { return bodyWith(`"tools":[` + s + `]`) }
 func functionBody(s string) string { return toolBody(`{"type":"function","function":{` + s + `}}`) }
 
 // contractRows are the rows of the tables and the rules about chat in the contract. Each must have
-// a case that is accepted and one that is refused in TestRequestRules, except where the contract
-// leaves nothing to refuse.
+// an accepted and a refused case in TestRequestRules, unless the contract leaves nothing to refuse.
 var contractRows = []string{
 	"chat.model", "chat.messages", "chat.temperature", "chat.top_p", "chat.top_k", "chat.min_p", "chat.frequency_penalty",
 	"chat.presence_penalty", "chat.repetition_penalty", "chat.max_tokens", "chat.max_completion_tokens", "chat.stop", "chat.seed",
@@ -402,7 +401,7 @@ func TestRequestRules(t *testing.T) {
 	}
 }
 
-// requireInvalid returns err as the 400 that it must be.
+// requireInvalid checks that err is a 400, and returns it.
 func requireInvalid(t *testing.T, body string, err error) *apierr.Error {
 	t.Helper()
 	var e *apierr.Error
@@ -457,8 +456,8 @@ func TestRequestRulesCoverContract(t *testing.T) {
 	}
 }
 
-// TestRequestNotJSON holds the rows of the fault matrix about bodies that are not JSON, or too much
-// of it.
+// TestRequestNotJSON checks the rows of the fault matrix about bodies that are not JSON, or too
+// much JSON.
 func TestRequestNotJSON(t *testing.T) {
 	cases := map[string]struct{ body, code string }{
 		"empty":             {"", apierr.CodeInvalidJSON},

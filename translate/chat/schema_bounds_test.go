@@ -8,8 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestSchemaBounds: a schema is bounded as a whole, in whatever member it comes, and no spelling
-// hides it.
+// TestSchemaBounds: a schema is bounded as a whole, in every member, and no spelling hides it.
 func TestSchemaBounds(t *testing.T) {
 	list := func(n int, element string) string { return "[" + strings.Repeat(element+",", n-1) + element + "]" }
 	enum := func(n int) string { return `{"type":"string","enum":` + list(n, `"ab"`) + `}` }

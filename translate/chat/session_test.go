@@ -29,8 +29,8 @@ func TestSessionOfUser(t *testing.T) {
 	}
 }
 
-// TestSessionOf: a chat request's own cache key, of any type, length and bytes, and what a translator
-// has read of a client's in its place.
+// TestSessionOf: a chat request's own cache key, of any type, length and bytes, or the one that a
+// translator has read instead.
 func TestSessionOf(t *testing.T) {
 	long := strings.Repeat(`é\n`, 100_000)
 	for key, want := range map[string]uint64{

@@ -88,8 +88,9 @@ func sentMessages(t testing.TB, messages string, format *EngineFormat) string {
 	return string(sent.Messages)
 }
 
-// TestJoinTurns_Property: whatever is joined, an engine is sent the same texts in the same order, no two messages in a row that could
-// be joined, and of a conversation that goes on the same bytes, but for its last turn.
+// TestJoinTurns_Property: whatever is joined, an engine gets the same texts in the same order, and
+// no two adjacent messages that could be joined. As a conversation goes on, its bytes stay the
+// same, except for the last turn.
 func TestJoinTurns_Property(t *testing.T) {
 	roles := rapid.SampledFrom([]string{"system", "developer", "user", "assistant", "tool"})
 	rapid.Check(t, func(t *rapid.T) {

@@ -13,8 +13,8 @@ import (
 	"penstock/config/testkit/guardpage"
 )
 
-// TestWithoutVectors: a run that asks for the code without vectors, as .ci/run and .ci/full do,
-// gets it, and others on arm64 do not.
+// TestWithoutVectors: a run that requests the code without vectors, as .ci/run and .ci/full do,
+// gets it; others on arm64 do not.
 func TestWithoutVectors(t *testing.T) {
 	off := strings.Contains(os.Getenv("GODEBUG"), map[string]string{"amd64": "cpu.avx2=off", "arm64": "cpu.asimd=off"}[runtime.GOARCH])
 	if off && hasVector {
@@ -24,9 +24,9 @@ func TestWithoutVectors(t *testing.T) {
 	}
 }
 
-// TestVectorBase64 puts every byte at every place of blocks of base64 that stand at both ends of
-// memory that can be read and at every place of a cache line, and holds vectorBase64 to the
-// standard library's alphabet.
+// TestVectorBase64 puts every byte at every place of base64 blocks, at both ends of readable memory
+// and at every place of a cache line, and compares vectorBase64 with the standard library's
+// alphabet.
 func TestVectorBase64(t *testing.T) {
 	if !hasVector {
 		t.Skip("no vectors here")

@@ -213,7 +213,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// The words of engines about images that a model does not take.
+// Engines' wordings about images that a model does not accept.
 func TestAboutImages(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]bool{
@@ -273,8 +273,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A Shortener leaves the structure of JSON and the beginning of each string, however it is cut, and
-// leaves what is short alone.
+// A Shortener keeps the structure of JSON and the beginning of each string, however it is cut, and
+// does not change short strings.
 func TestShortener(t *testing.T) {
 	t.Parallel()
 	shorten := func(body string, size int) string {
@@ -305,8 +305,8 @@ func TestShortener(t *testing.T) {
 	}
 }
 
-// TestOverflowWords: how engines and services say that a request does not fit, and the sizes in it.
-// Agents compact their conversation for the code that follows from it, and otherwise give up.
+// TestOverflowWords: engines' and services' wordings for a request that does not fit, and the sizes
+// in them. The resulting code makes agents compact their conversation; otherwise they give up.
 func TestOverflowWords(t *testing.T) {
 	t.Parallel()
 	for message, sizes := range map[string][2]int{

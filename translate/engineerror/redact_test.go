@@ -54,7 +54,7 @@ func TestBlotKeys(t *testing.T) {
 	}
 }
 
-// TestRedact: the key that the edge itself sends is known exactly, whatever it looks like.
+// TestRedact: the edge knows its own key exactly, whatever it looks like.
 func TestRedact(t *testing.T) {
 	const key = "correct horse+battery/staple"
 	for text, want := range map[string]string{
@@ -105,7 +105,8 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// Names of hosts in a private network stay here; names of models, files and modules do not look like them.
+// Host names of a private network are removed; names of models, files and modules do not look like
+// them.
 func TestRedactHosts(t *testing.T) {
 	for text, want := range map[string]string{
 		"ask gpu7.rack.local":                    "ask [address]",

@@ -2,8 +2,9 @@ package engineerror
 
 import "testing"
 
-// TestSubject has the words in which engines refuse an effort and turns of one role in a row, with the status that each gives them:
-// as recorded (llama.cpp's build 11669, vLLM's and llama.cpp's issues), or from the sources. All are the request's fault.
+// TestSubject has engines' wordings for refusing an effort and adjacent turns of one role, with
+// their statuses: as recorded (llama.cpp's build 11669, vLLM's and llama.cpp's issues), or from the
+// sources. All are the request's fault.
 func TestSubject(t *testing.T) {
 	const (
 		effort = "Unexpected reasoning effort high. Supported types are xhigh (default), medium, and low"

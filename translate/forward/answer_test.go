@@ -15,8 +15,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestGolden runs the archives of testdata: the upstream's answer or stream, and what the client
-// gets, with the usage.
+// TestGolden runs the archives of testdata: the upstream's answer or stream, and the client's, with
+// the usage.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	golden.Archives(t, "testdata", func(t *testing.T, ar *golden.Archive) {
@@ -136,7 +136,7 @@ func TestStreamWhole(t *testing.T) {
 	}
 }
 
-// FuzzStream: no panic, and whatever comes, the client gets events of one line of JSON, or [DONE].
+// FuzzStream: no panic, and for any input the client gets events of one line of JSON, or [DONE].
 func FuzzStream(f *testing.F) {
 	f.Add("data: {\"choices\":[{\"index\":0,\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n", 1)
 	f.Add("event: x\ndata: {\"type\":\ndata: \"transcript.text.done\"}\n\n", 0)
@@ -205,7 +205,7 @@ func codeOf(err error) string {
 	return ""
 }
 
-// A transcript that an engine gives as a whole becomes the stream that was asked for.
+// A plain transcript from an engine becomes the requested stream.
 func TestStreamAppendWhole(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, body, want, bad string }{

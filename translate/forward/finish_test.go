@@ -9,7 +9,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestFinishWords: completions end with OpenAI's words, whole, streamed and passed on in pieces. A
+// TestFinishWords: completions end with OpenAI's words, plain, streamed and passed on in pieces. A
 // word for a choice that the engine gave up is a failure.
 func TestFinishWords(t *testing.T) {
 	t.Parallel()

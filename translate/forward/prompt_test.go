@@ -2,7 +2,7 @@ package forward
 
 import "testing"
 
-// TestLongestPrompt: an engine's context has to hold one prompt of a list, not all of them.
+// TestLongestPrompt: an engine's context must hold each prompt of a list, not all of them together.
 func TestLongestPrompt(t *testing.T) {
 	for _, c := range []struct {
 		prompt string

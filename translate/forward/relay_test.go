@@ -12,7 +12,7 @@ import (
 	"penstock/translate"
 )
 
-// relayed passes body on in pieces of the given sizes, one after the other and again.
+// relayed passes body on in pieces of the given sizes, repeatedly in this order.
 func relayed(body string, sizes ...int) (out string, u translate.Usage, err error) {
 	return relayedAs(VectorsAsSent, body, sizes...)
 }
@@ -96,8 +96,8 @@ func TestRelayRefuses(t *testing.T) {
 	}
 }
 
-// likeAnswer holds a Relay to what Answer says of the same body: refused, or the same JSON and the
-// same counts.
+// likeAnswer compares a Relay with Answer for the same body: both refuse it, or give the same JSON
+// and counts.
 func likeAnswer(t interface{ Fatalf(string, ...any) }, body string, sizes ...int) {
 	for _, vectors := range []VectorForm{VectorsAsSent, VectorsFloat, VectorsBase64} {
 		likeAnswerAs(t, vectors, body, sizes...)
@@ -123,8 +123,7 @@ func likeAnswerAs(t interface{ Fatalf(string, ...any) }, vectors VectorForm, bod
 	}
 }
 
-// TestRelayIsAnswer: however a body is cut, what passes through a Relay is what Answer makes of it
-// as a whole.
+// TestRelayIsAnswer: however a body is cut, a Relay gives the same as Answer for the whole body.
 func TestRelayIsAnswer(t *testing.T) {
 	t.Parallel()
 	names := rapid.SampledFrom([]string{"model", "usage", "error", "object", "choices", "kv_transfer_params", "finish_reason", "data", "data", "embedding", "embedding", "prompt_tokens", "total_tokens", "a", `\u006dodel`, "Usage", "ü"})

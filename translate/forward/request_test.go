@@ -223,7 +223,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// The salt of a prompt's cache takes the place of the client's own.
+// The edge's cache salt replaces the client's own.
 func TestSegmentsSalted(t *testing.T) {
 	var r Request
 	for _, body := range []string{`{"model":"m","prompt":"x"}`, `{"cache_salt":"mine","model":"m","prompt":"x"}`, `{"model":"m","prompt":"x","cache_salt":"a","cache_salt":"b"}`} {

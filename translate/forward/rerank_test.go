@@ -8,7 +8,7 @@ import (
 	"penstock/translate"
 )
 
-// TestRerank: whatever form an engine gives a ranking, the client gets one.
+// TestRerank: whatever the form of an engine's ranking, the client gets the usual one.
 func TestRerank(t *testing.T) {
 	t.Parallel()
 	all := Rerank{Documents: 3, Texts: true}
@@ -61,7 +61,8 @@ func TestRerank(t *testing.T) {
 	}
 }
 
-// TestRankTexts: Text Embeddings Inference reads texts and return_text, and texts alone.
+// TestRankTexts: Text Embeddings Inference gets texts and return_text, with each document of text
+// as a plain string.
 func TestRankTexts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ body, want string }{

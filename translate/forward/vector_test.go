@@ -15,7 +15,7 @@ import (
 	"penstock/translate"
 )
 
-// coded is base64 of little-endian float32, as OpenAI defines it.
+// coded returns base64 of little-endian float32, as OpenAI defines it.
 func coded(v ...float32) string {
 	var raw []byte
 	for _, f := range v {
@@ -125,7 +125,7 @@ func TestVectors_RoundTrip(t *testing.T) {
 	})
 }
 
-// TestVectorForm: what a client that asks so wants.
+// TestVectorForm: the form that a request asks for.
 func TestVectorForm(t *testing.T) {
 	t.Parallel()
 	for members, want := range map[string]VectorForm{

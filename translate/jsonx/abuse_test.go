@@ -8,8 +8,8 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// TestAbuse parses what is meant to be expensive. Each must take well under a second, whatever the
-// verdict.
+// TestAbuse parses texts that are meant to be expensive. Each must take well under a second,
+// whatever the result.
 func TestAbuse(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector is slow")
@@ -37,7 +37,7 @@ func TestAbuse(t *testing.T) {
 		if cap(d.nodes) > DefaultMaxNodes {
 			t.Errorf("%s: %d nodes", name, cap(d.nodes))
 		}
-		if all := time.Since(begin); all > 10*time.Second { // what grows with the square would take hours
+		if all := time.Since(begin); all > 10*time.Second { // quadratic work would take hours
 			t.Errorf("%s: %v, of which Parse %v", name, all, parsed)
 		} else {
 			t.Logf("%-18s %4d KiB: Parse %v, all %v, %v", name, len(src)>>10, parsed.Round(time.Millisecond), all.Round(time.Millisecond), err)

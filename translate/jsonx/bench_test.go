@@ -184,8 +184,7 @@ func BenchmarkNumbers(b *testing.B) {
 	}
 }
 
-// TestAllocs holds the promise of the package: nothing is allocated once a Doc has seen a body of
-// that size.
+// TestAllocs checks the package's promise: no allocation once a Doc has seen a body of that size.
 func TestAllocs(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")

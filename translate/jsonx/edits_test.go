@@ -111,7 +111,7 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// Unchanged bytes stand where Shift says.
+// Shift returns the new position of unchanged bytes.
 func TestEditsShift(t *testing.T) {
 	const src = ` { "a" : 1 , "b" : [2, 22] ,"c":{"d":3}, "e":"kept"} `
 	root := mustParse(t, src).Root()

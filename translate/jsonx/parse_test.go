@@ -252,7 +252,8 @@ func isASCII(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
-// scanned are the documents of sameWithoutVectors, used again: new ones cost more than the scans.
+// scanned are the documents of sameWithoutVectors. They are reused, because new ones cost more than
+// the scans.
 var scanned [2]Doc
 
 // sameWithoutVectors compares the two ways of scanning strings, over src and over strings in which
@@ -308,8 +309,8 @@ func TestVectorsOnRuns(t *testing.T) {
 	}
 }
 
-// TestVectorsBehindAString: what is in a block behind the string's end is not told of it, in values
-// and in names.
+// TestVectorsBehindAString: bytes of a block after a string's end do not affect the string, in
+// values and in names.
 func TestVectorsBehindAString(t *testing.T) {
 	for n := 20; n < 160; n += 3 {
 		for m := range 70 {

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A mended text is what every JSON decoder reads in the original text, and is as long.
+// Every JSON decoder reads a mended text like the original, and it has the same length.
 func TestMendLone(t *testing.T) {
 	pieces := []string{`\ud83d`, `\ude00`, `\uD83D`, `\uDE00`, `\udbff`, `\udfff`, `a`, `ü`, `\\`, `\"`, `\n`, `\u00e4`, `ud83d`, `\ufffd`}
 	rapid.Check(t, func(t *rapid.T) {

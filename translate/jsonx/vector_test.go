@@ -13,8 +13,8 @@ import (
 	"penstock/config/testkit/guardpage"
 )
 
-// TestWithoutVectors: a run that asks for the code without vectors, as .ci/run and .ci/full do,
-// gets it, and others on arm64 do not.
+// TestWithoutVectors: a run that requests the code without vectors, as .ci/run and .ci/full do,
+// gets it; others on arm64 do not.
 func TestWithoutVectors(t *testing.T) {
 	off := strings.Contains(os.Getenv("GODEBUG"), map[string]string{"amd64": "cpu.avx2=off", "arm64": "cpu.asimd=off"}[runtime.GOARCH])
 	if off && hasVector {
@@ -46,8 +46,8 @@ type textState struct {
 	low, high byte // bounds of the next one
 }
 
-// next takes one byte on, and reports whether it is valid there. A byte that begins no character is
-// valid: what comes behind it is not, and may be in the next block.
+// next advances by one byte, and reports whether it is valid there. A byte that begins no character
+// is valid: the byte after it is not, and may be in the next block.
 func (s *textState) next(c byte) bool {
 	escaped := s.open
 	s.open = c == '\\' && !escaped
@@ -71,7 +71,7 @@ func (s *textState) next(c byte) bool {
 	return true
 }
 
-// bytePassed is vectorPassed byte by byte.
+// bytePassed is like vectorPassed, byte by byte.
 func bytePassed(s []byte, blocks int) (p passed) {
 	var state textState
 	for ; p.block < blocks; p.block++ {
@@ -104,7 +104,7 @@ var pieces = []string{
 
 const validPieces = 25
 
-// fill writes pieces over s, valid ones but for one in so many.
+// fill fills s with pieces, of which one in oneIn is invalid.
 func fill(s []byte, random *rand.Rand, oneIn int) {
 	few := pieces[:1+random.IntN(validPieces)] // texts are of few kinds, so that blocks are of one
 	few = few[random.IntN(len(few)):]
@@ -125,8 +125,8 @@ func samePassed(t *testing.T, s []byte, i, blocks int) {
 	}
 }
 
-// TestVectorText holds vectorText to what it promises, on texts at every place of a cache line, and
-// at both ends of memory that can be read: three bytes before it and none behind.
+// TestVectorText checks vectorText on texts at every place of a cache line, and at both ends of
+// readable memory: it may read three bytes before a text and none after it.
 func TestVectorText(t *testing.T) {
 	if !hasVector {
 		t.Skip("no vectors here")

@@ -32,7 +32,8 @@ func TestCountSegments(t *testing.T) {
 	}
 }
 
-// A counter counts what the engine would be sent: thinking opened or gone, and nothing sealed.
+// A counter gets the text that the engine would get: thinking opened or removed, and nothing
+// sealed.
 func TestCountSegments_History(t *testing.T) {
 	body := []byte(`{"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","content":[` +
 		`{"type":"thinking","thinking":"","signature":"blob:open"},{"type":"redacted_thinking","data":"SECRET"},{"type":"server_tool_use","id":"SECRET"},` +
@@ -68,8 +69,8 @@ func TestCountSegments_Archives(t *testing.T) {
 	})
 }
 
-// TestCountSegments_InputsStayInside: a string that a client sends as the input of a call brings no members of its own to the
-// engine.
+// TestCountSegments_InputsStayInside: a string that a client sends as a call's input cannot add
+// members to the engine's request.
 func TestCountSegments_InputsStayInside(t *testing.T) {
 	t.Parallel()
 	input, _ := json.Marshal(`{"a":` + strings.Repeat("[", jsonx.DefaultMaxDepth) + strings.Repeat("]", jsonx.DefaultMaxDepth) +

@@ -130,7 +130,7 @@ func echoOf(t testing.TB, text []byte) *echo {
 	return e
 }
 
-// echo holds what an answer needs to know.
+// echo holds the parameters of an answer.
 type echo struct {
 	RequestInfo
 	dialects.Identity
@@ -174,7 +174,7 @@ func stream(s *Stream, e *echo, upstream []byte) (out []byte, err error) {
 	return out, nil
 }
 
-// whole assembles the completion that a stream of an engine amounts to and translates that.
+// wholeOf assembles an engine's stream to a completion and translates that.
 func wholeOf(e *echo, upstream []byte) ([]byte, error) {
 	var a answer.Assembler
 	r := sse.NewReader(bytes.NewReader(upstream), 1<<20)
@@ -198,12 +198,12 @@ func wholeOf(e *echo, upstream []byte) ([]byte, error) {
 	return appendWhole(nil, &c, e)
 }
 
-// streamAlone reports whether err ends a stream whose whole answer is none the worse: what is told
-// of it already reads as an object, or as the beginning of one.
+// streamAlone reports whether err ends only the stream, while the plain answer is good: the part
+// already sent reads as an object, or as the beginning of one.
 func streamAlone(err error) bool { return errors.Is(err, errArguments) || errors.Is(err, errLate) }
 
-// TestAnswers translates the engine's streams of testdata/answer, as a stream and as a whole, and
-// holds the two to each other.
+// TestAnswers translates the engine's streams of testdata/answer, as a stream and as a plain
+// answer, and compares the two.
 func TestAnswers(t *testing.T) {
 	golden.Archives(t, "testdata/answer", func(t *testing.T, ar *golden.Archive) {
 		e := echoOf(t, ar.Section("echo"))

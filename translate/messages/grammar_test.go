@@ -33,7 +33,7 @@ type streamEvent struct {
 	Error   map[string]any `json:"error"`
 }
 
-// eventsOf reads a stream with another parser than ours and holds each event to its form: a name,
+// eventsOf parses a stream independently of our parser and checks the form of each event: a name,
 // one line of JSON whose type is the name, a blank line.
 func eventsOf(t testing.TB, out []byte) (events []streamEvent) {
 	t.Helper()
@@ -63,9 +63,9 @@ func eventsOf(t testing.TB, out []byte) (events []streamEvent) {
 
 func tail(b []byte) []byte { return b[max(0, len(b)-100):] }
 
-// grammar holds a stream that has been finished or failed to the order of events: message_start
-// first, one block open at a time, indices 0, 1, 2 and so on, deltas of the block's own kind; then
-// message_delta and message_stop, or error. It reports whether the stream ended well.
+// grammar checks the order of events in a finished or failed stream: message_start first, one block
+// open at a time, indices 0, 1, 2 and so on, deltas of the block's own kind; then message_delta and
+// message_stop, or error. It reports whether the stream ended well.
 func grammar(t testing.TB, out []byte) bool {
 	t.Helper()
 	events := eventsOf(t, out)
@@ -137,7 +137,7 @@ func grammar(t testing.TB, out []byte) bool {
 	return last == "message_stop"
 }
 
-// collect makes the whole message of a stream, as an SDK does.
+// collect assembles the message of a stream, as an SDK does.
 func collect(t testing.TB, out []byte) []byte {
 	t.Helper()
 	var (
@@ -189,8 +189,8 @@ func collect(t testing.TB, out []byte) []byte {
 	return b
 }
 
-// normal reads a whole answer and takes out what a stream tells that a completion cannot: where
-// among the calls a text stood.
+// normal parses a plain answer and removes what only a stream can express: the position of a text
+// among the calls.
 func normal(t testing.TB, body []byte) message {
 	t.Helper()
 	var m message

@@ -59,9 +59,9 @@ func turn(t *rapid.T, inPlace bool) map[string]any {
 	return map[string]any{"role": role, "content": blocks}
 }
 
-// TestPrefixStable: the serialized messages of a turn are a byte prefix of those of the next one,
-// or engines would compute the whole conversation anew. Under fold that holds while no system text
-// comes in the middle, in place it holds always.
+// TestPrefixStable: the serialized messages of a turn are a byte prefix of the next turn's;
+// otherwise engines would compute the whole conversation again. With fold that holds unless a
+// system text comes in the middle; with in_place it always holds.
 func TestPrefixStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inPlace := rapid.Bool().Draw(t, "in place")

@@ -16,8 +16,8 @@ import (
 	"penstock/translate/dialects"
 )
 
-// TestRequestsRefused: a fault is found wherever it lies, and is said under its name. What has an
-// archive of its own in testdata/request is not repeated here.
+// TestRequestsRefused: a mistake is found wherever it is, and reported with its path. Cases with an
+// archive in testdata/request are not repeated here.
 func TestRequestsRefused(t *testing.T) {
 	t.Parallel()
 	const (
@@ -220,7 +220,7 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 	}
 }
 
-// Tools that run elsewhere, or need a screen, are refused where there is no other.
+// Tools that run elsewhere, or need a screen, are refused if there are no others.
 func TestServerToolsAlone(t *testing.T) {
 	for _, tool := range []string{
 		`{"type":"web_search_20250305","name":"web_search"}`,
@@ -236,8 +236,8 @@ func TestServerToolsAlone(t *testing.T) {
 	}
 }
 
-// Agents take the images out of a conversation when they read that one could not be processed: the
-// refusals that another image, or none, would not get say so, and no others.
+// Agents remove the images of a conversation when an error says that one could not be processed.
+// Exactly those refusals say so that another image, or none, would avoid.
 func TestImageRefusals(t *testing.T) {
 	const block = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + pixel + `"}}`
 	blind := chat.ModelRules{InputModalities: []string{"text"}}

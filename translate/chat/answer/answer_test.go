@@ -81,7 +81,7 @@ func assemble(as *Assembler, a *Options, src io.Reader) []byte {
 	}
 }
 
-// describe shows an error with all that it contains.
+// describe returns an error with all of its parts as text.
 func describe(err error) string {
 	text := err.Error()
 	var e *engineerror.Error
@@ -104,7 +104,7 @@ func TestStreamGolden(t *testing.T) {
 		usage := fmt.Sprintf("%s\ndeltas=%d started=%v done=%v whole=%v\n", usageText(s.Usage()), s.state.deltas, s.Started(), s.Done(), s.Finished())
 		assembled := assemble(&as, &a, bytes.NewReader(upstream))
 		counts := s.Usage()
-		if strings.HasPrefix(string(assembled), "!!") { // it has not read on to the end
+		if strings.HasPrefix(string(assembled), "!!") { // it did not read to the end
 			counts.Finish = as.Usage().Finish
 		}
 		if counts != as.Usage() || s.state.deltas != as.state.deltas {
@@ -136,7 +136,7 @@ func TestCompletionGolden(t *testing.T) {
 	})
 }
 
-// usageText writes all of a usage.
+// usageText returns all numbers of a usage as text.
 func usageText(u translate.Usage) string {
 	return fmt.Sprintf("prompt=%d completion=%d total=%d cached=%d reasoning=%d known=%v estimated=%v",
 		u.Prompt, u.Completion, u.Total, u.Cached, u.Reasoning, u.Known, u.Estimated)

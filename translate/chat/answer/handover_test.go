@@ -38,7 +38,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// One that had only signs of life is the other engine's from its id on.
+// A stream that had only keep-alives takes even its id from the other engine.
 func TestRestart_Unannounced(t *testing.T) {
 	var s Stream
 	s.Reset(&Options{Model: "m", ID: "ours", Created: 7})

@@ -10,8 +10,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// However a text is cut and escaped, every reader sees the markup that it begins with, and none
-// where there is none.
+// However a text is cut and escaped, every reader detects markup at its beginning, and only there.
 func TestMarkup(t *testing.T) {
 	texts := map[string]string{
 		"\n\n<tool_call>\n{\"name\": \"f\"}": "<tool_call>", "</think>\n\nHi": "</think>", "<function=f>": "<function=", "<|channel|>analysis": "<|channel|>",

@@ -32,7 +32,7 @@ func TestBoundNumbers(t *testing.T) {
 	}
 }
 
-// sameBounds: an object is bounded as its text is, whatever of it is on the tape.
+// sameBounds checks that an object is bounded like its text, whatever part of it is on the tape.
 func sameBounds(t rapid.TB, raw []byte) {
 	t.Helper()
 	for record := 1; record < 4; record++ {
@@ -54,8 +54,8 @@ func sameBounds(t rapid.TB, raw []byte) {
 	}
 }
 
-// TestBoundNumbersProperty: what comes out is the same JSON but for numbers, and every number of it
-// is held by a float and by 64 bits.
+// TestBoundNumbersProperty: the result is the same JSON except for numbers, and a float and 64 bits
+// can hold each of its numbers.
 func TestBoundNumbersProperty(t *testing.T) {
 	numbers := rapid.StringMatching(`-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,12})?([eE][+-]?[0-9]{1,4})?`)
 	names := rapid.SampledFrom([]string{"prompt_tokens", "n", `x"tokens`, "cost"})

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestSingleToolCall: where a request forbids parallel tool calls and the engine makes some all the
-// same, each client is given the first alone, in every form.
+// TestSingleToolCall: if an engine makes parallel tool calls although the request forbids them,
+// clients get only the first, in every form.
 func TestSingleToolCall(t *testing.T) {
 	t.Parallel()
 	const first = `{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":1}"}}`
@@ -40,7 +40,7 @@ func TestSingleToolCall(t *testing.T) {
 		for _, single := range []bool{true, false} {
 			check := func(how string, calls []string, cut bool) {
 				t.Helper()
-				more := strings.Contains(strings.Join(calls, " "), "y") // which the others write
+				more := strings.Contains(strings.Join(calls, " "), "y") // the other calls write it
 				if len(calls) == 0 || !strings.HasPrefix(calls[0], `a f {\"x\":1}`) || single != (len(calls) == 1) || single == more || cut != single {
 					t.Errorf("%s, %s, single %t: %q, cut %t", name, how, single, calls, cut)
 				}

@@ -24,8 +24,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// upstreams returns the upstream streams of the golden archives by name, with the answers that are
-// wanted of them.
+// upstreams returns the upstream streams of the golden archives by name, with their options.
 func upstreams(t testing.TB) (names []string, streams map[string][]byte, answers map[string]Options) {
 	t.Helper()
 	streams, answers = map[string][]byte{}, map[string]Options{}
@@ -267,8 +266,7 @@ func TestCompletionAllocs(t *testing.T) {
 	}
 }
 
-// The completion that is put together from a stream has the shape of the one that the same engine
-// gives without.
+// A completion assembled from a stream has the shape of the same engine's plain answer.
 func TestAssembledShape(t *testing.T) {
 	tests := []struct{ stream, whole string }{
 		{"llamacpp-usage", "llamacpp-chat"},
@@ -279,9 +277,8 @@ func TestAssembledShape(t *testing.T) {
 		t.Run(test.stream, func(t *testing.T) {
 			got := shape(t, archived(t, "stream", test.stream, "assembled"))
 			want := shape(t, archived(t, "whole", test.whole, "upstream"))
-			// Two nulls that the SDKs' types call for and these engines leave out; llama.cpp writes
-			// the content of a message that has only calls as "", where the contract's format has
-			// null.
+			// Two nulls that the SDKs' types require and these engines leave out. llama.cpp writes
+			// "" as the content of a message with only calls, where the contract has null.
 			allowed := map[string]bool{
 				"choices.message.refusal null": true, "choices.logprobs null": true,
 				"choices.message.content null": true, "choices.message.content string": true,
@@ -346,8 +343,7 @@ func shape(t *testing.T, text []byte) (paths []string) {
 	return slices.Compact(paths)
 }
 
-// A recorded stream and the whole answer that it was given for carry the same text when assembled
-// from any split of the text into deltas.
+// A recorded stream and its plain answer have the same text, however the text is split into deltas.
 func TestAssembleAnySplit(t *testing.T) {
 	const text = "A \"quoted\" word, a tab\t, ümläute, \U0001d11e and \\ escapes"
 	quoted, _ := json.Marshal(text)
@@ -509,7 +505,7 @@ func TestAssembledCallIDsDiffer(t *testing.T) {
 	}
 }
 
-// The corpus lies in the repository; a test that reads it would otherwise pass on an empty one.
+// The corpus must exist in the repository; otherwise tests that read it would pass on an empty one.
 func TestCorpusIsThere(t *testing.T) {
 	for _, dir := range []string{"stream", "whole"} {
 		entries, err := os.ReadDir(filepath.Join("testdata", dir))

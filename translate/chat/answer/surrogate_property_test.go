@@ -14,7 +14,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// strictly reads JSON as parsers do that refuse halves of surrogate pairs.
+// strictly parses JSON as parsers that refuse halves of surrogate pairs do.
 func strictly(t *rapid.T, text []byte, into any) {
 	t.Helper()
 	var d jsonx.Doc
@@ -65,9 +65,8 @@ var textMembers = [5]string{
 	`"tool_calls":[{"index":0,"function":{"arguments":"%s"}}]`, `"tool_calls":[{"index":1,"function":{"arguments":"%s"}}]`,
 }
 
-// Of whatever halves of surrogate pairs an engine sends, in whatever pieces of its texts, clients
-// get pairs and replacement characters: the same in a stream, in a whole answer, and in the other
-// dialects.
+// Whatever halves of surrogate pairs an engine sends, in whatever pieces, clients get pairs and
+// replacement characters: the same in a stream, in a plain answer, and in the other dialects.
 func TestHalfSurrogates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		choices := rapid.IntRange(1, 2).Draw(t, "choices")
@@ -188,7 +187,7 @@ func TestHalfSurrogates(t *testing.T) {
 	})
 }
 
-// A whole answer has none either, wherever the engine has put them.
+// A plain answer has no halves either, wherever the engine has put them.
 func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
 	body := []byte(`{"id":"a\ud83d","new\ude00":"\ude00","choices":[{"index":0,"message":{"content":"\ud83d\ude00\ud83d",` +
 		`"reasoning_content":"\ude00","tool_calls":[{"id":"\ud83d","type":"function","function":{"name":"f","arguments":"{\"a\":\"\ud83d\"}"}}]},"finish_reason":"stop",` +
@@ -213,9 +212,9 @@ func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
 	}
 }
 
-// Arguments are JSON within a string, and have escapes of their own. Clients parse them, so what is
-// alone there is replaced, too, wherever the engine cuts the pieces: the same in a stream, in a
-// whole answer, and in the other dialects.
+// Arguments are JSON within a string, with their own escapes. Clients parse them, so lone halves
+// there are replaced, too, wherever the engine cuts the pieces: the same in a stream, in a plain
+// answer, and in the other dialects.
 func TestHalfSurrogatesWithinArguments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		arguments := `{"a":"` + strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{

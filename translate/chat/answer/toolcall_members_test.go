@@ -7,8 +7,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// Whole tool calls count from 0, have arguments that are JSON, and end the choice with the word
-// that agents look for. What the token limit has cut keeps what there is of it.
+// Tool calls of a plain answer count from 0, have JSON arguments, and end the choice with the word
+// that agents look for. Arguments that the token limit has cut stay as they are.
 func TestToolCallsOfWholeAnswer(t *testing.T) {
 	const call = `"id":"a","type":"function"`
 	for name, c := range map[string]struct{ calls, finish, want, end string }{
@@ -68,7 +68,7 @@ func TestToolCallsOfWholeAnswer(t *testing.T) {
 	}
 }
 
-// The same in a stream, whose client adds up the pieces.
+// The same in a stream, whose client concatenates the pieces.
 func TestToolCallsOfStream(t *testing.T) {
 	for name, c := range map[string]struct {
 		pieces, finish string
@@ -115,7 +115,7 @@ func TestToolCallsOfStream(t *testing.T) {
 	}
 }
 
-// Pieces that say nothing before the arguments begin do not hide that they have begun.
+// Empty pieces before the arguments do not hide that the arguments have begun.
 func TestBlankPieces(t *testing.T) {
 	var s Stream
 	s.Reset(&Options{Model: "m", ID: "x"})
@@ -136,8 +136,7 @@ func TestBlankPieces(t *testing.T) {
 	}
 }
 
-// What is empty counts as left out: an answer has one id, and its members are those that clients
-// read.
+// Empty members count as left out: an answer has one id, and the members that clients read.
 func TestEmptyIdentity(t *testing.T) {
 	const head = `"id":"","object":"",`
 	var completion Completion

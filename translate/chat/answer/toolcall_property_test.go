@@ -18,8 +18,8 @@ import (
 // heardToolCall is a tool call as one reader understands it.
 type heardToolCall struct{ ID, Name, Args string }
 
-// toolCallPiece is one piece of a tool call as an engine sends it. of is the tool call that the
-// engine means.
+// toolCallPiece is one piece of a tool call as an engine sends it. of is the tool call that it
+// belongs to.
 type toolCallPiece struct {
 	of             int
 	index          int // -1: left out
@@ -44,14 +44,14 @@ func (p *toolCallPiece) json() string {
 	return b.String()
 }
 
-// concatenated is what a client makes of the pieces that have one index: it adds up every string,
-// as openai-python does.
+// concatenated is a client's result for the pieces of one index: it concatenates every string, as
+// openai-python does.
 type concatenated struct {
 	at   int
 	call heardToolCall
 }
 
-// streamed passes the chunks through a Stream and puts together, by choice, what a client gets.
+// streamed passes the chunks through a Stream and assembles the client's tool calls by choice.
 func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 	t.Helper()
 	var s Stream
@@ -124,7 +124,7 @@ func streamed(t *rapid.T, chunks []string) [][]heardToolCall {
 	return heard
 }
 
-// whole puts the chunks together as the edge does for a client that wants no stream.
+// whole assembles the chunks as the edge does for a client without a stream.
 func whole(t *rapid.T, chunks []string) [][]heardToolCall {
 	t.Helper()
 	var a Assembler
@@ -227,10 +227,10 @@ var (
 	nameHabits  = []string{"once", "each", "pieces", "growing"}
 )
 
-// offeredNames are the tools that the engine may call. It also calls look_, which is no tool.
+// offeredNames are the tools that the engine may call. It also calls look_, which is not a tool.
 var offeredNames = toolcall.Names("f\x00g\x00look_up\x00look_at\x00look_up_all\x00")
 
-// split returns what an engine says of a name before the arguments.
+// split returns the pieces of a name that an engine sends before the arguments.
 func (h engineHabits) split(t *rapid.T, name string) []string {
 	if h.names != "pieces" && h.names != "growing" || len(name) < 2 {
 		return []string{name}
@@ -304,8 +304,8 @@ func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, delt
 		}
 		queues = append(queues, queue)
 	}
-	// Two tool calls at once whose pieces all have index 0 look like one with a new id for every
-	// piece. And the beginning of a name waits no longer than until another tool call begins.
+	// Two interleaved tool calls whose pieces all have index 0 look like one with a new id for
+	// every piece. And the beginning of a name waits only until another tool call begins.
 	mixed := (h.index == "right" || h.index == "absent" && h.ids == "each") && (h.names == "once" || h.names == "each") &&
 		rapid.Bool().Draw(t, "interleaved")
 	for len(queues) > 0 {
@@ -356,8 +356,8 @@ func (h engineHabits) number(delta []toolCallPiece) {
 	}
 }
 
-// What a streaming client assembles equals the whole answer, whatever an engine's habits are; and
-// where they tell its tool calls apart at all, both are what the engine meant.
+// A streaming client assembles the same as the plain answer, whatever an engine's habits. If they
+// distinguish its tool calls at all, both equal what the engine meant.
 func TestToolCallsOfAnyEngine(t *testing.T) {
 	for _, index := range indexHabits {
 		for _, ids := range idHabits {
@@ -449,8 +449,8 @@ func TestToolCallsOfNoEngine(t *testing.T) {
 	})
 }
 
-// Pieces that differ in their arguments alone take the short cut, also where each is changed on its
-// way: an index that is added or corrected, an id that is not told again.
+// Pieces that differ only in their arguments take the short cut, even if each is changed on the
+// way: an index that is added or corrected, an id that is not repeated.
 func TestToolCallShortCut(t *testing.T) {
 	for name, members := range map[string]string{
 		"by the book": `"index":0,`, "no index": ``, "another index": `"index":7,`, "id in each piece": `"id":"a",`,

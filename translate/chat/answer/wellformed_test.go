@@ -8,8 +8,8 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// checkEvents checks that what a client gets is well-formed: events of one data line each that hold
-// a JSON object, or a comment; at most one [DONE], and nothing behind it; at most one usage chunk.
+// checkEvents checks that a client's stream is well-formed: events of one data line with a JSON
+// object, or comments; at most one [DONE], with nothing after it; at most one usage chunk.
 func checkEvents(t *testing.T, out []byte) {
 	t.Helper()
 	checkUsageEvents(t, out, false)
@@ -60,7 +60,8 @@ func checkUsageEvents(t *testing.T, out []byte, continuous bool) {
 	}
 }
 
-// checkAssembled checks that an assembled or a whole completion has what the SDKs' types call for.
+// checkAssembled checks that an assembled or plain completion has the members that the SDKs' types
+// require.
 func checkAssembled(t *testing.T, out []byte) {
 	t.Helper()
 	if bytes.HasPrefix(out, []byte("!! ")) {

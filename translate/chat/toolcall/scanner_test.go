@@ -10,8 +10,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Wherever the arguments are cut, and however they are escaped, the end of the object is seen where
-// it is.
+// However the arguments are cut and escaped, the scanner finds the end of the object.
 func TestScanner(t *testing.T) {
 	objects := []string{
 		`{}`, `{"a":[{"b":"}"}]}`, `{"a\"}":"\\"}`, "{\n\t\"ü\": \"\\u007d\"\r}", `{"a":"\"}{\\\""}`,
