@@ -143,6 +143,10 @@ func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
 		payload += n
 		read += n
 		d.Take(int64(n))
+		if d.state == atPayloadCR && string(b[read:]) == "\r\n" { // nearly always: one event, one chunk, one read
+			d.state = inSize
+			return payload, len(b), nil
+		}
 	}
 	return payload, read, nil
 }
