@@ -56,9 +56,9 @@ func (b *buffer) drop() {
 	b.buf, b.small, b.lent = nil, nil, false
 }
 
-// lineEnd returns the offset of the "\r" or "\n" that ends the current line, or b.end and false.
-// Over all calls, each byte is searched once.
-func (b *buffer) lineEnd() (stop int, found bool) {
+// lineFeed returns the offset of the next "\n" in the bytes that have not been scanned, or b.end and
+// false. Over all calls, each byte is searched once.
+func (b *buffer) lineFeed() (at int, found bool) {
 	if b.lf < b.scan {
 		b.lf = b.scan
 	}
@@ -69,6 +69,13 @@ func (b *buffer) lineEnd() (stop int, found bool) {
 			b.lf = b.end
 		}
 	}
+	return b.lf, b.lf < b.end
+}
+
+// lineEnd returns the offset of the "\r" or "\n" that ends the current line, or b.end and false.
+// Over all calls, each byte is searched once.
+func (b *buffer) lineEnd() (stop int, found bool) {
+	b.lineFeed()
 	if n := bytes.IndexByte(b.buf[b.scan:b.lf], '\r'); n >= 0 {
 		b.scan += n
 		return b.scan, true

@@ -1,6 +1,7 @@
 package sse
 
 import (
+	"bytes"
 	"errors"
 	"io"
 )
@@ -125,6 +126,9 @@ func (r *Reader) advance() bool {
 				continue
 			}
 		}
+		if in.line == in.start && r.takeData() {
+			return true
+		}
 		stop, found := in.lineEnd()
 		if stop-in.start > r.max {
 			r.final = ErrTooLong
@@ -154,6 +158,25 @@ func (r *Reader) advance() bool {
 		return r.dispatch()
 	}
 	return false
+}
+
+// takeData is advance for nearly every event in practice: one line of data in the form of
+// AppendEvent, with its blank line. It is called where an event begins, and leaves everything else,
+// or missing bytes, to advance.
+func (r *Reader) takeData() bool {
+	const field = "data: "
+	in := &r.in
+	lf, found := in.lineFeed()
+	event := in.buf[in.start:in.end]
+	n := lf - in.start // length of the line
+	if !found || n < len(field) || n >= r.max || n+1 >= len(event) || event[n+1] != '\n' ||
+		string(event[:len(field)]) != field || bytes.IndexByte(event[:n], '\r') >= 0 {
+		return false
+	}
+	in.start += n + 2
+	in.line, in.scan = in.start, in.start
+	r.ev, r.have = Event{Data: event[len(field):n:n], Raw: event[: n+2 : n+2]}, true
+	return true
 }
 
 // begin skips a byte order mark and reports false when it cannot yet know whether there is one.
