@@ -131,7 +131,11 @@ func (h *head) detachNames() {
 	if !h.inBuf {
 		return
 	}
-	var kept []byte
+	size := uint32(0)
+	for _, v := range h.values {
+		size += v.to - v.from
+	}
+	kept := make([]byte, 0, size)
 	for i := range h.values {
 		v := &h.values[i]
 		if v.to == 0 {

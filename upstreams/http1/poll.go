@@ -25,10 +25,19 @@ type poll struct {
 	one     [1]byte           // the buffer of a look
 	fetched *[readBuffer]byte // what tryFetch has read: the first count bytes of it
 	count   int
-	unsent  *outgoing // a whole request for tryFetch to write first and then release
-	head    []byte    // for sendHead
-	left    int       // bytes sent of unsent or head if err is errUnsent, or of pieces
-	pieces  [][]byte  // for sendPieces
+	spare   *[readBuffer]byte // for tryFetch to use first; it is no longer there after the first try
+	unsent  *outgoing         // a whole request for tryFetch to write first and then release
+	head    []byte            // for sendHead
+	left    int               // bytes sent of unsent or head if err is errUnsent, or of pieces
+	pieces  [][]byte          // for sendPieces
+}
+
+// releaseSpare returns the spare buffer, if no try has used it.
+func (p *poll) releaseSpare() {
+	if p.spare != nil {
+		readBuffers.Put(p.spare)
+		p.spare = nil
+	}
 }
 
 // errUnsent is returned by sendHead, and by fetch if it could not write all of poll.unsent. If

@@ -82,12 +82,16 @@ func (p *poll) sendQuiet(fd uintptr, b []byte) {
 }
 
 // tryFetch reads what has come and reports whether there was anything: bytes, the end or an error.
-// The buffer fits one event, and goes back to the pool if there is nothing.
+// The buffer fits one event. It is spare, if there is one, and goes back to the pool if nothing has
+// come.
 func (p *poll) tryFetch(fd uintptr) bool {
 	if p.unsent != nil {
 		return !p.sendUnsent(fd)
 	}
-	b := readBuffers.Get().(*[readBuffer]byte)
+	b := p.spare
+	if p.spare = nil; b == nil {
+		b = readBuffers.Get().(*[readBuffer]byte)
+	}
 	n, err := socket.Recv(fd, b[:])
 	if n > 0 {
 		p.fetched, p.count, p.err = b, n, nil

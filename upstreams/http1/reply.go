@@ -214,21 +214,27 @@ func (r *reply) wait(c *conn, until time.Time) bool {
 		!r.in.empty() || !c.fetches() {
 		return true
 	}
-	r.release()
+	r.detach()
+	c.poll.spare, r.in.small = r.in.small, nil // nearly always, the first try finds nothing and returns it to its pool
+	r.in.release()
 	err := r.fill(c, until) // the next read returns it
+	c.poll.releaseSpare()
 	r.came = r.came || !r.in.empty()
 	return !errors.Is(err, ErrNotYet)
 }
 
-// release gives the buffer back once all of it has been read. It first moves kept header values out
-// of it.
+// release gives the buffer back once all of it has been read.
 func (r *reply) release() {
-	if r.in.b == nil {
-		return
-	}
-	r.head.detachNames()
+	r.detach()
 	r.in.release()
-	r.in.pos, r.in.end = 0, 0
+}
+
+// detach forgets what has been read, all of the buffer. It first moves kept header values out of it.
+func (r *reply) detach() {
+	if r.in.b != nil {
+		r.head.detachNames()
+		r.in.pos, r.in.end = 0, 0
+	}
 }
 
 // framed reports whether the reply was read to an end that its framing marks.
