@@ -20,14 +20,19 @@ import (
 // A Stream belongs to one call at a time. Call Reset first, then Append for each upstream event,
 // and finally either Finish or Fail. It allocates nothing per event once its buffers have grown.
 type Stream struct {
-	state    streamState
-	options  Options
+	ofCall
 	out      eventWriter
 	identity identity // of the first chunk, for a usage chunk made by the edge and for another engine's chunks
-	handover handover
 	held     heldEvent
 	template eventTemplate
 	tools    toolcall.Assembler
+}
+
+// ofCall is the part of a Stream of which nothing is kept for the next call, not even a buffer.
+type ofCall struct {
+	state    streamState
+	options  Options
+	handover handover
 	halves   halves
 	opening  translate.Opening
 	started  bool
@@ -42,7 +47,7 @@ const keepBuffer = 64 << 10
 // Reset prepares s for a call. It copies o; nil only releases everything, so that s can go into a
 // pool.
 func (s *Stream) Reset(o *Options) {
-	*s = Stream{out: s.out, identity: s.identity, held: s.held, template: s.template, tools: s.tools}
+	s.ofCall = ofCall{}
 	s.out.reset()
 	s.identity.reset()
 	s.held.reset()
