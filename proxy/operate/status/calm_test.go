@@ -145,6 +145,14 @@ func TestSentencesOfStates(t *testing.T) {
 		{up(func(u *Upstream) { u.Breaker, u.LastFailure = "open", failed("call") }), up(func(u *Upstream) { u.LastFailure = failed("call") }), "gpu answers its probes but fails its calls (no connection; breaker open)"},
 		{up(func(u *Upstream) { u.Breaker = "half-open" }), up(func(u *Upstream) { u.Suspect = true }), "fails its calls (breaker half-open)"},
 		{up(func(u *Upstream) { u.Missing = []string{"m"} }), up(func(u *Upstream) { u.Missing = []string{} }), "gpu does not serve m"},
+		{
+			up(func(u *Upstream) { u.Report, u.ReportAge = new(upstreams.Report), reportLate }),
+			up(func(u *Upstream) { u.Report, u.ReportAge = new(upstreams.Report), reportLate-1 }), "the metrics of gpu were last read 1 min ago",
+		},
+		{
+			up(func(u *Upstream) { u.State, u.Report, u.ReportAge = "busy", new(upstreams.Report), reportLate }),
+			up(func(u *Upstream) { u.Report, u.ReportAge, u.ReportFresh = new(upstreams.Report), reportLate, true }), "the metrics of gpu were last read",
+		},
 		{valid(-time.Hour, 0), valid(0, time.Hour), "the certificate expired on "},
 		{valid(time.Hour, 2*time.Hour), valid(-time.Hour, time.Hour), "the certificate is not valid before "},
 		{func(s *Status) { s.Panicking = "stream" }, func(s *Status) { s.Panicking = "" }, "the edge panics repeatedly (stream)"},

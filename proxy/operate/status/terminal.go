@@ -150,12 +150,27 @@ const gap = 2
 // mostText is the maximum width of a text column.
 const mostText = 48
 
+// width returns the least width of a column. Numbers are never shortened, so theirs are as wide as
+// the widest: without that they would push the last column out of the line.
+func (t *Table) width(column int) int {
+	c := &t.Columns[column]
+	width := c.Width
+	for r := range t.Rows {
+		if c.Number {
+			width = max(width, plaintext.Width(plaintext.Line(t.Rows[r].Cells[column])))
+		}
+	}
+	return width
+}
+
 // Fit chooses the columns for a width. Text columns get as wide as their texts, if there is room.
 func (t *Table) Fit(width int) *Grid {
 	g, total := &Grid{columns: t.Columns}, -gap
+	least := make([]int, len(t.Columns))
 	for i := range t.Columns {
 		g.shown = append(g.shown, i)
-		total += t.Columns[i].Width + gap
+		least[i] = t.width(i)
+		total += least[i] + gap
 	}
 	for total > width {
 		at, spare := 0, 0
@@ -167,11 +182,11 @@ func (t *Table) Fit(width int) *Grid {
 		if at == 0 {
 			break
 		}
-		total -= t.Columns[g.shown[at]].Width + gap
+		total -= least[g.shown[at]] + gap
 		g.shown = append(g.shown[:at], g.shown[at+1:]...)
 	}
 	for _, c := range g.shown {
-		g.widths = append(g.widths, t.Columns[c].Width)
+		g.widths = append(g.widths, least[c])
 	}
 	room := width - total
 	for ; room < 0; room++ {

@@ -45,8 +45,10 @@ func (s *Status) Judge(w *Watch) {
 			continue
 		}
 		good++
-		if t := s.failing(u); t != "" {
-			troubles, about = append(troubles, t), append(about, u.Label)
+		for _, t := range []string{s.failing(u), u.unread()} {
+			if t != "" {
+				troubles, about = append(troubles, t), append(about, u.Label)
+			}
 		}
 	}
 	troubles = append(ownTroubles(s), troubles...)
@@ -247,6 +249,20 @@ func (u *Upstream) trouble() string {
 		return u.Label + " does not serve " + list(u.Missing)
 	}
 	return ""
+}
+
+// reportLate is how many seconds an engine's metrics may be out of date before that is reported. A
+// busy engine may answer late, and a failed read or two are made up by the next.
+const reportLate = 60
+
+// unread says that the metrics of an upstream which takes calls are not read any more, if they have
+// been before.
+func (u *Upstream) unread() string {
+	if u.Report == nil || u.ReportFresh || u.ReportAge < reportLate || u.State != "up" && u.State != "busy" {
+		return ""
+	}
+	return "the metrics of " + u.Label + " were last read " + Ago(secondsOf(u.ReportAge)) +
+		" ago, so only this edge's own calls count there"
 }
 
 // reason says why a probe or a call failed.

@@ -1,0 +1,28 @@
+package status
+
+import (
+	"strings"
+	"testing"
+
+	"penstock/proxy/front/plaintext"
+)
+
+// TestLastColumn holds that numbers wider than their column leave the line whole: a column that may
+// be spared goes, and the last one is not cut.
+func TestLastColumn(t *testing.T) {
+	for _, c := range []struct{ calls, load string }{{"7", "1"}, {"1234567 (100%)", "12345678"}} {
+		table := Table{
+			Columns: []Column{{"MODEL", 14, false, 0}, {"STATE", 9, false, 0}, {"CALLS", 7, true, 0}, {"LOAD", 30, true, 2}, {"LAST", 6, true, 0}},
+			Rows:    []Row{{Cells: []string{strings.Repeat("m", 60), "served", c.calls, c.load, "987654"}}, {Cells: []string{"m", "out", "0", "0", "12 (3%)"}}},
+		}
+		for _, width := range []int{60, 80, 120} {
+			g := table.Fit(width)
+			for i := range table.Rows {
+				line, last := g.Line(&table.Rows[i]), table.Rows[i].Cells[4]
+				if plaintext.Width(line) > width || !strings.HasSuffix(line, last) || !strings.Contains(line, table.Rows[i].Cells[2]) {
+					t.Errorf("in %d columns: %q", width, line)
+				}
+			}
+		}
+	}
+}
