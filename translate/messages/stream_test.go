@@ -39,7 +39,7 @@ func through(s *Stream, e *echo, src io.Reader) []byte {
 	return out
 }
 
-// TestSplits: how the engine's bytes are cut into reads makes no difference, at whatever offset.
+// TestSplits: splitting the engine's bytes into reads at any offset makes no difference.
 func TestSplits(t *testing.T) {
 	t.Parallel()
 	e := &echo{RequestInfo{thinking: thinkingShown, stops: []string{"END"}}, dialects.Identity{Model: "public", ID: "msg_1"}}
@@ -55,13 +55,13 @@ func TestSplits(t *testing.T) {
 	}
 }
 
-// TestCuts: an engine that dies at whatever byte leaves a stream that is well formed, and that ends
-// well only when it had said why it stopped.
+// TestCuts: an engine that dies at any byte leaves a well-formed stream, which ends well only if
+// the engine had sent its stop reason.
 func TestCuts(t *testing.T) {
 	t.Parallel()
 	e := &echo{RequestInfo{thinking: thinkingShown}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	var s Stream
-	well := map[string]bool{} // what came, and whether it ended well: many cuts leave the same
+	well := map[string]bool{} // outputs and whether they ended well: many cuts give the same
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		for at := range upstream {
 			out := through(&s, e, bytes.NewReader(upstream[:at]))
@@ -165,7 +165,7 @@ func TestKeepaliveAndEnds(t *testing.T) {
 	if after = s.Fail(after, failed); err != nil || len(after) > 0 {
 		t.Errorf("behind the end: %q, %v", after, err)
 	}
-	// A failure before anything was said is an error event alone.
+	// A failure before any output is a single error event.
 	e.reset(&s)
 	out = s.Fail(nil, apierr.New(529, apierr.CodeUpstreamFailed, "The engine failed."))
 	want := "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":\"The engine failed.\",\"type\":\"overloaded_error\",\"code\":\"upstream_failed\",\"param\":null},\"request_id\":\"req_1\"}\n\n"
@@ -178,8 +178,8 @@ func TestKeepaliveAndEnds(t *testing.T) {
 	s.Release()
 }
 
-// TestLargeArguments: arguments beyond what is looked at piece by piece are still checked, and
-// still exact.
+// TestLargeArguments: arguments too large to be checked piece by piece are still checked, and
+// exact.
 func TestLargeArguments(t *testing.T) {
 	long := strings.Repeat("x", 200<<10)
 	for _, c := range []struct {

@@ -72,8 +72,8 @@ func blocksOf(t *testing.T, whole []byte) []map[string]any {
 	return m.Content
 }
 
-// TestSealedThinking: thinking that the client may not read stands sealed in its block, streamed and whole, and reaches the engine
-// again as the reasoning that it was.
+// TestSealedThinking: thinking that the client may not read is sealed in its block, streamed and
+// plain, and reaches the engine again as the original reasoning.
 func TestSealedThinking(t *testing.T) {
 	for _, c := range []struct {
 		name, more, block string
@@ -117,12 +117,13 @@ func TestSealedThinking(t *testing.T) {
 	}
 }
 
-// boxOpener opens by a box, whatever the model's name.
+// boxOpener opens with a box, whatever the model's name.
 type boxOpener struct{ seal.Box }
 
 func (o boxOpener) Open(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
 
-// TestShownThinking: who asks for thinking is shown it, with the beta if it says so, and who does not ask gets no block.
+// TestShownThinking: a client that asks for thinking gets it, with the beta if requested; any other
+// gets no block.
 func TestShownThinking(t *testing.T) {
 	for more, blocks := range map[string]int{
 		``: 2, `,"thinking":{"type":"disabled"}`: 2, `,"thinking":{"type":"adaptive","display":"summarized"}`: 3,
@@ -140,7 +141,7 @@ func TestShownThinking(t *testing.T) {
 	}
 }
 
-// TestLongThinking: thinking that is too long to seal is left out, and not held meanwhile.
+// TestLongThinking: thinking that is too long to seal is left out, and does not occupy memory.
 func TestLongThinking(t *testing.T) {
 	piece := `{"choices":[{"index":0,"delta":{"reasoning":"` + strings.Repeat("r", 100_000) + `"}}]}`
 	for _, redact := range []bool{false, true} {
@@ -167,7 +168,7 @@ func TestLongThinking(t *testing.T) {
 	}
 }
 
-// TestSealedThinkingBetween: thinking behind text is a block of its own, in its place.
+// TestSealedThinkingBetween: thinking after text is a block of its own, in its place.
 func TestSealedThinkingBetween(t *testing.T) {
 	e := requestOf(t, `,"thinking":{"type":"adaptive","display":"omitted"}`, false)
 	out := streamed(t, e, `{"choices":[{"index":0,"delta":{"content":"a"}}]}`, `{"choices":[{"index":0,"delta":{"reasoning":"b"}}]}`,
@@ -188,7 +189,8 @@ func TestSealedThinkingBetween(t *testing.T) {
 	}
 }
 
-// TestSealedThinkingNotStarted: what is only being collected does not keep a stream from moving to another engine.
+// TestSealedThinkingNotStarted: thinking that is still being collected does not keep a stream from
+// moving to another engine.
 func TestSealedThinkingNotStarted(t *testing.T) {
 	e := requestOf(t, `,"thinking":{"type":"adaptive"}`, true)
 	var s Stream
@@ -212,7 +214,7 @@ func TestSealedThinkingNotStarted(t *testing.T) {
 	}
 }
 
-// What a client's edits have cleared is told at the end of the answer, and that they have cleared nothing.
+// The end of the answer reports what a client's edits have cleared, even if that is nothing.
 func TestAppliedEdits(t *testing.T) {
 	t.Parallel()
 	const history = `"messages":[{"role":"user","content":"a"},` +

@@ -9,7 +9,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// An event costs no allocation, however many there are, but for the growth of what must be kept for
+// An event costs no allocation, however many there are, except for the growth of the text kept for
 // the last events.
 func TestStreamAllocs(t *testing.T) {
 	for _, c := range streamCases {
@@ -32,8 +32,7 @@ func TestStreamAllocs(t *testing.T) {
 	}
 }
 
-// A request that has been used before costs little: what the answer keeps of it, and the turns of
-// the assistant.
+// A reused request costs little: the parts that the answer keeps, and the assistant's turns.
 func TestRequestAllocs(t *testing.T) {
 	var r Request
 	tr, err := translateBody(benchRequest, dialects.Options{})

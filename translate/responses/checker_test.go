@@ -13,11 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// This file is what the published schema of the dialect would say about a response object and about
-// the events of a stream: required members and their types, and the order of the events. It reads
-// what a client reads, with encoding/json, and shares nothing with the code that writes.
+// This file checks response objects and streams as a published schema of the dialect would:
+// required members and their types, and the order of events. It parses a client's bytes with
+// encoding/json, and shares nothing with the code that writes them.
 
-// checker collects what is wrong.
+// checker collects problems.
 type checker struct{ problems []string }
 
 func (c *checker) failf(format string, args ...any) {
@@ -31,8 +31,7 @@ func (c *checker) report(t *testing.T, out []byte) {
 	}
 }
 
-// shape is what the members of an object must be, by name: a function that says what is wrong, or
-// nothing.
+// shape maps the members of an object to functions that return what is wrong, or nothing.
 type shape map[string]func(any) string
 
 func is[T any](want string) func(any) string {
@@ -294,7 +293,7 @@ type event struct {
 	data map[string]any
 }
 
-// parseEvents reads a stream as it is written: an event is two lines and a blank one.
+// parseEvents parses a stream strictly: an event is two lines and a blank one.
 func parseEvents(c *checker, out []byte) (events []event, done bool) {
 	text, ok := strings.CutSuffix(string(out), "\n\n")
 	if !ok {
@@ -326,7 +325,7 @@ func parseEvents(c *checker, out []byte) (events []event, done bool) {
 	return events, done
 }
 
-// walk is the grammar of a stream.
+// walk checks the grammar of a stream.
 type walk struct {
 	*checker
 	items []any // done
@@ -342,7 +341,7 @@ type walk struct {
 	alive bool // there are keep-alives
 }
 
-// checkEvents checks the events of a stream; whole says whether it must have come to its end.
+// checkEvents checks the events of a stream; whole says whether it must be complete.
 func checkEvents(t *testing.T, out []byte, whole bool) {
 	t.Helper()
 	checkWalk(t, &walk{}, out, whole)
@@ -419,8 +418,8 @@ func id(response any) any {
 	return m["id"]
 }
 
-// soFar checks a keep-alive: its response is the one that has been shown so far. An item that is
-// open in it has no deltas, which would be the keep-alive.
+// soFar checks a keep-alive: its response is the one shown so far. An open item in it has no deltas
+// yet, because a delta would be the keep-alive.
 func (w *walk) soFar(e event) {
 	response, _ := e.data["response"].(map[string]any)
 	want := w.items
@@ -432,7 +431,7 @@ func (w *walk) soFar(e event) {
 	}
 }
 
-// isSealed reports whether an item says nothing to its client.
+// isSealed reports whether an item has nothing readable for its client.
 func isSealed(item map[string]any) bool {
 	return item["type"] == "reasoning" || item["type"] == "compaction"
 }
@@ -449,7 +448,7 @@ func (w *walk) final(e event) {
 		if !w.error {
 			w.failf("response.failed without an error before it")
 		}
-		if w.open && len(output) == len(w.items)+1 { // what was open is there as far as it has come
+		if w.open && len(output) == len(w.items)+1 { // the open item is there in its current state
 			output = output[:len(w.items)]
 		}
 	} else if w.open {
@@ -494,7 +493,7 @@ func (w *walk) itemDone(e event) {
 	w.open = false
 }
 
-// inItem takes the events between added and done.
+// inItem checks the events between added and done.
 func (w *walk) inItem(e event) {
 	at := shape{"item_id": exactly(w.item["id"]), "output_index": exactly(float64(len(w.items)))}
 	_, call := callText(w.item)
@@ -585,7 +584,7 @@ func callText(item map[string]any) (text any, call bool) {
 	return nil, false
 }
 
-// pending checks that what gets a delta, or is done, is open and not done.
+// pending checks that an item or part with a delta or done event is open and not done.
 func (w *walk) pending(name string, call bool) {
 	if call && w.item["done"] != nil || !call && (w.part == nil || w.part["done"] != nil) {
 		w.failf("%s of something that is not open", name)

@@ -14,14 +14,14 @@ import (
 	"penstock/translate/seal"
 )
 
-// keyOpener opens what was sealed for an owner, for any model.
+// keyOpener opens blobs of an owner, for any model.
 type keyOpener struct{ box seal.Box }
 
 func (b keyOpener) Open(dst, model, blob []byte) ([]byte, bool) {
 	return b.box.For(string(model)).Open(dst, blob)
 }
 
-// compacting is a stream for an answer that is a summary, by the item that asks for it or by the endpoint.
+// compacting returns a stream for a summary, requested by an item or at the endpoint.
 func compacting(t *testing.T, body string, o dialects.Options) *Stream {
 	t.Helper()
 	o.MayCompact = true
@@ -48,8 +48,9 @@ func summaryStream(text, reason string) string {
 
 const summaryText = `The HIDDEN number is 42.`
 
-// TestCompaction: the text of a summary is in no byte of an answer, neither of a stream, nor of a keep-alive within it, nor of the
-// whole; the one item that there is opens in the next turn, with another model too, and for nobody else.
+// TestCompaction: the text of a summary is never in an answer: not in a stream, its keep-alives, or
+// a plain answer. The only item opens in the next turn, even with another model, but not for
+// another owner.
 func TestCompaction(t *testing.T) {
 	stream := compacting(t, triggers, dialects.Options{})
 	half := []byte(summaryStream(summaryText, "stop"))
@@ -108,8 +109,8 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// TestCompaction_None: an answer that is no summary, or not all of one, is a failure of the engine, as the client is about to throw
-// the conversation away.
+// TestCompaction_None: an answer that is not a complete summary is a failure of the engine, because
+// the client is about to discard the conversation.
 func TestCompaction_None(t *testing.T) {
 	toolCall := `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}}]}` + "\n\n" +
 		`data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n\ndata: [DONE]\n\n"
@@ -135,8 +136,8 @@ func TestCompaction_None(t *testing.T) {
 	}
 }
 
-// TestCompaction_PrefixStays: the conversation that is compacted is in the same bytes as in the turn before, so that the engine has
-// it in its cache.
+// TestCompaction_PrefixStays: the compacted conversation has the same bytes as in the turn before,
+// so that the engine has it in its cache.
 func TestCompaction_PrefixStays(t *testing.T) {
 	const talk = `{"model":"model","tools":[{"type":"function","name":"f"}],"input":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}`
 	messages := func(body string) (list, tools string) {

@@ -33,7 +33,7 @@ func readPieces(t *testing.T, args string, size int, grammar bool) (input string
 	return input, deltas
 }
 
-// What models make of the arguments, and the input that the client gets of it.
+// Models' forms of the arguments, and the resulting input for the client.
 func TestCustomInput(t *testing.T) {
 	for _, c := range []struct {
 		args, want string
@@ -84,7 +84,7 @@ func TestCustomInput(t *testing.T) {
 	}
 }
 
-// An input that is written as it should be arrives as it is, in however many pieces, and streams.
+// A correct input arrives unchanged, in any number of pieces, and streams.
 func FuzzCustomInput(f *testing.F) {
 	f.Add("*** Begin Patch\n+\"é\"😀\\\t\u2028\n*** End Patch", 3, true)
 	f.Add("```\nx\n```\n", 1, true)

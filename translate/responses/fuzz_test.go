@@ -34,14 +34,13 @@ func files(tb testing.TB, folder, name string) map[string][]byte {
 	return all
 }
 
-// What chat.Request.Decode may still find wrong of what Decode has let pass: nothing else.
+// The only mistakes that chat.Request.Decode may still find after Decode.
 var leftToChat = []string{
 	"model", "temperature", "top_p", "reasoning.effort", "input",
 	"presence_penalty", "frequency_penalty", "stop", "seed", "top_k", "min_p", "repetition_penalty", "logit_bias", "top_logprobs", "response_format",
 }
 
-// Whatever the body is, the error is typed and quotes nothing; and what is accepted is a chat
-// request.
+// For any body the error is typed and quotes nothing, and an accepted body becomes a chat request.
 func FuzzDecode(f *testing.F) {
 	for _, body := range files(f, "request", "request.json") {
 		f.Add(body, false, false)
@@ -116,8 +115,8 @@ func (c *cutReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// However the engine's bytes are cut into reads, the client gets the same: at every offset of every
-// golden stream.
+// However the engine's bytes are split into reads, at every offset of every golden stream, the
+// client gets the same.
 func TestFramingIsNotObservable(t *testing.T) {
 	t.Parallel()
 	for name, src := range files(t, "answer", "upstream") {
@@ -136,8 +135,8 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-// Whatever the engine sends, and wherever it breaks off, the client gets events in order, and what
-// is no failure is the same as the whole answer.
+// Whatever the engine sends, and wherever it breaks off, the client gets events in order. A stream
+// without a failure equals the plain answer.
 func FuzzStream(f *testing.F) {
 	for _, src := range files(f, "answer", "upstream") {
 		f.Add(src, uint16(0))

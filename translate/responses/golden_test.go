@@ -129,8 +129,7 @@ func newStream(tb testing.TB, body []byte) *Stream {
 	return &tr.answer
 }
 
-// relay does to an engine's stream what the proxy does. A failure is told to the client, and
-// returned.
+// relay treats an engine's stream as the proxy does. A failure is sent to the client and returned.
 func relay(a *Stream, src io.Reader) (out []byte, failure error) {
 	r := sse.NewReader(src, 8<<20)
 	for !a.Done() {
@@ -194,8 +193,8 @@ func whole(a *Stream, completion []byte) ([]byte, error) {
 	return a.AppendWhole(nil, &c)
 }
 
-// Answers: the engine's stream, the client's stream, and the client's whole answer to the
-// completion that the stream amounts to, or to completion.json where that is given.
+// Answers: the engine's stream, the client's stream, and the client's plain answer for the
+// assembled completion, or for completion.json if that is given.
 func TestAnswer(t *testing.T) {
 	golden.Archives(t, "testdata/answer", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
@@ -233,8 +232,8 @@ func TestAnswer(t *testing.T) {
 	})
 }
 
-// checkAgreement checks that a stream and a whole answer say the same. A whole completion does not
-// tell where in a text its calls were, so texts are compared as one.
+// checkAgreement checks that a stream and a plain answer have the same content. A plain completion
+// does not have the positions of calls within a text, so texts are compared as one.
 func checkAgreement(t *testing.T, stream, response []byte) {
 	t.Helper()
 	var c checker

@@ -23,8 +23,8 @@ func newSealed(t *testing.T, body string) *Stream {
 	return s
 }
 
-// relayAlive is relay with a keep-alive before each event of the engine and at the end of each
-// silence behind it. answer is what the client got without the keep-alives.
+// relayAlive is like relay with a keep-alive before each event of the engine and at the end of each
+// silence after it. answer is the client's output without the keep-alives.
 func relayAlive(t *testing.T, a *Stream, src io.Reader) (out, answer []byte) {
 	t.Helper()
 	keep := func() {
@@ -64,9 +64,8 @@ func relayAlive(t *testing.T, a *Stream, src io.Reader) (out, answer []byte) {
 	return out, answer
 }
 
-// TestKeepalive: wherever an engine is silent the client gets an event, which takes nothing from
-// the order of the stream and changes nothing else in it: in every golden stream, with sealed
-// reasoning and without.
+// TestKeepalive: wherever an engine is silent the client gets an event that keeps the order of the
+// stream and changes nothing else in it, in every golden stream, with and without sealed reasoning.
 func TestKeepalive(t *testing.T) {
 	t.Parallel()
 	streams := files(t, "answer", "upstream")
@@ -83,7 +82,7 @@ func TestKeepalive(t *testing.T) {
 	}
 }
 
-// TestKeepalive_Kinds: which event keeps a client waiting, by what the engine has sent.
+// TestKeepalive_Kinds: the kind of keep-alive by what the engine has sent.
 func TestKeepalive_Kinds(t *testing.T) {
 	t.Parallel()
 	const reasons = `{"choices":[{"index":0,"delta":{"reasoning_content":"hm"}}]}`

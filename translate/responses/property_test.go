@@ -32,7 +32,7 @@ func (c *drawnConversation) add(format string, args ...any) {
 	c.items = append(c.items, fmt.Sprintf(format, args...))
 }
 
-// arguments draws those of a call: an object, or what no engine reads as one.
+// arguments draws a call's arguments: an object, or text that engines do not read as one.
 func (c *drawnConversation) arguments() string {
 	said := c.text("arguments")
 	if rapid.Bool().Draw(c.T, "object") {
@@ -95,8 +95,8 @@ func (c *drawnConversation) body() []byte {
 		strings.Join(c.items, ",\n ") + `]}`)
 }
 
-// The messages of one turn are a byte prefix of those of the next, or engines would find nothing in
-// their prefix cache.
+// The messages of a turn are a byte prefix of the next turn's; otherwise engines would find nothing
+// in their prefix caches.
 func TestPrefixStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &drawnConversation{T: t, inPlace: rapid.Bool().Draw(t, "in place")}
@@ -124,7 +124,7 @@ func TestPrefixStable(t *testing.T) {
 	})
 }
 
-// Nothing that was said is lost, and results stand right behind the calls that they answer.
+// No text is lost, and results come right after the calls that they answer.
 func TestNothingIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &drawnConversation{T: t}
@@ -212,8 +212,8 @@ func visible(t *rapid.T, body []byte, member string) string {
 	return fmt.Sprint(counts['a'], counts['b'], counts['é'], counts['😀'], counts['"'], counts['\\'])
 }
 
-// said returns what a client has sent as the arguments of a call that an engine is sent. They are
-// an object in any case.
+// said returns the client's arguments of a call from the engine's request. They are always an
+// object.
 func said(t *rapid.T, arguments string) string {
 	var object map[string]any
 	if err := json.Unmarshal([]byte(arguments), &object); err != nil || object == nil {
@@ -247,13 +247,13 @@ func anyTools(t *rapid.T) (list []map[string]any) {
 	return list
 }
 
-// Each tool that is not shown to the engine as it is has a name there that engines take and that no other tool has; the name is
-// the same in the history, and leads back to what the client calls the tool.
+// Each tool that the engine does not get unchanged has a unique name there that engines accept. The
+// history uses the same name, and it maps back to the client's name for the tool.
 func TestShownNames(t *testing.T) {
 	form := regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 	rapid.Check(t, func(t *rapid.T) {
 		list := anyTools(t)
-		var want []clientTool // as the client knows them, in order
+		var want []clientTool // in the client's form and order
 		var items []any
 		for _, tool := range list {
 			within, space := []any{tool}, ""

@@ -12,13 +12,13 @@ import (
 	"penstock/translate/sse"
 )
 
-// The sentinel text of these tests is in the reasoning of engines, in one piece and in halves, and must not be in a byte that a
-// client gets.
+// The sentinel text is in the engines' reasoning, in one piece and in halves, and must never reach
+// a client.
 const sentinel = "HIDDEN"
 
 var testBox = seal.NewKeys(strings.Repeat("k", 32)).Of("team-a", func(seal.Result) {}).For("model")
 
-// includes is a request for sealed reasoning.
+// includes requests sealed reasoning.
 const includes = `{"model":"model","input":"x","include":["reasoning.encrypted_content"]}`
 
 // sealing returns a stream for an answer with sealed reasoning.
@@ -90,12 +90,13 @@ func historyOf(t *testing.T, items []map[string]any) string {
 	return string(tr.body)
 }
 
-// boxOpener opens by a box, whatever the model's name.
+// boxOpener opens with a box, whatever the model's name.
 type boxOpener struct{ seal.Box }
 
 func (o boxOpener) Open(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
 
-// TestSealedReasoning: reasoning is an item with nothing to read, streamed and whole, and reaches the engine again as it was.
+// TestSealedReasoning: reasoning is an item without readable text, streamed and plain, and reaches
+// the engine again unchanged.
 func TestSealedReasoning(t *testing.T) {
 	t.Parallel()
 	stream, failure := relay(sealing(t), strings.NewReader(thoughtful))
@@ -135,7 +136,8 @@ func TestSealedReasoning(t *testing.T) {
 	}
 }
 
-// TestReasoningIsNeverReadable: no byte of a response has the sentinel text, however the answer ends and whatever the client includes.
+// TestReasoningIsNeverReadable: no response holds the sentinel text, however the answer ends and
+// whatever the client includes.
 func TestReasoningIsNeverReadable(t *testing.T) {
 	t.Parallel()
 	chunks := strings.SplitAfter(thoughtful, "\n\n")
@@ -171,7 +173,7 @@ func TestReasoningIsNeverReadable(t *testing.T) {
 	}
 }
 
-// TestReasoningFails: what is open when a stream fails has no blob.
+// TestReasoningFails: an item that is open when a stream fails has no blob.
 func TestReasoningFails(t *testing.T) {
 	t.Parallel()
 	s := sealing(t)
@@ -187,7 +189,7 @@ func TestReasoningFails(t *testing.T) {
 	}
 }
 
-// TestLongReasoning: reasoning that is too long to seal is left out, and not held meanwhile.
+// TestLongReasoning: reasoning that is too long to seal is left out, and does not occupy memory.
 func TestLongReasoning(t *testing.T) {
 	t.Parallel()
 	s := sealing(t)

@@ -12,8 +12,8 @@ import (
 	"penstock/translate/dialects"
 )
 
-// TestRequestsRefused: a fault is found wherever it lies, and is said under its name. What has an
-// archive of its own in testdata/request is not repeated here.
+// TestRequestsRefused: a mistake is found wherever it is, and reported with its path. Cases with an
+// archive in testdata/request are not repeated here.
 func TestRequestsRefused(t *testing.T) {
 	t.Parallel()
 	const (
@@ -93,7 +93,7 @@ func TestRequestsRefused(t *testing.T) {
 	}
 }
 
-// TestLocate: errors about the chat request come in the words of Responses.
+// TestLocate: errors about the chat request use the terms of Responses.
 func TestLocate(t *testing.T) {
 	t.Parallel()
 	tr, err := translateBody([]byte(`{"model":"m","input":[{"role":"user","content":[{"type":"input_text","text":"x"},{"type":"input_image","image_url":"https://example.com/a.png"}]}]}`), dialects.Options{})

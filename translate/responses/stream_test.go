@@ -7,7 +7,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestEnds: nothing comes behind any end.
+// TestEnds: nothing comes after any end.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	ends := sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}`)}

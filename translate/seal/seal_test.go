@@ -21,7 +21,8 @@ type counts [seal.Results]int
 
 func (c *counts) count(r seal.Result) { c[r]++ }
 
-// TestPurposes: what is sealed for one purpose opens for no other, and a blob says whether the newest secret has sealed it.
+// TestPurposes: a blob sealed for one purpose opens for no other, and shows whether the newest
+// secret has sealed it.
 func TestPurposes(t *testing.T) {
 	secret, other := "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 	count := func(seal.Result) {}
@@ -45,7 +46,8 @@ func TestPurposes(t *testing.T) {
 	}
 }
 
-// TestRoundTrip: any text comes back, to its owner and model alone, by any of the secrets, and cannot be read in the blob.
+// TestRoundTrip: any text opens only for its owner and model, with any of the secrets, and cannot
+// be read in the blob.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var n counts
@@ -109,7 +111,8 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestBounds: 256 KiB are sealed and opened, a byte more is neither; what is no blob of ours is foreign.
+// TestBounds: 256 KiB can be sealed and opened, a byte more cannot; a blob that is not ours is
+// foreign.
 func TestBounds(t *testing.T) {
 	var n counts
 	box := seal.PrivateKeys().Of("", n.count).For("m")
@@ -137,8 +140,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestOpenGrows: a buffer that blobs in a row are opened into grows as append lets it, not by each of them: copying it each time
-// would be quadratic.
+// TestOpenGrows: a buffer for consecutive blobs grows as with append, not by each blob, because
+// copying it each time would be quadratic.
 func TestOpenGrows(t *testing.T) {
 	box := seal.PrivateKeys().Of("", func(seal.Result) {}).For("m")
 	blob, _ := box.Seal(nil, bytes.Repeat([]byte("r"), 1000))
@@ -177,7 +180,7 @@ func TestPrivateKeys(t *testing.T) {
 	}
 }
 
-// FuzzOpen: whatever a client sends as a blob, nothing panics, and what opens is what was sealed.
+// FuzzOpen: no blob from a client causes a panic, and what opens was sealed.
 func FuzzOpen(f *testing.F) {
 	var n counts
 	box := seal.NewKeys(secretA).Of("team-a", n.count).For("m")

@@ -73,7 +73,7 @@ func BenchmarkAppendEvent(b *testing.B) {
 	}
 }
 
-// TestAllocs holds the promise of the package: no allocation per event, whatever its form.
+// TestAllocs checks the package's promise: no allocation per event, whatever its form.
 func TestAllocs(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")

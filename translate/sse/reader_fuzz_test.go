@@ -8,7 +8,7 @@ import (
 	"testing/iotest"
 )
 
-// reference is the reading of the specification, without regard to cost.
+// reference parses by the specification, without regard to cost.
 func reference(src string, limit int) (events []event, err error) {
 	src = strings.TrimPrefix(src, "\ufeff")
 	var name, data string
@@ -76,7 +76,7 @@ func compare(t *testing.T, src string, cuts []byte, limit int) {
 	}
 }
 
-// lender lends two of three pieces, and overwrites what it has lent once it may.
+// lender lends two of three pieces, and overwrites a lent piece as soon as it may.
 type lender struct {
 	cut
 
@@ -106,7 +106,7 @@ func (l *lender) takeBack() {
 	}
 }
 
-// readLent is readAll of a Reader that rests whenever it can.
+// readLent is like readAll for a Reader that rests whenever it can.
 func readLent(t *testing.T, src *lender, limit int) (events []event, err error) {
 	t.Helper()
 	r := NewReader(src, limit)

@@ -20,7 +20,7 @@ import (
 // event is a copy of an Event.
 type event struct{ name, data string }
 
-// readAll reads r to its end and checks what holds for every event.
+// readAll reads r to its end and checks the invariants of every event.
 func readAll(t testing.TB, r *Reader) (events []event, err error) {
 	t.Helper()
 	for {
@@ -40,7 +40,7 @@ func readAll(t testing.TB, r *Reader) (events []event, err error) {
 			t.Fatalf("Raw is %q, AppendEvent makes %q", ev.Raw, want)
 		}
 		events = append(events, e)
-		// The next event must be found without harm to this one.
+		// Finding the next event must not damage this one.
 		r.Ready()
 		if got := (event{string(ev.Name), string(ev.Data)}); got != e {
 			t.Fatalf("Ready changed %q to %q", e, got)
@@ -366,9 +366,9 @@ func TestLinear(t *testing.T) {
 	}
 }
 
-// wantLinear does the work with a large text, and with sixteen that are as long together: work that
-// grew with the square of their length would take sixteen times as long for the one. A busy machine
-// or an emulator makes both slow, so the best of some tries of each are compared.
+// wantLinear does the work with one large text, and with sixteen that together are as long.
+// Quadratic work would take sixteen times as long for the large one. A busy machine or an emulator
+// slows both, so the best of several tries of each are compared.
 func wantLinear(t *testing.T, name string, of func(n int) string, work func(src string)) {
 	t.Helper()
 	const bytes, parts, tries, most = 2 << 20, 16, 5, 5
@@ -498,8 +498,8 @@ func (b *budget) Hold(n int) error {
 	return nil
 }
 
-// A large event asks for its memory before it takes it, and gives it back; a refusal is no end:
-// with room the same event comes.
+// A large event requests its memory before using it, and returns it. A refusal is not an end: once
+// there is room the same event comes.
 func TestReaderBudget(t *testing.T) {
 	t.Parallel()
 	large := "data: " + strings.Repeat("x", 300<<10) + "\n\n"
