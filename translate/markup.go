@@ -65,6 +65,11 @@ func (o *Opening) Add(v jsonx.Value) {
 	if !plain {
 		text = v.AppendText(nil)
 	}
+	o.AddText(text)
+}
+
+// AddText reads the next piece as text without escapes.
+func (o *Opening) AddText(text []byte) {
 	if o.n == 0 {
 		text = bytes.TrimLeft(text, " \t\r\n")
 	}

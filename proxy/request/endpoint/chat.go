@@ -71,7 +71,7 @@ const chatIDPrefix = "chatcmpl-"
 
 func (r *chatRequest) Unary(about Answer) Unary {
 	describeChat(r, &about)
-	r.callID, r.answer.writer = about.RequestID, r
+	r.callID, r.answer.writer, r.answer.plain = about.RequestID, r, true
 	return &r.answer
 }
 

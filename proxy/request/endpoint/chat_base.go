@@ -163,9 +163,10 @@ type chatAnswer struct {
 	completion *answer.Completion
 	options    answer.Options
 	offered    translate.Offered
-	tools      []byte          // the tools' names
-	usage      translate.Usage // of a completion that was read
+	tools      []byte       // the tools' names
+	facts      answer.Facts // of a completion that was read
 	writer     completionWriter
+	plain      bool // the dialect is chat: a plain completion is spliced without being indexed
 }
 
 // completionWriter writes an answer in a dialect.
@@ -186,6 +187,12 @@ func (a *chatAnswer) begin(about *Answer, r *chat.Request) {
 
 // Append implements Unary. The completion is borrowed until the codec ends.
 func (a *chatAnswer) Append(dst, completion []byte, _ Reply) ([]byte, error) {
+	if a.plain {
+		var done bool
+		if dst, a.facts, done = answer.AppendPlain(dst, completion, &a.options); done {
+			return dst, nil
+		}
+	}
 	if a.completion == nil {
 		a.completion = wholeCompletions.Get().(*answer.Completion)
 	}
@@ -193,7 +200,7 @@ func (a *chatAnswer) Append(dst, completion []byte, _ Reply) ([]byte, error) {
 	if err := a.completion.Parse(completion); err != nil {
 		return dst, err
 	}
-	a.usage = a.completion.Usage()
+	a.facts = answer.Facts{Usage: a.completion.Usage(), Markup: a.completion.Markup()}
 	return a.writer.AppendWhole(dst, a.completion)
 }
 
@@ -203,14 +210,8 @@ func (a *chatAnswer) PassesOn(Reply) bool { return false }
 func (a *chatAnswer) PassOn(Reply) *PassOn       { panic("BUG: a chat completion is not passed on") }
 func (a *chatAnswer) Assembled() *answer.Options { return &a.options }
 func (a *chatAnswer) MediaType() string          { return jsonType }
-func (a *chatAnswer) Usage() translate.Usage     { return a.usage }
-
-func (a *chatAnswer) Markup() translate.Markup {
-	if a.completion == nil {
-		return 0
-	}
-	return suspect(a.completion.Markup(), &a.offered)
-}
+func (a *chatAnswer) Usage() translate.Usage     { return a.facts.Usage }
+func (a *chatAnswer) Markup() translate.Markup   { return suspect(a.facts.Markup, &a.offered) }
 
 func (a *chatAnswer) release() {
 	if a.completion != nil {

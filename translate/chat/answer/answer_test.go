@@ -124,10 +124,18 @@ func TestCompletionGolden(t *testing.T) {
 		a := parseAnswer(t, ar.Section("answer"))
 		var out []byte
 		usage := ""
-		if err := c.Parse(bytes.TrimSpace(ar.Section("upstream"))); err != nil {
+		body := bytes.TrimSpace(ar.Section("upstream"))
+		plain, facts, isPlain := AppendPlain(nil, body, &a)
+		if err := c.Parse(body); err != nil {
+			if isPlain {
+				t.Error("AppendPlain takes it")
+			}
 			out = fmt.Appendf(out, "!! %s\n", describe(err))
 		} else {
 			out = append(c.Append(nil, &a), '\n')
+			if want := (Facts{c.Usage(), c.Markup()}); isPlain && (string(plain)+"\n" != string(out) || facts != want) {
+				t.Errorf("AppendPlain makes %s with %v, want %v", plain, facts, want)
+			}
 			usage = usageText(c.Usage()) + "\n"
 			checkAssembled(t, out)
 		}

@@ -1,7 +1,8 @@
 // Package answer reads and writes the answers of the chat-completions dialect, streamed and whole.
 //
 //	Chunk, Choice, Delta   views of one event of a stream
-//	Completion             a view of a whole answer, and its writer for the client
+//	AppendPlain            writes the usual whole answer for the client, in one pass
+//	Completion             a view of any whole answer, and its writer for the client
 //	Stream                 passes the events of an engine on to the client
 //	Assembler              builds one whole answer from a stream, if only streams can be cancelled
 //	Reader                 reads either for a translator to another dialect
@@ -16,6 +17,9 @@
 // encoding it would lose members that the edge does not know and change numbers and escapes.
 // Members that the SDKs need and an engine left out are added (missing_members.go,
 // toolcall_members.go).
+//
+// Nearly every whole answer is one choice of text with counts. AppendPlain copies it in a few pieces;
+// what it does not know, it leaves to Completion, and a fuzz test checks that both write the same.
 //
 // A token must cost next to nothing. The chunks of a stream differ only in their text, so a chunk
 // is first compared with the last one, and parsed only if it differs otherwise (template.go).

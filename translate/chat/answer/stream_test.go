@@ -197,10 +197,18 @@ func FuzzCompletion(f *testing.F) {
 	}
 	var c Completion
 	f.Fuzz(func(t *testing.T, body []byte, strip bool) {
-		if c.Parse(body) != nil {
+		o := Options{Model: "public", ID: "i", StripReasoning: strip}
+		plain, facts, isPlain := AppendPlain(nil, body, &o)
+		if err := c.Parse(body); err != nil {
+			if isPlain {
+				t.Errorf("%q is plain, but %v", body, err)
+			}
 			return
 		}
-		out := c.Append(nil, &Options{Model: "public", ID: "i", StripReasoning: strip})
+		out := c.Append(nil, &o)
+		if isPlain && (!bytes.Equal(plain, out) || facts != Facts{c.Usage(), c.Markup()}) {
+			t.Errorf("%q became %q with %v, want %q with %v", body, plain, facts, out, Facts{c.Usage(), c.Markup()})
+		}
 		if !json.Valid(out) || !bytes.Contains(out, []byte(`"public"`)) {
 			t.Errorf("%q became %q", body, out)
 		}

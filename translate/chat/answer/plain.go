@@ -1,0 +1,314 @@
+package answer
+
+import (
+	"penstock/translate"
+	"penstock/translate/jsonx"
+)
+
+// Facts are what the edge itself needs of an answer.
+type Facts struct {
+	Usage  translate.Usage
+	Markup translate.Markup // at the beginning of the first choice's text
+}
+
+// AppendPlain appends the client's answer for the body of an engine's answer with status 200, if
+// that is what nearly every answer is: one choice of text that has ended, with counts, and with
+// nothing to mend but missing members. It is then what Completion's Parse and Append make of it, by
+// one pass and without a tape. For any other body it appends nothing and reports false.
+func AppendPlain(dst, body []byte, o *Options) ([]byte, Facts, bool) {
+	if len(body) > translate.MaxAnswer {
+		return dst, Facts{}, false
+	}
+	p := plain{Cursor: jsonx.NewCursor(body), strip: o.StripReasoning}
+	p.answer()
+	if !p.Done() || p.seen&plainNeeds != plainNeeds {
+		return dst, Facts{}, false
+	}
+	from := 0
+	if p.model.at < p.choiceEnd {
+		dst, from = jsonx.AppendStringS(append(dst, body[:p.model.at]...), o.Model), p.model.end
+	}
+	if p.seen&(seenContent|seenRefusal) != seenContent|seenRefusal {
+		dst, from = append(dst, body[from:p.messageEnd]...), p.messageEnd
+		if p.seen&seenContent == 0 {
+			dst = append(append(dst, ','), nullContent...)
+		}
+		if p.seen&seenRefusal == 0 {
+			dst = append(append(dst, ','), nullRefusal...)
+		}
+	}
+	if p.seen&seenLogprobs == 0 {
+		dst, from = append(dst, body[from:p.choiceEnd]...), p.choiceEnd
+		dst = append(append(dst, ','), nullLogprobs...)
+	}
+	if p.model.at > p.choiceEnd {
+		dst, from = jsonx.AppendStringS(append(dst, body[from:p.model.at]...), o.Model), p.model.end
+	}
+	if p.seen&seenFingerprint == 0 {
+		dst, from = append(dst, body[from:p.topEnd]...), p.topEnd
+		dst = append(append(dst, ','), nullFingerprint...)
+	}
+	return append(dst, body[from:]...), Facts{p.usage, p.opening.Markup}, true
+}
+
+// plain reads an answer for AppendPlain, in one pass; it refuses what AppendPlain is not for.
+type plain struct {
+	jsonx.Cursor
+	strip   bool // Options.StripReasoning
+	seen    seenMembers
+	model   struct{ at, end int }
+	usage   translate.Usage
+	opening translate.Opening
+	// The ends of the last members of the message, of the choice, and of the answer.
+	messageEnd, choiceEnd, topEnd int
+}
+
+// seenMembers is a set of members of an answer.
+type seenMembers uint32
+
+const (
+	seenID seenMembers = 1 << iota
+	seenObject
+	seenCreated
+	seenModel
+	seenChoices
+	seenUsage
+	seenFingerprint
+	seenIndex
+	seenMessage
+	seenFinish
+	seenLogprobs
+	seenRole
+	seenContent
+	seenRefusal
+	seenToolCalls
+	seenPrompt
+	seenCompletion
+	seenTotal
+	seenDetails
+
+	plainNeeds = seenID | seenObject | seenCreated | seenModel | seenChoices | seenUsage | seenIndex | seenMessage |
+		seenFinish | seenRole | seenPrompt | seenCompletion
+)
+
+// once refuses a member that comes twice.
+func (p *plain) once(m seenMembers) {
+	if p.seen&m != 0 {
+		p.Refuse()
+	}
+	p.seen |= m
+}
+
+func (p *plain) answer() {
+	for name, ok := p.First(); ok; name, ok = p.Next() {
+		switch string(name) {
+		case "id":
+			p.once(seenID)
+			p.text()
+		case "object":
+			p.once(seenObject)
+			p.text()
+		case "created":
+			p.once(seenCreated)
+			p.Digits()
+		case "model":
+			p.once(seenModel)
+			raw, _ := p.String()
+			p.model.end = p.At()
+			p.model.at = p.model.end - len(raw)
+		case "choices":
+			p.once(seenChoices)
+			p.Skip('[')
+			p.choice()
+			p.Skip(']')
+		case "usage":
+			p.once(seenUsage)
+			p.counts()
+		case "system_fingerprint":
+			p.seen |= seenFingerprint
+			p.Value()
+		case "error", "timings":
+			p.Refuse()
+		default:
+			p.other(name)
+		}
+		p.topEnd = p.At()
+	}
+}
+
+// text reads a string that is not empty.
+func (p *plain) text() []byte {
+	raw, _ := p.String()
+	if len(raw) <= 2 {
+		p.Refuse()
+	}
+	return raw
+}
+
+// textOrNull reads a text of the message.
+func (p *plain) textOrNull() (raw []byte, escaped bool) {
+	if p.Peek() == 'n' {
+		p.Value()
+		return nil, false
+	}
+	return p.String()
+}
+
+// opens looks for markup at the beginning of the content.
+func (p *plain) opens(raw []byte, escaped bool) {
+	text := raw
+	if len(raw) > 0 {
+		text = raw[1 : len(raw)-1]
+	}
+	for escaped && len(text) > 0 { // white space means nothing here
+		switch {
+		case text[0] == ' ':
+			text = text[1:]
+		case text[0] == '\\' && (text[1] == 'n' || text[1] == 't' || text[1] == 'r'):
+			text = text[2:]
+		case text[0] == '\\' || text[0] == '<' || text[0] == '[': // what follows may have escapes, too
+			p.Refuse()
+			return
+		default:
+			return
+		}
+	}
+	p.opening.AddText(text)
+}
+
+// other reads a member that stays as it is.
+func (p *plain) other(name []byte) {
+	if raw := p.Value(); isPrivate(name) && string(raw) != "null" {
+		p.Refuse()
+	}
+}
+
+func (p *plain) choice() {
+	for name, ok := p.First(); ok; name, ok = p.Next() {
+		switch string(name) {
+		case "index":
+			p.once(seenIndex)
+			if p.Digits() != 0 {
+				p.Refuse()
+			}
+		case "message":
+			p.once(seenMessage)
+			p.message()
+		case "finish_reason":
+			p.once(seenFinish)
+			raw, escaped := p.String()
+			finish, known := FinishNone, false
+			if len(raw) > 2 && !escaped {
+				finish, known = chatWord(raw[1 : len(raw)-1])
+			}
+			if !known {
+				p.Refuse()
+			}
+			p.usage.Finish = finish
+		case "logprobs":
+			p.seen |= seenLogprobs
+			p.Value()
+		case "delta":
+			p.Refuse()
+		default:
+			p.other(name)
+		}
+		p.choiceEnd = p.At()
+	}
+}
+
+func (p *plain) message() {
+	for name, ok := p.First(); ok; name, ok = p.Next() {
+		switch string(name) {
+		case "role":
+			p.once(seenRole)
+			p.text()
+		case "content":
+			p.once(seenContent)
+			p.opens(p.textOrNull())
+		case "refusal":
+			p.once(seenRefusal)
+			p.textOrNull()
+		case "tool_calls":
+			p.once(seenToolCalls)
+			if raw := p.Value(); string(raw) != "[]" && string(raw) != "null" {
+				p.Refuse()
+			}
+		default:
+			if p.strip && isReasoning(name) {
+				p.Refuse()
+			}
+			p.Value()
+		}
+		p.messageEnd = p.At()
+	}
+}
+
+// counts reads the usage, as readUsage does.
+func (p *plain) counts() {
+	u := &p.usage
+	for name, ok := p.First(); ok; name, ok = p.Next() {
+		switch string(name) {
+		case "prompt_tokens":
+			p.once(seenPrompt)
+			u.Prompt, _ = p.needCount()
+		case "completion_tokens":
+			p.once(seenCompletion)
+			u.Completion, _ = p.needCount()
+		case "total_tokens":
+			p.once(seenTotal)
+			u.Total, _ = p.count()
+		case "reasoning_tokens":
+			u.Reasoning, _ = p.count()
+		case "prompt_tokens_details":
+			u.Cached, _ = p.detail("cached_tokens")
+		case "completion_tokens_details":
+			if n, ok := p.detail("reasoning_tokens"); ok {
+				u.Reasoning = n
+			}
+		default:
+			p.count()
+		}
+	}
+	u.Known = true
+	u.Reconcile()
+}
+
+// needCount reads a count that must not be null.
+func (p *plain) needCount() (int, bool) {
+	n, ok := p.count()
+	if !ok {
+		p.Refuse()
+	}
+	return n, ok
+}
+
+// count reads a number that is within every bound, and reports whether it was one and not null.
+func (p *plain) count() (n int, ok bool) {
+	if p.Peek() == 'n' {
+		p.Value()
+		return 0, false
+	}
+	if n = p.Digits(); n >= 1e9 {
+		p.Refuse()
+	}
+	return n, true
+}
+
+// detail reads an object of counts, or null, and returns the first of that name.
+func (p *plain) detail(of string) (n int, ok bool) {
+	if p.Peek() != '{' {
+		if string(p.Value()) != "null" {
+			p.Refuse()
+		}
+		return 0, false
+	}
+	found := false
+	for name, more := p.First(); more; name, more = p.Next() {
+		count, counted := p.count()
+		if string(name) == of && !found {
+			n, ok, found = count, counted, true
+		}
+	}
+	return n, ok
+}

@@ -1,0 +1,223 @@
+package jsonx
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// Cursor reads a document once, from its beginning to its end, for a reader that knows what it
+// looks for: there is no tape. It is made for documents as programs write them, and refuses the
+// rest, valid or not: names with escapes or outside of ASCII, escapes of half a surrogate pair,
+// containers within more than 16 others, more than MaxMembers members and elements in all. What it
+// does not refuse, Doc.Parse accepts with Options.Paired. A document that was refused is to be
+// parsed with a Doc, which has the errors.
+//
+// The source must not change while the cursor is in use. A Cursor does not allocate.
+type Cursor struct {
+	src     []byte
+	at      int
+	left    int // members and elements that may still come
+	refused bool
+}
+
+// cursorDepth is how deep Value looks into containers.
+const cursorDepth = 16
+
+// NewCursor returns a cursor at the beginning of src.
+func NewCursor(src []byte) Cursor { return Cursor{src: src, left: MaxMembers} }
+
+// At returns the offset after what was read last.
+func (c *Cursor) At() int { return c.at }
+
+// Refuse makes the cursor refuse the document.
+func (c *Cursor) Refuse() { c.at, c.refused = len(c.src), true } // nothing more is read
+
+// Done reports whether the document was read to its end and not refused.
+func (c *Cursor) Done() bool { return !c.refused && skipSpace(c.src, c.at) >= len(c.src) }
+
+// Peek returns the next byte that is not space; 0 if there is none.
+func (c *Cursor) Peek() byte {
+	if c.at = skipSpace(c.src, c.at); c.at < len(c.src) {
+		return c.src[c.at]
+	}
+	return 0
+}
+
+// Skip passes over a bracket, which must come next.
+func (c *Cursor) Skip(bracket byte) {
+	if c.Peek() != bracket {
+		c.Refuse()
+		return
+	}
+	c.at++
+}
+
+// First enters an object, which must come next, and returns the name of its first member, before
+// the value. It reports false for an empty object, and when the document is refused.
+func (c *Cursor) First() (name []byte, ok bool) {
+	c.Skip('{')
+	if c.Peek() == '}' {
+		c.at++
+		return nil, false
+	}
+	return c.name()
+}
+
+// Next returns the name of the next member, after the value of the one before. It reports false at
+// the end of the object, which it leaves, and when the document is refused.
+func (c *Cursor) Next() (name []byte, ok bool) {
+	switch c.Peek() {
+	case ',':
+		c.at++
+		return c.name()
+	case '}':
+		c.at++
+	default:
+		c.Refuse()
+	}
+	return nil, false
+}
+
+// name reads the name of a member and the colon after it.
+func (c *Cursor) name() (name []byte, ok bool) {
+	if s, i := c.src, c.at+1; c.left > 0 && len(s)-i >= 17 && s[i-1] == '"' { // short and without spaces
+		end := i
+		m := special(binary.LittleEndian.Uint64(s[i:]))
+		if m == 0 {
+			end += 8
+			m = special(binary.LittleEndian.Uint64(s[i+8:]))
+		}
+		if end += bits.TrailingZeros64(m) >> 3; m != 0 && s[end] == '"' && s[end+1] == ':' {
+			c.at = end + 2
+			c.left--
+			return s[i:end], true
+		}
+	}
+	if c.left--; c.left < 0 || c.Peek() != '"' {
+		c.Refuse()
+		return nil, false
+	}
+	from := c.at + 1
+	end, flags, reason := scanString(c.src, from)
+	if reason != "" || flags != 0 {
+		c.Refuse()
+		return nil, false
+	}
+	if c.at = end; c.Peek() != ':' {
+		c.Refuse()
+		return nil, false
+	}
+	c.at++
+	return c.src[from : end-1], true
+}
+
+// Value reads the value that comes next and returns its text; nil when the document is refused.
+func (c *Cursor) Value() []byte {
+	c.Peek()
+	start := c.at
+	if c.value(cursorDepth); c.refused {
+		return nil
+	}
+	return c.src[start:c.at]
+}
+
+// Digits reads a whole number of at most 15 digits without a sign, which must come next. A fraction
+// or an exponent after it is refused with what comes next.
+func (c *Cursor) Digits() (n int) {
+	c.Peek()
+	s, i := c.src, c.at
+	for ; i < len(s) && s[i]-'0' <= 9; i++ {
+		n = n*10 + int(s[i]-'0')
+		if n >= 1e15 {
+			break
+		}
+	}
+	if i == c.at || n >= 1e15 || i > c.at+1 && s[c.at] == '0' {
+		c.Refuse()
+		return 0
+	}
+	c.at = i
+	return n
+}
+
+// String reads the string that comes next and returns its text, quotes included, and whether it has
+// escapes. It returns nil when something else comes.
+func (c *Cursor) String() (raw []byte, escaped bool) {
+	if c.Peek() != '"' {
+		c.Refuse()
+		return nil, false
+	}
+	start := c.at
+	end, flags, reason := scanString(c.src, start+1)
+	if reason != "" || flags&flagLone != 0 {
+		c.Refuse()
+		return nil, false
+	}
+	c.at = end
+	return c.src[start:end], flags&flagEscaped != 0
+}
+
+func (c *Cursor) value(depth int) {
+	switch b := c.Peek(); b {
+	case '"':
+		c.String()
+	case 'n':
+		c.literal("null")
+	case 't':
+		c.literal("true")
+	case 'f':
+		c.literal("false")
+	case '{':
+		if depth == 0 {
+			c.Refuse()
+			return
+		}
+		for _, ok := c.First(); ok; _, ok = c.Next() {
+			c.value(depth - 1)
+		}
+	case '[':
+		if depth == 0 {
+			c.Refuse()
+			return
+		}
+		c.elements(depth - 1)
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+		end, _, ok := scanNumber(c.src, c.at)
+		if c.at = end; !ok {
+			c.Refuse()
+		}
+	default:
+		c.Refuse()
+	}
+}
+
+// elements reads an array.
+func (c *Cursor) elements(depth int) {
+	c.at++
+	if c.Peek() == ']' {
+		c.at++
+		return
+	}
+	for c.left--; c.left >= 0; c.left-- {
+		c.value(depth)
+		switch c.Peek() {
+		case ',':
+			c.at++
+		case ']':
+			c.at++
+			return
+		default:
+			c.Refuse()
+			return
+		}
+	}
+	c.Refuse()
+}
+
+func (c *Cursor) literal(word string) {
+	if end := c.at + len(word); end <= len(c.src) && string(c.src[c.at:end]) == word {
+		c.at = end
+		return
+	}
+	c.Refuse()
+}
