@@ -57,6 +57,7 @@ func Arguments(args []string) ([]string, error) {
 // RunCmd is `penstock bench run`.
 type RunCmd struct {
 	Scenario string `placeholder:"NAME" values:"scenarios" help:"Play a bundled scenario (see 'bench scenarios'), without a target on a fleet of its own; other flags override it."`
+	Format   string `enum:"text,json" default:"text" group:"Result and checks" help:"Form of the output: ${enum}. json is the result, as --output FILE.json writes it; bench/README.md has its members."`
 	load.Options
 	compare.Checks
 }
@@ -109,21 +110,30 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 			Name: s.Name, Text: s.Text, Explain: strings.TrimSpace(s.Explain), OwnFleet: c.Fleet != nil,
 		}
 	}
-	if c.Quiet {
+	said := out // besides the result
+	switch {
+	case c.Format == "json":
+		said = progress
+	case c.Quiet:
 		err = report.WriteVerdict(out, r.Penstock)
-	} else {
+	default:
 		fmt.Fprintf(out, "Target %s, model %s\n", plaintext.Line(r.Penstock.Target.BaseURL), plaintext.Line(r.ModelID))
 		err = report.WriteText(out, r)
 	}
 	if err != nil {
 		return exit.With(exit.Failed, err.Error())
 	}
-	verdict := judge.Apply(r, out)
+	verdict := judge.Apply(r, said)
+	if c.Format == "json" {
+		if err := r.Write(out); err != nil {
+			return exit.With(exit.Failed, err.Error())
+		}
+	}
 	for _, name := range c.Output { // after the checks, which the result includes
 		if err := save(name, r, records); err != nil {
 			return exit.With(exit.Failed, err.Error())
 		}
-		fmt.Fprintf(out, "Written: %s\n", name)
+		fmt.Fprintf(said, "Written: %s\n", name)
 	}
 	if r.Completed == 0 {
 		return exit.With(exit.Failed, "no request was answered")

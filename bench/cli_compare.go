@@ -13,7 +13,7 @@ import (
 type CompareCmd struct {
 	Base       string   `arg:"" values:"files" help:"Result file of the baseline."`
 	New        string   `arg:"" values:"files" help:"Result file to judge."`
-	Format     string   `enum:"text,json" default:"text" help:"Form of the output: ${enum}."`
+	Format     string   `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: valid, notes, and rows with key, base, new, change, low, high and outcome."`
 	Output     string   `short:"o" placeholder:"FILE" help:"Write to FILE instead of the screen."`
 	MaxRegress []string `sep:"none" placeholder:"[MEASURE=]N%" help:"Exit with 99 if the medians, p99s and rates of NEW, or one measure, are worse by more than this, and the interval supports it."`
 }

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -114,13 +115,17 @@ func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err err
 
 // ScenariosCmd is `penstock bench scenarios`.
 type ScenariosCmd struct {
-	Name string `arg:"" values:"scenarios" optional:"" help:"Scenario to explain; without it they are listed."`
+	Name   string `arg:"" values:"scenarios" optional:"" help:"Scenario to explain; without it they are listed."`
+	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is an array of scenarios: name, text and explanation."`
 }
 
 // Run lists the scenarios or explains one.
 func (c *ScenariosCmd) Run() error { return c.run(os.Stdout) }
 
 func (c *ScenariosCmd) run(out io.Writer) error {
+	if c.Format == "json" {
+		return c.list(out)
+	}
 	var b strings.Builder
 	if c.Name == "" {
 		for _, name := range scenario.Names {
@@ -141,6 +146,30 @@ func (c *ScenariosCmd) run(out io.Writer) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// list writes the scenarios as JSON.
+func (c *ScenariosCmd) list(out io.Writer) error {
+	type shown struct {
+		Name        string `json:"name"`
+		Text        string `json:"text"`
+		Explanation string `json:"explanation"`
+	}
+	names := scenario.Names
+	if c.Name != "" {
+		names = []string{c.Name}
+	}
+	var all []shown
+	for _, name := range names {
+		s, err := scenario.Find(name)
+		if err != nil {
+			return err
+		}
+		all = append(all, shown{s.Name, s.Text, s.Explanation()})
+	}
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(all)
 }
 
 // Scenarios returns the names of the bundled scenarios.

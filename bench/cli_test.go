@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
@@ -140,6 +141,19 @@ func TestFiles(t *testing.T) {
 	}
 	if count("q.jsonl", "\n") != 30 || count("q.jsonl", `"gaps_ns":[`) != 30 || count("p.html", "\n") == 0 {
 		t.Errorf("jsonl: %d lines, %d of them with gaps", count("q.jsonl", "\n"), count("q.jsonl", `"gaps_ns":[`))
+	}
+}
+
+// TestFormat prints the result as JSON, and what is said besides to standard error.
+func TestFormat(t *testing.T) {
+	e := benchtest.StartEngine(t, sim.Options{TokenRate: 50})
+	c := RunCmd{Format: "json", Options: load.Options{BaseURL: e.URL(), NumPrompts: 2, InputLen: "10", OutputLen: "1", NoFloor: true}}
+	var out bytes.Buffer
+	if err := c.run(t.Context(), &out, io.Discard); benchtest.ExitCode(err) != exit.Invalid { // two requests are too few
+		t.Fatal(err)
+	}
+	if r := new(result.Result); json.Unmarshal(out.Bytes(), r) != nil || r.Completed != 2 {
+		t.Errorf("%s", out.String())
 	}
 }
 

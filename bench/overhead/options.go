@@ -12,5 +12,6 @@ type Cmd struct {
 	Tests    []string      `default:"request,prompt,image,latency,token,messages,responses,short,memory,tls,connection,idle,reload,reloading" help:"What is measured, of the rows that the default names."`
 	Beside   []string      `default:"nginx,haproxy" help:"Proxies to measure beside the edge, where they are installed."`
 	NoPin    bool          `help:"Let the system choose processors. Without it each proxy has one to itself, and client and engine the others."`
-	Output   string        `short:"o" placeholder:"FILE" help:"Write the numbers of every round as JSON."`
+	Format   string        `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: environment, targets, doubts, and tests with the numbers of every round."`
+	Output   string        `short:"o" placeholder:"FILE" help:"Write there instead of to the screen."`
 }

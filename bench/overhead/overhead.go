@@ -33,17 +33,15 @@ func (c *Cmd) run(ctx context.Context, out, notes io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if c.Output != "" {
-		err := result.WriteFile(c.Output, func(w io.Writer) error {
-			e := json.NewEncoder(w)
-			e.SetIndent("", "  ")
-			return e.Encode(report)
-		})
-		if err != nil {
-			return err
+	err = result.WriteTo(c.Output, out, func(w io.Writer) error {
+		if c.Format != "json" {
+			return report.write(w)
 		}
-	}
-	if err := report.write(out); err != nil || !report.Interrupted {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(report)
+	})
+	if err != nil || !report.Interrupted {
 		return err
 	}
 	return exit.With(exit.Invalid, fmt.Sprintf("stopped in round %d of %d", report.Rounds+1, c.Rounds))

@@ -65,7 +65,7 @@ func (f writerFunc) Write(b []byte) (int, error) {
 func overheadBeside(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out.json")
-	c := &Cmd{Rounds: 2, Duration: 300 * time.Millisecond, Rate: 100, NoPin: true, Streams: 2, Hold: 4, Tests: []string{"request", "latency", "tls", "connection"}, Beside: []string{"nginx", "haproxy"}, Output: out}
+	c := &Cmd{Rounds: 2, Duration: 300 * time.Millisecond, Rate: 100, NoPin: true, Streams: 2, Hold: 4, Tests: []string{"request", "latency", "tls", "connection"}, Beside: []string{"nginx", "haproxy"}, Format: "json", Output: out}
 	var text bytes.Buffer
 	if err := c.run(context.Background(), &text, io.Discard); err != nil {
 		t.Fatal(err)

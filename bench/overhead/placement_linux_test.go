@@ -52,7 +52,7 @@ func TestOverheadOnProcessors(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "o.json")
 	var out bytes.Buffer
-	cmd := exec.Command(program, "bench", "overhead", "--rounds=1", "--duration=1s", "--rate=50", "--tests=latency", "--beside=", "-o", file)
+	cmd := exec.Command(program, "bench", "overhead", "--rounds=1", "--duration=1s", "--rate=50", "--tests=latency", "--beside=", "--format=json", "-o", file)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

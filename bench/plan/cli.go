@@ -28,7 +28,7 @@ type Cmd struct {
 	TimeScale load.Factor `name:"time-scale" placeholder:"X" help:"Factor on the trace's times, 0.001 to 1000 (default: 1); 0.5 or 1/2 is twice the load."`
 	Draws     int         `placeholder:"N" help:"How often the trace is drawn, 1 to 1000: once as it is, then with the times between requests in other orders (default: 20, with --engines 1)."`
 	Seed      uint64      `placeholder:"N" help:"Seed of the draws (default: 0)."`
-	Format    string      `enum:"text,json" default:"text" help:"Form of the answer: ${enum}."`
+	Format    string      `enum:"text,json" default:"text" help:"Form of the answer: ${enum}. json is one object: trace, draws, seed, and objectives, best and rows, or with --engines the rows of the fleet that was played."`
 	Output    string      `short:"o" placeholder:"FILE" help:"Write to FILE instead of the screen."`
 }
 

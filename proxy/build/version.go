@@ -59,9 +59,23 @@ func Revision() string {
 	return ""
 }
 
+// Description says which build a program is.
+type Description struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"` // such as linux/amd64
+}
+
+// Describe returns what Line says, in parts.
+func Describe() Description {
+	return Description{Version(), Revision(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+}
+
 // Line is the version, the revision, and the toolchain and system that the binary was built with
 // and for.
 func Line() string {
-	words := []string{Version(), Revision(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	d := Describe()
+	words := []string{d.Version, d.Revision, d.Go, d.Platform}
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }

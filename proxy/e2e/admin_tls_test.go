@@ -73,8 +73,12 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		t.Fatalf("the admin listener is %s", at)
 	}
 	reached := []string{"--admin", at, "--token", "operator-secret-token", "--cacert", trusted}
-	for _, line := range []string{"ready", "top --once", "top --json", "usage", "reload", "drain up-0 --force", "maintenance up-0", "ready up-0"} {
-		command(t, 0, append(strings.Fields(line), reached...)...)
+	for _, line := range []string{"ready", "top --once", "top --format json", "usage", "reload", "drain up-0 --force", "maintenance up-0", "ready up-0",
+		"ready --format json", "usage --format json", "reload --format json", "drain up-0 --force --wait --format json", "ready up-0 --format json"} {
+		out, _ := command(t, 0, append(strings.Fields(line), reached...)...)
+		if strings.Contains(line, "json") != json.Valid([]byte(out)) && line != "ready" {
+			t.Errorf("%s prints %s", line, out)
+		}
 	}
 	if _, errs := command(t, 1, append([]string{"canary", "sim"}, reached...)...); !strings.Contains(errs, "no arm") {
 		t.Errorf("canary: %s", errs)
@@ -98,7 +102,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 			Ends time.Time `json:"not_after"`
 		} `json:"admin_certificate"`
 	}
-	out, _ := command(t, 0, append(strings.Fields("top --json"), reached...)...)
+	out, _ := command(t, 0, append(strings.Fields("top --format json"), reached...)...)
 	if err := json.Unmarshal([]byte(out), &state); err != nil || state.Admin == nil {
 		t.Fatalf("the state has no admin_certificate (%v):\n%s", err, out)
 	}

@@ -344,7 +344,7 @@ func TestReloadDiff(t *testing.T) {
 func TestAdminAtThePublicPort(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
-	for _, line := range []string{"top --once", "top --json", "reload", "reload --diff", "drain up-0", "maintenance up-0", "ready up-0", "ready", "canary sim", "usage", "usage --fleet"} {
+	for _, line := range []string{"top --once", "top --format json", "reload", "reload --diff", "drain up-0", "maintenance up-0", "ready up-0", "ready", "canary sim", "usage", "usage --fleet"} {
 		for at, want := range map[string]string{
 			p.URL:          p.URL + " is the address of an edge's API: --admin (or PENSTOCK_ADMIN) is that of its admin listener",
 			p.Admin + "/x": "--admin (or PENSTOCK_ADMIN) is the address alone, " + p.Admin,

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -133,6 +134,26 @@ func TestExplain(t *testing.T) {
 	for word, want := range map[string]string{"capacity_ful": `did you mean "capacity_full"?`, "limits.headr": `did you mean "limits.header"?`, "zzz": "neither"} {
 		if _, errs := command(t, 2, "explain", word); !strings.Contains(errs, want) {
 			t.Errorf("%s: %s", word, errs)
+		}
+	}
+}
+
+// TestFormatJSON runs the commands that need no edge with --format json.
+func TestFormatJSON(t *testing.T) {
+	t.Parallel()
+	key := "sk-" + strings.Repeat("a1b2c3", 8)
+	for line, want := range map[string]string{
+		"version":               `"platform": "`,
+		"explain capacity_full": `"remedy": "`,
+		"explain upstreams.url": `"meaning": "`,
+		"key new --name a":      `"lines": "  - id: a\n`,
+		"key hash":              `"hash": "sha256:`,
+		"bench scenarios":       `"name": "chat",`,
+		"bench scenarios wedge": `"explanation": "`,
+	} {
+		out, errs, code := rig.RunProgram(t, key+"\n", append(strings.Fields(line), "--format", "json")...)
+		if code != 0 || !json.Valid([]byte(out)) || !strings.Contains(out, want) {
+			t.Errorf("%s: %d, %s%s", line, code, out, errs)
 		}
 	}
 }

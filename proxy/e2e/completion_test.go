@@ -149,12 +149,12 @@ func TestCompletion_Readline(t *testing.T) {
 		t.Skip("no bash")
 	}
 	for line, want := range map[string]string{
-		"penstock bench -m tiny|:":    "8b",
-		"penstock bench -m tiny|:|8":  "8b",
-		"penstock bench --model|=|ti": "tiny:8b",
-		"penstock check --format|=":   "text json github",
-		"penstock check --format|=|j": "json",
-		"penstock   canary  --json  ": "tiny:8b",
+		"penstock bench -m tiny|:":           "8b",
+		"penstock bench -m tiny|:|8":         "8b",
+		"penstock bench --model|=|ti":        "tiny:8b",
+		"penstock check --format|=":          "text json github",
+		"penstock check --format|=|j":        "json",
+		"penstock   canary  --format json  ": "tiny:8b",
 	} {
 		words := strings.Split(strings.ReplaceAll(line, " ", "|"), "|")
 		script := `source "$1"; COMP_LINE="$2" COMP_POINT=${#2}; shift 2; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _penstock; echo "${COMPREPLY[*]}"`

@@ -234,7 +234,7 @@ models: [{ id: m, deployments: [{ upstream: pods }, { upstream: local }, { upstr
 		!strings.Contains(errs, "1 of 2") {
 		t.Errorf("%s%s", out, errs)
 	}
-	if out, _ = command(t, 1, "doctor", "--json", "--config", file); !strings.Contains(out, `"address":"127.0.0.1"`) {
+	if out, _ = command(t, 1, "doctor", "--format", "json", "--config", file); !strings.Contains(out, `"address":"127.0.0.1"`) {
 		t.Errorf("as JSON:\n%s", out)
 	}
 	command(t, 2, "doctor")

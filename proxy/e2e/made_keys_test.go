@@ -159,7 +159,7 @@ func TestKeysSurviveAKill(t *testing.T) {
 	setup := rig.Setup{Top: "on_revoke: abort", Admin: "token: " + rig.AdminToken + ", keys: { file: " + file + " }", Untidy: true}
 	p := rig.Launch(t, setup)
 	tokens := []string{"--admin", p.Admin, "--token", rig.AdminToken}
-	out, _ := command(t, 0, append([]string{"key", "create", "guest", "--rpm", "50", "--json"}, tokens...)...)
+	out, _ := command(t, 0, append([]string{"key", "create", "guest", "--rpm", "50", "--format", "json"}, tokens...)...)
 	var made admin.KeyChange
 	if err := json.Unmarshal([]byte(out), &made); err != nil || made.Limits["requests_per_minute"] != 50.0 {
 		t.Fatalf("%v: %s", err, out)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,8 +33,8 @@ func RequestReady(edge Edge) error {
 }
 
 // RequestMode asks a running edge to set the mode of an upstream or a group. It writes the old and
-// the new mode to out, and returns the names of the upstreams.
-func RequestMode(edge Edge, q ModeRequest, out io.Writer) (names []string, err error) {
+// the new mode to out, or the edge's answer as JSON, and returns the names of the upstreams.
+func RequestMode(edge Edge, q ModeRequest, asJSON bool, out io.Writer) (names []string, err error) {
 	body, err := json.Marshal(q)
 	if err != nil {
 		return nil, err
@@ -48,6 +49,11 @@ func RequestMode(edge Edge, q ModeRequest, out io.Writer) (names []string, err e
 	}
 	for _, u := range done.Upstreams {
 		names = append(names, u.Name)
+	}
+	if asJSON {
+		return names, writeAnswer(out, answer)
+	}
+	for _, u := range done.Upstreams {
 		if u.Was == q.Mode {
 			fmt.Fprintf(out, "%s: %s, as it was\n", plaintext.Line(u.Name), q.Mode)
 		} else {
@@ -56,6 +62,12 @@ func RequestMode(edge Edge, q ModeRequest, out io.Writer) (names []string, err e
 	}
 	warnOf(note, out)
 	return names, nil
+}
+
+// writeAnswer writes a JSON answer of an edge as one line that cannot drive a terminal.
+func writeAnswer(out io.Writer, body []byte) error {
+	_, err := out.Write(append(plaintext.JSON(bytes.TrimSpace(body)), '\n'))
+	return err
 }
 
 // pageTimeout bounds how long Page waits: an edge with many calls takes a while to list its

@@ -42,8 +42,7 @@ func (r *KeyRequest) List(out io.Writer) error {
 		return err
 	}
 	if r.JSON {
-		_, err = out.Write(body)
-		return err
+		return writeAnswer(out, body)
 	}
 	var all KeyList
 	if err := json.Unmarshal(body, &all); err != nil {
@@ -77,8 +76,7 @@ func (r *KeyRequest) change(method, path string, members map[string]any, out io.
 		return err
 	}
 	if r.JSON {
-		_, err = out.Write(body)
-		return err
+		return writeAnswer(out, body)
 	}
 	var done KeyChange
 	if err := json.Unmarshal(body, &done); err != nil {

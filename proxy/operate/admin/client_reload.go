@@ -21,8 +21,9 @@ const reloadTimeout = 30 * time.Second
 // RequestReload asks a running edge to reload as q says, and writes to w what changed, or would
 // change. The edge itself sets q.Source. edge is the base URL or the address of its admin listener;
 // token is the admin token, empty if the edge has none. The error says why nothing was reloaded:
-// every problem of the files, one to a line, or why the edge could not be asked.
-func RequestReload(edge Edge, q reload.Request, w io.Writer) error {
+// every problem of the files, one to a line, or why the edge could not be asked. With asJSON the
+// edge's answer is written in place of the text.
+func RequestReload(edge Edge, q reload.Request, asJSON bool, w io.Writer) error {
 	path := fmt.Sprintf("/-/reload?force=%t&dry_run=%t&back=%t", q.Force, q.DryRun, q.Back)
 	if q.Called != "" {
 		path += "&called=" + url.QueryEscape(q.Called)
@@ -34,6 +35,9 @@ func RequestReload(edge Edge, q reload.Request, w io.Writer) error {
 	var r reload.Result
 	if err := json.Unmarshal(body, &r); err != nil {
 		return fmt.Errorf("%s did not answer like a Penstock admin listener", edge.Admin)
+	}
+	if asJSON {
+		return errors.Join(writeAnswer(w, body), report(&r, io.Discard))
 	}
 	err = report(&r, w)
 	warnOf(note, w)

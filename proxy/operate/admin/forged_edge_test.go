@@ -75,10 +75,10 @@ func TestForgedEdge(t *testing.T) {
 		"top": func(w io.Writer) error {
 			return Top(t.Context(), TopOptions{Edge: Edge{Admin: server.URL}, Out: w, Width: 80})
 		},
-		"top --json": func(w io.Writer) error {
+		"top --format json": func(w io.Writer) error {
 			return Top(t.Context(), TopOptions{Edge: Edge{Admin: server.URL}, Out: w, JSON: true})
 		},
-		"reload": func(w io.Writer) error { return RequestReload(Edge{Admin: server.URL}, reload.Request{}, w) },
+		"reload": func(w io.Writer) error { return RequestReload(Edge{Admin: server.URL}, reload.Request{}, false, w) },
 	}
 	for _, refused := range []bool{false, true} {
 		result.OK, result.Unchanged = !refused, false

@@ -62,7 +62,8 @@ type KeyList struct {
 	Keys []KeyView `json:"keys"`
 }
 
-func viewOf(k *config.Key, source string) KeyView {
+// ViewOf returns what an operator sees of a key of the source.
+func ViewOf(k *config.Key, source string) KeyView {
 	l := &k.Limits
 	v := KeyView{
 		ID: k.ID, Source: source, Active: k.Enabled(), Models: k.Models, Operations: k.Operations, Expires: timeOf(k.Expires),
@@ -137,7 +138,7 @@ func (s *Server) keyViews() ([]KeyView, error) {
 	views := []KeyView{}
 	file := s.opts.Reloads.Running().Config.Keys
 	for i := range file {
-		views = append(views, viewOf(&file[i], sourceConfiguration))
+		views = append(views, ViewOf(&file[i], sourceConfiguration))
 	}
 	if s.opts.Keys != nil {
 		limit, cancel := context.WithTimeout(context.Background(), keysPatience)
@@ -148,7 +149,7 @@ func (s *Server) keyViews() ([]KeyView, error) {
 		}
 		for id, text := range entries {
 			if key, err := config.ReadKey(text); err == nil && !ofConfiguration(file, id) {
-				views = append(views, viewOf(&key, sourceRuntime))
+				views = append(views, ViewOf(&key, sourceRuntime))
 			}
 		}
 	}
@@ -340,7 +341,7 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	}
 	s.opts.Log.Info("a key was "+strings.TrimPrefix(c.event, "key_"), zap.String("event", c.event), zap.String("key", c.id),
 		zap.String("who", who.name))
-	done := KeyChange{KeyView: viewOf(&now, sourceRuntime), Key: c.secret, Note: s.opts.Keys.InForce(), Warnings: warnings}
+	done := KeyChange{KeyView: ViewOf(&now, sourceRuntime), Key: c.secret, Note: s.opts.Keys.InForce(), Warnings: warnings}
 	if done.Revoked = c.event == "key_revoked"; done.Revoked {
 		done.Active, done.Note = false, "What runs with it ends as on_revoke says. "+done.Note
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -21,6 +22,7 @@ type Options struct {
 	Model  string // id or alias; empty: the first ready one that the agent can use
 	KeyEnv string // environment variable that holds the key
 	Write  bool
+	JSON   bool // write one object to Out in place of the files' text
 
 	Out, Notes io.Writer // the files, and what is said beside them
 	Getenv     func(string) string
@@ -42,7 +44,8 @@ func (s *setup) first() *model { return &s.models[0] }
 
 // file is a file that an agent reads.
 type file struct {
-	path, text string
+	Path string `json:"path"`
+	Text string `json:"text"`
 }
 
 // program is an agent.
@@ -131,18 +134,27 @@ func Run(ctx context.Context, o *Options) error {
 	}
 	s.websocket = o.Name == "codex" && speaksWebSocket(ctx, base, o.Getenv(o.KeyEnv))
 	files := p.files(s)
+	shown := o.Out
+	if o.JSON {
+		shown = io.Discard
+	}
 	for _, f := range files {
 		if o.Write {
-			err = f.write(o.Out, o.Now)
+			err = f.write(shown, o.Now)
 		} else {
-			_, err = fmt.Fprintf(o.Out, "# %s\n%s\n", f.path, f.text)
+			_, err = fmt.Fprintf(shown, "# %s\n%s\n", f.Path, f.Text)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	note(o, s, p.run(s))
-	return nil
+	if !o.JSON {
+		return nil
+	}
+	e := json.NewEncoder(o.Out)
+	e.SetIndent("", "  ")
+	return e.Encode(map[string]any{"model": s.first().ID, "files": files, "run": p.run(s)})
 }
 
 // note tells the user what to know besides the files.

@@ -296,3 +296,18 @@ func TestWriteWaitsForNobody(t *testing.T) {
 		}
 	}
 }
+
+// TestJSON: the files are one JSON object, and what is said besides goes elsewhere.
+func TestJSON(t *testing.T) {
+	url := edgeOf(t, twoModels, 405)
+	for _, name := range Names() {
+		out, _, err := run(t, Options{Name: name, URL: url, Home: "/home/u", JSON: true}, map[string]string{"EDGE_KEY": key})
+		var got struct {
+			Model, Run string
+			Files      []file
+		}
+		if json.Unmarshal([]byte(out), &got) != nil || err != nil || got.Model == "" || got.Run == "" || len(got.Files) == 0 || got.Files[0].Path == "" {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}

@@ -19,11 +19,11 @@ func (f *file) write(w io.Writer, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if there && string(old) == f.text {
-		fmt.Fprintf(w, "%s is as it should be\n", f.path)
+	if there && string(old) == f.Text {
+		fmt.Fprintf(w, "%s is as it should be\n", f.Path)
 		return nil
 	}
-	path, kept := f.path, os.DevNull
+	path, kept := f.Path, os.DevNull
 	if target, err := filepath.EvalSymlinks(path); err == nil { // a link stays one
 		path = target
 	}
@@ -35,12 +35,12 @@ func (f *file) write(w io.Writer, now time.Time) error {
 			return err
 		}
 	}
-	fmt.Fprintf(w, "--- %s\n+++ %s\n%s", kept, f.path, difference(string(old), f.text))
+	fmt.Fprintf(w, "--- %s\n+++ %s\n%s", kept, f.Path, difference(string(old), f.Text))
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.new")
 	if err != nil {
 		return err
 	}
-	if err = closed(next, []byte(f.text)); err == nil {
+	if err = closed(next, []byte(f.Text)); err == nil {
 		err = os.Rename(next.Name(), path)
 	}
 	if err != nil {
@@ -52,7 +52,7 @@ func (f *file) write(w io.Writer, now time.Time) error {
 // read returns the existing content. It reads only regular files, because opening a pipe would wait
 // for its writer.
 func (f *file) read() (text []byte, there bool, err error) {
-	old, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	old, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if os.IsNotExist(err) {
 		return nil, false, nil
 	} else if err != nil {
@@ -61,7 +61,7 @@ func (f *file) read() (text []byte, there bool, err error) {
 	defer func() { _ = old.Close() }()
 	info, err := old.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file: move it out of the way", f.path)
+		err = fmt.Errorf("%s is no regular file: move it out of the way", f.Path)
 	}
 	if err != nil {
 		return nil, false, err
@@ -76,7 +76,7 @@ const stamp = "20060102-150405"
 // keep writes the old content to a new file and returns its name. It never overwrites a file kept
 // within the same second.
 func (f *file) keep(old []byte, now time.Time) (string, error) {
-	stamped := f.path + "." + now.UTC().Format(stamp)
+	stamped := f.Path + "." + now.UTC().Format(stamp)
 	name := stamped
 	for n := 2; ; n++ {
 		kept, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

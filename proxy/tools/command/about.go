@@ -10,13 +10,13 @@ import (
 
 // OpenAPI prints the API's description.
 type OpenAPI struct {
-	Format string `enum:"yaml,json" default:"yaml" help:"Form of the document: ${enum}."`
+	Format string `enum:"yaml,json" default:"yaml" help:"Form of the document: ${enum}, the same in both."`
 }
 
 // Run prints the embedded document.
 func (o *OpenAPI) Run() error {
 	text := openapi.YAML()
-	if o.Format == "json" {
+	if o.Format == formatJSON {
 		text = openapi.JSON()
 	}
 	_, err := os.Stdout.Write(text)
@@ -24,10 +24,15 @@ func (o *OpenAPI) Run() error {
 }
 
 // Version prints the version and build.
-type Version struct{}
+type Version struct {
+	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: version, revision, go and platform."`
+}
 
 // Run prints the version and build.
-func (Version) Run() error {
+func (v *Version) Run() error {
+	if v.Format == formatJSON {
+		return printJSON(build.Describe())
+	}
 	fmt.Println("penstock", build.Line())
 	return nil
 }

@@ -29,10 +29,11 @@ func (o *operator) edge() admin.Edge {
 
 // Reload makes a running edge read its configuration again.
 type Reload struct {
-	File  string `arg:"" optional:"" values:"files" help:"With --diff: a file to compare with the running configuration, instead of the edge's own. The edge reads it as if it were in its file's folder."`
-	Diff  bool   `help:"Apply nothing: only print what would change, each model's slots before and after, and what needs a restart."`
-	Back  bool   `help:"Go back to the configuration before the running one, which the edge has in memory. Keys stay as they are; a key that was taken away does not come back."`
-	Force bool   `help:"Apply it even if a model that serves calls is left without a slot, which is otherwise refused."`
+	File   string `arg:"" optional:"" values:"files" help:"With --diff: a file to compare with the running configuration, instead of the edge's own. The edge reads it as if it were in its file's folder."`
+	Diff   bool   `help:"Apply nothing: only print what would change, each model's slots before and after, and what needs a restart."`
+	Back   bool   `help:"Go back to the configuration before the running one, which the edge has in memory. Keys stay as they are; a key that was taken away does not come back."`
+	Force  bool   `help:"Apply it even if a model that serves calls is left without a slot, which is otherwise refused."`
+	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: ok, version, changes, needs_restart, capacity, warnings and problems."`
 	operator
 }
 
@@ -55,7 +56,8 @@ func (r *Reload) Run() error {
 			return usageError("reload: " + r.File + " is empty")
 		}
 	}
-	if err := admin.RequestReload(r.edge(), q, os.Stdout); err != nil || !r.Back || r.Diff {
+	asJSON := r.Format == formatJSON
+	if err := admin.RequestReload(r.edge(), q, asJSON, os.Stdout); err != nil || !r.Back || r.Diff || asJSON {
 		return err
 	}
 	_, err := fmt.Println("The edge's file is unchanged, and is read again when it changes, at a reload and at a start: correct it first.")
@@ -66,7 +68,7 @@ func (r *Reload) Run() error {
 type Top struct {
 	operator
 	Once     bool          `help:"Print the state once as plain text and exit, for scripts."`
-	JSON     bool          `name:"json" help:"Print the state once as JSON."`
+	Format   string        `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is the state, once: the object that GET /status of the admin listener answers."`
 	Interval time.Duration `default:"1s" help:"Time between two updates."`
 }
 
@@ -82,10 +84,10 @@ func (t *Top) Run() error {
 	defer stop()
 	width, _ := strconv.Atoi(os.Getenv("COLUMNS"))
 	o := admin.TopOptions{
-		Edge: t.edge(), Out: os.Stdout, JSON: t.JSON, Width: cmp.Or(width, 80), Interval: t.Interval,
+		Edge: t.edge(), Out: os.Stdout, JSON: t.Format == formatJSON, Width: cmp.Or(width, 80), Interval: t.Interval,
 		Colour: os.Getenv("NO_COLOR") == "",
 	}
-	if !t.Once && !t.JSON && os.Getenv("TERM") != "dumb" && top.IsTerminal(os.Stdout) {
+	if !t.Once && !o.JSON && os.Getenv("TERM") != "dumb" && top.IsTerminal(os.Stdout) {
 		o.In, o.Terminal = os.Stdin, os.Stdout
 	}
 	return admin.Top(ctx, o)
@@ -93,11 +95,11 @@ func (t *Top) Run() error {
 
 // Usage prints what keys have used.
 type Usage struct {
-	Fleet bool   `help:"Usage of all edges that share the store (fleet.store), instead of one edge."`
-	By    string `enum:"model,user" default:"model" placeholder:"user" help:"By end user instead of model, if end_users is configured: the keyed hashes of the heaviest users, and the rest of each key."`
-	Day   string `placeholder:"DAY" help:"Usage of one day, such as 2026-01-31, in UTC. 62 days are kept."`
-	Month string `placeholder:"MONTH" help:"Usage of one month, such as 2026-01, in UTC."`
-	JSON  bool   `name:"json" help:"Print JSON, with each day."`
+	Fleet  bool   `help:"Usage of all edges that share the store (fleet.store), instead of one edge."`
+	By     string `enum:"model,user" default:"model" placeholder:"user" help:"By end user instead of model, if end_users is configured: the keyed hashes of the heaviest users, and the rest of each key."`
+	Day    string `placeholder:"DAY" help:"Usage of one day, such as 2026-01-31, in UTC. 62 days are kept."`
+	Month  string `placeholder:"MONTH" help:"Usage of one month, such as 2026-01, in UTC."`
+	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is the object that GET /-/usage of the admin listener answers, with each day."`
 	operator
 }
 
@@ -113,15 +115,15 @@ func (u *Usage) Run() error {
 		return usageError("usage: " + err.Error())
 	}
 	return admin.RequestUsage(admin.UsageOptions{
-		Edge: u.edge(), Fleet: u.Fleet, ByUser: u.By == "user", JSON: u.JSON, Period: period,
+		Edge: u.edge(), Fleet: u.Fleet, ByUser: u.By == "user", JSON: u.Format == formatJSON, Period: period,
 	}, os.Stdout)
 }
 
 // Canary compares the arms of a model.
 type Canary struct {
-	Model string         `arg:"" values:"models" help:"Id of a model with a deployment that has a share of its calls (traffic)."`
-	For   *time.Duration `placeholder:"10m" help:"Compare the calls of this period from now on, instead of all since the edge's start. Ctrl-C compares those so far."`
-	JSON  bool           `name:"json" help:"Print JSON."`
+	Model  string         `arg:"" values:"models" help:"Id of a model with a deployment that has a share of its calls (traffic)."`
+	For    *time.Duration `placeholder:"10m" help:"Compare the calls of this period from now on, instead of all since the edge's start. Ctrl-C compares those so far."`
+	Format string         `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is an array of comparisons: model, arm, calls, rest_calls, verdict, and measures with measure, rest, arm, change, low, high and verdict."`
 	operator
 }
 
@@ -142,7 +144,7 @@ func (c *Canary) Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	return admin.RequestCanary(ctx, admin.CanaryOptions{
-		Edge: c.edge(), Model: c.Model, JSON: c.JSON, For: span,
+		Edge: c.edge(), Model: c.Model, JSON: c.Format == formatJSON, For: span,
 	}, os.Stdout)
 }
 
@@ -155,13 +157,14 @@ type Modes struct {
 
 // mode is what the commands that set an upstream's mode have in common.
 type mode struct {
-	Who string `placeholder:"NAME" env:"USER" help:"Who asks for it: every edge of a fleet with a store shows it. An edge without a store keeps no name."`
+	Who    string `placeholder:"NAME" env:"USER" help:"Who asks for it: every edge of a fleet with a store shows it. An edge without a store keeps no name."`
+	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: upstreams, each with name and was, its mode before; of ready without an upstream: status."`
 	operator
 }
 
 func (m *mode) set(q admin.ModeRequest) ([]string, error) {
 	q.Who = m.Who
-	return admin.RequestMode(m.edge(), q, os.Stdout)
+	return admin.RequestMode(m.edge(), q, m.Format == formatJSON, os.Stdout)
 }
 
 // out holds the flags and the argument of the commands that take upstreams out.
@@ -179,7 +182,11 @@ func (o *out) take(mode string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	return admin.AwaitIdle(ctx, o.edge(), names, os.Stdout)
+	progress := os.Stdout
+	if o.Format == formatJSON {
+		progress = os.Stderr
+	}
+	return admin.AwaitIdle(ctx, o.edge(), names, progress)
 }
 
 // Drain takes an upstream out.
@@ -206,5 +213,8 @@ func (r *Ready) Run() error {
 		_, err := r.set(admin.ModeRequest{Upstream: r.Upstream, Mode: "ready"})
 		return err
 	}
-	return admin.RequestReady(r.edge())
+	if err := admin.RequestReady(r.edge()); err != nil || r.Format != formatJSON {
+		return err
+	}
+	return printJSON(admin.Readiness{Status: "ready"})
 }

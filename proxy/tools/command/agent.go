@@ -14,6 +14,7 @@ type Agent struct {
 	URL    string `name:"url" default:"http://127.0.0.1:4000" placeholder:"URL" help:"Address of the edge's API (default: ${default})."`
 	Model  string `short:"m" values:"models" placeholder:"ID" help:"Model to work with, by its id or an alias; without it the first ready one that the agent can use."`
 	KeyEnv string `name:"key-env" default:"PENSTOCK_API_KEY" placeholder:"NAME" help:"Environment variable that holds the API key (default: ${default}). Files name it; the key itself is in none."`
+	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: model, files with path and text, and run, the command line."`
 	Write  bool   `help:"Write the files, after showing what changes. A file that differs is kept beside the new one."`
 }
 
@@ -33,7 +34,7 @@ func (a *Agent) Run() error {
 		return err
 	}
 	return agent.Run(context.Background(), &agent.Options{ // a signal ends it where it stands: nothing is half written
-		Name: a.Name, URL: a.URL, Model: a.Model, KeyEnv: a.KeyEnv, Write: a.Write,
+		Name: a.Name, URL: a.URL, Model: a.Model, KeyEnv: a.KeyEnv, Write: a.Write, JSON: a.Format == formatJSON,
 		Out: os.Stdout, Notes: os.Stderr, Getenv: os.Getenv, Home: home, Now: time.Now(),
 	})
 }

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -19,7 +18,7 @@ import (
 type Check struct {
 	Files   []string `arg:"" values:"files" optional:"" name:"file" help:"Configuration files; - is standard input, as if it were in this folder."`
 	Against string   `placeholder:"OLD" help:"Also print what replacing the configuration OLD by the file would change: settings, and each model's slots."`
-	Format  string   `enum:"text,json,github" default:"text" help:"Form of the problems: ${enum}. github marks their lines in a pull request."`
+	Format  string   `enum:"text,json,github" default:"text" help:"Form of the problems: ${enum}. json is an array of file, line, column, level (error, warning), setting and message; github marks their lines in a pull request."`
 	Example bool     `help:"Print a complete, commented configuration instead."`
 	Schema  bool     `help:"Print the JSON Schema of the configuration, for editors, instead."`
 }
@@ -120,10 +119,8 @@ func (c *Check) write(w io.Writer, problems config.Problems) error {
 		}
 		out[i] = finding{p.File, p.Line, p.Column, level, p.Path, p.Message}
 	}
-	if c.Format == "json" {
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		return enc.Encode(out)
+	if c.Format == formatJSON {
+		return writeJSON(w, out)
 	}
 	for _, f := range out {
 		place := ""

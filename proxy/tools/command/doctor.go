@@ -22,7 +22,7 @@ type Doctor struct {
 	Config string   `short:"c" placeholder:"FILE" help:"Configuration whose own engine profiles ('engines:') are tried as well, and whose timeouts the report names. Without URLs: report which engines its upstreams find ('resolve', 'kubernetes'), or why they find none."`
 	Try    bool     `help:"Also send each engine some tiny chat calls, to see what it does with text, reasoning, tools, schemas, an answer that is begun and a client that leaves; says which flag is missing. Without it nothing is generated."`
 	Model  string   `short:"m" placeholder:"ID" help:"Model to try; without it the engine's first chat model."`
-	JSON   bool     `name:"json" help:"Print what was found as JSON."`
+	Format string   `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is an array of engines with all that was found, or of the upstreams that look for theirs."`
 }
 
 // Help is printed below the flags.
@@ -53,7 +53,7 @@ func (d *Doctor) Run() error {
 		return usageError("doctor: --model is for --try")
 	}
 	return engine.Doctor(ctx, plaintext.Writer(os.Stdout), &engine.DoctorOptions{
-		URLs: d.URLs, APIKey: d.APIKey, Own: own, Try: d.Try, Model: d.Model, JSON: d.JSON,
+		URLs: d.URLs, APIKey: d.APIKey, Own: own, Try: d.Try, Model: d.Model, JSON: d.Format == formatJSON,
 		Timeouts: timeouts,
 	})
 }
@@ -72,7 +72,7 @@ func (d *Doctor) discover(f *config.File) error {
 		}
 	}
 	out := plaintext.Writer(os.Stdout)
-	if d.JSON {
+	if d.Format == formatJSON {
 		if err := json.NewEncoder(out).Encode(all); err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (d *Doctor) discover(f *config.File) error {
 	}
 	nothing := 0
 	for _, found := range all {
-		if !d.JSON {
+		if d.Format != formatJSON {
 			printFound(out, found)
 		}
 		if found.Trouble != "" {

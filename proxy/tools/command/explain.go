@@ -14,7 +14,17 @@ import (
 
 // Explain says what a code or a setting means.
 type Explain struct {
-	Word string `arg:"" name:"word" values:"words" help:"Code of an error, such as capacity_full, all codes of a status, such as 429, a setting or a group of them, such as upstreams.concurrency or limits, or a word of theirs, such as queue, timeout or rpm."`
+	Word   string `arg:"" name:"word" values:"words" help:"Code of an error, such as capacity_full, all codes of a status, such as 429, a setting or a group of them, such as upstreams.concurrency or limits, or a word of theirs, such as queue, timeout or rpm."`
+	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is an array: name, and status, cause and remedy of a code, or value, default and meaning of a setting."`
+}
+
+// members returns the row as a JSON object has it.
+func (r *explained) members() map[string]string {
+	m := map[string]string{"name": r.name}
+	for i, column := range r.columns {
+		m[column] = r.cells[i]
+	}
+	return m
 }
 
 // explained is a row of a reference.
@@ -51,6 +61,13 @@ func (e *Explain) Run() error {
 	}
 	if rows == nil {
 		return usageError(fmt.Sprintf("explain: %q is neither an error's code nor a setting%s", e.Word, hintFor(all, word)))
+	}
+	if e.Format == formatJSON {
+		all := make([]map[string]string, len(rows))
+		for i := range rows {
+			all[i] = rows[i].members()
+		}
+		return printJSON(all)
 	}
 	for _, row := range rows {
 		if len(rows) <= mostWhole || row.name == word {

@@ -110,7 +110,7 @@ type keyCreate struct {
 	keyRights
 	Class  string `placeholder:"CLASS" help:"Class of the key's calls, such as batch."`
 	Weight int    `placeholder:"N" help:"The key's share when calls wait for slots."`
-	JSON   bool   `name:"json" help:"Print JSON."`
+	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: the key's entry, and key, its secret."`
 	operator
 }
 
@@ -130,13 +130,13 @@ func (k *keyCreate) Run() error {
 	if k.Weight != 0 {
 		fields["weight"] = k.Weight
 	}
-	return (&admin.KeyRequest{Edge: k.edge(), JSON: k.JSON}).Create(fields, os.Stdout)
+	return (&admin.KeyRequest{Edge: k.edge(), JSON: k.Format == formatJSON}).Create(fields, os.Stdout)
 }
 
 type keyRotate struct {
 	ID      string        `arg:"" name:"id" help:"Id of the key."`
 	Overlap time.Duration `default:"24h" help:"How long its present secrets stay valid; 0s: they end at once."`
-	JSON    bool          `name:"json" help:"Print JSON."`
+	Format  string        `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: the key's entry, and key, its secret."`
 	operator
 }
 
@@ -145,13 +145,14 @@ func (k *keyRotate) Help() string { return runTimeHelp }
 
 // Run makes the edge create another secret.
 func (k *keyRotate) Run() error {
-	return (&admin.KeyRequest{Edge: k.edge(), JSON: k.JSON}).Rotate(k.ID, k.Overlap, os.Stdout)
+	return (&admin.KeyRequest{Edge: k.edge(), JSON: k.Format == formatJSON}).Rotate(k.ID, k.Overlap, os.Stdout)
 }
 
 type keyNew struct {
 	keyStore
 	Name string `help:"Id of the key in the configuration and the log." default:"new-key"`
 	keyRights
+	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: key, its hash and, where they are printed, lines for keys: in the configuration."`
 	Append string `placeholder:"FILE" help:"Append the key to this keys_file or configuration, in place of printing its lines. A file that is not there is made."`
 }
 
@@ -173,13 +174,12 @@ func (k *keyNew) Run() error {
 		if err := appendKey(k.Append, lines); err != nil {
 			return fmt.Errorf("key new: %s: %w", k.Append, err)
 		}
-		fmt.Printf("%s\n\n# Keep the key now: only its hash is stored, in %s.\n", plain, plaintext.Line(k.Append))
+		err := k.print(madeKey{Key: plain, Hash: hash}, "only its hash is stored, in "+plaintext.Line(k.Append)+".")
 		warnOfKey(k.Append, k.Name)
-		return nil
+		return err
 	}
 	if !k.Store {
-		fmt.Printf("%s\n\n# Keep the key now: only its hash is stored. Lines for `keys:` in the configuration:\n%s", plain, lines)
-		return nil
+		return k.print(madeKey{plain, hash, lines}, "only its hash is stored. Lines for `keys:` in the configuration:")
 	}
 	w, ctx, done, err := k.open()
 	if err != nil {
@@ -191,8 +191,23 @@ func (k *keyNew) Run() error {
 	if err := w.Add(ctx, fields); err != nil {
 		return fmt.Errorf("key new: %w", err)
 	}
-	fmt.Printf("%s\n\n# Keep the key now: only its hash is stored. It is in force at all edges within a second.\n", plain)
-	return nil
+	return k.print(madeKey{Key: plain, Hash: hash}, "only its hash is stored. It is in force at all edges within a second.")
+}
+
+// madeKey is a new key, or the hash of one, in JSON.
+type madeKey struct {
+	Key   string `json:"key,omitempty"`
+	Hash  string `json:"hash"`
+	Lines string `json:"lines,omitempty"` // for keys: in the configuration
+}
+
+// print writes a new key, and what has become of it.
+func (k *keyNew) print(made madeKey, note string) error {
+	if k.Format == formatJSON {
+		return printJSON(made)
+	}
+	_, err := fmt.Printf("%s\n\n# Keep the key now: %s\n%s", made.Key, note, made.Lines)
+	return err
 }
 
 // appendKey writes a key's lines to a file in one step, so that an edge that watches the file never
@@ -245,8 +260,8 @@ func warnOfKey(name, id string) {
 
 type keyRevoke struct {
 	keyStore
-	ID   string `arg:"" name:"id" help:"Id of the key."`
-	JSON bool   `name:"json" help:"Print the edge's answer as JSON."`
+	ID     string `arg:"" name:"id" help:"Id of the key."`
+	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: id, revoked and note."`
 	operator
 }
 
@@ -256,7 +271,7 @@ func (k *keyRevoke) Help() string { return runTimeHelp }
 // Run revokes the key.
 func (k *keyRevoke) Run() error {
 	if !k.Store {
-		return (&admin.KeyRequest{Edge: k.edge(), JSON: k.JSON}).Revoke(k.ID, os.Stdout)
+		return (&admin.KeyRequest{Edge: k.edge(), JSON: k.Format == formatJSON}).Revoke(k.ID, os.Stdout)
 	}
 	w, ctx, done, err := k.open()
 	if err != nil {
@@ -266,13 +281,17 @@ func (k *keyRevoke) Run() error {
 	if err := w.Revoke(ctx, k.ID); err != nil {
 		return fmt.Errorf("key revoke: %w", err)
 	}
-	fmt.Println("revoked: edges refuse it within a second; running calls end as on_revoke says")
+	const note = "edges refuse it within a second; running calls end as on_revoke says"
+	if k.Format == formatJSON {
+		return printJSON(admin.KeyChange{KeyView: admin.KeyView{ID: k.ID, Source: sourceStore}, Revoked: true, Note: note})
+	}
+	fmt.Println("revoked: " + note)
 	return nil
 }
 
 type keyList struct {
 	keyStore
-	JSON bool `name:"json" help:"Print the edge's answer as JSON."`
+	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: keys, each with id, source, active, models, operations, limits and more, never a secret or a hash."`
 	operator
 }
 
@@ -282,7 +301,7 @@ func (k *keyList) Run() error {
 	case !k.Store && k.Config != "":
 		return k.ofFile()
 	case !k.Store:
-		return (&admin.KeyRequest{Edge: k.edge(), JSON: k.JSON}).List(os.Stdout)
+		return (&admin.KeyRequest{Edge: k.edge(), JSON: k.Format == formatJSON}).List(os.Stdout)
 	}
 	w, ctx, done, err := k.open()
 	if err != nil {
@@ -293,10 +312,36 @@ func (k *keyList) Run() error {
 	if err != nil {
 		return fmt.Errorf("key list: %w", err)
 	}
+	return k.print(all, sourceStore)
+}
+
+// sourceStore is the source of a key of the fleet's store in JSON.
+const sourceStore = "store"
+
+// print writes keys that no edge was asked for.
+func (k *keyList) print(all []keystore.Listed, source string) error {
+	if k.Format == formatJSON {
+		list := struct {
+			Keys []listedKey `json:"keys"`
+		}{Keys: []listedKey{}}
+		for i := range all {
+			view := admin.ViewOf(&all[i].Key, source)
+			view.Active = view.Active && !all[i].Revoked && all[i].Trouble == ""
+			list.Keys = append(list.Keys, listedKey{view, all[i].Revoked, all[i].Trouble})
+		}
+		return printJSON(list)
+	}
 	for i := range all {
 		fmt.Println(plaintext.Text(all[i].String()))
 	}
 	return nil
+}
+
+// listedKey is a key of the fleet's store in JSON.
+type listedKey struct {
+	admin.KeyView
+	Revoked bool   `json:"revoked,omitempty"`
+	Trouble string `json:"trouble,omitempty"` // why edges refuse the entry
 }
 
 // ofFile prints the keys of the configuration and its keys_file.
@@ -305,16 +350,19 @@ func (k *keyList) ofFile() error {
 	if f == nil {
 		return problems
 	}
+	all := make([]keystore.Listed, len(f.Keys))
 	for i := range f.Keys {
-		fmt.Println(plaintext.Text((&keystore.Listed{Key: f.Keys[i]}).String()))
+		all[i].Key = f.Keys[i]
 	}
-	return nil
+	return k.print(all, "configuration")
 }
 
-type keyHash struct{}
+type keyHash struct {
+	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: hash."`
+}
 
 // Run hashes the line on standard input.
-func (keyHash) Run() error {
+func (k *keyHash) Run() error {
 	var plain string
 	if _, err := fmt.Fscanln(os.Stdin, &plain); err != nil {
 		return fmt.Errorf("key hash: give the key on standard input, in one line and without blanks: %w", err)
@@ -325,6 +373,10 @@ func (keyHash) Run() error {
 	if auth.Guessable(plain) {
 		fmt.Fprintln(os.Stderr, "penstock: this key can be guessed from its hash, or by trying often enough. Use `penstock key new`, or 20 random characters or more.")
 	}
-	fmt.Println(auth.Hash(plain))
+	hash := auth.Hash(plain)
+	if k.Format == formatJSON {
+		return printJSON(madeKey{Hash: hash})
+	}
+	fmt.Println(hash)
 	return nil
 }
