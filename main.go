@@ -52,7 +52,7 @@ func main() {
 	parser.FatalIfErrorf(command.Unknown(args, parser.Model.Children))
 	args, err := bench.Arguments(args)
 	parser.FatalIfErrorf(err)
-	k, err := command.Parse(parser, args)
+	k, err := parser.Parse(args)
 	parser.FatalIfErrorf(command.PlainUsage(err))
 	if err := command.Run(k); err != nil {
 		os.Exit(command.Report(os.Stderr, err))

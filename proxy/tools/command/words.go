@@ -168,21 +168,21 @@ var flagsOfOthers = map[string]string{
 
 // serves reports whether a mistake is in a command line of serve, whose name may be left out.
 func serves(err error) bool {
-	var at *parseError
-	if !errors.As(err, &at) || at.context == nil {
+	var at *kong.ParseError
+	if !errors.As(err, &at) || at.Context == nil {
 		return false
 	}
-	n := at.context.Selected()
+	n := at.Context.Selected()
 	return n == nil || n.Name == "serve"
 }
 
 // leftOut says what a command line lacks, in the words of the command's help.
 func leftOut(err error, missing string) string {
-	var at *parseError
-	if !errors.As(err, &at) || at.context == nil || at.context.Selected() == nil {
+	var at *kong.ParseError
+	if !errors.As(err, &at) || at.Context == nil || at.Context.Selected() == nil {
 		return err.Error()
 	}
-	node := at.context.Selected()
+	node := at.Context.Selected()
 	command := strings.TrimPrefix(node.FullPath(), "penstock ")
 	if len(node.Positional) == 0 {
 		var commands []string
