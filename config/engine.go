@@ -46,7 +46,7 @@ type Engine struct {
 	Load []EngineLoad `yaml:"load"`
 	// Where it reports how many requests it runs at once. All matches on the first page that has
 	// any are added up.
-	Capacity []EngineValue `yaml:"capacity"`
+	Capacity []EngineCapacity `yaml:"capacity"`
 	// How many calls it runs at once if neither the file nor the engine gives a number.
 	Concurrency int `yaml:"concurrency"`
 	// Where it reports how many models it keeps in memory.
@@ -137,6 +137,17 @@ type EngineValue struct {
 	Path string `yaml:"path"`
 	// The field of that JSON page.
 	Field string `yaml:"field"`
+}
+
+// EngineCapacity is a JSON page with a number of slots.
+type EngineCapacity struct {
+	// The engine's page that holds the value.
+	Path string `yaml:"path"`
+	// The field of that JSON page.
+	Field string `yaml:"field"`
+	// The field with the context of one slot, in tokens. That of all slots together is the size of the
+	// engine's prompt cache, unless its load reports one.
+	SlotTokens string `yaml:"slot_tokens"`
 }
 
 // EngineHealth is the page that answers 200 when the engine can work.
@@ -411,7 +422,7 @@ func (e *Engine) Problems() []string {
 			at+": name the fields that report running or waiting requests, or progress")
 	}
 	for i, v := range e.Capacity {
-		c.value(element("capacity", i), v)
+		c.value(element("capacity", i), EngineValue{v.Path, v.Field})
 		c.need(v.Path != "", element("capacity", i)+".path: missing")
 	}
 	c.need(e.Concurrency >= 0, "concurrency: must not be negative")

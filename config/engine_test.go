@@ -26,7 +26,7 @@ func TestEngineOver(t *testing.T) {
 }
 
 func TestEngineProblems(t *testing.T) {
-	whole := Engine{Name: "whole", Detect: []EngineSign{{Path: "/x", Field: "a", Equals: "b"}}, Capacity: []EngineValue{{"/x", "n"}}}
+	whole := Engine{Name: "whole", Detect: []EngineSign{{Path: "/x", Field: "a", Equals: "b"}}, Capacity: []EngineCapacity{{Path: "/x", Field: "n"}}}
 	if p := whole.Problems(); len(p) > 0 {
 		t.Errorf("a good one: %v", p)
 	}
@@ -48,7 +48,7 @@ func TestEngineProblems(t *testing.T) {
 		{Engine{Name: "e", Names: "some"}, "names:"},
 		{Engine{Name: "e", Load: []EngineLoad{{Path: "/m", Format: "xml", Running: []string{"a"}}}}, "load[0].format:"},
 		{Engine{Name: "e", Load: []EngineLoad{{Path: "/m", Format: LoadJSON}}}, "load[0]: name the fields"},
-		{Engine{Name: "e", Capacity: []EngineValue{{}}}, "capacity[0].path: missing"},
+		{Engine{Name: "e", Capacity: []EngineCapacity{{}}}, "capacity[0].path: missing"},
 		{Engine{Name: "e", Concurrency: -1}, "concurrency:"},
 		{Engine{Name: "e", Paths: map[string]string{"talk": "/t"}}, "paths.talk: not an operation"},
 		{Engine{Name: "e", TokenLimit: "tokens"}, "token_limit:"},

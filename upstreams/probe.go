@@ -382,12 +382,15 @@ func (p *prober) reader(timeout time.Duration) engine.Reader {
 	return engine.Reader{Get: p.get, Profile: p.up.engine.Load(), Timeout: timeout}
 }
 
-// readCapacity reads how many requests the engine runs at once. A number stays until another one is
-// read.
+// readCapacity reads how many requests the engine runs at once, and what room their prompts have. A
+// number stays until another one is read.
 func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	r := p.reader(timeout)
-	if n, ok := r.Slots(ctx); ok {
+	if n, cache, ok := r.Slots(ctx); ok {
 		p.up.slots.setReported(n)
+		if cache > 0 {
+			p.up.Cache.SetTokens(cache)
+		}
 	}
 	if p.up.settings.Load().spec.Residents > 0 {
 		if n, ok := r.Residents(ctx); ok {

@@ -292,12 +292,15 @@ func TestProbeReadsAliases(t *testing.T) {
 func TestProbeRecognises(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{
-			"/v1/models": `{"data":[{"id":"m","owned_by":"llamacpp"}]}`, "/props": `{"total_slots":3}`,
+			"/v1/models": `{"data":[{"id":"m","owned_by":"llamacpp"}]}`, "/props": `{"total_slots":3,"default_generation_settings":{"n_ctx":2048}}`,
 		}}
 		u := watched(t, e, "auto")
 		synctest.Wait()
 		if u.Engine().Name() != "llamacpp" || u.Limits() != (Limits{true, 3, 3, 3, engine.SlotsReported, false}) {
 			t.Fatalf("%s %+v", u.Engine().Name(), u.Limits())
+		}
+		if got := u.Cache.Tokens(); got != 3*2048 {
+			t.Errorf("a cache of %d tokens, want the contexts of three slots", got)
 		}
 		e.set(0, 0)
 		pass(20 * time.Second)

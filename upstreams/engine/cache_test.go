@@ -49,18 +49,19 @@ func TestLlamaCppPages(t *testing.T) {
 	for name, c := range map[string]struct {
 		pages map[string]string // those that answer 200
 		slots int
+		cache int    // tokens of all slots
 		path  string // of the page with the load; empty: none
 		load  Load
 	}{
 		"with --metrics": {
 			map[string]string{"/props": props, "/metrics": metrics, "/slots": busy},
-			4, "/metrics",
+			4, 8192, "/metrics",
 			Load{Running: 2, Waiting: 1, Queue: true, Counts: true, Progress: 1967},
 		},
-		"idle without":      {map[string]string{"/props": props, "/slots": idle}, 4, "/slots", Load{CacheTokens: 8192}},
-		"busy without":      {map[string]string{"/props": props, "/slots": busy}, 4, "/slots", Load{Running: 2, Counts: true, Progress: 55, CacheTokens: 4096}},
-		"with /props alone": {map[string]string{"/props": props}, 4, "", Load{}},
-		"with none":         {nil, 0, "", Load{}},
+		"idle without":      {map[string]string{"/props": props, "/slots": idle}, 4, 8192, "/slots", Load{CacheTokens: 8192}},
+		"busy without":      {map[string]string{"/props": props, "/slots": busy}, 4, 8192, "/slots", Load{Running: 2, Counts: true, Progress: 55, CacheTokens: 4096}},
+		"with /props alone": {map[string]string{"/props": props}, 4, 8192, "", Load{}},
+		"with none":         {nil, 0, 0, "", Load{}},
 	} {
 		get := func(_ context.Context, path string, _ time.Duration) (http1.Page, error) {
 			if page, ok := c.pages[path]; ok {
@@ -69,8 +70,8 @@ func TestLlamaCppPages(t *testing.T) {
 			return http1.Page{Status: 501, Body: []byte(disabled)}, nil
 		}
 		r := Reader{get, profile, time.Second}
-		if n, ok := r.Slots(t.Context()); n != c.slots || ok != (c.slots > 0) {
-			t.Errorf("%s: %d slots %t, want %d", name, n, ok, c.slots)
+		if n, cache, ok := r.Slots(t.Context()); n != c.slots || cache != c.cache || ok != (c.slots > 0) {
+			t.Errorf("%s: %d slots for %d tokens %t, want %d for %d", name, n, cache, ok, c.slots, c.cache)
 		}
 		if l, _, path, ok := r.Load(t.Context(), 0); l != c.load || path != c.path || ok != (c.path != "") {
 			t.Errorf("%s: %+v of %q %t, want %+v of %q", name, l, path, ok, c.load, c.path)

@@ -148,7 +148,7 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 			d.Refused = answer.Status
 		}
 	}
-	d.Slots, _ = r.Slots(ctx)
+	d.Slots, _, _ = r.Slots(ctx)
 	d.Residents, _ = r.Residents(ctx)
 	if load, _, path, ok := r.Load(ctx, 0); ok {
 		d.Load, d.LoadPath = &load, path

@@ -68,8 +68,9 @@ func (r *Reader) Version(ctx context.Context) string {
 	return fieldText(content, v.Field)
 }
 
-// Slots reads how many requests the engine runs at once. ok is false if it does not say.
-func (r *Reader) Slots(ctx context.Context) (n int, ok bool) {
+// Slots reads how many requests the engine runs at once, and how many tokens of prompts all of them
+// have room for; 0: it does not say. ok is false if it does not say how many it runs.
+func (r *Reader) Slots(ctx context.Context) (n, cacheTokens int, ok bool) {
 	for i := range r.Profile.spec.Capacity {
 		v := &r.Profile.spec.Capacity[i]
 		content, err := r.content(ctx, v.Path)
@@ -77,10 +78,14 @@ func (r *Reader) Slots(ctx context.Context) (n int, ok bool) {
 			continue
 		}
 		if n, ok := sumField(content, v.Field); ok && n >= 1 {
-			return clampCount(n), true
+			each := 0.0
+			if v.SlotTokens != "" {
+				each, _ = sumField(content, v.SlotTokens)
+			}
+			return clampCount(n), clampTokens(n * each), true
 		}
 	}
-	return 0, false
+	return 0, 0, false
 }
 
 // Residents reads how many models the engine keeps in memory. ok is false if it does not say.

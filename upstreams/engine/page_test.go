@@ -30,7 +30,7 @@ func TestSlotsReported(t *testing.T) {
 	} {
 		get := func(context.Context, string, time.Duration) (http1.Page, error) { return c.answer, c.err }
 		r := Reader{get, profile, time.Second}
-		if n, ok := r.Slots(t.Context()); n != c.want || ok != (c.want > 0) {
+		if n, _, ok := r.Slots(t.Context()); n != c.want || ok != (c.want > 0) {
 			t.Errorf("%s: %d %t, want %d", name, n, ok, c.want)
 		}
 	}
