@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"penstock/proxy/telemetry/guard"
 )
 
 // maxParked bounds the goroutines that wait for a connection to be detached. More than a few wait
@@ -18,6 +20,7 @@ const parkedFor = 10 * time.Second
 // would grow its own, which was a quarter of what a short stream cost. A long stream does not keep
 // the larger stack: each collection halves a stack that is used by less than a quarter.
 type detached struct {
+	guard  *guard.Guard // for the sweep; nil catches nothing
 	mu     sync.Mutex
 	parked []chan func() // the one that has waited least is the last
 	unused int           // the fewest that were parked since the last sweep
@@ -67,6 +70,7 @@ func (d *detached) park(next chan func()) func() {
 // endUnused ends the goroutines that no connection has needed since it ran last. They are those
 // that have waited longest.
 func (d *detached) endUnused() {
+	defer d.guard.Catch(guard.Clients, nil)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.end(d.unused)

@@ -72,7 +72,7 @@ type Listener struct {
 func New(ln net.Listener, o Options) (*Listener, error) {
 	l := &Listener{
 		Listener: ln, tls: o.TLS, keepSocket: o.KeepSocket, makeRoom: o.MakeRoom, evictAfter: o.EvictAfter,
-		requestID: o.RequestID, guard: o.Guard, conns: map[*Conn]struct{}{}, ofAddress: map[netip.Addr]int{},
+		requestID: o.RequestID, guard: o.Guard, detached: detached{guard: o.Guard}, conns: map[*Conn]struct{}{}, ofAddress: map[netip.Addr]int{},
 	}
 	l.SetMax(o.MaxConns, o.MaxPerAddress)
 	var err error
