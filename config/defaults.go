@@ -87,6 +87,9 @@ func (f *File) complete() {
 	for i := range f.Keys {
 		f.Keys[i].Edges = f.Fleet.Parts()
 	}
+	for i := range f.Groups {
+		f.Groups[i].Edges = f.Fleet.Parts()
+	}
 	for i := range f.Upstreams {
 		f.Upstreams[i].Edges = f.Fleet.Parts()
 		of := func(d Discover) bool { return d.Upstream == f.Upstreams[i].Name }

@@ -35,10 +35,10 @@ type Change struct {
 // OfKeys reports whether WithKeys takes over the value.
 func (c Change) OfKeys() bool {
 	switch c.Path {
-	case "auth", "keys", "keys_file", "on_revoke", "admin.token", "tls.client_ca":
+	case "auth", "keys", "groups", "keys_file", "on_revoke", "admin.token", "tls.client_ca":
 		return true
 	}
-	return strings.HasPrefix(c.Path, "keys[") || strings.HasPrefix(c.Path, "issuers") ||
+	return strings.HasPrefix(c.Path, "keys[") || strings.HasPrefix(c.Path, "groups[") || strings.HasPrefix(c.Path, "issuers") ||
 		strings.HasPrefix(c.Path, "admin.tokens")
 }
 
@@ -81,11 +81,11 @@ func (f *File) Same(next *File) bool {
 	return reflect.DeepEqual(a, b) && maps.Equal(f.certificates(), next.certificates())
 }
 
-// WithKeys returns f with the settings of next that decide who may call: auth, keys, keys_file,
+// WithKeys returns f with the settings of next that decide who may call: auth, keys, groups, keys_file,
 // issuers, tls.client_ca, on_revoke and the admin tokens. It has the Paths of both.
 func (f *File) WithKeys(next *File) *File {
 	out := *f
-	out.Auth, out.Keys, out.KeysFile = next.Auth, next.Keys, next.KeysFile
+	out.Auth, out.Keys, out.Groups, out.KeysFile = next.Auth, next.Keys, next.Groups, next.KeysFile
 	out.Issuers, out.TLS.ClientCA, out.TLS.ClientCAs = next.Issuers, next.TLS.ClientCA, next.TLS.ClientCAs
 	out.OnRevoke, out.Admin.Token, out.Admin.Tokens = next.OnRevoke, next.Admin.Token, next.Admin.Tokens
 	if f.origin != nil {
@@ -240,7 +240,7 @@ func byName(list reflect.Value, field int) map[string]reflect.Value {
 func identity(t reflect.Type) int {
 	var name string
 	switch t {
-	case reflect.TypeFor[Key](), reflect.TypeFor[Model]():
+	case reflect.TypeFor[Key](), reflect.TypeFor[Group](), reflect.TypeFor[Model]():
 		name = "id"
 	case reflect.TypeFor[Issuer]():
 		name = "issuer"

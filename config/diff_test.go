@@ -188,7 +188,8 @@ models: [{ id: m, deployments: [{ upstream: a }] }]
 	next := parse("next.yaml", `
 on_revoke: abort
 admin: { token: other }
-keys: [{ id: a, hash: "`+hashB+`", limits: { concurrency: 3 } }, { id: b, hash: "`+hashA+`" }]
+groups: [{ id: g, limits: { concurrency: 5 } }]
+keys: [{ id: a, hash: "`+hashB+`", group: g, limits: { concurrency: 3 } }, { id: b, hash: "`+hashA+`" }]
 log: { level: debug }
 `+strings.Replace(rest, "http://h:1", "http://h:2", 1))
 	mixed := old.WithKeys(next)
@@ -198,7 +199,7 @@ log: { level: debug }
 			t.Errorf("%s: of keys %v, taken over %v", c, c.OfKeys(), in)
 		}
 	}
-	if got, want := changes(Diff(old, mixed)), 5; strings.Count(got, ";")+1 != want {
+	if got, want := changes(Diff(old, mixed)), 7; strings.Count(got, ";")+1 != want {
 		t.Errorf("taken over: %s", got)
 	}
 	if got := changes(Diff(mixed, next)); strings.Contains(got, "keys") || strings.Contains(got, "token") || !strings.Contains(got, "log.level") {

@@ -66,8 +66,8 @@ type KeyError struct {
 
 func (e *KeyError) Error() string { return cmp.Or(e.Field, "entry") + ": " + e.Message }
 
-// ReadKey reads one entry of a keys_file from JSON. It accepts any class: File.CheckKey checks the
-// class against a configuration. The error is a *KeyError and shows nothing of the entry.
+// ReadKey reads one entry of a keys_file from JSON. It accepts any class and group: File.CheckKey
+// checks them against a configuration. The error is a *KeyError and shows nothing of the entry.
 func ReadKey(entry string) (Key, error) {
 	switch {
 	case strings.ContainsAny(entry, "\n\r") || !json.Valid([]byte(entry)):
@@ -76,16 +76,23 @@ func ReadKey(entry string) (Key, error) {
 		return Key{}, &KeyError{Message: "a value must have no $, which begins a variable in files"}
 	}
 	rest := "\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"
-	var named struct{ Class string }
-	if json.Unmarshal([]byte(entry), &named) == nil && named.Class != "" {
+	var named struct{ Class, Group string }
+	_ = json.Unmarshal([]byte(entry), &named) // what is no text fails below
+	if named.Class != "" {
 		rest += fmt.Sprintf("classes: [{ name: %q }, { name: %q }]\n", named.Class, named.Class+"-other")
+	}
+	if named.Group != "" {
+		rest += fmt.Sprintf("groups: [{ id: %q, limits: { concurrency: 1 } }]\n", named.Group)
 	}
 	f, problems := ParseValid("entry", []byte("keys:\n- "+entry+rest), Known{Engines: []string{EngineAuto}})
 	if f == nil {
 		bad := problems.Errors()[0]
 		_, member, _ := strings.Cut(bad.Path, ".")
-		if strings.HasPrefix(bad.Path, "classes") {
+		switch {
+		case strings.HasPrefix(bad.Path, "classes"):
 			member = "class"
+		case strings.HasPrefix(bad.Path, "groups"):
+			member = "group"
 		}
 		return Key{}, &KeyError{member, bad.Message}
 	}
@@ -96,7 +103,7 @@ func ReadKey(entry string) (Key, error) {
 }
 
 // CheckKey returns what is wrong with a key from ReadKey when it is used with the configuration f:
-// its class, its tiers, and, as warnings, names of models that f lacks. Paths are those within the
+// its class, its group, its tiers, and, as warnings, names of models that f lacks. Paths are those within the
 // key.
 func (f *File) CheckKey(k Key) Problems {
 	alone := *f
@@ -224,10 +231,14 @@ func (c processChecks) fleet() {
 		if f.Shared() {
 			break // they are not divided
 		}
-		l, at := &c.file.Keys[i].Limits, element("keys", i)+".limits"
-		c.indivisible(at, edges, member{"requests_per_minute", l.RequestsPerMinute},
-			member{"tokens_per_minute", l.TokensPerMinute}, member{"concurrency", l.Concurrency},
-			member{"tokens_per_day", l.TokensPerDay}, member{"tokens_per_month", l.TokensPerMonth})
+		c.indivisibleLimits(element("keys", i)+".limits", edges, &c.file.Keys[i].Limits)
+	}
+	for i := range c.file.Groups {
+		if f.Shared() {
+			break // likewise
+		}
+		its := c.file.Groups[i].AsKey()
+		c.indivisibleLimits(element("groups", i)+".limits", edges, &its.Limits)
 	}
 	for i := range c.file.Upstreams {
 		p, at := c.file.Upstreams[i].Concurrency, element("upstreams", i)
@@ -238,6 +249,13 @@ func (c processChecks) fleet() {
 		c.indivisible(at+".concurrency", edges, member{"text", p.Text}, member{"vision", p.Vision},
 			member{"audio", p.Audio})
 	}
+}
+
+// indivisibleLimits warns of limits that are too small to be divided among the edges.
+func (c processChecks) indivisibleLimits(at string, edges int, l *KeyLimits) {
+	c.indivisible(at, edges, member{"requests_per_minute", l.RequestsPerMinute},
+		member{"tokens_per_minute", l.TokensPerMinute}, member{"concurrency", l.Concurrency},
+		member{"tokens_per_day", l.TokensPerDay}, member{"tokens_per_month", l.TokensPerMonth})
 }
 
 // store checks the store's address and how long a call may wait for it.

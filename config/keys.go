@@ -34,6 +34,9 @@ type Key struct {
 	Active *bool `yaml:"active"`
 	// The limits of the key. 0, the default, is no limit.
 	Limits KeyLimits `yaml:"limits"`
+	// The group (`groups`) whose limits the key shares with the other keys of the group, beside its
+	// own. Left out: none.
+	Group string `yaml:"group"`
 	// A name that keys share to use each other's cached prompts if a model's prompt_cache is
 	// per_key. Left out: the key does not share.
 	CacheGroup string `yaml:"cache_group"`
@@ -153,6 +156,47 @@ type KeyLimits struct {
 	RequestBody Bytes `yaml:"request_body"`
 	// The largest upload of the key's calls, if that is smaller than limits.upload_body.
 	UploadBody Bytes `yaml:"upload_body"`
+}
+
+// Group is a group of keys with limits that they share. A group is in no other group.
+type Group struct {
+	// The name of the group in keys, refusals and pages.
+	ID string `yaml:"id"`
+	// What the keys of the group may use together, beside the limits of each. 0, the default, is no
+	// limit.
+	Limits GroupLimits `yaml:"limits"`
+	Edges  int         `yaml:"-"` // those that share the limits: Fleet.Edges
+}
+
+// GroupLimits bound the keys of a group together; zero is "no limit".
+type GroupLimits struct {
+	// The most calls that the keys of the group may begin in a minute. More get a 429.
+	RequestsPerMinute int `yaml:"requests_per_minute"`
+	// The most tokens of prompts and answers in a minute. More get a 429.
+	TokensPerMinute int `yaml:"tokens_per_minute"`
+	// The most calls that the keys of the group may have at once. More get a 429.
+	Concurrency int `yaml:"concurrency"`
+
+	// The most tokens of prompts and answers in a day (UTC). Without a ledger all budgets start anew
+	// when the edge restarts.
+	TokensPerDay int `yaml:"tokens_per_day"`
+	// The most tokens of prompts and answers in a month (UTC).
+	TokensPerMonth int `yaml:"tokens_per_month"`
+	// The most money to spend in a day (UTC), in the currency of the models' pricing.
+	SpendPerDay money.Amount `yaml:"spend_per_day"`
+	// The most money to spend in a month (UTC), in the currency of the models' pricing.
+	SpendPerMonth money.Amount `yaml:"spend_per_month"`
+}
+
+// AsKey returns the group's limits as those of a key that stands for all of its keys. The id is one
+// that no key can have.
+func (g *Group) AsKey() Key {
+	l := &g.Limits
+	return Key{ID: "group " + g.ID, Edges: g.Edges, Limits: KeyLimits{
+		RequestsPerMinute: l.RequestsPerMinute, TokensPerMinute: l.TokensPerMinute, Concurrency: l.Concurrency,
+		TokensPerDay: l.TokensPerDay, TokensPerMonth: l.TokensPerMonth,
+		SpendPerDay: l.SpendPerDay, SpendPerMonth: l.SpendPerMonth,
+	}}
 }
 
 // BodyLimits bound the bodies of requests. Zero is no limit.

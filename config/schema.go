@@ -81,6 +81,9 @@ type File struct {
 	Classes []Class `yaml:"classes"`
 	// The API keys of clients.
 	Keys []Key `yaml:"keys"`
+	// Groups of keys that share limits, such as those of a team. Each call counts for its key and for
+	// the key's group.
+	Groups []Group `yaml:"groups"`
 	// Identity providers whose tokens (JWT, OpenID Connect) are accepted as well as keys.
 	// proxy/access/auth/README.md shows Keycloak, Entra and Kubernetes.
 	Issuers []Issuer `yaml:"issuers"`

@@ -28,6 +28,7 @@ func (f *File) Validate(k Known) Problems {
 	byName := f.upstreamsByName()
 	processChecks{c}.all()
 	keyChecks{c}.all()
+	keyChecks{c}.groups()
 	issuerChecks{c}.all()
 	profiles.all()
 	upstreamChecks{c, byName, profiles}.all()

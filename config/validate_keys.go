@@ -22,6 +22,7 @@ func (c keyChecks) all() {
 		c.hashes(at+".hash", k, hashes)
 		c.certificate(at+".certificate", &k.Certificate, marks)
 		c.scopes(at, k)
+		c.group(at+".group", k)
 		c.cacheGroup(at+".cache_group", k.CacheGroup)
 		c.tiers(at+".tiers", k)
 		c.class(at+".class", k.Class)
@@ -34,6 +35,58 @@ func (c keyChecks) all() {
 		c.together(at+".limits", k)
 		c.check.number(at+".limits.concurrency", k.Limits.Concurrency, 0, 1e6)
 	}
+}
+
+// groups checks the groups of keys, and warns of one that does nothing.
+func (c keyChecks) groups() {
+	ids := map[string]string{}
+	for i := range c.file.Groups {
+		g, at := &c.file.Groups[i], element("groups", i)
+		l := &g.Limits
+		c.check.name(at+".id", "a group needs an id", "group id", g.ID, ids)
+		c.check.atLeast0(at+".limits", member{"requests_per_minute", l.RequestsPerMinute},
+			member{"tokens_per_minute", l.TokensPerMinute},
+			member{"tokens_per_day", l.TokensPerDay}, member{"tokens_per_month", l.TokensPerMonth})
+		c.check.number(at+".limits.concurrency", l.Concurrency, 0, 1e6)
+		in := func(k Key) bool { return k.Group == g.ID }
+		switch {
+		case *l == GroupLimits{}:
+			c.check.warn(at, "the group has no limits, so it does nothing: give it limits")
+		case !slices.ContainsFunc(c.file.Keys, in) && !c.file.MakesKeys() && !c.places.BrokenWithin("keys"):
+			c.check.warn(at, "no key is in the group, so it does nothing: write group: %s beside the keys that are meant",
+				c.places.Show(at+".id", g.ID))
+		}
+	}
+}
+
+// groupOf returns the place of a key's group; -1: there is none.
+func (c keyChecks) groupOf(k *Key) int {
+	return slices.IndexFunc(c.file.Groups, func(g Group) bool { return k.Group != "" && g.ID == k.Group })
+}
+
+// group checks the group of a key. What callers with an issuer's tokens use is counted by caller, so
+// a group's budget would begin without it at each start.
+func (c keyChecks) group(at string, k *Key) {
+	its := c.groupOf(k)
+	switch {
+	case its >= 0:
+		g := c.file.Groups[its].AsKey()
+		if g.Limits.Budgeted() && isTemplate(c.file.Issuers, k.ID) {
+			c.check.fail(at, "what callers with an issuer's tokens use in a day or a month is counted for each alone: "+
+				"take this key out of the group, or the budgets out of the group's limits")
+		}
+	case k.Group != "" && !c.places.NamesBroken("groups", "id"):
+		c.check.fail(at, "no group is called %s%s", c.places.Show(at, k.Group),
+			cmp.Or(c.check.didYouMean(k.Group, c.groupIDs), ": add it to groups, with the limits of its keys"))
+	}
+}
+
+func (c keyChecks) groupIDs() []string {
+	ids := make([]string, len(c.file.Groups))
+	for i := range c.file.Groups {
+		ids[i] = c.file.Groups[i].ID
+	}
+	return ids
 }
 
 // cacheGroup checks a key's cache group, and warns if no model separates the prompts of keys.
@@ -114,16 +167,25 @@ func (c keyChecks) together(at string, k *Key) {
 	}
 }
 
-// spend warns of a spend limit if a model without a price would never use it up.
+// spend warns of a spend limit, of the key or its group, if a model without a price would never use
+// it up.
 func (c keyChecks) spend(at string, k *Key) {
-	if k.Limits.SpendPerDay.Zero() && k.Limits.SpendPerMonth.Zero() {
+	budgeted := func(l *KeyLimits) bool { return !l.SpendPerDay.Zero() || !l.SpendPerMonth.Zero() }
+	of := &k.Limits
+	if its := c.groupOf(k); its >= 0 && !budgeted(of) {
+		group := c.file.Groups[its].AsKey()
+		at, of = at+".group", &group.Limits
+	} else {
+		at += ".limits"
+	}
+	if !budgeted(of) {
 		return
 	}
 	for i := range c.file.Models {
 		m := &c.file.Models[i]
 		allows := slices.ContainsFunc(k.Models, func(pattern string) bool { return matches(pattern, m.ID) })
 		if allows && money.PriceOf(m.Pricing) == (money.Price{}) {
-			c.check.warn(at+".limits", "the key may use %s, which costs nothing: its pricing has neither input nor output as decimal numbers",
+			c.check.warn(at, "the key may use %s, which costs nothing: its pricing has neither input nor output as decimal numbers",
 				c.places.Show(element("models", i)+".id", m.ID))
 			return
 		}

@@ -186,7 +186,9 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Options {
 	if e.fleet != nil {
 		e.keys.ShareBy(e.fleet.Account)
-		e.keys.ShareBudgetsBy(func(id string) limit.Budget { return sharedBudget(e, id) })
+		e.keys.ShareBudgetsBy(func(id string, by func(limit.Used) limit.Used) limit.Budget {
+			return sharedBudget(e, id, by)
+		})
 	}
 	e.keys.BeginWith(inPeriods(e.services.Calls.Usage.Of))
 	shared := e.fleet != nil && e.opts.Config.Fleet.Keys.Enabled()

@@ -55,17 +55,17 @@ func usedIn(rows []observe.UsageRow) limit.Used {
 	})
 }
 
-// sharedBudget returns a key's budget over the fleet. An edge with a ledger continues under the
+// sharedBudget returns the budget of a key, or a group, over the fleet; see limit.SharedBudget. An edge with a ledger continues under the
 // name that it had before a restart. An edge that follows the ledger of the process before it
 // has no name of its own yet: it reports its own usage, and that process reports the rest.
-func sharedBudget(e *Edge, id string) limit.Budget {
+func sharedBudget(e *Edge, id string, by func(limit.Used) limit.Used) limit.Budget {
 	name, usage := e.ledger.Edge(), e.services.Calls.Usage
 	if name != "" {
-		return fleet.NewBudget(e.fleet, id, name, inPeriods(usage.Of))
+		return fleet.NewBudget(e.fleet, id, name, by(inPeriods(usage.Of)))
 	}
-	return fleet.NewBudget(e.fleet, id, name, inPeriods(func(key string, from, to int64) observe.Amount {
+	return fleet.NewBudget(e.fleet, id, name, by(inPeriods(func(key string, from, to int64) observe.Amount {
 		return usage.Of(key, from, to).Beyond(e.ledger.Inherited(key, from, to))
-	}))
+	})))
 }
 
 // inPeriods returns a function that reports what a key has used in the current day and month. It

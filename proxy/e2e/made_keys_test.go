@@ -47,7 +47,7 @@ func (p *penstock) keys(want int, token, method, path, body string) (done admin.
 // reason, and neither the log nor the file has a secret.
 func TestKeysAtRunTime(t *testing.T) {
 	t.Parallel()
-	p := start(t, rig.Setup{Top: keyTokens(", keys: { file: " + t.TempDir() + "/made.yaml }"), Keys: "- { id: owned, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }\n"})
+	p := start(t, rig.Setup{Top: keyTokens(", keys: { file: "+t.TempDir()+"/made.yaml }") + "groups: [{ id: team-a, limits: { requests_per_minute: 2 } }]\n", Keys: "- { id: owned, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }\n"})
 	call := func(key string, want int) {
 		t.Helper()
 		p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+key).WantStatus(want)
@@ -62,6 +62,15 @@ func TestKeysAtRunTime(t *testing.T) {
 	call(made.Key, 200) // a new limit begins with a full minute's allowance
 	call(made.Key, 429)
 	p.keys(200, keeperToken, "PATCH", "/guest", `{"limits":{"requests_per_minute":null}}`)
+	p.keys(200, keeperToken, "PATCH", "/guest", `{"group":"team-a"}`)
+	mate, _ := p.keys(201, keeperToken, "POST", "", `{"id":"mate","models":["sim"],"group":"team-a"}`)
+	call(made.Key, 200)
+	call(mate.Key, 200)
+	refused := p.Post(chatPath, p.Chat(""), "Authorization: Bearer "+mate.Key).WantStatus(429)
+	if !strings.Contains(refused.Body, "Rate limit reached: 2 requests per minute of the group team-a. Retry after") {
+		t.Errorf("the group refuses: %s", refused.Body)
+	}
+	p.keys(200, keeperToken, "PATCH", "/guest", `{"group":null}`)
 	p.keys(200, keeperToken, "PATCH", "/guest", `{"active":false}`)
 	call(made.Key, 401)
 	p.keys(200, rig.AdminToken, "PATCH", "/guest", `{"active":true}`)
@@ -79,6 +88,8 @@ func TestKeysAtRunTime(t *testing.T) {
 		says                      string
 	}{
 		{200, readerToken, "GET", "", "", `"owned"`},
+		{200, readerToken, "GET", "/mate", "", `"group": "team-a"`},
+		{400, keeperToken, "PATCH", "/mate", `{"group":"team-b"}`, `no group is called \"team-b\": did you mean \"team-a\"?`},
 		{200, readerToken, "GET", "/guest", "", `"concurrency": 2`},
 		{404, readerToken, "GET", "/gest", "", "guest"},
 		{401, "", "GET", "", "", "admin token"},

@@ -105,8 +105,9 @@ type Metadata struct {
 	AvailableConcurrency int
 }
 
-// Quota describes a budget. All its members except Part and Held are rendered, as metadata.
+// Quota describes a budget. All its members except Group, Part and Held are rendered, as metadata.
 type Quota struct {
+	Group       string // whose budget it is; "": the key's own
 	Name        string // such as tokens per day
 	Limit, Used string // decimal numbers
 	// Remaining is what is left and Needed what the call may need of it, as decimal numbers. Both
@@ -117,6 +118,14 @@ type Quota struct {
 	Part   string
 	Held   bool // the rest is reserved by running calls and may return at any moment
 	Renews time.Time
+}
+
+// whose returns the subject of a sentence about the budget.
+func (q *Quota) whose() string {
+	if q.Group != "" {
+		return "The budget of the group " + q.Group
+	}
+	return "The key's budget"
 }
 
 // Overflow says by how much a request is too long, for the dialect whose error states the numbers.
@@ -260,7 +269,7 @@ func RateLimited(limit string, retryAfter time.Duration) *Error {
 // QuotaExceeded returns the 429 for a budget of the key that is used up or has too little left for
 // the call.
 func QuotaExceeded(q Quota, retryAfter time.Duration) *Error {
-	e := New(429, CodeQuotaExceeded, "The key's budget is used up: %s of %s %s. It renews at %s.",
+	e := New(429, CodeQuotaExceeded, "%s is used up: %s of %s %s. It renews at %s.", q.whose(),
 		q.Used, q.Limit, q.Name, q.Renews.UTC().Format(time.RFC3339))
 	if q.Remaining != "" {
 		less, advice := "", ""
@@ -271,9 +280,9 @@ func QuotaExceeded(q Quota, retryAfter time.Duration) *Error {
 		case q.Held:
 			less = " less what running calls may need"
 		}
-		e.Message = fmt.Sprintf("The key's budget leaves %s of %s %s%s, and this call may need %s: "+
+		e.Message = fmt.Sprintf("%s leaves %s of %s %s%s, and this call may need %s: "+
 			"%sa smaller max_tokens may fit. It renews at %s.",
-			q.Remaining, q.Limit, q.Name, less, q.Needed, advice, q.Renews.UTC().Format(time.RFC3339))
+			q.whose(), q.Remaining, q.Limit, q.Name, less, q.Needed, advice, q.Renews.UTC().Format(time.RFC3339))
 	}
 	e.RetryAfter, e.Quota = retryAfter, &q
 	return e

@@ -17,7 +17,7 @@ var evening = time.Date(2026, 11, 30, 23, 0, 0, 0, time.UTC)
 func boundKey(limits config.KeyLimits, used Used, now time.Time) *Key {
 	keys := NewKeys(1, now)
 	keys.BeginWith(used)
-	return keys.Bind([]config.Key{{ID: "a", Limits: limits}})["a"]
+	return keys.Bind([]config.Key{{ID: "a", Limits: limits}}, nil)["a"]
 }
 
 func spend(t testing.TB, s string) money.Amount {
@@ -128,7 +128,7 @@ func TestBudgetBegins(t *testing.T) {
 	keys := NewKeys(1, now)
 	keys.BeginWith(func(id string, _ time.Time) [Periods]Cost { return [Periods]Cost{used, used} })
 	bind := func(limits config.KeyLimits) *Key {
-		return keys.Bind([]config.Key{{ID: "a", Limits: limits}})["a"]
+		return keys.Bind([]config.Key{{ID: "a", Limits: limits}}, nil)["a"]
 	}
 	admits := func(k *Key, tokens int64) bool {
 		var r Reservation

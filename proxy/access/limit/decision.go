@@ -17,6 +17,7 @@ const (
 type Decision struct {
 	OK        bool
 	LimitName string // the limit that refused, one of the constants above; "" if OK
+	Group     string // whose limit refused; "": the key's own
 	// Unavailable says that the fleet's store is lost and the file says to refuse: nothing can
 	// decide.
 	Unavailable bool

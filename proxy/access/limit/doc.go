@@ -1,10 +1,12 @@
 // Package limit bounds keys, bodies, retries and guesses. It decides and counts. It does no I/O,
 // and time is a parameter wherever it matters.
 //
-// Five limits live here:
+// Six limits live here:
 //
 //   - Keys: requests per minute, tokens per minute and concurrency of every API key (key.go,
 //     rate.go, tokens.go). Answers show what is left of the first two (level.go).
+//   - Groups: the same limits for the keys of a group together (config.Group). A call counts for its
+//     key and for the key's group.
 //   - Budgets: what a key may use in a day and a month, in tokens and in money (budget.go).
 //   - Memory: the bytes of request bodies (memory.go).
 //   - Retries: the share of second attempts in the traffic (retries.go).
@@ -35,6 +37,9 @@
 // Keys.Bind puts the two together without changing either, so a reload that fails has changed
 // nothing. State is kept in nanoseconds, not in requests or tokens: when a limit changes, a key
 // that had used a third of its minute has still used a third.
+//
+// A group has the state and the limits of a key, under an id that no key has. Its budget begins with
+// what the keys that are in it now have used.
 //
 // There is no interface for a shared store: one edge counts for itself, and the edges of a fleet
 // divide the limits (config.Fleet).

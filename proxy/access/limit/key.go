@@ -18,6 +18,24 @@ type keyState struct {
 	conversations atomic.Int64 // bytes
 	shared        Account      // nil: this edge counts by itself
 	budget        Budget       // nil while the key has none
+
+	members atomic.Pointer[[]string] // of a group: the ids of its keys; nil otherwise
+}
+
+// usedBy returns a function that reports what the key has used. A group has used what its keys have.
+func (s *keyState) usedBy(of Used) Used {
+	return func(id string, now time.Time) (sum [Periods]Cost) {
+		ids := s.members.Load()
+		if ids == nil {
+			return of(id, now)
+		}
+		for _, member := range *ids {
+			for p, used := range of(member, now) {
+				sum[p] = sum[p].Plus(used)
+			}
+		}
+		return sum
+	}
 }
 
 // Key is the state of one key under the limits of one configuration. Its methods may be called from
@@ -27,6 +45,9 @@ type Key struct {
 	epoch  time.Time
 	limits config.KeyLimits
 	budget Budget // nil without one
+
+	group     *Key   // whose limits the key shares with others; nil without one
+	groupName string // of that group
 }
 
 // since returns now on the clock of keyState. In the program both times carry a monotonic reading,
@@ -54,8 +75,29 @@ func (k *Key) Wait() Decision {
 // StopWaiting gives back a place of Wait.
 func (k *Key) StopWaiting() { k.state.waiting.Add(-1) }
 
-// Take takes one of the key's requests per minute. A refused request takes nothing.
+// Take takes one of the requests per minute of the key and of its group. A refused request takes
+// nothing; but in a fleet one that the group refuses has taken one of the key's.
 func (k *Key) Take(now time.Time) Decision {
+	d := k.take(now)
+	if !d.OK || k.group == nil {
+		return d
+	}
+	if d = k.group.take(now); d.OK {
+		return d
+	}
+	if k.state.shared == nil {
+		k.state.requests.giveBack(int64(k.limits.RequestsPerMinute))
+	}
+	return k.byGroup(d)
+}
+
+// byGroup returns the refusal by a limit of the key's group.
+func (k *Key) byGroup(d Decision) Decision {
+	d.Group = k.groupName
+	return d
+}
+
+func (k *Key) take(now time.Time) Decision {
 	if a := k.state.shared; a != nil {
 		return a.Take(k.limits, now)
 	}
@@ -67,33 +109,51 @@ func (k *Key) Take(now time.Time) Decision {
 }
 
 // Reserve admits one call of the key. It takes a place in its concurrency, and holds what the call
-// is expected to use of its tokens per minute and its budgets, or it takes nothing. On success r
-// holds it until Settle or Cancel. Calls are counted even without a limit, so that a limit of a
-// later reload is exact from the start.
+// is expected to use of its tokens per minute and its budgets, and the same of its group, or it
+// takes nothing. On success r holds it until Settle or Cancel. Calls are counted even without a
+// limit, so that a limit of a later reload is exact from the start.
 //
 // r must be idle: new or settled. Reserve does not allocate.
 func (k *Key) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
+	if r.state.Load() != reservationIdle {
+		panic("BUG: reservation taken twice")
+	}
+	d := k.reserve(&r.own, expected, now)
+	if d.OK && k.group != nil {
+		if d = k.group.reserve(&r.shared, expected, now); !d.OK {
+			r.own.settle(Cost{}, now)
+			d = k.byGroup(d)
+		}
+	}
+	if d.OK {
+		r.state.Store(reservationHeld)
+	}
+	return d
+}
+
+// reserve takes what a call needs of this key alone, or nothing.
+func (k *Key) reserve(h *holding, expected Cost, now time.Time) Decision {
 	if k.budget == nil {
-		return k.reserve(r, expected.Tokens, now)
+		return k.reserveMinute(h, expected.Tokens, now)
 	}
 	held, d := k.budget.Hold(&k.limits, expected, now)
 	if !d.OK {
 		return d
 	}
-	if d = k.reserve(r, expected.Tokens, now); !d.OK {
+	if d = k.reserveMinute(h, expected.Tokens, now); !d.OK {
 		k.budget.Settle(held, Cost{}, now)
 		return d
 	}
-	r.expected = held
+	h.expected = held
 	return d
 }
 
-// reserve takes a place in the concurrency and holds an estimate of tokens per minute.
-func (k *Key) reserve(r *Reservation, estimate int64, now time.Time) Decision {
+// reserveMinute takes a place in the concurrency and holds an estimate of tokens per minute.
+func (k *Key) reserveMinute(h *holding, estimate int64, now time.Time) Decision {
 	if a := k.state.shared; a != nil {
 		held, d := a.Reserve(k.limits, estimate, now)
 		if d.OK {
-			r.hold(k, held)
+			h.key, h.held = k, held
 		}
 		return d
 	}
@@ -109,7 +169,7 @@ func (k *Key) reserve(r *Reservation, estimate int64, now time.Time) Decision {
 			return d
 		}
 	}
-	r.hold(k, held)
+	h.key, h.held = k, held
 	return d
 }
 

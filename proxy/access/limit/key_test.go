@@ -14,7 +14,7 @@ import (
 
 func bind(limits config.KeyLimits) (*Key, time.Time) {
 	now := time.Now()
-	return NewKeys(8, now).Bind([]config.Key{{ID: "a", Limits: limits}})["a"], now
+	return NewKeys(8, now).Bind([]config.Key{{ID: "a", Limits: limits}}, nil)["a"], now
 }
 
 func TestTake(t *testing.T) {
@@ -264,7 +264,7 @@ func TestShareOfAFleet(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(2, now)
 	specs := []config.Key{{ID: "a", Edges: 4, Limits: config.KeyLimits{RequestsPerMinute: 8, TokensPerMinute: 4000, Concurrency: 4}}}
-	key, taken := keys.Bind(specs)["a"], 0
+	key, taken := keys.Bind(specs, nil)["a"], 0
 	for key.Take(now).OK {
 		taken++
 	}
@@ -286,7 +286,7 @@ func TestStateSurvivesReload(t *testing.T) {
 	keys := NewKeys(2, now)
 	a := []config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: 2, Concurrency: 2}}}
 	var r Reservation
-	first := keys.Bind(a)["a"]
+	first := keys.Bind(a, nil)["a"]
 	first.Take(now)
 	first.Take(now)
 	first.Reserve(&r, Cost{Tokens: 0}, now)
@@ -300,25 +300,25 @@ func TestStateSurvivesReload(t *testing.T) {
 			t.Errorf("%s: %d running", name, k.state.running.Load())
 		}
 	}
-	check("reload", keys.Bind(a)["a"])
-	keys.Bind(nil)
-	check("removed and put back", keys.Bind(a)["a"])
-	keys.Bind([]config.Key{{ID: "b"}, {ID: "c"}})
-	check("swapped and put back", keys.Bind(a)["a"])
+	check("reload", keys.Bind(a, nil)["a"])
+	keys.Bind(nil, nil)
+	check("removed and put back", keys.Bind(a, nil)["a"])
+	keys.Bind([]config.Key{{ID: "b"}, {ID: "c"}}, nil)
+	check("swapped and put back", keys.Bind(a, nil)["a"])
 
 	// A tenfold limit scales the usage: all of the minute is still all of the minute.
 	a[0].Limits.RequestsPerMinute = 20
-	check("raised", keys.Bind(a)["a"])
-	if d := keys.Bind(a)["a"].Take(now.Add(3 * time.Second)); !d.OK {
+	check("raised", keys.Bind(a, nil)["a"])
+	if d := keys.Bind(a, nil)["a"].Take(now.Add(3 * time.Second)); !d.OK {
 		t.Errorf("raised: %+v", d)
 	}
 
-	keys.Bind(nil)
+	keys.Bind(nil, nil)
 	for _, id := range []string{"b", "c", "d"} {
-		keys.Bind([]config.Key{{ID: id}})
+		keys.Bind([]config.Key{{ID: id}}, nil)
 	}
-	keys.Bind(nil) // b, c and d were retired after a: two of the four are kept
-	if k := keys.Bind(a)["a"]; !k.Take(now).OK {
+	keys.Bind(nil, nil) // b, c and d were retired after a: two of the four are kept
+	if k := keys.Bind(a, nil)["a"]; !k.Take(now).OK {
 		t.Error("a retired state outlived the bound")
 	}
 	if r.Cancel(); first.state.running.Load() != 0 {
@@ -331,7 +331,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	now := time.Now()
-	bound := NewKeys(1, now).Bind([]config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: 1 << 30, TokensPerMinute: 1 << 30, Concurrency: 10}}})
+	bound := NewKeys(1, now).Bind([]config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: 1 << 30, TokensPerMinute: 1 << 30, Concurrency: 10}}}, nil)
 	var r Reservation
 	if n := testing.AllocsPerRun(100, func() {
 		k := bound["a"]
@@ -345,7 +345,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 
 func BenchmarkKey(b *testing.B) {
 	now := time.Now()
-	bound := NewKeys(1, now).Bind([]config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: 1 << 30, TokensPerMinute: 1 << 30, Concurrency: 10}}})
+	bound := NewKeys(1, now).Bind([]config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: 1 << 30, TokensPerMinute: 1 << 30, Concurrency: 10}}}, nil)
 	b.Run("take", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -368,8 +368,8 @@ func TestOfToken(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(4, now)
 	from := config.Key{ID: "template", Limits: config.KeyLimits{RequestsPerMinute: 60, Concurrency: 1}}
-	alice, bob := keys.OfToken("corp/alice", &from), keys.OfToken("corp/bob", &from)
-	if alice == bob || alice != keys.OfToken("corp/alice", &from) {
+	alice, bob := keys.OfToken("corp/alice", &from, nil), keys.OfToken("corp/bob", &from, nil)
+	if alice == bob || alice != keys.OfToken("corp/alice", &from, nil) {
 		t.Fatal("callers do not have limits of their own, or anew each time")
 	}
 	var held, more Reservation
@@ -380,7 +380,7 @@ func TestOfToken(t *testing.T) {
 		t.Error("one caller has used another's concurrency")
 	}
 	from.Limits.RequestsPerMinute = 30
-	again := keys.OfToken("corp/alice", &from)
+	again := keys.OfToken("corp/alice", &from, nil)
 	if d := again.Reserve(new(Reservation), Cost{}, now); d.OK || again == alice {
 		t.Error("a reload has forgotten what runs")
 	}
@@ -389,7 +389,7 @@ func TestOfToken(t *testing.T) {
 		t.Error("a call that began before a reload is not given back")
 	}
 	from.Edges = 2
-	if keys.OfToken("corp/bob", &from).limits.RequestsPerMinute != 15 {
+	if keys.OfToken("corp/bob", &from, nil).limits.RequestsPerMinute != 15 {
 		t.Error("an edge of a fleet has no share")
 	}
 }

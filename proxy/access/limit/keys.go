@@ -16,7 +16,7 @@ type Keys struct {
 	epoch   time.Time
 	account func(id string) Account // nil: this edge counts by itself
 	used    Used                    // nil: budgets begin at zero
-	budget  func(id string) Budget  // nil: this edge counts by itself
+	budget  SharedBudget            // nil: this edge counts by itself
 
 	mu      sync.Mutex
 	live    map[string]*keyState
@@ -43,19 +43,24 @@ func NewKeys(retired int, now time.Time) *Keys {
 const rememberedTokens = 8192
 
 // OfToken returns the limits of a caller by its id. A token gives this caller the rights of a
-// configured key. Each caller has those limits to itself. Its usage is remembered across reloads.
-func (k *Keys) OfToken(id string, from *config.Key) *Key {
+// configured key, which bound holds; it may have lost the key. Each caller has those limits to
+// itself, and shares the key's group. Its usage is remembered across reloads.
+func (k *Keys) OfToken(id string, from *config.Key, bound Bound) *Key {
+	var group *Key
+	if of := bound[from.ID]; of != nil {
+		group = of.group
+	}
 	limits := from.Share()
 	if k.account != nil {
 		limits = from.Limits
 	}
-	if known, ok := k.tokens.Get(id); ok && known.limits == limits {
+	if known, ok := k.tokens.Get(id); ok && known.limits == limits && known.group == group {
 		return known
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	known, ok := k.tokens.Get(id)
-	if ok && known.limits == limits {
+	if ok && known.limits == limits && known.group == group {
 		return known
 	}
 	s := new(keyState)
@@ -64,7 +69,9 @@ func (k *Keys) OfToken(id string, from *config.Key) *Key {
 	} else if k.account != nil {
 		s.shared = k.account(id)
 	}
-	next := &Key{state: s, epoch: k.epoch, limits: limits, budget: k.budgetOf(id, s, &limits)}
+	next := &Key{
+		state: s, epoch: k.epoch, limits: limits, budget: k.budgetOf(id, s, &limits), group: group, groupName: from.Group,
+	}
 	k.tokens.Add(id, next)
 	return next
 }
@@ -76,31 +83,46 @@ func (k *Keys) ShareBy(account func(id string) Account) { k.account = account }
 // Bind.
 func (k *Keys) BeginWith(used Used) { k.used = used }
 
+// SharedBudget returns the budget over the fleet of a key or a group. by turns a function that
+// reports what keys have used into one that reports what this one has.
+type SharedBudget func(id string, by func(Used) Used) Budget
+
 // ShareBudgetsBy makes shared budgets count what keys use. It must be called before Bind.
-func (k *Keys) ShareBudgetsBy(budget func(id string) Budget) { k.budget = budget }
+func (k *Keys) ShareBudgetsBy(budget SharedBudget) { k.budget = budget }
 
 // Bound holds the limits of the keys of one configuration, by id. It is not changed after Bind.
 type Bound map[string]*Key
 
-// Bind returns the keys of a configuration with the state that they had before. It changes no limit
-// of an earlier Bound, whose calls keep their numbers over the same state. A key has its share of
-// what a fleet shares, unless an account counts for the whole fleet. The configuration may then
-// remain unused.
-func (k *Keys) Bind(keys []config.Key) Bound {
+// Bind returns the keys of a configuration with the state that they had before, each with its group.
+// It changes no limit of an earlier Bound, whose calls keep their numbers over the same state. A key
+// has its share of what a fleet shares, unless an account counts for the whole fleet. The
+// configuration may then remain unused.
+func (k *Keys) Bind(keys []config.Key, groups []config.Group) Bound {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	bound := make(Bound, len(keys))
 	live := make(map[string]*keyState, len(keys))
+	ofGroup := make(map[string]*Key, len(groups))
+	members := make(map[string][]string, len(groups))
+	for i := range keys {
+		if of := keys[i].Group; of != "" {
+			members[of] = append(members[of], keys[i].ID)
+		}
+	}
+	for i := range groups {
+		id, as := groups[i].ID, groups[i].AsKey()
+		its := members[id]
+		live[as.ID] = k.find(as.ID)
+		live[as.ID].members.Store(&its)
+		ofGroup[id] = k.bind(&as, live[as.ID])
+	}
 	for i := range keys {
 		id := keys[i].ID
 		if live[id] == nil {
 			live[id] = k.find(id)
 		}
-		limits := keys[i].Share()
-		if k.account != nil {
-			limits = keys[i].Limits
-		}
-		bound[id] = &Key{state: live[id], epoch: k.epoch, limits: limits, budget: k.budgetOf(id, live[id], &limits)}
+		bound[id] = k.bind(&keys[i], live[id])
+		bound[id].group, bound[id].groupName = ofGroup[keys[i].Group], keys[i].Group
 	}
 	for id, s := range k.live {
 		if live[id] == nil {
@@ -111,6 +133,15 @@ func (k *Keys) Bind(keys []config.Key) Bound {
 	return bound
 }
 
+// bind returns a key, or a group, with its limits over its state.
+func (k *Keys) bind(of *config.Key, s *keyState) *Key {
+	limits := of.Share()
+	if k.account != nil {
+		limits = of.Limits
+	}
+	return &Key{state: s, epoch: k.epoch, limits: limits, budget: k.budgetOf(of.ID, s, &limits)}
+}
+
 // budgetOf returns the budget of a key, nil if it has none. A key that gets one begins with what it
 // has used, so calls without a budget need not be counted for one.
 func (k *Keys) budgetOf(id string, s *keyState, l *config.KeyLimits) Budget {
@@ -119,12 +150,12 @@ func (k *Keys) budgetOf(id string, s *keyState, l *config.KeyLimits) Budget {
 		return nil
 	}
 	if s.budget == nil && k.budget != nil {
-		s.budget = k.budget(id)
+		s.budget = k.budget(id, s.usedBy)
 	}
 	if s.budget == nil {
 		now, used := time.Now(), [Periods]Cost{}
 		if k.used != nil {
-			used = k.used(id, now)
+			used = s.usedBy(k.used)(id, now)
 		}
 		s.budget = newLocalBudget(used, now)
 	}
@@ -139,7 +170,7 @@ func (k *Keys) Add(used Used) {
 	now := time.Now()
 	add := func(id string, s *keyState) {
 		if b, ok := s.budget.(*localBudget); ok {
-			b.add(used(id, now), now)
+			b.add(s.usedBy(used)(id, now), now)
 		}
 	}
 	for id, s := range k.live {

@@ -14,8 +14,31 @@ type Level struct {
 	Reset     time.Duration // until all of it can be used
 }
 
-// Limited reports whether the key has a limit per minute at all.
-func (k *Key) Limited() bool { return k.limits.RequestsPerMinute != 0 || k.limits.TokensPerMinute != 0 }
+// Limited reports whether the key, or its group, has a limit per minute at all.
+func (k *Key) Limited() bool {
+	return k.limits.RequestsPerMinute != 0 || k.limits.TokensPerMinute != 0 || k.group != nil && k.group.Limited()
+}
+
+// Group returns the limits of the key's group, and its name; nil without one.
+func (k *Key) Group() (of *Key, name string) { return k.group, k.groupName }
+
+// RequestsLeft returns the level of the requests per minute of the key or of its group, whichever
+// has less left, and false if neither has such a limit.
+func (k *Key) RequestsLeft(now time.Time) (Level, bool) { return k.left((*Key).Requests, now) }
+
+// TokensLeft is RequestsLeft for tokens.
+func (k *Key) TokensLeft(now time.Time) (Level, bool) { return k.left((*Key).Tokens, now) }
+
+func (k *Key) left(of func(*Key, time.Time) (Level, bool), now time.Time) (Level, bool) {
+	l, ok := of(k, now)
+	if k.group == nil {
+		return l, ok
+	}
+	if g, limited := of(k.group, now); limited && (!ok || g.Remaining < l.Remaining) {
+		return g, true
+	}
+	return l, ok
+}
 
 // Concurrency returns how many calls of the key may run at once; 0: no limit.
 func (k *Key) Concurrency() int { return k.limits.Concurrency }

@@ -15,7 +15,7 @@ func TestLevels(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		epoch := time.Unix(1_700_000_000, 0)
 		k := func(requests, tokens int) *Key {
-			return NewKeys(1, epoch).Bind([]config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: requests, TokensPerMinute: tokens}}})["a"]
+			return NewKeys(1, epoch).Bind([]config.Key{{ID: "a", Limits: config.KeyLimits{RequestsPerMinute: requests, TokensPerMinute: tokens}}}, nil)["a"]
 		}(rapid.IntRange(1, 400).Draw(t, "requests"), rapid.IntRange(1, 3_000_000).Draw(t, "tokens"))
 		now := epoch
 		for range rapid.IntRange(0, 30).Draw(t, "calls") {
@@ -63,7 +63,7 @@ func TestLevels(t *testing.T) {
 			t.Fatalf("%+v after the reset of %+v", after, requests)
 		}
 	})
-	k := NewKeys(1, time.Unix(0, 0)).Bind([]config.Key{{ID: "a"}})["a"]
+	k := NewKeys(1, time.Unix(0, 0)).Bind([]config.Key{{ID: "a"}}, nil)["a"]
 	if _, ok := k.Requests(time.Unix(9, 0)); ok {
 		t.Error("a level is reported for a limit that does not exist")
 	}

@@ -47,3 +47,6 @@ func (m *gcra) admit(now, limit int64) (wait int64) {
 		}
 	}
 }
+
+// giveBack gives back one unit that was taken under a limit per minute.
+func (m *gcra) giveBack(limit int64) { m.tat.Add(-cost(1, limit)) }

@@ -5,34 +5,30 @@ import (
 	"time"
 )
 
-// Reservation is what an admitted call holds of its key: a place in the concurrency and an estimate
-// of tokens. The zero value is idle. It is a field of the call, so holding one allocates nothing.
+// Reservation is what an admitted call holds of its key and the key's group: a place in the
+// concurrency and an estimate of tokens. The zero value is idle. It is a field of the call, so holding one allocates nothing.
 // It must not be copied, and a call must settle before it is recycled.
 //
 // Settle and Cancel may be called from any goroutine and any number of times. Only the first one
 // counts; the others, and those of an idle reservation, do nothing.
 type Reservation struct {
-	state atomic.Uint32
-	key   *Key
-	held  int64
+	state  atomic.Uint32
+	own    holding
+	shared holding // of the key's group
+}
 
-	expected Held // held in the key's budgets
+// holding is what a call holds of one key, or of one group.
+type holding struct {
+	key      *Key // nil: it holds nothing
+	held     int64
+	expected Held // in the budgets
 }
 
 const (
 	reservationIdle uint32 = iota
 	reservationHeld
-	reservationChanging // being filled or settled; other callers do nothing
+	reservationChanging // being settled; other callers do nothing
 )
-
-// hold fills an idle reservation.
-func (r *Reservation) hold(k *Key, held int64) {
-	if !r.state.CompareAndSwap(reservationIdle, reservationChanging) {
-		panic("BUG: reservation taken twice")
-	}
-	r.key, r.held = k, held
-	r.state.Store(reservationHeld)
-}
 
 // Settle ends the reservation: it frees the place, and charges the used tokens at now in place of
 // the held estimate. It reports whether it was the first to do so.
@@ -40,8 +36,18 @@ func (r *Reservation) Settle(used Cost, now time.Time) bool {
 	if !r.state.CompareAndSwap(reservationHeld, reservationChanging) {
 		return false
 	}
-	k, held, expected := r.key, r.held, r.expected
-	r.key, r.held, r.expected = nil, 0, Held{}
+	r.own.settle(used, now)
+	if r.shared.key != nil {
+		r.shared.settle(used, now)
+	}
+	r.state.Store(reservationIdle)
+	return true
+}
+
+// settle ends a call's hold of a key and charges what the call has used.
+func (h *holding) settle(used Cost, now time.Time) {
+	k, held, expected := h.key, h.held, h.expected
+	*h = holding{}
 	if a := k.state.shared; a != nil {
 		a.Settle(held, used.Tokens)
 	} else {
@@ -50,8 +56,6 @@ func (r *Reservation) Settle(used Cost, now time.Time) bool {
 	if k.budget != nil {
 		k.budget.Settle(expected, used, now)
 	}
-	r.state.Store(reservationIdle)
-	return true
 }
 
 // settle charges used tokens in place of a held estimate, and frees a place.

@@ -57,8 +57,12 @@ func (r *KeyRequest) List(out io.Writer) error {
 		case k.Expires != nil:
 			state = "until " + k.Expires.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(out, "%s  %s  models %s  %s\n", plaintext.Line(k.ID), state,
-			plaintext.Line(strings.Join(k.Models, ",")), plaintext.Line(k.Source))
+		group := ""
+		if k.Group != "" {
+			group = "group " + plaintext.Line(k.Group) + "  "
+		}
+		fmt.Fprintf(out, "%s  %s  models %s  %s%s\n", plaintext.Line(k.ID), state,
+			plaintext.Line(strings.Join(k.Models, ",")), group, plaintext.Line(k.Source))
 	}
 	return nil
 }

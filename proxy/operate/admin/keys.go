@@ -30,6 +30,7 @@ type KeyView struct {
 	Operations []string       `json:"operations"`
 	Expires    *time.Time     `json:"expires,omitempty"`
 	Limits     map[string]any `json:"limits,omitempty"`
+	Group      string         `json:"group,omitempty"` // whose limits it shares
 	CacheGroup string         `json:"cache_group,omitempty"`
 	Tiers      []int          `json:"tiers,omitempty"`
 	Class      string         `json:"class,omitempty"`
@@ -67,7 +68,7 @@ func ViewOf(k *config.Key, source string) KeyView {
 	l := &k.Limits
 	v := KeyView{
 		ID: k.ID, Source: source, Active: k.Enabled(), Models: k.Models, Operations: k.Operations, Expires: timeOf(k.Expires),
-		CacheGroup: k.CacheGroup, Tiers: k.Tiers, Class: k.Class, Weight: k.Weight, Limits: map[string]any{},
+		Group: k.Group, CacheGroup: k.CacheGroup, Tiers: k.Tiers, Class: k.Class, Weight: k.Weight, Limits: map[string]any{},
 	}
 	for name, n := range map[string]int{
 		"requests_per_minute": l.RequestsPerMinute, "tokens_per_minute": l.TokensPerMinute, "concurrency": l.Concurrency,

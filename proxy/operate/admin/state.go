@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,30 +116,50 @@ func pageOf(r *reload.Result) *status.Reload {
 	return p
 }
 
-// keysOf returns the keys and their use, by id.
+// keysOf returns the keys and their use, by id, and behind them their groups.
 func keysOf(snap *snapshot.Snapshot, calls *observe.Calls, now time.Time) []status.Key {
 	today := calls.Usage.Day(observe.DayOf(now))
 	out, ends := make([]status.Key, 0, len(snap.KeyLimits)), map[string]time.Time{}
 	for i := range snap.Config.Keys {
 		ends[snap.Config.Keys[i].ID] = snap.Config.Keys[i].Ends()
 	}
+	groups := map[string]*status.Key{}
 	for id, l := range snap.KeyLimits {
-		k := status.Key{ID: id, Concurrency: l.Concurrency(), Ends: ends[id]}
-		if level, ok := l.Requests(now); ok {
-			k.Requests = &status.Use{Used: level.Limit - level.Remaining, Limit: level.Limit}
-		}
-		if level, ok := l.Tokens(now); ok {
-			k.Tokens = &status.Use{Used: level.Limit - level.Remaining, Limit: level.Limit}
-		}
-		for _, b := range l.Budgets(now) {
-			k.Budgets = append(k.Budgets, budgetOf(&b))
-		}
+		k := useOf(id, l, now)
 		day := today[id]
-		k.Today = status.KeyDay{Calls: day.Calls, Tokens: uint64(day.Tokens())}
+		k.Ends, k.Today = ends[id], status.KeyDay{Calls: day.Calls, Tokens: uint64(day.Tokens())}
+		if of, name := l.Group(); of != nil {
+			g := groups[name]
+			if g == nil {
+				its := useOf(name, of, now)
+				its.IsGroup, g = true, &its
+				groups[name] = g
+			}
+			k.Group = name
+			g.Today.Calls, g.Today.Tokens = g.Today.Calls+k.Today.Calls, g.Today.Tokens+k.Today.Tokens
+		}
 		out = append(out, k)
 	}
 	slices.SortFunc(out, func(a, b status.Key) int { return cmp.Compare(a.ID, b.ID) })
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		out = append(out, *groups[name])
+	}
 	return out
+}
+
+// useOf returns a key, or a group, with the levels of its limits.
+func useOf(id string, l *limit.Key, now time.Time) status.Key {
+	k := status.Key{ID: id, Concurrency: l.Concurrency()}
+	if level, ok := l.Requests(now); ok {
+		k.Requests = &status.Use{Used: level.Limit - level.Remaining, Limit: level.Limit}
+	}
+	if level, ok := l.Tokens(now); ok {
+		k.Tokens = &status.Use{Used: level.Limit - level.Remaining, Limit: level.Limit}
+	}
+	for _, b := range l.Budgets(now) {
+		k.Budgets = append(k.Budgets, budgetOf(&b))
+	}
+	return k
 }
 
 func budgetOf(l *limit.BudgetLevel) status.Budget {

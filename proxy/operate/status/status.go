@@ -328,9 +328,11 @@ type Queue struct {
 	Wait    float64 `json:"wait_seconds"`
 }
 
-// Key is one key of the configuration, or of the fleet's store, and its use.
+// Key is one key of the configuration, or of the fleet's store, and its use; or a group of keys.
 type Key struct {
 	ID          string   `json:"id"`
+	IsGroup     bool     `json:"is_group,omitempty"` // a group, with the sums of its keys
+	Group       string   `json:"group,omitempty"`    // whose limits the key shares
 	InFlight    int      `json:"in_flight"`
 	Concurrency int      `json:"concurrency,omitempty"`         // its limit
 	Requests    *Use     `json:"requests_per_minute,omitempty"` // null: no limit
@@ -352,15 +354,23 @@ const budgetNear = 0.9
 // soon says that the key ends within a week, and which of its budgets are used up or nearly so.
 func (k *Key) soon(now time.Time) (all []string) {
 	if left := k.Ends.Sub(now); !k.Ends.IsZero() && left > 0 && left < config.EndsSoon(time.Time{}, k.Ends) {
-		all = append(all, "the key "+k.ID+" ends in "+Ago(left)+" ("+k.Ends.UTC().Format(time.RFC3339)+")")
+		all = append(all, k.label()+" ends in "+Ago(left)+" ("+k.Ends.UTC().Format(time.RFC3339)+")")
 	}
 	for _, b := range k.Budgets {
 		if b.Share >= budgetNear {
-			all = append(all, "the key "+k.ID+" has used "+b.Used+" of "+b.Limit+" of its "+b.Name+
+			all = append(all, k.label()+" has used "+b.Used+" of "+b.Limit+" of its "+b.Name+
 				", until "+b.Renews.UTC().Format("2006-01-02 15:04 UTC"))
 		}
 	}
 	return all
+}
+
+// label names the key in a sentence.
+func (k *Key) label() string {
+	if k.IsGroup {
+		return "the group " + k.ID
+	}
+	return "the key " + k.ID
 }
 
 // Use is how much of a limit is in use.
@@ -449,8 +459,15 @@ func Of(in *Input) *Status {
 	for i := range in.Flights {
 		running[in.Flights[i].Key]++
 	}
+	ofGroup := map[string]int{}
 	for i := range s.Keys {
-		s.Keys[i].InFlight = running[s.Keys[i].ID]
+		k := &s.Keys[i]
+		if k.IsGroup { // they are behind their keys
+			k.InFlight = ofGroup[k.ID]
+			continue
+		}
+		k.InFlight = running[k.ID]
+		ofGroup[k.Group] += k.InFlight
 	}
 	s.measure(in.Calls.Outlook(in.Now))
 	return s
@@ -509,7 +526,9 @@ func (s *Status) measure(o *observe.Outlook) {
 		s.Upstreams[i].History = o.Upstream(s.Upstreams[i].Name)
 	}
 	for i := range s.Keys {
-		s.Keys[i].refusedBy(o.Refusals)
+		if !s.Keys[i].IsGroup {
+			s.Keys[i].refusedBy(o.Refusals)
+		}
 	}
 	s.Refusals, s.Failures = reasons(o.Refusals), reasons(o.Failures)
 	for i := range s.Models {

@@ -342,6 +342,12 @@ var keyColumns = []Column{
 
 func keyRow(k *Key) Row {
 	r := Row{ID: k.ID, Idle: k.Idle()}
+	if k.IsGroup { // a key may have the same id
+		r.ID = "group " + k.ID
+	}
+	if k.Group != "" {
+		r.More = append(r.More, "in the group "+k.Group)
+	}
 	if k.Refused > 0 {
 		r.Level, r.Why = LevelDegraded, fmt.Sprintf("refused %s in 5 min%s, mostly by %s", times(k.Refused), k.parts(), k.Why)
 	}
@@ -363,7 +369,7 @@ func keyRow(k *Key) Row {
 		r.More = append(r.More, "ends on "+k.Ends.UTC().Format(time.RFC3339))
 	}
 	r.Cells = []string{
-		k.ID, part(k.InFlight, k.Concurrency), useCell(k.Requests), useCell(k.Tokens), budget,
+		r.ID, part(k.InFlight, k.Concurrency), useCell(k.Requests), useCell(k.Tokens), budget,
 		strconv.Itoa(int(k.Today.Calls)), strconv.Itoa(int(k.Today.Tokens)), strconv.Itoa(k.Refused), k.Why,
 	}
 	return r
@@ -415,7 +421,7 @@ func reasonRow(c *Reason) Row {
 	}
 	r.Cells = []string{c.Code, c.Key, c.Model, c.Upstream, strconv.Itoa(c.Minute), strconv.Itoa(c.Count)}
 	if c.Limit != "" {
-		r.More = append(r.More, "limit of the key: "+c.Limit)
+		r.More = append(r.More, "over limit: "+c.Limit)
 	}
 	if c.Cause != "" {
 		r.More = append(r.More, "cause "+c.Cause+": "+meaningOf(c.Cause))

@@ -95,25 +95,29 @@ func (a *allowance) reserve(expected limit.Cost, now time.Time) limit.Decision {
 	return a.limits.Reserve(&a.held, expected, now)
 }
 
-// rateLimited returns the refusal of a call by a limit of its key.
+// rateLimited returns the refusal of a call by a limit of its key or of the key's group.
 func rateLimited(d limit.Decision) *apierr.Error {
 	if d.Unavailable {
 		return apierr.LimitsUnavailable(d.RetryAfter)
 	}
 	if q := d.Quota; q != nil {
 		return apierr.QuotaExceeded(apierr.Quota{
-			Name: d.LimitName, Limit: q.Limit, Used: q.Used,
+			Group: d.Group, Name: d.LimitName, Limit: q.Limit, Used: q.Used,
 			Remaining: q.Remaining, Needed: q.Needed, Part: q.Part, Held: q.Held, Renews: q.Renews,
 		}, d.RetryAfter)
 	}
 	return apierr.RateLimited(limitText(d), d.RetryAfter)
 }
 
-// limitText returns a limit in words: "60 requests per minute", "1 concurrent request".
+// limitText returns a limit in words: "60 requests per minute", "1 concurrent request of the group
+// team-a".
 func limitText(d limit.Decision) string {
 	what := d.LimitName
 	if d.Limit == 1 {
 		what = strings.Replace(strings.Replace(what, "requests", "request", 1), "tokens", "token", 1)
+	}
+	if d.Group != "" {
+		what += " of the group " + d.Group
 	}
 	return strconv.FormatInt(d.Limit, 10) + " " + what
 }
@@ -129,7 +133,16 @@ var limitLabels = map[string]string{
 	limit.SpendPerMonth:     "spend_per_month",
 }
 
-// Every answer to a key's calls says what the key has left of its limits per minute, so that
+// groupLabels are the limits of a group as metric labels.
+var groupLabels = func() map[string]string {
+	labels := make(map[string]string, len(limitLabels))
+	for name, label := range limitLabels {
+		labels[name] = "group_" + label
+	}
+	return labels
+}()
+
+// Every answer to a key's calls says what the key or its group has left of the limits per minute, so that
 // clients can slow down before they are refused. The headers have OpenAI's names; on Messages they
 // have Anthropic's, too, because clients there read those. A limit that does not exist has no
 // header.
@@ -151,10 +164,10 @@ func namesOf(prefix, limit, remaining, reset string) rateNames {
 
 // setRateHeaders sets the levels of a key's limits, also under Anthropic's names if asked to.
 func setRateHeaders(h *fasthttp.ResponseHeader, key *limit.Key, inAnthropic bool, now time.Time) {
-	if l, ok := key.Requests(now); ok {
+	if l, ok := key.RequestsLeft(now); ok {
 		setLevel(h, &openAIRequests, &anthropicRequests, &l, inAnthropic, now)
 	}
-	if l, ok := key.Tokens(now); ok {
+	if l, ok := key.TokensLeft(now); ok {
 		setLevel(h, &openAITokens, &anthropicTokens, &l, inAnthropic, now)
 	}
 }

@@ -27,10 +27,12 @@ func TestAppendSeconds(t *testing.T) {
 func TestRateHeadersAllocateNothing(t *testing.T) {
 	now := time.Now()
 	keys := limit.NewKeys(1, now).Bind([]config.Key{
-		{ID: "limited", Limits: config.KeyLimits{RequestsPerMinute: 60, TokensPerMinute: 1_000_000}}, {ID: "free"},
-	})
+		{ID: "limited", Limits: config.KeyLimits{RequestsPerMinute: 60, TokensPerMinute: 1_000_000}},
+		{ID: "free"},
+		{ID: "grouped", Group: "g"},
+	}, []config.Group{{ID: "g", Limits: config.GroupLimits{RequestsPerMinute: 60, TokensPerMinute: 1_000_000}}})
 	var h fasthttp.ResponseHeader
-	for id, names := range map[string]int{"limited": 12, "free": 0} {
+	for id, names := range map[string]int{"limited": 12, "free": 0, "grouped": 12} {
 		tell := func() {
 			h.Reset()
 			h.SetNoDefaultContentType(true)

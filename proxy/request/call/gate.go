@@ -81,10 +81,13 @@ func (g gate) refuseUnread(err error) error {
 	return err
 }
 
-// limited returns the refusal by a limit of the key.
+// limited returns the refusal by a limit of the key or of its group.
 func (g gate) limited(d limit.Decision) *apierr.Error {
 	c := g.call
 	c.record.Limit = limitLabels[d.LimitName]
+	if d.Group != "" {
+		c.record.Limit = groupLabels[d.LimitName]
+	}
 	return rateLimited(d)
 }
 

@@ -54,7 +54,7 @@ func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials
 		return Credentials{}, err
 	}
 	return Credentials{
-		Keys: ring, KeyLimits: o.Limits.Bind(all), Sources: o, Hosts: browser.OwnHosts(f), SharedNumber: shared.Number,
+		Keys: ring, KeyLimits: o.Limits.Bind(all, f.Groups), Sources: o, Hosts: browser.OwnHosts(f), SharedNumber: shared.Number,
 	}, nil
 }
 
@@ -123,5 +123,5 @@ func (c *Credentials) LimitsOf(key *auth.Key) *limit.Key {
 	case key.Template.Limits.Per == config.PerKey:
 		return c.KeyLimits[key.Template.ID]
 	}
-	return c.Limits.OfToken(key.ID, key.Template)
+	return c.Limits.OfToken(key.ID, key.Template, c.KeyLimits)
 }

@@ -123,6 +123,8 @@ var wordsKnown = map[string][]string{
 	familyLimited: {
 		"requests_per_minute", "tokens_per_minute", "concurrency", "tokens_per_day", "tokens_per_month",
 		"spend_per_day", "spend_per_month", limitPool, limitEngine,
+		"group_requests_per_minute", "group_tokens_per_minute", "group_concurrency", "group_tokens_per_day",
+		"group_tokens_per_month", "group_spend_per_day", "group_spend_per_month",
 	},
 }
 

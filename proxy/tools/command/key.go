@@ -109,6 +109,7 @@ type keyCreate struct {
 	ID string `arg:"" name:"id" help:"Id of the key, its name in the log and on the pages."`
 	keyRights
 	Class  string `placeholder:"CLASS" help:"Class of the key's calls, such as batch."`
+	Group  string `placeholder:"GROUP" help:"Group of the file's groups whose limits the key shares."`
 	Weight int    `placeholder:"N" help:"The key's share when calls wait for slots."`
 	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: the key's entry, and key, its secret."`
 	operator
@@ -126,6 +127,9 @@ func (k *keyCreate) Run() error {
 	fields := k.members(k.ID)
 	if k.Class != "" {
 		fields["class"] = k.Class
+	}
+	if k.Group != "" {
+		fields["group"] = k.Group
 	}
 	if k.Weight != 0 {
 		fields["weight"] = k.Weight

@@ -1,0 +1,171 @@
+package limit
+
+import (
+	"testing"
+	"time"
+
+	"penstock/config"
+)
+
+// inGroup returns two keys of a group, and one of none.
+func inGroup(k *Keys, own config.KeyLimits, group config.GroupLimits) (a, b, alone *Key) {
+	bound := k.Bind([]config.Key{
+		{ID: "a", Group: "g", Limits: own}, {ID: "b", Group: "g", Limits: own}, {ID: "alone", Limits: own},
+	}, []config.Group{{ID: "g", Limits: group}})
+	return bound["a"], bound["b"], bound["alone"]
+}
+
+// TestGroupTakes: the keys of a group share its requests per minute, and what the group refuses is
+// not taken of the key.
+func TestGroupTakes(t *testing.T) {
+	now := time.Now()
+	a, b, alone := inGroup(NewKeys(8, now), config.KeyLimits{RequestsPerMinute: 3}, config.GroupLimits{RequestsPerMinute: 4})
+	byKey := Decision{LimitName: RequestsPerMinute, RetryAfter: 20 * time.Second, Limit: 3}
+	byGroup := Decision{LimitName: RequestsPerMinute, RetryAfter: 15 * time.Second, Limit: 4, Group: "g"}
+	for i, step := range []struct {
+		of   *Key
+		want Decision
+	}{
+		{a, allowed},
+		{a, allowed},
+		{a, allowed},
+		{a, byKey},
+		{a, byKey},
+		{b, allowed},
+		{b, byGroup},
+		{b, byGroup},
+		{b, byGroup},
+		{alone, allowed},
+	} {
+		if got := step.of.Take(now); got != step.want {
+			t.Errorf("step %d: %+v, want %+v", i, got, step.want)
+		}
+	}
+	if l, _ := b.Requests(now); l.Remaining != 2 {
+		t.Errorf("the key has %d left, want 2", l.Remaining)
+	}
+	if l, ok := b.RequestsLeft(now); !ok || l.Limit != 4 || l.Remaining != 0 {
+		t.Errorf("of both there is %+v left", l)
+	}
+	if l, ok := alone.RequestsLeft(now); !ok || l.Limit != 3 || l.Remaining != 2 {
+		t.Errorf("without a group there is %+v left", l)
+	}
+}
+
+// TestGroupReserves: a call that the group refuses holds nothing of its key, and one that ends gives
+// back what it held of both.
+func TestGroupReserves(t *testing.T) {
+	now := time.Now()
+	keys := NewKeys(8, now)
+	for name, c := range map[string]struct {
+		own   config.KeyLimits
+		group config.GroupLimits
+		first Cost
+		limit string
+	}{
+		"concurrency": {config.KeyLimits{Concurrency: 5}, config.GroupLimits{Concurrency: 1}, Cost{}, Concurrency},
+		"tokens":      {config.KeyLimits{}, config.GroupLimits{TokensPerMinute: 10}, Cost{Tokens: 8}, TokensPerMinute},
+		"budget":      {config.KeyLimits{TokensPerDay: 100}, config.GroupLimits{TokensPerDay: 10}, Cost{Tokens: 8}, TokensPerDay},
+	} {
+		a, b, _ := inGroup(keys, c.own, c.group)
+		var first, second Reservation
+		if d := a.Reserve(&first, c.first, now); !d.OK {
+			t.Fatalf("%s: %+v", name, d)
+		}
+		if d := b.Reserve(&second, Cost{Tokens: 5}, now); d.OK || d.Group != "g" || d.LimitName != c.limit {
+			t.Errorf("%s: %+v", name, d)
+		}
+		if n := b.state.running.Load(); n != 0 || second.Cancel() {
+			t.Errorf("%s: the refused call holds %d places", name, n)
+		}
+		if !first.Cancel() || first.Cancel() {
+			t.Errorf("%s: the call ends once", name)
+		}
+		if d := b.Reserve(&second, Cost{Tokens: 5}, now); !d.OK || !second.Cancel() {
+			t.Errorf("%s: after the end of the first: %+v", name, d)
+		}
+		if n := a.group.state.running.Load(); n != 0 {
+			t.Errorf("%s: the group still has %d calls", name, n)
+		}
+	}
+}
+
+// TestGroupBudgetBeginsWithItsKeys: what the keys of a group have used before a restart counts.
+func TestGroupBudgetBeginsWithItsKeys(t *testing.T) {
+	now := time.Now()
+	keys := NewKeys(8, now)
+	keys.BeginWith(func(id string, _ time.Time) (used [Periods]Cost) {
+		used[Day] = Cost{Tokens: map[string]int64{"a": 3, "b": 5, "alone": 90}[id]}
+		return used
+	})
+	a, _, alone := inGroup(keys, config.KeyLimits{}, config.GroupLimits{TokensPerDay: 10})
+	if got := a.group.Budgets(now)[0].Used.Tokens; got != 8 {
+		t.Errorf("the group has used %d, want 8", got)
+	}
+	var r Reservation
+	if d := a.Reserve(&r, Cost{Tokens: 3}, now); d.OK || d.Group != "g" || d.Quota == nil || d.Quota.Remaining != "2" {
+		t.Errorf("%+v", d)
+	}
+	if d := alone.Reserve(&r, Cost{Tokens: 3}, now); !d.OK || !r.Cancel() {
+		t.Errorf("without a group: %+v", d)
+	}
+}
+
+// TestGroupOfTokens: callers with tokens share the group of the key whose rights they have, over
+// reloads.
+func TestGroupOfTokens(t *testing.T) {
+	now := time.Now()
+	keys := NewKeys(8, now)
+	from := config.Key{ID: "template", Group: "g"}
+	bind := func() Bound {
+		return keys.Bind([]config.Key{from}, []config.Group{{ID: "g", Limits: config.GroupLimits{RequestsPerMinute: 2}}})
+	}
+	bound := bind()
+	if d := keys.OfToken("corp/alice", &from, bound).Take(now); !d.OK {
+		t.Fatalf("%+v", d)
+	}
+	bound = bind()
+	if d := keys.OfToken("corp/bob", &from, bound).Take(now); !d.OK {
+		t.Fatalf("%+v", d)
+	}
+	if d := keys.OfToken("corp/alice", &from, bound).Take(now); d.OK || d.Group != "g" {
+		t.Errorf("the third request: %+v", d)
+	}
+	if d := keys.OfToken("corp/alice", &from, nil).Take(now); !d.OK {
+		t.Errorf("after the loss of the key: %+v", d)
+	}
+}
+
+// accounts counts the requests of each account, of which it allows one.
+type accounts map[string]int
+
+type oneRequest struct {
+	of accounts
+	id string
+}
+
+func (o oneRequest) Take(config.KeyLimits, time.Time) Decision {
+	o.of[o.id]++
+	return Decision{OK: o.of[o.id] <= 1, LimitName: RequestsPerMinute}
+}
+
+func (o oneRequest) Reserve(config.KeyLimits, int64, time.Time) (int64, Decision) { return 0, allowed }
+func (o oneRequest) Settle(int64, int64)                                          {}
+func (o oneRequest) Levels(config.KeyLimits, time.Time) (r, t Level)              { return r, t }
+
+// TestGroupOfAFleet: the fleet counts a group by an account of its own, which no key can have.
+func TestGroupOfAFleet(t *testing.T) {
+	now, counted := time.Now(), accounts{}
+	keys := NewKeys(8, now)
+	keys.ShareBy(func(id string) Account { return oneRequest{counted, id} })
+	a, b, _ := inGroup(keys, config.KeyLimits{}, config.GroupLimits{RequestsPerMinute: 1})
+	if d := a.Take(now); !d.OK {
+		t.Errorf("%+v", d)
+	}
+	if d := b.Take(now); d.OK || d.Group != "g" {
+		t.Errorf("%+v", d)
+	}
+	if counted["group g"] != 2 || counted["a"] != 1 || counted["b"] != 1 {
+		t.Errorf("counted: %v", counted)
+	}
+}
