@@ -330,7 +330,7 @@ func TestReloadDiff(t *testing.T) {
 		t.Errorf("reload: %q", out)
 	}
 	if out, _ := command(t, 0, "reload", "--back", "--admin", admin); !strings.Contains(out, "version 3") || !strings.Contains(out, "aliases") ||
-		!strings.Contains(out, "mend it") {
+		!strings.Contains(out, "correct it first") {
 		t.Errorf("back: %q", out)
 	}
 	if _, errs := command(t, 1, "reload", "--back", "--admin", admin); !strings.Contains(errs, "no configuration to go back to") {
