@@ -1,0 +1,57 @@
+package call_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"penstock/proxy/request/internal/calltest"
+)
+
+// TestBrokenStreamsEnd: wherever an engine dies in a stream, with and without resuming, the client
+// gets an event that ends it in its dialect, and exactly one.
+func TestBrokenStreamsEnd(t *testing.T) {
+	const head = `{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[`
+	all := []string{
+		head + `{"index":0,"delta":{"role":"assistant","content":""}}]}`,
+		head + `{"index":0,"delta":{"reasoning_content":"hm"}}]}`,
+		delta("good "), delta("day"),
+		head + `{"index":0,"delta":{},"finish_reason":"stop"}]}`,
+		head + `],"usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7}}`,
+		"[DONE]",
+	}
+	tests := []struct {
+		path, body string
+		ends       []string // one of them ends a stream
+	}{
+		{chatPath, chat(stream), []string{"data: [DONE]", `data: {"error":`}},
+		{messagesPath, chat(`,"max_tokens":9,"stream":true`), []string{"event: message_stop", "event: error"}},
+		{responsesPath, `{"model":"m","input":"hi","stream":true}`, []string{"event: response.completed", "event: response.failed"}},
+	}
+	for _, tt := range tests {
+		for _, more := range []string{"", "    retry: {resume: 1}\n"} {
+			for n := range len(all) + 1 {
+				t.Run(fmt.Sprintf("%s/resume %t/%d", tt.path, more != "", n), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						a, b := pair(events(true, all[:n]...), calltest.Say("day"))
+						got := calltest.New(t, twoEngines("", more), a, b).Post(tt.path, tt.body)
+						if got.Status != 200 {
+							t.Fatalf("got %d %s, want a stream", got.Status, got.Body)
+						}
+						ends := 0
+						for line := range strings.Lines(got.Body) {
+							if slices.ContainsFunc(tt.ends, func(end string) bool { return strings.HasPrefix(line, end) }) {
+								ends++
+							}
+						}
+						if ends != 1 {
+							t.Errorf("got %d events that end the stream, want 1:\n%s", ends, got.Body)
+						}
+					})
+				})
+			}
+		}
+	}
+}
