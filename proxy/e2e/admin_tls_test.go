@@ -73,8 +73,10 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		t.Fatalf("the admin listener is %s", at)
 	}
 	reached := []string{"--admin", at, "--token", "operator-secret-token", "--cacert", trusted}
-	for _, line := range []string{"ready", "top --once", "top --format json", "usage", "reload", "drain up-0 --force", "maintenance up-0", "ready up-0",
-		"ready --format json", "usage --format json", "reload --format json", "drain up-0 --force --wait --format json", "ready up-0 --format json"} {
+	for _, line := range []string{
+		"ready", "top --once", "top --format json", "usage", "reload", "drain up-0 --force", "maintenance up-0", "ready up-0",
+		"ready --format json", "usage --format json", "reload --format json", "drain up-0 --force --wait --format json", "ready up-0 --format json",
+	} {
 		out, _ := command(t, 0, append(strings.Fields(line), reached...)...)
 		if strings.Contains(line, "json") != json.Valid([]byte(out)) && line != "ready" {
 			t.Errorf("%s prints %s", line, out)
