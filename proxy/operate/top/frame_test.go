@@ -145,7 +145,7 @@ func TestDetails(t *testing.T) {
 	v := newView(sample(10))
 	for keys, want := range map[string]string{
 		"1": "no engine serves it", "2": "http://10.0.0.7:8000", "3": "chat · began", "4": "refused 9 times in 5 min, mostly by requests_per_minute",
-		"5": "limit of the key: requests_per_minute", "6": "the edge has started", "7": "edge-1",
+		"5": "over limit: requests_per_minute", "6": "the edge has started", "7": "edge-1",
 	} {
 		v.press([]byte(keys))
 		if text := textOf(v.frame(100, 40)); !strings.Contains(text, want) {
