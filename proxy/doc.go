@@ -5,8 +5,8 @@
 // Package listen accepts a connection and watches its framing. publicAPI refuses a head that two
 // parsers could read differently, and refuses what needs no body before the body is sent
 // (precheck.go). It hands the rest to its route: a generation endpoint (package endpoint), whose
-// calls package call takes from their key to their last byte, or the catalog and the API's
-// description, which are not calls.
+// calls package call handles from the check of the key to the last byte, or the catalog and the
+// API's description, which are not calls.
 //
 //	call       one request: gate, dispatch, relay
 //	  attempt    one try of it: a lease, an exchange, the reading of the reply

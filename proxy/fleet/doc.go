@@ -17,10 +17,10 @@
 // Repeating or losing a message does no harm. Messages are numbered, an older one is ignored after
 // a newer one, and charges are reported as a sum since the start of the process. While a message is
 // under way the edge uses only what it said it would keep, because the answer may be lost. If a
-// connection ends under a message, such as that of one node of a cluster, the message is sent once
-// more over another one; only if that fails, too, has it failed. Nothing is ever counted down, so
-// nothing can leak: what a dead edge held comes back after a lease of nine seconds, slots as free,
-// tokens and requests as used.
+// connection ends while a message is under way, such as the connection to one node of a cluster,
+// the edge sends the message once more over another one. The message has failed only if that fails,
+// too. Nothing is ever counted down, so nothing can leak: what a dead edge held comes back after a
+// lease of nine seconds, slots as free, tokens and requests as used.
 //
 // Draws of several keys at the same moment share a write, because the client pipelines them.
 // Reports go one after the other. Eight in a write were tried: alone on a machine each costs an
@@ -63,10 +63,10 @@
 // An account that holds anything but finite numbers begins again, as if the store had forgotten it:
 // a comparison with nan is always false, and would grant whatever an edge asks.
 //
-// A store that has forgotten everything has a new birth. Then each edge reports what it has charged
-// itself and time has not paid. Of a budget it also reports what all edges had reported, which
-// counts until they report again. What others hold is unknown then: for a lease an edge takes no
-// more than its part of the slots and of what was left of a budget (cell.doubt).
+// A store that has forgotten everything has a new birth (an id). Then each edge reports what it has
+// charged itself and time has not paid. Of a budget it also reports what all edges had reported,
+// which counts until they report again. What others hold is unknown then: for a lease an edge takes
+// no more than its part of the slots and of what was left of a budget (cell.doubt).
 //
 // The clocks of edges are never used. The store's clock may jump. If it is set back, an account
 // continues from its previous time (ahead, in account.lua). If it is set forward, leases of living

@@ -26,15 +26,15 @@
 // credentials is refused, because whichever the edge chose, something else on the way may have
 // chosen the other.
 //
-// A credential that is no key and has the form of a token (package jwt) is judged by the configured
-// issuers. It becomes a Key of its own, with the rights of a template, which is an entry of the
-// keys, and with an id made from a claim. What the signature has proved is remembered by the
-// token's hash. Each request checks that the token has not expired, and that its public key and its
-// template are in force. Keys are looked up first, so tokens cost them nothing.
+// A credential that is not a key but has the form of a token (package jwt) is verified against the
+// configured issuers. It becomes a Key of its own: its rights come from a template, which is an
+// entry of the keys, and its id from a claim. What the signature has proved is cached under the
+// token's hash. Each request still checks that the token has not expired, and that its public key
+// and its template are in force. Keys are looked up first, so tokens cost them nothing.
 //
-// A client may show a certificate in the TLS handshake instead (package cert). It stands for the
-// key that names it. Together with the credential of another key it is refused, like two
-// credentials.
+// A client may show a certificate in the TLS handshake instead (package cert). The certificate
+// stands for the key that names it. A request with a certificate and the credential of another key
+// is refused, like one with two credentials.
 //
 // Credential borrows the bytes of the request. It lives as long as the request's headers, is never
 // stored, and has no method that shows the key.

@@ -30,16 +30,16 @@
 // call of its key runs, and charged in full at its end, so the next call waits. Refusing it for
 // ever instead would answer with a Retry-After that no wait can satisfy.
 //
-// A budget does not refill. It counts what usage counts (proxy/telemetry/observe), so it begins
-// with that: from the ledger after a restart, and when a reload gives a budget to a key.
+// A budget does not refill. It counts what usage counts (proxy/telemetry/observe), so it starts
+// from that count: from the ledger after a restart, and when a reload gives a budget to a key.
 //
 // State belongs to the id of a key and survives reloads; the numbers belong to the configuration.
 // Keys.Bind puts the two together without changing either, so a reload that fails has changed
 // nothing. State is kept in nanoseconds, not in requests or tokens: when a limit changes, a key
 // that had used a third of its minute has still used a third.
 //
-// A group has the state and the limits of a key, under an id that no key has. Its budget begins with
-// what the keys that are in it now have used.
+// A group has the state and the limits of a key, under an id that no key has. Its budget starts
+// from what its present keys have used.
 //
 // There is no interface for a shared store: one edge counts for itself, and the edges of a fleet
 // divide the limits (config.Fleet).

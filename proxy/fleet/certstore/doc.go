@@ -14,8 +14,8 @@
 // # Changes
 //
 // The change number of the hash only rises, even if the store was emptied. A read asks for entries
-// with a higher number than the last one read, of which there are mostly none. Put replaces what
-// was read last and nothing newer.
+// with a higher number than the last one read, and usually there are none. Put replaces what was
+// read last and nothing newer.
 //
 // # A lock
 //

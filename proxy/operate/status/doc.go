@@ -26,11 +26,11 @@
 // Upstreams have one line each, in two columns where a screen is wide enough, so that fifty are
 // visible at once; an upstream's details cover the rows below it on request. Each trouble links to
 // the text that says what to do about it (runbook.go): the page of the troubleshooting document's
-// alerts, which the edge serves itself. One look cannot tell since when and how often. A Watch
-// remembers that: it sees the state each second, whether a page is open or not, and keeps 200
-// events and, for each model and upstream of the configuration, an hour of minutes (3 KB). An
-// upstream itself counts what it does between two looks (upstreams.Status.Downs), so that no change
-// is lost.
+// alerts, which the edge serves itself. One look cannot tell how long something has been wrong, or
+// how often. A Watch remembers that: it sees the state each second, whether a page is open or not,
+// and keeps 200 events and, for each model and upstream of the configuration, an hour of minutes (3
+// KB). An upstream itself counts what it does between two looks (upstreams.Status.Downs), so that
+// no change is lost.
 //
 // Calls that failed, were slow or were refused are shown, and have a page each, long after the good
 // ones have pushed them out of the newest (observe.Recent). The page of a forgotten call says what

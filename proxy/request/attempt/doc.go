@@ -19,7 +19,7 @@
 // A call whose engine has been silent for 10 s looks at its upstream each second (clock.lookAt). It
 // keeps waiting as long as the engine is seen to work, up to a ceiling of 15 minutes. It leaves an
 // upstream that has stalled, if it may and another has a slot (Mover). If the upstream is down and
-// silent, the call leaves it at once, or ends. It ends if the engine has forgotten it. The
+// silent, the call leaves it at once, or ends. It ends if the engine has forgotten the request. The
 // configuration's first_event and idle are limits whatever the engine does.
 //
 // # Design
@@ -33,6 +33,6 @@
 // what has come, never an announced length, and counts until the buffer is written or collected. A
 // call that finds no room ends with a 503 of its own, and its engine is not blamed.
 //
-// The zero Attempt means that there is none. An Attempt belongs to the call's goroutine; other
+// The zero Attempt stands for no attempt. An Attempt belongs to the call's goroutine; other
 // goroutines may call Abort.End only.
 package attempt

@@ -30,9 +30,9 @@
 // was sent (tries), its attempt (attempt.Attempt), the identity of its body (fingerprint), what the
 // status page reads of it (publicState), its times and its place in a trace.
 //
-// One loop has engines asked, before the commit and after it, with a picker, a fitter and a changer.
-// unary makes a whole answer. A relay moves an answer after the commit. All calls share Services; no
-// call sees the edge.
+// One loop asks engines, before the commit and after it, and uses a picker, a fitter and a changer.
+// unary makes a whole answer. A relay moves an answer after the commit. All calls share Services;
+// no call sees the edge.
 //
 // # Design
 //
@@ -59,13 +59,14 @@
 //
 // If a limit on the answer's tokens leaves no room for the prompt in the engine's context, the edge
 // lowers the limit before it sends the request (fit.go). An engine that refuses the sum reports its
-// own count, and is asked once more under the same lease. If it has no room for any answer, an
-// engine with a longer context is asked. Neither is a retry, as nothing failed.
+// own count, and is asked once more under the same lease. If its context has no room for any
+// answer, an engine with a longer context is asked. Neither is a retry, because nothing failed.
 //
 // Likewise an engine, or the template of its model, may refuse the word of a reasoning effort, or
-// consecutive turns of one role. It is asked once more without the word, or with the turns joined.
-// If it accepts that, further requests for the model are sent to it in that form from the start,
-// for an hour (change.go, refusals). A call is changed once: its limit, its effort or its turns.
+// consecutive turns of one role. The edge asks it once more without the word, or with the turns
+// joined. If it accepts that, further requests for the model are sent to it in that form from the
+// start, for an hour (change.go, refusals). A call is changed once: its limit, its effort or its
+// turns.
 //
 // An answer is committed with its first piece (translate.Stream.Started). Until then the edge holds
 // the request, and another engine may answer it, although the head, keep-alives and the
@@ -86,23 +87,23 @@
 // or a fallback model that answers in place of a failed engine is no retry either.
 //
 // A large answer that is only passed on is not held (relay_unary.go, endpoint.PassOn). It is
-// relayed in pieces, so the edge can only cut it off if it turns out to be no answer, and a client
-// that does not read stops its engine. A whole answer that takes longer than stream.whole_keepalive
-// begins as white space. Its status has been sent by then, so an error becomes the JSON that
-// follows. Audio is relayed as bytes. If it breaks off, so does the connection, since bytes cannot
-// express an error.
+// relayed in pieces, so the edge can only cut it off if it turns out not to be an answer, and a
+// client that does not read stops its engine. A whole answer that takes longer than
+// stream.whole_keepalive begins as white space. Its status has been sent by then, so an error
+// becomes the JSON that follows. Audio is relayed as bytes. If it breaks off, so does the
+// connection, since bytes cannot express an error.
 //
 // proxy/front/listen's watch notices in every phase that a client has left. It ends the call
 // (attempt.Abort), which closes the engine's connection. Goroutines share nothing else. While a
 // body arrives, the read fails instead and the call ends as one whose client has left. The client
-// may have closed only its own side, so it is sent the reason.
+// may have closed only its own side, so the edge still sends it the reason.
 //
 // A copy of a call for another model (models[].shadow) begins once the call has been sent to its
-// first engine. It is no part of the call (package shadow), which only ends the copy when the
+// first engine. It is not part of the call (package shadow); the call only ends the copy when the
 // client leaves.
 //
 // A panic costs the call or the round of work that hit it (package guard). A call gives back what
-// others wait for, slot, key and memory, step by step, and takes each step even if an earlier one
+// others wait for (slot, key and memory) step by step, and takes each step even if an earlier one
 // fails (Call.release). Calls are pooled. Relays and leases are not, because a stale second Close
 // or Release must hit no other call.
 //

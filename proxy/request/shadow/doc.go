@@ -3,9 +3,9 @@
 //
 // # What a copy may not do
 //
-// The copied call must not notice. Its own engine has been sent the request before anything is done
-// for a copy. The copy runs on a goroutine of its own, with its own bytes. The caller only hashes
-// the beginning of the conversation, takes a slot and copies the body.
+// The copied call must not notice. The edge sends the request to the call's own engine before it
+// does anything for a copy. The copy runs on a goroutine of its own, with its own bytes. The caller
+// only hashes the beginning of the conversation, takes a slot and copies the body.
 //
 // A copy takes only a slot that is free at once, beyond the model's reserve. The upstream must be
 // up, its breaker closed and less than half of its slots taken, and no call may wait for the model.
@@ -17,9 +17,9 @@
 // copies at once.
 //
 // Its memory counts like that of calls: the body in limits.body_memory, the reply in
-// limits.reply_memory. It is charged to no key, and neither the ledger nor the usage knows it. Its
-// failures are recorded for the status page, but not for the breaker, health and poison. Its first
-// tokens teach the speeds of engines, as those of calls do.
+// limits.reply_memory. It is charged to no key, and appears neither in the ledger nor in the usage.
+// Its failures are recorded for the status page, but not for the breaker, health and poison. Its
+// first tokens teach the speeds of engines, as those of calls do.
 //
 // The consent of the call's key applies: a prompt goes to no external upstream that the key has not
 // listed. The key needs no right to the other model, because it gets nothing from it.

@@ -2,7 +2,7 @@
 // the running upstreams. It is complete and immutable. A request loads it once and keeps it to its
 // end. A reload builds the next one whole and swaps one pointer (package proxy).
 //
-// A snapshot does not hold what outlives a reload, but leads to it: health and in-flight calls in
+// A snapshot does not hold what outlives a reload, but points to it: health and in-flight calls in
 // upstreams, the state of keys' limits and the queues of models in proxy/access/limit. Only a
 // ConfigVersion changes: it counts the calls that began with its snapshot.
 //

@@ -1,9 +1,8 @@
 // Package process fits the Go runtime to the process's part of the machine. It decides how much
-// memory the process may use (memlimit.go), how often it collects garbage (gc.go), and how a
-// reload's work does not delay requests (boost.go). The settings apply to the whole process, so two
-// edges within one process share them. The package also writes what a bug report needs: the stacks
-// of a process that hangs, its heap by function (stacks.go), and what the process may use
-// (facts.go).
+// memory the process may use (memlimit.go), how often it collects garbage (gc.go), and how a reload
+// is kept from delaying requests (boost.go). The settings apply to the whole process, so two edges
+// within one process share them. The package also writes what a bug report needs: the stacks of a
+// process that hangs, its heap by function (stacks.go), and what the process may use (facts.go).
 //
 // # Design
 //
@@ -13,8 +12,8 @@
 // The collector's pace. By default a process with many held streams would reserve half of its
 // memory for garbage that the streams do not make: PaceGC gives that up once the live heap is
 // large. While the heap is tiny, the default leaves almost no room, and a collection would come
-// every few hundred requests. Each collection delays what runs beside it: collections made most of
-// the slowest hundredth of short streams. PaceGC then gives more room, and while the process is
+// every few hundred requests. Each collection delays what runs beside it: collections caused most
+// of the slowest hundredth of short streams. PaceGC then gives more room, and while the process is
 // busy it lets a heap grow to 64 MiB before it collects (this needs 512 MiB of memory). A ballast,
 // an object that is never used, does the same, but looks like a leak to an operator. An idle
 // process gives the room back at the collection that the runtime makes every two minutes.

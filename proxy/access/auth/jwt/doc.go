@@ -17,7 +17,7 @@
 //   - A header that marks anything as critical is refused, and so is b64, which a JWT must not have
 //     (RFC 7797, 7). A typ says that the token is a JWT or an access token, or is absent; tokens
 //     for other purposes (logout, security events, DPoP proofs) are refused.
-//   - Base64 is canonical. A token has one spelling.
+//   - Base64 must be canonical, so a token has only one spelling.
 //   - A token without an end is refused.
 //
 // Claims are read as providers write them: texts, lists, and objects whose member names are the
