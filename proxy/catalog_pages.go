@@ -22,7 +22,7 @@ import (
 // not logged one by one.
 
 // models answers GET /v1/models. It needs no key unless the configuration says so. A valid key
-// narrows the list; a wrong one is refused. Agents ask by header or query for members of their
+// narrows the list; a wrong one is refused. An agent's header or query may ask for members of its
 // own, which are added.
 func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
 	snap, key, ok := p.optionalKey(ctx)
@@ -163,7 +163,7 @@ func hasCurrent(ifNoneMatch []byte, etag string) bool {
 	return false
 }
 
-// health answers GET /health: it says that the edge lives, and nothing else.
+// health answers GET /health. It says only that the edge is alive.
 func (p *publicAPI) health(ctx *fasthttp.RequestCtx) {
 	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.Response.Header.SetContentType("application/json")

@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// secureSide is what TLS needs. Its members are nil where a listener does without TLS.
+// secureSide is what TLS needs. Its members are nil where a listener has no TLS.
 type secureSide struct {
 	admin      *listen.Certificate
 	pair       *listen.Certificate
@@ -30,7 +30,8 @@ type secureSide struct {
 	challenges *acme.Server  // nil without tls.acme.http
 }
 
-// openTLS loads the certificate pairs, or those that an earlier process obtained.
+// openTLS loads the configured certificate pairs, or the certificates that an earlier process
+// obtained.
 func openTLS(c *config.File, public, challenges net.Listener, log *zap.Logger, g *guard.Guard) (s secureSide, err error) {
 	if pair := c.Admin.TLS; pair.Enabled() {
 		s.admin = new(listen.Certificate)

@@ -23,7 +23,7 @@
 //	run.go          from the command line to the end: ports, log, memory limit, certificate, edge
 //	edge.go         Edge: the parts and what connects them; nothing of it is on a request's path
 //	public_api.go   the HTTP server of clients; routes.go, catalog_pages.go, api_documents.go
-//	drain.go        the steps of the end; ending.go: how far it has come, and the operator's hurry
+//	drain.go        the steps of the end; ending.go: its state, and the operator's hurry
 //	signals.go      SIGTERM, SIGINT and those for a process that hangs
 //	watchdog.go     signs of life for a service manager
 //

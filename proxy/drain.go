@@ -10,12 +10,12 @@ import (
 )
 
 // drain shuts the public side down in steps. /-/ready answers 503, and answers ask clients to
-// close. The listener keeps accepting for timeouts.linger, so that balancers notice; where none
-// routes to the edge (Options.Direct), only as long as calls run. Then it stops accepting, idle
-// connections close, and running calls get timeouts.drain to finish. Calls still running after
-// that get an error in their stream and errorFlushTime to send it. Then drain cuts what has not
-// ended: half a head, a body that does not arrive, a client that does not read. Options.Hurry
-// skips every wait but hurriedFlushTime.
+// close. The listener keeps accepting for timeouts.linger, so that balancers notice; if no balancer
+// routes to the edge (Options.Direct), it accepts only as long as calls run. Then it stops
+// accepting, idle connections close, and running calls get timeouts.drain to finish. Calls still
+// running after that get an error in their stream and errorFlushTime to send it. Then drain cuts
+// the remaining connections: those with half a head, a body that does not arrive, or a client that
+// does not read. Options.Hurry ends every wait but hurriedFlushTime.
 func (e *Edge) drain() {
 	t, end := e.reloads.Running().Config.Timeouts, e.ending
 	e.log.Info("draining", zap.Int64("calls", end.calls()))
@@ -64,7 +64,7 @@ func (e *Edge) close() error {
 	if e.admin != nil {
 		err = errors.Join(err, e.admin.Release())
 	}
-	_ = e.services.Tracer.Close(limit) // spans that the collector does not take are no error of the edge
+	_ = e.services.Tracer.Close(limit) // lost spans are not an error of the edge
 	return err
 }
 

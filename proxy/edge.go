@@ -54,8 +54,8 @@ type Edge struct {
 	server   *fasthttp.Server
 	admin    *admin.Server // nil without an admin listener
 	ending   *ending
-	fleet    *fleet.Fleet   // nil if it shares nothing with other edges
-	signer   *sign.Signer   // of its messages to them; nil: nothing is signed
+	fleet    *fleet.Fleet   // nil if the edge shares nothing with others
+	signer   *sign.Signer   // of messages to other edges; nil: nothing is signed
 	board    *board.Board   // likewise
 	ledger   *ledger.Ledger // nil without one
 	keys     *limit.Keys
@@ -255,12 +255,12 @@ func (e *Edge) adminOptions(started time.Time) admin.Options {
 // Reload asks for a reload and returns at once.
 func (e *Edge) Reload(source string) { e.reloads.Trigger(source) }
 
-// LastReload returns how the last reload ended, or nil when there was none.
+// LastReload returns the result of the last reload, or nil if there was none.
 func (e *Edge) LastReload() *reload.Result { return e.reloads.Last() }
 
-// Serve accepts until ctx ends, then drains: readiness turns, accepting continues for the
-// linger, running calls end by themselves within the drain time, and Serve ends the rest with an
-// error. It returns nil after an orderly shutdown.
+// Serve accepts until ctx ends, then drains: the edge is no longer ready, accepting continues for
+// timeouts.linger, running calls end by themselves within the drain time, and Serve ends the rest
+// with an error. It returns nil after an orderly shutdown.
 func (e *Edge) Serve(ctx context.Context) error {
 	work, stop := context.WithCancel(context.Background())
 	defer stop()

@@ -18,9 +18,9 @@ const (
 	hurriedFlushTime = 250 * time.Millisecond
 )
 
-// ending is how far an edge's end has come: whether it drains, and whether the operator's second
-// signal (hurry) has cut that short. Its waits belong to the goroutine that drains; the atomic
-// members may be read by any.
+// ending is the state of an edge's shutdown: whether it drains, and whether the operator's second
+// signal (hurry) has cut the drain short. Only the draining goroutine may call its waits; any
+// goroutine may read the atomic members.
 type ending struct {
 	draining atomic.Bool
 	cut      atomic.Int64 // calls that ran when hurry ended a wait
@@ -55,7 +55,7 @@ func (e *ending) waitOrHurry(d time.Duration, done func() bool) bool {
 }
 
 // shutdownContext returns the context of a listener's shutdown. It ends after errorFlushTime, and
-// hurriedFlushTime after the second signal at the latest.
+// at the latest hurriedFlushTime after the second signal.
 func (e *ending) shutdownContext() (context.Context, context.CancelFunc) {
 	limit, cancel := context.WithTimeout(context.Background(), errorFlushTime)
 	go e.guard.Once(guard.Shutdown, func() {

@@ -54,8 +54,8 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 	}), nil
 }
 
-// storeOptions returns where the store of a configuration is. Without a URL, which sentinels
-// replace, it names no server for TLS: each connection verifies the name that it dials.
+// storeOptions returns the options of a configuration's store. If sentinels replace the URL, the
+// options name no server for TLS: each connection verifies the name that it dials.
 func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -121,7 +121,7 @@ func OpenKeys(c *config.File) (*keystore.Writer, error) {
 // edge's API. The port tells edges of one machine apart; the name survives restarts.
 func memberName(public net.Addr) string {
 	_, port, err := net.SplitHostPort(public.String())
-	if err != nil { // no TCP
+	if err != nil { // not TCP
 		return hostName()
 	}
 	return hostName() + ":" + port
@@ -162,8 +162,8 @@ func slotAccount(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Upstream)
 	}
 }
 
-// share keeps the edge in its fleet until the returned function is called. That function gives
-// back what the edge holds of others' limits, as far as the store answers.
+// share keeps the edge in its fleet until the returned function is called. If the store answers,
+// that function gives back what the edge holds of the shared limits.
 func (e *Edge) share() (leave func()) {
 	if e.fleet == nil {
 		return func() {}

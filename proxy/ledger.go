@@ -14,8 +14,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// openLedger opens what makes the edge's usage last; nil where nothing does. An edge that takes
-// over the ports of another follows that edge's ledger, and writes it afterwards.
+// openLedger opens the edge's ledger; nil without one. An edge that takes over the ports of another
+// follows that edge's ledger, and writes it afterwards.
 func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	var sinks []func(string, []observe.UsageRow)
 	if e.fleet != nil {
@@ -55,9 +55,10 @@ func usedIn(rows []observe.UsageRow) limit.Used {
 	})
 }
 
-// sharedBudget returns the budget of a key, or a group, over the fleet; see limit.SharedBudget. An edge with a ledger continues under the
-// name that it had before a restart. An edge that follows the ledger of the process before it
-// has no name of its own yet: it reports its own usage, and that process reports the rest.
+// sharedBudget returns the budget of a key, or of a group, over the fleet; see limit.SharedBudget.
+// An edge with a ledger continues under the name that it had before a restart. An edge that follows
+// the ledger of the process before it has no name of its own yet: it reports its own usage, and
+// that process reports the rest.
 func sharedBudget(e *Edge, id string, by func(limit.Used) limit.Used) limit.Budget {
 	name, usage := e.ledger.Edge(), e.services.Calls.Usage
 	if name != "" {

@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Options is what an Edge is made from.
+// Options configures an Edge.
 type Options struct {
 	Config *config.File // validated
 	Log    *zap.Logger
@@ -59,8 +59,8 @@ func (o *Options) secure(ln *listen.Listener) net.Listener {
 	return ln.TLS(o.Certificate.Config())
 }
 
-// addresses returns where the two listeners are, which may differ from the configuration. The
-// admin's is empty without an admin listener.
+// addresses returns where the two listeners are, which may differ from the configuration. The admin
+// address is empty without an admin listener.
 func (o *Options) addresses() (public, admin string) {
 	if o.Admin != nil {
 		admin = o.Admin.Addr().String()

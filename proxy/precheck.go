@@ -26,9 +26,9 @@ import (
 // smaller body nearly always arrives in the same packet as its head.
 const precheckAbove = 8 << 10
 
-// headReceived runs when a request's head has arrived. If the request will be refused whatever
-// its body says, headReceived removes the body's length. The handler then refuses the request at
-// once, and the connection ends with that answer.
+// headReceived runs when a request's head has arrived. If the request is refused whatever its body
+// says, headReceived removes the body's length. The handler then refuses the request at once, and
+// the connection ends with that answer.
 func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.RequestConfig) {
 	defer p.services.Guard.Catch(guard.Connection, nil)
 	p.services.Guard.Point("head.received")

@@ -127,9 +127,9 @@ func chunkedForNobody(ctx *fasthttp.RequestCtx) bool {
 	return h.ContentLength() == -1 && (!h.IsPost() || endpoint.At(path) == nil)
 }
 
-// withoutAuth wraps handlers that need no credential and read none from the headers. A
-// credential in the query string is refused even there: it may already be in a proxy's log, and
-// the client should know.
+// withoutAuth wraps handlers that need no credential and read none from the headers. They, too,
+// refuse a credential in the query string: it may already be in a proxy's log, and the client
+// should know.
 func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		var refused *apierr.Error
@@ -141,8 +141,8 @@ func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHa
 	}
 }
 
-// headError answers a request whose head did not parse, or which ended before the first byte of
-// its body. The connection ends with that answer.
+// headError answers a request whose head did not parse, or that ended before the first byte of its
+// body. The connection ends with that answer.
 func (p *publicAPI) headError(ctx *fasthttp.RequestCtx, err error) {
 	defer p.services.Guard.Catch(guard.Connection, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
 	p.services.Guard.Point("head.error")

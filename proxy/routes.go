@@ -62,7 +62,7 @@ func (p *publicAPI) notFound(ctx *fasthttp.RequestCtx) {
 }
 
 // methodNotAllowed answers with the Allow header that the router has set. A GET that asks for
-// WebSocket has no route of its own, so that without WebSocket the path takes no GET.
+// WebSocket has no route of its own. So the path takes no GET if WebSocket is off.
 func (p *publicAPI) methodNotAllowed(ctx *fasthttp.RequestCtx) {
 	if websocket.Wants(ctx) {
 		ctx.Response.Header.Del("Allow")

@@ -26,7 +26,7 @@ type RunOptions struct {
 	Config *config.File
 	// Warnings are from reading the configuration. The log begins with them.
 	Warnings config.Problems
-	// Origin is the log's first line when Config is not from a file.
+	// Origin is the log's first line if Config is not from a file.
 	Origin string
 	// Load reads the configuration again for a reload; nil when there is no file.
 	Load func() (*config.File, config.Problems)
@@ -101,9 +101,9 @@ func ParseBeside(name string) func(src []byte, called string) (*config.File, con
 	}
 }
 
-// Run is the whole life of the serving process: listeners, log, memory limit, edge. It returns
-// after the signal to end has come and the edge has drained. The error is *InterruptedError when
-// a second signal came before the edge had drained.
+// Run runs the serving process: listeners, log, memory limit, edge. It returns after the signal to
+// end has come and the edge has drained. The error is *InterruptedError when a second signal came
+// before the edge had drained.
 func Run(end *Shutdown, o RunOptions) error {
 	c, ctx := o.Config, end.Context
 	signal.Ignore(syscall.SIGPIPE) // the log's reader may end; that must not end the edge

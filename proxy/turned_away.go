@@ -9,7 +9,7 @@ import (
 
 // Rejected clients appear in no call's log line, so they are reported by number.
 const (
-	turnedAwayRecent = time.Minute // for how long the verdict says that clients were turned away
+	turnedAwayRecent = time.Minute // how long the verdict says that clients were turned away
 	turnedAwayPause  = time.Minute // between two log lines
 )
 

@@ -35,7 +35,7 @@ func (a *Abort) End(err error) {
 	}
 }
 
-// Shadow makes a copy of the call end with it, as Publish does for an exchange.
+// Shadow makes a copy of the call end with the call, as Publish does for an exchange.
 func (a *Abort) Shadow(of *Abort) {
 	a.shadow.Store(of)
 	if err := a.Cause(); err != nil {

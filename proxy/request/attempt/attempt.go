@@ -77,7 +77,7 @@ func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target
 	t.Abort.Publish(x)
 }
 
-// Send writes the request. With once set, it uses no connection that may turn out to be dead.
+// Send writes the request. If once is set, it uses no connection that may turn out to be dead.
 func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	x, clocks := a.Reply.x, a.Reply.clock.limits
 	r := http1.Request{
@@ -167,9 +167,9 @@ func (a *Attempt) Pull(dst []byte, until instant.Time, to endpoint.Stream) (out 
 	return a.Reply.pull(dst, to)
 }
 
-// ReadWhole returns the engine's whole reply, as a completion if a stream was asked for. Its errors
-// are those of AwaitHead, and ErrLarge for a reply that is to be passed on as it comes, if passesOn
-// allows that. After http1.ErrNotYet it may be called again.
+// ReadWhole returns the engine's whole reply, as a completion if a stream was asked for. It returns
+// the errors of AwaitHead, and ErrLarge for a reply that is to be passed on as it comes, if
+// passesOn allows that. After http1.ErrNotYet it may be called again.
 func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
 	r := &a.Reply
 	r.clock.until = instant.Of(until)
@@ -195,7 +195,7 @@ func (a *Attempt) Sends() int { return a.sends }
 // AsksStream reports whether the engine was asked for a stream.
 func (a *Attempt) AsksStream() bool { return a.asked }
 
-// Target returns where the attempt is sent; nil: there was no attempt.
+// Target returns the target of the attempt; nil: there was no attempt.
 func (a *Attempt) Target() *routing.Target { return a.target }
 
 // Lease returns the attempt's lease on its upstream; nil: none, or it was released.
@@ -259,7 +259,7 @@ func (a *Attempt) FailureOf(err error) *failure.Failure {
 }
 
 // Blame reports a failure to the upstream's status and, with its client, to its breaker, unless the
-// upstream is not to blame. It does nothing for an attempt that has ended, which was blamed then.
+// upstream is not to blame. It does nothing for an attempt that has ended: it was blamed before.
 func (a *Attempt) Blame(f *failure.Failure) {
 	if a.lease == nil {
 		return

@@ -16,7 +16,7 @@ import (
 // finished.
 const afterFinish = 2 * time.Second
 
-// lookEvery is how often a call looks at its engine, once this has been silent for
+// lookEvery is how often a call looks at its engine, once the engine has been silent for
 // progress.Patience.
 const lookEvery = time.Second
 
@@ -44,7 +44,7 @@ type clock struct {
 	buffered bool // the answer has a tool call, which the engine may hold back
 }
 
-// limit returns given, or, if the file leaves it at 0, a limit that depends on the engine's
+// limit returns given. If the file leaves it at 0, it returns a limit that depends on the engine's
 // progress.
 func (c *clock) limit(given, unseen config.Duration) time.Duration {
 	switch {
@@ -72,14 +72,14 @@ func (c *clock) look() instant.Time {
 func (c *clock) from() instant.Time { return max(c.sentAt, c.loadedAt) }
 
 // lookAtLoad records that the engine is still loading the model for this call, as far as is known.
-// The clocks of the answer run from then on. A load is bounded by progress.Ceiling, too.
+// The clocks of the answer run from now on. A load is bounded by progress.Ceiling, too.
 func (c *clock) lookAtLoad(now instant.Time) {
 	if !c.begun && now < c.sentAt.After(progress.Ceiling) && c.lease.Loads() {
 		c.loadedAt = now
 	}
 }
 
-// next returns when the reply has to be judged if nothing comes.
+// next returns when to judge the reply if nothing comes.
 func (c *clock) next() instant.Time {
 	at, _ := c.deadline()
 	return instant.Earlier(at, c.look())
@@ -145,8 +145,8 @@ func (c *clock) overdue() bool {
 }
 
 // judge says what an engine's silence means. It may mean nothing yet, or it has lasted too long. Or
-// the call leaves its upstream, which has stalled or may have, whose drain time is over, or which
-// is down and silent.
+// the call leaves its upstream, because that has or may have stalled, is down and silent, or is
+// past its drain time.
 func (c *clock) judge(now instant.Time) error {
 	c.lookAtLoad(now)
 	if lost := c.lookAt(now); lost {
@@ -167,7 +167,7 @@ func (c *clock) judge(now instant.Time) error {
 	return nil
 }
 
-// errLost is the cause when a call ends because the engine has forgotten it.
+// errLost is the cause of a call that ends because the engine has forgotten it.
 var errLost = errors.New("the engine works on fewer requests than it was given")
 
 // Mover moves a call.

@@ -12,8 +12,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// document is a reply of another media type than the stream that was asked for, as far as it has
-// been read.
+// document is what has been read of a reply whose media type is not that of the requested stream.
 type document struct {
 	read      whole
 	mediaType string

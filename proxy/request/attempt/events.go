@@ -46,7 +46,7 @@ func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done boo
 			out, err = r.finish(dst, to)
 			return out, true, err
 		case errors.Is(err, http1.ErrNotYet) && r.clock.overdue(), to.Finished() && brokeOff(err):
-			out, err = r.finish(dst, to) // all has been said
+			out, err = r.finish(dst, to) // the answer is complete
 			return out, true, err
 		default:
 			return dst, false, err
@@ -55,7 +55,7 @@ func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done boo
 		if dst, err = r.append(dst, ev, to); err != nil {
 			return r.undeliverable(dst, before, err)
 		}
-		if !blank { // a blank event is no sign that the engine has begun
+		if !blank { // a blank event does not show that the engine has begun
 			r.clock.begun = true
 			r.count++
 		}
@@ -81,8 +81,8 @@ func brokeOff(err error) bool {
 	return errors.As(err, &f) && (f.Kind == http1.BadResponse || f.Kind == http1.Unreachable)
 }
 
-// append appends what an event becomes. Memory for a large one is reserved first by the event's
-// size, and then corrected to what it took.
+// append appends what an event becomes. For a large event it first reserves memory by the event's
+// size, and then corrects the reservation to what was used.
 func (r *Reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, error) {
 	if err := r.memory.HoldOut(max(cap(dst), len(dst)+len(ev.Data))); err != nil {
 		return dst, err
@@ -98,8 +98,8 @@ func (r *Reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, er
 }
 
 // finish appends what ends the stream well. In Responses that repeats the answer four times: the
-// text, its part, its item and the response. Without memory for that, nothing is appended, so that
-// the stream can still end with an error; afterwards it could not.
+// text, its part, its item and the response. If there is no memory for that, finish appends
+// nothing, so that the stream can still end with an error.
 func (r *Reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
 	if err := r.memory.HoldOut(max(cap(dst), len(dst)+4*to.Held())); err != nil {
 		return dst, err
@@ -169,8 +169,8 @@ func pullIntoEvents(r *Reply, dst []byte, to endpoint.Stream) (out []byte, done 
 	return dst, false, r.memory.HoldOut(cap(dst))
 }
 
-// unsuited is the error of an engine that cannot answer as asked. Such an engine is not faulty:
-// otherwise one client's option could take the engine from all others.
+// unsuited is the error of an engine that cannot answer as asked. Such an engine does not count as
+// faulty: otherwise one client's option could take the engine from all others.
 type unsuited struct{ error }
 
 // Unwrap returns the error.

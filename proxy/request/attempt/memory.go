@@ -27,8 +27,8 @@ const (
 	parts
 )
 
-// Memory is what one call has reserved for its engines' replies. Without a budget it must not be
-// used beyond the free amount.
+// Memory is what one call has reserved for its engines' replies. A Memory without a budget must not
+// be used beyond the free amount.
 type Memory struct {
 	Budget   *limit.Memory
 	parts    [parts]int64
@@ -39,8 +39,8 @@ type Memory struct {
 // errNoMemory ends an attempt that finds no memory for its reply. No engine is to blame for it.
 var errNoMemory = errors.New("no memory for the engine's reply")
 
-// Hold records that a part takes n bytes from now on. It fails, and changes nothing, if that is
-// more than before and there is no room. If it is less, the difference is garbage.
+// Hold records that a part takes n bytes from now on. If that is more than before and there is no
+// room, Hold fails and changes nothing. If it is less, the difference counts as garbage.
 func (m *Memory) Hold(part Part, n int) error {
 	held := m.held + int64(n) - m.parts[part]
 	if held > free || m.reserved > 0 {
@@ -75,9 +75,9 @@ func (m *Memory) HoldOut(n int) error {
 	return m.Hold(PartOut, n)
 }
 
-// holdState is Hold for what a stream has assembled so far. It holds half as much again, because
-// growing buffers are larger than their content, and so that a long text reserves only now and then
-// instead of at each event.
+// holdState is Hold for what a stream has assembled so far. It holds half as much again: growing
+// buffers are larger than their content, and a long text then reserves only now and then instead of
+// at each event.
 func (m *Memory) holdState(n int) error {
 	if n < leastState/2 || int64(n) <= m.parts[PartState] {
 		return nil

@@ -26,7 +26,7 @@ func (a *Attempt) refusal() *failure.Failure {
 		status = 503
 	}
 	a.redact(&e)
-	if e.ContextAtLeast { // agents lower max_tokens by it, and would take a dozen steps
+	if e.ContextAtLeast { // agents lower max_tokens by this number, and would take a dozen steps
 		e.ContextPrompt = max(e.ContextPrompt, min(a.terms.PromptTokens, e.ContextMax-1))
 	}
 	if e.ContextExcess > 0 {
@@ -44,7 +44,7 @@ func (a *Attempt) refusal() *failure.Failure {
 		return f
 	}
 	f := failure.FromStatus(status, &e, after)
-	f.NotNow, f.Status = notNow, x.Status() // the profile may have read it as another status
+	f.NotNow, f.Status = notNow, x.Status() // the profile may have mapped it to another status
 	a.doubt(f, &e, status)
 	return f
 }
@@ -63,8 +63,8 @@ func (a *Attempt) doubt(f *failure.Failure, e *engineerror.Error, status int) {
 	})
 }
 
-// complaint returns the failure of a 200 that is no stream although one was asked for: an engine's
-// error in disguise, or nonsense.
+// complaint returns the failure of a 200 that is not the requested stream: an engine's error in
+// disguise, or nonsense.
 func (a *Attempt) complaint(mediaType string, body []byte) *failure.Failure {
 	e := engineerror.Parse(200, mediaType, body)
 	if e.Status != 0 {

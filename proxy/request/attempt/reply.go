@@ -104,7 +104,7 @@ func (r *Reply) heard() {
 // Hold implements sse.Source for the events.
 func (r *Reply) Hold(n int) error { return r.memory.replace(PartEvent, n) }
 
-// Rests reports whether Pull would have to wait, because nothing has come that it could take.
+// Rests reports whether Pull would have to wait because nothing has come for it.
 func (r *Reply) Rests() bool {
 	return r.clock.headed && r.events != nil && r.bad == nil && !r.events.Ready() && len(r.first) == 0
 }
@@ -144,8 +144,8 @@ func (r *Reply) Progress() Progress {
 	return Progress{Begun: c.begun, Ended: r.ended, Events: r.count, sentAt: c.sentAt, readAt: c.readAt}
 }
 
-// Blocked records that the client has held up an answer that is passed on until now. Its engine
-// could not continue either, so that time does not count against the engine.
+// Blocked records that from since to now the client has held up an answer that is passed on. The
+// engine could not continue either, so that time does not count against it.
 func (r *Reply) Blocked(since, now time.Time) {
 	r.clock.blocked += now.Sub(since)
 	r.clock.readAt = instant.Of(now)
@@ -173,7 +173,7 @@ func errorBody(x *http1.Exchange, memory *Memory) []byte {
 		for len(body)+n > cap(body) && err == nil {
 			body, err = memory.grow(body, engineerror.MaxBody+len(piece))
 		}
-		if err != nil { // without memory, what has come must do
+		if err != nil { // without memory, what has come must suffice
 			break
 		}
 		body = short.Append(body, piece[:n])
@@ -212,6 +212,6 @@ func (r *Reply) release() {
 	}
 }
 
-// isEnd reports whether err is the framed end of a reply. Only the bare value is; a wrapped one is
+// isEnd reports whether err is the framed end of a reply. Only a bare io.EOF is; a wrapped one is
 // the cause of a failure.
 func isEnd(err error) bool { return err == io.EOF } //nolint:errorlint // see above

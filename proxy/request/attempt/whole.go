@@ -43,8 +43,8 @@ func (w *whole) release() {
 	*w = whole{}
 }
 
-// read reads the body of r, or only its beginning if the rest is to be passed on as it comes. With
-// a nil to, it reads the whole body.
+// read reads the body of r, or only its beginning if the rest is to be passed on as it comes. If to
+// is nil, it reads the whole body.
 func (w *whole) read(r *Reply, to endpoint.Unary) error {
 	announced := int(min(r.x.ContentLength(), translate.MaxAnswer+1))
 	if announced > translate.MaxAnswer {

@@ -12,8 +12,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Body holds the bytes of a JSON request: what the client wrote, and the chat request that this was
-// translated to.
+// Body holds the bytes of a JSON request: what the client wrote, and its translation to a chat
+// request.
 type Body struct {
 	memory     Reservation
 	client     *[]byte // nil: there is none, or it was released
@@ -132,8 +132,8 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	return nil
 }
 
-// Drips reports whether a JSON body comes too slowly: of which came bytes have arrived after a
-// time, and for which held bytes of memory are reserved. rate is that of Source.
+// Drips reports whether a JSON body comes too slowly. came is how many of its bytes have arrived in
+// the time after, held how many bytes of memory are reserved for it, and rate that of Source.
 func Drips(after time.Duration, came, held, rate int64) bool {
 	late := after - slowGrace
 	return late > 0 && came < int64(late.Seconds())*max(slowBody, min(held/int64(slowFill/time.Second), rate))
@@ -145,7 +145,7 @@ func (b *Body) Came() int64 { return b.came }
 // Waited returns how long the edge waited for bytes that did not come with the head.
 func (b *Body) Waited() time.Duration { return b.waited }
 
-// Held reports whether there are bytes that an engine can be sent.
+// Held reports whether there are bytes to send to an engine.
 func (b *Body) Held() bool { return b.client != nil || b.chat != nil }
 
 // Client returns the bytes that the client wrote, decoded; nil without a body and after DropClient.
@@ -170,9 +170,9 @@ func bytesOf(buf *[]byte) []byte {
 // reserved.
 const translationMore = 1 << 10
 
-// Translate keeps what write makes of the client's bytes, beside those. It first reserves as much
-// memory as these have, and then corrects that to the length of the translation. write appends to
-// dst.
+// Translate keeps what write makes of the client's bytes, beside these bytes. It first reserves as
+// much memory as they take, and then corrects the reservation to the length of the translation.
+// write appends to dst.
 func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 	b.clientHeld = b.memory.held
 	var n int64
@@ -200,7 +200,7 @@ func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 	return nil
 }
 
-// Copy makes b a copy of what another body would send to an engine. If there is nothing to send or
+// Copy makes b a copy of what the body of would send to an engine. If there is nothing to send or
 // no memory for it, Copy returns false and b is empty.
 func (b *Body) Copy(of *Body) bool {
 	bytes := of.Bytes()

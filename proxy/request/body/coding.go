@@ -99,7 +99,7 @@ func (b *Body) decode(c coding, limit int64) *apierr.Error {
 	}
 }
 
-// undecodable answers a body that is not in the coding that its head names.
+// undecodable returns the error for a body that is not in the coding that its head names.
 func undecodable(c coding, cause error) *apierr.Error {
 	text := "it is damaged, cut short, or something follows its end"
 	if errors.Is(cause, zstd.ErrWindowSizeExceeded) {

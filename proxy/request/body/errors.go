@@ -18,7 +18,7 @@ var ErrClientGone = errors.New("client gone")
 // CodeMemory is the code of a refusal for lack of memory; no engine causes it.
 const CodeMemory = "no_body_memory"
 
-// MemoryFull answers a body that the memory of bodies has no room for.
+// MemoryFull returns the error for a body that the memory of bodies has no room for.
 func MemoryFull() *apierr.Error {
 	e := apierr.New(503, CodeMemory, "Request memory is exhausted. Retry shortly.")
 	e.RetryAfter = limit.Jitter(time.Second)
@@ -44,7 +44,7 @@ func Broken(conn net.Conn, err error) *apierr.Error {
 	return Misframed(err)
 }
 
-// Cut answers a client that closed its side before all of its body was read.
+// Cut returns the error for a client that closed its side before all of its body was read.
 func Cut() *apierr.Error {
 	e := apierr.BadRequest("The request body ended early: " +
 		"the client closed its side of the connection before all of it was read.")
@@ -52,7 +52,7 @@ func Cut() *apierr.Error {
 	return e
 }
 
-// Misframed answers a body whose framing is broken.
+// Misframed returns the error for a body whose framing is broken.
 func Misframed(cause error) *apierr.Error {
 	e := apierr.BadRequest(misframed(cause))
 	e.Cause = cause

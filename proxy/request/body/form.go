@@ -13,8 +13,8 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Fields is what the fields of a form mean to its endpoint. Each is passed as it comes, then End is
-// called. Errors are *apierr.Error.
+// Fields is what the fields of a form mean to its endpoint. Form passes each field as it comes, and
+// then calls End. Errors are *apierr.Error.
 type Fields interface {
 	// Text takes a text field and returns the name under which it is passed on, "" for one that is
 	// dropped.
@@ -30,10 +30,10 @@ type Fields interface {
 }
 
 // Form is a client's form on its way to an engine, read as it comes and rewritten. Its beginning is
-// held: up to formWindow bytes, and as much more as comes before the model is known. While nothing
-// after that has been sent, the call can go to another engine. After that the form streams: each
-// read for the engine's connection takes from the client's, so neither is ahead of the other by
-// more than a buffer.
+// held: up to formWindow bytes, and as much more as comes before the model is known. As long as
+// nothing after the held bytes has been sent, the call can go to another engine. After that the
+// form streams: each read for the engine's connection takes from the client's, so neither is ahead
+// of the other by more than a buffer.
 type Form struct {
 	memory   Reservation
 	source   *pacedReader
@@ -87,7 +87,7 @@ func (f *Form) ReadHead(contentType []byte) error {
 // Ended reports whether the client's form was read to its end.
 func (f *Form) Ended() bool { return f.ended }
 
-// Spent reports whether a part of what was sent is gone, so that it cannot be sent again.
+// Spent reports whether a part of the sent form is gone, so that the form cannot be sent again.
 func (f *Form) Spent() bool { return f.spent }
 
 // Came returns how much of the client's body was read.
@@ -282,9 +282,9 @@ func appendFileHead(dst []byte, boundary, name string, p *multipart.Part) []byte
 // ContentType returns the media type of the engine's form.
 func (f *Form) ContentType() string { return "multipart/form-data; boundary=" + f.boundary }
 
-// ForEngine returns the engine's form with the served name in front. A form that is held whole is
-// returned in pieces, so that it is sent with its length and can be sent again; any other as a
-// reader.
+// ForEngine returns the engine's form with the served name in front. It returns a form that is held
+// whole in pieces, so that it is sent with its length and can be sent again. It returns any other
+// form as a reader.
 func (f *Form) ForEngine(served string) (pieces [][]byte, rest io.Reader) {
 	pieces = append([][]byte{appendField(nil, f.boundary, "model", []byte(served))}, f.held...)
 	if f.ended {

@@ -49,7 +49,7 @@ type Reservation struct {
 	held   int64
 
 	reading *atomic.Int64 // what incomplete bodies of its key hold; nil: not counted
-	counted int64         // of that, for this one
+	counted int64         // what this body has added to reading
 }
 
 // NewReservation returns an empty reservation of a budget. reading counts the incomplete bodies of
@@ -90,8 +90,8 @@ func (r *Reservation) grow(buf []byte) ([]byte, bool) {
 	return append(make([]byte, 0, 2*n), buf...), true
 }
 
-// Complete is called when all of the body has come, or a message begins as a call. Its bytes stay
-// reserved, and no longer count for its key.
+// Complete must be called when all of the body has come, or when a message begins as a call. The
+// bytes stay reserved, but no longer count for the key.
 func (r *Reservation) Complete() {
 	r.uncount(r.counted)
 	r.reading = nil

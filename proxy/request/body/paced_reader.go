@@ -10,9 +10,9 @@ import (
 	"penstock/translate/apierr"
 )
 
-// pacedReader reads a client's body piece by piece. It counts it against the limit and enforces a
-// pace. Only time spent waiting for the client counts: while an engine is slow to take what has
-// come, the client cannot send.
+// pacedReader reads a client's body piece by piece. It applies the limit and enforces a pace. Only
+// time spent waiting for the client counts: while an engine is slow to take what has come, the
+// client cannot send.
 type pacedReader struct {
 	src       io.Reader
 	conn      net.Conn
@@ -23,7 +23,7 @@ type pacedReader struct {
 	rate      int64 // bytes a second; 0: any
 
 	armed  time.Time     // when the deadline was set
-	tight  bool          // it is the end of the window, not of the silence
+	tight  bool          // the deadline is the end of the window, not of the silence
 	waited time.Duration // in this window
 	came   int64         // in this window
 }

@@ -142,9 +142,9 @@ var groupLabels = func() map[string]string {
 	return labels
 }()
 
-// Every answer to a key's calls says what the key or its group has left of the limits per minute, so that
-// clients can slow down before they are refused. The headers have OpenAI's names; on Messages they
-// have Anthropic's, too, because clients there read those. A limit that does not exist has no
+// Every answer to a key's calls says what the key or its group has left of the limits per minute,
+// so clients can slow down before they are refused. The headers have OpenAI's names; on Messages
+// they have Anthropic's, too, because clients there read those. A limit that does not exist has no
 // header.
 
 // rateNames are the headers of one limit, in the form that fasthttp would otherwise convert them
@@ -162,7 +162,8 @@ func namesOf(prefix, limit, remaining, reset string) rateNames {
 	return rateNames{[]byte(prefix + limit), []byte(prefix + remaining), []byte(prefix + reset)}
 }
 
-// setRateHeaders sets the levels of a key's limits, also under Anthropic's names if asked to.
+// setRateHeaders sets the headers for the levels of a key's limits; with inAnthropic also under
+// Anthropic's names.
 func setRateHeaders(h *fasthttp.ResponseHeader, key *limit.Key, inAnthropic bool, now time.Time) {
 	if l, ok := key.RequestsLeft(now); ok {
 		setLevel(h, &openAIRequests, &anthropicRequests, &l, inAnthropic, now)

@@ -66,7 +66,8 @@ func (a answer) setHeaders() {
 
 var headerDeprecation, headerSunset = []byte("Deprecation"), []byte("Sunset")
 
-// asked returns the model that the client asked for, whichever answers; nil while it is not known.
+// asked returns the model that the client asked for, even if another one answers. It is nil while
+// the model is not known.
 func (a answer) asked() *snapshot.Model {
 	c := &a.call.config
 	if a.call.record.Asked != "" {
@@ -114,7 +115,7 @@ func (a answer) writeError(e *apierr.Error) {
 	c.record.BytesOut = int64(len(ctx.Response.Body()))
 }
 
-// warn logs an engine's failure, once a call and without the call's content.
+// warn logs an engine's failure, once per call and without the call's content.
 func (a answer) warn(f *failure.Failure) {
 	c := a.call
 	if f.Result == observe.UpstreamFail {
@@ -127,9 +128,9 @@ func (a answer) warn(f *failure.Failure) {
 
 const jsonType = "application/json"
 
-// whole answers with body, of the given type, which lies in the buffer buf. A small body is copied,
-// so its buffer can be reused at once. A large one is written from its buffer, whose memory stays
-// reserved until then.
+// whole answers with body, which has the given type and lies in the buffer buf. A small body is
+// copied, so its buffer can be reused at once. A large one is written from its buffer, whose memory
+// stays reserved until then.
 func (a answer) whole(buf *[]byte, body []byte, mediaType string) {
 	c := a.call
 	c.record.Status = fasthttp.StatusOK
@@ -165,7 +166,7 @@ func (b *largeAnswer) WriteTo(w io.Writer) (int64, error) {
 // SupportsBodyWriteTo implements fasthttp.BodyWriterTo.
 func (b *largeAnswer) SupportsBodyWriteTo() bool { return true }
 
-// Read exists for the type only.
+// Read only satisfies io.Reader.
 func (b *largeAnswer) Read([]byte) (int, error) { panic("BUG: a large answer is read") }
 
 // Close gives the memory back, once.

@@ -18,9 +18,9 @@ import (
 	"penstock/upstreams"
 )
 
-// Call is everything that one client request holds, from the first line of the handler to the last
-// byte of the answer. The connection's goroutine owns it. Other goroutines may call only the
-// methods that end it from outside. Calls are pooled: nothing may keep one past finish.
+// Call holds everything that belongs to one client request, from the first line of the handler to
+// the last byte of the answer. The connection's goroutine owns it. Other goroutines may call only
+// the methods that end it from outside. Calls are pooled: nothing may keep one past finish.
 type Call struct {
 	shared  *Services
 	ep      *endpoint.Endpoint
@@ -33,7 +33,7 @@ type Call struct {
 	memory  attempt.Memory // of engines' replies
 	abort   attempt.Abort
 	tries   tries
-	attempt attempt.Attempt // the one that is running or that the answer comes from
+	attempt attempt.Attempt // the running one, or the one that gives the answer
 	relay   *relay          // of a committed answer
 	poison  fingerprint
 	public  publicState
@@ -107,7 +107,8 @@ func (c *Call) learnChange() {
 	}
 }
 
-// clearPoison clears a body that had cost an engine, once another engine has answered it.
+// clearPoison clears the suspicion against a body that had cost an engine, once another engine has
+// answered it.
 func (c *Call) clearPoison() {
 	if c.record.TTFT > 0 {
 		c.poison.answered()
@@ -124,7 +125,7 @@ func (c *Call) releaseRequest() {
 
 // finish ends the call. It releases what the call still holds, counts and logs it, and returns it
 // to the pool. The caller must not touch it afterwards. finish panics only when it is called twice:
-// a panic in one of its parts costs that part.
+// a panic in one of its parts costs only that part.
 func (c *Call) finish() {
 	if c.finished {
 		panic("BUG: call finished twice")
@@ -135,8 +136,8 @@ func (c *Call) finish() {
 	}
 }
 
-// end is finish without the recycling. It returns false after a panic, because such a call must not
-// be reused.
+// end does what finish does, except for recycling. It returns false after a panic, because such a
+// call must not be reused.
 func (c *Call) end() (whole bool) {
 	g := c.shared.Guard
 	defer g.Catch(guard.End, func() { whole = false })
@@ -147,7 +148,7 @@ func (c *Call) end() (whole bool) {
 }
 
 // release gives back what others wait for. It takes each step even if an earlier one fails. There
-// are no more than eight steps: with more defers, the compiler runs them by way of the heap.
+// are no more than eight steps: with more defers, the compiler puts them on the heap.
 func (c *Call) release() {
 	if c.record.Outcome == observe.ClientGone {
 		c.ClientGone() // a write may have noticed it: a copy of the call ends, too
@@ -206,8 +207,8 @@ func (c *Call) noteFailed(f *failure.Failure, now time.Time) {
 	})
 }
 
-// charge charges the key for what the call used, exactly once, however the call ended, and books
-// the usage with the key's turn.
+// charge charges the key exactly once for what the call used, however the call ended, and adds the
+// usage to the key's turn.
 func (c *Call) charge() {
 	if c.ep.Local == nil { // a count of a prompt costs no tokens
 		c.tokens.estimate(c.record.Stream, c.record.Outcome == observe.ClientGone && c.attempts() > 0)

@@ -16,16 +16,16 @@ import (
 	"penstock/upstreams"
 )
 
-// change is the form in which a request is sent again to an engine that refused it as it stood.
+// change is the form in which a request is sent again to an engine that refused its first form.
 type change struct {
 	limit   int              // on the answer's tokens; 0: as before
 	refused endpoint.Refused // what is no longer in it
 }
 
 // changeAfter returns the form in which an engine may accept a request that it refused, judged by
-// the engine's complaint and by what it was sent: with a limit on the answer's tokens that it has
-// room for, without the word of a reasoning effort that it or the model's template does not know,
-// or with turns of one role joined. ok is false if no change would help.
+// its complaint and by what it was sent. The form has a limit on the answer's tokens that the
+// engine has room for, or lacks the word of a reasoning effort that the engine or the model's
+// template does not know, or has the turns of one role joined. ok is false if no change would help.
 func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
 	switch o := why.API.Overflow; {
 	case why.API.Code == apierr.CodeContextLength && sent.Limit > 0:
@@ -56,7 +56,8 @@ func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
 // nothing failed, the retry budget is not charged and the client does not notice.
 type changer struct{ call *Call }
 
-// note learns from a refusal: the prompt's length, and that an earlier change was accepted.
+// note records what a refusal tells: the prompt's length, and that the engine accepted an earlier
+// change.
 func (h changer) note(why *failure.Failure) {
 	c := h.call
 	if c.config.model.Rules.Strict || c.attempt.Target() == nil {

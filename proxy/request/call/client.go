@@ -70,8 +70,8 @@ func (cl *client) extendWrite(d time.Duration) {
 	}
 }
 
-// hangUp ends the connection without an answer. The client has left and reads none. One that has
-// only closed its sending side must not take an answer for the end of its call.
+// hangUp ends the connection without an answer. The client has left and reads none. A client that
+// has only closed its sending side must not mistake an answer for the end of its call.
 func (cl *client) hangUp() {
 	cl.ctx.HijackSetNoResponse(true)
 	cl.ctx.Hijack(func(net.Conn) {}) // fasthttp closes it then

@@ -9,11 +9,11 @@ import (
 	"penstock/upstreams"
 )
 
-// fallbacks has another model answer a call if no upstream of its model has a slot or takes calls.
+// fallbacks lets another model answer a call if no upstream of its model has a slot or takes calls.
 type fallbacks struct{ call *Call }
 
 // acquire takes a slot of the first fallback that the key may use, that can answer the request and
-// that has a slot. Each is asked once a call. The call waits for none of them, and their own
+// that has a slot. Each is asked once per call. The call waits for none of them, and their own
 // fallbacks are not followed. If there is none, acquire returns why.
 func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing.Target, error) {
 	c, t := f.call, &f.call.tries
@@ -34,7 +34,7 @@ func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing
 }
 
 // left reports whether the model has a fallback left that may give the whole answer. An
-// announcement that the client has got is the edge's own, and keeps the model that it names.
+// announcement that the client already has is the edge's own, and still names the same model.
 func (f fallbacks) left() bool {
 	c, t := f.call, &f.call.tries
 	if !t.fellBack {
@@ -43,7 +43,7 @@ func (f fallbacks) left() bool {
 	return len(t.fallback) > 0 && !c.request.Spent() && !(c.record.Committed && (!c.body.Held() || c.showsAnswer()))
 }
 
-// from takes a slot of a model, and makes that model answer the call.
+// from takes a slot of m and makes m answer the call.
 func (f fallbacks) from(m *snapshot.Model, now time.Time) (*upstreams.Lease, *routing.Target, bool) {
 	c, t := f.call, &f.call.tries
 	checked, err := c.request.Check(m, c.record.Start)

@@ -11,7 +11,7 @@ import (
 
 // fitter lowers the limit on an answer's tokens to the room that an engine has.
 //
-// Agents ask for as many tokens as their own provider's models have, whatever the context is here.
+// Agents ask for as many tokens as their own provider's models allow, whatever the context is here.
 // The edge lowers that limit to the room that the engine has beside the prompt. It can only
 // estimate the prompt. An engine that refuses the sum reports its count, and the edge asks it once
 // more (change.go), or asks an engine with more room.
@@ -36,7 +36,7 @@ func (f fitter) promptLength() int {
 	return f.call.request.Limit().Prompt(f.call.config.model.Route.BytesPerToken(), f.call.tokens.prompt)
 }
 
-// count records the length of the prompt that an engine reports when it refuses it.
+// count records the prompt's length as reported by an engine that refuses the prompt.
 func (f fitter) count(why *failure.Failure) {
 	if o := why.API.Overflow; why.API.Code == apierr.CodeContextLength && o.Known() && !o.Least &&
 		f.call.request.Limit().TokenLimit() > 0 {
@@ -63,7 +63,7 @@ func (f fitter) excludeSmaller() {
 	})
 }
 
-// explain adds the longest context to the failure of a prompt that is too long, worded so that
+// explain adds the longest context to the error for a prompt that is too long. Its wording makes
 // agents shorten their conversation.
 func (f fitter) explain(why *failure.Failure) {
 	if why.API.Code != apierr.CodeContextLength || f.strict() || f.call.attempt.Target() == nil || f.call.ep.Form {
@@ -90,8 +90,8 @@ func (f fitter) leastAnswer() int {
 	return chat.LeastAnswer
 }
 
-// targets calls visit for each of the model's targets, with its context. larger says that this is
-// larger than the context of the target that was asked, and large enough.
+// targets calls visit for each of the model's targets, with its context. larger says that the
+// context is larger than that of the target that was asked, and large enough.
 func (f fitter) targets(visit func(t *routing.Target, context int, larger bool)) {
 	m, l := f.call.config.model, f.call.request.Limit()
 	need, here := f.promptLength()+f.leastAnswer(), attempt.ContextOf(m, l, f.call.attempt.Target())

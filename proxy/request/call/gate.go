@@ -20,8 +20,8 @@ import (
 	"penstock/translate/chat"
 )
 
-// The gate checks what a request needs before a slot: a key, its rate, a body that can be decoded,
-// and a model that answers on the endpoint. Nothing of this reaches an engine.
+// The gate checks what a request needs before it takes a slot: a key, its rate, a body that can be
+// decoded, and a model that answers on the endpoint. None of these checks reaches an engine.
 
 // gate takes a call through these checks.
 type gate struct{ call *Call }
@@ -54,7 +54,7 @@ func (g gate) pass() error {
 }
 
 // Authenticate finds the key of a request, before one byte of its body is read. It returns nil and
-// no error if none is needed.
+// no error if no key is needed.
 func Authenticate(
 	s *snapshot.Snapshot, h *fasthttp.RequestHeader, query []byte, peer *cert.Peer,
 	ep *endpoint.Endpoint, now time.Time,
@@ -178,8 +178,8 @@ func (g gate) resolve() error {
 	return nil
 }
 
-// classify finds the class of the call: its key's, or the last one if the file uses classes and the
-// request asks to be served when there is room, as OpenAI's flex does.
+// classify finds the class of the call. That is the class of its key, or the last one if the file
+// uses classes and the request asks to be served when there is room, as OpenAI's flex does.
 func (g gate) classify() {
 	c, snap := g.call, g.call.config.snapshot
 	if key := c.rates.key; key != nil && key.Class != "" {

@@ -25,7 +25,7 @@ func (s *Services) Handler(ep *endpoint.Endpoint) fasthttp.RequestHandler {
 	}
 }
 
-// run takes the call through its steps. It returns nil when the answer was handed to fasthttp.
+// run takes the call through its steps. It returns nil once the answer has been handed to fasthttp.
 func (c *Call) run() *failure.Failure {
 	c.shared.Guard.Point("call.run")
 	if err := (gate{c}).pass(); err != nil {

@@ -21,7 +21,7 @@ type publicState struct {
 	stream                    bool
 
 	phase   atomic.Pointer[observe.Phase]
-	instead atomic.Pointer[snapshot.Model]     // which answers in model's place
+	instead atomic.Pointer[snapshot.Model]     // the model that answers in place of model
 	target  atomic.Pointer[upstreams.Upstream] // current upstream
 	firstAt atomic.Int64                       // when the first event came, Unix nanoseconds
 }
@@ -33,7 +33,8 @@ var (
 	phaseStreaming = observe.PhaseStreaming
 )
 
-// publish fills in what does not change. Call it before the connection knows the call.
+// publish fills in the members that do not change. It must run before the connection knows the
+// call.
 func (s *publicState) publish(id []byte, r *observe.Record) {
 	copy(s.id[:], id)
 	s.start, s.key, s.dialect, s.model, s.pool, s.stream = r.Start, r.Key, r.Dialect, r.Model, r.Pool, r.Stream

@@ -100,7 +100,8 @@ func (l counter) engineCount() (tokens int, ok bool) {
 	return tokens, ok
 }
 
-// readCount reads a counter's answer, or only its beginning if it is longer than a count.
+// readCount reads a counter's answer. Of an answer that is longer than a count it reads only the
+// beginning.
 func readCount(x *http1.Exchange, until time.Time) (answer []byte, ended bool, err error) {
 	answer = make([]byte, 0, 256)
 	for len(answer) < cap(answer) {

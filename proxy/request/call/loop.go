@@ -11,9 +11,9 @@ import (
 	"penstock/upstreams"
 )
 
-// loop has engines asked for a call, one after another, until one has it. The same loop runs before
-// the answer is committed and after it. Package retry decides each step from what the client was
-// shown, what is left of the request and where it was sent.
+// loop sends a call to engines, one after another, until one has it. The same loop runs before the
+// answer is committed and after it. Package retry decides each step from what the client was shown,
+// what is left of the request and where it was sent.
 type loop struct{ call *Call }
 
 // standing is where the loop leaves a call.
@@ -26,7 +26,7 @@ const (
 	complete                 // the client has all of the answer but its end
 )
 
-// first has a first engine asked, or continues the wait for one.
+// first asks a first engine, or continues the wait for one.
 func (l loop) first(now time.Time) (standing, *failure.Failure) {
 	at, f := l.ask(now)
 	if at != asked || f == nil {
@@ -35,8 +35,8 @@ func (l loop) first(now time.Time) (standing, *failure.Failure) {
 	return l.next(f)
 }
 
-// next does what package retry decides after the failure f of an attempt, until an engine has the
-// request, the call waits, or no step is left. It then returns how the call ends.
+// next takes the steps that package retry decides on after the failure f of an attempt, until an
+// engine has the request, the call waits, or no step is left. Then it returns how the call ends.
 func (l loop) next(f *failure.Failure) (standing, *failure.Failure) {
 	at := asked
 	for at == asked && f != nil {
@@ -55,8 +55,8 @@ func (l loop) next(f *failure.Failure) (standing, *failure.Failure) {
 	return at, f
 }
 
-// ask sends the call to an engine that it has not been sent to. The failure with asked is that of the
-// sending.
+// ask sends the call to an engine that it has not been sent to. A failure returned with asked is
+// one of the sending.
 func (l loop) ask(now time.Time) (standing, *failure.Failure) {
 	queued := l.call.record.Queue
 	lease, target, err := picker(l).acquire(now)
@@ -188,7 +188,7 @@ func (l loop) failureOf(f *failure.Failure) retry.Failure {
 	}
 }
 
-// lastFailure returns what the client gets of a call that is not sent again.
+// lastFailure returns the failure that the client sees when the call is not sent again.
 func (l loop) lastFailure(f *failure.Failure) *failure.Failure {
 	t := &l.call.tries
 	if t.doubted && f.Outcome != upstreams.OutcomeRejected {
@@ -198,7 +198,7 @@ func (l loop) lastFailure(f *failure.Failure) *failure.Failure {
 	return f
 }
 
-// noTarget returns how a call ends for which no target was found.
+// noTarget returns the failure of a call for which no target was found.
 func (l loop) noTarget(err error, now time.Time) *failure.Failure {
 	if cause := l.call.abort.Cause(); cause != nil {
 		return failure.FromAbort(cause)

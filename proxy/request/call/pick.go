@@ -57,7 +57,7 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 }
 
 // follow moves the call to the newest snapshot, in which its model may have other engines. It
-// returns false if there is no newer one, or none with the model.
+// returns false if there is no newer snapshot, or if the newest one lacks the model.
 func (p picker) follow() bool {
 	c := p.call
 	if !c.config.follow(c.shared.Current()) {
@@ -95,8 +95,8 @@ func (p picker) query(now time.Time) routing.Query {
 	return q
 }
 
-// arms returns those of the model's arms that the call belongs to. Every turn of a conversation
-// belongs to the same arms. So do all calls of a key that belong to no conversation.
+// arms returns the model's arms that the call belongs to. Every turn of a conversation belongs to
+// the same arms. So do all calls of a key that belong to no conversation.
 func (p picker) arms() routing.Arms {
 	c := p.call
 	route := c.config.model.Route
@@ -112,7 +112,7 @@ func (p picker) arms() routing.Arms {
 	return routing.ArmsOf(route, c.tries.talk.number, p.tiers())
 }
 
-// tiers returns those that the call's key lists; in a newer snapshot, those that it lists there.
+// tiers returns the tiers that the call's key lists, in the snapshot that the call runs under.
 func (p picker) tiers() uint8 {
 	if key := p.call.rates.key; key != nil && key.Tiers != 0 {
 		return p.call.config.snapshot.Keys.Tiers(key)
@@ -132,7 +132,7 @@ func (p picker) Leave() bool {
 	q.UpOnly = true
 	q.Exclude = append(q.Exclude[:len(q.Exclude):len(q.Exclude)], c.tries.upstream.ID())
 	switch {
-	case c.record.Committed && !c.body.Held(): // no engine can continue what was shown
+	case c.record.Committed && !c.body.Held(): // no engine can continue what the client was shown
 		return false
 	case c.tries.goesOn():
 		if !(resumer{c}).allows(now) {
@@ -234,7 +234,7 @@ func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err err
 	return p.overflow(&w.query, full)
 }
 
-// overflow asks the tiers that take calls which have waited in vain, or which found no room in the
+// overflow asks the tiers that take calls that have waited in vain or that found no room in the
 // queue. The call does not wait again after that.
 func (p picker) overflow(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
 	c := p.call

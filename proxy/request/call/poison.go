@@ -59,7 +59,7 @@ func (p *fingerprint) fails(now time.Time) bool {
 	return p.body.Held() && p.requests.Fails(p.body.Bytes(), now)
 }
 
-// answered clears a body that had cost an engine, or that one had failed at, after another engine
+// answered clears a body that had cost an engine, or at which one had failed, after another engine
 // has answered it.
 func (p *fingerprint) answered() {
 	if p.lost != 0 {

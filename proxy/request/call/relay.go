@@ -26,7 +26,7 @@ import (
 // fasthttp's buffers and context. If it cannot leave, fasthttp calls WriteTo on the connection's
 // own goroutine after the handler has returned. It calls Close in every case.
 //
-// A relay is not pooled: the call behind it is, and a stale second Close must not end another call.
+// A relay is not pooled. Its call is, and a stale second Close must not end another call.
 type relay struct {
 	call *Call
 	form answerForm
@@ -51,9 +51,9 @@ const (
 	formWhitespace                   // white space until the whole answer is there
 )
 
-// chunkWriter writes a relay's bytes to the client. write sends what follows the first chunkRoom
-// bytes of out; last says that the stream ends well with it. write returns how many bytes of the
-// stream the client's side took, and may change out.
+// chunkWriter writes a relay's bytes to the client. write sends the bytes of out after the first
+// chunkRoom; last says that with them the stream ends well. It returns how many bytes of the stream
+// the client's side took, and may change out.
 type chunkWriter interface {
 	write(out *[]byte, last bool) (int, error)
 }
@@ -75,7 +75,7 @@ func newOut() *[]byte {
 	return out
 }
 
-// Read exists for the type only: fasthttp uses WriteTo.
+// Read only satisfies io.Reader: fasthttp uses WriteTo.
 func (r *relay) Read([]byte) (int, error) { return 0, io.EOF }
 
 // SupportsBodyWriteTo implements fasthttp.BodyWriterTo.
@@ -224,7 +224,7 @@ func (c *Call) showsAnswer() bool {
 	return c.relay != nil && c.relay.form == formStream && c.relay.stream.Started()
 }
 
-// failed has another engine give or continue the answer, or ends it. As long as the client has had
+// failed lets another engine give or continue the answer, or ends it. As long as the client has had
 // nothing but keep-alives, every retry that is allowed before the head is allowed now.
 func (r *relay) failed(err error) {
 	c := r.call
@@ -289,8 +289,8 @@ func (r *relay) broken(f *failure.Failure) {
 	r.done = true
 }
 
-// noteUsage takes over the token usage that the answer has reported so far. That of a whole answer
-// was recorded when it was made.
+// noteUsage records the token usage that the answer has reported so far. The usage of a whole
+// answer was recorded when the answer was made.
 func (r *relay) noteUsage() {
 	switch r.form {
 	case formPassedOn:
@@ -323,7 +323,7 @@ func (r *relay) complete() {
 	}
 }
 
-// clientLost records that the client could not be written to: it left, or it stopped reading.
+// clientLost records that a write to the client failed: the client left, or it stopped reading.
 func (r *relay) clientLost(err error) {
 	c := r.call
 	r.noteUsage()
@@ -335,7 +335,7 @@ func (r *relay) clientLost(err error) {
 	c.endAttempt(upstreams.OutcomeClientGone)
 }
 
-// Close ends the call. fasthttp reaches it on every path.
+// Close ends the call. fasthttp calls it on every path.
 func (r *relay) Close() error {
 	c := r.call
 	if c == nil {
@@ -382,7 +382,8 @@ func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
 }
 
 // commitStream hands the answer over as a stream that begins with out. From here on every failure
-// is part of the stream, and nothing is tried again once the stream holds a piece of the answer.
+// is reported in the stream, and nothing is tried again once the stream holds a piece of the
+// answer.
 func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	now := time.Now()
 	progress := c.attempt.Reply.Progress()

@@ -14,8 +14,8 @@ import (
 // whitespace is white space of JSON.
 const whitespace = ' '
 
-// commitWhitespace commits the answer before it is there, as white space. A later error becomes the
-// JSON that follows.
+// commitWhitespace commits the answer before it is complete, as white space. A later error becomes
+// the JSON that follows.
 func commitWhitespace(u unary) {
 	c := u.call
 	c.trace.keep(&c.client)

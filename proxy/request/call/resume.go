@@ -10,9 +10,9 @@ import (
 	"penstock/upstreams"
 )
 
-// resumer has another engine continue a stream whose engine was lost after a part of the answer was
-// shown. Like a move from a vanished host, this is outside the budget of retries: an engine is lost
-// with all of its streams at once.
+// resumer lets another engine continue a stream whose engine was lost after the client was shown a
+// part of the answer. Like a move from a vanished host, this is outside the budget of retries: an
+// engine is lost with all of its streams at once.
 type resumer struct{ call *Call }
 
 // keeping returns the codec of a stream. If the stream may be resumed, the codec keeps what it is
@@ -28,8 +28,8 @@ func keeping(c *Call, codec endpoint.Stream) endpoint.Stream {
 	return c.tries.kept
 }
 
-// able reports whether the stream could still be resumed from where it stands, so that its request
-// is still needed.
+// able reports whether the stream could still be resumed from where it stands. Its request is
+// needed as long as it could.
 func (r resumer) able() bool {
 	t := &r.call.tries
 	if t.kept == nil || !t.kept.Keeps() || t.sends.Resumes >= r.call.config.model.Config.Retry.Resume {
@@ -54,7 +54,7 @@ func (r resumer) allows(now time.Time) bool {
 		(total == 0 || now.Before(c.record.Start.Add(total)))
 }
 
-// unfit appends the engines that cannot continue what is kept.
+// unfit appends the engines that cannot continue the kept part of the answer.
 func (r resumer) unfit(to []upstreams.ID) []upstreams.ID {
 	targets := r.call.config.model.Route.Targets()
 	for i := range targets {
@@ -69,8 +69,8 @@ func (r resumer) unfit(to []upstreams.ID) []upstreams.ID {
 // leaveEvery is how often a stream on a drained engine looks for a slot elsewhere.
 const leaveEvery = time.Second
 
-// leaves reports whether a running stream leaves its engine, whose drain time is over. A slot has
-// then been taken at an engine that continues the stream.
+// leaves reports whether a running stream leaves its engine, whose drain time is over. If so,
+// leaves has taken a slot at an engine that continues the stream.
 func (r resumer) leaves() bool {
 	t := &r.call.tries
 	if t.kept == nil || !upstreams.HandsOver(t.upstream) {

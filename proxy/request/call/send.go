@@ -80,7 +80,7 @@ func (l loop) send(lease *upstreams.Lease, target *routing.Target, x *http1.Exch
 	lease.Needs(l.call.tries.needs)
 	if errors.Is(err, endpoint.ErrNoPath) {
 		f := failure.NoEndpoint(0)
-		f.Outcome = upstreams.OutcomeClientGone // it was not asked
+		f.Outcome = upstreams.OutcomeClientGone // the engine was not asked
 		return f
 	}
 	if err == nil {
@@ -92,7 +92,7 @@ func (l loop) send(lease *upstreams.Lease, target *routing.Target, x *http1.Exch
 	return err
 }
 
-// shadowed has a copy of the call sent to another model, if the call falls within the share that is
+// shadowed sends a copy of the call to another model, if the call falls within the share that is
 // copied. It runs once the call itself has been sent to its first engine, so the call waits for
 // none of this.
 func shadowed(c *Call) {

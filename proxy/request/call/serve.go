@@ -11,9 +11,9 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// serve has engines asked until there is something to show the client. It returns nil once the
-// answer has been handed to fasthttp: whole, or as a relay that takes over from here. Otherwise the
-// call ends with the failure.
+// serve asks engines until there is something to show the client. It returns nil once the answer
+// has been handed to fasthttp: whole, or as a relay that takes over from here. Otherwise the call
+// ends with the failure.
 func (c *Call) serve() *failure.Failure {
 	if c.poison.blocked(c.record.Start) {
 		return failure.Poisoned()
@@ -32,7 +32,8 @@ func (c *Call) serve() *failure.Failure {
 	return f
 }
 
-// handOver waits for an answer that can be handed over. It returns nil once it was.
+// handOver waits for an answer that can be handed over. It returns nil once it has handed the
+// answer over.
 func (c *Call) handOver() *failure.Failure {
 	if c.record.Stream {
 		return c.tryStream()
@@ -41,7 +42,7 @@ func (c *Call) handOver() *failure.Failure {
 	return u.try()
 }
 
-// answerOf returns what the codec of an answer needs to know.
+// answerOf returns what an answer's codec needs to know of the call.
 func (c *Call) answerOf() endpoint.Answer {
 	return endpoint.Answer{
 		Model: c.config.model.Config, RequestID: c.client.requestID, Created: c.record.Start,

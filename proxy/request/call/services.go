@@ -46,10 +46,10 @@ type Services struct {
 
 	formats    endpoint.Formats
 	refusals   refusals
-	saltWarned sync.Map // *engine.Profile of engines without a salt that were warned about
+	saltWarned sync.Map // *engine.Profile of engines without a salt, after the warning about them
 }
 
-// Counters count events that the records of calls do not have.
+// Counters count events that are not in the records of calls.
 type Counters struct {
 	Retried, RetriesDenied, Refits *metrics.Counter
 	Resumed, ResumedPrompt         *metrics.Counter
@@ -58,7 +58,7 @@ type Counters struct {
 	Seals                          func(seal.Result) // counts one
 }
 
-// moved returns the counter of calls that leave an engine because of such a failure.
+// moved returns the counter of calls that leave an engine because of a failure like f.
 func (c *Counters) moved(f *failure.Failure) *metrics.Counter {
 	switch f.Outcome {
 	case upstreams.OutcomeStalled:
@@ -97,7 +97,7 @@ func (s *Services) Forget() {
 	s.saltWarned.Clear()
 }
 
-// takeRetry takes a retry from the budget of all calls, and counts whether there was one.
+// takeRetry takes a retry from the budget of all calls. It counts whether one was left.
 func (s *Services) takeRetry(budget config.Percent) bool {
 	if !s.Retries.Allow(time.Now(), budget) {
 		s.Counters.RetriesDenied.Inc()

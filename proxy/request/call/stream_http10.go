@@ -24,7 +24,7 @@ type http10Stream struct {
 	head []byte // of the answer; goes out with the first bytes
 }
 
-// hijackHTTP10 has r written once the handler has returned.
+// hijackHTTP10 makes fasthttp hand over the connection for r once the handler has returned.
 func hijackHTTP10(r relay) {
 	c := r.call
 	s := &http10Stream{relay: r, conn: c.client.ctx.Conn()}

@@ -12,7 +12,7 @@ type times struct {
 // ask records that an attempt begins.
 func (t *times) ask(now time.Time) { t.asked = now }
 
-// askAgain records that an attempt begins in place of one that has waited.
+// askAgain records that an attempt replaces one that has waited.
 func (t *times) askAgain(now time.Time) {
 	t.addAwaited(now)
 	t.asked = now

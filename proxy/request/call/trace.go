@@ -56,8 +56,8 @@ func (t *trace) state(cl *client) []byte {
 	}
 }
 
-// maxTracestate is how much of a tracestate is passed on: what everyone must (Trace Context,
-// 3.3.1.5).
+// maxTracestate is how much of a tracestate is passed on: what every vendor must pass on at least
+// (Trace Context, 3.3.1.5).
 const maxTracestate = 512
 
 // tracestateOf returns a tracestate in the form that an engine is sent: whole members from its

@@ -39,7 +39,7 @@ type tries struct {
 	failure  *failure.Failure    // of the first attempt that failed; nil: none has
 }
 
-// conversation is how routing recognizes the conversation that the call is a turn of.
+// conversation holds what routing recognizes the call's conversation by.
 type conversation struct {
 	prefix  []uint64 // bytes of the prompt that the hashes cover
 	text    int      // bytes of the prompt that they are of
@@ -55,7 +55,7 @@ type why struct {
 	choice observe.Choice
 }
 
-// note records why the engine was picked that l is a lease on.
+// note records why the engine of the lease l was picked.
 func (w *why) note(r *observe.Record, l *upstreams.Lease) {
 	if r.Choice = nil; w == nil || w.pick.Reason == "" {
 		return
@@ -77,7 +77,7 @@ func (t *tries) begin(u *upstreams.Upstream) {
 	t.targets++
 }
 
-// exclude keeps an engine from being asked again.
+// exclude prevents another request to the engine.
 func (t *tries) exclude(u *upstreams.Upstream) { t.excluded = append(t.excluded, u.ID()) }
 
 // place is a slot at an engine that the call has not been sent to yet.
@@ -93,13 +93,13 @@ func (t *tries) takeNext() (p place) {
 	return p
 }
 
-// takeTurn takes the next engine's turn. It replaces that of an engine which has served nothing, or
-// whose part of the answer counts with the next one's.
+// takeTurn takes the next engine's turn. It replaces the turn of an engine that has served nothing,
+// or whose part of the answer counts with the next one's.
 func (t *tries) takeTurn(next turns.Turn) {
 	t.turn.Book(0)
 	t.turn = next
 }
 
-// goesOn reports whether the client has been shown a part of the answer that the next engine has to
+// goesOn reports whether the client was shown a part of an answer that the next engine has to
 // continue.
 func (t *tries) goesOn() bool { return t.kept != nil && t.kept.Started() && !t.kept.Awaits() }

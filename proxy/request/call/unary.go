@@ -67,8 +67,8 @@ func (u *unary) firstWhitespace() time.Time {
 }
 
 // await returns the client's answer made from the engine's whole reply, behind chunkRoom bytes of a
-// buffer. Its errors are http1.ErrNotYet if until passes first (call it again to continue),
-// attempt.ErrLarge for a reply that is to be passed on as it arrives, and otherwise those that
+// buffer. It returns http1.ErrNotYet if until passes first (call it again to continue),
+// attempt.ErrLarge for a reply that is to be passed on as it arrives, and otherwise an error that
 // FailureOf takes.
 func (u *unary) await(until time.Time) (*[]byte, error) {
 	c := u.call
@@ -124,7 +124,7 @@ func (u *unary) beginPassOn() (*endpoint.PassOn, *[]byte, error) {
 }
 
 // noteUsage records the token usage that an answer has reported so far. For the metrics it records
-// whether the engine lets markup through that it should have parsed.
+// whether the engine let markup through that it should have parsed.
 func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
 	c.tokens.usage, c.record.Finish = u, u.Finish.String()
 	if u.Known { // before the slot is free, so that the slot goes to the right key

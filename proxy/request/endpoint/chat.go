@@ -22,8 +22,8 @@ var chatCompletions = &Endpoint{
 	},
 }
 
-// ChatCopy makes the codec of a copy of a request that is chat underneath. An engine is sent what
-// it would be sent in the request's own dialect.
+// ChatCopy makes the codec for a copy of a request that is chat underneath. An engine gets the same
+// bytes as from the request's own dialect.
 func ChatCopy(of *Dialect) Request {
 	r := chatCompletions.New().(*chatRequest)
 	r.lowerEffort, r.countsAtStart = of != ChatDialect, of == messagesDialect
@@ -59,7 +59,7 @@ func (r *chatRequest) Decode(in Input) (err error) {
 func describeChat(r *chatRequest, about *Answer) {
 	r.answer.begin(about, r.chat)
 	o := &r.answer.options
-	if about.Streamed { // a whole one keeps the engine's id, if it has one
+	if about.Streamed { // a whole answer keeps the engine's id, if there is one
 		o.ID = answerID(chatIDPrefix, about.RequestID)
 	}
 	o.IncludeUsage, o.ContinuousUsage = r.chat.IncludeUsage, r.chat.ContinuousUsage

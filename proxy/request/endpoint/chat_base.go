@@ -13,7 +13,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// chatBase is what the requests of the dialects that are chat underneath have in common: the chat
+// chatBase is the common part of requests in the dialects that are chat underneath: the chat
 // request, and how it is checked and written for an engine. The parts that only the request or only
 // the answer needs are pooled separately, since a stream may be long.
 type chatBase struct {
@@ -91,7 +91,7 @@ func (b *chatBase) Prefix() (tools, messages []byte) {
 	return b.chat.Tools().Raw(), b.chat.Messages().Raw()
 }
 
-// Session implements Request. Nothing is known once the request was released.
+// Session implements Request. It knows nothing once the request has been released.
 func (b *chatBase) Session() chat.Session {
 	if b.chat == nil {
 		return chat.Session{}
@@ -220,7 +220,7 @@ func (a *chatAnswer) release() {
 	}
 }
 
-// answerID returns the id of an answer that gets it here: prefix and the call's id.
+// answerID returns the id of an answer that gets its id from the edge: prefix and the call's id.
 func answerID(prefix string, requestID []byte) string {
 	return prefix + string(requestID[len(requestIDPrefix):])
 }
@@ -250,7 +250,8 @@ func (*dialectEvents) AppendBody([]byte, []byte, Reply) ([]byte, error) {
 func (*dialectEvents) MediaType() string { return eventStreamType }
 func (*dialectEvents) InBand() bool      { return true }
 
-// The forms by their words in a profile; without a word, a request goes as it was sent.
+// The forms by their words in a profile. Without a word, a request is passed on in the form in
+// which it came.
 var (
 	toolChoiceForms = map[string]chat.ToolChoiceForm{
 		config.ToolChoiceWords: chat.ToolChoiceWords, config.ToolChoiceIgnored: chat.ToolChoiceIgnored,

@@ -50,7 +50,7 @@ type Decoder interface {
 	Came() int64
 }
 
-// Prompt is what a request says that its limits, its route and its engines depend on.
+// Prompt is the part of a request on which its limits, its route and its engines depend.
 type Prompt interface {
 	// Estimate returns about how many tokens the request and its answer have.
 	Estimate(bytesPerToken float64) (prompt, output int)
@@ -61,7 +61,7 @@ type Prompt interface {
 	Prefix() (tools, messages []byte)
 	// Session returns what the request's body says about its session.
 	Session() chat.Session
-	// Chat returns the request as chat while it is held; nil: it is not chat.
+	// Chat returns the chat request while it is held; nil: the request is not chat.
 	Chat() *chat.Request
 }
 
@@ -71,15 +71,16 @@ type Outgoing interface {
 	AsksStream(p *engine.Profile) bool
 	// Fill makes the request for an engine.
 	Fill(to Target) (Sending, error)
-	// Spent reports whether a part of what was sent is gone, so that it cannot be sent again.
+	// Spent reports whether a part of the sent request is gone, so that it cannot be sent again.
 	Spent() bool
-	// Release gives back what is held for sending: nothing is sent after it.
+	// Release gives back what is held for sending. Nothing can be sent after it.
 	Release()
 }
 
 // Replies reads what engines reply to a request.
 type Replies interface {
-	// Reads says what a reply with status 200 is, by its head. asked: for a stream.
+	// Reads says, from its head, what a reply with status 200 is. asked says that a stream was
+	// asked for.
 	Reads(reply Reply, asked bool) ReplyForm
 	// AnswersJSON reports whether a whole answer is certain to be JSON, before which white space
 	// means nothing.
@@ -89,8 +90,8 @@ type Replies interface {
 	Stream(about Answer) Stream
 }
 
-// held implements the parts of Request that are the same for each body that was read before it was
-// decoded.
+// held implements the parts of Request that are the same for all bodies that are read before they
+// are decoded.
 type held struct{}
 
 func (held) Ended() bool { return true }
@@ -124,7 +125,7 @@ type Checked struct {
 type TokenLimit interface {
 	// TokenLimit returns the limit that the engine is sent; -1: none.
 	TokenLimit() int
-	// Fit lowers it; a negative limit undoes an earlier Fit.
+	// Fit lowers the limit; a negative limit undoes an earlier Fit.
 	Fit(limit int)
 	// Context returns the model's configured context for this request; 0: not known.
 	Context(rules *chat.ModelRules) int
@@ -146,7 +147,7 @@ type Target struct {
 }
 
 // Refused is what an engine was found to refuse in requests for a model, beyond what its profile
-// says. Such a request is sent in another form. The zero value is nothing.
+// says. Such a request is sent in another form. The zero value means nothing.
 type Refused struct {
 	Efforts       chat.EffortSet // words of the reasoning effort
 	AdjacentTurns bool           // turns of one role in a row
@@ -157,14 +158,14 @@ func (r Refused) And(other Refused) Refused {
 	return Refused{Efforts: r.Efforts | other.Efforts, AdjacentTurns: r.AdjacentTurns || other.AdjacentTurns}
 }
 
-// Sent is what an engine was sent that it may refuse, and accept in another form.
+// Sent is the part of a sent request that an engine may refuse, and accept in another form.
 type Sent struct {
 	Limit         int    // on the tokens of the answer; -1: none
 	Effort        string // the word of the reasoning effort; empty: none
 	AdjacentTurns bool   // turns of one role in a row
 }
 
-// SentOf returns what a target was sent of a request that is still held.
+// SentOf returns the Sent of a request that is still held, as written for a target.
 func SentOf(p Prompt, to *Target) Sent {
 	sent, c := Sent{Limit: p.Limit().TokenLimit()}, p.Chat()
 	if c == nil {

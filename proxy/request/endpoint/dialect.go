@@ -15,7 +15,7 @@ type Dialect struct {
 
 	// appendError renders e for a client of this dialect.
 	appendError func(dst []byte, e *apierr.Error, requestID string) []byte
-	// mapError returns an upstream's failure in this dialect's statuses; nil: as it is.
+	// mapError returns an upstream's failure in this dialect's statuses; nil: unchanged.
 	mapError func(e *apierr.Error) *apierr.Error
 	// prompt is the member that an error names if the prompt is too long for the engine; empty:
 	// messages, or mapError's choice.
@@ -59,8 +59,8 @@ var (
 	}
 )
 
-// responsesDialect has the shape of chat's errors outside of a stream. What an engine says about
-// messages applies to input.
+// responsesDialect has the shape of chat's errors outside of a stream. An engine's complaint about
+// messages becomes one about input.
 var responsesDialect = &Dialect{Name: "responses", appendError: chatError, mapError: responses.MapError}
 
 // messagesDialect answers 529 where the others have 502, 503 and 504.

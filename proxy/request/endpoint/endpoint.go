@@ -19,7 +19,7 @@ type Endpoint struct {
 	Operation string // what a key's scope calls it (config.Op…)
 	Traced    string // the operation's name in the GenAI conventions, if they have one
 	Dialect   *Dialect
-	// Form says that its requests are forms. They have the larger limit, and are sent on while they
+	// Form says that its requests are forms, which have the larger limit and are sent on while they
 	// arrive.
 	Form bool
 	// CachesPrompts says that engines cache the prompts of its requests, so that those of different
@@ -36,8 +36,8 @@ type Endpoint struct {
 	listedAs string // the path for it in a model's supported_endpoints; empty: its own
 }
 
-// Local is how an endpoint itself answers an admitted call: with a count of its prompt. The prompt
-// is held against the key's tokens and not charged.
+// Local is how an endpoint answers an admitted call by itself, with a count of its prompt. The
+// prompt is held against the key's tokens but not charged.
 type Local struct {
 	// Operation is that of an engine's own counter, which may be asked; empty: the estimate is good
 	// enough.
@@ -76,9 +76,9 @@ func At(path []byte) *Endpoint {
 	return nil
 }
 
-// Near returns the endpoint that an unknown path is probably meant for. Such a path doubles the
-// version, as clients do whose base URL already has it, or lacks it, or ends in a slash. Near
-// returns nil if there is none.
+// Near returns the endpoint that an unknown path is probably meant for, or nil. Such a path lacks
+// the version, ends in a slash, or repeats the version because the client's base URL already has
+// it.
 func Near(path []byte) *Endpoint {
 	path = bytes.TrimRight(path, "/")
 	for len(path) > 0 {
@@ -130,8 +130,7 @@ func (ep *Endpoint) TooLarge(most int64) *apierr.Error {
 	return apierr.TooLarge(most)
 }
 
-// DialectAt returns the dialect that a path is meant for: that of the endpoint at the path or above
-// it.
+// DialectAt returns the dialect of a path: that of the endpoint at the path or above it.
 func DialectAt(path []byte) *Dialect {
 	for _, ep := range All {
 		if rest, ok := bytes.CutPrefix(path, []byte(ep.Path)); ok && (len(rest) == 0 || rest[0] == '/') {

@@ -59,7 +59,7 @@ type formFields interface {
 }
 
 // formRequest is what the codecs of forms have in common. A form is checked while it is read. That
-// may continue while an engine is already sent its beginning.
+// may continue while its beginning is already on its way to an engine.
 type formRequest struct {
 	form      body.Form
 	fields    formFields
@@ -84,8 +84,8 @@ type formEnd struct {
 	request *formRequest
 }
 
-// End implements body.Fields. It refuses events that were asked for after the file, if the engine
-// that is being sent the form has none.
+// End implements body.Fields. If the form is already on its way to an engine without events, End
+// refuses a request for events that came after the file.
 func (e formEnd) End() ([]forward.Field, error) {
 	fields, err := e.formFields.End()
 	if err != nil || !e.Stream() {

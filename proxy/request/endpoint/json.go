@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// The endpoints here take JSON, answer JSON, and have no streams. Only the model is changed in what
-// they pass on.
+// The endpoints here take JSON, answer JSON, and have no streams. They change only the model in
+// what they pass on.
 var (
 	embeddings = passing("/v1/embeddings", config.OpEmbeddings, "input", (*forward.Request).DecodeEmbeddings)
 	rerank     = ranking(passing("/v1/rerank", config.OpRerank, "documents", (*forward.Request).DecodeRerank))
@@ -25,7 +25,7 @@ const tracedContent = "generate_content"
 // passing makes an endpoint whose text is in the member prompt.
 func passing(path, operation, prompt string, decode func(r *forward.Request, body []byte) error) *Endpoint {
 	ep := &Endpoint{
-		Path: path, Operation: operation, Traced: operation, // some of them have no word yet
+		Path: path, Operation: operation, Traced: operation, // the conventions lack some words
 		Dialect: withChatErrors(operation, prompt),
 	}
 	if operation == config.OpImages {
@@ -85,8 +85,8 @@ type passingRequest struct {
 
 func (r *passingRequest) Decode(in Input) error { return r.decode(&r.own, in.Body.Bytes()) }
 
-// jsonRequest is what the codecs of JSON requests have in common, if the edge reads little more of
-// them than the model.
+// jsonRequest is the common part of the codecs of JSON requests of which the edge reads little more
+// than the model.
 type jsonRequest struct {
 	held
 	request   *forward.Request

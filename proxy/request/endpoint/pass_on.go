@@ -16,8 +16,8 @@ const (
 // errTooLarge is the error of a reply that is larger than any answer may be.
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
-// PassOn passes a large reply on as it comes. The client can tell a reply that breaks off from a
-// complete one.
+// PassOn passes a large reply on as it comes, in a form in which the client can tell a reply that
+// breaks off from a complete one.
 type PassOn struct {
 	relay  *forward.Relay // nil: the reply is not JSON
 	answer *forwarded
@@ -66,7 +66,8 @@ const noEstimate = -1
 // forwarded is the Unary of an answer in JSON that is passed on.
 type forwarded struct {
 	model string
-	// estimate is the prompt of an answer that does not report its tokens; or noEstimate.
+	// estimate is the length of the prompt, for an answer that does not report its tokens; or
+	// noEstimate.
 	estimate   int
 	completion bool // it must have choices
 	vectors    forward.VectorForm

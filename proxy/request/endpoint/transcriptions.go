@@ -82,11 +82,11 @@ type transcript struct {
 
 func (a *transcript) MediaType() string { return a.request.own.ContentType() }
 
-// Append implements Unary. It refuses text that cannot be told from truncated text, and JSON in
-// place of text, which is an error or comes from an engine that does not know the format.
+// Append implements Unary. It refuses text that may be truncated. It also refuses JSON in place of
+// text, which is an error or comes from an engine that does not know the format.
 func (a *transcript) Append(dst, body []byte, reply Reply) ([]byte, error) {
 	switch {
-	case !a.request.form.Ended(): // what the answer should be is not known yet
+	case !a.request.form.Ended(): // it is not known yet what form the answer must have
 		return dst, &translate.BadAnswer{Reason: "an answer before the end of the request"}
 	case a.request.own.JSON():
 		return a.forwarded.Append(dst, body, reply)

@@ -64,8 +64,8 @@ func (r *translatedRequest) Decode(in Input) error {
 	return err
 }
 
-// redactsThinking reports whether a client sends the beta that has the thinking in answers of
-// Messages redacted.
+// redactsThinking reports whether a client sends the beta that redacts the thinking in answers of
+// Messages.
 func redactsThinking(h *fasthttp.RequestHeader) bool {
 	for _, v := range h.PeekAll("Anthropic-Beta") {
 		if bytes.Contains(v, []byte("redact-thinking-")) {
@@ -75,7 +75,7 @@ func redactsThinking(h *fasthttp.RequestHeader) bool {
 	return false
 }
 
-// Open implements chat.Opener. A blob of no model belongs to the key alone.
+// Open implements chat.Opener. A blob without a model belongs to the key alone.
 func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
 	box := r.box
 	if len(model) > 0 {

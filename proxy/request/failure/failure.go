@@ -38,7 +38,7 @@ type Failure struct {
 // Error implements error, so that a failure can be returned where any error can.
 func (f *Failure) Error() string { return f.API.Error() }
 
-// Next returns the cause by which package retry decides what follows.
+// Next returns the cause from which package retry decides the next step.
 func (f *Failure) Next() retry.Cause {
 	switch {
 	case f.Gone:
@@ -63,8 +63,8 @@ func (f *Failure) Next() retry.Cause {
 	return retry.Final
 }
 
-// EngineLost reports whether the engine failed in the middle of an answer, or is left then, so that
-// another one may continue it.
+// EngineLost reports whether the engine failed, or is left, in the middle of an answer, so that
+// another engine may continue it.
 func (f *Failure) EngineLost() bool {
 	switch f.Outcome {
 	case upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused, upstreams.OutcomeTimeout,
@@ -90,7 +90,7 @@ const (
 	codeRevoked      = "revoked" // the client was authorized when it began
 )
 
-// upstreamFailed answers for an engine that failed in a way the client cannot fix.
+// upstreamFailed returns the error for an engine that failed in a way the client cannot fix.
 func upstreamFailed(code, message string) *apierr.Error {
 	return apierr.New(502, code, "%s", message)
 }
@@ -114,7 +114,7 @@ func BadResponse(cause error) *Failure {
 		API: e, Cause: why, Outcome: upstreams.OutcomeBadResponse, Result: observe.UpstreamFail, Retry: true,
 	}
 	var bad *translate.BadAnswer
-	if errors.As(cause, &bad) && bad.ByModel { // a retry may do better; its engine is healthy
+	if errors.As(cause, &bad) && bad.ByModel { // a retry may succeed, and the engine is healthy
 		e.Message = "The model called a tool with arguments that break off."
 		f.Outcome = upstreams.OutcomeOK
 	}
@@ -229,13 +229,13 @@ func fromTransport(err error) *Failure {
 	default:
 		b := BadResponse(err)
 		if errors.Is(err, http1.ErrHostVanished) {
-			b.Outcome = upstreams.OutcomeUnreachable // the host is gone: it gave no bad answer
+			b.Outcome = upstreams.OutcomeUnreachable // the host is gone, so it gave no bad answer
 		}
 		return b
 	}
 }
 
-// howUnreachable says what happened to the connection. An engine that was killed at work had been
+// howUnreachable says what happened to the connection: an engine that was killed at work had been
 // reached.
 func howUnreachable(reason string) string {
 	switch reason {
@@ -265,8 +265,8 @@ func FromClient(err error) *Failure {
 	return f
 }
 
-// FromAcquire maps a pick that found no slot. room is how long a client is to wait for a slot of a
-// full pool, target for an engine that may be asked at all.
+// FromAcquire maps a pick that found no slot. room is how long a client should wait for a slot of a
+// full pool, and target how long for an engine that takes calls at all.
 func FromAcquire(err error, room, target time.Duration) *Failure {
 	var full *routing.FullError
 	if errors.As(err, &full) {
@@ -275,7 +275,8 @@ func FromAcquire(err error, room, target time.Duration) *Failure {
 	return &Failure{API: noHealthyRoute(min(limit.Jitter(max(target, RetrySoon)), retryMax)), Result: observe.NoRoute}
 }
 
-// poolFull is the admission refusal. Vision saturation carries the contract's metadata.
+// poolFull is the refusal for a full pool. For a full vision pool it carries the contract's
+// metadata.
 func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
 	c := full.Capacity
 	e := apierr.New(429, apierr.CodeCapacityFull, "")
@@ -348,7 +349,7 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 		f.API, f.Outcome, f.Result = rejected(status, e), upstreams.OutcomeRejected, observe.ClientError
 		f.Cause, f.About = upstreams.CauseRejected, e.Subject
 		if c := f.API.Code; c != apierr.CodeContextLength && c != apierr.CodeRequestTooLarge {
-			f.Label = apierr.CodeRejectedByEngine // an engine's own code is not ours to label with
+			f.Label = apierr.CodeRejectedByEngine // an engine's own code must not become a label
 		}
 	case status == 429:
 		f.Cause, f.Outcome, f.Result, f.Retry = upstreams.CauseRefused, upstreams.OutcomeRefused, observe.Limited, true

@@ -89,7 +89,7 @@ func (p *Part) disposition(value []byte) error {
 		case httptoken.EqualFold(name, "filename*"):
 			which = 2
 			p.File = true
-			if !seen[1] { // if both are there, the plain one is used
+			if !seen[1] { // if both are present, the plain one is used
 				p.Filename = harmless(value[bytes.LastIndexByte(value, '\'')+1:])
 			}
 		case bytes.IndexByte(name, '*') >= 0: // RFC 2231: names in pieces

@@ -16,7 +16,8 @@ const (
 	bufferSize = 32 << 10 // larger than any head and delimiter
 )
 
-// Reader reads one form. One goroutine uses it. Its buffer of 32 KiB is all that it holds.
+// Reader reads one form. One goroutine uses it. Its buffer of 32 KiB is all the memory that it
+// holds.
 type Reader struct {
 	src     bufio.Reader
 	delim   []byte // CR LF and two dashes before the boundary
@@ -55,7 +56,7 @@ func (r *Reader) more(data []byte) ([]byte, error) {
 	return r.come(), err
 }
 
-// come returns what has come and has not been taken.
+// come returns the bytes that have come and have not been taken.
 func (r *Reader) come() []byte {
 	data, _ := r.src.Peek(r.src.Buffered())
 	return data

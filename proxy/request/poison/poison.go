@@ -53,10 +53,11 @@ func New() *Requests {
 	return &Requests{seed: maphash.MakeSeed(), bodies: map[uint64]*lostEngines{}, failed: map[uint64]time.Time{}}
 }
 
-// ShareBy shares what this edge records with the fleet. It must be called before any other method.
+// ShareBy makes r share with the fleet what this edge records. It must be called before any other
+// method.
 func (r *Requests) ShareBy(f Fleet) { r.fleet = f }
 
-// Seed makes bodies hash under the fleet's seed. Hashes under another seed are forgotten.
+// Seed makes r hash bodies under the fleet's seed. It forgets hashes under another seed.
 func (r *Requests) Seed(seed string) {
 	if before := r.common.Load(); before != nil && *before == seed {
 		return

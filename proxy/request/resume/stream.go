@@ -8,14 +8,14 @@ import (
 	"penstock/translate/sse"
 )
 
-// Stream is the Stream of a client whose text is kept. It belongs to one call.
+// Stream is an endpoint.Stream that keeps what its client is shown. It belongs to one call.
 type Stream struct {
 	endpoint.Stream
 	reader answer.Reader
 	begun  chat.Begun
 	memory *limit.Memory
 	held   int64
-	sent   int  // of begun, when an engine last had to continue it
+	sent   int  // length of begun.Text when an engine was last asked to continue it
 	tokens int  // of begun: no more than engines report, and no more than can have been shown
 	told   int  // the most tokens that engines have reported so far
 	over   bool // nothing is kept any longer
@@ -58,7 +58,7 @@ func (s *Stream) count(bytes int) {
 	}
 }
 
-// Tokens returns how many tokens the client has been shown, as far as they are kept.
+// Tokens returns how many tokens of the kept text the client has been shown.
 func (s *Stream) Tokens() int { return s.tokens }
 
 const (
@@ -86,7 +86,7 @@ func (s *Stream) keep(to *[]byte, piece []byte) {
 // Keeps reports whether another engine can continue the answer from where it stands.
 func (s *Stream) Keeps() bool { return !s.over }
 
-// Yields releases everything when so much memory is taken that new requests need the rest.
+// Yields releases everything if so much memory is taken that new requests need the rest.
 func (s *Stream) Yields() {
 	if s.memory.Used() > s.memory.Limit()/2 {
 		s.Release()
@@ -96,7 +96,7 @@ func (s *Stream) Yields() {
 // Said reports whether there is a text to continue that no engine has been asked to continue yet.
 func (s *Stream) Said() bool { return len(s.begun.Text) > s.sent }
 
-// Awaits reports whether the engine that is to continue has said nothing yet.
+// Awaits reports whether the engine that is to continue the answer has sent nothing yet.
 func (s *Stream) Awaits() bool { return s.sent > 0 && !s.Said() }
 
 // Thought reports whether the engine must read the reasoning, too.
@@ -109,7 +109,7 @@ func (s *Stream) Begun() *chat.Begun {
 	return &s.begun
 }
 
-// NextEngine implements endpoint.Stream. It drops what has not been shown.
+// NextEngine implements endpoint.Stream. It drops what the client has not been shown.
 func (s *Stream) NextEngine() {
 	if !s.Started() {
 		s.begun = chat.Begun{Text: s.begun.Text[:0], Reasoning: s.begun.Reasoning[:0]}

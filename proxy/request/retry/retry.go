@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// MaxSends is how often a call is sent in all: at first, to another engine after a failure, in
-// another form to the engine that refused it, and to a later tier or a fallback model.
+// MaxSends is how often a call is sent in all. It counts the first send, and those to another
+// engine after a failure, in another form to the engine that refused the call, and to a later tier
+// or a fallback model.
 const MaxSends = 4
 
 // LongWork is how long an engine may have worked on a call whose failure is tried again elsewhere.
@@ -129,9 +130,9 @@ func (s *Sends) Note(step Step) {
 	s.Again = step == Repeat || step == Change
 }
 
-// Charged reports whether a send is charged to the budget of retries of all calls. An engine that
-// does not have the model, or whose refusal is in doubt, has done no work, so asking another one
-// costs the engines nothing.
+// Charged reports whether a send is charged to the retry budget of all calls. An engine that does
+// not have the model, or whose refusal is in doubt, has done no work, so asking another one costs
+// the engines nothing.
 func Charged(step Step, f *Failure) bool {
 	return step == Repeat || step == Other && f.Cause != ModelGone && f.Cause != Doubtful
 }
@@ -144,8 +145,8 @@ type rule struct {
 	fits   func(*State, *Failure) bool
 }
 
-// The rules in their order: the first that fits decides. The request of a call is still held where
-// one of them applies.
+// The rules in their order: the first that fits decides. Wherever a rule applies, the call still
+// holds its request.
 var rules = []rule{
 	{Finish, nil, "where an engine that is lost had only the end left to send, and the model has retry.resume", func(s *State, _ *Failure) bool {
 		return s.Complete
@@ -202,7 +203,7 @@ func Decide(s *State, f *Failure) Step {
 	return Fail
 }
 
-// concerns reports whether a rule is one for calls in this state, after this failure.
+// concerns reports whether a rule applies to calls in this state, after this failure.
 func (r *rule) concerns(s *State, f *Failure) bool {
 	if s.Part {
 		return r.causes == nil
@@ -210,7 +211,7 @@ func (r *rule) concerns(s *State, f *Failure) bool {
 	return slices.Contains(r.causes, f.Cause)
 }
 
-// unbounded reports whether a step is taken however often the call was sent.
+// unbounded reports whether a step is allowed even after MaxSends sends.
 func unbounded(s Step) bool { return s == Move || s == Resume || s == Finish }
 
 // Table returns the rules as a Markdown table, for people.

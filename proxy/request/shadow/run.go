@@ -57,7 +57,7 @@ func (p *shadow) count(now time.Time) {
 	observe.Shadowed(p.of.o.Calls, &p.record, p.model.Config.ID, p.end, now.Sub(p.record.Start).Seconds())
 }
 
-// failed says what a failure means for the copy. A failure of the engine is recorded for the status
+// failed records what a failure means for the copy. It notes a failure of the engine for the status
 // page.
 func (p *shadow) failed(f *failure.Failure) {
 	switch cause := p.abort.Cause(); {
@@ -196,13 +196,13 @@ func (p *shadow) noteUsage(u translate.Usage) {
 	p.record.PromptTokens, p.record.CompletionTokens, p.record.Finish = u.Prompt, u.Completion, u.Finish.String()
 }
 
-// unknownBody implements attempt.Hasher: no copy is evidence against a request.
+// unknownBody implements attempt.Hasher: a copy is never evidence against a request.
 type unknownBody struct{}
 
 func (unknownBody) BodyHash() uint64 { return 0 }
 
-// leaver implements attempt.Mover: a copy leaves an engine that has stalled or is drained, and goes
-// to no other.
+// leaver implements attempt.Mover: a copy leaves an engine that has stalled or is drained, and
+// moves to no other one.
 type leaver struct{}
 
 func (leaver) Leave() bool { return true }

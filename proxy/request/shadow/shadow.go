@@ -37,8 +37,7 @@ type Shadows struct {
 // New returns a Shadows without copies.
 func New(o Options) *Shadows { return &Shadows{o: o, running: map[*shadow]struct{}{}} }
 
-// Call is the call that is to be copied. Of it, Begin keeps only the models and what does not
-// change.
+// Call is a call to copy. Begin keeps only the models, and members that do not change.
 type Call struct {
 	Model     *snapshot.Model // with a Shadow
 	Endpoint  *endpoint.Endpoint
@@ -54,12 +53,12 @@ type Call struct {
 	Abort     *attempt.Abort
 	Formats   *endpoint.Formats
 	Changes   Changes
-	// Owner is the owner whose prompts the other model's engines keep apart, by the salt.
+	// Owner is the owner of the prompts, which a salt keeps apart in the other model's engines.
 	Owner string
 	Salt  func(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt
 }
 
-// Changes are the forms in which engines accept what they have refused, as calls find them.
+// Changes tells, and learns, in which form engines accept requests that they have refused.
 type Changes interface {
 	// Known returns what an engine is known to refuse in requests for a model that it serves.
 	Known(up upstreams.ID, served string, now time.Time) endpoint.Refused
@@ -144,8 +143,8 @@ func (p *shadow) refused(c *Call, number uint64, now time.Time) bool {
 	return true
 }
 
-// acquire takes a slot that is free for calls of no key, at an upstream that is healthy and less
-// than half busy.
+// acquire takes a slot that is free even for a call without a key, at an upstream that is healthy
+// and less than half busy.
 func (p *shadow) acquire(c *Call, number uint64, now time.Time) bool {
 	if p.model.Crowded() {
 		return false

@@ -27,7 +27,7 @@ const (
 )
 
 // calls are the calls of one connection. They run one after the other, on a goroutine that exists
-// while there are any. Fields that other goroutines use are below mu.
+// only while there are calls. Fields that other goroutines use are below mu.
 type calls struct {
 	terms  *terms
 	peer   *peer
@@ -65,7 +65,7 @@ func (c *calls) keepHead(ctx *fasthttp.RequestCtx) {
 	c.query = append(c.query, ctx.URI().QueryString()...)
 }
 
-// enqueue lets a turn run once those before it have, or refuses it.
+// enqueue lets a turn run after those before it, or refuses it.
 func (c *calls) enqueue(t *turn) *apierr.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,16 +87,16 @@ func (c *calls) enqueue(t *turn) *apierr.Error {
 	return nil
 }
 
-// keep asks whether an incomplete message may take more memory.
+// keep returns an error if an incomplete message may not take more memory.
 func (c *calls) keep(m *message) *apierr.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mayWait(m)
 }
 
-// mayWait asks whether a message may wait for the calls before it. Together with the others that
-// wait on the connection it must not be longer than one request, and its key may have no more of
-// them than concurrent calls. A message without a call before it does not wait.
+// mayWait returns an error if a message may not wait for the calls before it. All messages that
+// wait on a connection must together be no longer than one request, and a key may have no more
+// waiting messages than concurrent calls. A message without a call before it does not wait.
 func (c *calls) mayWait(m *message) *apierr.Error {
 	if !c.running {
 		return nil
@@ -183,8 +183,8 @@ func (c *calls) acknowledge() bool {
 	return true
 }
 
-// ended reports whether nothing may begin any longer. A client that leaves silently is known to be
-// gone before the reading of the connection fails: this is also what ends the running call.
+// ended reports whether no call may begin any longer. The edge notices a client that leaves
+// silently before reading from the connection fails, and this also ends the running call.
 func (c *calls) ended() bool {
 	return c.peer.ended.Load() || c.client != nil && c.client.Gone()
 }
@@ -230,8 +230,8 @@ func (c *calls) run(t *turn) (status int) {
 	return ctx.Response.StatusCode()
 }
 
-// refuse reports to the client that its message is no call. The message counts as a request of the
-// key; if the key is above that limit, refuse reports this instead.
+// refuse reports to the client that its message does not become a call. The message counts as a
+// request of the key; if the key is above that limit, refuse reports this instead.
 func (c *calls) refuse(lane string, e *apierr.Error) {
 	if limited := call.TakeRequest(c.terms.services.Current(), c.key, time.Now()); limited != nil {
 		e = limited
@@ -301,8 +301,8 @@ func (callConn) Read([]byte) (int, error) { return 0, io.EOF }
 // SetReadDeadline implements net.Conn: the message has come.
 func (callConn) SetReadDeadline(time.Time) error { return nil }
 
-// endIdle keeps new calls from beginning. It reports whether none is running and no earlier caller
-// has done the same: the caller must then close the connection.
+// endIdle keeps new calls from beginning, unless a call is running or they have been kept out
+// already. It returns true if it has done so; the caller must then close the connection.
 func (c *calls) endIdle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -82,8 +82,8 @@ func asksWebSocket(list []byte) bool {
 	return false
 }
 
-// Upgrade takes over the connection of a request, or returns why not. The key is found as for a
-// call, and web pages are subject to the same rules. Those of the server have been applied.
+// Upgrade takes over the connection of a request, or returns why not. It finds the key, and applies
+// the rules for web pages, as for a call. The server's own rules have been applied before.
 func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	snap, h := c.terms.services.Current(), &ctx.Request.Header
 	if !snap.Config.Responses.WebSocket {
@@ -119,8 +119,8 @@ func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	return nil
 }
 
-// off answers if WebSocket is not served. Its status makes Codex continue by POST at once: after
-// any other it retries for seven seconds.
+// off refuses a WebSocket request if WebSocket is not served. Its status makes Codex continue by
+// POST at once: after any other it retries for seven seconds.
 func (c *Carrier) off(ctx *fasthttp.RequestCtx) *apierr.Error {
 	ctx.Response.Header.Set(fasthttp.HeaderUpgrade, "HTTP/1.1")
 	ctx.Response.Header.Set(fasthttp.HeaderConnection, fasthttp.HeaderUpgrade)
@@ -135,8 +135,8 @@ func (c *Carrier) Connections() (open int, opened uint64) {
 	return len(c.sessions), c.opened
 }
 
-// Review ends the connections that may not continue, each once its call has ended: the edge drains,
-// the configuration no longer has WebSocket, or the key is gone.
+// Review ends the connections that may not continue, because the edge drains, the configuration no
+// longer has WebSocket, or the key is gone. Each ends once its call has ended.
 func (c *Carrier) Review() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

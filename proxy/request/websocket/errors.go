@@ -94,8 +94,8 @@ func appendError(dst []byte, lane string, status int, body []byte, headers []hea
 	return append(dst, body[1:]...)
 }
 
-// steerFailed answers an event that asks to change an engine's input while it answers. It returns
-// the input, for a call of its own.
+// steerFailed returns the answer to an event that asks to change an engine's input while it
+// answers. The answer returns the input, for a call of its own.
 func steerFailed(d *jsonx.Doc) []byte {
 	dst := []byte(`{"type":"response.steer.failed","sequence_number":0,"error":{"type":"invalid_request_error","code":"`)
 	dst = append(dst, codeSteerFails+`","message":"Engines cannot be steered here. Send the input in a response.create."},"steer":{`...)

@@ -28,9 +28,9 @@ var (
 	eventEnd  = []byte("\n\n")
 )
 
-// Write implements io.Writer. p has whole events, each with one line of data. A comment keeps
-// readers of streams waiting and means nothing here; what ends a stream after its last event has no
-// name. A stream that fails has an error and then the failed response. Here each of the two would
+// Write implements io.Writer. p has whole events, each with one line of data. A comment, which
+// keeps readers of streams waiting, means nothing here. Data without an event's name only ends the
+// stream. A stream that fails has an error and then the failed response. Here each of the two would
 // end a turn, so only the response is sent, with the error's sequence number.
 func (w *eventWriter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
@@ -75,8 +75,8 @@ func (w *eventWriter) message(name, data []byte) [][]byte {
 	return w.pieces
 }
 
-// response appends the pieces of an event's data that has a response, with the id of the response
-// that it continues. At its end the response is kept.
+// response appends the pieces of the data of an event with a response, and adds the id of the
+// response that it continues. The last such event's response is kept.
 func (w *eventWriter) response(data []byte, ended bool) {
 	if w.turn.previous == "" && !ended && w.leftOut == 0 {
 		w.pieces = append(w.pieces, data)
@@ -103,5 +103,5 @@ func (w *eventWriter) response(data []byte, ended bool) {
 	w.pieces = p.edits.Segments(w.pieces, data)
 }
 
-// eventOptions are for the edge's own events, whatever they repeat of a request.
+// eventOptions are for the edge's own events, which may repeat any part of a request.
 var eventOptions = jsonx.Options{Record: 2, MaxDepth: jsonx.DefaultMaxDepth + 8}

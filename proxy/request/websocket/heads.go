@@ -6,7 +6,8 @@ import (
 	"math"
 )
 
-// errAnnounced ends the reading of a message whose frames announce more than a message may have.
+// errAnnounced ends the reading of a message whose frames announce more bytes than a message may
+// have.
 var errAnnounced = errors.New("a message is announced that is too large")
 
 // errEmptyFrames ends the reading of a message with more empty frames than mostEmptyFrames.
@@ -16,10 +17,10 @@ var errEmptyFrames = errors.New("a message has too many empty frames")
 // bytes stops them. A library sends one or two when it flushes.
 const mostEmptyFrames = 1000
 
-// frameHeads follows the heads of frames (RFC 6455, 5.2) in what a client sends. The library shows
-// no length, so without this a message that is too large could be refused only after its bytes have
-// come. frameHeads checks lengths and the reason of a close; the library finds all other violations
-// of the protocol.
+// frameHeads follows the heads of frames (RFC 6455, 5.2) in what a client sends. The library does
+// not expose lengths, so without frameHeads a message that is too large could be refused only after
+// its bytes have come. frameHeads checks lengths and the reason of a close; the library finds all
+// other violations of the protocol.
 type frameHeads struct {
 	most  func() int64 // of a message
 	wrong error        // nothing is read after it
@@ -32,9 +33,9 @@ type frameHeads struct {
 	closing closeFrame
 }
 
-// scan takes bytes as they come. It returns how many of them the library may see. These are all,
-// except for the last byte of a close whose reason is wrong: without that byte the library does not
-// confirm the close.
+// scan takes bytes as they come. It returns how many of them the library may see: all, except for
+// the last byte of a close whose reason is wrong. Without that byte the library does not confirm
+// the close.
 func (f *frameHeads) scan(p []byte) int {
 	for at := 0; at < len(p) && f.wrong == nil; {
 		if f.rest > 0 {

@@ -8,9 +8,9 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// memory is what the conversations of all connections hold of the memory of bodies. They may hold
-// half of it, so that data that waits between turns does not keep calls out. The conversations of
-// one of several keys may hold half of that; a single conversation may have more.
+// memory is the part of the memory of bodies that the conversations of all connections hold. They
+// may hold half of it, so that data that waits between turns does not keep calls out. The
+// conversations of one of several keys may hold half of that; a single conversation may have more.
 type memory struct {
 	bodies *limit.Memory
 	held   atomic.Int64
@@ -45,10 +45,10 @@ func (m *memory) discard(n int64, ofKey *atomic.Int64) {
 // maxLanes is how many named lanes a connection may have, as the protocol says.
 const maxLanes = 32
 
-// lanes are the conversations of a connection: for each lane its last response, in the form that a
-// request that continues it would have in input. If there is no memory for them, or if together
-// they are longer than one request may be, the least recently used lane loses its conversation
-// first.
+// lanes are the conversations of a connection. Each lane has its last response, in the form in
+// which a request that continues it would have it in input. If there is no memory for them, or if
+// together they are longer than one request may be, the least recently used lane loses its
+// conversation first.
 type lanes struct {
 	memory *memory
 	ofKey  *atomic.Int64 // bytes of the key's conversations, on all connections; nil: not counted
@@ -91,8 +91,8 @@ func (l *lanes) holding(id string) *lane {
 	return nil
 }
 
-// keep makes a response the last one of a lane. It joins the conversation before it, which from
-// holds (nil: none), the input of its request, in pieces, and its output.
+// keep makes a response the last one of lane x. It joins the conversation before it, which from
+// holds (nil: none), the input of the request, in pieces, and the output.
 func (l *lanes) keep(x, from *lane, id string, input [][]byte, output []byte) {
 	var parts [][]byte
 	if from != nil && len(from.items) > 0 {
@@ -119,8 +119,8 @@ func (l *lanes) keep(x, from *lane, id string, input [][]byte, output []byte) {
 	x.last, x.items = id, items
 }
 
-// makeRoom reserves n bytes for the conversation of x, which continues that of from. Other lanes
-// lose theirs for it if need be.
+// makeRoom reserves n bytes for the conversation of x, which continues that of from. If necessary,
+// other lanes lose theirs.
 func (l *lanes) makeRoom(x, from *lane, n int64) bool {
 	for {
 		held := n

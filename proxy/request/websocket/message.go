@@ -17,8 +17,8 @@ const firstPiece = 4 << 10
 // errSlow ends the reading of a message that drips.
 var errSlow = errors.New("the message came too slowly")
 
-// message is what a client has sent, reserved in the memory of bodies. Until it begins as a call it
-// is an incomplete body of its key.
+// message is a client's message, whose bytes are reserved in the memory of bodies. Until it begins
+// as a call it is an incomplete body of its key.
 type message struct {
 	bytes  []byte
 	memory body.Reservation
@@ -37,7 +37,7 @@ func (m *message) grow(most int64) bool {
 	return true
 }
 
-// begin is called when the message becomes a call.
+// begin must be called when the message becomes a call.
 func (m *message) begin() {
 	m.memory.Complete()
 	if m.place != nil {
@@ -77,7 +77,7 @@ func (s *session) receive(r io.Reader) (*message, error) {
 	begun, armed := time.Now(), time.Time{}
 	defer s.disarm()
 	came := int64(0)
-	var refused *apierr.Error // the rest of the message is then skipped
+	var refused *apierr.Error // if set, the rest of the message is skipped
 	for {
 		now := time.Now()
 		if body.Drips(now.Sub(begun), came, m.memory.Held(), rate) {

@@ -82,14 +82,14 @@ func (p *peer) cut() {
 // panicked ends the connection after a panic.
 func (p *peer) panicked() { p.close(websocket.StatusInternalError, "internal error") }
 
-// refuse reports to the client that its message is no call, and counts that.
+// refuse reports to the client that its message does not become a call, and counts the refusal.
 func (p *peer) refuse(lane string, e *apierr.Error) {
 	p.refused.Refused(e.Code)
 	var headers []header
 	if n := e.RetryAfterSeconds(); n > 0 {
 		headers = []header{{fasthttp.HeaderRetryAfter, strconv.Itoa(n)}}
 	}
-	_ = p.send(appendError(nil, lane, e.Status, e.Append(nil), headers)) // if it fails so does the reading
+	_ = p.send(appendError(nil, lane, e.Status, e.Append(nil), headers)) // after a failure, reading fails, too
 }
 
 // ping reports whether the peer answers, or is still being written to.
@@ -105,9 +105,9 @@ func (p *peer) ping() bool {
 	return p.ws.Ping(limit) == nil
 }
 
-// mayPong reports whether a ping is answered. It is not while a message is being written that the
-// peer does not take: the peer would not see the answer, and waiting for it would end the
-// connection.
+// mayPong reports whether to answer a ping. While the peer does not take a message that is being
+// written, a ping is not answered: the peer would not see the answer, and waiting for it would end
+// the connection.
 func (p *peer) mayPong(ctx context.Context) bool {
 	limit, cancel := context.WithTimeout(ctx, pongPatience)
 	defer cancel()
@@ -120,8 +120,8 @@ func (p *peer) mayPong(ctx context.Context) bool {
 	}
 }
 
-// joined is how long a message may be that is joined into one frame before it is written. A longer
-// one is written piece by piece.
+// joined is the length up to which a message is joined into one frame before it is written. A
+// longer one is written piece by piece.
 const joined = 64 << 10
 
 // send writes a message, given in pieces, within the time of listen.Conn.SetWriteTimeout.

@@ -189,8 +189,8 @@ func (s *session) take(m *message) bool {
 	return true
 }
 
-// takeRequest takes one of the key's requests for a message that is no call, or returns why there
-// is none left.
+// takeRequest takes one of the key's requests for a message that does not become a call. It returns
+// the refusal if the key has none left.
 func (s *session) takeRequest() *apierr.Error {
 	return call.TakeRequest(s.terms.services.Current(), s.key, time.Now())
 }

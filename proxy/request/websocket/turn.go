@@ -9,7 +9,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// turn is a call that a client has asked for, and that waits for its turn.
+// turn is a call that a client has asked for and that waits to run.
 type turn struct {
 	message  *message
 	lane     string // empty: the default lane
@@ -17,7 +17,7 @@ type turn struct {
 	warmUp   bool   // nothing is generated
 
 	// The body of its request is head, the conversation before it, input, tail. If the message has
-	// no input that something could be joined to, the body is head alone.
+	// no input to which anything could be joined, the body is head alone.
 	head, input, tail [][]byte
 	joins             bool
 }
@@ -37,7 +37,7 @@ var memberNames = []string{"type", "stream_id", "previous_response_id", "generat
 
 var messageMembers = jsonx.NewNames(memberNames...)
 
-// parser is what reading a message needs, for a pool.
+// parser holds what reading a message needs. It is pooled.
 type parser struct {
 	doc   jsonx.Doc
 	edits jsonx.Edits
