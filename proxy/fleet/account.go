@@ -28,7 +28,7 @@ type account struct {
 	sent         time.Duration
 	unheard      bool // the store may have forgotten what calls hold
 	answered     time.Duration
-	unanswered   int // requests that have waited for nothing, since the last answer
+	unanswered   int // requests that have waited in vain since the last answer
 }
 
 func newAccount(t *terms, id string) *account {
@@ -99,14 +99,14 @@ func (a *account) waitedBefore(n needs) bool {
 	return true
 }
 
-// patience is how long an edge trusts an answer that none is free.
+// patience is how long an edge trusts an answer that nothing is free.
 const patience = 25 * time.Millisecond
 
-// tryTake takes from what this edge holds, or refuses what the store has just said to be gone. ok
-// is false when only the store can decide. The caller holds mu.
+// tryTake takes from what this edge holds, or refuses if the store has just answered that nothing
+// is free. ok is false if only the store can decide. The caller holds mu.
 func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool) {
 	u := &a.usage
-	if u.lost || a.turns != nil && a.turns.waited() { // what has come free here may be another edge's turn
+	if u.lost || a.turns != nil && a.turns.waited() { // a slot freed here may be another edge's turn
 		return d, false
 	}
 	lacking := u.lacking(n, false, now, a.terms.edges())
@@ -114,8 +114,8 @@ func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool
 		u.hold(n)
 		return allowed, true
 	}
-	// Others may give back what they hold, so an answer is good only for a moment. Slots come back
-	// by themselves, at any time, and a message under way may be giving something back.
+	// Other edges may give back what they hold, so an answer is good only for a moment. Slots come
+	// back by themselves, at any time, and a message under way may be giving something back.
 	known := a.flying == nil && now-a.answered < patience
 	if c := &u.cells[lacking]; known && c.kind != slot && c.seen && u.missing(lacking, n, now) > 0 {
 		return u.refuse(lacking, n, now), true

@@ -11,9 +11,9 @@ var (
 	errUnsubscribe = errors.New("a connection that has subscribed is closed, not used again")
 )
 
-// asked records what the client has asked of the store on a connection, so that an unsolicited
-// reply is noticed. It counts as the client does: each command has one reply. Messages that the
-// store sends by itself (RESP3's pushes, and in RESP2 arrays once there is a subscription) are not
+// asked records the commands that the client has sent on a connection, so that an unsolicited reply
+// is noticed. It counts as the client does: each command has one reply. Messages that the store
+// sends by itself (RESP3's pushes, and in RESP2 arrays once there is a subscription) are not
 // replies, except for the first confirmation of a subscription.
 type asked struct {
 	mu             sync.Mutex
@@ -50,7 +50,7 @@ func (a *asked) ask(f *replyForm) error {
 		a.resp2 = !a.resp3
 	case strings.HasPrefix(name, "UNSUBSCRIBE"), strings.HasPrefix(name, "PUNSUBSCRIBE"),
 		strings.HasPrefix(name, "SUNSUBSCRIBE"):
-		return errUnsubscribe // it has several replies, in forms of its own
+		return errUnsubscribe // unsubscribing has several replies, in forms of its own
 	case name == "ROLE":
 		a.arrays = append(a.arrays, arrayReply{a.sent, 1})
 	case name == "SENTINELGET-MASTER-ADDR-BY-NAME":

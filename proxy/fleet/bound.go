@@ -8,8 +8,8 @@ import (
 	"net"
 )
 
-// These bound one reply. The largest that we ask for are all keys of the store, and the rows of a
-// day. For 130,000 keys with entries of 500 bytes each they fit.
+// These bound one reply. The largest replies hold all keys of the store, or the rows of a day.
+// 130,000 keys with entries of 500 bytes each fit.
 const (
 	maxBulk     = 8 << 20  // bytes of one string
 	maxLine     = 64 << 10 // bytes of a line
@@ -43,9 +43,9 @@ func dialBounded(ctx context.Context, address string, d *net.Dialer, t *tls.Conf
 }
 
 // boundedConn is a connection to the store. The client allocates what a reply announces before the
-// data has arrived. So a reply above a bound ends the connection before the client sees its number.
-// The client also panics at an unsolicited reply, so that ends the connection before the client has
-// all of it.
+// data has arrived. So a reply above a bound ends the connection before the client sees the
+// announced number. The client also panics at an unsolicited reply, so such a reply ends the
+// connection before the client has all of it.
 type boundedConn struct {
 	net.Conn
 	form  replyForm
@@ -91,7 +91,7 @@ type replyForm struct {
 	line     int  // bytes of the line so far
 	number   int  // that the line announces
 	negative bool
-	streamed bool // the line announces '?': parts follow until one that ends them
+	streamed bool // the line announces '?': parts follow until an end mark
 	cr       bool // the last byte of the line was one
 	left     int  // bytes of the string
 	parents  [maxNesting]parent
@@ -146,10 +146,11 @@ type parent struct {
 
 const streaming = -1
 
-// scan follows some bytes. It returns how many of them are good, and why the next one is not.
+// scan follows some bytes. It returns how many of them are good, and what is wrong with the next
+// one.
 func (f *replyForm) scan(p []byte) (int, error) {
 	for i := 0; i < len(p); {
-		if f.next == partString { // the bound of the reply was looked at with its length
+		if f.next == partString { // the reply's bound was checked with the length
 			n := min(f.left, len(p)-i)
 			f.keep(p[i : i+n])
 			f.left -= n
@@ -242,7 +243,7 @@ func (f *replyForm) text(b byte) error {
 		}
 		return f.end(false)
 	}
-	if f.cr { // the one before was no end
+	if f.cr { // the CR before did not end the line
 		f.keep([]byte{'\r'})
 	}
 	if f.cr = b == '\r'; !f.cr {
@@ -282,7 +283,7 @@ func (f *replyForm) digit(b byte) error {
 	return nil
 }
 
-// fits checks a length as far as it is known.
+// fits checks the part of a length that is known so far.
 func (f *replyForm) fits() error {
 	switch f.kind {
 	case '$', '!', '=', ';':

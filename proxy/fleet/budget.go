@@ -42,11 +42,11 @@ type periodBudget struct {
 	account *account
 
 	mu    sync.Mutex
-	spent money.Amount // by this edge, exactly; the account counts its millionths
+	spent money.Amount // by this edge, exactly; the account counts in millionths
 }
 
-// NewBudget returns the budget of a key over the whole fleet. used says what this edge has used of
-// it. edge is the name under which the edge has reported that before; empty if it has none.
+// NewBudget returns the budget of a key over the whole fleet. used returns what this edge has used
+// of it. edge is the name under which the edge has reported its use before; empty if it has none.
 func NewBudget(f *Fleet, id, edge string, used limit.Used) limit.Budget {
 	return newKeyBudget(&f.terms, id, edge, used)
 }
@@ -55,7 +55,7 @@ func newKeyBudget(t *terms, id, edge string, used limit.Used) *keyBudget {
 	return &keyBudget{terms: t, id: id, edge: edge, used: used}
 }
 
-// of returns the budget of a period at now, which begins with what this edge has used of it.
+// of returns the budget of a period at now, which starts from what this edge has used of it.
 func (b *keyBudget) of(period int, now time.Time) *periodBudget {
 	number, _ := limit.PeriodOf(period, now)
 	b.mu.Lock()
@@ -129,8 +129,9 @@ func (b *keyBudget) Hold(l *config.KeyLimits, expected limit.Cost, now time.Time
 	return held, allowed
 }
 
-// tell has the store hear of the budgets from a period on, which a call that is refused before does
-// not ask: a process that has started may have to tell what the one before has used of them.
+// tell makes the accounts of the budgets from a period on report to the store. A call that was
+// refused before has not asked these accounts, but a new process may have to report what the
+// process before it has used.
 func (b *keyBudget) tell(l *config.KeyLimits, from int, now time.Time) {
 	for period := from; period < limit.Periods; period++ {
 		if of := limit.OfPeriod(l, period); of.Tokens > 0 || !of.Spend.Zero() {
@@ -143,7 +144,7 @@ func (b *keyBudget) tell(l *config.KeyLimits, from int, now time.Time) {
 	}
 }
 
-// atMost returns what a call holds: a call that may use more than a whole budget holds all of it.
+// atMost returns what a call holds: all of a budget, if it may use more than that.
 func atMost(c, budget limit.Cost) limit.Cost {
 	if budget.Tokens > 0 {
 		c.Tokens = min(c.Tokens, budget.Tokens)
@@ -155,8 +156,8 @@ func atMost(c, budget limit.Cost) limit.Cost {
 }
 
 // refusal returns what the fleet has used, as far as this edge knows, and whether a call would be
-// admitted once the running ones have ended without using anything. If the edge may give only a
-// part of what is left, the refusal holds that part, and when the edge will know of the rest.
+// admitted if the running ones ended without using anything. If the edge may give only a part of
+// what is left, the refusal holds that part, and the time at which the edge will know of the rest.
 func (a *account) refusal(limits, n needs) limit.Refused {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -19,7 +19,7 @@ const (
 type needs [cells]int64
 
 // cell is what an edge knows of one limit of a key, in units of the limit. The store grants what
-// may be used. It learns what was used afterwards, in the message that asks for more.
+// may be used. It learns of the use afterwards, from the message that asks for more.
 type cell struct {
 	kind  kind
 	limit int64 // of the whole fleet; 0: none
@@ -42,12 +42,12 @@ type cell struct {
 	alone   float64
 	aloneAt time.Duration
 	grace   bool
-	owed    float64 // what time pays first: the debt that the store knows of
+	owed    float64 // the debt that the store knows of, which time pays first
 	forgone float64 // unreported use that time has paid, so that the store need not count it
 
-	// While others may hold or have used something that the store does not know of, this edge takes
-	// no more than its part of the slots, no more than part of a budget, and of a rate in addition
-	// its part of what time pays.
+	// While other edges may hold or have used something that the store does not know of, this edge
+	// takes no more than its part of the slots, no more than part of a budget, and of a rate no
+	// more than part and its part of what time pays.
 	doubted  time.Duration // when that began
 	doubtful time.Duration // when it ends
 	part     float64
@@ -61,7 +61,7 @@ const (
 	slot   kind = iota // it comes back when the call ends
 	paid               // it is charged, and time pays it, at limit a minute
 	budget             // it is charged
-	turn               // of a message: a slot, for which calls of this edge wait, and edges take turns
+	turn               // in a message: a slot that calls of this edge wait for, so edges take turns
 )
 
 // part is the content of a message about one cell.
@@ -69,7 +69,7 @@ type part struct {
 	kind    kind
 	limit   int64 // 0: no limit
 	charged int64 // since the edge began
-	base    int64 // of charged: what the store surely knows, or need not count
+	base    int64 // of charged: what the store certainly knows, or need not count
 	own     int64 // of the debt: what this edge has charged and time has not paid; of a budget: what all had told
 	least   int64 // cannot be taken away
 	want    int64
@@ -101,8 +101,8 @@ func (c *cell) target(edges int) int64 {
 // far reports whether much of the limit is free.
 func (c *cell) far() bool { return c.seen && c.free > float64(c.limit)/2 }
 
-// keep returns how long after the last call an edge keeps what it does not use. Near the limit
-// others may be waiting for it.
+// keep returns how long after the last call an edge keeps what it does not use. Near the limit,
+// other edges may be waiting for it.
 func (c *cell) keep() time.Duration {
 	if c.far() {
 		return keepFar
@@ -130,7 +130,7 @@ func (c *cell) catchUp(now time.Duration) {
 // need returns what a call takes: a call above the limit takes all of it.
 func (c *cell) need(n int64) int64 { return min(n, c.limit) }
 
-// take makes a call hold n, which spare, or alone, covers.
+// take makes a call hold n, which spare (or alone, without the store) covers.
 func (c *cell) take(n int64, lost bool) {
 	c.running += n
 	c.grace = c.grace && n == 0
@@ -149,7 +149,8 @@ func (c *cell) settle(held, used int64, lost bool) {
 	c.back(held-used, lost)
 }
 
-// back makes n usable again. While all edges hold more than there is, it is not used again.
+// back makes n usable again. While all edges together hold more than the limit, n is not used
+// again.
 func (c *cell) back(n int64, lost bool) {
 	c.part += float64(n)
 	switch {
@@ -173,9 +174,9 @@ func (c *cell) base() int64 { return c.acked + int64(c.forgone) }
 // unclaimed returns the spare amount that was not drawn for a call about to take it.
 func (c *cell) unclaimed() int64 { return c.spare - c.awaited }
 
-// report returns a message's content, and gives back what is unclaimed beyond target. From here
-// until the answer only the rest can be used: the store may have heard the message even if no
-// answer comes.
+// report returns a message's content, and gives back what is unclaimed beyond target. Until the
+// answer comes only the rest can be used: the message may have reached the store even if no answer
+// comes.
 func (c *cell) report(target, wanted int64) part {
 	c.spare = min(c.spare, c.awaited+max(target, 0))
 	least, own := c.running+max(c.spare, 0), c.own
@@ -201,7 +202,7 @@ func (c *cell) granted(said part, g grant, now time.Duration) {
 
 // doubt begins the time in which the store has lost its data and may not know what others hold.
 // What this edge held is still its own, and so is its part of what was free at the last answer. If
-// it has continued alone since, the rest of that is left.
+// it has continued alone since then, the rest of that part is left.
 func (c *cell) doubt(alone bool, now time.Duration, edges int) {
 	part := float64(max(c.spare, 0)) + max(c.free, 0)/float64(edges)
 	if alone {
@@ -214,8 +215,8 @@ func (c *cell) doubt(alone bool, now time.Duration, edges int) {
 }
 
 // doubtReturn begins the time in which others have yet to report what they used without the store.
-// alone says that this edge has also used its own part meanwhile: it continues with the rest of it.
-// Otherwise its part is taken from what is free according to the answer.
+// alone says that this edge, too, has used its own part meanwhile: it continues with the rest of
+// that part. Otherwise its part is taken from what is free according to the answer.
 func (c *cell) doubtReturn(alone bool, now time.Duration, edges int) {
 	part := max(c.free+float64(c.spare), 0) / float64(edges)
 	if alone {
@@ -224,10 +225,11 @@ func (c *cell) doubtReturn(alone bool, now time.Duration, edges int) {
 	c.part, c.doubted, c.doubtful, c.parted = part, now, now+untilAllTold, false
 }
 
-// untilAllTold is how long after its own heartbeat an edge gives others to find the store again.
+// untilAllTold is the time after its own heartbeat that an edge gives others to find the store
+// again.
 const untilAllTold = 2 * heartbeat
 
-// withheld reports whether others may hold n, although the store grants it.
+// withheld reports whether other edges may hold n although the store grants it.
 func (c *cell) withheld(n int64, now time.Duration, edges int) bool {
 	switch {
 	case now >= c.doubtful:
@@ -252,7 +254,7 @@ func (c *cell) leave(now time.Duration, fresh bool, silence time.Duration, edges
 	switch {
 	case c.seen && (fresh || c.kind == budget):
 		c.alone += max(c.free, 0) / float64(edges)
-	case c.kind == budget: // all that this edge knows to be used is its own
+	case c.kind == budget: // this edge knows only its own use
 		c.alone = max(0, float64(c.limit)/float64(edges)-float64(c.charged+c.running))
 	}
 	if c.kind == budget && now < c.doubtful {
@@ -265,8 +267,8 @@ func (c *cell) leave(now time.Duration, fresh bool, silence time.Duration, edges
 }
 
 // earn makes time pay while the store is lost: it gives each edge its part of the rate, up to its
-// part of the limit. The store must not count again what time has paid, or the time without the
-// store would be paid for twice.
+// part of the limit. The store must not count again what time has paid: otherwise the time without
+// the store would pay twice.
 func (c *cell) earn(now time.Duration, edges int) {
 	passed := (now - c.aloneAt).Seconds()
 	c.aloneAt = now

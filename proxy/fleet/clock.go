@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// storeClock is what an edge knows of its store's clock from the answers of accounts. If the clock
-// is set forward, the store ends leases of edges that are alive, and gives away what they hold.
-// Time then pays at once what it would have paid until then, which is at most a minute's limit. If
-// the clock is set back, accounts continue from where they were.
+// storeClock is what an edge knows of its store's clock from the accounts' answers. If the clock is
+// set forward, the store ends leases of edges that are alive, and gives away what they hold. Time
+// then pays at once what it would have paid until then, which is at most a minute's limit. If the
+// clock is set back, accounts continue from where they were.
 type storeClock struct {
 	mu     sync.Mutex
 	known  bool
@@ -17,12 +17,12 @@ type storeClock struct {
 	ever   bool          // it was
 }
 
-// clockJump is more than a lease can lose because an edge sends late.
+// clockJump is longer than the time that a lease can lose because an edge sends late.
 const clockJump = 2 * time.Second
 
-// setForward takes a reading of the clock that was made between two times of this edge's own. It
-// reports whether the clock was set forward after an account's last answer. Then the store may have
-// ended leases whose holders have not reported since.
+// setForward takes a reading of the store's clock that was made between two times of this edge's
+// own clock. It reports whether the store's clock was set forward after an account's last answer.
+// Then the store may have ended leases whose holders have not reported since.
 func (c *storeClock) setForward(reading, sent, now, answered time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

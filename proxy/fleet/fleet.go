@@ -24,7 +24,7 @@ type Options struct {
 
 	Signer  *sign.Signer // of edges' own entries; nil: nothing is signed
 	Metrics *metrics.Set
-	Self    func() Member // what this edge says of itself
+	Self    func() Member // what this edge reports about itself
 	Log     *zap.Logger
 }
 
@@ -50,7 +50,7 @@ type Fleet struct {
 
 	taken atomic.Bool // there are slots that edges take turns with
 
-	edgesBefore int64 // how many edges were seen before the store forgot them, which counts until
+	edgesBefore int64 // how many edges were seen before the store forgot them; counts until
 	edgesUntil  time.Duration
 
 	mu        sync.Mutex
@@ -92,7 +92,7 @@ func (f *Fleet) Account(id string) limit.Account { return newAccount(&f.terms, "
 // SetEdges sets the expected number of edges; 0: unknown.
 func (f *Fleet) SetEdges(n int) { f.terms.expected.Store(int64(n)) }
 
-// Available reports whether the store can be asked.
+// Available reports whether the store takes messages.
 func (f *Fleet) Available() bool { return f.terms.store.Available() }
 
 // Client returns the connection to the store, for the other data in it. It returns an error until

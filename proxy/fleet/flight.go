@@ -9,7 +9,7 @@ import (
 )
 
 // flight is a message with the calls that wait for it. The grant belongs to these calls until each
-// has taken its part or left: no report gives it back, and no later call takes it.
+// has taken its part or left: no report gives the grant back, and no later call takes it.
 type flight struct {
 	done   chan struct{}
 	err    error // set before done is closed
@@ -94,7 +94,7 @@ func (a *account) waitFor(ctx context.Context, f *flight) {
 }
 
 // lead sends the message that a flight's calls wait for, once the previous one has ended. It
-// returns whether it did. The caller holds mu, which is released during the wait.
+// reports whether it has sent one. The caller holds mu, which is released during the wait.
 func (a *account) lead(ctx context.Context, f *flight) bool {
 	for a.flying != nil && ctx.Err() == nil {
 		a.waitFor(ctx, a.flying)
@@ -122,11 +122,11 @@ func (a *account) send(ctx context.Context, f *flight) {
 	r, err = a.terms.store.Exchange(ctx, a.id, &m)
 }
 
-// errUnheard is the outcome of a message that a panic has stopped.
+// errUnheard is the outcome of a message that a panic kept from being sent.
 var errUnheard = errors.New("the message was not sent")
 
-// message returns the next message. From here until its answer only what it keeps can be used. The
-// caller holds mu, and has set flying.
+// message returns the next message. Until its answer comes only what the message keeps can be used.
+// The caller holds mu, and has set flying.
 func (a *account) message(now time.Duration) message {
 	a.number++
 	m := message{edge: a.edge, number: a.number, born: a.born}

@@ -10,8 +10,8 @@ import (
 	"penstock/config"
 )
 
-// Link is the connection to the store for the parts of a fleet besides the limits. Its outcomes
-// count for the breaker, too. Its methods may be called from any goroutine.
+// Link is the store's connection for the parts of a fleet other than the limits. The outcomes of
+// its commands count for the breaker, too. Its methods may be called from any goroutine.
 type Link struct {
 	Edge   string // this edge's id, which is new with every start
 	remote *remote
@@ -24,7 +24,7 @@ func NewLink(f *Fleet) *Link {
 	return &Link{Edge: f.terms.edge, remote: r, terms: &f.terms}
 }
 
-// Available reports whether the store can be asked.
+// Available reports whether the store takes messages.
 func (l *Link) Available() bool { return l.remote.Available() }
 
 // Edges returns how many edges share what is free while the store is lost.
@@ -81,8 +81,8 @@ func (l *Link) key(key string) string { return l.remote.options.Prefix + ":{" + 
 type Slots struct{ account *account }
 
 // NewSlots returns the account of an upstream's slots. Two accounts of one upstream would count
-// against each other. waited says whether calls of this edge wait for a slot, and wake makes one of
-// them try again. Neither may wait for the account.
+// against each other. waited reports whether calls of this edge wait for a slot, and wake makes one
+// of them try again. Neither may block on the account.
 func NewSlots(f *Fleet, upstream string, waited func() bool, wake func()) *Slots {
 	f.taken.Store(true)
 	a := newAccount(&f.terms, "u:"+upstream)

@@ -14,7 +14,7 @@ import (
 	"penstock/proxy/fleet/sign"
 )
 
-// Member is what an edge says of itself with every heartbeat.
+// Member is what an edge reports about itself with every heartbeat.
 type Member struct {
 	Name     string `json:"name"` // of its machine
 	Version  string `json:"version"`
@@ -47,8 +47,8 @@ func (t *storeTime) now(own time.Duration) int64 { return t.reading + (own - t.a
 // heartbeat is how often an edge announces itself, and how long it waits for the answer.
 const heartbeat = time.Second
 
-// Heartbeats announces this edge to the others until ctx ends. If the store does not answer, this
-// is also all that asks it again.
+// Heartbeats announces this edge to the others until ctx ends. While the store does not answer,
+// only heartbeats ask it again.
 func (f *Fleet) Heartbeats(ctx context.Context) {
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
@@ -63,7 +63,7 @@ func (f *Fleet) Heartbeats(ctx context.Context) {
 	}
 }
 
-// beatNow sends a heartbeat at once. That closes a breaker that a moment's silence has opened.
+// beatNow sends a heartbeat at once, which closes a breaker that a moment's silence has opened.
 func beatNow(f *Fleet) {
 	select {
 	case f.ask <- struct{}{}:
@@ -88,7 +88,7 @@ func (f *Fleet) beat(ctx context.Context) {
 		f.clock = storeTime{int64(a.clock / 1000), now}
 		f.terms.lastHeartbeat.Store(int64(now))
 		f.meet(a.said)
-		if !a.known && before > 0 { // the store has lost the others, too: they show themselves again
+		if !a.known && before > 0 { // it has lost the others, too: they announce themselves again
 			f.edgesBefore, f.edgesUntil = before, now+lease
 		}
 		if now < f.edgesUntil {
@@ -144,8 +144,8 @@ func (f *Fleet) tell(up bool, err error) {
 	f.log.Warn("the fleet's store does not answer: limits are held without it", lost, zap.Error(err))
 }
 
-// meet takes over the living edges. It reads with care what another edge writes: that may be
-// another version, or not an edge at all.
+// meet takes over the edges that are alive. It does not trust what it reads: the writer may be an
+// edge of another version, or no edge at all.
 func (f *Fleet) meet(all []string) {
 	members, ignored := make([]Member, 0, min(len(all), membersMost)), 0
 	seen := map[string]bool{}
@@ -195,7 +195,7 @@ func (f *Fleet) Members() []Member {
 type State struct {
 	StoreAnswers bool     `json:"store_answers"`
 	StoreRefuses bool     `json:"store_refuses,omitempty"` // it answers, but refuses this edge
-	StoreLate    bool     `json:"store_late,omitempty"`    // it answers too late for calls
+	StoreLate    bool     `json:"store_late,omitempty"`    // the store answers too late for calls
 	WhenLost     string   `json:"when_lost"`
 	Members      []Member `json:"members"`
 }
@@ -220,7 +220,7 @@ func (s *State) Configurations() int {
 	return len(seen)
 }
 
-// Trouble says what is wrong with the fleet, or nothing.
+// Trouble returns what is wrong with the fleet; "" if nothing is.
 func (s *State) Trouble() string {
 	if s == nil || s.StoreAnswers {
 		return ""

@@ -13,8 +13,8 @@ import (
 // storeRights are the rights that the store's user needs besides its keys and channels.
 const storeRights = "+evalsha +eval +script|load +hmget +hgetall +hset +hdel +pexpire +time +xadd +xread +publish +subscribe +ping +hello +role +client|setname"
 
-// refusalOf returns the code of an error by which the store refuses a request: the store is there,
-// and only this request is the problem. Other errors say that the store cannot be used now.
+// refusalOf returns the code of an error with which the store refuses a request: the store works,
+// and only this request is the problem. Other errors mean that the store cannot be used now.
 func refusalOf(err error) string {
 	answer, ok := valkey.IsValkeyErr(err)
 	if !ok || answer.IsNil() {
@@ -38,9 +38,9 @@ func refusalOf(err error) string {
 // store has no code for that.
 const noCommand = "NOCOMMAND"
 
-// unknownCommand reports whether an error says so, about a command or about one within a script:
-// "unknown command 'EVALSHA', with args ..." (Valkey, Redis), "Unknown Redis command called from
-// script".
+// unknownCommand reports whether an error names an unknown command, sent by the client or called
+// within a script: "unknown command 'EVALSHA', with args ..." (Valkey, Redis), "Unknown Redis
+// command called from script".
 func unknownCommand(text string) bool {
 	text = strings.ToLower(text[:min(len(text), 100)])
 	text = strings.TrimPrefix(text, "err ")
@@ -48,8 +48,8 @@ func unknownCommand(text string) bool {
 		strings.HasPrefix(text, "unknown valkey command")
 }
 
-// refusedBy returns the code of an error by which the store refuses a heartbeat, as it would any
-// message: a refusal, or a code in remedies.
+// refusedBy returns the code of an error with which the store refuses a heartbeat, and would refuse
+// any message: a refusal, or a code in remedies.
 func refusedBy(err error) string {
 	if code := refusalOf(err); code != "" {
 		return code
@@ -65,7 +65,7 @@ func refusedBy(err error) string {
 	return ""
 }
 
-// remedies for what keeps a store from taking any message of an edge.
+// remedies holds the remedies for errors that keep a store from taking any message of an edge.
 var remedies = map[string]string{
 	"OOM":        "the store's memory is full: raise its maxmemory, or remove data that is not a fleet's",
 	"MISCONF":    "the store cannot write its data to its disk: make room there, or see the store's own log",

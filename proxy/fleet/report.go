@@ -35,7 +35,7 @@ func (f *Fleet) queue(a *account) {
 	}
 }
 
-// nextReport returns when the account has something to report: use, unneeded holds, or that calls
+// nextReport returns when the account has to report something: use, unneeded holds, or that calls
 // still run. The caller holds mu.
 func (a *account) nextReport() (at time.Duration, something bool) {
 	add := func(t time.Duration) {
@@ -62,7 +62,7 @@ func (a *account) nextReport() (at time.Duration, something bool) {
 			add(a.sent)
 		case c.unacked() != 0:
 			add(a.sent + period)
-		case c.unclaimed() > 2*target: // others may wait for it
+		case c.unclaimed() > 2*target: // other edges may wait for it
 			add(a.sent)
 		case c.spare > 0:
 			add(a.active + c.keep())
@@ -125,7 +125,7 @@ func (f *Fleet) queuedAccounts() []*account {
 
 // forget removes an account from those with something to report, unless it has something again.
 func (f *Fleet) forget(a *account) {
-	a.mu.Lock() // first, as where accounts queue themselves
+	a.mu.Lock() // before f.mu, as when an account queues itself
 	defer a.mu.Unlock()
 	if !a.queued {
 		f.mu.Lock()
@@ -134,7 +134,7 @@ func (f *Fleet) forget(a *account) {
 	}
 }
 
-// reportDue sends the due reports, as many as are left of this tick, and returns how many accounts
+// reportDue sends the due reports, up to the number left in this tick. It returns how many accounts
 // have something to report now or later.
 func (f *Fleet) reportDue(now time.Duration, left *int) int {
 	all := f.queuedAccounts()
@@ -162,7 +162,7 @@ func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
 	case !something:
 		a.queued = false
 		return false, false
-	case now < at || a.flying != nil || a.next != nil: // a message of a call tells the same
+	case now < at || a.flying != nil || a.next != nil: // a call's message reports the same
 		return false, true
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), a.terms.timeout)

@@ -14,9 +14,9 @@ import (
 )
 
 // Usage in the store is a hash for each day, with a field for each key, model and edge. A field
-// holds all that the edge has counted of that day, so a row can be written twice, and readers make
-// the sums. A second hash holds end users in place of models; they are parts of the keys' rows, not
-// additional use. An edge with a ledger keeps its name over restarts.
+// holds everything that the edge has counted on that day. So a row can be written twice, and
+// readers add the rows up. A second hash holds end users in place of models; they are parts of the
+// keys' rows, not additional use. An edge with a ledger keeps its name over restarts.
 
 // usageKept is how long the store keeps a day after its last row.
 const usageKept = 70 * 24 * time.Hour
@@ -34,7 +34,7 @@ type Rows struct {
 
 	mu       sync.Mutex
 	edge     string                               // who counts; empty before the first rows
-	reminded int64                                // of forgotten: when all rows were sent again
+	reminded int64                                // forgotten, when all rows were last sent again
 	pending  map[rowsOf]map[string]observe.Amount // by field
 }
 
@@ -81,7 +81,7 @@ func (r *Rows) add(row *observe.UsageRow) {
 	r.pending[of][fieldOf(row.Key, name, r.edge)] = row.Amount
 }
 
-// remind adds all rows when the store has forgotten them.
+// remind adds all rows again if the store has forgotten them.
 func (r *Rows) remind() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,7 +20,8 @@ var source string
 var script = valkey.NewLuaScript(source)
 
 // lease is how long the store keeps what an edge holds after its last message. Slots of a killed
-// edge must be usable again within ten seconds; the last second is for the edges that ask.
+// edge must be usable again within ten seconds. The last of these seconds is for other edges to
+// ask.
 const lease = 9 * time.Second
 
 // message is one message to an account.
@@ -32,7 +33,8 @@ type message struct {
 }
 
 // args returns the arguments of the script, for an edge whose messages are numbered from began. A
-// repetition (repetition is 1) has its own number, which the store accepts after the first.
+// repeated message (repetition is 1) has a number of its own, which the store accepts after the
+// first one's.
 func (m *message) args(began, repetition uint64) []string {
 	out, number := make([]string, 0, 4+7*cells), began+2*m.number+repetition
 	out = append(out, m.edge, strconv.FormatUint(number, 10), strconv.FormatInt(lease.Milliseconds(), 10), m.born)

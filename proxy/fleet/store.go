@@ -20,13 +20,13 @@ import (
 type store interface {
 	// Exchange sends a message to an account and returns its answer.
 	Exchange(ctx context.Context, id string, m *message) (reply, error)
-	// Available reports whether a message is worth its wait.
+	// Available reports whether waiting for a message makes sense.
 	Available() bool
 	// Missed counts a call that has waited in vain for a message that another call sent.
 	Missed()
 	// Misses returns how many times in a row a message was not answered, or a call waited in vain.
 	Misses() int
-	// Heartbeat says that this edge is alive. With errLate there is an answer, too.
+	// Heartbeat tells the store that this edge is alive. With errLate it returns an answer, too.
 	Heartbeat(ctx context.Context, edge, said string) (alive, error)
 	// Eviction returns the store's maxmemory-policy; "" if the user may not ask for it.
 	Eviction(ctx context.Context) string
@@ -36,7 +36,7 @@ type store interface {
 // alive is the answer to a heartbeat.
 type alive struct {
 	said  []string // by all edges that are alive
-	known bool     // the store had heard of this edge
+	known bool     // the store knew this edge
 	clock uint64   // of the store, in millionths of a second
 }
 
@@ -87,7 +87,7 @@ const failuresToOpen = 3
 // remote is the store behind a client, with a breaker.
 type remote struct {
 	options  StoreOptions
-	client   atomic.Pointer[valkey.Client] // nil: it has not been reached yet, or no more
+	client   atomic.Pointer[valkey.Client] // nil: the store was not reached yet, or is not any more
 	failures atomic.Int32                  // in a row; failuresToOpen and more: open
 	refused  refusals
 	opened   func()        // the breaker has opened
@@ -98,7 +98,7 @@ type remote struct {
 	redialAfter int  // so many
 	primary     bool // confirmed since the last failure
 
-	began atomic.Uint64 // what messages are numbered from; 0: there was no heartbeat yet
+	began atomic.Uint64 // the number that messages are counted from; 0: there was no heartbeat yet
 }
 
 var errUnreached = errors.New("the store has not been reached yet")
@@ -128,11 +128,11 @@ func (r *remote) connect() error {
 // Dial connects to a store.
 func Dial(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(clientOptions(&o)) }
 
-// Exchange sends a message to an account. If the connection ends, Exchange sends it once more over
-// another one: whether the first has arrived makes no difference to the second. Messages are
+// Exchange sends a message to an account. If the connection ends, Exchange sends the message once
+// more over another one. Whether the first one has arrived makes no difference. Messages are
 // numbered from the store's time, in millionths of a second, at the first heartbeat of this
-// process. That is above all numbers of an earlier process of the same name, which ended before
-// that.
+// process. These are above all numbers of an earlier process of the same name, because that ended
+// before.
 func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, error) {
 	c, first, began := r.client.Load(), r.began.Load(), time.Now()
 	if c == nil || first == 0 {
@@ -140,7 +140,7 @@ func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, er
 	}
 	key := []string{r.options.Prefix + ":{" + id + "}"}
 	answer, err := parseReply(script.Exec(ctx, *c, key, m.args(first, 0)))
-	if isReset(err) && ctx.Err() == nil { // of one node, or while nothing was asked: the store may be well
+	if isReset(err) && ctx.Err() == nil { // of one node, or while idle: the store may be healthy
 		answer, err = parseReply(script.Exec(ctx, *c, key, m.args(first, 1)))
 	}
 	r.countOutcome(id, began, err)
@@ -150,19 +150,20 @@ func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, er
 	return answer, err
 }
 
-// isReset reports whether a connection ended under a message. The client opens another for the next
-// one.
+// isReset reports whether a connection ended while a message was under way. The client opens
+// another one for the next message.
 func isReset(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// unheardMost is how many message numbers of a process the store may hear after its end.
+// unheardMost is how many message numbers of a process may reach the store after the process has
+// ended.
 const unheardMost = 2000
 
-// countOutcome counts the outcome of a command on a key. An overtaken message was heard. A refusal
-// says nothing of other keys, and a message for which no call would have waited that long says
-// nothing of those that calls wait for.
+// countOutcome counts the outcome of a command on a key. An overtaken message has reached the
+// store. A refusal says nothing about other keys. A message for which no call would have waited
+// that long says nothing about messages that calls wait for.
 func (r *remote) countOutcome(key string, began time.Time, err error) {
 	if code := refusalOf(err); code != "" {
 		r.refused.tell(key, code, err)
@@ -176,7 +177,7 @@ func (r *remote) countOutcome(key string, began time.Time, err error) {
 // isLate reports whether an answer that arrives now is of no use to calls.
 func (r *remote) isLate(began time.Time) bool { return r.late > 0 && time.Since(began) > r.late }
 
-// outcome counts for the breaker, which only a heartbeat closes.
+// outcome counts an outcome for the breaker, which only a heartbeat closes.
 func (r *remote) outcome(err error) {
 	if err == nil || errors.Is(err, errOvertaken) {
 		if r.Available() {
@@ -193,8 +194,8 @@ func (r *remote) Missed() { r.outcome(context.DeadlineExceeded) }
 
 func (r *remote) Misses() int { return int(r.failures.Load()) }
 
-// Heartbeat says that this edge is alive. It closes the breaker, unless the answer is late: then it
-// returns errLate with the answer.
+// Heartbeat tells the store that this edge is alive. It closes the breaker, unless the answer is
+// late: then it returns errLate with the answer.
 func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err error) {
 	if err := r.connect(); err != nil {
 		return alive{}, err
@@ -203,7 +204,7 @@ func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err
 	if err = r.refuseReplica(ctx); err == nil {
 		a, err = r.showSelf(ctx, edge, said)
 	}
-	if err == nil && r.isLate(began) { // once more: the first may have had to send the script
+	if err == nil && r.isLate(began) { // once more: the first one may have had to send the script
 		began = time.Now()
 		if _, again := r.showSelf(ctx, edge, said); again != nil || r.isLate(began) {
 			err = errLate
@@ -217,7 +218,7 @@ func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err
 	return a, err
 }
 
-// errLate is the outcome of a heartbeat whose answer took longer than calls wait for one.
+// errLate is the outcome of a heartbeat whose answer took longer than calls wait for an answer.
 var errLate = errors.New("it takes longer to answer than fleet.store.timeout")
 
 // showSelf sends the message of a heartbeat.
@@ -252,12 +253,12 @@ var errOther = errors.New("the store's answer has an unexpected form")
 // refuseReplica asks the store for its role, at first and after each failure. A replica that takes
 // writes would lose them with the next copy of its primary.
 func (r *remote) refuseReplica(ctx context.Context) error {
-	if r.primary || r.options.Cluster || r.options.SentinelMaster != "" { // those clients look for primaries themselves
+	if r.primary || r.options.Cluster || r.options.SentinelMaster != "" { // these find primaries
 		return nil
 	}
 	c := *r.client.Load()
 	answer, err := c.Do(ctx, c.B().Role().Build()).ToArray()
-	if err != nil && refusalOf(err) == "" { // an older user may not ask, and some proxies do not know it
+	if err != nil && refusalOf(err) == "" { // old users may not ask, some proxies lack ROLE
 		return err
 	}
 	if len(answer) > 0 {
@@ -278,10 +279,10 @@ const (
 	redialMost  = 30
 )
 
-// redial ends the client after a number of failed heartbeats in a row. Its connection may still
-// lead to a store that has become a replica, or lacks its primary, while the address already leads
-// to another one. And once a store has left out a reply, each command on that connection gets the
-// reply of the one before, forever.
+// redial ends the client after a number of failed heartbeats in a row. The client's connection may
+// still lead to a store that has become a replica, or lacks its primary, while the address already
+// leads to another one. And once a store has left out a reply, each later command on that
+// connection gets the reply to the one before it.
 func (r *remote) redial(err error) {
 	if err == nil || errors.Is(err, errLate) {
 		r.failed, r.redialAfter = 0, redialFirst

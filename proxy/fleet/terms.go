@@ -20,7 +20,7 @@ type terms struct {
 	seen          atomic.Int64   // edges, at the last heartbeat
 	waiting       atomic.Int64   // calls that wait for the store
 	back          atomic.Int64   // when the store was found again, by now; 0: it was never lost
-	lastHeartbeat atomic.Int64   // when it answered a heartbeat last, by now; 0: at the start
+	lastHeartbeat atomic.Int64   // when the store last answered one, by now; 0: at the start
 	report        func(*account) // schedules its report
 
 	storeClock storeClock
@@ -38,7 +38,7 @@ func (t *terms) enoughWait() bool {
 	return misses > 0 && misses+int(t.waiting.Load()) >= failuresToOpen
 }
 
-// silence returns how long the store has answered no heartbeat.
+// silence returns how long the store has not answered a heartbeat.
 func (t *terms) silence(now time.Duration) time.Duration {
 	return now - time.Duration(t.lastHeartbeat.Load())
 }

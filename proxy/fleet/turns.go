@@ -8,10 +8,11 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// turns is what an account of slots has in addition to a key's account: its calls wait in a queue,
-// and so may those of other edges. The store makes the waiting edges take turns. It sets a free
-// slot aside for the first of them and notifies it. An edge that has got a slot and waits for more
-// goes to the end. So an edge with many ending calls does not keep its slots for its own queue.
+// turns is what an account of slots has in addition to a key's account: a queue of waiting calls.
+// Calls may also wait at other edges, and the store makes the waiting edges take turns. It sets a
+// free slot aside for the first of them and notifies it. An edge that has got a slot and waits for
+// more goes to the end of the line. So an edge with many ending calls does not keep its slots for
+// its own queue.
 type turns struct {
 	waited func() bool // calls of this edge wait
 	wake   func()      // makes one of them try again
@@ -19,19 +20,19 @@ type turns struct {
 }
 
 // askAgain is how long an edge whose calls wait goes without a message. It bounds how long a free
-// slot stays unused if the edge was not told of it, and it keeps the edge's turn, which ends after
+// slot stays unused if the store's notice was lost. It also keeps the edge's turn, which ends after
 // a second without a message.
 const askAgain = 50 * time.Millisecond
 
-// say adds to a message whether calls wait.
+// say records in a message whether calls wait.
 func (t *turns) say(p *part) {
 	if t.asked = t.waited(); t.asked {
 		p.kind = turn
 	}
 }
 
-// spareTarget returns the spare amount of a cell that an account aims for. It is zero for slots for
-// which others may wait. The caller holds the account's mu.
+// spareTarget returns the spare amount that an account aims for in a cell. It is zero for slots
+// that other edges may wait for. The caller holds the account's mu.
 func spareTarget(a *account, c *cell) int64 {
 	if a.turns != nil {
 		return 0
@@ -39,8 +40,8 @@ func spareTarget(a *account, c *cell) int64 {
 	return c.target(a.terms.edges())
 }
 
-// HearTurns makes calls that wait for a slot try again when the store says that it is this edge's
-// turn, until ctx ends.
+// HearTurns listens to the store until ctx ends. When it is this edge's turn, a call that waits for
+// a slot tries again.
 func HearTurns(ctx context.Context, f *Fleet) {
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
@@ -59,8 +60,8 @@ func HearTurns(ctx context.Context, f *Fleet) {
 	}
 }
 
-// hearTurn handles a message of the store: an account, and the edge whose turn it is there. If no
-// call waits any more, the turn is passed on.
+// hearTurn handles a message of the store, which names an account and the edge whose turn it is
+// there. If no call waits any more, hearTurn passes the turn on.
 func hearTurn(f *Fleet, said string) {
 	id, edge, _ := strings.Cut(said, " ")
 	if edge != f.terms.edge {

@@ -12,7 +12,7 @@ type usage struct {
 	cells  [cells]cell
 	names  [cells]string
 	limits needs
-	lost   bool // it goes on without the store
+	lost   bool // the edge continues without the store
 }
 
 // names of the limits of a key, by cell.
@@ -20,8 +20,7 @@ var names = [cells]string{limit.RequestsPerMinute, limit.TokensPerMinute, limit.
 
 var allowed = limit.Decision{OK: true}
 
-// follow takes over limits that a reload has changed. It gives up what was granted under the old
-// ones.
+// follow takes over limits that a reload has changed. It gives up grants under the old ones.
 func (u *usage) follow(l needs) {
 	if l == u.limits {
 		return
@@ -50,8 +49,8 @@ func (u *usage) fenceAfter(silence time.Duration) {
 	}
 }
 
-// lacking returns the first cell of which this edge does not hold enough for a call, or -1. What
-// other calls have drawn is theirs, unless this one has drawn as well. The caller holds mu.
+// lacking returns the first cell of which this edge does not hold enough for a call, or -1. A call
+// may take what other calls have drawn only if it has drawn as well. The caller holds mu.
 func (u *usage) lacking(n needs, drawn bool, now time.Duration, edges int) int {
 	for i := range u.cells {
 		c := &u.cells[i]
@@ -84,7 +83,7 @@ func (u *usage) await(n needs) {
 	}
 }
 
-// unawait ends that for a call that takes its part or leaves it.
+// unawait undoes await for a call that takes its part or leaves it.
 func (u *usage) unawait(n needs) {
 	for i := range u.cells {
 		u.cells[i].awaited -= n[i]
@@ -101,7 +100,7 @@ func (u *usage) hold(n needs) {
 		}
 		c.take(taken, u.lost)
 	}
-	u.cells[requests].settle(n[requests], n[requests], u.lost) // is used for good at once
+	u.cells[requests].settle(n[requests], n[requests], u.lost) // a request is used for good at once
 }
 
 // missing returns how much of a cell the whole fleet lacks for a call.
@@ -137,7 +136,7 @@ func (u *usage) leave(now time.Duration, fresh bool, silence time.Duration, edge
 	}
 }
 
-// refuseAlone decides by the edge's part.
+// refuseAlone decides by the edge's own part.
 func (u *usage) refuseAlone(n needs, edges int) limit.Decision {
 	for i := range u.cells {
 		c := &u.cells[i]
@@ -154,8 +153,8 @@ func (u *usage) refuseAlone(n needs, edges int) limit.Decision {
 	return allowed
 }
 
-// earn makes time pay in every cell while the store is lost. An edge that admits nothing then gets
-// no part: others may have used it all.
+// earn makes time pay in every cell while the store is lost. An edge that admits nothing during
+// that time gets no part: others may have used everything.
 func (u *usage) earn(now time.Duration, t *terms) {
 	if !u.lost || t.whenLost == config.LostClosed {
 		return

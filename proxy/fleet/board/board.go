@@ -22,21 +22,21 @@ import (
 const (
 	busyPeriod = 50 * time.Millisecond  // while it has calls, or others have
 	idlePeriod = 250 * time.Millisecond // otherwise
-	wholeEvery = time.Second            // all of its work, changed or not
+	wholeEvery = time.Second            // all of an edge's work, changed or not
 	freshFor   = 2 * time.Second        // how long an answer counts without another
 	patience   = 200 * time.Millisecond // with one message
 	factsMost  = 64                     // in one message
 )
 
-// Link is the way to the store. *fleet.Link implements it.
+// Link is the connection to the store. *fleet.Link implements it.
 type Link interface {
 	Available() bool
-	// Edges is how many edges share the limits while the store is lost.
+	// Edges returns how many edges share the limits while the store is lost.
 	Edges() int
 	Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error)
 }
 
-// Upstreams are what the board is about. *upstreams.Set implements it.
+// Upstreams are the upstreams whose work the board exchanges. *upstreams.Set implements it.
 type Upstreams interface {
 	Here(dst []upstreams.Here) []upstreams.Here
 	Share(e *upstreams.Elsewhere)
@@ -75,15 +75,15 @@ type Board struct {
 	mu      sync.Mutex
 	facts   map[string]string // of the whole fleet
 	version string
-	pending []fact // that the board has not heard of
+	pending []fact // that the board has not received
 	numbers uint64 // of facts
 	applied map[string]string
 	ignored map[string]string // modes that do not count, and were logged
 
-	corrected time.Time // what the board says of the first secret
+	corrected time.Time // when the board's time of the first secret was corrected
 }
 
-// New returns an edge's side of the board. Run exchanges.
+// New returns an edge's side of the board, which exchanges nothing before Run.
 func New(o Options) *Board {
 	var seed [16]byte
 	_, _ = rand.Read(seed[:]) // it never fails
@@ -119,7 +119,7 @@ func (b *Board) Run(ctx context.Context) {
 	}
 }
 
-// period is how long it is until the next message.
+// period returns the time until the next message.
 func (b *Board) period() time.Duration {
 	if b.busy {
 		return busyPeriod
@@ -218,7 +218,7 @@ func (b *Board) elsewhere(r *reply, own works) *upstreams.Elsewhere {
 	return e
 }
 
-// put tells the fleet a fact, or with an empty value makes it forget the fact.
+// put sends the fleet a fact. An empty value makes the fleet forget the fact.
 func (b *Board) put(name, value string, life time.Duration) {
 	b.mu.Lock()
 	b.putLocked(name, value, life)
@@ -229,8 +229,8 @@ func (b *Board) put(name, value string, life time.Duration) {
 	}
 }
 
-// putLocked is put for a caller that holds mu. A later fact replaces a waiting one of the same
-// name.
+// putLocked does what put does. The caller holds mu. A later fact replaces a waiting one of the
+// same name.
 func (b *Board) putLocked(name, value string, life time.Duration) {
 	b.numbers++
 	next := b.pending[:0:0]
@@ -249,7 +249,7 @@ func (b *Board) putLocked(name, value string, life time.Duration) {
 // pendingMost bounds the facts that wait for the store.
 const pendingMost = 1024
 
-// learn takes over the facts of an answer, and drops those that the board has heard.
+// learn takes over the facts of an answer, and drops the pending ones that the board has received.
 func (b *Board) learn(m *message, r *reply) {
 	b.mu.Lock()
 	if n := len(m.facts); n > 0 {
@@ -274,13 +274,13 @@ func (b *Board) learn(m *message, r *reply) {
 	}
 }
 
-// seedOf returns the random value of the board whose facts have a version.
+// seedOf returns the random value of the board, from the version of its facts.
 func seedOf(version string) string {
 	seed, _, _ := strings.Cut(version, ":")
 	return seed
 }
 
-// remember tells a board that has forgotten everything the facts that stay until they are revoked.
+// remember sends a board that has forgotten everything the facts that stay until they are revoked.
 // The caller holds mu.
 func (b *Board) remember(before map[string]string) {
 	for name, value := range before {

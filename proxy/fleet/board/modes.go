@@ -22,8 +22,8 @@ type ModeSetting struct {
 	Expires int64  `json:"expires,omitempty"` // Unix seconds: when it becomes invalid, unless it is signed again
 }
 
-// A mode stays until another is asked for, so edges sign it again long before it expires. The
-// expiry bounds how long a mode that was copied from the store can be put back.
+// A mode stays until an operator asks for another one, so edges sign it again long before it
+// expires. The expiry bounds how long a copy of a mode can be put back into the store.
 const (
 	modeLife  = 7 * 24 * time.Hour
 	renewMode = 6 * 24 * time.Hour // so much before its end
@@ -36,7 +36,7 @@ func (b *Board) SetMode(id upstreams.ID, m upstreams.Mode, who string, now time.
 	name := modePrefix + Name(id)
 	b.mu.Lock()
 	s := ModeSetting{Mode: m.String(), Who: who, When: now.Unix()}
-	if last, err := parseMode(b.applied[name]); err == nil { // whose edge may have another clock
+	if last, err := parseMode(b.applied[name]); err == nil { // its edge may have another clock
 		s.When = max(s.When, last.When+1)
 	}
 	value := b.sign(name, s, now)
@@ -73,8 +73,8 @@ func (b *Board) isOlder(name string, s *ModeSetting) bool {
 	return b.o.Signer != nil && err == nil && s.When < last.When
 }
 
-// Mode returns the last setting of an upstream's mode, with its operator; ok is false if there is
-// none.
+// Mode returns the last setting of an upstream's mode, and the operator who made it; ok is false if
+// there is none.
 func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,8 +82,8 @@ func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
 	return s, err == nil
 }
 
-// applyModes sets the modes that other edges have received meanwhile. It reads with care what
-// another edge writes: that may be another version, or not an edge at all.
+// applyModes sets the modes that operators have asked other edges for. It does not trust what it
+// reads: the writer may be an edge of another version, or no edge at all.
 func (b *Board) applyModes() {
 	type change struct {
 		up   *upstreams.Upstream
@@ -110,7 +110,7 @@ func (b *Board) applyModes() {
 			b.ignore(name, value, b.here[i].Upstream)
 			continue
 		}
-		if b.isOlder(name, &s) { // of an edge that had not heard of the later one, or put back
+		if b.isOlder(name, &s) { // from an edge that did not know the later one, or put back
 			b.facts[name] = b.applied[name]
 			b.putLocked(name, b.applied[name], 0)
 			continue
@@ -134,8 +134,8 @@ func (b *Board) ignore(name, value string, up *upstreams.Upstream) {
 		zap.String("upstream", up.Name()), zap.String("remedy", "give all edges the same fleet.secrets, and let nothing else write to the store"))
 }
 
-// careForModes signs modes that expire or were not signed yet, and restores those that an invalid
-// one has replaced.
+// careForModes signs modes that are about to expire or were not signed yet, and restores those that
+// an invalid one has replaced.
 func (b *Board) careForModes(now time.Time) {
 	if b.o.Signer == nil || b.version == "" || now.Sub(b.cared) < careEvery {
 		return
@@ -159,8 +159,8 @@ func (b *Board) careForModes(now time.Time) {
 // secretFact is the fact that says when the fleet's first secret appeared.
 const secretFact = "s:since"
 
-// heedSecret takes over that time, and corrects what the board says of it, at most once a minute:
-// edges with other secrets may do so, too. The caller holds mu.
+// heedSecret takes over that time. It corrects the board's value at most once a minute, because
+// edges with other secrets may correct it, too. The caller holds mu.
 func (b *Board) heedSecret(now time.Time) {
 	correction := b.o.Signer.Appeared(b.facts[secretFact], now)
 	if correction != "" && now.Sub(b.corrected) >= time.Minute {

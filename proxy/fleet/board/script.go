@@ -27,7 +27,7 @@ const lease = 3 * time.Second
 // Name returns the name of an upstream in the store: a hash of its id.
 func Name(id upstreams.ID) string { return fmt.Sprintf("%016x", xxhash.Sum64String(string(id))) }
 
-// works is the work at upstreams, by name. down counts the edges that have found it down.
+// works is the work at upstreams, by name. down counts the edges that have found an upstream down.
 type works map[string]work
 
 type work struct {

@@ -30,7 +30,7 @@ var (
 )
 
 // kept is how long the store keeps the entries after the last one was written or claimed. Running
-// edges put back what is gone.
+// edges restore lost entries.
 const kept = 400 * 24 * time.Hour
 
 // atOnce is the maximum number of entries in one answer. A certificate with its key and those above

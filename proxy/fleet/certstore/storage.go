@@ -14,19 +14,19 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Lease is how long a lock lasts that is not renewed. After it another edge takes over from one
+// Lease is how long a lock lasts without renewal. After it another edge takes over from an edge
 // that has died.
 const Lease = 10 * time.Second
 
 const (
 	leaseRenewed = Lease / 5              // how old a claim gets
-	leaseMargin  = time.Second            // before the end of its lease an edge gives up what it does
+	leaseMargin  = time.Second            // before the end of its lease an edge stops its work
 	askPeriod    = 500 * time.Millisecond // between two questions for a lock
 	answerTime   = 2 * time.Second        // of the store
 )
 
 // Storage is certmagic's storage in the fleet's store. It keeps what it has read, and asks the
-// store only for changes since. Its methods may be called from any goroutine.
+// store only for later changes. Its methods may be called from any goroutine.
 type Storage struct {
 	store *Store
 	guard *guard.Guard
@@ -49,7 +49,7 @@ func NewStorage(s *Store, g *guard.Guard) *Storage {
 	return &Storage{store: s, guard: g, values: map[string]value{}, before: map[string]value{}, held: map[string]func(){}}
 }
 
-// Available reports whether the store can be asked.
+// Available reports whether the store takes messages.
 func (s *Storage) Available() bool { return s.store.Available() }
 
 // read takes over the changes in the store. The caller holds mu.
@@ -216,7 +216,7 @@ func (s *Storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, erro
 }
 
 // Lock implements certmagic.Locker. The lock is renewed until Unlock. If it cannot be renewed in
-// time, the attempt that holds it is ended, because another edge may begin.
+// time, Storage ends the attempt that holds it, because another edge may begin one.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	for {
 		granted, err := s.TryLock(ctx, name)

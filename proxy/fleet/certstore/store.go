@@ -64,11 +64,11 @@ func New(o Options) *Store {
 	return s
 }
 
-// Available reports whether the store can be asked.
+// Available reports whether the store takes messages.
 func (s *Store) Available() bool { return s.o.Link.Available() }
 
 // Changes returns the entries that have changed since the last call. whole says that these are all
-// entries, as at the first call and on request.
+// entries, as in the first call and on request.
 func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole b
 // again: by then every edge has the new ones.
 const sealAnewAfter = 10 * time.Minute
 
-// sealAnew seals again, with the first secret, entries sealed before, so that the older secrets can
+// sealAnew seals entries of older secrets again with the first one, so that the older secrets can
 // be removed. The caller holds mu.
 func (s *Store) sealAnew(ctx context.Context) {
 	old := s.old
@@ -113,7 +113,8 @@ func (s *Store) sealAnew(ctx context.Context) {
 	}
 }
 
-// forget records which entries are gone. Their versions stay, because an older entry may come back.
+// forget records which entries are gone. It keeps their versions, because an older entry may come
+// back.
 func (s *Store) forget(there []Entry) {
 	for name, f := range s.fields {
 		if !slices.ContainsFunc(there, func(e Entry) bool { return fieldOf(e.Kind, e.Name) == name }) {
@@ -201,7 +202,7 @@ func (s *Store) refuse(f *field, e Entry, blob string) {
 
 var errTooLong = errors.New("the entry is too long to be sealed")
 
-// Put replaces the entry that Changes returned last. It returns ErrChanged if another edge was
+// Put replaces an entry as Changes last returned it. It returns ErrChanged if another edge was
 // faster.
 func (s *Store) Put(ctx context.Context, e Entry) error {
 	s.mu.Lock()
@@ -231,7 +232,8 @@ func (s *Store) write(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// Claim asks for a lock for Lease. Call it again and again to keep the lock.
+// Claim asks for a lock for the time of a Lease. To keep the lock, claim it again before that time
+// is over.
 func (s *Store) Claim(ctx context.Context, name string) (granted bool, err error) {
 	words, err := s.words(ctx, claimScript, 1, name, s.o.Edge, milliseconds(Lease), milliseconds(kept))
 	return err == nil && words[0] == "granted", err

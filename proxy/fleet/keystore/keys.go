@@ -29,8 +29,8 @@ type Options struct {
 	Metrics *metrics.Set
 }
 
-// Keys are the keys of the store as an edge has read them. Run and Listen run once each. Wait and
-// Starting may be called from any goroutine, also on a nil *Keys.
+// Keys are the keys of the store as an edge has read them. Run and Listen may be called once each.
+// Wait and Starting may be called from any goroutine, also on a nil *Keys.
 type Keys struct {
 	opts    Options
 	nudge   chan struct{}
@@ -80,7 +80,7 @@ func New(o Options) *Keys {
 	return k
 }
 
-// Starting says what the edge waits for before it is ready.
+// Starting returns what the edge waits for before it is ready.
 func (k *Keys) Starting() string {
 	if k == nil || k.isReady() {
 		return ""
@@ -104,7 +104,7 @@ func (k *Keys) Run(ctx context.Context) {
 			k.look(ctx)
 			close(done)
 		case <-k.nudge:
-			k.change = "" // of which the store's number says nothing, if another has written that
+			k.change = "" // another writer may have set the number
 		case <-ctx.Done():
 			return
 		}
@@ -164,7 +164,7 @@ func (k *Keys) Update(ctx context.Context, id string, next func(entry string) (s
 	done := make(chan struct{})
 	select {
 	case k.asked <- done:
-	case <-ctx.Done(): // it is in the store
+	case <-ctx.Done(): // the change is in the store
 		return nil
 	}
 	select {
@@ -203,8 +203,8 @@ func (k *Keys) look(ctx context.Context) {
 	}
 }
 
-// tellAfter is how many looks in a row must fail before that is logged: at the start the store is
-// reached a moment later.
+// tellAfter is how many looks in a row must fail before a failure is logged: at the start the store
+// is often reached a moment later.
 const tellAfter = 3
 
 func (k *Keys) read(ctx context.Context, c valkey.Client) error {
@@ -244,8 +244,8 @@ func (k *Keys) read(ctx context.Context, c valkey.Client) error {
 	return nil
 }
 
-// changeOf reads the number of the last change. It is empty where the store has none that the next
-// change would raise: then the entries are read each time.
+// changeOf reads the number of the last change. It returns "" if the store has no number that the
+// next change would raise. The entries are then read each time.
 func changeOf(m valkey.ValkeyMessage) string {
 	text, _ := m.ToString() // nil: no key has been written yet
 	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n >= changeMost {
@@ -267,8 +267,8 @@ func (k *Keys) isReady() bool {
 	}
 }
 
-// merge takes over entries and reports whether the keys have changed. It calls restore for entries
-// that are older than the held ones, or gone. A nil restore means that nothing can be corrected.
+// merge takes over entries and reports whether the keys have changed. For entries that are gone, or
+// older than the held ones, it calls restore. A nil restore means that nothing can be corrected.
 func (k *Keys) merge(all map[string]string, restore func(id, expected, raw string)) (changed bool) {
 	for id, raw := range all {
 		held, has := k.held[id]

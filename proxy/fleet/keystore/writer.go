@@ -101,8 +101,8 @@ func (w *Writer) List(ctx context.Context) ([]Listed, error) {
 	return all, nil
 }
 
-// Add puts a new key into the store: an entry of a keys_file. A revoked key makes room for a new
-// one with its id.
+// Add puts a new key into the store: an entry of a keys_file. A new key may have the id of a
+// revoked one.
 func (w *Writer) Add(ctx context.Context, fields map[string]any) error {
 	body, err := json.Marshal(fields)
 	if err != nil {
@@ -156,7 +156,7 @@ func (w *Writer) Revoke(ctx context.Context, id string) error {
 	})
 }
 
-// errBusy says that others changed the entry each time we tried.
+// errBusy says that another writer changed the entry at each of our attempts.
 var errBusy = errors.New("this key is being changed elsewhere: try again")
 
 // change replaces the body of a key's entry with what next makes of the existing one, unless next

@@ -39,7 +39,7 @@ type Options struct {
 	Metrics *metrics.Set
 }
 
-// Exchange tells the other edges where conversations live, and learns it from them.
+// Exchange tells the other edges where conversations live, and learns from them.
 type Exchange struct {
 	o    Options
 	seal cipher.AEAD
@@ -49,7 +49,7 @@ type Exchange struct {
 	fresh                 []routing.Placement
 }
 
-// New returns an edge's side. Run exchanges.
+// New returns an edge's side of the streams, which exchanges nothing before Run.
 func New(o Options) *Exchange {
 	key := sha256.Sum256([]byte("placements of conversations\x00" + o.Secret))
 	block, err := aes.NewCipher(key[:])
@@ -101,7 +101,7 @@ func (e *Exchange) step(ctx context.Context) {
 // stream returns the name of a model's stream.
 func stream(model string) string { return fmt.Sprintf("r:%016x", xxhash.Sum64String(model)) }
 
-// tell appends this edge's placements. Those that cannot be sent are dropped: they are advice.
+// tell appends this edge's placements. It drops those that it cannot send: they are only advice.
 func (e *Exchange) tell(ctx context.Context, model string, p *routing.Places) error {
 	e.fresh = p.TakeFresh(e.fresh[:0])
 	for rest := e.fresh; len(rest) > 0; {
@@ -115,7 +115,8 @@ func (e *Exchange) tell(ctx context.Context, model string, p *routing.Places) er
 	return nil
 }
 
-// learn reads what was appended since the last time; at first, everything that is kept.
+// learn reads what was appended since the last time; the first time, it reads everything in the
+// stream.
 func (e *Exchange) learn(ctx context.Context, model string, p *routing.Places) {
 	after, known := e.last[model]
 	if !known {

@@ -1,6 +1,6 @@
-// Package sign signs what the edges of a fleet tell each other through their store. Without a
-// secret of the fleet, write access to the store is not enough to pose as an edge or to drain an
-// engine.
+// Package sign signs the messages that the edges of a fleet leave for each other in their store.
+// Without a secret of the fleet, write access to the store is not enough to pose as an edge or to
+// drain an engine.
 //
 // A signature is HMAC-SHA256 over the store's prefix, the kind and the name of the text, and the
 // text itself, which contains the edge and the time of expiry. So no text is valid in another
@@ -8,7 +8,7 @@
 // secrets can be exchanged one edge after the other.
 //
 // For a day after an edge of the fleet first had a secret, texts without a signature stay valid:
-// edges that have none yet, or are of an older version, send such texts. A text with a wrong
+// edges without a secret yet, and edges of an older version, send such texts. A text with a wrong
 // signature is never valid.
 package sign
 
@@ -41,7 +41,7 @@ type Signer struct {
 	since   atomic.Int64 // Unix seconds; 0: not known yet
 }
 
-// New returns the signer of a fleet whose keys in the store have a prefix; nil without secrets.
+// New returns the signer of a fleet whose keys in the store begin with prefix; nil without secrets.
 func New(prefix string, secrets []string) *Signer {
 	if len(secrets) == 0 {
 		return nil
@@ -97,15 +97,15 @@ func (s *Signer) Counts(kind, name, text string, now time.Time) bool {
 	return since > 0 && now.Before(time.Unix(since, 0).Add(Grace)) && !strings.Contains(text, `"mac"`)
 }
 
-// appeared is the text about the first secret.
+// appeared says when the fleet's first secret appeared.
 type appeared struct {
 	Since int64 `json:"since"` // Unix seconds
 }
 
-// Appeared takes over what the store says about the first secret's appearance; the earliest time
-// wins. It returns the correction for the store, or nothing if the store is right. A text signed
-// with an older secret is signed again, because otherwise removing that secret would begin another
-// day.
+// Appeared takes over the time at which the first secret appeared, as the store has it; the
+// earliest time wins. It returns the correction for the store, or nothing if the store is right. A
+// text signed with an older secret is signed again, because otherwise removing that secret would
+// begin another day.
 func (s *Signer) Appeared(stored string, now time.Time) (correction string) {
 	if s == nil {
 		return ""

@@ -6,11 +6,11 @@ import (
 	"sync"
 )
 
-// Boost is for CPU- and allocation-heavy work that must not delay requests, such as reading a
-// configuration. Until done is called (once), the process has one more processor (GOMAXPROCS), and
-// with PaceGC the work may allocate some tens of MiB without a collection, because each collection
-// would mark all of the unfinished work. The memory limit (GOMEMLIMIT) still holds. done collects
-// the work's garbage, which takes milliseconds. Boosts may overlap, from any goroutine.
+// Boost keeps work that computes and allocates much, such as reading a configuration, from delaying
+// requests. Until done is called (once), the process has one more processor (GOMAXPROCS), and with
+// PaceGC the work may allocate some tens of MiB without a collection, because each collection would
+// mark all of the unfinished work. The memory limit (GOMEMLIMIT) still holds. done collects the
+// work's garbage, which takes milliseconds. Boosts may overlap, from any goroutine.
 //
 // Go lets a goroutine compute for 10 ms. While it has the only processor, or the others wait for a
 // core, no goroutine polls the network for that time, at each step of each request. With one more

@@ -28,11 +28,11 @@ const (
 	boostRoom = 64 << 20 // what a boost may allocate without a collection
 )
 
-// While the process is busy, a heap below the floor is not collected. If the process may use less
-// than floorFrom in all, there is no floor. Busy begins with two collections within busyBelow and
-// ends after idleAfter without one: then the memory that the floor took goes back to the system.
-// The gap between the two times keeps the paces from alternating, because the number of collections
-// differs between them by a factor of a few.
+// While the process is busy, the collector leaves a heap below the floor alone. If the process may
+// use less than floorFrom in all, there is no floor. Busy begins with two collections within
+// busyBelow and ends after idleAfter without one: then the memory that the floor took goes back to
+// the system. The gap between the two times keeps the paces from alternating, because the number of
+// collections differs between them by a factor of a few.
 const (
 	heapFloor = 64 << 20
 	floorFrom = 8 * heapFloor
