@@ -13,7 +13,7 @@ import (
 // certificates are the keys of clients that show a certificate in place of a credential.
 type certificates struct {
 	authority *cert.Authority
-	keys      map[string]*Key // by the mark that they name
+	keys      map[string]*Key // by the mark of the certificate that they name
 	number    uint64          // of this ring, for what a connection remembers
 }
 
@@ -105,8 +105,8 @@ func (c *certificates) look(p *cert.Peer, now time.Time) *shown {
 	return &shown{key: key, until: until}
 }
 
-// holds reports whether the calls of a key that was found by a certificate may continue. They may
-// if the certificate ends meanwhile.
+// holds reports whether the calls of a key that was found by a certificate may continue. They may,
+// even if the certificate ends meanwhile.
 func (c *certificates) holds(found *Key, now time.Time) bool {
 	k := c.keys[found.mark]
 	if k == nil || k.ID != found.ID || !k.active || expired(k.expires[0], now) {

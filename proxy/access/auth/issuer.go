@@ -23,8 +23,9 @@ type KeySet interface {
 	// Keys returns the current keys, nil while there are none yet.
 	Keys() *jwt.Set
 	// Renew asks for newer keys for a token that the current ones do not verify, and waits for them
-	// for at most a second. suspect says that they have a key for it with which its signature is
-	// wrong. final is false if keys may still come that verify the token.
+	// for at most a second. suspect says that the current keys have one for the token, but its
+	// signature is wrong under that key. final is false if keys that verify the token may still
+	// come.
 	Renew(t *jwt.Token, suspect bool) (final bool)
 }
 
@@ -40,7 +41,7 @@ func (fixedKeys) Renew(*jwt.Token, bool) bool { return true }
 const rememberedTokens = 4096
 
 // issuers are the issuers whose tokens are accepted besides keys. What a token's signature has
-// proved is remembered by the token's hash, so each is verified once.
+// proved is cached under the token's hash, so each token is verified once.
 type issuers struct {
 	byName   map[string]*issuer  // by the iss of their tokens
 	taken    map[string]struct{} // ids of keys
@@ -80,10 +81,10 @@ type Issuers struct {
 	Config   []config.Issuer
 	Source   func(url string) KeySet
 	ClientCA []byte
-	Unread   bool // there are more keys than the ring's, which have not been read yet
+	Unread   bool // there are keys beside the ring's that have not been read yet
 }
 
-// names reports whether tokens get the rights of a key.
+// names reports whether tokens may get the rights of the key with this id.
 func (o *Issuers) names(id string) bool {
 	return slices.ContainsFunc(o.Config, func(is config.Issuer) bool {
 		return slices.ContainsFunc(is.Claims.Templates, func(t config.IssuerTemplate) bool { return t.Key == id })
@@ -217,7 +218,7 @@ func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
 		if role := &is.templates[i]; role.fits(claims) {
 			k := *role.key
 			k.ID = is.config.Name + "/" + safeID(subject)
-			if _, taken := s.taken[k.ID]; taken { // by a key of the store, whose limits are its own
+			if _, taken := s.taken[k.ID]; taken { // by a key of the store, with its own limits
 				return nil, errInvalid
 			}
 			k.CacheOwner = cmp.Or(groupOf(role.key.Template), "key "+k.ID)
@@ -229,7 +230,7 @@ func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
 }
 
 // prove checks a token's signature with the keys of its issuer. A token that newer keys may verify
-// waits for these. Without them it is refused with a 503, which clients retry, unlike a 401.
+// waits for them. If they do not come, it is refused with a 503, which clients retry, unlike a 401.
 func (is *issuer) prove(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Print, error) {
 	verify := func(set *jwt.Set) (jwt.Claims, jwt.Print, error) {
 		if set == nil {
@@ -281,8 +282,8 @@ const longestID = 128
 const plainMarks = "._-@:|+/="
 
 // safeID returns a claim as a part of a key's id, for logs, metrics and limits. It replaces a claim
-// by a hash of it if the claim is long, could be read as a way up in a path, or has other
-// characters than plain ones. Two claims never have the same id.
+// by its hash if the claim is long, could be read as a way up in a path, or has other characters
+// than plain ones. Two claims never have the same id.
 func safeID(claim string) string {
 	odd := func(c rune) bool {
 		return (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && !strings.ContainsRune(plainMarks, c)

@@ -25,7 +25,7 @@ type Key struct {
 	Tiers uint8
 	Class string // of its calls; empty: the first
 
-	weight int // its share when keys take turns; at least 1
+	weight int // the key's weight when keys take turns; at least 1
 
 	bodies config.BodyLimits
 

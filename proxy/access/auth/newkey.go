@@ -70,8 +70,8 @@ func Guessable(plain string) bool {
 	return len(plain) < guessableLen || len(different) < 8
 }
 
-// CheckKey says why a key could never be used: no header can carry it, or it looks like one of ours
-// and is not.
+// CheckKey returns an error for a key that could never be used: no header can carry it, or it looks
+// like one of ours but is not.
 func CheckKey(plain string) error {
 	for i := range len(plain) {
 		if c := plain[i]; c <= ' ' || c >= 0x7f {

@@ -86,16 +86,17 @@ func (r *Ring) add(c *config.Key) error {
 	return nil
 }
 
-// Find returns the key that c is, or that a token stands for. For a key that is unknown, expired or
-// inactive, and for a token without a good signature, the error is one and the same 401, shared and
-// read-only. It is a 503 while an unknown key may be among those that have not been read. now is
-// compared by the wall clock. Find does not allocate, except for a token that is new to the ring.
+// Find returns the key that c is, or the key that the token c stands for. For a key that is
+// unknown, expired or inactive, and for a token without a good signature, the error is the same
+// 401, shared and read-only. The error is a 503 while an unknown key may be among the keys that
+// have not been read yet. now is compared by the wall clock. Find does not allocate, except for a
+// token that is new to the ring.
 func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	if len(c.key) >= len(Prefix) && string(c.key[:len(Prefix)]) == Prefix && !checksum(c.key) {
 		return nil, errInvalid
 	}
 	sum := sha256.Sum256(c.key)
-	e := r.byHash[sum] // an unknown key is compared with zeros: the same work
+	e := r.byHash[sum] // an unknown key is compared with zeros, which is the same work
 	if subtle.ConstantTimeCompare(e.sum[:], sum[:]) != 1 || e.key == nil {
 		if r.issuers != nil {
 			if key, err := r.issuers.find(c.key, sum, now); !errors.Is(err, errInvalid) {
@@ -127,10 +128,10 @@ func (r *Ring) FindPeer(p *cert.Peer, now time.Time) (*Key, error) {
 // Holds reports whether the calls of a key that this or another ring found may continue. The ring
 // must have an active key with its id, that key must still have the hash that found it, and at
 // least one of its hashes must not have expired. This is how a reload affects the streams that a
-// key has running. A hash that is removed is revoked, and so are the calls that began with it; a
-// hash that expired next to a newer one lets them end. A token's calls may continue past its end
-// while its issuer, the public key that verified it and the template of its rights are there; a
-// certificate's, while its authority and its key are.
+// key has running. A removed hash is revoked, and with it the calls that began with it. A hash that
+// has expired next to a newer one lets its calls end. A token's calls may continue after the token
+// has expired as long as its issuer, the public key that verified it and the template of its rights
+// are in force. A certificate's calls may continue as long as its authority and its key are.
 func (r *Ring) Holds(found *Key, now time.Time) bool {
 	if found.token != nil {
 		return r.issuers != nil && r.issuers.holds(found, now)

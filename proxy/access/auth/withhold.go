@@ -5,8 +5,8 @@ import "iter"
 // Withhold takes rights to models from the keys of r: a key whose id has no right in before to one
 // of the models loses it here. A reload calls it for keys that come into force while the models of
 // their file do not, or not yet: a right to the next file's model is no right to the model that
-// runs under the same name now. Likewise a key gets no tier that it did not list before. Narrowed
-// rights and removed keys stay as they are. Withhold must be called before r is shared.
+// runs under the same name now. Likewise a key gets no tier that it did not list before. Withhold
+// does not touch narrowed rights and removed keys. Withhold must be called before r is shared.
 func (r *Ring) Withhold(models []string, before *Ring) {
 	old := make(map[string]*Key, len(before.byHash))
 	for k := range before.all() {
@@ -14,7 +14,7 @@ func (r *Ring) Withhold(models []string, before *Ring) {
 	}
 	for k := range r.all() {
 		if len(models) > 0 {
-			k.Tiers &= tiersOf(old[k.ID]) // a tier of the next file is not one that runs
+			k.Tiers &= tiersOf(old[k.ID]) // a tier of the next file is not a running one
 		}
 		for _, m := range models {
 			if !k.Allows(m) || old[k.ID].Allows(m) {

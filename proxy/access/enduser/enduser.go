@@ -7,9 +7,9 @@
 // end user. The hashes alone identify no end user, and without the secret names cannot even be
 // tried.
 //
-// Nothing that a client writes there can fail a request. A value that is no string, is empty or is
-// longer than MaxID names no end user. Neither does a duplicate member or header, in which two
-// readers would see two names.
+// Nothing that a client writes there can fail a request. A value that is not a string, is empty or
+// is longer than MaxID names no end user. Neither does a duplicate member or header, in which two
+// readers could see two names.
 package enduser
 
 import (
@@ -34,7 +34,7 @@ type Namer struct {
 	readers sync.Pool // of *reader
 }
 
-// reader holds what it takes to find and name one request's end user.
+// reader holds what is needed to find and name the end user of one request.
 type reader struct {
 	doc  jsonx.Doc
 	mac  hash.Hash
@@ -42,7 +42,7 @@ type reader struct {
 	sum  [sha256.Size]byte
 }
 
-// New returns the namer of a configuration; nil if it asks for none.
+// New returns the namer of a configuration; nil if end users are not configured.
 func New(c *config.EndUsers) *Namer {
 	secret := []byte(c.Secret.Value())
 	if len(secret) == 0 {
@@ -63,7 +63,7 @@ func (n *Namer) Of(h *fasthttp.RequestHeader, body []byte) (name observe.EndUser
 	defer n.readers.Put(r)
 	if n.header != "" {
 		switch lines := h.PeekAll(n.header); {
-		case len(lines) > 1: // a proxy has added its line to a client's: which counts is unknown
+		case len(lines) > 1: // a proxy has added one: which line counts is unknown
 			return name
 		case len(lines) == 1 && len(lines[0]) > 0:
 			return r.name(lines[0])

@@ -9,7 +9,7 @@ import (
 	"penstock/config/money"
 )
 
-// Cost is what calls use of a key: tokens, and their price under the models' pricing.
+// Cost is what calls use: tokens, and their price under the models' pricing.
 type Cost struct {
 	Tokens int64
 	Spend  money.Amount
@@ -116,7 +116,8 @@ func (b *localBudget) refusal(p int, budget, expected Cost) Refused {
 	return Refused{Budget: budget, Used: b.used[p], Expected: expected, Freed: b.freed(p, budget, expected)}
 }
 
-// freed reports whether the call would be admitted if the running calls ended and had used nothing.
+// freed reports whether the call would be admitted if the running calls ended without using
+// anything.
 func (b *localBudget) freed(p int, budget, expected Cost) bool {
 	return (budget.Tokens == 0 || !over(b.used[p].Tokens, 0, expected.Tokens, budget.Tokens)) &&
 		(budget.Spend.Zero() || !overSpent(b.used[p].Spend, money.Amount{}, expected.Spend, budget.Spend))

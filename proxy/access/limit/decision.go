@@ -18,8 +18,8 @@ type Decision struct {
 	OK        bool
 	LimitName string // the limit that refused, one of the constants above; "" if OK
 	Group     string // whose limit refused; "": the key's own
-	// Unavailable says that the fleet's store is lost and the file says to refuse: nothing can
-	// decide.
+	// Unavailable says that nothing can decide: the fleet's store is lost, and the file says to
+	// refuse.
 	Unavailable bool
 	RetryAfter  time.Duration // if refused: the time until a retry makes sense, above zero
 	Limit       int64         // if refused: the number that the limit allows; 0 for money

@@ -25,8 +25,8 @@ type tries struct {
 const (
 	guessBurst = 20
 	guessEvery = 3 * time.Second
-	// guessers is how many addresses are remembered. Beyond that, a new one replaces one that has
-	// all of its tries back, or any one if there is none.
+	// guessers is how many addresses are remembered. Beyond that, a new address replaces one that
+	// has all of its tries back, or any address if there is none.
 	guessers = 4096
 )
 

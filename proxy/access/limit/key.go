@@ -22,7 +22,8 @@ type keyState struct {
 	members atomic.Pointer[[]string] // of a group: the ids of its keys; nil otherwise
 }
 
-// usedBy returns a function that reports what the key has used. A group has used what its keys have.
+// usedBy returns a function that reports what the key has used. The use of a group is that of its
+// keys.
 func (s *keyState) usedBy(of Used) Used {
 	return func(id string, now time.Time) (sum [Periods]Cost) {
 		ids := s.members.Load()
@@ -76,7 +77,8 @@ func (k *Key) Wait() Decision {
 func (k *Key) StopWaiting() { k.state.waiting.Add(-1) }
 
 // Take takes one of the requests per minute of the key and of its group. A refused request takes
-// nothing; but in a fleet one that the group refuses has taken one of the key's.
+// nothing, with one exception: in a fleet, a request that the group refuses has taken one of the
+// key's.
 func (k *Key) Take(now time.Time) Decision {
 	d := k.take(now)
 	if !d.OK || k.group == nil {
@@ -108,10 +110,10 @@ func (k *Key) take(now time.Time) Decision {
 	return decide(RequestsPerMinute, k.state.requests.admit(k.since(now), limit), limit)
 }
 
-// Reserve admits one call of the key. It takes a place in its concurrency, and holds what the call
-// is expected to use of its tokens per minute and its budgets, and the same of its group, or it
-// takes nothing. On success r holds it until Settle or Cancel. Calls are counted even without a
-// limit, so that a limit of a later reload is exact from the start.
+// Reserve admits one call of the key. It takes a place in the key's concurrency, and holds the
+// expected use of the key's tokens per minute and budgets, and the same of the key's group. If one
+// of these refuses, it takes nothing. On success r holds it until Settle or Cancel. Calls are
+// counted even without a limit, so that a limit of a later reload is exact from the start.
 //
 // r must be idle: new or settled. Reserve does not allocate.
 func (k *Key) Reserve(r *Reservation, expected Cost, now time.Time) Decision {

@@ -43,8 +43,8 @@ func NewKeys(retired int, now time.Time) *Keys {
 const rememberedTokens = 8192
 
 // OfToken returns the limits of a caller by its id. A token gives this caller the rights of a
-// configured key, which bound holds; it may have lost the key. Each caller has those limits to
-// itself, and shares the key's group. Its usage is remembered across reloads.
+// configured key. bound holds that key, unless the configuration no longer has it. Each caller has
+// the key's limits to itself, and shares the key's group. Its usage is remembered across reloads.
 func (k *Keys) OfToken(id string, from *config.Key, bound Bound) *Key {
 	var group *Key
 	if of := bound[from.ID]; of != nil {
@@ -76,15 +76,15 @@ func (k *Keys) OfToken(id string, from *config.Key, bound Bound) *Key {
 	return next
 }
 
-// ShareBy makes an account of its own count the usage of every key. It must be called before Bind.
+// ShareBy makes an account for each key count its usage. It must be called before Bind.
 func (k *Keys) ShareBy(account func(id string) Account) { k.account = account }
 
-// BeginWith makes budgets begin with what their keys have used before. It must be called before
+// BeginWith makes budgets start from what their keys have used before. It must be called before
 // Bind.
 func (k *Keys) BeginWith(used Used) { k.used = used }
 
-// SharedBudget returns the budget over the fleet of a key or a group. by turns a function that
-// reports what keys have used into one that reports what this one has.
+// SharedBudget returns the budget of a key or a group over the fleet. by turns a function that
+// reports what keys have used into one that reports the use of this key or group.
 type SharedBudget func(id string, by func(Used) Used) Budget
 
 // ShareBudgetsBy makes shared budgets count what keys use. It must be called before Bind.
@@ -93,10 +93,10 @@ func (k *Keys) ShareBudgetsBy(budget SharedBudget) { k.budget = budget }
 // Bound holds the limits of the keys of one configuration, by id. It is not changed after Bind.
 type Bound map[string]*Key
 
-// Bind returns the keys of a configuration with the state that they had before, each with its group.
-// It changes no limit of an earlier Bound, whose calls keep their numbers over the same state. A key
-// has its share of what a fleet shares, unless an account counts for the whole fleet. The
-// configuration may then remain unused.
+// Bind returns the keys of a configuration with the state that they had before, each with its
+// group. It changes no limit of an earlier Bound: its calls keep their numbers over the same state.
+// A key has its share of what a fleet shares, unless an account counts for the whole fleet. The
+// configuration need not come into use after that.
 func (k *Keys) Bind(keys []config.Key, groups []config.Group) Bound {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -142,8 +142,8 @@ func (k *Keys) bind(of *config.Key, s *keyState) *Key {
 	return &Key{state: s, epoch: k.epoch, limits: limits, budget: k.budgetOf(of.ID, s, &limits)}
 }
 
-// budgetOf returns the budget of a key, nil if it has none. A key that gets one begins with what it
-// has used, so calls without a budget need not be counted for one.
+// budgetOf returns the budget of a key, nil if it has none. A new budget starts from what the key
+// has used, so calls of a key without a budget need not be counted for one.
 func (k *Keys) budgetOf(id string, s *keyState, l *config.KeyLimits) Budget {
 	if !l.Budgeted() {
 		s.budget = nil

@@ -9,8 +9,9 @@ type tokenAccount struct {
 	held int64 // the estimates of running calls
 }
 
-// hold reserves c, at most a window, and returns zero. Otherwise it returns the time until it
-// could, if the running calls ended now and had used their estimates.
+// hold reserves c, at most a window, and returns zero. If there is no room, it returns the time
+// until there is, under the assumption that the running calls end now and have used their
+// estimates.
 func (t *tokenAccount) hold(now, c int64) (wait int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -88,8 +88,8 @@ func Change(entry string, patch []byte) (string, error) {
 	return encode(members)
 }
 
-// Rotate returns an entry with another hash besides those that it has, which end at until. Hashes
-// that have ended by now are left out, and so are all others if until is not after now.
+// Rotate returns an entry with a further hash. The previous hashes end at until. Rotate leaves out
+// hashes that have ended by now, and all previous ones if until is not after now.
 func Rotate(entry, hash string, until, now time.Time) (string, error) {
 	key, err := config.ReadKey(entry)
 	if err != nil {
@@ -132,7 +132,7 @@ func membersOf(body []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// check applies the rules of the file to the members, each of which may be there only once. id is
+// check applies the rules of the file to the members, each of which may occur only once. id is
 // given if the members have none.
 func check(body []byte, id string) error {
 	var line bytes.Buffer

@@ -34,7 +34,7 @@ type File struct {
 	opts FileOptions
 
 	mu     sync.Mutex
-	lock   *os.File // held while this edge writes; nil: another edge does, or none yet
+	lock   *os.File // held while this edge is the writer; nil: another edge is, or none yet
 	lines  []entry  // as last read
 	known  bool     // lines have been read
 	text   []byte   // of the file when it was last read

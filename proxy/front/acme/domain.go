@@ -27,7 +27,7 @@ type domain struct {
 	waits    bool      // an order waits for the fleet's store
 }
 
-// again schedules the next attempt as soon as the pause after the last one allows.
+// again schedules the next attempt for the end of the pause after the last one.
 func (d *domain) again() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,7 +56,7 @@ func (d *domain) counted(failures int) {
 	}
 }
 
-// settled records that a domain needs nothing.
+// settled records that a domain needs nothing now.
 func (d *domain) settled() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

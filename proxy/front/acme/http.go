@@ -142,8 +142,8 @@ func callsAPI(ctx *fasthttp.RequestCtx) bool {
 // apiPath begins the paths of the API.
 const apiPath = "/v1"
 
-// refuseCall answers an API call. It ignores the rest of the request, and the client may send all
-// of it before it reads.
+// refuseCall answers an API call. It ignores the rest of the request, but lets the client send all
+// of it before reading the answer.
 func refuseCall(ctx *fasthttp.RequestCtx, base string) {
 	if c, ok := ctx.Conn().(*listen.Conn); ok {
 		c.Linger()

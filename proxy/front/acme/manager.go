@@ -40,7 +40,7 @@ type Options struct {
 // certmagic needs. Its methods may be called from any goroutine.
 type Fleet interface {
 	certmagic.Storage
-	// Available reports whether the store can be asked.
+	// Available reports whether the store takes messages.
 	Available() bool
 	// Before returns what versions before certmagic kept in the store: the account's key and the
 	// certificates by domain, as PEM.
@@ -125,7 +125,7 @@ func New(o Options) (*Manager, error) {
 	}
 	m.set.Store(new(domains))
 	m.SetDomains(o.Domains)
-	for _, d := range m.set.Load().order { // a start is an operator's wish
+	for _, d := range m.set.Load().order { // a start counts as an operator's wish
 		d.hurry(true)
 	}
 	return m, nil
@@ -334,10 +334,10 @@ func (m *Manager) round(ctx context.Context) time.Time {
 	return earliest
 }
 
-// errStoreLost is why a domain waits.
+// errStoreLost is the reason why a domain waits.
 var errStoreLost = errors.New("the fleet's store does not answer, so no certificate is ordered: another edge may be ordering it")
 
-// attemptState is what certmagic's events say of one look.
+// attemptState is what certmagic's events report during one look.
 type attemptState struct {
 	domain   *domain
 	noted    bool      // a failure was noted
@@ -546,8 +546,8 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 
 var errTooSoon = errors.New("the last attempt was too recent")
 
-// obtained counts an order that succeeded. If an authority issues certificates that are due at
-// once, it is not asked all the time.
+// obtained counts an order that succeeded. An authority that issues certificates that are due at
+// once is not asked all the time.
 func (m *Manager) obtained(ctx context.Context, d *domain) {
 	m.ok.Add(1)
 	pair := d.current.Load()
@@ -568,7 +568,7 @@ func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next
 	pause := min(leastPause<<min(failures-1, 20), mostPause)
 	pause += rand.N(pause / 4)
 	allowed := leastPause
-	if m.fleet != nil { // each of its edges is reloaded
+	if m.fleet != nil { // an operator reloads each of its edges
 		allowed = min(pause, hurriedPause)
 	}
 	next = now.Add(pause)

@@ -97,7 +97,7 @@ func (a attempt) after(hurried bool, now time.Time) time.Time {
 	return a.Next
 }
 
-// lastAttempt returns what a storage has recorded for a domain.
+// lastAttempt returns the last attempt that a storage has recorded for a domain.
 func lastAttempt(ctx context.Context, s certmagic.Storage, name string) (a attempt) {
 	text, err := s.Load(ctx, attemptKey(name))
 	if err == nil {
@@ -161,7 +161,7 @@ func parsePair(name string, cert, key []byte) (*tls.Certificate, error) {
 	return &pair, pair.Leaf.VerifyHostname(name)
 }
 
-// takeOver moves what versions before certmagic kept to where certmagic looks for it: a domain's
+// takeOver copies the data of versions before certmagic to where certmagic looks for it: a domain's
 // certificate (DOMAIN.pem with its key), or the account's key. The old text is only read, and
 // nothing is overwritten.
 func takeOver(ctx context.Context, m *Manager, s certmagic.Storage, name string, pemText []byte) error {
@@ -214,7 +214,7 @@ func oldFile(f *certmagic.FileStorage, name string) []byte {
 	return text
 }
 
-// selfSigned returns a certificate that no client trusts. It serves those that connect without a
+// selfSigned returns a certificate that no client trusts. It serves clients that connect without a
 // name before there is any other certificate: the service manager's watchdog and health checks,
 // which do not verify.
 func selfSigned() *tls.Certificate {

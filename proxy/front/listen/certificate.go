@@ -22,7 +22,7 @@ type Certificate struct {
 type Managed interface {
 	// Certificate returns the certificate for a handshake. An error ends the handshake.
 	Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
-	// Challenge returns the certificate that shows an authority that a domain leads here (RFC
+	// Challenge returns the certificate that proves to an authority that a domain leads here (RFC
 	// 8737).
 	Challenge(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 }

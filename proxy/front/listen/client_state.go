@@ -81,7 +81,7 @@ func (s *clientState) hasWaiter() bool {
 // idleState is whether a connection waits for its next request. Times are instant.Times.
 type idleState struct {
 	since       atomic.Int64 // 0: a request has begun
-	waiting     atomic.Int64 // since when a complete request is waited for; 0: it has come
+	waiting     atomic.Int64 // since when the edge waits for a complete request; 0: it has come
 	interrupted atomic.Bool  // CloseGracefully has interrupted a read
 }
 

@@ -12,7 +12,7 @@ import (
 // only after many streams have ended at once.
 const maxParked = 64
 
-// parkedFor is how long more goroutines wait than are asked for, before the rest of them end.
+// parkedFor is how long surplus goroutines wait before they end.
 const parkedFor = 10 * time.Second
 
 // detached runs the functions that connections are detached for. Its goroutines wait for the next

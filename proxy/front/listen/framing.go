@@ -22,7 +22,7 @@ var (
 	ErrNotHTTP = errors.New("what came does not begin like a request")
 	// ErrProxyProtocol: the connection begins with a line of the PROXY protocol.
 	ErrProxyProtocol = errors.New("what came begins with a line of the PROXY protocol")
-	// ErrHTTP2: the client speaks HTTP/2 without asking (RFC 9113, 3.4).
+	// ErrHTTP2: the client speaks HTTP/2 without negotiation (RFC 9113, 3.4).
 	ErrHTTP2 = errors.New("what came is HTTP/2")
 	// ErrFraming: the length of the body is ambiguous, or its chunks break chunkRules. The errors
 	// below wrap it.

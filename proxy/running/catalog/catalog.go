@@ -33,7 +33,7 @@ type Catalog struct {
 	pages *lru.Cache[pageKey, *Page]
 }
 
-// pageKey is what a rendered list depends on. Only whole lists are kept.
+// pageKey holds what a rendered list depends on. Only whole lists are kept.
 type pageKey struct {
 	scope           string
 	messages, codex bool
@@ -42,7 +42,7 @@ type pageKey struct {
 // Page is a rendered list. It is immutable and shared.
 type Page struct {
 	Body   []byte
-	ETag   string // as in the header; weak, since pages that differ in updated_at alone have the same
+	ETag   string // as in the header; weak: pages that differ only in updated_at have the same
 	second int64
 }
 
@@ -140,7 +140,8 @@ func (c *Catalog) at(i int, now time.Time) entry {
 	return e
 }
 
-// endpoints returns those of listed that an engine of the route has, as far as is known now.
+// endpoints returns the endpoints of listed that an engine of the route has, as far as is known
+// now.
 func (c *Catalog) endpoints(listed []string, r *routing.Route) []string {
 	targets := r.Targets()
 	missing := func(path string) bool {

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/chat"
 )
 
-// codexInstructions is what Codex tells one of our models about its work. Codex chooses its own
-// text by the names of OpenAI's models, and refuses an entry without any.
+// codexInstructions are the instructions that Codex gives one of our models. For OpenAI's models
+// Codex chooses its own text by their names, and it refuses an entry without instructions.
 //
 //go:embed codex_instructions.txt
 var codexInstructions string
@@ -69,11 +69,11 @@ func codexModelOf(e *entry, rank int, strict bool) codexModel {
 		SupportsParallelToolCalls: true, ContextWindow: e.ContextLength, MaxContextWindow: e.ContextLength,
 		ExperimentalTools: []string{}, InputModalities: []string{},
 	}
-	if !strict { // which refuses tools that are not functions
+	if !strict { // a strict edge refuses tools that are not functions
 		m.ApplyPatchToolType = "freeform"
 	}
 	for _, modality := range e.InputModalities {
-		if modality == "text" || modality == "image" { // it knows no others
+		if modality == "text" || modality == "image" { // Codex knows no others
 			m.InputModalities = append(m.InputModalities, modality)
 		}
 	}

@@ -11,12 +11,12 @@ import (
 	"penstock/translate/apierr"
 )
 
-// View is what one client wants to see of the catalog.
+// View selects what one client sees of the catalog.
 type View struct {
 	Scope string               // Public, or the id of the client's key
 	Allow func(id string) bool // the models of the scope
-	// Messages adds what clients of Anthropic's API read of a list, and an entry for each alias:
-	// they choose among names that read like Anthropic's.
+	// Messages adds the members that clients of Anthropic's API read, and an entry for each alias:
+	// these clients choose among names that read like Anthropic's.
 	Messages bool
 	Codex    bool // adds the list that Codex reads
 	// With Messages: at most Limit entries (0: all), those after one or before one.

@@ -16,7 +16,7 @@ type CapacityChange struct {
 	// guess from their profiles.
 	Assumed bool `json:"assumed,omitempty"`
 	// Added counts the model's new upstreams. Draining counts those that leave the configuration
-	// and take no new calls from then on. Dropped counts those that stay for other models.
+	// and then take no new calls. Dropped counts those that stay only for other models.
 	Added    int `json:"upstreams_added,omitempty"`
 	Draining int `json:"upstreams_draining,omitempty"`
 	Dropped  int `json:"upstreams_dropped,omitempty"`

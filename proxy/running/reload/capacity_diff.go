@@ -31,7 +31,7 @@ func (s *capacitySide) slotsOf(r *routing.Route) (slots int, ids []upstreams.ID,
 			continue
 		}
 		ids = append(ids, t.Upstream.ID())
-		if t.Tier != r.Targets()[0].Tier || t.Arm != "" { // the catalog counts the first one, without its arms
+		if t.Tier != r.Targets()[0].Tier || t.Arm != "" { // only the first tier counts, without arms
 			continue
 		}
 		l := s.limits(t.Upstream)

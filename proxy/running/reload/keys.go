@@ -84,7 +84,7 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 			r.opts.OnRevoke(f.keys.Keys)
 		}
 	}
-	res.KeysInForce = res.KeysInForce || r.current.Load().Ahead // already of this file, by an earlier reading
+	res.KeysInForce = res.KeysInForce || r.current.Load().Ahead // perhaps by an earlier reading
 	return f, err
 }
 

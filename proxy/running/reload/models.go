@@ -81,8 +81,8 @@ func prepareCertificates(o *Options, f *config.File) (use func(), problems []str
 type candidate struct {
 	file   *config.File
 	keys   snapshot.Credentials
-	use    func() // puts its certificate into use; nil: the one before stays
-	force  bool   // also if models lose their capacity
+	use    func() // puts its certificate into use; nil: the current one stays
+	force  bool   // even if models lose their capacity
 	dryRun bool
 
 	previous *config.File // to go back to from it
@@ -127,7 +127,7 @@ func (r *Reloader) apply(c candidate, res *Result) error {
 }
 
 // withListed returns a file with the models that are discovered now. If an upstream's engines have
-// listed nothing yet, because they are at a new address or all down, its models of old stay.
+// listed nothing yet, because they are at a new address or all down, its previous models stay.
 func withListed(r *Reloader, f *config.File, old *snapshot.Snapshot) *config.File {
 	if len(f.Discover) == 0 {
 		return config.WithListed(f, nil)
@@ -137,7 +137,7 @@ func withListed(r *Reloader, f *config.File, old *snapshot.Snapshot) *config.Fil
 		return config.WithListed(f, listed)
 	}
 	for name, models := range config.Published(old.Config) {
-		if _, told := listed[name]; !told { // an empty list tells, too
+		if _, told := listed[name]; !told { // an empty list counts, too
 			listed[name] = models
 		}
 	}

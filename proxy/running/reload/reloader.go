@@ -44,10 +44,10 @@ type Options struct {
 	// AdminCertificate is that of the admin listener; nil without TLS.
 	AdminCertificate *listen.Certificate
 
-	// Draining reports whether the edge drains. The service manager then hears of no reloads.
+	// Draining reports whether the edge drains. The service manager is then told of no reloads.
 	Draining func() bool
-	// OnCommit is called when the upstreams and the certificate of a file are in use and its models
-	// are not yet. newCertificate says that the certificate was read again.
+	// OnCommit is called when the upstreams and the certificate of a file are in use, but not yet
+	// its models. newCertificate says that the certificate was read again.
 	OnCommit func(f *config.File, newCertificate bool)
 	// OnSwap is called when the snapshot of a file has become the running one. newProfiles says
 	// that the engines' profiles have changed.
@@ -79,8 +79,8 @@ type Reloader struct {
 	shared    atomic.Pointer[snapshot.SharedKeys]
 }
 
-// ofSet are the triggers of reloads that read no file. They apply the running file again because
-// upstreams have other addresses or other models.
+// ofSet holds the triggers of reloads that read no file. Such a reload applies the running file
+// again because upstreams have other addresses or other models.
 type ofSet struct {
 	triggers chan string
 	awaited  *atomic.Bool // a reload waits to look at what has changed
@@ -133,7 +133,7 @@ func (r *Reloader) Start(f *config.File) error {
 // Running returns the running configuration.
 func (r *Reloader) Running() *snapshot.Snapshot { return r.current.Load() }
 
-// Last returns how the last reload ended, or nil when there was none.
+// Last returns the result of the last reload, or nil if there was none.
 func (r *Reloader) Last() *Result { return r.last.Load() }
 
 // Versions returns the running version, which is last, and the older ones that still have calls.
@@ -211,12 +211,12 @@ func (r *Reloader) reapply(q Request, res *Result) error {
 }
 
 // swap makes the result of next the running snapshot. It calls next with the running snapshot, one
-// goroutine at a time, so that it does not lose keys that another reload has just put into force.
+// goroutine at a time, so that keys that another reload has just put into force are not lost.
 func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot) {
 	r.swapping.Lock()
 	defer r.swapping.Unlock()
 	s := next(r.current.Load())
-	if shared := r.shared.Load(); s.SharedNumber != shared.Number { // they have changed meanwhile
+	if shared := r.shared.Load(); s.SharedNumber != shared.Number { // they changed meanwhile
 		other, err := s.WithShared(shared, r.opts.Keys)
 		if err != nil { // each of them was checked
 			panic("BUG: keys of the store that make no ring: " + err.Error())

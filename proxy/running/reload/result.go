@@ -30,7 +30,7 @@ type Request struct {
 	onRead func() // called when it begins to read the files, or to look at the addresses; may be nil
 }
 
-// Result is how one reload ended. It holds names of settings and problems of the file, but no
+// Result is the result of one reload. It holds names of settings and problems of the file, but no
 // secrets.
 type Result struct {
 	At        time.Time `json:"at"`

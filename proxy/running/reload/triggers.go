@@ -22,7 +22,7 @@ func (r *Reloader) Trigger(source string) {
 	}
 	select {
 	case waiting <- source:
-	default: // the waiting one's reload will see the same
+	default: // the waiting trigger's reload will see the same
 	}
 }
 
@@ -38,7 +38,7 @@ func (r *Reloader) Run(ctx context.Context) {
 			begins := sync.OnceFunc(func() { close(reads) })
 			r.start(Request{Source: source, onRead: func() {
 				select {
-				case <-r.triggers: // it came before the files are read, so this reload is its own
+				case <-r.triggers: // it came before the files are read: this reload serves it
 				default:
 				}
 				begins()
@@ -57,7 +57,7 @@ func (r *Reloader) Run(ctx context.Context) {
 // startOfSet starts a reload that reads no file, unless one is already about to run.
 func startOfSet(r *Reloader, source string) {
 	o := ofSetFor(r, source)
-	if o.awaited.Swap(true) { // otherwise fast triggers would pile up
+	if o.awaited.Swap(true) { // without this, fast triggers would pile up
 		return
 	}
 	begins := sync.OnceFunc(func() { o.awaited.Store(false) })

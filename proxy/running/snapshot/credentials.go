@@ -15,9 +15,9 @@ import (
 type Credentials struct {
 	Keys       *auth.Ring
 	KeyLimits  limit.Bound
-	*Sources            // that they were made of
+	*Sources            // that they were made from
 	Hosts      []string // see browser.OwnHosts
-	FileNumber uint64   // of the file that they are of, in the order of reading
+	FileNumber uint64   // of their file, in the order of reading
 	Ahead      bool     // the models of their file are not in force
 
 	SharedNumber uint64   // of the keys beside the file's
@@ -31,7 +31,7 @@ type SharedKeys struct {
 	Number uint64
 }
 
-// Sources are what credentials are made of besides a file. They live across all reloads.
+// Sources are what credentials are made from besides a file. They live across all reloads.
 type Sources struct {
 	Limits *limit.Keys
 	Issued *jwks.Keeper
@@ -84,14 +84,15 @@ func withShared(f *config.File, shared []config.Key) []config.Key {
 	return all
 }
 
-// AheadOf returns the credentials of the file next while the models of s stay in force. What next
-// takes from its keys takes effect; what it gives them for models that it changes does not.
+// AheadOf returns the credentials of the file next while the models of s stay in force. Rights that
+// next takes from its keys are gone at once. Rights that it gives them to models that it changes
+// are withheld.
 func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
 	c.Ahead = true
 	if !s.Open() {
 		c.changing = s.Config.ModelsOtherThan(next)
 	}
-	if len(c.changing) == 0 { // nothing to withhold: a second ring of all keys would be the same
+	if len(c.changing) == 0 { // nothing to withhold: a second ring would be the same
 		return c, nil
 	}
 	ring, err := o.ring(next, withShared(next, shared.Keys), shared)
@@ -114,8 +115,8 @@ func (s *Snapshot) WithShared(shared *SharedKeys, o *Sources) (*Snapshot, error)
 	return s.WithCredentials(c, s.Config), nil
 }
 
-// LimitsOf returns the limits of a key in force, or of a token; nil where the configuration has
-// lost the key. Callers that share the limits of their template have those of its entry.
+// LimitsOf returns the limits of a key in force, or of a token; nil if the configuration no longer
+// has the key. Callers that share the limits of their template have those of its entry.
 func (c *Credentials) LimitsOf(key *auth.Key) *limit.Key {
 	switch {
 	case key.Template == nil:

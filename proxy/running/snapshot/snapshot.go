@@ -42,14 +42,14 @@ type Snapshot struct {
 // Refused are the request members that steer engines.
 type Refused struct {
 	BySome *chat.RefusedMembers // that steer some engine
-	// ByAll are those that no model lets through, for a request whose model is not known yet.
+	// ByAll are the members that no model lets through, for a request whose model is not known yet.
 	ByAll *chat.RefusedMembers
 }
 
 // Secrets hide clients' data.
 type Secrets struct {
 	Seals    *seal.Keys     // of reasoning that clients carry
-	EndUsers *enduser.Namer // of the users behind requests; nil: not asked for
+	EndUsers *enduser.Namer // of the users behind requests; nil: not configured
 }
 
 // Source is what a snapshot is built from.
@@ -142,7 +142,7 @@ func (s *Snapshot) WithCredentials(c Credentials, f *config.File) *Snapshot {
 // DiscoveredModels returns how many models were discovered, by upstream.
 func (s *Snapshot) DiscoveredModels() []config.Discovered { return config.DiscoveredModels(s.Config) }
 
-// Open reports whether requests need no credential at all.
+// Open reports whether requests need no credential.
 func (s *Snapshot) Open() bool { return s.Config.Auth == config.AuthNone }
 
 // Lookup finds a model by its id or an alias.
@@ -230,8 +230,8 @@ func (s *Snapshot) MayUse(key *auth.Key, m *Model) bool {
 
 // Authenticate checks the credential of a request and, if the connection has one, the sender's
 // certificate (peer may be nil). It returns nil without an error when there is neither. It refuses
-// a certificate of one key beside the credential of another, and a certificate that a browser shows
-// for a page of another origin.
+// a certificate of one key together with the credential of another, and a certificate that a
+// browser shows for a page of another origin.
 func (s *Snapshot) Authenticate(
 	h *fasthttp.RequestHeader, query []byte, peer *cert.Peer, now time.Time,
 ) (*auth.Key, error) {

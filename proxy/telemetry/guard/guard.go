@@ -11,16 +11,16 @@ import (
 	"go.uber.org/zap"
 )
 
-// A place that panics stormPanics times within stormTime does not stop by itself. It has stopped
-// once calmTime passes without a panic.
+// A place that panics stormPanics times within stormTime does not stop by itself. It counts as
+// stopped once calmTime has passed without a panic.
 const (
 	stormPanics = 10
 	stormTime   = 10 * time.Second
 	calmTime    = 30 * time.Second
 )
 
-// The pause before a goroutine restarts grows from firstPause to lastPause. A run of steadyTime
-// makes it short again.
+// The pause before a goroutine restarts grows from firstPause to lastPause. After a run of
+// steadyTime the pause is short again.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 10 * time.Second
@@ -41,7 +41,7 @@ type record struct {
 	mu     sync.Mutex
 	newest [stormPanics]time.Time // a ring; next is the oldest
 	next   int
-	storm  bool // it did not stop, and has not been calm since
+	storm  bool // the place did not stop, and has not been calm since
 }
 
 // New returns a Guard that knows every place of Places.
@@ -75,8 +75,8 @@ func (g *Guard) Storm(now time.Time) string {
 	return ""
 }
 
-// Catch is to be deferred. It ends a panic that reaches it, counts it for the place and calls
-// after, which may be nil. A panic of after itself is caught and counted, too.
+// Catch must be deferred. It ends a panic that reaches it, counts it for the place and calls after,
+// which may be nil. A panic of after itself is caught and counted, too.
 func (g *Guard) Catch(place string, after func()) {
 	if g == nil {
 		return
@@ -119,7 +119,7 @@ func (g *Guard) run(place string, f func()) (whole bool) {
 }
 
 // countPanic counts a panic and logs it. It does not log the value, which may hold a client's
-// words. The log itself may be what panics.
+// words. The log itself may be the source of the panic.
 func (g *Guard) countPanic(place string, v any) {
 	defer func() { _ = recover() }()
 	if r := g.places[place]; r != nil {

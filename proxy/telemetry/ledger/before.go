@@ -32,8 +32,8 @@ func conditionOf(err error) condition {
 	return failing
 }
 
-// before is what the process before this one has written, as far as it was read while that process
-// still had the lock.
+// before is what this process has read of its predecessor's ledger while the predecessor still had
+// the lock.
 type before struct {
 	mu   sync.Mutex
 	rows map[rowID]observe.Amount
@@ -42,8 +42,8 @@ type before struct {
 
 func (b *before) forget() { b.rows = nil }
 
-// add remembers rows of a file, and returns what they say beyond the last time. A day that is no
-// longer kept individually was added while it was.
+// add remembers rows of a file, and returns what is new in them. A day that is no longer kept
+// individually was added while it still was.
 func (b *before) add(rows []observe.UsageRow, all bool) (news []observe.UsageRow) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// deliverer takes JSON lines to a sink. An error says that the sink may not have taken them.
+// deliverer delivers JSON lines to a sink. An error means that the sink may not have taken them.
 type deliverer interface {
 	deliver(lines []byte, within time.Duration) error
 }

@@ -104,7 +104,7 @@ func (x *Export) add(h header, rows []observe.UsageRow) {
 	defer x.mu.Unlock()
 	x.header = h
 	for i := range rows {
-		if rows[i].Day == observe.DayBefore { // its days were passed on one by one
+		if rows[i].Day == observe.DayBefore { // the single days were passed on
 			continue
 		}
 		if len(x.pending) == 0 {

@@ -32,8 +32,9 @@ type file struct {
 // growth is how much a file may grow, beyond four times its size, before it is rewritten.
 const growth = 16 << 20
 
-// Check returns an error if a path holds something that no edge has written as its ledger. If there
-// is nothing at the path, or it cannot be read now, Run finds out.
+// Check returns an error if a path holds something that no edge has written as its ledger. It
+// returns none if there is nothing at the path, or if the path cannot be read now: Run deals with
+// that.
 func Check(path string) error {
 	info, _ := os.Stat(path)
 	if info == nil {
@@ -83,7 +84,7 @@ func (f *file) open() (content, error) {
 		return content{}, fmt.Errorf("ledger: %w", err)
 	}
 	_, err := os.Stat(f.lockName())
-	used := err == nil && f.lock == nil // a ledger that is new has no lock beside it
+	used := err == nil && f.lock == nil // a new ledger has no lock beside it
 	if err := f.takeLock(); err != nil {
 		return content{}, err
 	}
@@ -182,8 +183,8 @@ func syncFolder(path string) {
 // grown reports whether the file is worth rewriting.
 func (f *file) grown() bool { return f.size > growth+4*f.small }
 
-// write appends lines and syncs them. It cuts off what a failed write has left behind. If that
-// fails, too, the next write overwrites it.
+// write appends lines and syncs them. After a failed write it cuts off the remains. If that fails,
+// too, the next write overwrites them.
 func (f *file) write(lines []byte) error {
 	_, err := f.f.WriteAt(lines, f.size)
 	if err == nil {

@@ -19,7 +19,7 @@ import (
 
 // Options of a ledger.
 type Options struct {
-	Path  string // empty: rows are only handed on
+	Path  string // empty: rows are only passed on
 	Usage *observe.Usage
 	// Wait makes Open follow a ledger that another edge still writes until that edge ends, instead
 	// of refusing it.
@@ -31,7 +31,7 @@ type Options struct {
 	// Sinks get the rows that have changed, once a second, with the name of the edge that counts
 	// them. They must not block.
 	Sinks []func(edge string, rows []observe.UsageRow)
-	// Exports get them, too, and resume where they were acknowledged. They need a path.
+	// Exports get these rows, too, and resume after the last acknowledged ones. They need a path.
 	Exports []Sink
 
 	Metrics *metrics.Set
@@ -55,12 +55,12 @@ type Ledger struct {
 	behind              atomic.Int64 // since when rows wait, Unix nanoseconds; 0: none
 }
 
-// period is how often rows are written, which is how much a killed edge may lose.
+// period is how often rows are written. A killed edge loses at most the usage of one period.
 const period = time.Second
 
-// Open opens an edge's ledger and adds its contents to usage. A ledger that another edge writes is
-// an error, and so is a file that is not a ledger. A disk that cannot be used now is not an error:
-// Run tries again.
+// Open opens an edge's ledger and adds its contents to usage. Open fails if another edge writes the
+// ledger, or if the file is not a ledger. A disk that cannot be used now is not an error: Run tries
+// again.
 func Open(o Options) (*Ledger, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -175,7 +175,7 @@ func (l *Ledger) follow() error {
 		return err
 	}
 	defer in.Close()
-	c, err := read(in) // a last line that is cut is being written
+	c, err := read(in) // a cut last line is still being written
 	if err != nil {
 		return err
 	}
@@ -184,8 +184,8 @@ func (l *Ledger) follow() error {
 	return nil
 }
 
-// inherit adds to usage what a file holds and was not known. Rows of end users wait until all is
-// set: a user who drops out of the list has fewer calls after that, not more.
+// inherit adds to usage what a file holds and usage lacks. Rows of end users wait until all is set:
+// a user who drops out of the list has fewer calls after that, not more.
 func (l *Ledger) inherit(c *content, all bool) {
 	news := l.before.add(c.rows, all)
 	if len(news) == 0 && !all {
@@ -201,9 +201,9 @@ func (l *Ledger) inherit(c *content, all bool) {
 	}
 }
 
-// Inherited returns what a key has used from one day to another, both included, according to what
-// the ledger held when it was opened late. Other processes have counted that, or this one before
-// its ledger had a name.
+// Inherited returns what a key has used from one day to another, both included, according to the
+// ledger as it was when it was opened late. Other processes have counted that use, or this one has
+// before its ledger had a name.
 func (l *Ledger) Inherited(key string, from, to int64) observe.Amount {
 	return l.before.of(key, from, to)
 }

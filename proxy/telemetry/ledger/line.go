@@ -47,7 +47,7 @@ func rowOf(r *observe.UsageRow) Row {
 }
 
 // mostCounted is more than an edge can count in its lifetime. Sums of larger numbers would
-// overflow, and a key with a negative use would have all of its budget again.
+// overflow, and a key with a negative use would get all of its budget back.
 const mostCounted = 1 << 53
 
 // usage returns the row in the form that usage counts.
@@ -84,8 +84,8 @@ func appendLine(dst []byte, v any) []byte {
 
 var errLine = errors.New("the line does not fit its checksum")
 
-// parseLine reads what appendLine writes, without the line's end. With errLine, into may hold what
-// can be read of the line, to say what it was.
+// parseLine reads what appendLine writes, without the line's end. If it returns errLine, into may
+// hold the readable part of the line, so that a warning can name it.
 func parseLine(line []byte, into any) error {
 	sum, text, found := bytes.Cut(bytes.TrimPrefix(line, []byte(userMark)), []byte(" "))
 	var want [4]byte
@@ -94,7 +94,7 @@ func parseLine(line []byte, into any) error {
 	}
 	got := crc32.Checksum(text, castagnoli)
 	if [4]byte{byte(got >> 24), byte(got >> 16), byte(got >> 8), byte(got)} != want {
-		_ = json.Unmarshal(text, into) // most of its members are still intact
+		_ = json.Unmarshal(text, into) // most members are still intact
 		return errLine
 	}
 	return json.Unmarshal(text, into)
@@ -118,7 +118,7 @@ func (id rowID) String() string {
 	return "key " + id.key + of + ", " + day
 }
 
-// maxLine is far above any line of ours.
+// maxLine is far longer than any line that an edge writes.
 const maxLine = 64 << 10
 
 // content is the content of a file.
@@ -129,7 +129,7 @@ type content struct {
 	torn   bool               // a cut line follows
 	bad    int                // lines that were left out
 	lost   []rowID            // rows of such lines without a good line, as far as they can be read
-	// emptied says that there was a ledger here before, and that nothing of it is left.
+	// emptied says that there was a ledger here before of which nothing is left.
 	emptied bool
 }
 

@@ -7,8 +7,8 @@ import (
 )
 
 // For each arm of a model, and for the rest, the edge keeps what a comparison needs: counts, and
-// spreads of what the call's own arm answered at the first try. A call that another arm was asked
-// for counts there only by its end: redirected calls are no fair sample.
+// spreads of what the call's own arm answered at the first try. A call that was redirected to
+// another arm counts there only by its end, because redirected calls are not a fair sample.
 
 // Spread counts values by size: the numbers of buckets with their counts, in order.
 type Spread [][2]uint64
@@ -79,9 +79,9 @@ func (s *spread) read() Spread {
 type Arm struct {
 	Name    string `json:"arm"` // NoArm: of the rest
 	Calls   uint64 `json:"calls"`
-	Failed  uint64 `json:"failed"`  // at the arm's upstreams, tried again elsewhere or not
+	Failed  uint64 `json:"failed"`  // at the arm's upstreams, even if answered elsewhere
 	Refused uint64 `json:"refused"` // there was no slot for them, or no upstream that takes calls
-	Left    uint64 `json:"left"`    // the client did
+	Left    uint64 `json:"left"`    // the client left
 
 	TTFT   Spread `json:"ttft_seconds"` // from sending to the first event of a stream
 	Speed  Spread `json:"tokens_per_second"`
@@ -161,7 +161,7 @@ func (a *armStats) answered(r *Record, took float64) {
 	generated := r.CompletionTokens
 	if r.Stream {
 		took -= r.TTFT.Seconds()
-		generated-- // that came first
+		generated-- // the first token
 	} else {
 		took -= r.Queue.Seconds()
 	}
@@ -219,7 +219,7 @@ func (c *Calls) ArmsOf(model string, arms ...string) ModelArms {
 }
 
 // OfArm returns how many calls of a model ended at an arm, how many of the arm's calls ended
-// elsewhere, and for how many of its own it had no slot or took no calls.
+// elsewhere, and how many of its own calls it had no slot for or did not take.
 func (c *Calls) OfArm(model, arm string) (ended, missed, refused int64) {
 	a, ok := c.series.arms.get(armKey{model, arm})
 	if !ok {

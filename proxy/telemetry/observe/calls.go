@@ -56,8 +56,8 @@ func (c *Calls) InFlight() int64 { return c.inflight.Load() }
 // Finished returns how many calls have ended since the start.
 func (c *Calls) Finished() uint64 { return c.finished.Get() }
 
-// Configured sets the models, upstreams and keys that the configuration names now. Series of others
-// go away. A call that outlives its model is counted under "-", one that outlives its key under
+// Configured sets the models, upstreams and keys that the configuration names now. Other series are
+// dropped. A call that outlives its model is counted under "-", one that outlives its key under
 // "other".
 func (c *Calls) Configured(models, upstreams, keys []string) { c.series.keep(models, upstreams, keys) }
 
@@ -103,7 +103,8 @@ func (c *Calls) OfClass(model, class string) int64 {
 	return 0
 }
 
-// FellBack returns how many calls of a model another model answered, or was asked for last.
+// FellBack returns how many calls of a model another model answered, or was the last to be asked
+// for.
 func (c *Calls) FellBack(model, to string) int64 {
 	if n, ok := c.series.fallbacks.get(fallbackKey{model, to}); ok {
 		return n.Load()
@@ -111,7 +112,7 @@ func (c *Calls) FellBack(model, to string) int64 {
 	return 0
 }
 
-// Refused counts a request that was refused before it was a call, by the code of the refusal.
+// Refused counts a request that was refused before it became a call, by the code of the refusal.
 func (c *Calls) Refused(code string) { c.series.word(familyErrors, dash(code)).Inc() }
 
 // Left counts a client that left before its request became a call, with none of its body sent.
@@ -190,7 +191,7 @@ type Meter struct {
 	seen  int
 	moved int // seen of other upstreams before
 
-	handed instant.Time // when the rest of the following was handed over last
+	handed instant.Time // when the following members were last handed over
 	told   int          // of seen
 	kept   int
 	gaps   [16]float64 // in seconds, as many as kept

@@ -16,7 +16,7 @@ type Choice struct {
 	Estimates []Estimate
 }
 
-// Estimate is the expectation for one of the upstreams. Estimates are listed from the best on.
+// Estimate is what was expected of one of the upstreams. Estimates are listed with the best first.
 type Estimate struct {
 	Upstream string  `json:"upstream"`
 	Seconds  float64 `json:"seconds,omitempty"` // to the tenth token of the answer; 0: not known
@@ -44,7 +44,7 @@ func (c *Choice) expect(prompt int) int {
 // them.
 type Prompts struct {
 	Prompt   uint64 `json:"prompt_tokens"`
-	Cached   uint64 `json:"cached_tokens"`          // of Prompt, what the engine had
+	Cached   uint64 `json:"cached_tokens"`          // the part of Prompt that the engine had
 	Expected uint64 `json:"expected_cached_tokens"` // of Prompt, what it was believed to have when it was picked
 }
 

@@ -20,15 +20,16 @@ func (u EndUser) String() string { return hex.EncodeToString(u[:]) }
 const endUsersListed = 1000
 
 // endUsers are the accounts of end users. They are parts of their keys' accounts. Use that is in
-// none of them is the others', so an unlisted user is in no sum twice and missing from none.
+// none of these accounts counts for "all others", so each sum has the use of an unlisted user
+// exactly once.
 //
-// Beside the listed users, as many again are counted. A user who has used more than the last one of
-// the list takes that place. So a client that makes up a name for each call cannot push out users
-// with more use than such a call.
+// Beside the listed users, as many again are counted. A user who has used more than the last one on
+// the list takes that one's place. So a client that makes up a name for each call cannot push out
+// users with more use than such a call.
 type endUsers struct {
 	mu    sync.Mutex
 	all   map[endUserOf]*endUserCell
-	today int64 // the newest day there is
+	today int64 // the newest day
 }
 
 type endUserOf struct{ key, user string }
@@ -180,7 +181,7 @@ type UserUsage struct {
 // use of all unlisted users comes last, so that the sums are those of Report.
 func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 	users := map[string][]UserUsage{}
-	u.users.each(func(of endUserOf, c *endUserCell) { // before the keys', which have all of it then
+	u.users.each(func(of endUserOf, c *endUserCell) { // before the keys, whose accounts then have it all
 		m := c.read("")
 		users[of.key] = append(users[of.key], UserUsage{of.user, m.Total, m.Days})
 	})
@@ -231,7 +232,7 @@ func (a Amount) Beyond(b Amount) Amount {
 	return a
 }
 
-// subUpTo subtracts b, but never below zero: a ledger may have lost a line of a's.
+// subUpTo subtracts b, but never goes below zero: a ledger may have lost a line of a.
 func (a *Amount) subUpTo(b Amount) {
 	a.Calls -= min(a.Calls, b.Calls)
 	a.Prompt -= min(a.Prompt, b.Prompt)

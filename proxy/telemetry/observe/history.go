@@ -35,8 +35,8 @@ type slot struct {
 }
 
 // historyBounds are the upper ends of the classes of times, in milliseconds. 1000 and 2000 are
-// among them because the verdict compares with these: a quantile is known within its class, and so
-// on the correct side of a class's end.
+// among them because the verdict compares with these numbers: a quantile is known only within its
+// class, but always on the correct side of a class's end.
 var historyBounds = [...]float64{
 	1, 2, 4, 7, 10, 15, 20, 30, 45, 70, 100, 150, 220, 330, 500, 750, 1000, 1400, 2000,
 	3000, 5000, 8000, 12000, 18000, 27000, 40000, 60000, 120000,

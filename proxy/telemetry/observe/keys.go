@@ -10,12 +10,12 @@ import (
 )
 
 // Metrics of keys. The first mostKeys keys, in the order of the configuration, have their own
-// series. The rest, and keys that have gone, share otherAccount. So the number of series is bounded
-// by the configuration and by mostKeys, whatever clients send.
+// series. The rest, and removed keys, share otherAccount. So the number of series is bounded by the
+// configuration and by mostKeys, whatever clients send.
 const (
 	mostKeys     = 1000
 	otherAccount = "other"
-	noAccount    = "-" // no key was asked for, or none was known
+	noAccount    = "-" // no key was required, or none was known
 )
 
 // keySeries are the counters of one key.

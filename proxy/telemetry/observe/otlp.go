@@ -64,7 +64,7 @@ func (s sdkLog) WithValues(...any) logr.LogSink { return s }
 // WithName adds nothing.
 func (s sdkLog) WithName(string) logr.LogSink { return s }
 
-// otlpEndpoint is the URL that batches go to.
+// otlpEndpoint returns the URL that batches are sent to.
 func otlpEndpoint(configured string) (string, error) {
 	u, err := url.Parse(configured)
 	if err != nil {
@@ -90,8 +90,8 @@ func noRedirects(r *http.Request) (*url.URL, error) {
 // spansQueued is the maximum number of spans that wait for the SDK's exporter.
 const spansQueued = 4096
 
-// spanQueue is the SDK's batch processor behind a count of the waiting spans. Because of the count,
-// the processor's own queue, which drops silently, never overflows.
+// spanQueue puts a count of the waiting spans before the SDK's batch processor. So the processor's
+// own queue, which drops spans silently, never overflows.
 type spanQueue struct {
 	sdk.SpanProcessor
 
@@ -114,11 +114,11 @@ func (q *spanQueue) OnEnd(s sdk.ReadOnlySpan) {
 	q.SpanProcessor.OnEnd(s)
 }
 
-// Shutdown implements sdk.SpanProcessor. It sends what is queued for as long as ctx allows, and
-// drops the rest. It leaves no goroutine behind.
+// Shutdown implements sdk.SpanProcessor. It sends queued spans for as long as ctx allows, and drops
+// the rest. It leaves no goroutine behind.
 func (q *spanQueue) Shutdown(ctx context.Context) error {
 	err := q.SpanProcessor.Shutdown(ctx)
-	q.exporter.cancel() // the processor alone would go on until its own timeout
+	q.exporter.cancel() // the processor alone would continue until its own timeout
 	<-q.exporter.stopped
 	return err
 }
@@ -172,8 +172,8 @@ func (e *spanExporter) Shutdown(ctx context.Context) error {
 type endpointHealth struct {
 	log     *zap.Logger
 	failing bool
-	lost    int       // spans, since the endpoint was told to fail
-	told    time.Time // when it was last told to fail
+	lost    int       // spans, since the failing endpoint was last logged
+	told    time.Time // when the failing endpoint was last logged
 }
 
 // retellAfter is the minimum time between two log lines about a failing endpoint.

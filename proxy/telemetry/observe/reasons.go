@@ -23,7 +23,7 @@ const (
 // OtherKeys is the key of calls whose own key has no row left.
 const OtherKeys = "(others)"
 
-// Reason says why calls were refused before an engine was asked, or failed at one.
+// Reason is why calls were refused before an engine was asked, or failed at one.
 type Reason struct {
 	Code     string
 	Status   int

@@ -10,7 +10,7 @@ import (
 // recentRows is how many calls are remembered, however they ended.
 const recentRows = 256
 
-// Recent keeps keptRows calls of each kind that operators ask about, for keptFor: a busy edge's
+// Recent keeps keptRows calls of each kind that operators ask about, for keptFor. A busy edge's
 // newest calls span only a few seconds, and most of them went well.
 const (
 	keptRows = 1000

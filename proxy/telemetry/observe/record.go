@@ -30,7 +30,7 @@ func (o Outcome) Failed() bool {
 	return o == UpstreamFail || o == StreamBroken || o == Timeout || o == NoRoute || o == Internal
 }
 
-// Phase is where a call stands, and where it stood when its client left.
+// Phase is the phase that a call is in, or was in when its client left.
 type Phase string
 
 // The phases of a call.
@@ -68,16 +68,16 @@ type Record struct {
 	Start            time.Time
 	Stream           bool
 	Status, Attempts int
-	Resumed          int    // how often another upstream went on with the stream
+	Resumed          int    // how often another upstream continued the stream
 	Class            string // of the call, where it is not the first
 	Asked            string // model that the client asked for, if Model answers in its place
 	Nearest          string // configured model that the client may have meant by an unknown name
 	Tier             int    // of the upstream that was asked last; 0: it has no tiers, or it is the first
-	// Arm is the arm of the upstream that was asked last or, if none was asked for want of room,
+	// Arm is the arm of the upstream that was asked last. If none was asked for lack of room, it is
 	// the arm of the call. It is NoArm for upstreams without an arm, and empty if the model has no
 	// arms or shadow.
 	Arm       string
-	MissedArm string  // that the call is of, NoArm too, where another one was asked
+	MissedArm string  // the call's arm, or NoArm, if another one was asked
 	Choice    *Choice // why the last upstream was picked; nil: there was no choice
 	Code      string  // error code of the refusal or failure
 	Finish    string  // how the answer ended, in the chat dialect's words
@@ -131,7 +131,7 @@ type FailedAttempt struct {
 	EngineStatus int           // of the engine's answer; 0: there was none
 	Arm          string        // of the upstream, as in Record
 	Rejected     bool          // the engine refused the request itself
-	After        time.Duration // from the begin of the call to that of the attempt
+	After        time.Duration // from the start of the call to that of the attempt
 	Took         time.Duration
 }
 

@@ -71,7 +71,7 @@ type (
 	}
 	classKey    struct{ model, class string } // class is not the model's first
 	choiceKey   struct{ model, reason string }
-	fallbackKey struct{ model, to string } // to answered in the model's place, or got copies
+	fallbackKey struct{ model, to string } // to answered in place of model, or got copies
 	armKey      struct{ model, arm string }
 	wordKey     struct{ family, value string }
 	failureKey  struct{ upstream, cause, status string }
@@ -113,8 +113,8 @@ func (t *table[K, V]) drop(gone func(K) bool) {
 	t.change(func(all map[K]V) { maps.DeleteFunc(all, func(k K, _ V) bool { return gone(k) }) })
 }
 
-// wordsKnown are the words of families with small sets. Their series exist from the start, at 0: a
-// series that appears with its first event hides that event from increase and rate.
+// wordsKnown are the words of families with small sets. Their series exist from the start, at 0. A
+// series that appears with its first event would hide that event from increase and rate.
 var wordsKnown = map[string][]string{
 	familyAborts: {
 		string(PhaseBody), string(PhaseQueued), string(PhaseWaiting), string(PhaseStreaming),
@@ -228,12 +228,12 @@ func (m *modelSeries) observe(r *Record, now time.Time) {
 		return
 	}
 	m.duration.Update(now.Sub(r.Start).Seconds())
-	if r.Stream && r.TTFT > 0 { // a whole answer has no first token: its time would hide those of the streams
+	if r.Stream && r.TTFT > 0 { // a whole answer's time would hide those of streams
 		m.ttft.Update(r.TTFT.Seconds())
 	}
 }
 
-// used books tokens, and the wait of a call that had to queue.
+// used counts tokens, and the wait of a call that had to queue.
 func (m *modelSeries) used(r *Record) {
 	if m.duration == nil {
 		return

@@ -12,7 +12,7 @@ const (
 	ShadowUnfit               // the other model's rules, or its engine's context, do not allow the request, or its engine refused that
 	ShadowNoSlot              // no engine that takes calls was less than half busy, or calls waited
 	ShadowNoMemory            // limits.body_memory or limits.reply_memory was used up
-	ShadowLeft                // the client did
+	ShadowLeft                // the client left
 	ShadowDrained             // the edge or the engine ends its work
 	ShadowForbidden           // the call's key has no consent for any of its engines
 	shadowEnds

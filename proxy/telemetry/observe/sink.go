@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// sinkBytes bounds what may wait to be written.
+	// sinkBytes bounds the bytes that may wait to be written.
 	sinkBytes = 1 << 20
 	// closeTime bounds how long the last lines may take: a blocked reader must not keep the process
 	// from ending.
@@ -33,8 +33,8 @@ type Sink struct {
 	dropped atomic.Uint64
 }
 
-// NewSink starts the writer's goroutine; Close ends it. A panic of dst loses the lines it was
-// given, and g catches it.
+// NewSink starts the writer's goroutine; Close ends it. A panic of dst costs the lines that it was
+// given; g catches it.
 func NewSink(dst io.Writer, g *guard.Guard) *Sink {
 	s := &Sink{dst: dst, guard: g, done: make(chan struct{})}
 	s.wake.L = &s.mu
@@ -61,8 +61,8 @@ func (s *Sink) Sync() error { return nil }
 // Dropped returns how many lines were lost since the start.
 func (s *Sink) Dropped() uint64 { return s.dropped.Load() }
 
-// Close writes what is queued and ends the goroutine. It waits at most closeTime for a destination
-// that blocks, and then leaves the goroutine behind.
+// Close writes the queued lines and ends the goroutine. It waits at most closeTime for a
+// destination that blocks, and then leaves the goroutine behind.
 func (s *Sink) Close() error {
 	s.mu.Lock()
 	s.closed = true

@@ -17,7 +17,7 @@ type History struct {
 // Minute sums up the calls that ended in the last minute. Unknown values are -1.
 type Minute struct {
 	Calls   int     `json:"calls"`   // that ended, refused ones included
-	Failed  int     `json:"failed"`  // by an upstream, or for want of one
+	Failed  int     `json:"failed"`  // by an upstream, or for lack of one
 	Full    int     `json:"full"`    // found every slot in use
 	Limited int     `json:"limited"` // were over a limit of their key
 	In      float64 `json:"prompt_tokens"`

@@ -62,7 +62,7 @@ func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *g
 	options := []sdk.TracerProviderOption{
 		sdk.WithSpanProcessor(queue), sdk.WithResource(resourceOf(version, instance)),
 	}
-	if c.Sample != nil { // an option wins over the variable
+	if c.Sample != nil { // an option overrides the variable
 		options = append(options, sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(float64(*c.Sample)/100))))
 	}
 	provider := sdk.NewTracerProvider(options...)
@@ -86,7 +86,7 @@ func resourceOf(version, instance string) *resource.Resource {
 // Dropped returns how many spans were lost since the start.
 func (t *Tracer) Dropped() uint64 { return t.queue.exporter.dropped.Load() }
 
-// Close sends what is queued for as long as ctx allows, and stops sending.
+// Close sends queued spans for as long as ctx allows, and then stops sending.
 func (t *Tracer) Close(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -181,7 +181,7 @@ func (s *CallSpan) End(r *Record, now time.Time) {
 	s.span.End(trace.WithTimestamp(now))
 }
 
-// operation is the name that the span began with.
+// operation returns the name with which the span began.
 func (r *Record) operation(s trace.Span) string {
 	if recorded, ok := s.(sdk.ReadOnlySpan); ok {
 		return recorded.Name()

@@ -132,7 +132,7 @@ func (c *usageCell) add(a Amount, day int64) int64 {
 		}
 		c.days = append(c.days, usageDay{day: day})
 	}
-	d := &c.days[len(c.days)-1] // a clock that was set back books on the newest day
+	d := &c.days[len(c.days)-1] // if the clock was set back, the newest day counts
 	d.Amount.Add(a)
 	c.changed, d.changed = true, true
 	return d.day
@@ -148,10 +148,10 @@ type UsageReport struct {
 
 // KeyUsage is the account of one key.
 type KeyUsage struct {
-	Key    string       `json:"key"` // its id; empty where no key is asked for
+	Key    string       `json:"key"` // its id; empty where no key is required
 	Total  Amount       `json:"total"`
 	Models []ModelUsage `json:"models,omitempty"`
-	Users  []UserUsage  `json:"users,omitempty"` // in place of the models, where that is asked for
+	Users  []UserUsage  `json:"users,omitempty"` // in place of the models, on request
 }
 
 // ModelUsage is what one key used of one model.

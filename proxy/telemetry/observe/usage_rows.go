@@ -9,7 +9,7 @@ import (
 // models. It holds the whole day: a reader with a newer row needs no older one.
 type UsageRow struct {
 	Key, Model string
-	User       string // a keyed hash, of a row that has no model and is a part of the key's others
+	User       string // a keyed hash; such a row has no model and is part of the key's others
 	Day        int64  // since 1970, in UTC; DayBefore: all days that are not kept one by one
 	Amount
 }
@@ -32,7 +32,8 @@ func (p usagePair) row(day int64, a Amount) UsageRow {
 	return UsageRow{Key: p.key, Model: p.model, Day: day, Amount: a}
 }
 
-// changedDays calls f with the days that have changed. The caller keeps others away from them.
+// changedDays calls f with the days that have changed. The caller must keep other goroutines away
+// from them.
 func (c *usageCell) changedDays(f func(*usageDay)) {
 	for i := range c.days {
 		if d := &c.days[i]; d.changed {
@@ -74,7 +75,7 @@ func (u *Usage) Restore(since time.Time, rows []UsageRow) {
 	u.users.restore(rows)
 }
 
-// Since returns when the account began; zero if nothing was restored.
+// Since returns the time since which usage counts; zero if nothing was restored.
 func (u *Usage) Since() time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()

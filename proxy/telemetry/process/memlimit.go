@@ -55,7 +55,7 @@ func ApplyMemoryLimit() (int64, MemorySource) {
 	return n, source
 }
 
-// applied is what ApplyMemoryLimit has returned.
+// applied is the result of ApplyMemoryLimit.
 var applied atomic.Pointer[appliedLimit]
 
 type appliedLimit struct {

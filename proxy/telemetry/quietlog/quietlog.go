@@ -9,5 +9,5 @@ import (
 func init() { log.SetOutput(io.Discard) }
 
 // End lets the standard library's log write to standard error again. main calls it first, so that
-// later reports of libraries are heard.
+// later reports of libraries are not lost.
 func End() { log.SetOutput(os.Stderr) }

@@ -30,8 +30,8 @@ func (a *Authority) Roots() *x509.CertPool {
 	return a.roots
 }
 
-// Trusts reports whether the authority has signed p's certificate for a client and all is valid at
-// now, and until when that stays so.
+// Trusts reports whether the authority has signed p's certificate for use by a client and the chain
+// is valid at now, and until when it stays valid.
 func (a *Authority) Trusts(p *Peer, now time.Time) (until time.Time, ok bool) {
 	between := x509.NewCertPool()
 	for _, c := range p.chain[1:] {

@@ -36,13 +36,15 @@ func NewPeer(chain []*x509.Certificate) *Peer {
 // Start returns when the certificate was shown.
 func (p *Peer) Start() time.Time { return p.start }
 
-// Marks returns what a key may name the client's certificate by, in the form of PublicKey and Name.
+// Marks returns the marks by which a key may name the client's certificate, in the form of
+// PublicKey and Name.
 func (p *Peer) Marks() []string { return p.marks }
 
-// Remember keeps value, which depends on the configuration with that number, with the connection.
+// Remember keeps a value with the connection. The value depends on the configuration with the given
+// number.
 func (p *Peer) Remember(number uint64, value any) { p.memory.Store(&memory{number, value}) }
 
-// Recall returns the value that was last remembered, if it was with this number.
+// Recall returns the value that was last remembered, if that was under this number.
 func (p *Peer) Recall(number uint64) (value any, ok bool) {
 	m := p.memory.Load()
 	if m == nil || m.number != number {

@@ -107,13 +107,13 @@ type Source struct {
 	asked    bool                    // a token has asked for a fetch that has not begun
 	ended    chan struct{}           // closed at the end of the running fetch, or of the next one
 	waiting  int                     // tokens
-	suspects time.Time               // when a bad signature asked last
+	suspects time.Time               // when a bad signature last asked for a fetch
 	absent   map[jwt.Print]time.Time // headers of tokens without a key in the set, and until when
 }
 
 // miss remembers that the set has no key for tokens of that header. The caller holds mu.
 func (s *Source) miss(header jwt.Print, now time.Time) {
-	if len(s.absent) >= mostAbsent { // of guessed kids; those that are still asked for return
+	if len(s.absent) >= mostAbsent { // of guessed kids; kids still in use come back
 		clear(s.absent)
 	}
 	s.absent[header] = now.Add(absentFor)
@@ -124,9 +124,10 @@ func (s *Source) Keys() *jwt.Set { return s.set.Load() }
 
 // Renew asks for a newer set for a token that this one does not verify, and waits for at most a
 // second until a fetch has ended. suspect says that the set has a key for the token with which its
-// signature is wrong. The caller then looks at Keys again. final reports whether their verdict is
-// final: a fetch that began after the call has ended, or none is due for such a token. Otherwise
-// the fetch has not ended, or one that began earlier has, or too many tokens wait.
+// signature is wrong. The caller then looks at Keys again. final reports whether the verdict of
+// these Keys is final: a fetch that began after the call to Renew has ended, or no fetch is due for
+// such a token. If final is false, the fetch has not ended, or the one that has ended began
+// earlier, or too many tokens wait.
 func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	ended, fresh, final := s.join(t, suspect, time.Now())
 	if ended == nil {
@@ -148,7 +149,7 @@ func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	return final
 }
 
-// join makes a token wait for the running fetch, or asks for one, which is then fresh. If it
+// join makes a token wait for the running fetch, or asks for a new one, which is then fresh. If it
 // returns no channel, the token does not wait, and final is the result of Renew.
 func (s *Source) join(t *jwt.Token, suspect bool, now time.Time) (ended <-chan struct{}, fresh, final bool) {
 	s.mu.Lock()

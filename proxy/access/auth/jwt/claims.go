@@ -12,9 +12,9 @@ func (c Claims) Text(name string) string {
 	return text
 }
 
-// Any reports whether a claim has a text for which is returns true: it is such a text, lists some,
-// or is an object whose member names are such texts. Scopes are a list with blanks between them
-// (RFC 8693).
+// Any reports whether a claim has a text for which is returns true. The claim may be such a text, a
+// list with such texts, or an object with such texts as member names. Scopes are a list with blanks
+// between them (RFC 8693).
 func (c Claims) Any(name string, is func(string) bool) bool {
 	return slices.ContainsFunc(c.texts(name), is)
 }

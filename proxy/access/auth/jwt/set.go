@@ -31,7 +31,7 @@ const (
 // Print identifies a public key by its content: the thumbprint of RFC 7638.
 type Print [sha256.Size]byte
 
-// Set is the keys of an issuer. It is immutable.
+// Set holds the keys of an issuer. It is immutable.
 type Set struct {
 	keys   []key
 	prints map[Print]struct{}
@@ -46,7 +46,7 @@ type key struct {
 
 // ParseSet reads a JWK Set. It leaves out keys that verify nothing we accept (for encryption, of
 // other types, too short). A set with only such keys is an error, because it could verify no token.
-// An empty list is no error: an issuer withdraws all of its keys with it.
+// An empty list is not an error: with it an issuer withdraws all of its keys.
 func ParseSet(text []byte) (*Set, error) {
 	if len(text) > MaxSet {
 		return nil, fmt.Errorf("the key set is longer than %d KiB", MaxSet>>10)
@@ -54,7 +54,7 @@ func ParseSet(text []byte) (*Set, error) {
 	var raw struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if !stdjson.Valid(text) { // it bounds the nesting, which go-jose does not
+	if !stdjson.Valid(text) { // Valid bounds the nesting, which go-jose does not
 		return nil, errors.New("the key set is not JSON")
 	}
 	if err := json.Unmarshal(text, &raw); err != nil || raw.Keys == nil {

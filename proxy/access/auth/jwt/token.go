@@ -102,7 +102,7 @@ func plainHeader(text []byte) bool {
 	return false
 }
 
-// object reads a JSON object; nil if it is none, or if it has a member twice.
+// object reads a JSON object; nil if the text is not one, or if it has a member twice.
 func object(text []byte) (members map[string]any) {
 	if !stdjson.Valid(text) || json.Unmarshal(text, &members) != nil {
 		return nil
@@ -126,9 +126,8 @@ func (t *Token) Verify(s *Set) (Claims, Print, error) {
 	return Claims{}, Print{}, ErrSignature
 }
 
-// Plausible reports whether the token would be accepted at a time if its signature were good: one
-// of its audiences and its times fit. A newer set is fetched only for such a token, since anyone
-// can write other ones.
+// Plausible reports whether the token would be accepted at a time if its signature were good,
+// because one of its audiences and its times fit. A newer set is fetched only for such a token.
 func (t *Token) Plausible(audiences []string, now time.Time) bool {
 	times, err := Claims{t.claims}.Check(audiences)
 	return err == nil && times.Hold(now) == nil
