@@ -25,9 +25,9 @@ type Readiness struct {
 // readyTimeout is how long RequestReady waits for the answer, which costs the edge no work.
 const readyTimeout = 2 * time.Second
 
-// RequestReady asks a running edge whether it takes new requests. The error says why it does not.
+// RequestReady asks a running edge whether it takes new requests. The error says why not.
 func RequestReady(edge Edge) error {
-	edge.Token = "" // it is answered without
+	edge.Token = "" // /-/ready needs none
 	_, err := edge.get("/-/ready", readyTimeout)
 	return err
 }

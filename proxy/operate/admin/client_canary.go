@@ -24,7 +24,7 @@ type CanaryOptions struct {
 	Edge  Edge
 	Model string
 	JSON  bool
-	For   time.Duration // what comes from now on for so long; 0: all since the edge's start
+	For   time.Duration // calls from now on, for so long; 0: all calls since the edge's start
 }
 
 // Exit codes of RequestCanary, besides the code for failures.
@@ -85,7 +85,7 @@ func RequestCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
 	return nil
 }
 
-// requestArms asks for what the edge knows of a model's arms; the rest comes first.
+// requestArms asks the edge for the arms of a model; the rest comes first.
 func requestArms(o *CanaryOptions) ([]observe.Arm, error) {
 	body, err := o.Edge.get("/-/arms", armsTimeout)
 	if err != nil {
@@ -143,7 +143,7 @@ func amount(v float64, unit string) string {
 	if unit == "s" && v < 1 {
 		v, unit = 1000*v, "ms"
 	}
-	digits := 3 // of which the whole ones are all written
+	digits := 3 // digits before the point are always written
 	for w := math.Abs(v); w >= 1000; w /= 10 {
 		digits++
 	}

@@ -31,7 +31,7 @@ func (e Edge) trusted(secure bool) (*tls.Config, error) {
 	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
 }
 
-// remedy says what to do about an edge that could not be asked.
+// remedy says what to do if the edge could not be reached.
 func remedy(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var wrongName x509.HostnameError

@@ -20,8 +20,8 @@ type TopOptions struct {
 	Out          io.Writer
 	JSON         bool          // once, as the edge returns it
 	Width        int           // of the lines of plain text, in characters
-	In, Terminal *os.File      // to show it until the user quits, not once
-	Interval     time.Duration // between two questions; at least minInterval
+	In, Terminal *os.File      // to show the state until the user quits, not once
+	Interval     time.Duration // between two requests; at least minInterval
 	Colour       bool
 }
 

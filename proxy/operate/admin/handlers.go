@@ -48,13 +48,13 @@ func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBody(body)
 }
 
-// longestCalled is the most bytes of the name of a configuration in the body.
+// longestCalled is the maximum length in bytes of the name of a configuration in the body.
 const longestCalled = 4096
 
 // reload reloads and answers with what changed, or with what is wrong. ?force=true applies a
 // configuration that leaves a model without a slot, ?dry_run=true applies nothing. A dry run checks
-// the configuration in its body, if it has one; problems name it as ?called= says. ?back=true
-// applies the configuration before the running one, except for its keys.
+// the configuration in the request's body, if there is one. Problems name it as ?called= says.
+// ?back=true applies the configuration before the running one, except for its keys.
 func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	q := reload.Request{Source: reload.SourceRequest}
 	args := ctx.QueryArgs()
@@ -111,7 +111,7 @@ func (s *Server) usage(asPage bool) fasthttp.RequestHandler {
 	}
 }
 
-// countsEndUsers reports whether the running configuration asks which end user is behind a request.
+// countsEndUsers reports whether the running configuration counts end users.
 func countsEndUsers(s *Server) bool { return s.opts.Reloads.Running().Secrets.EndUsers != nil }
 
 // usageQuery is the query of a usage request.
@@ -215,8 +215,8 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 }
 
 // mode handles POST /-/mode: it drains an upstream, puts it into maintenance, or lets calls in
-// again, at every edge of a fleet with a store. It requires that an admin token is set, so that a
-// client that merely reaches the port cannot take capacity away.
+// again, at every edge of a fleet with a store. It requires that an admin token is set: a client
+// that merely reaches the port must not take capacity away.
 func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	if !s.opts.Reloads.Running().Config.Admin.Guarded() {
 		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
@@ -248,7 +248,7 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 		}
 	}
 	who := whoAsks(ctx)
-	if who.name == mainToken { // which several people may have
+	if who.name == mainToken { // several people may have it
 		who.name = "the operator of " + s.opts.Name
 	}
 	done := ModeResult{ModeRequest: asked}
@@ -264,7 +264,7 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	commonHeaders(ctx)
-	ctx.Response.Header.Set("Location", "/") // the page, whose form it is
+	ctx.Response.Header.Set("Location", "/") // the page with the form
 	ctx.SetStatusCode(fasthttp.StatusSeeOther)
 }
 
@@ -299,9 +299,9 @@ type ModeChange struct {
 
 // ModeRequest asks to set the mode of an upstream, or of a group.
 type ModeRequest struct {
-	Upstream string `json:"upstream"` // a name, gpu-*: all whose names begin so, or tag:h100
+	Upstream string `json:"upstream"` // a name; gpu-* for all names that begin so; or tag:h100
 	Mode     string `json:"mode"`
-	Who      string `json:"who,omitempty"` // asks for it: in a fleet every edge shows it
+	Who      string `json:"who,omitempty"` // the operator who asks; in a fleet every edge shows the name
 	// KeepLast refuses the request with 409 if it would leave a model without an engine.
 	KeepLast bool `json:"keep_last,omitempty"`
 }

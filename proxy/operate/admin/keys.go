@@ -24,7 +24,7 @@ import (
 // KeyView is what an operator sees of a key: never the key itself, and no hash.
 type KeyView struct {
 	ID         string         `json:"id"`
-	Source     string         `json:"source"` // configuration, or runtime for one that was made here
+	Source     string         `json:"source"` // configuration, or runtime for a key that was made here
 	Active     bool           `json:"active"`
 	Models     []string       `json:"models"`
 	Operations []string       `json:"operations"`
@@ -52,9 +52,9 @@ const (
 // KeyChange is the answer to a change of a key.
 type KeyChange struct {
 	KeyView
-	Key      string   `json:"key,omitempty"` // the secret of a key that was made or rotated: shown this once
+	Key      string   `json:"key,omitempty"` // the secret of a new or rotated key, shown only here
 	Revoked  bool     `json:"revoked,omitempty"`
-	Note     string   `json:"note"` // when it counts
+	Note     string   `json:"note"` // when the change takes effect
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -279,14 +279,13 @@ type keyChange struct {
 	next      func(entry string) (string, error)
 }
 
-// conflict is why the current state rules out a change.
+// conflict says why the current state rules out a change.
 type conflict struct{ message string }
 
 func (c *conflict) Error() string { return c.message }
 
 // changeKey changes a key that is kept at run time, and answers with the key's new state. It
-// requires that an admin token is set, so that a client that merely reaches the port cannot make
-// keys.
+// requires that an admin token is set: a client that merely reaches the port must not make keys.
 func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	running, who := s.opts.Reloads.Running().Config, whoAsks(ctx)
 	refused := ""
@@ -310,7 +309,7 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	defer cancel()
 	err := s.opts.Keys.Update(limit, c.id, func(old string) (string, error) {
 		entry, err := c.next(old)
-		text := cmp.Or(entry, old) // of a revoked key what it was
+		text := cmp.Or(entry, old) // of a revoked key, its last entry
 		if err == nil {
 			now, err = config.ReadKey(text)
 		}

@@ -38,7 +38,7 @@ const idlePoll = 250 * time.Millisecond
 
 // AwaitIdle waits until an edge has no call at the named upstreams, and writes to out which ones
 // are empty. It does not wait for calls of the fleet's other edges. It returns the error of ctx, or
-// why the edge could not be asked.
+// why the edge could not be reached.
 func AwaitIdle(ctx context.Context, edge Edge, names []string, out io.Writer) error {
 	for first := true; ; first = false {
 		body, err := edge.get("/status", topTimeout)

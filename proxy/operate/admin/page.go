@@ -59,8 +59,8 @@ func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
 }
 
 // callPage answers with the page of a call that runs or is remembered. For another call a browser
-// gets a page that says where else to look, with a command. It gets none for a malformed id, so
-// that no link puts words into an operator's shell.
+// gets a page that says where else to look, with a command. For a malformed id there is no such
+// page, so that no link puts words into an operator's shell.
 func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	id, _ := ctx.UserValue("id").(string)
 	state := s.status(whoAsks(ctx))
@@ -82,7 +82,8 @@ func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(fasthttp.StatusNotFound)
 }
 
-// runbook answers with what to do when an alert fires. The page links to it beside each alarm.
+// runbook answers with the page that says what to do when an alert fires. The status page links to
+// it beside each alarm.
 func (s *Server) runbook(ctx *fasthttp.RequestCtx) {
 	body, err := status.RunbookPage(s.opts.Runbook, time.Now())
 	respondHTML(ctx, body, err)

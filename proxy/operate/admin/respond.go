@@ -9,8 +9,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// refuse answers with an error. It does not count the error: the metrics count errors that clients
-// of the API meet.
+// refuse answers with an error. It does not count the error, because the metrics count only errors
+// that clients of the API see.
 func refuse(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	d := endpoint.ChatDialect
 	d.WriteError(ctx, d.ErrorOf(err), endpoint.AppendRequestID(nil))

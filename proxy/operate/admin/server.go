@@ -47,7 +47,7 @@ type Options struct {
 	Certificate func() *status.Certificate // of the public listener; nil without TLS
 
 	Draining    func() bool
-	Starting    func() string            // what calls still wait for, or nothing
+	Starting    func() string            // what calls still wait for; "": nothing
 	Connections func() int64             // of clients
 	TurnedAway  func(now time.Time) bool // whether clients were turned away recently
 	Issuers     func(now time.Time) []status.Issuer
@@ -58,7 +58,7 @@ type Options struct {
 // Port is the listener for operators.
 type Port struct {
 	net.Listener
-	Certificate *listen.Certificate // nil: they come without TLS
+	Certificate *listen.Certificate // nil: the listener has no TLS
 }
 
 // Server is the admin listener of one edge.

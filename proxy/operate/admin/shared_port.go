@@ -32,7 +32,7 @@ type portWatch struct {
 	log   *zap.Logger
 	mu    sync.Mutex
 	since time.Time // when others appeared; zero without any
-	said  bool      // that they stay
+	said  bool      // it was logged that they stay
 }
 
 func newPortWatch(o *Options) *portWatch {

@@ -19,7 +19,7 @@ import (
 )
 
 // Look shows the state to the watch, so that the watch learns what happens while no page is open.
-// Call it about every second. It leaves out the lists that have no reader then: with thousands of
+// Call it about every second. It leaves out the lists that nothing reads then: with thousands of
 // calls or keys they would be most of what the edge allocates.
 func (s *Server) Look() { see(s, &status.Input{Now: time.Now()}) }
 
@@ -42,7 +42,7 @@ func (s *Server) status(who caller) *status.Status {
 	return out
 }
 
-// see completes in, which has its time and may have its lists, and judges the state.
+// see completes the input in, which has its time and may have its lists, and judges the state.
 func see(s *Server, in *status.Input) *status.Status {
 	snap, now, all := s.opts.Reloads.Running(), in.Now, s.opts.Set.All()
 	queues := map[string]*status.Queue{}
@@ -116,7 +116,7 @@ func pageOf(r *reload.Result) *status.Reload {
 	return p
 }
 
-// keysOf returns the keys and their use, by id, and behind them their groups.
+// keysOf returns the keys and their use, by id, and after them their groups.
 func keysOf(snap *snapshot.Snapshot, calls *observe.Calls, now time.Time) []status.Key {
 	today := calls.Usage.Day(observe.DayOf(now))
 	out, ends := make([]status.Key, 0, len(snap.KeyLimits)), map[string]time.Time{}

@@ -36,7 +36,7 @@ func newTokenGate(log *zap.Logger, set *metrics.Set) tokenGate {
 
 // caller is the token with which a request reached the admin listener.
 type caller struct {
-	name string // empty: the listener asks for none
+	name string // empty: the listener requires none
 	role string
 }
 
@@ -64,10 +64,10 @@ func callerOf(given []byte, a *config.Admin) (c caller, right bool) {
 }
 
 // check returns the token that a request came with, or why the request is refused. An address that
-// was wrong too often is slowed down. Its right token still passes, unless the token is short: then
-// only the brake keeps it from being guessed. Without tokens in the configuration every request may
-// do everything. A request carries a token as a bearer, or, from a browser, as the password of
-// Basic.
+// was wrong too often is slowed down. Its right token still passes, unless that token is short:
+// only the brake protects a short token from guesses. Without tokens in the configuration every
+// request may do everything. A request carries a token as a bearer, or, from a browser, as the
+// password of Basic.
 func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Time) (caller, *apierr.Error) {
 	if !a.Guarded() {
 		return caller{role: config.RoleAll}, nil
@@ -77,7 +77,7 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Ti
 	given := credential(authorization)
 	c, right := callerOf(given, a)
 	if right && len(given) >= config.LeastAdminToken {
-		return c, nil // wrong ones of other programs behind the same address do not keep it out
+		return c, nil // wrong tokens of other programs behind the same address do not keep it out
 	}
 	if wait := g.guesses.Wait(peer, now); wait > 0 {
 		g.delayed.Inc()
@@ -89,7 +89,7 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Ti
 	if right {
 		return c, nil
 	}
-	if len(authorization) > 0 { // without one it is no guess: a browser learns from the answer that a token is needed
+	if len(authorization) > 0 { // without one it is not a guess: a browser asks first
 		g.noteWrong(peer, now)
 	}
 	return caller{}, apierr.New(fasthttp.StatusUnauthorized, apierr.CodeInvalidAPIKey,

@@ -6,7 +6,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Verdict is whether an arm is worse than the rest.
+// Verdict says whether an arm is worse than the rest.
 type Verdict string
 
 // The verdicts.
@@ -16,7 +16,7 @@ const (
 	Unknown  Verdict = "not yet known"
 )
 
-// Enough is how many values a side needs before they are judged.
+// Enough is how many values each side needs before a measure is judged.
 const Enough = 50
 
 // The confidence of a verdict, in standard deviations. Shown intervals have 95 %.
@@ -26,7 +26,8 @@ const (
 	shown        = 1.96
 )
 
-// What counts as more than a little, and what as tolerable: of ratios, and of shares of the calls.
+// These say what counts as more than a little, and what as tolerable: for ratios, and for shares of
+// the calls.
 const (
 	littleRatio, tolerableRatio = 0.05, 0.10
 	littleShare, tolerableShare = 0.005, 0.02

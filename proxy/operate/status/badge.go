@@ -12,7 +12,7 @@ type Badge struct {
 	Word  string
 	Class string // down, warn, hold or up: its colour, which repeats what Sign says
 	Sign  string
-	Lasts bool // Since is for how long it has been so
+	Lasts bool // Since is how long the badge has lasted
 }
 
 // Badge returns the worst of the upstream's mode, its health, its breaker and the share of its

@@ -1,11 +1,12 @@
 package status
 
-// Bound is where a number of a model or an upstream becomes trouble. The verdict and the page apply
-// it to the last minute; the alert of .deploy/alerts.yaml has the same numbers over its own time.
+// Bound is the point at which a number of a model or an upstream becomes trouble. The verdict and
+// the page apply it to the last minute; the alert of .deploy/alerts.yaml has the same numbers over
+// its own time.
 type Bound struct {
 	Alert string
 	Most  float64 // a share of the calls, or seconds
-	Least int     // calls of the kind below which nothing is said: one or two are no trouble
+	Least int     // below so many calls of the kind nothing is reported: one or two are no trouble
 }
 
 // Bounds is the table of bounds. TTFT and Queue apply to the 95th percentile, which a single slow

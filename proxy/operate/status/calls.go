@@ -11,7 +11,7 @@ import (
 // States of a call beside its phases.
 const (
 	StateDone    = "done"
-	StateLeft    = "left" // the client did
+	StateLeft    = "left" // the client left
 	StateFailed  = "failed"
 	StateRefused = "refused" // before an engine was asked
 )
@@ -44,7 +44,7 @@ type Call struct {
 	Estimated bool `json:"tokens_estimated,omitempty"`
 
 	// Choice is why the upstream was picked among several, a word of routing.Reason. It is empty
-	// without a choice. Estimates are the expectations for the best ones; a call's page shows them.
+	// without a choice. Estimates are what was expected of the best ones; a call's page shows them.
 	Choice    string             `json:"choice,omitempty"`
 	Estimates []observe.Estimate `json:"-"`
 
@@ -123,7 +123,7 @@ func rowOf(e *observe.Ended) Call {
 	default:
 		c.State = StateFailed
 	}
-	if r.Stream && r.UpstreamTTFT > 0 { // otherwise the end of reading is unknown
+	if r.Stream && r.UpstreamTTFT > 0 { // without it, the end of reading is unknown
 		c.PromptSpeed = speed(float64(c.Fresh), r.UpstreamTTFT)
 		c.GenSpeed = speed(float64(r.CompletionTokens-1), e.End.Sub(r.Start)-r.TTFT)
 	}

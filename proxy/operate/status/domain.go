@@ -12,7 +12,7 @@ type Domain struct {
 	NotAfter  time.Time `json:"not_after,omitzero"`
 	Failures  int       `json:"failures"`          // to obtain or renew it, in a row
 	Problem   string    `json:"problem,omitempty"` // why the last attempt failed, or what the next one waits for
-	Next      time.Time `json:"next,omitzero"`     // when it is looked at next
+	Next      time.Time `json:"next,omitzero"`     // the time of the next check
 }
 
 // Text describes it in one line.
@@ -38,7 +38,7 @@ func (d Domain) attempts() string {
 		d.Next.UTC().Format(time.RFC3339), d.Problem)
 }
 
-// refused says why clients cannot connect to the domain, or nothing.
+// refused returns why clients cannot connect to the domain; "" if they can.
 func (d Domain) refused(now time.Time) string {
 	switch {
 	case d.NotAfter.IsZero() && d.Problem != "":

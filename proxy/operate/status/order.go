@@ -32,7 +32,7 @@ func (u *Upstream) rank() int {
 	return rankIdle
 }
 
-// Idle reports whether nothing about the upstream is worth a row.
+// Idle reports whether the upstream has nothing worth a row.
 func (u *Upstream) Idle() bool { return u.rank() == rankIdle }
 
 // active returns how many calls of this edge the upstream has.

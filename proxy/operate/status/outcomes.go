@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// judge works out the models' states and what is wrong with each.
+// judge determines the models' states, and what is wrong with each.
 func (s *Status) judge() {
 	s.soles()
 	for i := range s.Models {
@@ -60,8 +60,8 @@ func (m *Model) servedBy() string {
 }
 
 // standIns returns the models that answer m's calls while no engine serves it: its served
-// fallbacks, in order. It does not follow the fallbacks of those. It names all of them, because a
-// key may be barred from one.
+// fallbacks, in order. It does not follow their own fallbacks. It names all of them, because a key
+// may have no right to one.
 func standIns(s *Status, m *Model) (out []string) {
 	if m.Ready {
 		return nil
@@ -97,7 +97,7 @@ func shareOf(n, all int) string {
 	return fmt.Sprintf("%d %% of its calls (%d of %d in the last minute)", percent(n, all), n, all)
 }
 
-// slots says how full a model is.
+// slots describes how full a model is.
 func (m *Model) slots() string {
 	active, total := 0, 0
 	for _, p := range poolsOf(*m) {

@@ -164,7 +164,7 @@ type folded struct {
 // on a screen.
 const crowdAbove = 60
 
-// foldedAbove is the number of rows above which a table folds its idle ones.
+// foldedAbove is the number of rows above which a table folds its idle rows.
 const foldedAbove = 12
 
 // idle returns how many rows are folded.
@@ -282,8 +282,8 @@ type namedPool struct {
 	Sources       []string
 }
 
-// poolsOf returns a model's pools as they are shown: one where they are shared, else those that
-// have slots, and after them the pools of its higher tiers.
+// poolsOf returns a model's pools as the page shows them: one if they are shared, otherwise those
+// that have slots, and after them the pools of the higher tiers.
 func poolsOf(m Model) []namedPool {
 	out := shownPools(m.Pools, m.Separate, "shared by all requests", "")
 	for i := range m.Tiers {

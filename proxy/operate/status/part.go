@@ -16,7 +16,8 @@ type Excerpt struct {
 	Rows   int `json:"rows"`
 }
 
-// String tells a reader that there are more: "rows 201 to 400 of 1000, those in trouble first".
+// String tells a reader which rows an answer holds: "rows 201 to 400 of 1000, those in trouble
+// first".
 func (e *Excerpt) String() string {
 	if e.Rows == 0 {
 		return fmt.Sprintf("no rows from %d on, of %d", e.Offset+1, e.Total)
@@ -26,7 +27,7 @@ func (e *Excerpt) String() string {
 
 // Show keeps the rows of a part in each of the long lists, in the order of the page: the first part
 // holds those that need an operator. A list that fits stays as it is. Statements about the whole,
-// such as the verdict, were worked out before.
+// such as the verdict, do not change: they were made before.
 func (s *Status) Show(p Part) {
 	s.Excerpts = map[string]*Excerpt{}
 	s.Models = excerpt(s, "models", s.Models, s.ModelRows, p)

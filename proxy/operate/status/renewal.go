@@ -114,7 +114,7 @@ func cut(text string) (frame string, rows []string) {
 		return text, nil
 	}
 	for row := range strings.SplitSeq(body[at+len(begin):end], begin) {
-		rows = append(rows, begin[1:]+strings.TrimRight(row, "\n")) // one that was the last is the same before another
+		rows = append(rows, begin[1:]+strings.TrimRight(row, "\n")) // the last row looks like any other
 	}
 	return head + rowsMark + body[:at] + body[end:], rows
 }

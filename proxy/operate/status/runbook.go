@@ -27,7 +27,8 @@ func (u *Upstream) Runbook() string {
 	return ""
 }
 
-// Runbooks returns the alerts whose texts say what to do about what the verdict names, each once.
+// Runbooks returns the alerts whose texts say what to do about the troubles in the verdict, each
+// once.
 func (s *Status) Runbooks() (all []string) {
 	add := func(trouble bool, alert string) {
 		if trouble && alert != "" && !slices.Contains(all, alert) {
@@ -76,7 +77,7 @@ type runText struct {
 	Code bool
 }
 
-// linked matches a Markdown link, of which the page shows only the words.
+// linked matches a Markdown link. The page shows only its words.
 var linked = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
 // RunbookPage renders the page of what to do when an alert fires, from the alerts' part of the

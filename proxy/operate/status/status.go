@@ -49,7 +49,7 @@ type Status struct {
 
 	Excerpts map[string]*Excerpt `json:"excerpts,omitempty"` // of the lists that are not shown whole, by name
 
-	Discoveries []Discovery `json:"discoveries,omitempty"` // where upstreams come from that are not written down
+	Discoveries []Discovery `json:"discoveries,omitempty"` // sources of upstreams that the file does not list
 
 	Discovered []DiscoveredModels `json:"discovered_models,omitempty"`
 
@@ -62,7 +62,8 @@ type Status struct {
 type Verdict struct {
 	Level string `json:"level"` // ok, degraded, out, draining
 	Text  string `json:"text"`
-	// About names the models and upstreams in trouble. While it stays the same there is no news.
+	// About names the models and upstreams in trouble. As long as it stays the same, nothing new
+	// has happened.
 	About []string `json:"about,omitempty"`
 }
 
@@ -76,7 +77,7 @@ const (
 
 // Faults are troubles of the edge itself.
 type Faults struct {
-	Panicking string  `json:"panicking,omitempty"`             // where panics do not stop, for which the edge is not ready
+	Panicking string  `json:"panicking,omitempty"`             // where panics do not stop: the edge is not ready
 	Unsaved   float64 `json:"unsaved_usage_seconds,omitempty"` // how long usage has been waiting for its ledger
 
 	TurnedAway      bool `json:"connections_turned_away,omitempty"` // in the last minute, at a bound of limits
@@ -143,7 +144,7 @@ func (d Discovery) Text() string {
 // at once.
 const staleAfter = 10
 
-// Problem says since when the state of the endpoints is unknown, or nothing.
+// Problem returns since when the state of the endpoints is unknown; "" if it is known.
 func (d Discovery) Problem() string {
 	if d.Stale < staleAfter {
 		return ""
@@ -155,7 +156,7 @@ func (d Discovery) Problem() string {
 type DiscoveredModels struct {
 	Upstream string `json:"upstream"`
 	Models   int    `json:"models"`
-	LeftOut  int    `json:"left_out"` // for their names, their number, or what the file names itself
+	LeftOut  int    `json:"left_out"` // for their names or number, or because the file lists them
 }
 
 // Text describes the models in one line.
@@ -187,7 +188,7 @@ func (i Issuer) Text() string {
 	return "issuer " + i.Name + ": " + count(i.Keys, "key") + ", fetched " + Ago(secondsOf(i.Age)) + " ago"
 }
 
-// Problem says why keys of the issuer may be missing, or nothing.
+// Problem returns why keys of the issuer may be missing; "" if none are.
 func (i Issuer) Problem() string {
 	switch {
 	case i.Trouble == "":
@@ -205,12 +206,12 @@ type Generation struct {
 	Calls   int64     `json:"calls"`
 }
 
-// Reload is how the last reload ended.
+// Reload is the result of the last reload.
 type Reload struct {
 	At        time.Time `json:"at"`
 	Source    string    `json:"source"`
 	OK        bool      `json:"ok"`
-	Unchanged bool      `json:"unchanged,omitempty"` // the file asked for what was running
+	Unchanged bool      `json:"unchanged,omitempty"` // the file equals the running one
 	// KeysInForce says that the keys of a refused file still came into force.
 	KeysInForce bool     `json:"keys_in_force,omitempty"`
 	Version     uint64   `json:"version"` // of the running configuration, afterwards
@@ -230,7 +231,7 @@ type Retries struct {
 // Upstream is one upstream with its last minutes.
 type Upstream struct {
 	upstreams.Status
-	ModeWho string          `json:"mode_who,omitempty"` // asked for the mode, in a fleet
+	ModeWho string          `json:"mode_who,omitempty"` // who asked for the mode, in a fleet
 	SoleFor []string        `json:"sole_for,omitempty"` // models that no other upstream takes calls for now
 	History observe.History `json:"history"`
 	Hour    Hour            `json:"hour"`
@@ -239,7 +240,7 @@ type Upstream struct {
 // States of a model.
 const (
 	ModelServed   = "served"
-	ModelDegraded = "degraded" // it is served, and its calls fail, find it full or wait
+	ModelDegraded = "degraded" // it is served, but its calls fail, find it full or wait
 	ModelFallback = "fallback" // no engine serves it, and another model answers in its place
 	ModelOut      = "out"
 )
@@ -267,7 +268,7 @@ type Model struct {
 	Shadow         *Shadow         `json:"shadow,omitempty"`
 }
 
-// Retirement says when the model is deprecated and removed, or nothing.
+// Retirement returns when the model is deprecated and removed; "" without such dates.
 func (m *Model) Retirement() string {
 	var parts []string
 	if !m.Deprecated.IsZero() {
@@ -283,7 +284,7 @@ func (m *Model) Retirement() string {
 type Tier struct {
 	Tier     int             `json:"tier"`
 	When     string          `json:"when,omitempty"` // it serves while those before it are full, or down
-	Serving  bool            `json:"serving"`        // it is the first that has an upstream which takes calls
+	Serving  bool            `json:"serving"`        // the first tier with an upstream that takes calls
 	Separate bool            `json:"separate_pools"`
 	Pools    map[string]Pool `json:"pools"`
 }
@@ -341,17 +342,18 @@ type Key struct {
 	Today       KeyDay   `json:"today"`                         // in UTC
 	Refused     int      `json:"refused_5m"`                    // before an engine was asked, for whatever reason
 	OverLimit   int      `json:"over_limit_5m"`                 // of these, by a limit of the key
-	Full        int      `json:"full_5m"`                       // of these, for want of room
+	Full        int      `json:"full_5m"`                       // of these, for lack of room
 	Why         string   `json:"refused_by,omitempty"`          // most often
 
 	// Ends is when the key ends; zero: never.
 	Ends time.Time `json:"ends,omitzero"`
 }
 
-// budgetNear is the share of a budget above which the operator is told.
+// budgetNear is the share of a budget above which the page says so.
 const budgetNear = 0.9
 
-// soon says that the key ends within a week, and which of its budgets are used up or nearly so.
+// soon returns a sentence if the key ends within a week, and one for each budget that is used up or
+// nearly so.
 func (k *Key) soon(now time.Time) (all []string) {
 	if left := k.Ends.Sub(now); !k.Ends.IsZero() && left > 0 && left < config.EndsSoon(time.Time{}, k.Ends) {
 		all = append(all, k.label()+" ends in "+Ago(left)+" ("+k.Ends.UTC().Format(time.RFC3339)+")")
@@ -423,14 +425,14 @@ type Target struct {
 	Down     bool   `json:"down,omitempty"` // its engine is down or stalled, or its breaker is open
 }
 
-// Input is what the edge knows and Of cannot find out.
+// Input is what the edge knows but Of cannot find out.
 type Input struct {
 	Routes    *routing.Table
 	Upstreams []*upstreams.Upstream
 	Calls     *observe.Calls
 	Flights   []Call            // calls that run; Of may reorder and extend them
 	Ended     []observe.Ended   // the newest first
-	Keys      []Key             // but for their calls and refusals
+	Keys      []Key             // without their calls and refusals
 	Queues    map[string]*Queue // by model
 	Now       time.Time
 }
@@ -462,7 +464,7 @@ func Of(in *Input) *Status {
 	ofGroup := map[string]int{}
 	for i := range s.Keys {
 		k := &s.Keys[i]
-		if k.IsGroup { // they are behind their keys
+		if k.IsGroup { // groups come after their keys
 			k.InFlight = ofGroup[k.ID]
 			continue
 		}

@@ -17,7 +17,7 @@ import (
 // first.
 type Table struct {
 	Name    string // in one word
-	Total   int    // rows that there are, shown or not
+	Total   int    // number of rows, shown or not
 	Columns []Column
 	Rows    []Row
 }
@@ -27,7 +27,7 @@ type Column struct {
 	Title  string
 	Width  int  // in cells; that of text may be more
 	Number bool // its texts end at its right side, and are never shortened
-	Spare  int  // columns with the highest are left out first where there is no room; 0: never
+	Spare  int  // without room, columns with the highest number are left out first; 0: never
 }
 
 // Row is one row of a table.
@@ -126,7 +126,7 @@ var modelColumns = []Column{
 	{"CACHED 5m", 11, true, 10},
 }
 
-// Text says what the arm gets and what has ended there.
+// Text describes what the arm gets, and what has ended there.
 func (a *Arm) Text() string {
 	text := fmt.Sprintf("arm %s: %.3g%% of the calls, %d ended there", a.Name, 100*a.Share, a.Calls)
 	if a.Missed > 0 {
@@ -484,7 +484,7 @@ func memberConfig(m *fleet.Member) string {
 	return fmt.Sprintf("#%d %s", m.Generation, m.Config)
 }
 
-// levelRank sorts what needs an operator first.
+// levelRank returns the rank of a level. Levels that need an operator come first.
 func levelRank(level string) int {
 	switch level {
 	case LevelOut:

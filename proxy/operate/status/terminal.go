@@ -46,7 +46,8 @@ func (s *Status) Numbers() string {
 		Ago(s.Now.Sub(s.Started)), s.Version)
 }
 
-// Notes says where upstreams and the keys for tokens come from, and how the fleet's store is.
+// Notes returns where upstreams and the keys for tokens come from, and the state of the fleet's
+// store.
 func (s *Status) Notes() (out []string) {
 	if text := elsewhere(s); text != "" {
 		out = append(out, text)
@@ -74,7 +75,7 @@ func (s *Status) Notes() (out []string) {
 	return out
 }
 
-// elsewhere says whose calls hold the slots, if edges of a fleet share them.
+// elsewhere returns whose calls hold the slots, if edges of a fleet share them.
 func elsewhere(s *Status) string {
 	own, others := 0, 0
 	for i := range s.Upstreams {
@@ -88,8 +89,8 @@ func elsewhere(s *Status) string {
 	return fmt.Sprintf("Slots in use are those of all edges: %d at this one, %d at others.", own, others)
 }
 
-// printer writes lines of text. Names come from a file that others write, so it lets nothing in
-// them move the cursor.
+// printer writes lines of text. Names come from a file that others write, so printer removes
+// everything in them that could move the cursor.
 type printer struct {
 	out   bytes.Buffer
 	width int
@@ -150,8 +151,8 @@ const gap = 2
 // mostText is the maximum width of a text column.
 const mostText = 48
 
-// width returns the least width of a column. Numbers are never shortened, so theirs are as wide as
-// the widest: without that they would push the last column out of the line.
+// width returns the least width of a column. Numbers are never shortened, so their column is as
+// wide as the widest number: otherwise they would push the last column out of the line.
 func (t *Table) width(column int) int {
 	c := &t.Columns[column]
 	width := c.Width

@@ -10,8 +10,8 @@ import (
 	"penstock/upstreams"
 )
 
-// Judge works out the verdict from the rest. The watch, which may be nil, sees what is judged and
-// adds since when.
+// Judge makes the verdict from the rest of the state. The watch, which may be nil, sees the judged
+// state and adds since when it lasts.
 func (s *Status) Judge(w *Watch) {
 	s.judge()
 	w.see(s)
@@ -89,7 +89,7 @@ func (s *Status) Judge(w *Watch) {
 	}
 }
 
-// soon says which keys or budgets are about to end. That is no trouble of the edge.
+// soon returns which keys or budgets are about to end, which is not a trouble of the edge.
 func (s *Status) soon() (all []string) {
 	for i := range s.Keys {
 		all = append(all, s.Keys[i].soon(s.Now)...)
@@ -194,7 +194,7 @@ func (s *Status) waiting() string {
 	return strings.Join(parts, ", ")
 }
 
-// since says for how long something has lasted, if that is worth a word.
+// since returns how long something has lasted, if that is worth a word.
 func since(seconds float64) string {
 	if seconds < 1 {
 		return ""
@@ -202,7 +202,7 @@ func since(seconds float64) string {
 	return ", for " + Ago(secondsOf(seconds))
 }
 
-// Since is for how many seconds the upstream has been in the shown state: the operator's mode,
+// Since returns how many seconds the upstream has been in the shown state: the operator's mode,
 // which takes precedence, or the state of its health.
 func (u *Upstream) Since() float64 {
 	if u.Mode != "ready" {
@@ -211,10 +211,10 @@ func (u *Upstream) Since() float64 {
 	return u.StateSeconds
 }
 
-// Busy says what the state of that name means.
+// Busy explains the state of that name.
 const Busy = "it has calls and does not answer its probes: no new calls until it does"
 
-// trouble says why an upstream takes no calls, or nothing.
+// trouble returns why an upstream takes no calls; "" if it does.
 func (u *Upstream) trouble() string {
 	since := " for " + Ago(secondsOf(u.Since()))
 	switch {
@@ -231,10 +231,10 @@ func (u *Upstream) trouble() string {
 	case u.Unheard > 0:
 		return u.Label + " does not answer its probes, and nothing has come from it for " + Ago(secondsOf(u.Unheard)) + ": it is busy or has stopped"
 	case u.State == "busy":
-		return "" // which some engines are with each call
+		return "" // some engines are busy with each call
 	case u.State != "up":
 		return u.Label + " is " + u.State + since
-	case len(u.Lacks) > 0: // before the breaker, whose failure may be an older one
+	case len(u.Lacks) > 0: // before the breaker, whose failure may be older
 		l := u.Lacks[0]
 		text := fmt.Sprintf("%s refuses %s (status %d), which others of its model answer", u.Label, l.Feature, l.Status)
 		if l.Flag != "" {
@@ -252,11 +252,11 @@ func (u *Upstream) trouble() string {
 }
 
 // reportLate is how many seconds an engine's metrics may be out of date before that is reported. A
-// busy engine may answer late, and a failed read or two are made up by the next.
+// busy engine may answer late, and the next read makes up for one or two failed ones.
 const reportLate = 60
 
-// unread says that the metrics of an upstream which takes calls are not read any more, if they have
-// been before.
+// unread reports that the metrics of an upstream that takes calls could be read before, but not any
+// more.
 func (u *Upstream) unread() string {
 	if u.Report == nil || u.ReportFresh || u.ReportAge < reportLate || u.State != "up" && u.State != "busy" {
 		return ""

@@ -16,13 +16,13 @@ const (
 	hourMinutes = 60
 )
 
-// troubleEnds is how long a model must have no trouble before the trouble counts as over: at a
-// bound it comes and goes.
+// troubleEnds is how long a model must have no trouble before the trouble counts as over: near a
+// bound, trouble comes and goes.
 const troubleEnds = time.Minute
 
-// Watch remembers what one look at the state cannot tell: since when, how often, and what has
-// happened. Let it see a Status about every second. The zero value is ready; a nil *Watch sees
-// nothing. It is safe for concurrent use.
+// Watch remembers what one look at the state cannot tell: how long something has lasted, how often
+// it happened, and what happened before. It must see a Status about every second. The zero value is
+// ready; a nil *Watch sees nothing. It is safe for concurrent use.
 type Watch struct {
 	mu        sync.Mutex
 	looked    time.Time // zero: never
@@ -60,15 +60,15 @@ type Hour struct {
 type watched struct {
 	state, breaker, mode string
 	since, broken, moded time.Time // when they began
-	drained              bool      // it was told
-	told                 bool      // that no engine served a model
+	drained              bool      // the event was recorded
+	told                 bool      // it was recorded that no engine served the model
 	downs                uint64    // of an upstream, as it counts them
-	trouble, troubled    time.Time // of a model: when it began, and was seen last
+	trouble, troubled    time.Time // of a model: when it began, and when it was last seen
 	minutes              [hourMinutes]minute
 }
 
 type minute struct {
-	at                   int64 // since 1970: the row is another one's if it differs
+	at                   int64 // since 1970; if it differs, the row is that of another minute
 	tokens, ttft, failed float64
 	downs                int
 	down                 float64 // seconds
@@ -81,7 +81,7 @@ func (w *Watch) see(s *Status) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	step := min(max(0, s.Now.Sub(w.looked)), 10*time.Second) // during a longer one the state was not watched
+	step := min(max(0, s.Now.Sub(w.looked)), 10*time.Second) // longer steps were not watched
 	if w.looked.IsZero() {
 		step = 0
 		w.upstreams, w.models = map[string]*watched{}, map[string]*watched{}
@@ -185,7 +185,7 @@ func (w *Watch) upstream(s *Status, u *Upstream, step time.Duration) {
 }
 
 // between says how often an upstream went down and came back, or the other way round, since the
-// last look. It leaves out what the two looks themselves show.
+// last look. It leaves out the changes that the two looks themselves show.
 func (w *watched) between(u *Upstream) (text string, n int) {
 	n = int(u.Downs - w.downs)
 	w.downs = u.Downs
@@ -303,7 +303,8 @@ func (w *watched) row(now time.Time) *minute {
 	return row
 }
 
-// set stores the numbers of the last minute. At the end of the row's own minute they are the row's.
+// set stores the numbers of the last minute. The last call in a row's minute leaves the numbers of
+// that minute.
 func (r *minute) set(m *observe.Minute) {
 	r.tokens, r.ttft, r.failed = m.Out/60, m.TTFTP95Millis, float64(m.Failed+m.Full+m.Limited)
 }

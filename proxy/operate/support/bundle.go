@@ -16,7 +16,7 @@ import (
 // part is one file of the bundle.
 type part struct {
 	name    string
-	about   string // in words, for the list
+	about   string // a description, for the list
 	content []byte
 	missing string // why the part is missing
 }
@@ -28,7 +28,7 @@ type Options struct {
 	Edge    admin.Edge
 	Output  string // name of the archive
 	Now     time.Time
-	Environ []string // of the process, of which names alone are written
+	Environ []string // of the process; only names are written
 }
 
 // Write collects the bundle, writes it to a new file that only its owner can read, and lists the

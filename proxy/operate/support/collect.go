@@ -41,7 +41,7 @@ func edgeOf(given admin.Edge, says *config.Admin) admin.Edge {
 			given.Admin = "https://" + given.Admin
 		}
 	}
-	if given.CACert == "" && says.TLS.Enabled() { // it may have signed itself, and comes with those above it
+	if given.CACert == "" && says.TLS.Enabled() { // it may be self-signed; the file has its chain
 		given.CACert = says.TLS.Cert
 	}
 	return given

@@ -33,7 +33,7 @@ func running(at admin.Edge) []part {
 		case err != nil && i == 0:
 			missing = err.Error()
 			p.missing = missing
-		case err != nil: // an older edge has not all of them
+		case err != nil: // an older edge lacks some of them
 			p.missing = err.Error()
 		case i == 0:
 			p.content, parts[1].content, err = stateOf(body)

@@ -10,8 +10,8 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// These bound what is searched for. A shorter text is part of too many words. Of a long text the
-// beginning is a secret, too, because messages truncate what they quote.
+// These bound the searched texts. A shorter text is part of too many words. The beginning of a long
+// text counts as a secret, too, because messages truncate what they quote.
 const (
 	shortestSecret = 6
 	longSecret     = 24

@@ -18,7 +18,7 @@ const marker = 2
 func (v *view) frame(width, height int) []line {
 	head := v.head(width, height)
 	foot := v.foot(width, height)
-	if room := height - len(head) - len(foot); room < 2 { // nothing but the sentence fits
+	if room := height - len(head) - len(foot); room < 2 { // only the sentence fits
 		head, foot = head[:min(len(head), height)], nil
 	}
 	room := height - len(head) - len(foot)
@@ -113,7 +113,7 @@ func (v *view) body(width, height int) (out []line) {
 	room := height - 1 - len(more)
 	counted := len(t.Rows) > room && room > 1
 	if counted {
-		room-- // for how many are not shown
+		room-- // for the number of rows that are not shown
 	}
 	shown := min(len(t.Rows), room)
 	for i := range t.Rows[:shown] {
@@ -138,7 +138,7 @@ func unseen(rows []status.Row, shown int) string {
 	return text
 }
 
-// details returns what is known of a row, in at most so many lines.
+// details returns what is known of a row, in at most `most` lines.
 func details(r *status.Row, width, most int) (out []line) {
 	add := func(text string, s style) {
 		for _, part := range plaintext.Wrap(plaintext.Line(text), max(1, width-marker)) {
@@ -156,7 +156,7 @@ func details(r *status.Row, width, most int) (out []line) {
 	return out
 }
 
-// foot says what is wrong, and which keys there are.
+// foot returns what is wrong, and the available keys.
 func (v *view) foot(width, height int) (out []line) {
 	if height < 6 {
 		return nil

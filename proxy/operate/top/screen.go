@@ -38,11 +38,11 @@ type line struct {
 	style style
 }
 
-// screen is the terminal while it is ours.
+// screen is the terminal while top uses it.
 type screen struct {
 	in, out *os.File
 	keys    bool            // single keys can be read
-	resized <-chan struct{} // the size may be another one
+	resized <-chan struct{} // the size may have changed
 
 	before  *term.State // of in
 	restore []func()

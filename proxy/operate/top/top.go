@@ -10,12 +10,12 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// Options say what is shown, and where.
+// Options say what Run shows, and where.
 type Options struct {
 	Ask      func() (*status.Status, error)
-	First    *status.Status // what Ask has answered already
+	First    *status.Status // an answer that Ask has already given
 	In, Out  *os.File       // the terminal; without one at In no keys are read
-	Interval time.Duration  // between two questions
+	Interval time.Duration  // between two requests
 	Colour   bool
 }
 

@@ -11,9 +11,9 @@ import (
 type view struct {
 	state  *status.Status
 	tables []status.Table
-	failed error // why the newest question has no answer
+	failed error // why the newest request has no answer
 
-	table  int // that is shown
+	table  int // the shown one
 	paused bool
 }
 

@@ -24,7 +24,7 @@ type Options struct {
 	Write  bool
 	JSON   bool // write one object to Out in place of the files' text
 
-	Out, Notes io.Writer // the files, and what is said beside them
+	Out, Notes io.Writer // the files, and notes about them
 	Getenv     func(string) string
 	Home       string
 	Now        time.Time
@@ -35,7 +35,7 @@ type setup struct {
 	base, key string // base: without /v1; key: the environment variable
 	models    []model
 	codex     []byte
-	websocket bool   // the edge takes calls over WebSocket; asked for Codex alone
+	websocket bool   // the edge takes calls over WebSocket; only found out for Codex
 	folder    string // of the agent's configuration
 }
 
@@ -52,8 +52,8 @@ type file struct {
 type program struct {
 	endpoint string // that it sends its calls to
 	folder   []string
-	// folderEnv names the environment variable with which users move the agent's folder; below it
-	// is below.
+	// folderEnv names the environment variable with which users move the agent's folder; below is
+	// the path within it.
 	folderEnv, below string
 	files            func(*setup) []file
 	run              func(*setup) string // the command line to start it with
@@ -157,7 +157,7 @@ func Run(ctx context.Context, o *Options) error {
 	return e.Encode(map[string]any{"model": s.first().ID, "files": files, "run": p.run(s)})
 }
 
-// note tells the user what to know besides the files.
+// note tells the user what to know beyond the files.
 func note(o *Options, s *setup, run string) {
 	m := s.first()
 	id := plaintext.Line(m.ID)

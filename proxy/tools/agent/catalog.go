@@ -19,7 +19,7 @@ import (
 
 // model is what agents need to know of a catalog entry.
 type model struct {
-	ID                 string // or the alias that is asked for
+	ID                 string // or the requested alias
 	Name               string
 	Kind               string
 	SupportedEndpoints []string `json:"supported_endpoints"`
@@ -115,7 +115,7 @@ func readCatalog(ctx context.Context, base, key, wanted string) (*catalog, error
 	return c, nil
 }
 
-// speaksWebSocket reports whether the edge takes calls over WebSocket. It tries that.
+// speaksWebSocket tries whether the edge takes calls over WebSocket.
 func speaksWebSocket(ctx context.Context, base, key string) bool {
 	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
 	defer cancel()

@@ -18,8 +18,8 @@ func claudeFiles(s *setup) []file {
 		{"ANTHROPIC_DEFAULT_OPUS_MODEL", m.ID},
 		{"ANTHROPIC_DEFAULT_SONNET_MODEL", m.ID},
 		{"ANTHROPIC_DEFAULT_HAIKU_MODEL", m.ID},
-		{"CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY", "1"}, // its picker lists the names that read like Anthropic's
-		{"ENABLE_TOOL_SEARCH", "false"},                     // it keeps the tools of MCP servers back otherwise
+		{"CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY", "1"}, // its picker lists names that read like Anthropic's
+		{"ENABLE_TOOL_SEARCH", "false"},                     // else it holds back the tools of MCP servers
 	}
 	if m.ContextLength > 0 {
 		env = append(env, member{"CLAUDE_CODE_MAX_CONTEXT_TOKENS", strconv.Itoa(m.ContextLength)},

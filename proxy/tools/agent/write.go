@@ -13,7 +13,8 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// write says what changes, then puts the file in place. An existing file that differs is kept.
+// write prints what changes, and then puts the file in place. It keeps an existing file that
+// differs.
 func (f *file) write(w io.Writer, now time.Time) error {
 	old, there, err := f.read()
 	if err != nil {
@@ -24,7 +25,7 @@ func (f *file) write(w io.Writer, now time.Time) error {
 		return nil
 	}
 	path, kept := f.Path, os.DevNull
-	if target, err := filepath.EvalSymlinks(path); err == nil { // a link stays one
+	if target, err := filepath.EvalSymlinks(path); err == nil { // a link stays a link
 		path = target
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -16,8 +16,8 @@ import (
 
 // provider is what the prefix of a LiteLLM model says about its engine.
 type provider struct {
-	engine string // our profile; empty: found out by the edge
-	base   string // where it is if the file does not say
+	engine string // our profile; empty: the edge finds it out
+	base   string // the engine's address if the file names none
 	key    string // the variable that LiteLLM reads its key from if the file names none
 }
 
@@ -49,7 +49,7 @@ var providers = map[string]provider{
 	"infinity":      {},
 }
 
-// differences maps settings of LiteLLM to the reasons why they are not in the file.
+// differences maps settings of LiteLLM to the reasons why our file does not have them.
 var differences = map[string]string{
 	"rpm":                          "engines are bounded by their slots (upstreams[].concurrency), keys by keys[].limits.requests_per_minute",
 	"drop_params":                  "what an engine does not know reaches it unchanged; models[].allow_members lets more through",
@@ -281,7 +281,7 @@ var kinds = map[string]string{
 	"image_edit": config.KindImageEdit, "audio_transcription": config.KindTranscription, "audio_speech": config.KindSpeech,
 }
 
-// describe reads what the catalog shows of a model.
+// describe reads the settings that the catalog shows of a model.
 func (m *model) describe(p *plan, info, params *section) {
 	mode := info.text("mode")
 	if kind := kinds[mode]; m.kind == "" && kind != "" {

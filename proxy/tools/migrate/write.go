@@ -47,8 +47,8 @@ func (p *plan) text() []byte {
 	return b.Bytes()
 }
 
-// writeKeys writes the client keys. If models are served by external upstreams, each key consents
-// to what the other program did for all.
+// writeKeys writes the client keys. If external upstreams serve models, each key gets the consent
+// that the other program gave for all keys.
 func (p *plan) writeKeys(b *bytes.Buffer) {
 	consent := ""
 	if slices.ContainsFunc(p.upstreams, func(u *upstream) bool { return u.external }) {
