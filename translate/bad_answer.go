@@ -8,8 +8,8 @@ const (
 	MaxChoices = 128      // choices of one answer
 )
 
-// ErrNoLength is the error of a binary answer that ends with its connection. It cannot be known to
-// be complete, because half an audio file looks like a whole one.
+// ErrNoLength is the error of a binary answer that ends with its connection. The edge cannot tell
+// whether it is complete: half an audio file looks like a whole one.
 var ErrNoLength = errors.New("an answer without its length")
 
 // ErrNoFinish means that a stream ended before every choice had a finish_reason. Neither [DONE] nor

@@ -23,7 +23,7 @@ type Usage struct {
 	CutToolCalls bool
 
 	// Resumed is how often another engine continued the answer. ResumedPrompt is what those engines
-	// had to read for that, the prompt and the beginning of the answer. Neither is included in the
+	// had to read again: the prompt and the beginning of the answer. Neither is included in the
 	// other counts.
 	Resumed, ResumedPrompt int
 

@@ -19,8 +19,8 @@ var number string
 // Number is the version of the sources, such as 0.1.0.
 func Number() string { return strings.TrimSpace(number) }
 
-// Version is the version that the build named, or else the one that the toolchain recorded for a
-// tag. Without both the build is of a commit between versions.
+// Version is the version that the build was given, or else the one that the toolchain recorded for
+// a tag. Without both, the build is that of a commit between versions.
 func Version() string {
 	if version != "" {
 		return version
@@ -32,8 +32,8 @@ func Version() string {
 	return named(recorded, Revision())
 }
 
-// named returns the recorded version of a tag, or that of a build in development. Where there is no
-// tag the toolchain makes up v0.0.0 with a time and the commit.
+// named returns the recorded version of a tag, or that of a development build. Without a tag the
+// toolchain makes up v0.0.0 with a time and the commit.
 func named(recorded, revision string) string {
 	if strings.HasPrefix(recorded, "v") && !strings.HasPrefix(recorded, "v0.0.0-") {
 		return recorded

@@ -18,8 +18,8 @@ var steered = [...]string{
 	"continue_final_message", "add_generation_prompt",
 }
 
-// Continues reports whether an engine could continue what another one has said: the answer must
-// have one choice and consist of words alone.
+// Continues reports whether an engine could continue the answer of another one: the answer must
+// have one choice and consist only of words.
 func Continues(r *Request) bool {
 	logprobs := r.members[memberLogprobs].Kind() == jsonx.True || Given(r.members[memberTopLogprobs])
 	if r.N != 1 || r.StructuredOutput || logprobs {
@@ -45,12 +45,12 @@ func lastMessage(r *Request) jsonx.Value {
 // covers only the rest of the answer.
 func (b *Begun) GoOn(r *Request) { r.begun, r.Tokens.said = b, b.Tokens }
 
-// GoesOn reports whether the next engine of r continues what another one has said.
+// GoesOn reports whether the next engine of r continues the answer of another one.
 func GoesOn(r *Request) bool { return r.begun != nil }
 
-// patch ends the conversation with what has been said: in a message of its own, or appended to the
-// message in which the client began the answer. reasoning is the member of a message from which the
-// engine reads reasoning.
+// patch ends the conversation with the part of the answer that exists: in a message of its own, or
+// appended to the message in which the client began the answer. reasoning is the member of a
+// message from which the engine reads reasoning.
 func (b *Begun) patch(p *patch, r *Request, reasoning string) {
 	n := len(p.text)
 	if r.Prefilled {

@@ -13,7 +13,7 @@ import (
 // schemas and regular expressions, which it compiles). Engines limit few of them. The bounds are
 // far above what clients are known to send, and the same on every endpoint.
 
-// bound is the most that a member may ask for. Numbers that are 0 set no limit.
+// bound is the most that a member may ask for. A number of 0 sets no limit.
 type bound struct {
 	name     string // of a top-level member, or outer.inner of one in the object outer
 	elements int    // of an array or an object
@@ -125,7 +125,7 @@ func CheckBounds(root jsonx.Value) *Invalid {
 	for it := root.Iter(); it.Next(); {
 		i := boundNames.Index(it.Key())
 		if i < 0 {
-			continue // true of nearly every name
+			continue // true for nearly every name
 		}
 		if it.Key().Fold(samplingParams) {
 			if e := CheckBounds(it.Value()); e != nil {

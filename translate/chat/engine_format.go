@@ -63,7 +63,7 @@ type ReasoningFormat struct {
 	// overwritten.
 	Off, On []Member
 	// History is the member of an assistant's message from which the engine reads the reasoning of
-	// earlier turns: NameReasoningContent or NameReasoning; empty: it reads none.
+	// earlier turns: NameReasoningContent or NameReasoning. If it is empty, the engine reads none.
 	History string
 }
 
@@ -130,7 +130,7 @@ func EffortsOf(word string) EffortSet {
 // Has reports whether the word is in the set.
 func (s EffortSet) Has(word string) bool { return s != 0 && s&EffortsOf(word) != 0 }
 
-// ToolChoiceForm is what an engine reads of tool_choice.
+// ToolChoiceForm says how much an engine reads of tool_choice.
 type ToolChoiceForm uint8
 
 // The forms. An engine that reads less is sent only the tools that the choice leaves: the named
@@ -141,7 +141,7 @@ const (
 	ToolChoiceIgnored                // nothing
 )
 
-// ResponseForm is what an engine reads of response_format.
+// ResponseForm says how much an engine reads of response_format.
 type ResponseForm uint8
 
 // The forms.
@@ -151,7 +151,7 @@ const (
 	ResponseValue                // schemas in the member value, as in TGI, and no text
 )
 
-// NullForm is how a message without content is sent.
+// NullForm says how a message without content is sent.
 type NullForm uint8
 
 // The forms.
@@ -195,7 +195,7 @@ func (p Priority) is(key jsonx.Key) bool {
 	return p.Told && bytes.EqualFold(nameOf(key), []byte(namePriority))
 }
 
-// Add is Take, and adds the engine's number.
+// Add does what Take does, and adds the engine's number.
 func (p Priority) Add(edits *jsonx.Edits, root jsonx.Value) {
 	if number := p.Take(edits, root); number != nil {
 		edits.Add(root, append([]byte(`"`+namePriority+`":`), number...))
@@ -206,7 +206,7 @@ func (p Priority) Add(edits *jsonx.Edits, root jsonx.Value) {
 // requests with the same salt. The zero value leaves requests as they are.
 type Salt struct {
 	Member string // the engine's name for it
-	Owner  string // whose prompts may share a cache; empty: all clients share
+	Owner  string // the owner whose prompts may share a cache; empty: all clients share
 }
 
 // Wanted reports whether requests are salted.

@@ -26,7 +26,7 @@ import (
 //   - the effort is in the format's form; reasoning and include_reasoning are dropped: engines read
 //     them differently, and the edge itself hides reasoning from a client that does not want it;
 //   - the format's Prefill is added when the last message is the beginning of the answer;
-//   - what the client has of the answer (GoOn) is added for an engine that continues it;
+//   - the part of the answer that the client has (GoOn) is added for an engine that continues it;
 //   - the tool_choice "any" becomes "required";
 //   - a tool_choice with a list of allowed tools becomes its mode, and only those tools are sent;
 //   - arguments of tool calls that are not a JSON object become one (Arguments);

@@ -19,11 +19,12 @@ const (
 	effortMax     = "max"
 )
 
-// Reasoning is what a request says about the model's reasoning.
+// Reasoning is what a request asks of the model's reasoning.
 type Reasoning struct {
 	// Effort is one of Efforts, or empty when the client did not say. Check may lower it.
 	Effort string
-	// Max says that the client wrote max, which is xhigh here and a separate word in some engines.
+	// Max says that the client wrote max, which counts as xhigh here but is a separate word in some
+	// engines.
 	Max bool
 	// Include is false when the client does not want to see reasoning.
 	Include bool

@@ -110,7 +110,7 @@ func (r *RefusedMembers) Members(v jsonx.Value) error {
 	}
 	for it := v.Iter(); it.Next(); {
 		if !begun.has(it.Key()) {
-			continue // true of nearly every name
+			continue // true for nearly every name
 		}
 		if pattern, found := r.find(it.Key()); found {
 			return steers(spelt(it.Key().Raw(), pattern))

@@ -8,8 +8,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Session is what a request says about the conversation to which it belongs. Both members are
-// hashes, 0 if the request says nothing: what a client writes there may be long and is not stored.
+// Session is what a request says about its conversation. Both members are hashes, and 0 if the
+// request says nothing: what a client writes there may be long and is not stored.
 type Session struct {
 	// ID is the hash of the client's session name.
 	ID uint64

@@ -10,8 +10,9 @@ import (
 )
 
 // The limit on a completion's tokens is the client's own, lowered to the model's limit and to the
-// room in the engine's context, or the model's where the client gave none. It has one name in the
-// contract and several more in engines, which read their own first, so those are lowered with it.
+// room in the engine's context. If the client gave none, it is the model's. The limit has one name
+// in the contract and several more in engines, which read their own names first, so limits under
+// those names are lowered with it.
 
 // limitName is the kind of a name from which some engine reads how much to generate.
 type limitName uint8
@@ -139,9 +140,9 @@ func ReadLimits(root jsonx.Value, more string) (n NamedLimits) {
 	return n
 }
 
-// leniently returns the number as which an engine may read v. vLLM's reader, pydantic, takes
-// numeric text and whole floating-point numbers for a number, and true for 1. It returns 0 for
-// anything else.
+// leniently returns the number that an engine may read v as. vLLM's reader, pydantic, takes numeric
+// text and whole floating-point numbers for a number, and true for 1. It returns 0 for anything
+// else.
 func leniently(v jsonx.Value) int {
 	if v.Kind() == jsonx.True {
 		return 1
@@ -218,9 +219,8 @@ func (t *TokenLimit) Asked() int {
 // many as it requests under other names.
 func (t *TokenLimit) Generated(choices int) int { return max(choices, t.named.Choices) }
 
-// TokenLimit returns the limit for engines: Max, or the model's own where the client gave none,
-// minus the tokens that have been generated; -1: none. Check sets it, and Fit lowers it for one
-// engine.
+// TokenLimit returns the limit for engines: Max, or the model's own if the client gave none, minus
+// the tokens that have been generated; -1: none. Check sets it, and Fit lowers it for one engine.
 func (t *TokenLimit) TokenLimit() int {
 	limit := t.Left(t.said)
 	if t.fitted >= 0 {

@@ -33,7 +33,7 @@ type Image struct {
 	Bytes int
 
 	object     bool        // image_url is an object with the URL inside
-	detail     jsonx.Value // if engines do not know the client's word
+	detail     jsonx.Value // set if engines do not know the client's word
 	known      bool        // clients are known to send the word
 	start, end int         // of the URL in the body
 }

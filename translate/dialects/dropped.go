@@ -6,7 +6,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Dropped records what a request loses in translation although its client may rely on it. It is a
+// Dropped records what a request loses in translation although the client may rely on it. It is a
 // set of names from a fixed list, so it can be logged or sent without repeating a client's word.
 // The zero value is empty.
 type Dropped [2]uint64

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxMessage is the most that is kept of an engine's message, in bytes.
+// maxMessage is the maximum length in bytes of an engine's message; the rest is cut.
 const maxMessage = 1 << 10
 
 // clean returns the part of an engine's message that may be shown.

@@ -5,12 +5,12 @@ import (
 	"math/bits"
 )
 
-// Cursor reads a document once, from its beginning to its end, for a reader that knows what it
-// looks for: there is no tape. It is made for documents as programs write them, and refuses the
-// rest, valid or not: names with escapes or outside of ASCII, escapes of half a surrogate pair,
-// containers within more than 16 others, more than MaxMembers members and elements in all. What it
-// does not refuse, Doc.Parse accepts with Options.Paired. A document that was refused is to be
-// parsed with a Doc, which has the errors.
+// Cursor reads a document once, from its beginning to its end, without a tape, for a reader that
+// knows what it looks for. It is made for documents as programs write them, and refuses all others,
+// valid or not: names with escapes or outside of ASCII, escapes of half a surrogate pair,
+// containers within more than 16 others, more than MaxMembers members and elements in all.
+// Doc.Parse, with Options.Paired, accepts every document that a Cursor does not refuse. Parse a
+// refused document with a Doc, which reports the errors.
 //
 // The source must not change while the cursor is in use. A Cursor does not allocate.
 type Cursor struct {
@@ -26,7 +26,7 @@ const cursorDepth = 16
 // NewCursor returns a cursor at the beginning of src.
 func NewCursor(src []byte) Cursor { return Cursor{src: src, left: MaxMembers} }
 
-// At returns the offset after what was read last.
+// At returns the offset after the last byte that was read.
 func (c *Cursor) At() int { return c.at }
 
 // Refuse makes the cursor refuse the document.

@@ -10,8 +10,8 @@
 // AppendEscaped write strings into JSON that the translators build by hand. To carry a string from
 // one JSON text into another, copy its Raw: it is valid there as well.
 //
-// Cursor is for a reader that knows what it looks for and can leave an unusual document to a Doc: it
-// reads without a tape.
+// Cursor is for a reader that knows what it looks for and can leave an unusual document to a Doc:
+// it reads without a tape.
 //
 // # What is accepted
 //
@@ -21,8 +21,8 @@
 // decoded, it becomes U+FFFD, as in encoding/json. Requests are parsed with Options.Paired, which
 // refuses such escapes: some engines' parsers refuse them, and others fail when they encode the
 // string. MendLone replaces them by U+FFFD, for texts that have been through an engine. The fuzz
-// tests compare Parse with encoding/json.Valid and utf8.Valid together, decoded values with those of
-// encoding/json, and a Cursor with Parse.
+// tests compare Parse with encoding/json.Valid and utf8.Valid together, decoded values with those
+// of encoding/json, and a Cursor with Parse.
 //
 // In addition there are limits, so that no body costs more than its length: depth, members of one
 // object at any depth, and nodes of the tape (Options, MaxMembers). Parse validates numbers without

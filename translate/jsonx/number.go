@@ -18,7 +18,7 @@ func (v Value) Int() (int64, bool) {
 		return 0, false
 	}
 	s := v.d.src[n.start:n.end]
-	if len(s) <= shortDigits && n.flags&flagFraction == 0 && s[0] != '-' { // true of every count
+	if len(s) <= shortDigits && n.flags&flagFraction == 0 && s[0] != '-' { // true for every count
 		var u int64
 		for _, c := range s {
 			u = u*10 + int64(c-'0')

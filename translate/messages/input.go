@@ -140,7 +140,7 @@ func (b block) visit(w *content) *fault {
 	return chat.WrongValue("type", "is not a known kind of content block")
 }
 
-// said passes a text on to w unless f is an error.
+// said passes the text v on to w unless f is an error.
 func said(w *content, f *fault, v jsonx.Value) *fault {
 	if f == nil && v.IsString() {
 		w.text(v.Inside())

@@ -56,8 +56,8 @@ func (b *buffer) drop() {
 	b.buf, b.small, b.lent = nil, nil, false
 }
 
-// lineFeed returns the offset of the next "\n" in the bytes that have not been scanned, or b.end and
-// false. Over all calls, each byte is searched once.
+// lineFeed returns the offset of the next "\n" in the bytes that have not been scanned, or b.end
+// and false. Over all calls, each byte is searched once.
 func (b *buffer) lineFeed() (at int, found bool) {
 	if b.lf < b.scan {
 		b.lf = b.scan

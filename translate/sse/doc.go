@@ -30,8 +30,8 @@
 //     stream of 20 KB events keeps its buffer, a single one does not tie up memory for the rest of
 //     the stream.
 //   - A Source lends the bytes that it has: an event that is whole in them is read in place and
-//     needs no buffer. It is asked before the buffer grows above 64 KiB, and notified when the buffer
-//     shrinks.
+//     needs no buffer. It is asked before the buffer grows above 64 KiB, and notified when the
+//     buffer shrinks.
 //   - Errors of the source are passed on and reading can resume after them, so that the caller
 //     can limit the time of each read, write a keep-alive, and go on. Ready lets it coalesce events
 //     that have already arrived without waiting for more.

@@ -5,8 +5,8 @@
 //
 //   - Keys: requests per minute, tokens per minute and concurrency of every API key (key.go,
 //     rate.go, tokens.go). Answers show what is left of the first two (level.go).
-//   - Groups: the same limits for the keys of a group together (config.Group). A call counts for its
-//     key and for the key's group.
+//   - Groups: the same limits for the keys of a group together (config.Group). A call counts for
+//     its key and for the key's group.
 //   - Budgets: what a key may use in a day and a month, in tokens and in money (budget.go).
 //   - Memory: the bytes of request bodies (memory.go).
 //   - Retries: the share of second attempts in the traffic (retries.go).

@@ -6,8 +6,9 @@ import (
 )
 
 // Reservation is what an admitted call holds of its key and the key's group: a place in the
-// concurrency and an estimate of tokens. The zero value is idle. It is a field of the call, so holding one allocates nothing.
-// It must not be copied, and a call must settle before it is recycled.
+// concurrency and an estimate of tokens. The zero value is idle. It is a field of the call, so
+// holding one allocates nothing. It must not be copied, and a call must settle before it is
+// recycled.
 //
 // Settle and Cancel may be called from any goroutine and any number of times. Only the first one
 // counts; the others, and those of an idle reservation, do nothing.

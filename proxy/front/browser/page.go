@@ -17,7 +17,7 @@ import (
 
 // CheckPage refuses requests of web pages to an edge without keys: those with a Host that is not
 // this machine's (hosts, see OwnHosts), and those of another origin, unless origins (cors.origins)
-// lists it. Programs send no Origin, and any Host that they were configured with.
+// lists it. Programs send no Origin, and the Host that they were configured with.
 func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error {
 	if slices.Contains(origins, "*") {
 		return nil
@@ -37,7 +37,6 @@ func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error
 
 // ForeignPage reports whether a request comes from a web page of another origin that origins
 // (cors.origins) does not list. A browser sends no preflight for a WebSocket.
-// proper.
 func ForeignPage(h *fasthttp.RequestHeader, origins []string) bool {
 	origin := h.Peek(fasthttp.HeaderOrigin)
 	return foreignOrigin(origin, h.Host()) &&
@@ -87,7 +86,7 @@ func OwnHosts(f *config.File) (hosts []string) {
 	return hosts
 }
 
-// ownHost reports whether a Host header is a name that no foreign DNS server can give out: an
+// ownHost reports whether a Host header is a name that no foreign DNS server can resolve: an
 // address, a name that is reserved for the own machine (RFC 6761) or network (.internal, as
 // containers call their host), or one of hosts. A request of HTTP/1.0 may have none.
 func ownHost(host []byte, hosts []string) bool {

@@ -149,8 +149,8 @@ func Unparsed(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path 
 	return apierr.BadRequest(unparsed(err)), path
 }
 
-// unparsed says in our words what fasthttp found wrong with a head. fasthttp's message may hold
-// what the client has sent, after the prefix by which we recognise it.
+// unparsed returns in our words what fasthttp found wrong with a head. After the prefix by which we
+// recognise it, fasthttp's message may hold what the client has sent.
 func unparsed(err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		text := strings.TrimPrefix(err.Error(), "fasthttp: ")
@@ -190,8 +190,8 @@ var unparsedReasons = []struct{ begins, says string }{
 	{"contain forbidden trailer", "The Trailer header names a header that may not be a trailer, such as Content-Length."},
 }
 
-// reasonExpect refuses an expectation that the edge does not meet (RFC 9110, 10.1.1) and that
-// fasthttp ignores.
+// reasonExpect is the refusal of an expectation that the edge does not meet (RFC 9110, 10.1.1) and
+// that fasthttp ignores.
 const reasonExpect = "The Expect header asks for something else than 100-continue."
 
 // scanHead walks the raw header lines once. It returns the number of Host headers, or why the head

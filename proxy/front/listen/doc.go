@@ -34,8 +34,8 @@
 // fasthttp it would hold the buffer for the largest head and its context for as long as it runs.
 // After the stream the connection returns to fasthttp (Resume).
 //
-// With Listener.SetProxies, connections of the listed networks begin with the PROXY protocol's header
-// (proxied.go), which is read before all of these, under TLS before the handshake.
+// With Listener.SetProxies, connections of the listed networks begin with the PROXY protocol's
+// header (proxied.go), which is read before all of these, under TLS before the handshake.
 //
 // # Design
 //
@@ -93,7 +93,8 @@
 // Detaching. A stream leaves fasthttp through a hijack. fasthttp closes the connection when it has
 // released its buffers, and DetachOnClose turns that close into the start of the stream. Unread
 // saves the buffered bytes of a pipelined request. Resume lets a server take the connection back
-// like one that is kept alive. Streams run on goroutines that have run streams before (detached.go).
+// like one that is kept alive. Streams run on goroutines that have run streams before
+// (detached.go).
 //
 // Write deadlines. A deadline bounds one write, not an answer. A stream may take hours, and an
 // image of many megabytes is written in pieces with one deadline each, so that only a client that

@@ -92,7 +92,8 @@ func (l loop) askAgain(step retry.Step, f *failure.Failure) (standing, *failure.
 	return asked, l.open(lease, target, lease.Again())
 }
 
-// askElsewhere ends the attempt that has failed, and asks another engine unless the step is to fail.
+// askElsewhere ends the attempt that has failed, and asks another engine unless the step is to
+// fail.
 func (l loop) askElsewhere(step retry.Step, f *failure.Failure) (standing, *failure.Failure) {
 	c, t, now := l.call, &l.call.tries, time.Now()
 	l.giveUp(f, c.attempt.Reply.Progress().Begun, now)

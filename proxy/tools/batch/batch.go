@@ -24,12 +24,12 @@ type Options struct {
 	Notes       io.Writer
 }
 
-// Exit codes besides 0 for a batch with every line answered, and 1 for a batch that could not go
-// on.
+// Exit codes besides 0 for a batch with every line answered, and 1 for a batch that could not
+// continue.
 const (
 	exitUsage       = 2
 	exitLines       = 3   // some lines were refused or unanswered
-	exitInterrupted = 130 // by a signal; start it again to go on
+	exitInterrupted = 130 // by a signal; start it again to continue
 )
 
 // Error ends the command with an exit code.
@@ -57,11 +57,11 @@ type run struct {
 
 	unanswered  chan struct{}          // has a value after the first attempt of the run that had no answer
 	failures    atomic.Int64           // attempts in a row that had no answer
-	why         atomic.Pointer[string] // the last attempt had none; nil: it had one
+	why         atomic.Pointer[string] // why the last attempt had no answer; nil: it had one
 	ok, refused atomic.Int64           // lines
 }
 
-// check says what is wrong with the options, without a word of the key.
+// check returns what is wrong with the options. Its errors do not contain the key.
 func (o *Options) check() error {
 	if o.In == "-" || o.Out == "-" {
 		return errors.New("the input and the output must be files, since a batch resumes from them: - is not allowed")
@@ -76,8 +76,8 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Run does what is missing of a batch. ctx ends it early; the next run asks again for what is
-// running then.
+// Run does the missing lines of a batch. If ctx ends it early, the next run asks again for the
+// lines that were running.
 func Run(ctx context.Context, o *Options) error {
 	if err := o.check(); err != nil {
 		return &Error{exitUsage, err}
@@ -115,7 +115,7 @@ func Run(ctx context.Context, o *Options) error {
 	return err
 }
 
-// all does every line that the output does not have.
+// all does every line that the output lacks.
 func (r *run) all(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -194,7 +194,7 @@ func (r *run) report(todo int) (stop func()) {
 	}
 }
 
-// progress returns how far the run is, and what it waits for.
+// progress returns how far the run has come, and what it waits for.
 func (r *run) progress(todo int) string {
 	text := fmt.Sprintf("%d of %d lines, %d at once", r.ok.Load()+r.refused.Load(), todo, r.gate.atOnce())
 	if why := r.why.Load(); why != nil {

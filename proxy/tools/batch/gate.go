@@ -15,7 +15,7 @@ type gate struct {
 	running   int
 	limit     float64
 	refused   bool      // there was a refusal: grow slowly
-	notBefore time.Time // no request begins before
+	notBefore time.Time // no request begins before this time
 }
 
 // firstLimit is how many requests a run begins with.

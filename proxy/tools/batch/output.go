@@ -58,7 +58,7 @@ func retryable(status int) bool {
 	return false
 }
 
-// ok reports whether the line got what it asked for.
+// ok reports whether the request of the line has succeeded.
 func (a *answer) ok() bool { return a.Response != nil && a.Response.Status/100 == 2 }
 
 // output is the file of answers.
@@ -67,7 +67,7 @@ type output struct {
 	file *os.File
 	done map[string]bool // custom_ids that it has
 
-	refused int // of those, without success
+	refused int // lines of done without success
 }
 
 // openOutput opens the output, which an earlier run may have left: it removes lines that are not
@@ -102,7 +102,7 @@ func openLocked(path string) (*os.File, error) {
 		if there, err := os.Stat(path); err == nil && os.SameFile(mine, there) {
 			return file, nil
 		}
-		_ = file.Close() // another run has just put a mended one in its place
+		_ = file.Close() // another run has just replaced it by a mended one
 	}
 }
 
@@ -128,7 +128,7 @@ func (o *output) mend(path string) error {
 		}
 	}()
 	kept, write := int64(0), bufio.NewWriter(next)
-	var foreign error // the line before was not ours
+	var foreign error // the line before was not written by a batch
 	err = scan(old, path, func(number int, line []byte) error {
 		a := parseAnswer(line)
 		switch {

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// mostAttempts is how often a line without an answer is sent. Refusals for want of a slot do
+	// mostAttempts is how often a line without an answer is sent. Refusals for lack of a slot do
 	// not count: they say nothing about the line.
 	mostAttempts = 8
 	// mostFailures is how many attempts in a row, of any line, may get no answer before the run
@@ -33,13 +33,13 @@ const (
 	longestWait = 10 * time.Minute
 )
 
-// errKey says that continuing is useless.
+// errKey means that continuing is useless.
 var errKey = errors.New("the edge refuses the key")
 
-// errPath says the same. A missing model is a 404, too, but concerns its line alone.
+// errPath means the same. A missing model is a 404, too, but concerns only its own line.
 var errPath = errors.New("there is no such endpoint there: --url is the edge's address, such as http://127.0.0.1:4000")
 
-// errNoAnswer says the same.
+// errNoAnswer means the same.
 var errNoAnswer = errors.New("nothing is answered any more: start the batch again to continue it")
 
 // codeNoAnswer is the code of a line without a complete answer.
@@ -147,7 +147,7 @@ func retryAfter(header string) time.Duration {
 	return time.Duration(min(n, most)) * time.Second
 }
 
-// words says why there is no answer yet: err, or the edge's refusal.
+// words returns why there is no answer yet: err, or the edge's refusal.
 func (r *response) words(err error) string {
 	if err == nil {
 		return strings.TrimSpace(fmt.Sprintf("the edge answers %d %s", r.Status, r.code()))
@@ -159,7 +159,7 @@ func (r *response) words(err error) string {
 	return err.Error()
 }
 
-// code returns the code in the answer's error if it is one of ours, or nothing.
+// code returns the code in the answer's error if it is one of ours, otherwise "".
 func (r *response) code() string {
 	var body struct {
 		Error struct {

@@ -37,7 +37,7 @@ type Reload struct {
 	operator
 }
 
-// Run asks for the reload. Problems of the configuration are an error: exit code 1.
+// Run asks for the reload. Problems of the configuration are an error with exit code 1.
 func (r *Reload) Run() error {
 	q := reload.Request{Force: r.Force, DryRun: r.Diff, Back: r.Back}
 	if r.File != "" {

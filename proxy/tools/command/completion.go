@@ -117,7 +117,8 @@ func (c *Completion) choices(v *kong.Value) []string {
 	return v.EnumSlice()
 }
 
-// kindOf returns what kind of name a value is: the shell looks for files, the program for the rest.
+// kindOf returns what kind of name a value is. The shell looks for files, the program for
+// everything else.
 func kindOf(v *kong.Value) string {
 	switch kind := v.Tag.Get("values"); {
 	case kind == "scenarios":
@@ -132,7 +133,7 @@ func kindOf(v *kong.Value) string {
 // files is the kind whose names the shell knows.
 const files = "files"
 
-// frame is what two shells do the same way: they follow the commands of the line, and offer the
+// frame is the part that two shells share: they follow the commands of the line, and offer the
 // words of the place, or the values of the previous flag.
 type frame struct{ head, end string }
 

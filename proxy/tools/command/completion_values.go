@@ -76,7 +76,7 @@ func (c *CompletionValues) known() []string {
 	return names
 }
 
-// given returns the value of a flag on the line, of its variable, or the usual one.
+// given returns the value of a flag on the line, that of its variable, or the default.
 func (c *CompletionValues) given(usual, variable string, flags ...string) string {
 	for i, word := range c.Line {
 		name, value, joined := strings.Cut(word, "=")
@@ -88,7 +88,7 @@ func (c *CompletionValues) given(usual, variable string, flags ...string) string
 			if value = c.Line[i+1]; value != "=" {
 				return value
 			}
-			if i+2 < len(c.Line) { // bash takes = for a word
+			if i+2 < len(c.Line) { // bash treats = as a word
 				return c.Line[i+2]
 			}
 		}

@@ -92,7 +92,7 @@ func (r *explained) print() {
 	}
 }
 
-// hintFor returns the name that the word is probably a typo of, or what to give.
+// hintFor returns the name of which the word is probably a typo, or says what to give.
 func hintFor(all []explained, word string) string {
 	var names []string
 	for _, row := range all {

@@ -21,7 +21,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Key is the commands about API keys.
+// Key holds the commands about API keys.
 type Key struct {
 	New    keyNew    `cmd:"" help:"Make a key: prints it once, and the lines for the configuration; with --store it is in force at all edges."`
 	Create keyCreate `cmd:"" help:"Have a running edge make a key, which is in force at once: prints it once."`
@@ -205,7 +205,7 @@ type madeKey struct {
 	Lines string `json:"lines,omitempty"` // for keys: in the configuration
 }
 
-// print writes a new key, and what has become of it.
+// print writes a new key, and where it went.
 func (k *keyNew) print(made madeKey, note string) error {
 	if k.Format == formatJSON {
 		return printJSON(made)
@@ -251,7 +251,7 @@ func appendKey(name, lines string) error {
 func warnOfKey(name, id string) {
 	f, problems := config.LoadValid(name, engine.Known())
 	if f == nil {
-		return // a keys_file, or one that check explains
+		return // a keys_file, or a file with problems that check explains
 	}
 	n := slices.IndexFunc(f.Keys, func(key config.Key) bool { return key.ID == id })
 	at := "keys[" + strconv.Itoa(n) + "]."
@@ -322,7 +322,7 @@ func (k *keyList) Run() error {
 // sourceStore is the source of a key of the fleet's store in JSON.
 const sourceStore = "store"
 
-// print writes keys that no edge was asked for.
+// print writes keys that did not come from a running edge.
 func (k *keyList) print(all []keystore.Listed, source string) error {
 	if k.Format == formatJSON {
 		list := struct {

@@ -22,7 +22,7 @@ const (
 	ExitUsage  = 2 // wrong usage
 )
 
-// Report writes what went wrong to w, worded for the operator, and returns the exit code.
+// Report writes an error to w in an operator's words, and returns the exit code.
 func Report(w io.Writer, err error) int {
 	code := exitFailed
 	var own interface{ ExitCode() int }
@@ -62,8 +62,8 @@ func Customary(args []string) []string {
 	return args
 }
 
-// Unknown refuses a first word that is not a command. Without a command the grammar treats the
-// words as arguments of serve, and so would suggest nothing.
+// Unknown refuses a first word that is not a command. Without a command the grammar takes the words
+// for arguments of serve, and would suggest nothing.
 func Unknown(args []string, commands []*kong.Node) error {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return nil
@@ -88,8 +88,8 @@ func Unknown(args []string, commands []*kong.Node) error {
 	return usageError(fmt.Sprintf("%q is no command%s", args[0], hint))
 }
 
-// slipOfSubcommand refuses a word that is almost a subcommand's name, if the command would treat it
-// as the argument of the subcommand that may be left out.
+// slipOfSubcommand refuses a word that is almost a subcommand's name, if the command would
+// otherwise take it for an argument of its default subcommand.
 func slipOfSubcommand(args []string, command *kong.Node) error {
 	if command.DefaultCmd == nil || len(args) == 0 || strings.ContainsAny(args[0], "-.:/") {
 		return nil
@@ -176,7 +176,7 @@ func serves(err error) bool {
 	return n == nil || n.Name == "serve"
 }
 
-// leftOut says what a command line lacks, in the words of the command's help.
+// leftOut returns what a command line lacks, in the words of the command's help.
 func leftOut(err error, missing string) string {
 	var at *kong.ParseError
 	if !errors.As(err, &at) || at.Context == nil || at.Context.Selected() == nil {

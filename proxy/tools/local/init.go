@@ -37,12 +37,12 @@ seal: { keys: [%q] }
 type Toward struct {
 	File  string // "-": Out
 	Out   io.Writer
-	Notes io.Writer // what is no part of the configuration, where that goes to Out
+	Notes io.Writer // messages outside the configuration, if that goes to Out
 }
 
 // Init writes a configuration for the engines that answer, with a key for seals, a new API key and
-// an admin token. It prints the key and the token once. It names the engines that do not answer; if
-// none does, that is the error. It never overwrites an existing file.
+// an admin token. It prints the key and the token once. It names the engines that do not answer. If
+// none answers, Init fails. It never overwrites an existing file.
 func Init(ctx context.Context, named Engines, to Toward) error {
 	notes := to.notes()
 	if err := to.check(); err != nil { // before engines are asked; see also write
@@ -118,7 +118,7 @@ func (to Toward) save(text []byte) error {
 	return write(to.File, text)
 }
 
-// tell describes a new configuration, and prints its key if the key is new.
+// tell describes a new configuration, and prints the key if it is new.
 func (to Toward) tell(notes io.Writer, f *config.File, key string) {
 	fmt.Fprintf(notes, "%s, %s\n", counted(len(f.Upstreams), "upstream"), counted(len(f.Models), "model"))
 	if key != "" {

@@ -24,7 +24,7 @@ type Engines struct {
 }
 
 // Serve serves engines at a place, until end. If none is named and none is found, it serves the
-// engine that simulator starts and whose URL it returns. It writes to out what it serves.
+// engine that simulator starts; simulator returns its URL. It writes to out what it serves.
 func Serve(
 	end *proxy.Shutdown, out io.Writer, named Engines, at Place, simulator func() (url string, stop func(), err error),
 ) error {
@@ -106,7 +106,7 @@ func configuration(head string, engines []engine.Detection) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// findAll is find, but each of the named engines must answer.
+// findAll does what find does, but each of the named engines must answer.
 func (e Engines) findAll(ctx context.Context, out io.Writer) ([]engine.Detection, error) {
 	engines, missing, err := e.find(ctx, out)
 	return engines, errors.Join(append(missing, err)...)

@@ -18,7 +18,7 @@ type Place struct {
 	Listen      string // HOST:PORT, :PORT or PORT; empty: the usual one, or the next that is free
 	AdminListen string // likewise
 	AdminToken  string // in the configuration ${PENSTOCK_ADMIN_TOKEN} stands for it
-	KeyFile     string // has the clients' key; made if it is not there; empty: a key of the run
+	KeyFile     string // holds the clients' key; created if missing; empty: a key for this run
 	SharePort   bool
 }
 
@@ -60,7 +60,7 @@ func address(flag, at string) (string, error) {
 	}
 	colon := strings.LastIndexByte(at, ':')
 	host := at[:max(0, colon)]
-	six := strings.Contains(strings.Trim(host, "[]"), ":") // which is in brackets
+	six := strings.Contains(strings.Trim(host, "[]"), ":") // an IPv6 address is in brackets
 	_, err := strconv.ParseUint(at[colon+1:], 10, 16)
 	if colon < 0 || err != nil || strings.ContainsAny(host, "/ ") || six != strings.HasPrefix(host, "[") {
 		return "", fmt.Errorf("%s: %q is no address: write PORT for this machine alone, :PORT for others, too, or HOST:PORT", flag, at)

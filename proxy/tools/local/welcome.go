@@ -33,7 +33,7 @@ func welcome(f *config.File, public, admin string, key clientKey) string {
 	return b.String()
 }
 
-// told returns what is printed of the key: a key that was read stays in its file.
+// told returns what is printed about the key. A key that was read from a file is not printed.
 func (k *clientKey) told() string {
 	switch {
 	case k.file == "":

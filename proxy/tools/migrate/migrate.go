@@ -15,9 +15,9 @@ import (
 type Conversion struct {
 	Program   string // whose configuration it was
 	Text      []byte
-	NewKey    string   // in plain, where the other file had no key whose hash could be written
+	NewKey    string   // in plain text, if the other file had no key whose hash could be written
 	Notes     []string // settings without a counterpart, or to be checked
-	Variables []string // of the environment, that Text names
+	Variables []string // environment variables that Text names
 }
 
 // Convert reads the configuration of LiteLLM's proxy.

@@ -37,7 +37,7 @@ type timeouts struct{ connect, firstEvent, answer float64 }
 type key struct{ id, hash string }
 
 type upstream struct {
-	name        string // a wish until nameUpstreams
+	name        string // a proposal until nameUpstreams
 	url         string
 	engine      string
 	apiKey      string // as it is written
@@ -50,7 +50,7 @@ type upstream struct {
 type model struct {
 	id          string
 	kind        string
-	guessed     bool // kind, from the name
+	guessed     bool // kind was guessed from the name
 	name        string
 	aliases     []string
 	deployments []deployment
@@ -118,7 +118,7 @@ func (p *plan) upstream(u upstream) *upstream {
 		p.note("the engine at %s: its key has characters that no header can carry, so it is left out", u.url)
 		u.apiKey = ""
 	}
-	if strings.HasPrefix(u.apiKey, "file:") { // only the other file's own text: it has no such form
+	if strings.HasPrefix(u.apiKey, "file:") { // plain text of the other file, which has no such form
 		p.note("the engine at %s: its key begins with file:, which would be read as the name of a file here, so it is left out: "+
 			"write api_key: ${VARIABLE}", u.url)
 		u.apiKey = ""

@@ -8,7 +8,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// section is a mapping of the other file, from which a reader takes what it understands.
+// section is a mapping of the other file, from which a reader takes the settings that it
+// understands.
 type section struct {
 	path  string // "" for the whole file
 	items yaml.MapSlice
@@ -98,7 +99,8 @@ func (s *section) ignore(keys ...string) {
 	}
 }
 
-// rest notes what was not taken. why has a reason for keys that many files have.
+// rest adds a note for each key that was not taken. why has the reasons for keys that many files
+// have.
 func (s *section) rest(p *plan, why map[string]string) {
 	for _, item := range s.items {
 		key := fmt.Sprint(item.Key)

@@ -40,7 +40,7 @@ func (c *Completion) SingleToolCall(single bool) { c.single = single }
 // Parse reads the body of an answer with status 200. The error is a *translate.BadAnswer unless the
 // body is a chat completion with at least one choice, each with a message and an end: when its
 // runner dies, Ollama sends the text so far with a finish_reason of null. A missing finish_reason
-// was merely forgotten. If the engine sent an error instead of a completion, or aborted a choice,
+// counts as forgotten. If the engine sent an error instead of a completion, or aborted a choice,
 // the BadAnswer's cause is the *engineerror.Error.
 func (c *Completion) Parse(body []byte) error {
 	c.finish, c.first = FinishNone, jsonx.Value{}

@@ -18,8 +18,9 @@
 // Members that the SDKs need and an engine left out are added (missing_members.go,
 // toolcall_members.go).
 //
-// Nearly every whole answer is one choice of text with counts. AppendPlain copies it in a few pieces;
-// what it does not know, it leaves to Completion, and a fuzz test checks that both write the same.
+// Nearly every whole answer is one choice of text with counts. AppendPlain copies it in a few
+// pieces; what it does not know, it leaves to Completion, and a fuzz test checks that both write
+// the same.
 //
 // A token must cost next to nothing. The chunks of a stream differ only in their text, so a chunk
 // is first compared with the last one, and parsed only if it differs otherwise (template.go).

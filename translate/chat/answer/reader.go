@@ -44,7 +44,7 @@ type Reader struct {
 	Logprobs []byte
 	// ToolCalls are the tool calls so far.
 	ToolCalls ToolCalls
-	// Finish is how the choice ended; FinishNone: it has not.
+	// Finish is how the choice ended; FinishNone: it has not ended.
 	Finish Finish
 	// StopSequence is the stop sequence that the engine reports; nil: none.
 	StopSequence []byte

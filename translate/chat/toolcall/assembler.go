@@ -19,7 +19,7 @@ type Assembler struct {
 	held  []heldName // nearly always empty
 
 	single bool // the request allows one tool call for each choice
-	cut    bool // there were more, which were dropped
+	cut    bool // further tool calls were dropped
 }
 
 // toolCall is the state of one tool call.
@@ -116,7 +116,7 @@ func (a *Assembler) find(choice int, index int64, indexed bool, id, name uint64)
 		return -1
 	}
 	if t := &a.toolCalls[a.last]; t.is(choice) && (!indexed || t.indexed && t.index == index) && (id == 0 || t.id == id) {
-		return a.last // true of nearly every piece
+		return a.last // true for nearly every piece
 	}
 	byIndex, byBoth, byID := -1, -1, -1
 	for i := range a.toolCalls {
