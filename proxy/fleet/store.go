@@ -131,8 +131,8 @@ func Dial(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(clien
 // Exchange sends a message to an account. If the connection ends, Exchange sends the message once
 // more over another one. Whether the first one has arrived makes no difference. Messages are
 // numbered from the store's time, in millionths of a second, at the first heartbeat of this
-// process. These are above all numbers of an earlier process of the same name, because that ended
-// before.
+// process. So they are above all numbers of an earlier process of the same name, which ended before
+// that heartbeat.
 func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, error) {
 	c, first, began := r.client.Load(), r.began.Load(), time.Now()
 	if c == nil || first == 0 {

@@ -40,8 +40,8 @@ func (m *Memory) Reserve(n int64) bool {
 }
 
 const (
-	// largeGarbage is the part of the limit, 1/16, from which on garbage is collected as soon as
-	// its room is needed.
+	// largeGarbage is a part of the limit, 1/16. That much garbage is collected as soon as its room
+	// is needed.
 	largeGarbage = 16
 	// collectEvery is how often less garbage is collected: a budget that stays nearly full must not
 	// cost a collection for each piece that comes and goes.

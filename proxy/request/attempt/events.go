@@ -99,7 +99,7 @@ func (r *Reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, er
 
 // finish appends what ends the stream well. In Responses that repeats the answer four times: the
 // text, its part, its item and the response. If there is no memory for that, finish appends
-// nothing, so that the stream can still end with an error.
+// nothing, so that the stream can still end with an error; afterwards it could not.
 func (r *Reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
 	if err := r.memory.HoldOut(max(cap(dst), len(dst)+4*to.Held())); err != nil {
 		return dst, err

@@ -56,7 +56,7 @@ func (t *trace) state(cl *client) []byte {
 	}
 }
 
-// maxTracestate is how much of a tracestate is passed on: what every vendor must pass on at least
+// maxTracestate is how much of a tracestate is passed on: the least that every vendor must pass on
 // (Trace Context, 3.3.1.5).
 const maxTracestate = 512
 

@@ -39,8 +39,9 @@ var (
 // HeaderDropped names what was left out of a request.
 const HeaderDropped = "X-Penstock-Dropped"
 
-// DroppedToolCalls names what was left out of a whole answer: tool calls after the first, if the
-// request forbids parallel ones and the engine made some. A stream's head has been sent by then.
+// DroppedToolCalls names what was left out of an answer: tool calls after the first, if the request
+// forbids parallel ones and the engine made some. A stream's head cannot name it: it has been sent
+// by then.
 const DroppedToolCalls = "answer:tool_calls"
 
 // CommonHeaders sets the headers of every answer. The request id has two names because SDKs read

@@ -235,8 +235,8 @@ func fromTransport(err error) *Failure {
 	}
 }
 
-// howUnreachable says what happened to the connection: an engine that was killed at work had been
-// reached.
+// howUnreachable says what happened to the connection. An engine that was killed at work was not
+// unreachable.
 func howUnreachable(reason string) string {
 	switch reason {
 	case http1.ReasonEOF:

@@ -183,8 +183,8 @@ func (c *calls) acknowledge() bool {
 	return true
 }
 
-// ended reports whether no call may begin any longer. The edge notices a client that leaves
-// silently before reading from the connection fails, and this also ends the running call.
+// ended reports whether no call may begin any longer. If a client leaves silently, the edge knows
+// it before reading from the connection fails. This also ends the running call.
 func (c *calls) ended() bool {
 	return c.peer.ended.Load() || c.client != nil && c.client.Gone()
 }

@@ -228,7 +228,7 @@ func (m *modelSeries) observe(r *Record, now time.Time) {
 		return
 	}
 	m.duration.Update(now.Sub(r.Start).Seconds())
-	if r.Stream && r.TTFT > 0 { // a whole answer's time would hide those of streams
+	if r.Stream && r.TTFT > 0 { // a whole answer has no first token: its time would hide those of the streams
 		m.ttft.Update(r.TTFT.Seconds())
 	}
 }

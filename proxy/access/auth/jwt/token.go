@@ -126,8 +126,9 @@ func (t *Token) Verify(s *Set) (Claims, Print, error) {
 	return Claims{}, Print{}, ErrSignature
 }
 
-// Plausible reports whether the token would be accepted at a time if its signature were good,
-// because one of its audiences and its times fit. A newer set is fetched only for such a token.
+// Plausible reports whether one of the token's audiences and its times fit, so that the token would
+// be accepted at a time if its signature were good. A newer set is fetched only for such a token,
+// since anyone can write other ones.
 func (t *Token) Plausible(audiences []string, now time.Time) bool {
 	times, err := Claims{t.claims}.Check(audiences)
 	return err == nil && times.Hold(now) == nil
