@@ -48,17 +48,17 @@
 // # Without the store
 //
 // Three calls that wait in vain, or messages without an answer, open a breaker. Then no call waits,
-// and only the heartbeat asks again, at once and then once a second. After the first of them no
-// more than that many calls wait. Only a heartbeat that is answered within fleet.store.timeout
-// closes the breaker: with a store that answers later, calls would wait in vain again and again.
-// Depending on `fleet.lost` an edge then refuses nothing (open), everything (closed), or continues
-// with its part (divide): what it holds, its part of what was free at the last answer, and its part
-// of the rate. For a key without a fresh answer it begins with its part of what time has paid since
-// the store fell silent, which is all of it after a minute, and with one call. When the store is
-// back, the edge reports what was used meanwhile, and how much of it time has paid. An answer that
-// refuses a request about a key is not such a failure, and concerns that key alone (refusal.go).
-// Edges find a store again one after the other. So for two seconds each takes no more of a key than
-// its part: others may not have reported their use yet.
+// and only the heartbeat asks again, at once and then once a second. After the first of them, no
+// more calls wait than it takes to open the breaker. Only a heartbeat that is answered within
+// fleet.store.timeout closes the breaker: with a store that answers later, calls would wait in vain
+// again and again. Depending on `fleet.lost` an edge then refuses nothing (open), everything
+// (closed), or continues with its part (divide): what it holds, its part of what was free at the
+// last answer, and its part of the rate. For a key without a fresh answer it begins with its part
+// of what time has paid since the store fell silent, which is all of it after a minute, and with
+// one call. When the store is back, the edge reports what was used meanwhile, and how much of it
+// time has paid. An answer that refuses a request about a key is not such a failure, and concerns
+// that key alone (refusal.go). Edges find a store again one after the other. So for two seconds
+// each takes no more of a key than its part: others may not have reported their use yet.
 //
 // An account that holds anything but finite numbers begins again, as if the store had forgotten it:
 // a comparison with nan is always false, and would grant whatever an edge asks.
@@ -76,12 +76,12 @@
 // What the store sends is not trusted either. A reply that is malformed, or announces more than any
 // of ours can be, ends its connection before memory is allocated for it (bound.go). So does an
 // unsolicited reply, at which the client panics, and a sentinel's message without the words that
-// the client takes from it (asked.go). After a reply was left out, each command would get the reply
-// of the one before it.
+// the client takes from it (asked.go). After a missing reply, each command would get the reply to
+// the one before it.
 //
 // So the client is made anew after three failed heartbeats, and then after twice as many each time,
-// up to 30. This also follows a fail-over behind one address, after which the old primary lives on
-// as a replica with its connections: it refuses to write (READONLY), or waits for its primary
+// up to 30. This also handles a fail-over behind one address. After it the old primary lives on as
+// a replica, with its connections, and refuses to write (READONLY) or waits for its primary
 // (MASTERDOWN). A store that is dialled, or has failed, is asked for its ROLE first: a replica
 // counts as lost even if it takes writes.
 //

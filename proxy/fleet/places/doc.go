@@ -1,5 +1,6 @@
 // Package places lets the edges of a fleet tell each other where conversations live. An edge sends
-// a conversation's next turn to the engine that has its past, whichever edge has sent it there.
+// a conversation's next turn to the engine that has its past, even if another edge has sent it
+// there.
 //
 // The edges exchange the contents of routing.Places: the first turn of a conversation, and each
 // turn that went elsewhere than the last. Each route has a stream in the store. Every 100 ms an

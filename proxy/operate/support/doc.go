@@ -1,5 +1,5 @@
 // Package support makes the bundle of a bug report: what maintainers ask for first, in one archive
-// that its operator can look through before it leaves the house.
+// that its operator can look through before sending it.
 //
 // # What is in it
 //

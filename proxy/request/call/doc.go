@@ -109,10 +109,10 @@
 //
 // # What cores share
 //
-// No word that streams on several cores write is written for each token: that would cost each
+// Streams on several cores never write a shared word of memory for each token: that would cost each
 // stream a cache miss. A test checks this for the functions that run for each token. Pools are per
 // core. What a call writes once or twice is split by key, by model or by upstream where possible.
 //
 // A Meter (observe) keeps a stream's measurements for sixteen events or a quarter of a second. A
-// stream of 50 tokens a second writes those two words four times a second.
+// stream of 50 tokens a second writes the two shared words four times a second.
 package call

@@ -235,8 +235,8 @@ func fromTransport(err error) *Failure {
 	}
 }
 
-// howUnreachable says what happened to the connection. An engine that was killed at work was not
-// unreachable.
+// howUnreachable says what happened to the connection. An engine that was killed at work had been
+// reached before.
 func howUnreachable(reason string) string {
 	switch reason {
 	case http1.ReasonEOF:

@@ -3,7 +3,7 @@
 // Usage counts in memory (proxy/telemetry/observe). Once a second the ledger writes down the rows
 // that have changed. A row is what one key used of one model on one day: the whole amount, not a
 // difference. So a row may be written twice, lost or overtaken: the next row of its day says the
-// same and more, nothing is counted twice, and readers make the sums.
+// same and more, nothing is counted twice, and readers compute the sums.
 //
 // # The file
 //
