@@ -55,7 +55,7 @@ type Fleet struct {
 
 	mu        sync.Mutex
 	reporting map[*account]struct{} // those with something to report
-	wake      chan struct{}         // something is to be reported
+	wake      chan struct{}         // there is something to report
 	ask       chan struct{}         // a heartbeat is due
 }
 

@@ -254,8 +254,7 @@ func changeOf(m valkey.ValkeyMessage) string {
 	return text
 }
 
-// changeMost is the number from which on adding 1 no longer changes a number in the store's
-// scripts.
+// changeMost is the least number that adding 1 does not change in the store's scripts.
 const changeMost = 1 << 53
 
 func (k *Keys) isReady() bool {

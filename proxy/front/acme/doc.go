@@ -28,7 +28,7 @@
 // The public listener answers TLS-ALPN-01 (RFC 8737): Challenge returns the certificate for a
 // handshake that negotiates acme-tls/1 (package listen). A separate listener answers HTTP-01
 // (http.go). It redirects browsers to https without the query string, and answers API calls with a
-// 403: a redirected program would go on sending its key over plain HTTP. certmagic tries to listen
+// 403: a redirected program would keep sending its key over plain HTTP. certmagic tries to listen
 // at our listener's address, finds it in use and served, and opens no listener.
 //
 // # A fleet

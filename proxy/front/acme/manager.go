@@ -219,7 +219,7 @@ func (m *Manager) load(name string) *domain {
 		m.opts.Log.Warn("a certificate in tls.acme.folder cannot be used: a new one is ordered",
 			zap.String("domain", name), zap.Error(err))
 		cert, _, _ := m.certificateKeys(name)
-		if err := os.RemoveAll(m.folder.Filename(cert)); err != nil { // certmagic would not go on
+		if err := os.RemoveAll(m.folder.Filename(cert)); err != nil { // certmagic would not continue
 			m.opts.Log.Warn("it cannot be removed", zap.String("domain", name), zap.Error(err))
 		}
 	case pair == nil:

@@ -147,8 +147,8 @@ func mayGo(conns []waiting, spared int64, crowds func(netip.Addr) bool) []waitin
 }
 
 // keepHalf cuts a list of leastNeeded so that half of the most connections stay with clients that
-// have shown a key, of which there are known. A flood of clients without a key cannot take them
-// all.
+// have shown a key. known is how many such clients there are. A flood of clients without a key
+// cannot take them all.
 func keepHalf(conns []waiting, known, most int) []waiting {
 	spare := max(0, known-most/2)
 	for i, c := range conns {

@@ -18,6 +18,6 @@
 // API takes or gives.
 //
 // Paths are relative to the server /v1; those of the host itself carry their own server. Schemas of
-// answers leave objects open, since engines add members and so may we. The tests close those that
-// are wholly ours.
+// answers leave objects open, since engines add members and so may we. The tests close the schemas
+// that only the edge writes.
 package openapi

@@ -95,7 +95,7 @@ func (r *Reply) Lend() []byte {
 	return p
 }
 
-// heard records that bytes have come.
+// heard records that bytes of the reply have come.
 func (r *Reply) heard() {
 	r.clock.readAt = instant.Now()
 	r.clock.heard()

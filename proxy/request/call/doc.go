@@ -23,8 +23,8 @@
 //
 // # Parts
 //
-// A Call is an aggregate of parts. Each part has its own file and its own rules, and none knows the
-// call: the client's side (client), the configuration it runs under (configuration), its key's
+// A Call is an aggregate of parts. Each part has its own file and its own rules, and does not know
+// the call: the client's side (client), the configuration it runs under (configuration), its key's
 // limits (allowance), its body (body.Body), the codec of its endpoint (endpoint.Request), its
 // tokens, the memory of its reply (attempt.Memory), its end from outside (attempt.Abort), where it
 // was sent (tries), its attempt (attempt.Attempt), the identity of its body (fingerprint), what the

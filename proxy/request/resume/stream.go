@@ -38,7 +38,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	switch _, unread := r.Read(ev); {
 	case unread != nil || len(r.ToolCalls.List) > 0 || len(r.Refusal) > 0:
 		s.Release()
-	case len(r.Reasoning) > 0 && len(s.begun.Text) > 0: // no engine reasons amid an answer
+	case len(r.Reasoning) > 0 && len(s.begun.Text) > 0: // no engine reasons in the middle of an answer
 		s.Release()
 	default:
 		s.keep(&s.begun.Reasoning, r.Reasoning)

@@ -41,7 +41,7 @@
 // as it has concurrent calls. A waiting message counts as an incomplete body of its key (package
 // body). A connection keeps the last response of each of 32 lanes and of the default one. A turn
 // that fails drops the response that it continues, as the protocol requires. A request for a
-// response that is not kept gets previous_response_not_found, upon which clients send the whole
+// response that is not kept gets previous_response_not_found. Clients then send the whole
 // conversation. A message that never becomes a call counts as a request of the key, too. A turn
 // ends with one event: if the stream of a POST would have an error and then the failed response,
 // only the response is sent. A connection lasts 60 minutes, and 10 without a call. The connections

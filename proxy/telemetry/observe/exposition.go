@@ -11,8 +11,8 @@ const ownPrefix = "penstock_"
 
 // WriteText writes the metrics page in the Prometheus text format: every family once, with its HELP
 // and TYPE, over the samples of all sources (the edge's set, one set per upstream, the runtime).
-// Metrics of the runtime outside the families are left out. An undescribed family of ours is
-// written bare, which the lint test refuses.
+// Metrics of the runtime outside the families are left out. A family of the edge without a
+// description is written without HELP and TYPE, which the lint test refuses.
 func WriteText(w io.Writer, sources ...func(io.Writer)) error {
 	return writePage(w, textHead, func(line string) string { return line }, "", sources)
 }

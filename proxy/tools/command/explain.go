@@ -125,7 +125,7 @@ func statuses(row explained) []string {
 	return all
 }
 
-// link matches a Markdown link, of which only the text is kept.
+// link matches a Markdown link. Only its text is kept.
 var link = regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`)
 
 // rowsOf reads the rows of a reference's tables.
