@@ -13,8 +13,8 @@
 // reasons and errors have one reader, and every client sees the same tool calls.
 //
 // A Stream may receive the events of several engines: it is restarted before the answer has begun,
-// and resumed in the middle of one. What it has already written stays valid: ids, numbers, open
-// blocks.
+// and resumed in the middle of one. Everything that it has already written stays valid: ids,
+// numbers, open blocks.
 //
 // The types here are what the edge reads from any answer: Usage, the counts; Markup, the sign that
 // an engine lacks a parser; BadAnswer, the error of an answer that breaks its dialect.

@@ -13,7 +13,7 @@ import (
 // begins with nothing. Time does not pay what was charged. An edge reports what it has used since
 // the period began; over restarts it does so under the name of its ledger. So the store can forget
 // everything, and an edge can end in any way: reported use is counted once, and unreported use is
-// reported later. What a dead edge held is free again, because it may not have been used.
+// reported later. A dead edge's holds are free again, because they may not have been used.
 
 // budgetKinds are the cells of a budget: requests (unused), tokens, and millionths of money.
 var budgetKinds = [cells]kind{slot, budget, budget}

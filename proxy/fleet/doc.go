@@ -65,16 +65,16 @@
 //
 // A store that has forgotten everything has a new birth (an id). Then each edge reports what it has
 // charged itself and time has not paid. Of a budget it also reports what all edges had reported,
-// which counts until they report again. What others hold is unknown then: for a lease an edge takes
-// no more than its part of the slots and of what was left of a budget (cell.doubt).
+// which counts until they report again. The holds of other edges are unknown then: for a lease an
+// edge takes no more than its part of the slots and of what was left of a budget (cell.doubt).
 //
 // The clocks of edges are never used. The store's clock may jump. If it is set back, an account
 // continues from its previous time (ahead, in account.lua). If it is set forward, leases of living
 // edges end, so for a lease the other edges take no more than their part of what was free before
 // (clock.go).
 //
-// What the store sends is not trusted either. A reply that is malformed, or announces more than any
-// of ours can be, ends its connection before memory is allocated for it (bound.go). So does an
+// Edges do not trust the store's replies either. A reply that is malformed, or announces more than
+// any of ours can be, ends its connection before memory is allocated for it (bound.go). So does an
 // unsolicited reply, at which the client panics, and a sentinel's message without the words that
 // the client takes from it (asked.go). After a missing reply, each command would get the reply to
 // the one before it.

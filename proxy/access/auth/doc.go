@@ -28,7 +28,7 @@
 //
 // A credential that is not a key but has the form of a token (package jwt) is verified against the
 // configured issuers. It becomes a Key of its own: its rights come from a template, which is an
-// entry of the keys, and its id from a claim. What the signature has proved is cached under the
+// entry of the keys, and its id from a claim. The result of the signature check is cached under the
 // token's hash. Each request still checks that the token has not expired, and that its public key
 // and its template are in force. Keys are looked up first, so tokens cost them nothing.
 //

@@ -40,8 +40,8 @@ func (fixedKeys) Renew(*jwt.Token, bool) bool { return true }
 // rememberedTokens is how many verified tokens a ring remembers, the latest first.
 const rememberedTokens = 4096
 
-// issuers are the issuers whose tokens are accepted besides keys. What a token's signature has
-// proved is cached under the token's hash, so each token is verified once.
+// issuers are the issuers whose tokens are accepted besides keys. The result of a token's signature
+// check is cached under the token's hash, so each token is verified once.
 type issuers struct {
 	byName   map[string]*issuer  // by the iss of their tokens
 	taken    map[string]struct{} // ids of keys

@@ -42,6 +42,7 @@
 // # The folder
 //
 // The folder has one subfolder for each directory, because the certificates of an authority's test
-// directory differ from those of its real one. The layout is certmagic's. What versions before
-// certmagic kept there (account.key, DOMAIN.pem) or in the store is migrated at the start.
+// directory differ from those of its real one. The layout is certmagic's. At the start, the data of
+// versions before certmagic is migrated, from the folder (account.key, DOMAIN.pem) and from the
+// store.
 package acme

@@ -1,7 +1,7 @@
 // Package httpserver is what the HTTP servers of both listeners have in common: fasthttp's
 // settings, the strict reading of request heads, and a router that changes no path.
 //
-// fasthttp parses heads leniently. What it accepts is checked once more (CheckHead), after package
+// fasthttp parses heads leniently. CheckHead checks the accepted heads once more, after package
 // listen has checked the framing of the bytes. Where the two agree with every other parser, no
 // request can be smuggled past a proxy. listen/doc.go says which parser decides what.
 //

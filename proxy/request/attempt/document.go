@@ -82,7 +82,7 @@ func (r readAhead) Read(p []byte) (int, error) {
 	return r.Reply.Read(p)
 }
 
-// Lend implements sse.Source. What was read ahead comes through Read.
+// Lend implements sse.Source. Bytes that were read ahead come through Read.
 func (r readAhead) Lend() []byte {
 	if len(r.first) > 0 {
 		return nil

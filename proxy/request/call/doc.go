@@ -48,8 +48,8 @@
 // A stream spends nearly all of its life waiting, so its idle memory is what counts. A token needs
 // three buffers: for the engine's bytes (http1.Exchange.Wait), for the event that is read from them
 // (sse.Source) and for the client's bytes (relay.out). They are taken from their pools when bytes
-// arrive, and returned when these have been written. What remains is a goroutine's stack of 4 KiB,
-// two sockets and some 9 KiB of state.
+// arrive, and returned when these have been written. A goroutine's stack of 4 KiB, two sockets and
+// some 9 KiB of state remain.
 //
 // The edge has no readiness loop of its own beside the runtime's, because a token costs two system
 // calls and the kernel's work in them. Two relays that only move bytes, one with a goroutine for
@@ -70,8 +70,8 @@
 //
 // An answer is committed with its first piece (translate.Stream.Started). Until then the edge holds
 // the request, and another engine may answer it, although the head, keep-alives and the
-// announcement of an answer have been sent. What was announced is either the edge's own (the ids
-// and the model of Messages and Responses) or is kept for the other engine's events (the id of
+// announcement of an answer have been sent. The announced values are either the edge's own (the ids
+// and the model of Messages and Responses) or are kept for the other engine's events (the id of
 // chat). A final failure is then reported in the stream.
 //
 // A stream that has started continues at another engine if its model has retry.resume (resume.go,
@@ -111,7 +111,8 @@
 //
 // Streams on several cores never write a shared word of memory for each token: that would cost each
 // stream a cache miss. A test checks this for the functions that run for each token. Pools are per
-// core. What a call writes once or twice is split by key, by model or by upstream where possible.
+// core. Memory that a call writes once or twice is split by key, by model or by upstream where
+// possible.
 //
 // A Meter (observe) keeps a stream's measurements for sixteen events or a quarter of a second. A
 // stream of 50 tokens a second writes the two shared words four times a second.

@@ -35,6 +35,6 @@
 // every engine is sent it as one. Only a count of a Messages prompt reads the body that the client
 // wrote.
 //
-// Codecs of chat are pooled. What only the request or only the answer needs has pools of its own: a
-// stream may last an hour, and its request is gone after the first event.
+// Codecs of chat are pooled. The parts that only the request or only the answer needs have pools of
+// their own: a stream may last an hour, and its request is gone after the first event.
 package endpoint

@@ -12,9 +12,9 @@
 //
 // # Design
 //
-// The keys of a valid file come first, by a swap of their own. Who may call must not wait for name
-// lookups, for probes of engines or for other reloads, and a revoked key stays revoked even if the
-// models of its file are refused.
+// The keys of a valid file come first, by a swap of their own. A change of keys must not wait for
+// name lookups, for probes of engines or for other reloads, and a revoked key stays revoked even if
+// the models of its file are refused.
 //
 // A snapshot is built whole before anything changes. A reload does not leave a model that can serve
 // calls without an engine to take them, unless the operator forces it. Before that decision,

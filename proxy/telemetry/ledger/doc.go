@@ -27,9 +27,9 @@
 //
 // # Export
 //
-// A sink gets the rows that have changed, each the whole amount of its day (export.go). What it has
-// acknowledged is stored in a file of the ledger's own form. So an export resumes by comparing two
-// sets of rows, and rows that wait for a sink take no more room than there are rows.
+// A sink gets the rows that have changed, each the whole amount of its day (export.go).
+// Acknowledged rows are stored in a file of the ledger's own form. So an export resumes by
+// comparing two sets of rows, and rows that wait for a sink take no more room than there are rows.
 //
 // # End users
 //

@@ -18,9 +18,9 @@ import (
 )
 
 // Export passes the ledger's rows to a sink. A row is the whole amount of its day, as in the
-// ledger, so a sink may get it twice and keeps the last of each id. What a sink has acknowledged is
-// kept in a file of the ledger's form beside it, from which an export resumes after any end. While
-// a sink is away, only the last row of each id waits for it.
+// ledger, so a sink may get it twice and keeps the last of each id. Acknowledged rows are kept
+// beside the ledger in a file of the same form, from which an export resumes after any end. While a
+// sink is away, only the last row of each id waits for it.
 type Export struct {
 	sink Sink
 	to   deliverer

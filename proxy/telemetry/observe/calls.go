@@ -103,8 +103,7 @@ func (c *Calls) OfClass(model, class string) int64 {
 	return 0
 }
 
-// FellBack returns how many calls of a model another model answered, or was the last to be asked
-// for.
+// FellBack returns how many calls of a model were answered by another model, or asked it last.
 func (c *Calls) FellBack(model, to string) int64 {
 	if n, ok := c.series.fallbacks.get(fallbackKey{model, to}); ok {
 		return n.Load()
@@ -198,8 +197,8 @@ type Meter struct {
 }
 
 // keepFor is how long a Meter keeps its measurements, as long as events arrive. It is less than the
-// time between two reads of the counts. What arrives last before a silence waits for the next event
-// or the end.
+// time between two reads of the counts. The last measurements before a silence wait for the next
+// event or the end.
 const keepFor = 250 * time.Millisecond
 
 // Meter returns the meter of a new stream. Model and upstream are configured names.

@@ -7,7 +7,7 @@
 // # Design
 //
 // go-jose reads JSON and computes signatures. It refuses duplicate members and compares names by
-// case. What remains here is what a library leaves to its user (RFC 8725):
+// case. This package does what a library leaves to its user (RFC 8725):
 //
 //   - The algorithm belongs to the key. ES256 takes a P-256 key, RS256 an RSA key of 2048 bits or
 //     more, EdDSA an Ed25519 key. Symmetric keys are not accepted, so a public key can never be
