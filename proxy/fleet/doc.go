@@ -32,9 +32,9 @@
 // not pay what they were charged, and the store keeps each edge's reported use as long as the
 // period lasts. An edge with a ledger keeps its name over restarts and reports the sum of all.
 //
-// Rejected alternatives: counters with an expiry let twice the limit through at the edges of their
-// window, and stick when a decrement is lost; counts that are exchanged afterwards let a third too
-// much through; a division by the number of edges lets a fifth through when a balancer sends all
+// Rejected alternatives: Counters with an expiry let twice the limit through at the edges of their
+// window, and stick when a decrement is lost. Counts that are exchanged afterwards let a third too
+// much through. A division by the number of edges lets a fifth through when a balancer sends all
 // calls to one of them.
 //
 // # Turns

@@ -295,10 +295,10 @@ func FitLimit(asked, context, prompt int) int {
 	return min(asked, max(context-prompt-context/50, context/8, LeastAnswer))
 }
 
-// RefitLimit returns the limit to send to an engine after it refused sent tokens beside a prompt of
-// so many tokens because they do not fit into its context. prompt and context are 0 if its message
-// has no numbers. least means that prompt is only a lower bound, because the engine stopped
-// counting. ok is false when no useful limit fits.
+// RefitLimit returns the limit to send to an engine that has refused a limit of sent tokens,
+// because they do not fit into its context beside a prompt of so many tokens. prompt and context
+// are 0 if its message has no numbers. least means that prompt is only a lower bound, because the
+// engine stopped counting. ok is false when no useful limit fits.
 func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
 	limit = min(sent, LeastAnswer)
 	switch {

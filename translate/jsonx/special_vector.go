@@ -26,9 +26,9 @@ var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 func vectorText(p *byte, blocks int) (block int, mask, escapes, wide, open uint64)
 
 // The errors that two consecutive bytes can have. UTF-8 is validated by the method of Keiser and
-// Lemire ("Validating UTF-8 In Less Than One Instruction Per Byte", 2020): look-ups by both halves
-// of the first byte and the high half of the second give sets of errors, and the bytes are wrong if
-// all three have one in common.
+// Lemire ("Validating UTF-8 In Less Than One Instruction Per Byte", 2020). Look-ups by both halves
+// of the first byte and the high half of the second give three sets of errors. The bytes are wrong
+// if all three sets have an error in common.
 const (
 	tooShort  = 1 << iota // a first byte without a continuation
 	tooLong               // ASCII followed by a continuation

@@ -26,9 +26,9 @@
 //     and a stream of megabytes without a line end costs no more than its length.
 //   - The buffer starts with 2 KiB, which Rest releases while it is empty: a held stream then keeps
 //     none. It grows when one event needs it. When it is next empty it goes back to 2 KiB if it has
-//     grown above 64 KiB, or if no more than a quarter of it was used since it was last empty: a
-//     stream of 20 KB events keeps its buffer, a single one does not tie up memory for the rest of
-//     the stream.
+//     grown above 64 KiB, or if no more than a quarter of it was used since it was last empty. So a
+//     stream of 20 KB events keeps its buffer, but a single such event does not tie up memory for
+//     the rest of the stream.
 //   - A Source lends the bytes that it has: an event that is whole in them is read in place and
 //     needs no buffer. It is asked before the buffer grows above 64 KiB, and notified when the
 //     buffer shrinks.

@@ -10,9 +10,9 @@
 //
 // The document is written rather than generated from code because half of it is rules of the wire
 // (formats of other vendors, events of streams) that no Go type here states. Tests keep it true
-// instead: the document is valid OpenAPI 3.1, every golden answer of package translate and every
-// answer of the edge in the end-to-end tests fits its schema, each status that it lists is produced
-// by a test, and no test produces another one (proxy/e2e).
+// instead. The document is valid OpenAPI 3.1. Every golden answer of package translate and every
+// answer of the edge in the end-to-end tests fits its schema. A test produces each status that it
+// lists, and no test produces another one (proxy/e2e).
 //
 // Its version is the time of its last change, in ISO 8601. Set it by hand when you change what the
 // API takes or gives.

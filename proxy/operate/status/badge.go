@@ -3,11 +3,16 @@ package status
 import "strconv"
 
 // Badge is an upstream's state as a word of a closed set. If several apply, it is the first of
-// these: draining, maintenance and retiring, which an operator asked for; down, stalled and
-// pending, in which it takes no calls; breaker open and half-open; failing, with more failed calls
-// in the last minute than Bounds allows; suspect, when a call could not reach it and no probe has
-// confirmed that; incomplete, when it refuses a feature that others answer, or lacks a model; busy,
-// and up.
+// these:
+//
+//   - draining, maintenance and retiring, which an operator asked for
+//   - down, stalled and pending, in which the upstream takes no calls
+//   - breaker open and half-open
+//   - failing, with more failed calls in the last minute than Bounds allows
+//   - suspect, when a call could not reach it and no probe has confirmed that
+//   - incomplete, when it refuses a feature that others answer, or lacks a model
+//   - busy
+//   - up
 type Badge struct {
 	Word  string
 	Class string // down, warn, hold or up: its colour, which repeats what Sign says

@@ -23,9 +23,9 @@ type change struct {
 }
 
 // changeAfter returns the form in which an engine may accept a request that it refused, judged by
-// its complaint and by what it was sent. The form has a limit on the answer's tokens that the
-// engine has room for, or lacks the word of a reasoning effort that the engine or the model's
-// template does not know, or has the turns of one role joined. ok is false if no change would help.
+// its complaint and by what it was sent. That form has a limit on the answer's tokens that the
+// engine has room for, or has the turns of one role joined, or lacks the word of a reasoning effort
+// that the engine or the model's template does not know. ok is false if no change would help.
 func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
 	switch o := why.API.Overflow; {
 	case why.API.Code == apierr.CodeContextLength && sent.Limit > 0:

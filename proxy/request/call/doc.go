@@ -24,11 +24,12 @@
 // # Parts
 //
 // A Call is an aggregate of parts. Each part has its own file and its own rules, and does not know
-// the call: the client's side (client), the configuration it runs under (configuration), its key's
-// limits (allowance), its body (body.Body), the codec of its endpoint (endpoint.Request), its
-// tokens, the memory of its reply (attempt.Memory), its end from outside (attempt.Abort), where it
-// was sent (tries), its attempt (attempt.Attempt), the identity of its body (fingerprint), what the
-// status page reads of it (publicState), its times and its place in a trace.
+// the call. The parts are the client's side (client), the configuration it runs under
+// (configuration), its key's limits (allowance), its body (body.Body), the codec of its endpoint
+// (endpoint.Request), its tokens, the memory of its reply (attempt.Memory), its end from outside
+// (attempt.Abort), where it was sent (tries), its attempt (attempt.Attempt), the identity of its
+// body (fingerprint), what the status page reads of it (publicState), its times and its place in a
+// trace.
 //
 // One loop asks engines, before the commit and after it, and uses a picker, a fitter and a changer.
 // unary makes a whole answer. A relay moves an answer after the commit. All calls share Services;

@@ -32,9 +32,9 @@ const (
 )
 
 // hijack makes r leave fasthttp once the handler has returned. It returns false, and does nothing,
-// if r has to stay: under TLS, because fasthttp closes the TLS connection at the end of a hijack,
-// and while the rest of a form is still to be read. fasthttp cannot write a stream to HTTP/1.0, so
-// such a stream always leaves.
+// if r has to stay. A stream stays under TLS, because fasthttp closes the TLS connection at the end
+// of a hijack, and while the rest of a form is still to be read. fasthttp cannot write a stream to
+// HTTP/1.0, so such a stream always leaves.
 func hijack(r relay) bool {
 	c := r.call
 	ctx := c.client.ctx

@@ -9,13 +9,18 @@ import (
 )
 
 // Stream passes on the chunks of an engine to a client of the chat dialect. Each chunk is sent as
-// it came, with these changes: `model` becomes the public id; the first delta of a choice has its
-// role; a choice ends once, with one of the words that typed SDKs know (see finish.go); usage goes
-// only to a client that asked for it, once, in a separate chunk, unless it asked for it in every
-// chunk; reasoning is removed if the client wants none; members that the SDKs need are added where
-// they are missing; the pieces of tool calls get the index, id and type by which clients join them,
-// and each name is sent once; and the edge itself writes [DONE], once every choice has its
-// finish_reason.
+// it came, with these changes:
+//
+//   - `model` becomes the public id.
+//   - The first delta of a choice has its role.
+//   - A choice ends once, with one of the words that typed SDKs know (see finish.go).
+//   - Usage goes only to a client that asked for it, once, in a separate chunk, unless it asked for
+//     it in every chunk.
+//   - Reasoning is removed if the client wants none.
+//   - Members that the SDKs need are added where they are missing.
+//   - The pieces of tool calls get the index, id and type by which clients join them, and each name
+//     is sent once.
+//   - The edge itself writes [DONE], once every choice has its finish_reason.
 //
 // A Stream belongs to one call at a time. Call Reset first, then Append for each upstream event,
 // and finally either Finish or Fail. It allocates nothing per event once its buffers have grown.

@@ -12,7 +12,7 @@ const maxTemplate = 2 << 10
 
 // template is the last chunk without its text. The chunks of one stream differ only in their piece
 // of text, while id, time and model stay the same. A chunk that equals the last one up to the
-// opening quote of that text, and from the closing quote, needs no parsing: if the bytes between
+// opening quote of that text, and from the closing quote on, needs no parsing. If the bytes between
 // are the contents of one JSON string, the chunk is as valid as the last one and differs only in
 // its text. That leaves two comparisons and the scan of one short string, less than a tenth of the
 // work.
