@@ -102,8 +102,8 @@ type appeared struct {
 	Since int64 `json:"since"` // Unix seconds
 }
 
-// Appeared takes over the time at which the first secret appeared, as the store has it; the
-// earliest time wins. It returns the correction for the store, or nothing if the store is right. A
+// Appeared takes over the store's record of when the first secret appeared; the earliest time wins.
+// It returns the correction for the store, or nothing if the store is right. A
 // text signed with an older secret is signed again, because otherwise removing that secret would
 // begin another day.
 func (s *Signer) Appeared(stored string, now time.Time) (correction string) {
