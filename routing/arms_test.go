@@ -13,12 +13,12 @@ import (
 	"penstock/upstreams"
 )
 
-// arm is a deployment with a share of the calls.
+// arm returns a deployment with a share of the calls.
 func arm(upstream string, percent config.Percent, tier int) config.Deployment {
 	return config.Deployment{Upstream: upstream, Tier: tier, Traffic: &percent, Arm: upstream}
 }
 
-// of finds a number whose calls belong to an arm of r; empty: to none.
+// of finds a number whose calls belong to an arm of r, or to no arm if the name is empty.
 func numberOf(t testing.TB, r *Route, name string) uint64 {
 	t.Helper()
 	for n := range uint64(100_000) {
@@ -40,7 +40,7 @@ func armNamed(r *Route, set Arms) string {
 	return ""
 }
 
-// The state of each target, and where a call of an arm, or of none, then goes.
+// Given the state of each target, the test checks where a call of an arm, or of no arm, goes.
 func TestArms(t *testing.T) {
 	const (
 		free = "free"
@@ -58,7 +58,7 @@ func TestArms(t *testing.T) {
 	for name, c := range map[string]struct {
 		deployments []config.Deployment
 		state       map[string]string
-		of          string // the arm that the call is of
+		of          string // the arm that the call belongs to
 		tried       string
 		busy, queue bool
 		want        string
@@ -142,8 +142,8 @@ func TestArms(t *testing.T) {
 	}
 }
 
-// The calls of an arm are its share of all, the same ones at every edge and after every reload. A
-// greater share keeps those of a smaller one.
+// An arm gets its share of all calls: the same ones at every edge and after every reload. A larger
+// share keeps the calls of a smaller one.
 func TestShares(t *testing.T) {
 	const calls = 20_000
 	rapid.Check(t, func(rt *rapid.T) {
@@ -197,7 +197,7 @@ func TestArmsNeedConsent(t *testing.T) {
 	}
 }
 
-// The capacity is what any call may use: an arm's counts only if there is nothing else.
+// The capacity is what any call may use. An arm's slots count only if there are no others.
 func TestCapacityOfArms(t *testing.T) {
 	p := plan(t, upstream("a", 3), upstream("b", 5))
 	r := lookup(t, table(t, p, tiered("m", config.Deployment{Upstream: "a"}, arm("b", 10, 0))), "m")

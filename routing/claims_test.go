@@ -17,8 +17,8 @@ type market struct {
 	route  *Route
 	loops  []*loop
 	events loopEvents
-	busy   time.Duration // that slots were held for
-	refuse bool          // calls claim nothing, as where there are no claims
+	busy   time.Duration // for which slots were held
+	refuse bool          // calls make no claims, as before claims existed
 }
 
 // loop is one client: it calls, and calls again once it has been served or its pause is over.
@@ -102,8 +102,8 @@ func (c *market) ask(l *loop, now time.Time) {
 	}
 }
 
-// A client that obeys its Retry-After gets at least two of the five slots it asks for, beside
-// another key's flood, whose clients come back at once.
+// A client that obeys its Retry-After gets at least two of the five slots it asks for, although
+// another key floods the model with clients that retry at once.
 func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		slots := rapid.IntRange(2, 8).Draw(rt, "slots")
@@ -120,7 +120,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	})
 }
 
-// The same client got nothing before there were claims, so the test above can fail.
+// Without claims the same client gets nothing, so the test above can fail.
 func TestFloodWithoutClaims(t *testing.T) {
 	c := newMarket(t, 4)
 	c.refuse = true
@@ -132,7 +132,7 @@ func TestFloodWithoutClaims(t *testing.T) {
 	}
 }
 
-// At a single slot two keys take turns, whatever either does.
+// Two keys take turns at a single slot, whatever either does.
 func TestSingleSlotIsShared(t *testing.T) {
 	for _, loops := range []int{1, 64} {
 		c := newMarket(t, 1)
@@ -190,7 +190,7 @@ func TestManyKeysKeepSlotsBusy(t *testing.T) {
 	}
 }
 
-// Claims end by themselves, and when their key gets a slot.
+// Claims expire, and end when their key gets a slot.
 func TestClaimsEnd(t *testing.T) {
 	c := newMarket(t, 1)
 	claims := c.route.claims
@@ -200,7 +200,7 @@ func TestClaimsEnd(t *testing.T) {
 	}
 	held := ask("a", 0)
 	ask("b", 0)
-	ask("b", 100*time.Millisecond) // is no second claim
+	ask("b", 100*time.Millisecond) // makes no second claim
 	if n := claims.live.Load(); n != 1 {
 		t.Fatalf("%d claims", n)
 	}
@@ -219,8 +219,8 @@ func TestClaimsEnd(t *testing.T) {
 	held.ReleaseAt(upstreams.OutcomeOK, t0)
 }
 
-// A claim on a shared upstream holds against the calls of another model, which may still go to
-// upstreams of its own.
+// A claim on a shared upstream holds against calls of another model too. Those may still go to
+// their model's other upstreams.
 func TestClaimsOfSharedUpstreams(t *testing.T) {
 	tab := table(t, plan(t, upstream("a", 1), upstream("b", 1)), model("m", "", "a"), model("n", "", "a", "b"))
 	m, n := lookup(t, tab, "m"), lookup(t, tab, "n")
@@ -246,7 +246,8 @@ func TestClaimsOfSharedUpstreams(t *testing.T) {
 	other.ReleaseAt(upstreams.OutcomeOK, t0)
 }
 
-// A call that waits while it takes its slot, as for one that a fleet shares, delays no other call.
+// A call that waits while it takes its slot, for instance one shared by a fleet, delays no other
+// call.
 func TestClaimsHoldNoLock(t *testing.T) {
 	c := newMarket(t, 2)
 	claims := c.route.claims
@@ -263,7 +264,7 @@ func TestClaimsHoldNoLock(t *testing.T) {
 	}
 }
 
-// A call that no claim concerns allocates only its lease, as without claims.
+// A call that no claim concerns allocates only its lease.
 func TestClaimsCostNothing(t *testing.T) {
 	c := newMarket(t, 4)
 	allocs := func(after time.Duration) float64 {

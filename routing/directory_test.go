@@ -38,7 +38,7 @@ func holdsOf(d *directory, targets []Target, i int, blocks []uint64) int {
 func TestDirectory(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b", "c")
 	prompt := randomBlocks(9)
-	for n := range len(prompt) + 1 { // every length, so that every way of halving is tried
+	for n := range len(prompt) + 1 { // every length, to cover every path of the binary search
 		d.learn(prompt[:n], &targets[0], 1)
 		for i, want := range []int{n, 0, 0} {
 			if got := holdsOf(d, targets, i, prompt); got != want {
@@ -66,7 +66,7 @@ func TestDirectory(t *testing.T) {
 }
 
 // A target holds the newest blocks it has read, as many as it has room for, and always a prefix of
-// a prompt. The test compares that with lists that are searched.
+// a prompt. The test compares the directory with plain lists.
 func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d, targets := directoryOf(t, "a", "b", "c")
@@ -132,7 +132,8 @@ func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 	})
 }
 
-// An engine's believed room follows from its pages, and from what has survived there.
+// The room that an engine is believed to have follows from its pages and from what has survived
+// there.
 func TestDirectorySize(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	a := &targets[0]
@@ -181,7 +182,7 @@ func TestDirectorySize(t *testing.T) {
 }
 
 // A restarted engine holds nothing, and neither does one that has lost what it has just read. Other
-// engines hold what they did.
+// engines keep their blocks.
 func TestDirectoryForgetsWhatAnEngineHasLost(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	prompt := randomBlocks(20)
@@ -227,8 +228,8 @@ func TestDirectoryOutlivesReload(t *testing.T) {
 	}
 }
 
-// Knowledge of one model does not pass to another, even one that now has a name which was the
-// other's alias.
+// Knowledge of one model does not pass to another, not even to one whose name was the first one's
+// alias.
 func TestDirectoryIsTheModels(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64))
 	first := model("m", "", "a", "b")
@@ -245,7 +246,7 @@ func TestDirectoryIsTheModels(t *testing.T) {
 	}
 }
 
-// A route that is larger than a set of members still works: some targets share a place.
+// A route with more upstreams than a set of members still works: some targets share a place.
 func TestDirectoryOfManyMembers(t *testing.T) {
 	var ups []config.Upstream
 	var names []string
@@ -274,8 +275,8 @@ func TestDirectoryOfManyMembers(t *testing.T) {
 	}
 }
 
-// What distinguishes the next turn of a conversation, or another version of it, from one of many
-// that begin alike.
+// The directory distinguishes a conversation's next turn, or an edited version of it, from one of
+// many conversations that begin alike.
 func TestDirectoryCrowd(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	none := uint8(len(crowds) - 1)
@@ -294,7 +295,7 @@ func TestDirectoryCrowd(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, got, want)
 		}
 	}
-	for turn := range 30 { // one conversation, in turns of a block, that is edited now and then
+	for turn := range 30 { // one conversation, in turns of one block, edited now and then
 		prompt := with(7)
 		for i := range turn {
 			prompt = append(prompt, uint64(100+i))
@@ -325,7 +326,7 @@ func TestDirectoryCrowd(t *testing.T) {
 	expect("a conversation that goes on where they end", with(5, 6), 0, none)
 }
 
-// The edge does not visit every block of a prompt.
+// A look-up does not visit every block of a prompt.
 func BenchmarkDirectory(b *testing.B) {
 	for _, n := range []int{40, 256, 2048} {
 		r := fleet(b, "")
@@ -348,8 +349,9 @@ func BenchmarkDirectory(b *testing.B) {
 	}
 }
 
-// However prompts repeat and part, an engine is believed to hold the newest blocks it has read, the
-// first of a prompt as the newest. Of a prompt that is too large it holds the beginning.
+// However prompts repeat and part, an engine is believed to hold the newest blocks it has read. The
+// first block of a prompt counts as the newest. Of a prompt that is too large, the engine holds the
+// beginning.
 func TestOrderOfBlocks(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		const most = 8

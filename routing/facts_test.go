@@ -14,16 +14,16 @@ import (
 	"penstock/upstreams"
 )
 
-// described is a profile whose page of models has everything that a route asks its engines for.
+// described is a profile whose models page has every field that a route reads.
 var described = config.Engine{
 	Name: "described", Names: config.NamesListed,
 	Health: config.EngineHealth{Path: "/v1/models"},
 	Models: []config.EngineModel{{Path: "/v1/models", List: "data", ID: "id", Context: []string{"context"}, Vision: "vision"}},
 }
 
-// probed makes a route to model m over engines that answer with a page of models each, or with an
-// error where there is none, and waits until all of them have their verdict. Every deployment asks
-// for m and for its alias n at the same engine.
+// probed makes a route to model m over engines that each answer with a models page, or with an
+// error if the page is empty. It waits until every engine has been probed. Every deployment asks
+// the same engine for m and for its alias n.
 func probed(t *testing.T, pages ...string) *Route {
 	t.Helper()
 	set, err := upstreams.NewSet(upstreams.Options{})
@@ -124,8 +124,8 @@ func TestFactsOfEngines(t *testing.T) {
 	}
 }
 
-// The bytes per token of a model are learned from all of its engines, not only from the first,
-// which may never serve.
+// A model's bytes per token are learned from all of its engines, not only from the first, which may
+// never serve.
 func TestBytesPerToken(t *testing.T) {
 	p := plan(t, upstream("a", 1), upstream("b", 1), upstream("c", 1))
 	r := lookup(t, table(t, p, model("m", "", "a", "b", "c")), "m")
@@ -147,8 +147,8 @@ func TestBytesPerToken(t *testing.T) {
 	}
 }
 
-// TestShortPromptsAlone: an engine that is sent short prompts alone does not shorten the context of
-// its model, and is named where a prompt is too long for it.
+// TestShortPromptsAlone: an engine that is sent only short prompts does not lower its model's
+// context length, and is named as unsuitable for a longer prompt.
 func TestShortPromptsAlone(t *testing.T) {
 	r := probed(t, `{"id":"m","context":4096}`, `{"id":"m","context":8192}`)
 	r.targets[0].longest, r.byLength = 1000, true

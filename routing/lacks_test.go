@@ -7,8 +7,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestCapacityWithoutRefusers: an engine that refuses what every call of the model needs is not
-// counted, unless there is no other; one that lacks something special is counted.
+// TestCapacityWithoutRefusers: an engine that refuses what every call of the model needs counts
+// only if there is no other engine. One that lacks a special feature counts.
 func TestCapacityWithoutRefusers(t *testing.T) {
 	chat := upstreams.FeatureOf(config.OpChat)
 	for name, c := range map[string]struct {

@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams"
 )
 
-// sharing builds the route of an edge that shares placements with others.
+// sharing builds the route of an edge that shares placements with other edges.
 func sharing(t *testing.T, keep *Table, names ...string) *Table {
 	t.Helper()
 	var ups []config.Upstream
@@ -43,8 +43,8 @@ func send(t *testing.T, tab *Table, prompt []uint64, not ...upstreams.ID) upstre
 	return l.Upstream().ID()
 }
 
-// A conversation that one edge placed and then moved goes to its engine through another edge, too,
-// which has never seen it. Its next turns there are not shared again.
+// If one edge placed a conversation and then moved it, another edge that has never seen it sends it
+// to the new engine too. The conversation's next turns there are not shared again.
 func TestPlaces(t *testing.T) {
 	a, b := sharing(t, nil, "e0", "e1", "e2", "e3"), sharing(t, nil, "e0", "e1", "e2", "e3")
 	placesA, placesB := PlacesOf(a.Routes()[0]), PlacesOf(b.Routes()[0])
@@ -77,7 +77,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A prefix that many conversations share has no place: they are spread.
+// Conversations that share a common prefix are spread: the prefix itself has no place.
 func TestPlacesOfSharedPrompts(t *testing.T) {
 	a, b := sharing(t, nil, "e0", "e1", "e2", "e3"), sharing(t, nil, "e0", "e1", "e2", "e3")
 	system := randomBlocks(20)
@@ -94,8 +94,8 @@ func TestPlacesOfSharedPrompts(t *testing.T) {
 	}
 }
 
-// Places outlive reloads, an unknown upstream is skipped, and unshared placements are bounded.
-// Without a store there are none.
+// Places outlive reloads, unknown upstreams are skipped, and unshared placements are bounded.
+// Without a store there are no places.
 func TestPlacesAreBounded(t *testing.T) {
 	a := sharing(t, nil, "e0", "e1")
 	p := PlacesOf(a.Routes()[0])

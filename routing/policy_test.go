@@ -31,8 +31,7 @@ func fail(t *testing.T, r *Route, target, n int) {
 	}
 }
 
-// picks counts by target where n calls would go that come one at a time, each with its own random
-// number.
+// picks sends n calls one at a time, each with its own random number, and counts them by target.
 func picks(t *testing.T, r *Route, n int, q Query) []int {
 	t.Helper()
 	got := make([]int, len(r.targets))
@@ -59,11 +58,11 @@ func routeOver(t *testing.T, policy string, slots ...int) *Route {
 	return lookup(t, table(t, plan(t, ups...), model("m", policy, names...)), "m")
 }
 
-// speedNeeds is how many answers make a speed known.
+// speedNeeds is how many answers it takes until a speed is known.
 const speedNeeds = 10
 
-// answered makes a target answer n calls, as fast as an engine that takes this long for a token of
-// a prompt and ten times that for one of an answer.
+// answered makes a target answer n calls at the speed of an engine that needs this long for a
+// prompt token and ten times as long for an answer token.
 func answered(t testing.TB, r *Route, target, n int, token time.Duration) {
 	t.Helper()
 	q := Query{Now: t0, Tokens: 1000}
@@ -83,8 +82,8 @@ func answered(t testing.TB, r *Route, target, n int, token time.Duration) {
 	}
 }
 
-// A target gets its part of simultaneous calls by its measured speed, once that is known of all
-// targets, while they have the same weight, and as long as it is recent.
+// A target gets its part of simultaneous calls by its measured speed, as long as the speeds of all
+// targets are known and recent and their weights are equal.
 func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	at := func(r *Route, now time.Time) []int {
 		var all []*upstreams.Lease
@@ -129,8 +128,7 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	}
 }
 
-// If every call stays, no target is ever two ahead of another. This is the policy of models that
-// name none.
+// If no call ends, no target is ever two calls ahead of another. This is the default policy.
 func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 	for _, policy := range []string{"", config.PolicyLeastLoaded} {
 		r := routeOver(t, policy, 9, 9, 9, 9)
@@ -151,7 +149,7 @@ func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 	}
 }
 
-// Which target's turn it is while others are full or fail.
+// The test checks whose turn it is while other targets are full or fail.
 func TestRoundRobinPassesOver(t *testing.T) {
 	r := routeOver(t, config.PolicyRoundRobin, 2, 2, 2)
 	hold(t, r, 1, 2)
@@ -168,7 +166,7 @@ func TestRoundRobinPassesOver(t *testing.T) {
 	}
 }
 
-// The edge hashes prompts only if that can change a choice.
+// The edge hashes prompts only if the hashes can change a choice.
 func TestWantsPrefix(t *testing.T) {
 	for _, policy := range []string{"", config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity} {
 		for n, slots := range [][]int{{1}, {1, 1}} {

@@ -14,7 +14,7 @@ import (
 // after is when the breakers of broken are half-open.
 var after = t0.Add(time.Minute)
 
-// broken opens the breakers of a route's engines: enough calls of different keys fail.
+// broken opens the breakers of a route's engines with enough failed calls of different keys.
 func broken(t *testing.T, r *Route) *Route {
 	t.Helper()
 	for _, target := range r.targets {
@@ -34,8 +34,8 @@ func broken(t *testing.T, r *Route) *Route {
 	return r
 }
 
-// A call whose picked engine is taken by a faster call gets the answer that it would get if it came
-// only now.
+// A call that loses the race for its picked engine gets the same answer as a call that comes only
+// now.
 func TestLostRace(t *testing.T) {
 	// Each function is what happens at the engine that was picked, before the lease on it.
 	wins := func(t *testing.T, u *upstreams.Upstream) *upstreams.Lease {
@@ -54,7 +54,7 @@ func TestLostRace(t *testing.T) {
 		slots    int
 		halfOpen bool
 		meets    func(*testing.T, *upstreams.Upstream)
-		races    int // that are lost; after them nobody comes
+		races    int // lost races; after them no call comes
 		want     error
 	}{
 		"the trial":                       {[]string{"a"}, 4, true, another, 1, ErrNoUpstream},
@@ -102,7 +102,7 @@ func TestLostRace(t *testing.T) {
 			}
 		})
 	}
-	// The winner leaves at once and has decided nothing: the trial is free again.
+	// The winner leaves at once without a verdict, so the trial is free again.
 	t.Run("a trial that is given back", func(t *testing.T) {
 		r := broken(t, lookup(t, table(t, plan(t, upstream("a", 4)), model("m", "", "a")), "m"))
 		tries := 0
@@ -122,8 +122,8 @@ func TestLostRace(t *testing.T) {
 	})
 }
 
-// Simultaneous calls come to half-open breakers: one call per breaker gets a lease, and each other
-// one gets ErrNoUpstream.
+// When calls come to half-open breakers at the same time, one call per breaker gets a lease, and
+// the others get ErrNoUpstream.
 func TestOneTrialOfMany(t *testing.T) {
 	for _, engines := range [][]string{{"a"}, {"a", "b"}} {
 		var ups []config.Upstream

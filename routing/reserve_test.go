@@ -8,8 +8,8 @@ import (
 	"penstock/upstreams"
 )
 
-// A batch leaves the reserve free, to the slot, however many of its calls come at once. Calls of
-// others may use it.
+// Batch calls leave exactly the reserve free, however many of them come at once. Other calls may
+// use it.
 func TestReserve(t *testing.T) {
 	r := lookup(t, table(t, plan(t, upstream("a", 8), upstream("b", 3)), model("m", "", "a", "b")), "m")
 	for range 20 {
@@ -42,8 +42,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// A call of a batch goes behind every claim of a key that is in no batch, and its own claim keeps
-// no slot from such a key.
+// A batch call goes behind every claim of a key outside the batch class, and its own claim keeps no
+// slot from such a key.
 func TestClaimsOfBatches(t *testing.T) {
 	r := lookup(t, table(t, plan(t, upstream("a", 1)), model("m", "", "a")), "m")
 	ask := func(key string, rank int, at time.Duration) *upstreams.Lease {

@@ -14,8 +14,8 @@ import (
 
 var t0 = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// plan makes upstreams that were never probed: they are pending, which a route without an up target
-// may use.
+// plan makes upstreams that were never probed. They are pending, so a route may use them only while
+// no target is up.
 func plan(t testing.TB, ups ...config.Upstream) *upstreams.Plan {
 	t.Helper()
 	set, err := upstreams.NewSet(upstreams.Options{})
@@ -247,8 +247,8 @@ func TestLeastLoadedMovesWhenTheHomeIsFull(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedSpreadsWhatMostConversationsShare: a system prompt that all conversations begin
-// with must not bring all of them to the engine that saw it first.
+// TestLeastLoadedSpreadsWhatMostConversationsShare: a system prompt that all conversations share
+// must not send all of them to the engine that saw it first.
 func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 	p := plan(t, upstream("a", 64), upstream("b", 64), upstream("c", 64), upstream("d", 64))
 	r := lookup(t, table(t, p, model("m", config.PolicyLeastLoaded, "a", "b", "c", "d")), "m")
@@ -269,7 +269,7 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 			t.Errorf("80 calls with one system prompt went to %v", got)
 		}
 	}
-	for id, name := range home { // each stays where it is known as a whole
+	for id, name := range home { // each stays at the engine that knows all of it
 		q := Query{Now: t0, Rand: uint64(id) + 7, Prefix: HashBlocks(nil, 1, append(bytes.Clone(system), conversation(id)...))}
 		l, _, err := r.Acquire(&q)
 		if err != nil {
@@ -282,9 +282,9 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 	}
 }
 
-// The same one after the other, when no load shows that an engine has got more than its share, and
-// when the shared part is the greater one: conversations are spread from their first turn on, and
-// stay.
+// The same conversations come one after the other, so that load does not show which engine has got
+// more than its share, and once with a shared part that is the larger one. They are spread from
+// their first turn on, and stay.
 func TestLeastLoadedSpreadsWithoutLoad(t *testing.T) {
 	for name, own := range map[string]int{"long turns": 1500, "short turns": 100} {
 		t.Run(name, func(t *testing.T) {
@@ -389,8 +389,8 @@ func TestCapacity(t *testing.T) {
 	if sum := apart.Sum(pools, t0); sum.Total != 10 || sum.Active != 1 || math.Abs(sum.Utilization-10) > 1e-9 {
 		t.Errorf("sum %+v", sum)
 	}
-	// The four slots of the shared pool exist once, whatever they are used for, and so does the
-	// call in one of them.
+	// The four slots of the shared pool count once, whatever they are used for, and so does a call
+	// in one of them.
 	if _, _, err := shared.Acquire(&Query{Now: t0, Pool: upstreams.PoolText}); err != nil {
 		t.Fatal(err)
 	}
@@ -403,8 +403,8 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// If engines keep few models, a call goes to one that has the model loaded as long as it has room,
-// by every policy. A model that has its turn nowhere finds its engines full, not down.
+// If engines keep few models, every policy sends a call to an engine that has the model loaded and
+// has room. A model that has its turn nowhere finds its engines full, not down.
 func TestLoadedFirst(t *testing.T) {
 	for _, policy := range policies {
 		ups := []config.Upstream{upstream("u0", 2), upstream("u1", 2), upstream("u2", 2)}

@@ -12,7 +12,7 @@ import (
 )
 
 // A session and a cache key are hints: whatever they are, the call goes to an engine with room that
-// is at most a tenth later than the soonest one, whether speeds are known or not.
+// is at most a tenth later than the soonest, whether speeds are known or not.
 func TestHintNeverOverridesLoad(t *testing.T) {
 	const slots = 16
 	for _, known := range []bool{false, true} {
@@ -48,8 +48,8 @@ func TestHintNeverOverridesLoad(t *testing.T) {
 	}
 }
 
-// Conversations with one cache key begin at one engine. The key does not distinguish them: if all
-// have one key and begin alike, they are spread over all engines.
+// Conversations with one cache key begin at one engine. If all of them have the same key and begin
+// alike, the key distinguishes nothing, and they are spread over all engines.
 func TestCacheKeyHome(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)
 	other := routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)

@@ -59,7 +59,7 @@ func TestProductOf(t *testing.T) {
 	}
 }
 
-// at returns where a call goes.
+// at returns the target that a call goes to.
 func at(t *testing.T, r *Route, q Query) int {
 	t.Helper()
 	q.Now = t0
@@ -71,10 +71,10 @@ func at(t *testing.T, r *Route, q Query) int {
 	return slices.IndexFunc(r.targets, func(o Target) bool { return o.Upstream == best.Upstream })
 }
 
-// A prompt goes to the target with the least of it left to read, unless too much is queued there
-// before it, whether speeds are known or not.
+// A prompt goes to the target that has to read the least of it, unless too much is queued there,
+// whether speeds are known or not.
 func TestSoonestCountsWhatIsUncached(t *testing.T) {
-	const n = 40 // blocks, of some 128 tokens
+	const n = 40 // blocks of about 128 tokens
 	prompt := randomBlocks(n)
 	for name, c := range map[string]struct {
 		known  [3]int // leading blocks that each target was sent
@@ -108,7 +108,7 @@ func TestSoonestCountsWhatIsUncached(t *testing.T) {
 	}
 }
 
-// A lease is booked with what its engine has to read.
+// A lease is booked with the tokens that its engine has to read.
 func TestAcquireBooksUncachedTokens(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 8, 8)
 	prompt := randomBlocks(10)
@@ -132,8 +132,8 @@ func TestAcquireBooksUncachedTokens(t *testing.T) {
 	}
 }
 
-// A conversation that no engine knows goes to the home of its session, the same at every edge,
-// unless that is busier by more than a tenth. What its engine knows outweighs it.
+// A conversation that no engine knows goes to its session's home, the same at every edge, unless
+// that is busier by more than a tenth. A cached prefix outweighs the home.
 func TestSessionHome(t *testing.T) {
 	edges := []*Route{routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16), routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)}
 	homes := [4]int{}
@@ -161,7 +161,7 @@ func TestSessionHome(t *testing.T) {
 	if slices.Min(homes[:]) < 3 {
 		t.Errorf("homes of 40 sessions: %v", homes)
 	}
-	q := Query{Prefix: randomBlocks(6), Tokens: 700} // without a session it follows from the prompt
+	q := Query{Prefix: randomBlocks(6), Tokens: 700} // without a session the home follows from the prompt
 	if a, b := at(t, edges[0], q), at(t, edges[1], q); a != b {
 		t.Errorf("at home at %d and at %d", a, b)
 	}
@@ -203,7 +203,7 @@ func TestHotBeginningsSpread(t *testing.T) {
 	}
 }
 
-// One conversation that continues differently, turn after turn, stays where it is: it is no crowd.
+// A conversation that continues differently turn after turn stays at its engine: it is not a crowd.
 func TestEditsAreNoCrowd(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 64, 64, 64, 64)
 	past := randomBlocks(160)

@@ -12,7 +12,8 @@ import (
 	"penstock/upstreams"
 )
 
-// tiered is a model with a deployment for each word: an upstream, its tier, and when that serves.
+// tiered is a model with a deployment for each word: an upstream, its tier and when the tier
+// serves.
 func tiered(id string, deployments ...config.Deployment) config.Model {
 	m := config.Model{ID: id, Deployments: deployments}
 	for i := range m.Deployments {
@@ -24,7 +25,7 @@ func tiered(id string, deployments ...config.Deployment) config.Model {
 	return m
 }
 
-// The state of each tier's targets, and where a call then goes.
+// Given the state of each tier's targets, the test checks where a call goes.
 func TestTiers(t *testing.T) {
 	const (
 		free = "free"
@@ -214,7 +215,7 @@ func TestTiersHold(t *testing.T) {
 	})
 }
 
-// The results of expected other than a tier.
+// Results of expected other than a tier.
 const (
 	none    = -1
 	allFull = -2
@@ -264,8 +265,7 @@ func slotsFree(t *Target, q *Query) int {
 	return l.Limit - l.Taken
 }
 
-// An external upstream takes the calls of keys that list its tier, in whatever tier it is, and no
-// others.
+// An external upstream, in whatever tier, takes only the calls of keys that list its tier.
 func TestConsent(t *testing.T) {
 	house, cloud := upstream("house", 1), upstream("cloud", 1)
 	cloud.External = true
@@ -314,8 +314,8 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// An engine that has refused a call for lack of room is full for it, not down. An engine that the
-// call has left for another reason does not count.
+// An engine that has refused a call for lack of room is full for that call, not down. One that the
+// call left for another reason does not count.
 func TestBusyIsNotDown(t *testing.T) {
 	for _, c := range []struct {
 		when     string

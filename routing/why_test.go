@@ -15,7 +15,7 @@ func TestWhy(t *testing.T) {
 	for name, c := range map[string]struct {
 		learned bool
 		known   int // blocks that the second target was sent
-		full    int // targets from the first one on without room
+		full    int // how many targets, from the first on, have no room
 		session uint64
 		want    Reason
 		cached  []int // tokens that the targets are believed to hold, the best first
@@ -65,7 +65,7 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// A pick that found nothing has no reason, whatever an earlier one had.
+// A pick that found no target has no reason, whatever an earlier pick had.
 func TestWhyWithoutAPick(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 1, 1)
 	w := new(Why)

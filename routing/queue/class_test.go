@@ -12,12 +12,12 @@ import (
 	"penstock/routing"
 )
 
-// batchNeed is the need of a batch call, which ages after a while.
+// batchNeed is the need of a batch call that ages after a while.
 func batchNeed(key string, after time.Duration) *Need {
 	return &Need{Key: key, Rank: 1, Ages: time.Now().Add(after)}
 }
 
-// Calls of a batch go behind the others, until they have aged.
+// Batch calls go behind the others until they have aged.
 func TestQueueServesBatchesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(100)
@@ -44,7 +44,7 @@ func TestQueueServesBatchesLast(t *testing.T) {
 			synctest.Wait()
 		}
 		release()
-		time.Sleep(15 * time.Second) // the first of the batch has aged
+		time.Sleep(15 * time.Second) // the first batch call has aged
 		for range 4 {
 			release()
 		}
@@ -57,8 +57,8 @@ func TestQueueServesBatchesLast(t *testing.T) {
 	})
 }
 
-// A full queue has room for a call of no batch as long as it holds one of a batch, and never the
-// other way round.
+// A full queue has room for other calls as long as it holds a batch call, and never the other way
+// round.
 func TestQueueEvictsBatchesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(3)
@@ -74,7 +74,7 @@ func TestQueueEvictsBatchesFirst(t *testing.T) {
 		join("user-0", &Need{Key: "user"})
 		join("batch-0", batchNeed("b", time.Minute))
 		join("batch-1", batchNeed("b", time.Minute))
-		join("batch-2", batchNeed("c", time.Minute)) // its key has fewer calls there than the other
+		join("batch-2", batchNeed("c", time.Minute)) // its key has fewer calls there than the other key
 		join("user-1", &Need{Key: "user"})
 		join("user-2", &Need{Key: "user"})
 		join("batch-3", batchNeed("b", time.Minute))
@@ -93,8 +93,8 @@ func TestQueueEvictsBatchesFirst(t *testing.T) {
 	})
 }
 
-// Beside 100 calls of a batch that always wait, a user's calls wait no longer than without them if
-// there is a reserve for them, and each batch call is served.
+// With a reserve for users, a user's calls wait no longer beside 100 batch calls that always wait
+// than without them, and every batch call is served.
 func TestReserveKeepsWaits(t *testing.T) {
 	const slots, users, each = 8, 2, 30
 	run := func(t *testing.T, batch int, reserve routing.Percent) (waits []time.Duration, batched int) {
@@ -105,7 +105,7 @@ func TestReserveKeepsWaits(t *testing.T) {
 			var mu, taking sync.Mutex
 			var done bool
 			ask := func(n *Need) bool {
-				take := func() bool { // as a lease does, in one step: two at once would take what is reserved
+				take := func() bool { // in one step, as a lease does: two at once would take the reserve
 					taking.Lock()
 					defer taking.Unlock()
 					return int(p.free.Load()) > reserved(n.Reserve, slots) && p.take()
@@ -175,7 +175,7 @@ func TestReserveKeepsWaits(t *testing.T) {
 
 func reserved(share routing.Percent, slots int64) int { return int(share.Of(slots)) }
 
-// Classes are served in their order, and each gets its floor of the slots while it waits.
+// Classes are served in their order, and each gets its floor of the slots while its calls wait.
 func TestQueueFloors(t *testing.T) {
 	for _, c := range []struct {
 		floors []routing.Percent

@@ -22,7 +22,7 @@ func fairPlaces() (*places, *turns.Line) {
 func TestQueueServesByTokens(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		a, b    int64   // tokens of a call
+		a, b    int64   // tokens of each call
 		weight  float64 // of a; b's is 1
 		atLeast int     // calls of b that are served among 120
 		atMost  int
@@ -102,7 +102,7 @@ func TestQueueServesSessionsInTurn(t *testing.T) {
 	})
 }
 
-// After a reload that gives the queue another line, the calls wait there.
+// After a reload that gives the queue another line, the waiting calls move to that line.
 func TestQueueMovesToAnotherLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, line := fairPlaces()

@@ -12,7 +12,7 @@ import (
 	"penstock/routing"
 )
 
-// passing is a pool of slots, of which calls of a batch leave a part free, and its queue.
+// passing is a pool of slots and its queue. Batch calls leave a part of the slots free.
 type passing struct {
 	*places
 	served, evicted atomic.Int64
@@ -27,7 +27,7 @@ func newPassing(depth int) *passing {
 	return p
 }
 
-// ask makes a call ask for a slot, and returns when it has one, waits, or was refused.
+// ask makes a call ask for a slot. It returns when the call has one, waits, or was refused.
 func (p *passing) ask(n *Need, take func() bool) {
 	go func() {
 		switch err := p.q.Wait(nil, n, time.Now().Add(time.Hour), take); {
@@ -52,8 +52,8 @@ func (p *passing) room(reserve routing.Percent) int {
 	return int(p.free.Load()) - int(reserve.Of(passingSlots))
 }
 
-// TestNoneIsEvictedBesideAFreeSlot: whatever waits, a call that a free slot suits gets it, and no
-// waiter loses a place for it. The queue never exceeds its depth.
+// TestNoneIsEvictedBesideAFreeSlot: a call that a free slot suits gets it, whatever else waits, and
+// no waiter loses its place for it. The queue never exceeds its depth.
 func TestNoneIsEvictedBesideAFreeSlot(t *testing.T) {
 	const depth = 3
 	beside := 0 // calls for which a full queue had a free slot
@@ -91,8 +91,8 @@ func TestNoneIsEvictedBesideAFreeSlot(t *testing.T) {
 	}
 }
 
-// TestPassingLosesItsSlot: a call whose slot a faster one has taken takes the place that it would
-// have had.
+// TestPassingLosesItsSlot: if a faster call takes the slot of a passing call, the passing call gets
+// the place it would otherwise have had.
 func TestPassingLosesItsSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const depth = 2

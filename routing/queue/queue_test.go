@@ -15,7 +15,7 @@ import (
 	"penstock/upstreams"
 )
 
-// places is one upstream: its slots are taken by compare-and-swap, and a release is signalled
+// places is one upstream. Its slots are taken by compare-and-swap, and each release is signalled
 // afterwards.
 type places struct {
 	free   atomic.Int64
@@ -162,7 +162,7 @@ func TestQueueDepth(t *testing.T) {
 	}
 }
 
-// A waiter whose try finds nothing keeps its place before those that came later.
+// A waiter whose try finds no slot keeps its place ahead of later waiters.
 func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(10)
@@ -230,7 +230,7 @@ func TestQueueWakesWhomASlotSuits(t *testing.T) {
 			t.Errorf("waiter %d was served", i)
 		}
 		for range 3 {
-			p.release() // suits nobody
+			p.release() // suits no waiter
 			synctest.Wait()
 		}
 		for i := range asked {
@@ -238,7 +238,7 @@ func TestQueueWakesWhomASlotSuits(t *testing.T) {
 				t.Errorf("waiter %d was asked %d times", i, n)
 			}
 		}
-		late := make(chan error, 1) // what suits nobody who waits is for a newcomer
+		late := make(chan error, 1) // a slot that suits no waiter is left for a newcomer
 		go func() {
 			late <- p.q.Wait(nil, &Need{Key: "c", Pool: upstreams.PoolVision}, time.Now().Add(time.Second), p.take)
 		}()
@@ -273,8 +273,8 @@ func TestQueueEndsWithoutUpstreams(t *testing.T) {
 	})
 }
 
-// A slot of an upstream that several models share wakes one waiter among all of them, and the
-// models take turns. A model without the upstream is not asked.
+// A free slot of an upstream that several models share wakes one waiter among all of them, and the
+// models take turns. Models without the upstream are not asked.
 func TestQueuesShareAnUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(100)
@@ -318,8 +318,8 @@ func TestQueuesShareAnUpstream(t *testing.T) {
 	})
 }
 
-// A turn that comes to a leaving waiter goes to the next one: a call that has gone takes no place,
-// even if it has the turn.
+// If a leaving waiter gets the turn, the turn passes to the next one: a call that has gone takes no
+// place.
 func TestQueueHandsTurnOn(t *testing.T) {
 	for range 20 { // which of two events a waiter sees first is chance
 		synctest.Test(t, func(t *testing.T) {
@@ -353,8 +353,8 @@ func TestQueueHandsTurnOn(t *testing.T) {
 	}
 }
 
-// No call looks for a place while an earlier one is about to. What the earlier one leaves goes to
-// the next, and the key that found a place without a signal goes behind the others.
+// A call does not look for a place while an earlier one is about to. The next call gets what the
+// earlier one leaves, and a key that found a place without a signal goes behind the others.
 func TestQueueKeepsNewcomersBehind(t *testing.T) {
 	for _, signalled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -403,7 +403,7 @@ func TestQueueKeepsNewcomersBehind(t *testing.T) {
 				got = append(got, <-served)
 			}
 			want := []string{"a-0", "b-0", "a-1"}
-			if signalled { // the key has paid for the turn while nobody else waited
+			if signalled { // the key has paid for the turn while no other key waited
 				want = []string{"a-0", "a-1", "b-0"}
 			}
 			if !slices.Equal(got, want) {
@@ -413,8 +413,8 @@ func TestQueueKeepsNewcomersBehind(t *testing.T) {
 	}
 }
 
-// A new waiter finds a slot that does not suit the only other one, without a signal. A waiter that
-// leaves without a wake-up wakes no other.
+// Without a signal, a new waiter finds a slot that does not suit the only other waiter. A waiter
+// that leaves before it was woken wakes no other.
 func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(10)
@@ -445,7 +445,7 @@ func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 	})
 }
 
-// Waiters find all slots that were freed without waiters, and so without a signal.
+// Waiters find all slots that were freed while no call waited, and thus without a signal.
 func TestQueueFindsUnsignalledPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(10)

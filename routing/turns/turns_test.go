@@ -28,7 +28,7 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// The bookings of a turn, from the beginning of its call to the end.
+// The test checks the bookings of a turn from the beginning of its call to the end.
 func TestTurnBooks(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -90,8 +90,8 @@ func TestQuietLineCountsNothing(t *testing.T) {
 	}
 }
 
-// A key that was away comes back level with the waiting keys: neither ahead for its unused time,
-// nor behind for what it was served before any key waited.
+// A key that was away comes back level with the waiting keys: it gains nothing for its idle time,
+// and loses nothing for what it was served before any key waited.
 func TestIdleKeysSaveNoCredit(t *testing.T) {
 	var l Line
 	a, b := l.Wait("a", 1, start), l.Wait("b", 1, start)
@@ -137,7 +137,7 @@ func TestWeightChanges(t *testing.T) {
 	}
 }
 
-// running is a call of simulated keys that holds a slot.
+// running is a simulated key's call that holds a slot.
 type running struct {
 	key  *simulated
 	turn Turn
@@ -148,10 +148,10 @@ type running struct {
 type simulated struct {
 	account *Account
 	weight  float64
-	served  float64 // what its ended calls were served
+	served  float64 // what its ended calls were served in all
 }
 
-// next is the decision of a queue.
+// next decides as a queue does.
 func next(keys []*simulated) *simulated {
 	best := keys[0]
 	for _, k := range keys[1:] {
@@ -242,7 +242,7 @@ func TestNoKeyStarves(t *testing.T) {
 	})
 }
 
-// Whatever happens, accounts are bounded, and none remains of keys that are gone.
+// Whatever happens, the number of accounts is bounded, and keys that are gone keep none.
 func TestAccountsAreForgotten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Line
