@@ -282,9 +282,9 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 	}
 }
 
-// The same conversations come one after the other, so that load does not show which engine has got
-// more than its share, and once with a shared part that is the larger one. They are spread from
-// their first turn on, and stay.
+// Conversations that come one after the other are spread from their first turn on, and then stay,
+// whether their shared part is longer than their own or shorter. Load does not show here which
+// engine has got more than its share.
 func TestLeastLoadedSpreadsWithoutLoad(t *testing.T) {
 	for name, own := range map[string]int{"long turns": 1500, "short turns": 100} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestVerdict: what a probe shows, with what is known beside it.
+// TestVerdict: what a probe's result means, given what else is known.
 func TestVerdict(t *testing.T) {
 	failed := func(k http1.Kind, reason, clock string) error {
 		return &http1.Failure{Kind: k, Reason: reason, Clock: clock}
@@ -71,7 +71,8 @@ func TestBusyEnd(t *testing.T) {
 	}
 }
 
-// TestBusyUnheard: half a minute of silence makes a busy upstream doubtful, more where its answers take longer.
+// TestBusyUnheard: half a minute of silence makes a busy upstream doubtful; with slow answers,
+// longer.
 func TestBusyUnheard(t *testing.T) {
 	for _, c := range []struct {
 		still, longest time.Duration
@@ -117,7 +118,7 @@ func busyRig(t *testing.T, o Options, calls int) *stallRig {
 	return r
 }
 
-// until lets time pass until the upstream has a state, and returns how long that took.
+// until lets time pass until the upstream is in a state, and returns how long that took.
 func (r *stallRig) until(t *testing.T, s State) time.Duration {
 	t.Helper()
 	for begun := time.Now(); time.Since(begun) < 10*time.Minute; pass(100 * time.Millisecond) {
@@ -129,7 +130,7 @@ func (r *stallRig) until(t *testing.T, s State) time.Duration {
 	return 0
 }
 
-// waits makes all calls count as silent, from ten seconds on.
+// waits makes all calls count as silent, starting ten seconds from now.
 func (r *stallRig) waits(t *testing.T) {
 	for _, l := range r.leases {
 		l.model = r.Models.Entry("m")
@@ -138,8 +139,8 @@ func (r *stallRig) waits(t *testing.T) {
 	}
 }
 
-// TestBusy: an engine that does not answer its probes while it has a call stays, takes no other
-// call, and is up as soon as it answers.
+// TestBusy: an engine that does not answer its probes while it has a call stays in service, takes
+// no other call, and is up as soon as it answers.
 func TestBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zap.InfoLevel)
@@ -172,8 +173,8 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestBusyFirstLook: the signs seen by the first look at a busy upstream may predate its state, and
-// end nothing. Those of the next look do.
+// TestBusyFirstLook: what the first look at a busy upstream sees may be older than its state, so it
+// ends nothing. What the next look sees does.
 func TestBusyFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := busyRig(t, Options{}, 1)
@@ -192,8 +193,8 @@ func TestBusyFirstLook(t *testing.T) {
 	})
 }
 
-// TestBusyToDown: an engine that stands still is down after a minute, or three of its longest
-// answers, and at once if its probe is refused.
+// TestBusyToDown: a busy engine that stands still is down after a minute or three of its longest
+// answers, and at once if it refuses its probe.
 func TestBusyToDown(t *testing.T) {
 	for name, c := range map[string]struct {
 		longest     time.Duration
@@ -270,8 +271,8 @@ func TestBusyWorks(t *testing.T) {
 	}
 }
 
-// TestBusyCounts: if the counters can be read, they decide. An engine whose counters move stays,
-// however long; one whose counters stand still has stalled.
+// TestBusyCounts: if the counters can be read, they decide. An engine whose counters move stays
+// busy for any length of time. One whose counters stand still has stalled.
 func TestBusyCounts(t *testing.T) {
 	for _, moves := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -305,8 +306,7 @@ func TestBusyCounts(t *testing.T) {
 	}
 }
 
-// TestStoppedAfterStall: an engine that stands still and answers no page is not busy once it has
-// stalled.
+// TestStoppedAfterStall: a stalled engine that answers no page either is down, not busy.
 func TestStoppedAfterStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 2)
@@ -324,7 +324,7 @@ func TestStoppedAfterStall(t *testing.T) {
 	})
 }
 
-// TestAnswerTimes: the longest answer counts, for a while.
+// TestAnswerTimes: the longest answer counts for a limited time.
 func TestAnswerTimes(t *testing.T) {
 	var a answerTimes
 	now := Moment(0)

@@ -8,7 +8,7 @@ import (
 	"penstock/routing"
 )
 
-// conversations are calls whose prompts grow turn by turn, and come to any edge.
+// conversations are calls whose prompts grow turn by turn. Each turn may come to any edge.
 type conversations struct {
 	*fleet
 	systems [][]uint64          // the prompts' common beginnings
@@ -16,7 +16,7 @@ type conversations struct {
 	read    []int               // of stream, by edge
 	started []time.Time         // by edge
 
-	follows, same int // turns after the first, and those that went where the one before did
+	follows, same int // turns after the first, and those that went to the same engine as the turn before
 	young, stayed int // of them, through an edge that was started less than five seconds ago
 }
 
@@ -70,7 +70,7 @@ func (c *conversations) restart(every time.Duration) {
 	})
 }
 
-// begin starts conversations, so that the engines are busy to a given share.
+// begin starts conversations at a rate that loads the engines to a given share.
 func (c *conversations) begin(busy float64) {
 	between := float64(fleetCall) * fleetTurns / (busy * float64(c.engines[0].slots*len(c.engines)))
 	c.in(time.Duration(c.chance.ExpFloat64()*between), func() {
@@ -120,8 +120,9 @@ func (c *conversations) engineOf(r *routing.Route, target *routing.Target) int {
 	return -1
 }
 
-// watch runs conversations for a while, and returns the share of follow-ups that went where the
-// previous turn did: of all, and of those through an edge started less than five seconds ago.
+// watch runs conversations for a while. It returns the share of follow-ups that went to the same
+// engine as the turn before: of all, and of those through an edge started less than five seconds
+// ago.
 func (c *conversations) watch(t *testing.T, busy float64) (share, young float64) {
 	t.Helper()
 	c.share()
@@ -136,10 +137,10 @@ func (c *conversations) watch(t *testing.T, busy float64) (share, young float64)
 }
 
 // TestConversationsStay: goal 11 of the fleet. With load and placements shared, a conversation's
-// turns go to the engine that has its past, whichever edge they reach, as they would through one
-// edge. A restarted edge is as good at once. A conversation leaves only because its engine has more
-// to read first than the past is long. Several edges may lose one in a hundred more than one edge:
-// they know each other's calls, but not how much of those prompts is still unread.
+// turns go to the engine that has its past, whichever edge they reach, as with a single edge. A
+// restarted edge is as good at once. A conversation leaves only if its engine has more to read
+// first than the past is long. Several edges may lose one conversation in a hundred more than one
+// edge does: they know each other's calls, but not how much of those prompts is still unread.
 func TestConversationsStay(t *testing.T) {
 	t.Parallel()
 	one, _ := newConversations(t, 1, 7).watch(t, 0.6)

@@ -30,7 +30,7 @@ type kubeTest struct {
 func startKube(t *testing.T, pods ...kubeapi.Object) *kubeTest {
 	t.Helper()
 	known := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, known) }) // after all that is cleaned up below
+	t.Cleanup(func() { goleak.VerifyNone(t, known) }) // after everything that is cleaned up below
 	k := &kubeTest{t: t, api: kubeapi.Start(t), changed: make(chan struct{}, 100)}
 	for _, p := range pods {
 		k.api.Put(kubeapi.Pods, p)
@@ -68,8 +68,8 @@ func takes(u *Upstream) bool {
 	return leased && u.EligibleIn(StateUp, At(now))
 }
 
-// A pod that is being deleted takes no new call from the event on, before there is another plan;
-// its running calls go on.
+// A pod that is being deleted takes no new call from the moment of the event, even before the next
+// plan. Its running calls go on.
 func TestPodIsDeleted(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1", "penstock/concurrency=7", "penstock/weight=3", "llm-d.ai/engine-type=vllm")
 	k := startKube(t, a)
@@ -110,7 +110,7 @@ func TestPodIsDeleted(t *testing.T) {
 	eventually(t, "up again", func() bool { return takes(u) })
 }
 
-// An event that comes between a plan and its commit counts.
+// An event between a plan and its commit counts.
 func TestPodIsDeletedDuringAPlan(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1")
 	k := startKube(t, a)
@@ -134,8 +134,8 @@ func TestPodIsDeletedDuringAPlan(t *testing.T) {
 	}
 }
 
-// Until the API server has answered, the name of the URL is dialled. An API server that is away
-// changes nothing.
+// Until the API server has answered, the URL's name is dialled. An unreachable API server changes
+// nothing.
 func TestKubernetesIsAway(t *testing.T) {
 	k := startKube(t, kubeapi.Pod("vllm-0", "u0", "127.0.0.1"))
 	k.spec.URL = strings.Replace(k.spec.URL, "vllm.test", "127.0.0.1", 1)
@@ -183,7 +183,7 @@ func TestPodReadiness(t *testing.T) {
 	}
 }
 
-// Every record is an upstream of its own, and the name keeps them while it does not resolve.
+// Every record is an upstream of its own. If the name stops resolving, its upstreams stay.
 func TestResolveSRV(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	records := []*net.SRV{{Target: "a.test.", Port: 8001, Weight: 1}, {Target: "a.test.", Port: 8002, Weight: 3}}

@@ -7,8 +7,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Operations for tests of higher packages, in place of probes and of a commit that would begin to
-// probe.
+// Operations for tests of higher packages. They replace probes, and a commit that would start
+// probing.
 
 // Bring forces a state, as probes would.
 func (u *Upstream) Bring(s State) { u.bring(s) }
@@ -30,7 +30,7 @@ func (u *Upstream) Load(p Pool, now time.Time) (l Load) {
 	return l
 }
 
-// ModelBack ends what ModelGone began, as the engine's list would.
+// ModelBack undoes ModelGone, as the engine's list would.
 func (u *Upstream) ModelBack() { u.Models.setList(nil, time.Now().Add(time.Hour)) }
 
 // Tell books an engine's report of its work, as a probe would.
@@ -43,7 +43,7 @@ func (u *Upstream) book(r *Report, batch int, now time.Time) {
 	(&prober{up: u}).bookReport(r, batch, now)
 }
 
-// newest returns the newest report, and false when there is none or it has aged out.
+// newest returns the newest report, and false if there is none or it has expired.
 func (r *reports) newest(now time.Time) (Report, bool) {
 	if last := r.last.Load(); last.fresh(At(now)) {
 		return last.Report, true

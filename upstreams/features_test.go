@@ -10,9 +10,9 @@ import (
 	"penstock/config"
 )
 
-// TestSuspicion plays scripts: "o" is an answer, a letter from a to f a refusal in those words, "P"
-// one for want of the path, a number a body of such a call that a sibling has answered, "~" the time
-// until the feature is tried again. Behind it stands at which words a sibling is asked.
+// TestSuspicion plays scripts. "o" is an answer, a letter from a to f a refusal in those words, "P"
+// a refusal because the path is missing, a number a body that a sibling answered after such a
+// refusal, and "~" the time until the feature is tried again. asks is how often a sibling is asked.
 func TestSuspicion(t *testing.T) {
 	eleven := strings.Repeat("a ", 11)
 	for name, c := range map[string]struct {
@@ -65,8 +65,8 @@ func TestSuspicion(t *testing.T) {
 	}
 }
 
-// TestSuspicionNeedsThreeBodies: whatever comes, a feature is not taken without three different
-// bodies.
+// TestSuspicionNeedsThreeBodies: whatever comes, an engine loses a feature only after three
+// different bodies.
 func TestSuspicionNeedsThreeBodies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s suspicion
@@ -121,7 +121,7 @@ func TestLackingPause(t *testing.T) {
 	}
 }
 
-// TestLacking: what three siblings answer is taken from the engine, for one model and half a
+// TestLacking: an engine loses a feature that three siblings answered, for one model and half a
 // minute, and for longer each time it refuses again.
 func TestLacking(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 100})

@@ -17,8 +17,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// If answers broke off after their beginning, the probe of a chat model asks for more than a first
-// token, until one has ended well.
+// After answers that broke off, the probe of a chat model asks for more than a first token until
+// one answer has ended well.
 func TestProbeOfBrokenAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _ := generating(t, func(int64) engine.Generation { return engine.GenerationOK })
@@ -63,7 +63,7 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 	})
 }
 
-// generating is an upstream whose generation probes are played by verdict, which counts them.
+// generating is an upstream whose generation probes are played by verdict, which also counts them.
 func generating(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstream, sent *atomic.Int64) {
 	t.Helper()
 	u, sent = watched(t, &playedEngine{code: 200}, "vllm"), new(atomic.Int64)
@@ -83,21 +83,21 @@ func generating(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstr
 }
 
 // TestGenerationProbeTellsItsPriority: an engine that orders its queue gets the first class's
-// number with a probe, which would otherwise wait behind all calls. An engine that gets no
-// priorities of calls gets none of probes.
+// number with a probe, which would otherwise wait behind all calls. An engine that is sent no
+// priorities with calls is sent none with probes.
 func TestGenerationProbeTellsItsPriority(t *testing.T) {
 	for _, c := range []struct {
 		engine string
 		told   bool
 		kind   string
-		want   string // of the body's beginning
+		want   string // of the beginning of the body
 	}{
 		{"sglang", true, config.KindChat, `{"priority":0,"`},
 		{"vllm", true, config.KindChat, `{"priority":0,"`},
 		{"vllm", true, config.KindEmbedding, `{"priority":0,"`},
 		{"vllm", true, config.KindTranscription, "--"}, // a form
 		{"vllm", false, config.KindChat, `{"max_tokens":`},
-		{"llamacpp", true, config.KindChat, `{"max_tokens":`}, // it orders nothing
+		{"llamacpp", true, config.KindChat, `{"max_tokens":`}, // it does not order its queue
 	} {
 		t.Run(fmt.Sprint(c.engine, c.told, c.kind), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestGenerationProbeTellsItsPriority(t *testing.T) {
 	}
 }
 
-// failAlone fails this often for one client.
+// failAlone fails this many calls of one client.
 func (u *Upstream) failAlone(t *testing.T, times int) {
 	t.Helper()
 	for range times {
@@ -176,7 +176,7 @@ func TestProbeGeneration(t *testing.T) {
 	})
 }
 
-// Two failures are enough if no other call comes to an engine that routing avoids: a generation
+// If routing avoids an engine and no other call comes to it, two failures are enough: a generation
 // probe follows after a while.
 func TestProbeDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 		if sent.Load() != 2 || u.slots.inFlight() != 1 {
 			t.Fatalf("%d probes, %d in flight", sent.Load(), u.slots.inFlight())
 		}
-		pass(time.Second) // has failed, too
+		pass(time.Second) // has failed as well
 		if u.Breaker.Position(time.Now()) != BreakerOpen {
 			t.Fatal("the second trial has failed, but the breaker is not open")
 		}
@@ -288,13 +288,13 @@ func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 	})
 }
 
-// A probe that waits in vain convicts only a silent engine: one that serves other calls merely had
-// no turn for it.
+// A probe that waits in vain condemns only a silent engine. One that serves other calls just had no
+// turn for it.
 func TestGenerationProbeHasNoTurn(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		status  int
-		answers int // how often a piece of the answer to another call comes during the probe
+		answers int // how often a chunk of another call's answer arrives during the probe
 		others  string
 		want    Breaker
 	}{
@@ -337,8 +337,7 @@ func TestGenerationProbeHasNoTurn(t *testing.T) {
 	}
 }
 
-// failWork fails this often for one client who asks for a kind of model, each time with another
-// body.
+// failWork fails this many calls of one client for a kind of model, each with another body.
 func (u *Upstream) failWork(key, served, kind string, times int) {
 	for i := range times {
 		if l, ok := u.TryLease(key, PoolText, 0, time.Now()); ok {
@@ -349,7 +348,7 @@ func (u *Upstream) failWork(key, served, kind string, times int) {
 	synctest.Wait()
 }
 
-// askedFor is what generation probes have asked for.
+// askedFor lists what generation probes have asked for.
 type askedFor struct {
 	mu   sync.Mutex
 	list []string
@@ -367,7 +366,8 @@ func (a *askedFor) all() []string {
 	return slices.Clone(a.list)
 }
 
-// working is an upstream whose models are as given, and asked notes what its generation probes ask for. They fail if fails.
+// working is an upstream with the given models. asked notes what its generation probes ask for;
+// they fail if fails is set.
 func working(t *testing.T, models []config.Model, fails *atomic.Bool) (u *Upstream, asked *askedFor) {
 	t.Helper()
 	p, err := newTestSet(t, Options{}).Plan([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai"}}, models)
@@ -392,8 +392,8 @@ func working(t *testing.T, models []config.Model, fails *atomic.Bool) (u *Upstre
 	return u, asked
 }
 
-// One client opens no breaker where the served name that it fails for is that of models of several kinds, or of a kind that has
-// no probe: the edge asks for what it can, a chat model before all.
+// One client opens no breaker if the served name that it fails for has models of several kinds, or
+// of a kind that has no probe. The edge then probes what it can, preferably a chat model.
 func TestProbeAmongKinds(t *testing.T) {
 	model := func(id, served, kind string) config.Model {
 		return config.Model{ID: id, Kind: kind, Deployments: []config.Deployment{{Upstream: "a", Served: served}}}
@@ -444,8 +444,9 @@ func TestProbeAmongKinds(t *testing.T) {
 	}
 }
 
-// Without a generation probe five clients open the breaker. Then one of them alone does not keep it
-// open: another client's call has a second to be the trial before that client's is again.
+// Without a generation probe the failures of five clients open the breaker. After that, one of
+// those clients alone does not keep it open: other clients have a second to send the trial before
+// it is that client's again.
 func TestTrialWithoutProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _ := working(t, []config.Model{{ID: "flux", Kind: config.KindImage, Deployments: []config.Deployment{{Upstream: "a"}}}}, new(atomic.Bool))

@@ -19,8 +19,8 @@ func waitUntil(t *testing.T, done func() bool) {
 	}
 }
 
-// TestPanicOfRoom: a panic in a callback for room takes nothing along: not the slot, not the
-// upstream's lock, not the single trial of its breaker, and not the goroutine that probes.
+// TestPanicOfRoom: a panic in a callback for room loses neither the slot, nor the upstream's lock,
+// nor its breaker's single trial, nor the goroutine that probes.
 func TestPanicOfRoom(t *testing.T) {
 	g := guard.New()
 	set, err := NewSet(Options{Guard: g, OnRoom: func(*Upstream) { panic("room") }})
@@ -54,7 +54,7 @@ func TestPanicOfRoom(t *testing.T) {
 	}
 	waitUntil(t, func() bool { return g.Panics(guardRoom) > 0 }) // the breaker's pause is over
 	for i := range 3 {
-		release(i, OutcomeOK) // the trial closes the breaker, which is told and panics
+		release(i, OutcomeOK) // the trial closes the breaker, whose callback panics
 	}
 	if n := u.slots.inUse.Load(); n != 0 || u.slots.tokens[PoolText].Load() != 0 || u.Breaker.trial.Load() {
 		t.Errorf("slots %d, tokens %d, a trial runs: %v", n, u.slots.tokens[PoolText].Load(), u.Breaker.trial.Load())

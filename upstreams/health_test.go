@@ -10,12 +10,13 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// at is a moment of the tests' own clock.
+// at returns a moment of the tests' own clock.
 func at(d time.Duration) time.Time { return begun.Add(time.Hour + d) }
 
 var begun = time.Now()
 
-// machines are the two that decide about an upstream: whether it is up, and whether calls may pass.
+// machines are the two state machines of an upstream: one says whether it is up, the other whether
+// calls may pass.
 type machines struct {
 	liveness liveness
 	circuit  circuit
@@ -106,10 +107,10 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// play plays one word of a script and reports whether it asks for a generation probe. Behind a
-// letter, @KEY and then /BODY say who sent the call; without them each call is of a client of its
-// own. "p" is a generation probe, "P" one that is a trial, and behind it stands what it came to: +
-// ok, - failed, 0 rejected, ~ refused.
+// play plays one word of a script and reports whether it asks for a generation probe. After a
+// letter, @KEY and then /BODY say who sent the call; without them each call has a client of its
+// own. "p" is a generation probe and "P" one that is a trial, followed by the result: + ok, -
+// failed, 0 rejected, ~ refused.
 func play(t *testing.T, h *machines, word string, now *time.Time) (generate bool) {
 	t.Helper()
 	if verdict, ok := map[string]engine.Generation{"+": engine.GenerationOK, "-": engine.GenerationFailed, "0": engine.GenerationRejected, "~": engine.GenerationRefused}[word[1:]]; ok && strings.EqualFold(word[:1], "p") {
@@ -221,7 +222,7 @@ func TestBreakerEvidence(t *testing.T) {
 	}
 }
 
-// breaker is the position of the breaker.
+// breaker returns the breaker's position.
 func (h *machines) breaker(now time.Time) string {
 	switch {
 	case !h.circuit.open:
@@ -232,7 +233,7 @@ func (h *machines) breaker(now time.Time) string {
 	return "half-open"
 }
 
-// A probe is asked for at once where passive evidence raises a doubt, and only there.
+// Passive evidence asks for a probe only when it raises a doubt, and then at once.
 func TestHealthAsksForAProbe(t *testing.T) {
 	h := liveness{fall: 3, rise: 2}
 	h.probe(verdictGood)
@@ -255,13 +256,14 @@ func TestWindowForgets(t *testing.T) {
 	if !w.tripped(at(time.Second)) || w.tripped(at(11*time.Second)) {
 		t.Error("the window does not slide")
 	}
-	w.add(false, at(20*time.Second)) // reuses a bucket of the past
+	w.add(false, at(20*time.Second)) // reuses an old bucket
 	if w.tripped(at(20 * time.Second)) {
 		t.Error("an old bucket was counted again")
 	}
 }
 
-// TestDownsAreCounted: each time an upstream goes out of service counts once, however soon it is back.
+// TestDownsAreCounted: each time an upstream goes out of service counts once, however soon it
+// returns.
 func TestDownsAreCounted(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})
 	for _, s := range []State{StateUp, StateDown, StateUp, StateDown, StateDown, StateUp} {
@@ -271,7 +273,7 @@ func TestDownsAreCounted(t *testing.T) {
 		t.Errorf("it went down twice, %d are counted", n)
 	}
 	u.Health.setStalled(true, "test", time.Now())
-	u.bring(StateDown) // no second time out of service
+	u.bring(StateDown) // still the same time out of service
 	if n := u.Status(time.Now()).Downs; n != 3 {
 		t.Errorf("it stalled once more, %d are counted", n)
 	}

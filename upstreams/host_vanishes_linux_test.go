@@ -16,13 +16,13 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// busyEngine is an engine with running calls: half of them wait for the head of the reply, half for
-// more of a body.
+// busyEngine is an engine with running calls. Half of them wait for the reply's head, the other
+// half for more of its body.
 type busyEngine struct {
 	up    *Upstream
 	conns []*net.TCPConn // the engine's side of the calls
 	end   func()         // makes the engine end every reply
-	lost  chan error     // of every call: its failure, or nil when its reply was whole
+	lost  chan error     // the failure of each call, or nil if its reply was whole
 
 	listener *net.TCPListener
 }
@@ -88,7 +88,7 @@ func occupy(t *testing.T) *busyEngine {
 	return w
 }
 
-// call is one call to the end of its reply.
+// call runs one call to the end of its reply.
 func (w *busyEngine) call(path string) error {
 	l, ok := w.up.TryLease("", PoolText, 0, time.Now())
 	if !ok {
@@ -106,7 +106,7 @@ func (w *busyEngine) call(path string) error {
 	}
 	var body []byte
 	for p := make([]byte, 10); ; {
-		x.Wait(time.Time{}) // as a stream that rests
+		x.Wait(time.Time{}) // like a paused stream
 		n, err := x.Read(p, time.Time{})
 		switch body = append(body, p[:n]...); {
 		case errors.Is(err, io.EOF) && string(body) == "abcdef":
@@ -117,12 +117,12 @@ func (w *busyEngine) call(path string) error {
 	}
 }
 
-// TestHostVanishes: everything was acknowledged when the host went away, so only failing connects
+// TestHostVanishes: everything was acknowledged when the host vanished, so only failing connects
 // and unanswered probes show it. The system would notice after 35 s.
 func TestHostVanishes(t *testing.T) {
 	t.Parallel()
 	w := occupy(t)
-	time.Sleep(100 * time.Millisecond) // what was sent is acknowledged by then, and nothing but this rule tells
+	time.Sleep(100 * time.Millisecond) // what was sent has been acknowledged by then, so only this rule can tell
 	rawserver.DropAll(t, w.listener)
 	for _, c := range w.conns {
 		rawserver.DropAll(t, c)
@@ -149,7 +149,7 @@ func TestHostVanishes(t *testing.T) {
 	w.end()
 }
 
-// TestHostIsThere: connects fail, and running calls go on, because the host shows in another way
+// TestHostIsThere: connects fail, but running calls go on, because the host shows in another way
 // that it is there.
 func TestHostIsThere(t *testing.T) {
 	t.Parallel()

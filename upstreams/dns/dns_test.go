@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// fakeDNS answers with what a test sets.
+// fakeDNS gives the answers that a test sets.
 type fakeDNS struct {
 	records []*net.SRV
 	hosts   map[string][]string
@@ -89,7 +89,7 @@ func TestLookupSRV(t *testing.T) {
 	}
 }
 
-// A host whose look-up fails keeps its addresses, for as long as the records name it.
+// A host whose look-up fails keeps its addresses as long as the records name it.
 func TestLookupSRVHostFails(t *testing.T) {
 	dns := &fakeDNS{
 		records: []*net.SRV{{Target: "a.test.", Port: 1}, {Target: "b.test.", Port: 1}},

@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// How many tokens an engine's cache has room for, by pages as vLLM and SGLang show them.
+// The test reads the cache's size in tokens from pages of vLLM and SGLang.
 func TestCacheTokens(t *testing.T) {
 	metrics := &config.EngineLoad{
 		Format: config.LoadMetrics, Running: []string{"running"},
@@ -34,8 +34,8 @@ func TestCacheTokens(t *testing.T) {
 	}
 }
 
-// What is read of pages as llama.cpp's server of build 11669 answered them: its slots at /props, its
-// work at /metrics or, without that, at /slots, which alone says how many tokens all slots hold.
+// The test reads the pages of llama.cpp's server, build 11669: slots at /props, work at /metrics
+// or, without that, at /slots. Only /slots tells how many tokens all slots hold.
 func TestLlamaCppPages(t *testing.T) {
 	const props = `{"default_generation_settings":{"params":{},"n_ctx":2048},"total_slots":4,"model_alias":"markov","is_sleeping":false}`
 	const metrics = "# TYPE llamacpp:requests_processing gauge\nllamacpp:prompt_tokens_total 1960\nllamacpp:prompt_tokens_cached_total 6\n" +

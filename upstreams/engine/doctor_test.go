@@ -45,7 +45,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestConfigOfSeveral: several engines make one configuration, in which each model stands once.
+// TestConfigOfSeveral: several engines make one configuration, which lists each model once.
 func TestConfigOfSeveral(t *testing.T) {
 	profiles := mustProfiles(t)
 	var engines []Detection
@@ -72,7 +72,8 @@ func TestConfigOfSeveral(t *testing.T) {
 	}
 }
 
-// TestConfigOfOddModels: a model that cannot be served as it is listed is left out, and the others make a configuration.
+// TestConfigOfOddModels: a model that cannot be served as listed is left out; the rest are
+// configured.
 func TestConfigOfOddModels(t *testing.T) {
 	profiles := mustProfiles(t)
 	chat := func(ids ...string) Detection {
@@ -123,7 +124,7 @@ func TestEveryQuirkIsExplained(t *testing.T) {
 	}
 }
 
-// TestNamedTwice: an engine is one, however often and in whatever form its URL is given.
+// TestNamedTwice: one engine counts once, however often and in whatever form its URL is given.
 func TestNamedTwice(t *testing.T) {
 	url := fakeEngine(t, "vllm").URL
 	var b bytes.Buffer

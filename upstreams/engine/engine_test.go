@@ -40,8 +40,8 @@ func mustProfile(t testing.TB, name string) *Profile {
 	return p
 }
 
-// TestDetect has every bundled profile recognise its own pages, and only those, and read from them
-// what it can.
+// TestDetect checks that every bundled profile recognises its own pages and no others, and reads
+// from them what it can.
 func TestDetect(t *testing.T) {
 	profiles := mustProfiles(t)
 	type facts struct {
@@ -114,7 +114,7 @@ func TestDetectWhileLoading(t *testing.T) {
 	}
 }
 
-// The base URL is taken as people write it.
+// Base URLs are accepted in every form that people write.
 func TestDetectHandwritten(t *testing.T) {
 	engine := fakeEngine(t, "vllm").URL
 	address := strings.TrimPrefix(engine, "http://")
@@ -234,7 +234,7 @@ func TestReasoningForm(t *testing.T) {
 	}
 }
 
-// TestReasoningHistory: where each engine reads the reasoning of earlier turns.
+// TestReasoningHistory: the field in which each engine reads the reasoning of earlier turns.
 func TestReasoningHistory(t *testing.T) {
 	for engine, want := range map[string]string{
 		"openai": "reasoning_content", "sglang": "reasoning_content", "llamacpp": "reasoning_content",
@@ -247,8 +247,8 @@ func TestReasoningHistory(t *testing.T) {
 	}
 }
 
-// TestPrefill: the engines that have to be told that an assistant's last message is the beginning
-// of its answer, and how.
+// TestPrefill: the engines that must be told that a last assistant message is the beginning of the
+// answer, and how.
 func TestPrefill(t *testing.T) {
 	for engine, want := range map[string]string{
 		"vllm":     "add_generation_prompt=false chat_template_kwargs={\"enable_thinking\":false,\"thinking\":false} continue_final_message=true",
@@ -323,7 +323,7 @@ func TestBundledProfiles(t *testing.T) {
 	}
 }
 
-// TestKnownIsReadOnce: each reload asks what profiles there are, and must not read them again.
+// TestKnownIsReadOnce: each reload asks which profiles exist, and must not read them again.
 func TestKnownIsReadOnce(t *testing.T) {
 	Known()
 	if n := testing.AllocsPerRun(10, func() { Known() }); n > 0 {

@@ -18,7 +18,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// What is sent is small, names the model as the engine does, and is of the model's kind.
+// The request is small, uses the engine's name of the model, and suits the model's kind.
 func TestGenerationSteps(t *testing.T) {
 	for _, c := range []struct {
 		engine, kind string
@@ -51,7 +51,7 @@ func TestGenerationSteps(t *testing.T) {
 	}
 }
 
-// A transcription is asked for with a second of silence that is a sound file.
+// A transcription request carries one second of silence as a valid sound file.
 func TestGenerationStepsTranscription(t *testing.T) {
 	steps := GenerationSteps(config.KindTranscription, mustProfile(t, "speaches"), "m", false)
 	if len(steps) != 1 {
@@ -73,7 +73,7 @@ func TestGenerationStepsTranscription(t *testing.T) {
 	}
 }
 
-// TestGenerationSteps_Texts: Text Embeddings Inference knows no documents.
+// TestGenerationSteps_Texts: Text Embeddings Inference does not accept documents.
 func TestGenerationSteps_Texts(t *testing.T) {
 	for engine, want := range map[string]string{
 		"tei":  `/rerank {"model":"m","query":"ping","texts":["ping"]}`,
@@ -86,7 +86,7 @@ func TestGenerationSteps_Texts(t *testing.T) {
 	}
 }
 
-// What engines answer, and what it says about them.
+// The test checks what each answer of an engine proves.
 func TestGenerationVerdicts(t *testing.T) {
 	const stream = "text/event-stream; charset=utf-8"
 	const chunk = `data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}` + "\n\n"

@@ -7,15 +7,16 @@ import (
 	"testing"
 )
 
-// TestListing: a model is found with the first list that has it, and lost with the second in a row that has not.
+// TestListing: a model is found with the first list that has it, and lost with the second without
+// it.
 func TestListing(t *testing.T) {
 	var l Listing
 	for i, step := range []struct{ list, want string }{
-		{"", "changed:"}, // an empty list is one, too
+		{"", "changed:"}, // an empty list is a list too
 		{"", ""},
 		{"a b", "changed: a b"},
 		{"b a", ""},
-		{"b", ""}, // one hole
+		{"b", ""}, // one list without it
 		{"a b", ""},
 		{"b", ""},
 		{"b", "changed: b"},
@@ -42,7 +43,7 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// TestListingBound: of a list that is too long the same models are found, whatever its order.
+// TestListingBound: of a list that is too long, the same models are found in any order.
 func TestListingBound(t *testing.T) {
 	var l Listing
 	var infos []ModelInfo
@@ -68,7 +69,7 @@ func TestAliasesOf(t *testing.T) {
 	}
 }
 
-// TestScanAdapters: the newest of several series counts, and one that makes no sense is none.
+// TestScanAdapters: the newest of several series counts, and one that makes no sense is ignored.
 func TestScanAdapters(t *testing.T) {
 	source := vllmLoad
 	source.Adapters = "vllm:lora_requests_info"

@@ -11,7 +11,7 @@ import (
 
 var errNoAnswer = errors.New("no answer")
 
-// The slots that an engine tells: the first page that answers and has them.
+// An engine's slots come from the first page that answers and lists them.
 func TestSlotsReported(t *testing.T) {
 	profile := mustProfile(t, "llamacpp")
 	for name, c := range map[string]struct {

@@ -17,10 +17,10 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// tryable is an engine that generates: the pages are those of an archive, the answers are made here.
+// tryable is a generating engine: its pages come from an archive, its answers are made here.
 type tryable struct {
 	status        map[string]int // by what a request has: tools, response_format, reasoning, prefill, or "" for any
-	plainError    bool           // errors are no JSON
+	plainError    bool           // errors are not JSON
 	leaks         string         // markup in the text: tools, thinking
 	thinks        string         // asked (default), always, never
 	calls         int            // in an answer to tools
@@ -152,10 +152,10 @@ func (f *tryable) endless(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// good does all that is tried.
+// good is an engine that passes every trial.
 func good() *tryable { return &tryable{calls: 2, tool: "get_weather", args: `{"city":"Paris"}`} }
 
-// TestTry plays engines that lack one thing each. What is not named in want is good.
+// TestTry plays engines that each lack one thing. What want does not name is good.
 func TestTry(t *testing.T) {
 	for name, c := range map[string]struct {
 		engine  string
@@ -223,8 +223,8 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// TestTriedReport: what was tried is in the report, as text and as JSON; what is bad is an error; a proven prefill is a line to
-// paste; and without --try nothing is sent.
+// TestTriedReport: the report lists the trials as text and as JSON. A failed trial is an error, a
+// proven prefill is a line to paste, and without --try nothing is sent.
 func TestTriedReport(t *testing.T) {
 	archive := "vllm"
 	ask := func(f *tryable, o DoctorOptions) (string, error) {
@@ -266,7 +266,7 @@ func TestTriedReport(t *testing.T) {
 		found[0].TriedModel != "org/m" || len(found[0].Tried) != 9 || found[0].Tried[0].Verdict != TrialOK {
 		t.Errorf("%v, %v: %s", err, jsonErr, out)
 	}
-	// Of an engine that is not known to go on with what is begun, it is a line to paste.
+	// For an engine that is not known to continue a prefill, the proven prefill is a line to paste.
 	archive = "ollama"
 	for begun, want := range map[string]bool{"": true, "counts": false} {
 		f := good()

@@ -76,7 +76,7 @@ func TestAbort(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, TLS %v", tt.name, secure), func(t *testing.T) {
 				checkLeaks(t)
 				var took time.Duration
-				for range 3 { // the machine may be busy; an abort that waits for something would always be late
+				for range 3 { // on a busy machine one try may be late; an abort that has to wait is always late
 					if took = abortOnce(t, secure, tt.body, tt.reader, tt.engine, tt.run); took <= 100*time.Millisecond {
 						return
 					}
@@ -119,7 +119,7 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 	result := make(chan error, 1)
 	go func() { result <- run(x, r) }()
 	<-waiting
-	time.Sleep(20 * time.Millisecond) // into the call that blocks
+	time.Sleep(20 * time.Millisecond) // into the blocking call
 	begin := time.Now()
 	x.Abort(errTestCause)
 	close(begun)
@@ -141,8 +141,8 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 	return at.Sub(begin)
 }
 
-// untilReset waits, without reading what is queued, until the connection has ended: an engine that
-// is busy still has to be able to notice.
+// untilReset waits, without reading what is queued, until the connection has ended: a busy engine
+// must still be able to notice the end.
 func untilReset(p *rawserver.Peer) time.Time {
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if _, err := p.TCP.Write([]byte{0}); err != nil { // fails after a reset, also while bytes are queued
@@ -228,7 +228,7 @@ func TestAbortBeforeConnected(t *testing.T) {
 		if err := next.Send(post("next")); err != nil || !next.request.reused {
 			t.Fatal(err, next.request.reused)
 		}
-		x.Abort(errTestCause) // too late: the connection is somebody else's
+		x.Abort(errTestCause) // too late: the connection serves another exchange
 		if err := next.Await(soon()); err != nil {
 			t.Fatal(err)
 		}
@@ -242,8 +242,8 @@ func TestAbortBeforeConnected(t *testing.T) {
 }
 
 // TestAbortRace aborts exchanges at random instants while others follow on the same connections. An
-// exchange that nobody aborts must never fail: an abort that comes late must not hit the
-// connection's next exchange.
+// exchange that was not aborted must never fail: a late abort must not hit the connection's next
+// exchange.
 func TestAbortRace(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)
@@ -296,7 +296,7 @@ func TestAbortRace(t *testing.T) {
 	}
 }
 
-// TestCloseEndsTheExchange: giving up without an abort closes the socket too, and not by halves.
+// TestCloseEndsTheExchange: closing an exchange early, without an abort, closes the whole socket.
 func TestCloseEndsTheExchange(t *testing.T) {
 	checkLeaks(t)
 	closed := make(chan error, 1)
@@ -306,7 +306,7 @@ func TestCloseEndsTheExchange(t *testing.T) {
 		_, err := p.Reader.ReadByte()
 		closed <- err
 		for err = nil; err == nil; time.Sleep(time.Millisecond) {
-			_, err = p.Write([]byte("1\r\na\r\n")) // fails only when nobody reads on the other side
+			_, err = p.Write([]byte("1\r\na\r\n")) // fails only when the other side has stopped reading
 		}
 		closed <- err
 	})

@@ -11,14 +11,15 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// testAckTimeout is the ackTimeout of these tests: a loopback acknowledges in microseconds.
+// testAckTimeout is the ackTimeout of these tests: on loopback an acknowledgement takes
+// microseconds.
 const testAckTimeout = 300 * time.Millisecond
 
-// lateReply is well beyond testAckTimeout, so that giving up would show.
+// lateReply is well beyond testAckTimeout, so that an early failure would show.
 const lateReply = 4 * testAckTimeout
 
-// TestKeptConnectionToAHostThatVanished: what nobody acknowledged goes to a new connection long
-// before any clock of a call.
+// TestKeptConnectionToAHostThatVanished: a request that was not acknowledged goes to a new
+// connection long before any of the call's timeouts.
 func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 	for _, size := range []int{10, 100 << 10} { // written by Await, and by Send
 		checkLeaks(t)
@@ -35,7 +36,7 @@ func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 			gate <- true
 			<-gone
 			p.Appear()
-			_ = p.TCP.SetReadDeadline(time.Now().Add(5 * testAckTimeout)) // some repetitions of the system's
+			_ = p.TCP.SetReadDeadline(time.Now().Add(5 * testAckTimeout)) // several of the system's retransmissions
 			if n, _ := p.Reader.Read(make([]byte, 10)); n > 0 {
 				p.T.Error("what was sent elsewhere was delivered when the host came back")
 			}
@@ -52,8 +53,8 @@ func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 	}
 }
 
-// TestHostThatVanishesWithinARequest: the exchange fails as with an engine that cannot be reached,
-// so that another may be asked.
+// TestHostThatVanishesWithinARequest: the exchange fails like one with an unreachable engine, so
+// another engine may be asked.
 func TestHostThatVanishesWithinARequest(t *testing.T) {
 	for name, serve := range map[string]func(*testing.T, func(*rawserver.Peer)) *rawserver.Server{"plain": rawserver.Serve, "TLS": rawserver.ServeTLS} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +75,7 @@ func TestHostThatVanishesWithinARequest(t *testing.T) {
 	}
 }
 
-// TestEngineThatReadsLate: a window that stays closed is not a host that is silent.
+// TestEngineThatReadsLate: a window that stays closed does not mean that the host is silent.
 func TestEngineThatReadsLate(t *testing.T) {
 	fastset.LeaveOut(t, "an engine that reads late")
 	for name, serve := range map[string]func(*testing.T, func(*rawserver.Peer)) *rawserver.Server{"plain": rawserver.Serve, "TLS": rawserver.ServeTLS} {
@@ -88,7 +89,7 @@ func TestEngineThatReadsLate(t *testing.T) {
 				if !ok {
 					p.T.Error("the request did not come")
 				}
-				time.Sleep(lateReply) // and then there is nothing on its way
+				time.Sleep(lateReply) // then nothing is in flight
 				p.Send(rawserver.Sized(body[:10]))
 			}).URL())
 			tr.ackTimeout = testAckTimeout

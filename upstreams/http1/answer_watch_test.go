@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestAnswerWatchLooks: everybody who looks sees whether there have been reads since, and reads write once for each look.
+// TestAnswerWatchLooks: each observer sees whether there were reads since its last look, and reads
+// write only once for each look.
 func TestAnswerWatchLooks(t *testing.T) {
 	var w AnswerWatch
 	one, other := w.Looks(), w.Looks()
@@ -36,7 +37,7 @@ func TestAnswerWatchLooks(t *testing.T) {
 	}
 }
 
-// TestAnswerWatchRaced: no read is lost to a look at the same time.
+// TestAnswerWatchRaced: a look at the same time loses no read.
 func TestAnswerWatchRaced(t *testing.T) {
 	var w AnswerWatch
 	var wg sync.WaitGroup
@@ -60,7 +61,7 @@ func TestAnswerWatchRaced(t *testing.T) {
 	wg.Wait()
 }
 
-// BenchmarkAnswerWatch has each core read answers of the same upstream.
+// BenchmarkAnswerWatch has each core read answers of one upstream.
 func BenchmarkAnswerWatch(b *testing.B) {
 	var w AnswerWatch
 	p := []byte("x")

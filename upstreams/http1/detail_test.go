@@ -12,8 +12,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestDetail: what an operator is shown of a failure to connect holds nothing of a request, of the
-// key or of what has no place in a base URL, in whichever way the connection fails.
+// TestDetail: the details of a failed connect that an operator sees hold nothing of a request, of
+// the key, or of anything that has no place in a base URL, however the connect fails.
 func TestDetail(t *testing.T) {
 	checkLeaks(t)
 	const canary = "canary-7f3a"
@@ -73,7 +73,7 @@ func TestDetail_Bounded(t *testing.T) {
 	}
 }
 
-// TestBaseURL_Errors: no part of a URL that may hold a credential is in the error about it.
+// TestBaseURL_Errors: an error about a URL shows no part of it that may hold a credential.
 func TestBaseURL_Errors(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{

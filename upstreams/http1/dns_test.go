@@ -14,7 +14,7 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// resolver answers lookups as a test tells it to, and counts them.
+// resolver answers look-ups as a test sets, and counts them.
 type resolver struct {
 	delay time.Duration
 
@@ -80,7 +80,7 @@ func TestNames(t *testing.T) {
 			time.Sleep(dnsFresh - time.Second)
 			get(t, n, "10.0.0.1:8000")
 			time.Sleep(2 * time.Second)
-			get(t, n, "10.0.0.1:8000") // too old, and used all the same
+			get(t, n, "10.0.0.1:8000") // too old, but used all the same
 			time.Sleep(2 * time.Second)
 			get(t, n, "10.0.0.2:8000", "[fd00::2]:8000")
 			if n := r.count(); n != 2 {
@@ -100,7 +100,7 @@ func TestNames(t *testing.T) {
 				time.Sleep(dnsFresh)
 				get(t, n, "10.0.0.1:8000")
 			}
-			r.answer(nil, nil) // no address is not an answer either
+			r.answer(nil, nil) // an answer without addresses is not an answer either
 			time.Sleep(2 * time.Second)
 			get(t, n, "10.0.0.1:8000")
 		})
@@ -123,7 +123,7 @@ func TestNames(t *testing.T) {
 			down := errors.New("no such host")
 			r := &resolver{err: down}
 			n := begin(t, r)
-			for range 10 { // a storm of requests is not a storm of lookups
+			for range 10 { // many requests cause one look-up
 				if _, err := n.addresses(t.Context()); err != down {
 					t.Fatal(err)
 				}
@@ -191,7 +191,8 @@ func TestUnresolvedUpstream(t *testing.T) {
 	}
 }
 
-// TestShunnedAddressComesLast: until it is forgotten, whatever the resolver says meanwhile.
+// TestShunnedAddressComesLast: a shunned address stays last until it is forgotten, whatever the
+// resolver says meanwhile.
 func TestShunnedAddressComesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const first, second = "[fd00::1]:8000", "10.0.0.1:8000"
@@ -203,7 +204,7 @@ func TestShunnedAddressComesLast(t *testing.T) {
 			if got, err := n.addresses(t.Context()); err != nil || !slices.Equal(got, want) {
 				t.Errorf("addresses %v, %v; want %v", got, err, want)
 			}
-			synctest.Wait() // for the lookup behind it
+			synctest.Wait() // for the look-up in the background
 		}
 		renewed := func() {
 			t.Helper()
@@ -229,17 +230,17 @@ func TestShunnedAddressComesLast(t *testing.T) {
 		want(first, second)
 		time.Sleep(unreachableFor + time.Second)
 		renewed()
-		want(first, second) // as the resolver says
+		want(first, second) // in the resolver's order
 	})
 }
 
-// TestDialRemembersWhatFailed: the dead address of a name costs one dial its time, and not each.
+// TestDialRemembersWhatFailed: a name's dead address delays one dial, not every dial.
 func TestDialRemembersWhatFailed(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)
 	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
 	tr := transportTo(t, "http://engine.internal:"+port)
-	r := &resolver{ips: []netip.Addr{netip.MustParseAddr("127.99.99.99"), netip.MustParseAddr("127.0.0.1")}} // nobody listens on the first
+	r := &resolver{ips: []netip.Addr{netip.MustParseAddr("127.99.99.99"), netip.MustParseAddr("127.0.0.1")}} // nothing listens on the first
 	tr.dns.lookup = r.lookup
 	mustEcho(t, tr, "once")
 	if got, err := tr.dns.addresses(t.Context()); err != nil || len(got) != 2 || got[0] != s.Listener.Addr().String() {
