@@ -15,7 +15,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// newTestSet is a set whose upstreams are never probed and whose metrics go nowhere.
+// newTestSet makes a set whose upstreams are never probed and whose metrics are dropped.
 func newTestSet(t testing.TB, o Options) *Set {
 	t.Helper()
 	if o.Register == nil {
@@ -28,8 +28,8 @@ func newTestSet(t testing.TB, o Options) *Set {
 	return s
 }
 
-// newTestUpstream is an upstream outside any set's life: planned and up, not committed, so nothing
-// probes it.
+// newTestUpstream makes an upstream outside any set: planned and up but not committed, so it is not
+// probed.
 func newTestUpstream(t testing.TB, c config.Concurrency) *Upstream {
 	t.Helper()
 	s := newTestSet(t, Options{})
@@ -57,7 +57,7 @@ func (u *Upstream) recognised(p *engine.Profile) {
 	u.Models.recognise(p)
 }
 
-// failFor takes a lease for a client of that number and fails.
+// failFor takes a lease for the client with that number and fails it.
 func (u *Upstream) failFor(t testing.TB, client int, o Outcome) {
 	t.Helper()
 	key := "client" + strconv.Itoa(client)
@@ -70,8 +70,8 @@ func (u *Upstream) failFor(t testing.TB, client int, o Outcome) {
 }
 
 // TestLeaseAccounting takes and gives back leases at random, changes limits in between, and
-// compares with a model: in-flight is what is held, never above the limit at the time of the lease,
-// never below zero.
+// compares with a model. The number in flight is the number of leases held. It never exceeds the
+// limit at the time of a lease, and is never negative.
 func TestLeaseAccounting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := NewSet(Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
@@ -142,7 +142,8 @@ func TestLeaseAccounting(t *testing.T) {
 	})
 }
 
-// Many goroutines at a limit of three: never a fourth, and nothing left in the end.
+// Many goroutines share a limit of three: there is never a fourth lease, and none is left in the
+// end.
 func TestLeaseLimitUnderContention(t *testing.T) {
 	for _, c := range []config.Concurrency{{Shared: 3}, {Text: 3, Vision: 3}} {
 		u := newTestUpstream(t, c)
@@ -185,7 +186,7 @@ func TestDoubleReleaseIsCounted(t *testing.T) {
 	b.Release(OutcomeOK)
 }
 
-// TestHalfOpenLetsOneThrough opens the breaker and races for the trial.
+// TestHalfOpenLetsOneThrough opens the breaker. Many calls then race for the trial.
 func TestHalfOpenLetsOneThrough(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 50})
 	for i := range breakerRow {
@@ -228,8 +229,8 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 	}
 }
 
-// TestTrialEndsWell: a first token does not pass a trial, but a stream that goes on for some
-// seconds does.
+// TestTrialEndsWell: a first token does not pass a trial. A stream that goes on for some seconds
+// does.
 func TestTrialEndsWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newTestUpstream(t, config.Concurrency{Shared: 50})
@@ -272,11 +273,11 @@ func TestTrialEndsWell(t *testing.T) {
 				break
 			}
 		}
-		trial(8 * coolDown).Release(OutcomeOK) // the engine had only seemed well
+		trial(8 * coolDown).Release(OutcomeOK) // the engine only seemed well
 	})
 }
 
-// A full upstream must not swallow the trial.
+// A full upstream must not use up the trial.
 func TestTrialIsGivenBackWhenFull(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	held, _ := u.TryLease("", PoolText, 0, time.Now())
@@ -319,8 +320,8 @@ func TestStatesAndLeases(t *testing.T) {
 	}
 }
 
-// The steps of a lease that is taken while the upstream is retired: Retire sees the slot and leaves
-// the connections open, so giving the slot back closes them, and lets the next trial through.
+// A lease is taken while the upstream is retired, step by step: Retire sees the slot and leaves the
+// connections open, so releasing the slot closes them, and lets the next trial through.
 func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	s := u.set

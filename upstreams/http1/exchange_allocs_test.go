@@ -10,12 +10,12 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestExchangeAllocs: on a warm connection an exchange costs the exchange itself, and a token of a
+// TestExchangeAllocs: on a warm connection an exchange allocates only itself, and a token of a
 // stream nothing.
 func TestExchangeAllocs(t *testing.T) {
 	checkLeaks(t)
 	reply := []byte(rawserver.Sized("0123456789"))
-	s := rawserver.Serve(t, func(p *rawserver.Peer) { // without allocations of its own, which would be counted too
+	s := rawserver.Serve(t, func(p *rawserver.Peer) { // without allocations of its own, which would count as well
 		b := make([]byte, 4096)
 		for {
 			if _, err := p.TCP.Read(b); err != nil {

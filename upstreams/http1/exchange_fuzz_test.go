@@ -15,12 +15,12 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// pieces is a connection on which a reply arrives in given pieces, each after a wait in vain, and
-// then the end.
+// pieces is a connection on which a reply arrives in given pieces, each after a wait that finds
+// nothing, and then ends.
 type pieces struct {
 	net.Conn
 	data   []byte
-	sizes  []byte // a piece has one byte more than these say, in turn; none: all at once
+	sizes  []byte // sizes of the pieces in turn, less one; empty: all at once
 	at     int
 	waited bool
 }
@@ -44,7 +44,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 
 func (p *pieces) SetReadDeadline(time.Time) error { return nil }
 
-// outcome is all that the caller of an exchange can see of a reply.
+// outcome is everything that an exchange's caller can see of a reply.
 type outcome struct {
 	Status  int
 	Headers map[string]string
@@ -58,8 +58,8 @@ type outcome struct {
 	chunked bool
 }
 
-// receive reads a reply that arrives in pieces of the given sizes, into reads of room bytes. With
-// takes it waits for each piece, and takes it if there is anything to take.
+// receive reads a reply that arrives in pieces of the given sizes, in reads of room bytes. With
+// takes it waits for each piece, and takes what has come.
 func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, takes bool) outcome {
 	t.Helper()
 	x := &Exchange{}
@@ -119,8 +119,8 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, 
 	}
 }
 
-// FuzzReply: a reply means the same however it is cut into pieces, and the same as it means to
-// net/http where both accept it.
+// FuzzReply: a reply means the same however it is cut into pieces, and the same as to net/http if
+// both accept it.
 func FuzzReply(f *testing.F) {
 	for _, reply := range []string{
 		rawserver.Sized("hello"),

@@ -245,7 +245,7 @@ func TestResume(t *testing.T) {
 			t.Fatal(err)
 		}
 		sent, waits := 0, 0
-		next := func() { // another byte, after a wait in vain
+		next := func() { // another byte, after a wait that finds nothing
 			waits++
 			if sent < len(reply) {
 				step <- true
@@ -289,8 +289,8 @@ func TestResume(t *testing.T) {
 	t.Run("TLS", func(t *testing.T) { run(t, rawserver.ServeTLS) })
 }
 
-// TestReadReturnsWhatHasCome: several small chunks come out of one Read, and no Read waits once it
-// has something.
+// TestReadReturnsWhatHasCome: one Read returns several small chunks, and does not wait once it has
+// data.
 func TestReadReturnsWhatHasCome(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, func(p *rawserver.Peer) {
@@ -322,8 +322,7 @@ func TestReadReturnsWhatHasCome(t *testing.T) {
 	}
 }
 
-// TestDeadlines: a wait is as long as it was asked to be, whatever deadline the socket holds from
-// before.
+// TestDeadlines: a wait lasts as long as was asked, whatever deadline the socket had before.
 func TestDeadlines(t *testing.T) {
 	checkLeaks(t)
 	release := make(chan bool, 2)
@@ -367,8 +366,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// TestNoDeadlineMoves: exchange after exchange with the same limits leaves the socket's timers
-// alone.
+// TestNoDeadlineMoves: consecutive exchanges with the same limits do not touch the socket's timers.
 func TestNoDeadlineMoves(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)
@@ -384,7 +382,7 @@ func TestNoDeadlineMoves(t *testing.T) {
 }
 
 func TestReset(t *testing.T) {
-	// A reset is told from an end, within the head and within the body.
+	// A reset differs from an end, within the head and within the body.
 	for _, tt := range []struct {
 		name, reply string
 		kind        Kind
@@ -487,7 +485,7 @@ func TestTLS(t *testing.T) {
 	})
 	t.Run("an unknown authority", func(t *testing.T) {
 		checkLeaks(t)
-		if _, err := x509.SystemCertPool(); err != nil { // read once; on a busy machine that takes longer than a connect may
+		if _, err := x509.SystemCertPool(); err != nil { // read once; on a busy machine this takes longer than a connect may
 			t.Fatal(err)
 		}
 		s := rawserver.ServeTLS(t, rawserver.Echo)
@@ -548,7 +546,7 @@ func TestDialFailures(t *testing.T) {
 		checkLeaks(t)
 		s := rawserver.Serve(t, func(p *rawserver.Peer) { p.ResetOnClose() })
 		_, _, x, err := roundTrip(transportTo(t, s.URL()), post("q"))
-		// On loopback the reset can come before connect has returned.
+		// On loopback the reset can arrive before connect has returned.
 		if f := failureOf(t, err); f.Kind != Unreachable || f.Reason != ReasonReset && f.Reason != ReasonEOF && f.Reason != ReasonConnect {
 			t.Errorf("failure %v", f)
 		}
@@ -564,7 +562,7 @@ func TestDialFailures(t *testing.T) {
 	})
 }
 
-// deadAddress returns an address of loopback that refuses connections.
+// deadAddress returns a loopback address that refuses connections.
 func deadAddress(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -12,10 +12,10 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// A small request for a kept connection is written by Await.
+// Await writes small requests for kept connections.
 
 // unsent is an exchange whose request "second" is left to Await, on a connection that has carried
-// another one.
+// another request.
 func unsent(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
 	t.Helper()
 	tr := transportTo(t, rawserver.Serve(t, script).URL())
@@ -45,8 +45,8 @@ func TestUnsentWaitsForAwait(t *testing.T) {
 	}
 }
 
-// TestUnsentHoldsNothing: while the reply is awaited, the memory that the request was written from
-// is given back.
+// TestUnsentHoldsNothing: while the exchange awaits its reply, the memory from which the request
+// was written is released.
 func TestUnsentHoldsNothing(t *testing.T) {
 	checkLeaks(t)
 	answer := make(chan bool)
@@ -83,8 +83,7 @@ func TestUnsentAborted(t *testing.T) {
 	}
 }
 
-// TestUnsentAbortedWhileWaiting: the engine sees the close although the request was not written by
-// Send.
+// TestUnsentAbortedWhileWaiting: the engine sees the close although Send did not write the request.
 func TestUnsentAbortedWhileWaiting(t *testing.T) {
 	checkLeaks(t)
 	got, closed := make(chan bool), make(chan bool)
@@ -109,8 +108,7 @@ func TestUnsentAbortedWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestUnsentToAFullSocket: what the socket does not take at once is written as any large request
-// is.
+// TestUnsentToAFullSocket: what the socket does not take at once is written like a large request.
 func TestUnsentToAFullSocket(t *testing.T) {
 	checkLeaks(t)
 	junk, read := make(chan int64, 1), make(chan bool)
@@ -144,7 +142,7 @@ func TestUnsentToAFullSocket(t *testing.T) {
 	}
 }
 
-// TestUnsentInPart: what the socket took is not written again.
+// TestUnsentInPart: bytes that the socket took are not written again.
 func TestUnsentInPart(t *testing.T) {
 	checkLeaks(t)
 	x := unsent(t, rawserver.Echo)

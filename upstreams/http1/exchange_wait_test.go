@@ -11,7 +11,7 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// readWaiting is readAll with a Wait before each Read, which must then find what it was waited for.
+// readWaiting is readAll with a Wait before each Read, which must then find data.
 func readWaiting(x *Exchange) (string, error) {
 	var b strings.Builder
 	p := make([]byte, 1500)
@@ -28,8 +28,8 @@ func readWaiting(x *Exchange) (string, error) {
 	}
 }
 
-// TestWait: while an exchange waits it holds no buffer, it waits as long as it was asked to, and
-// what came is there for Read to take at once.
+// TestWait: a waiting exchange holds no buffer and waits as long as was asked. What has come is
+// then there for Read.
 func TestWait(t *testing.T) {
 	if !canPeek {
 		t.Skip("Wait needs reads of the bare socket")
@@ -97,8 +97,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestWaitTLS: a Wait under TLS, whose records only a read can open, returns at once and leaves the
-// waiting to Read.
+// TestWaitTLS: under TLS only a read can open a record, so Wait returns at once and Read waits.
 func TestWaitTLS(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.ServeTLS(t, func(p *rawserver.Peer) {
@@ -164,8 +163,8 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// TestAnswerWatch: the body of a reply with status 200 shows that the engine answers; a head does
-// not, and neither does an error or a comment.
+// TestAnswerWatch: the body of a reply with status 200 shows that the engine answers. A head, an
+// error or a comment does not.
 func TestAnswerWatch(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply string
@@ -207,7 +206,7 @@ func TestAnswerWatch(t *testing.T) {
 }
 
 // TestReadsBySocket: a reply that Read takes straight from the connection is read by package
-// socket, also beneath TLS.
+// socket, also under TLS.
 func TestReadsBySocket(t *testing.T) {
 	checkLeaks(t)
 	for _, s := range []*rawserver.Server{rawserver.Serve(t, rawserver.Echo), rawserver.ServeTLS(t, rawserver.Echo)} {

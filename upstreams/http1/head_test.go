@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Headers are known by their whole name, in any case, and by nothing less.
+// A header is recognised by its whole name, in any case, and by nothing less.
 func TestFieldOf(t *testing.T) {
 	for name, want := range map[string]field{
 		"Content-Type": fieldContentType, "Content-Length": fieldContentLength, "Transfer-Encoding": fieldTransferEncoding,

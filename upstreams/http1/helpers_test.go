@@ -12,8 +12,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// transportTo returns a transport to url that is closed with the test, which fails if a goroutine
-// is left then.
+// transportTo returns a transport to url that is closed at the end of the test. The test fails if a
+// goroutine is left then.
 func transportTo(t *testing.T, url string, change ...func(o *TransportOptions)) *Transport {
 	t.Helper()
 	o := TransportOptions{Upstream: "gpu-a", URL: url}
@@ -31,8 +31,8 @@ func transportTo(t *testing.T, url string, change ...func(o *TransportOptions)) 
 	return tr
 }
 
-// checkLeaks makes the test fail if goroutines are left at its end. Call it before anything that
-// has a cleanup.
+// checkLeaks makes the test fail if goroutines are left at its end. Call it before any other
+// cleanup is registered.
 func checkLeaks(t *testing.T) {
 	t.Helper()
 	ignore := goleak.IgnoreCurrent()
@@ -123,7 +123,7 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Fatal("never: " + what)
 }
 
-// canPeek reports whether a socket can be looked at here without taking from it.
+// canPeek reports whether this system can look into a socket without taking from it.
 var canPeek = func() bool {
 	var p poll
 	p.bind()

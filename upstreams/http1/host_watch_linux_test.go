@@ -12,8 +12,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestHostWatch is the rule: which connects tell that a host is silent, and which connections are
-// ended then.
+// TestHostWatch: the rule by which connects show that a host is silent, and the connections that
+// are ended then.
 func TestHostWatch(t *testing.T) {
 	fastset.LeaveOut(t, "hosts that fall silent")
 	t.Parallel()
@@ -24,7 +24,7 @@ func TestHostWatch(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		fails []error // of connects, before the host vanishes; nil: one succeeds
-		late  bool    // the connection brings a byte after them
+		late  bool    // the connection gets a byte after them
 		ends  int
 	}{
 		{name: "time ran out", fails: []error{timeout}, ends: 1},
@@ -66,7 +66,7 @@ func TestHostWatch(t *testing.T) {
 		}
 		rows.Go(func() { // all at the same time: an answer is owed after two seconds
 			if c.late {
-				time.Sleep(50 * time.Millisecond) // longer than the tick of the system's clock
+				time.Sleep(50 * time.Millisecond) // longer than a tick of the system's clock
 				p.Send("x")
 			}
 			p.Vanish()

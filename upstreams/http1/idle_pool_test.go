@@ -11,8 +11,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// A connection in constant use is kept for five minutes, so that the next one is dialled to where
-// the engine's name leads by then.
+// A connection in constant use is kept for five minutes. The next one is then dialled to the
+// address that the engine's name has by then.
 func TestKeptConnectionRetires(t *testing.T) {
 	p := idlePool{max: 4, keep: time.Minute, hosts: new(HostWatch)}
 	defer p.close()
@@ -31,7 +31,7 @@ func TestKeptConnectionRetires(t *testing.T) {
 	}
 }
 
-// TestStaleConnections: whatever becomes of an idle connection, the next exchange works and does
+// TestStaleConnections: whatever happens to an idle connection, the next exchange works and does
 // not notice.
 func TestStaleConnections(t *testing.T) {
 	tests := []struct {
@@ -73,11 +73,11 @@ func TestStaleConnections(t *testing.T) {
 					s = rawserver.ServeTLS(t, script)
 				}
 				tr := transportTo(t, s.URL())
-				tr.hosts.noReuseFor = 0 // after unasked bytes; see TestDistrust
+				tr.hosts.noReuseFor = 0 // after unsolicited bytes; see TestDistrust
 				mustEcho(t, tr, "first")
 				if tt.sends == 1 {
 					spoiled <- true
-					time.Sleep(30 * time.Millisecond) // for it to happen and arrive
+					time.Sleep(30 * time.Millisecond) // for it to happen and to arrive
 				}
 				x := mustEcho(t, tr, "second")
 				if x.Sends() != tt.sends || x.request.reused {
@@ -298,8 +298,8 @@ func TestIdleConnections(t *testing.T) {
 	})
 }
 
-// TestDistrust: after bytes that nobody asked for, right behind a reply, connections are used once
-// for a while. What a server says to a connection that is idle too long for it does not count.
+// TestDistrust: after unsolicited bytes right behind a reply, each connection is used only once for
+// a while. What a server sends on a connection that was idle too long does not count.
 func TestDistrust(t *testing.T) {
 	for name, late := range map[string]bool{"right behind a reply": false, "long after it": true} {
 		t.Run(name, func(t *testing.T) {
@@ -334,7 +334,7 @@ func TestDistrust(t *testing.T) {
 				t.Errorf("counted %d times, told %d times", n, told)
 			}
 			now := time.Now()
-			tr.hosts.noReuseUntil.Store(&now) // the while is over
+			tr.hosts.noReuseUntil.Store(&now) // the pause is over
 			mustEcho(t, tr, "fourth")
 			if !mustEcho(t, tr, "fifth").request.reused {
 				t.Error("connections are not used again")

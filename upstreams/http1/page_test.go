@@ -15,8 +15,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// Probes fetch pages over one kept connection, give it back whatever the answer was, and say in a
-// Failure what went wrong.
+// Probes fetch pages over one kept connection, return it whatever the answer was, and report a
+// failure as a Failure.
 func TestPageGetter(t *testing.T) {
 	var connections, open atomic.Int64
 	hang, release := context.WithCancel(t.Context())
@@ -68,15 +68,15 @@ func TestPageGetter(t *testing.T) {
 	if _, err := get(t.Context(), "/huge", time.Minute); !errors.Is(err, ErrPageTooLarge) {
 		t.Errorf("a page without an end: %v", err)
 	}
-	release() // the server sees the ends of its connections once nothing is written to them any more
+	release() // the server sees its connections end once nothing more is written to them
 	waitFor(t, "no connection is left behind", func() bool { return open.Load() == 0 })
 }
 
-// TestPageOverASlowConnection: the clock of the answer begins when there is a connection.
+// TestPageOverASlowConnection: the answer's time starts when the connection is established.
 func TestPageOverASlowConnection(t *testing.T) {
 	fastset.LeaveOut(t, "a slow connection")
 	checkLeaks(t)
-	const part, timeout = 1500 * time.Millisecond, 2900 * time.Millisecond // each fits, both do not
+	const part, timeout = 1500 * time.Millisecond, 2900 * time.Millisecond // each fits alone, not both
 	tr := transportTo(t, rawserver.ServeTLS(t, func(p *rawserver.Peer) {
 		time.Sleep(part) // before the handshake
 		if _, _, ok := p.Request(); ok {
@@ -90,7 +90,7 @@ func TestPageOverASlowConnection(t *testing.T) {
 	}
 }
 
-// countConnections counts those that were ever made, and those that are open.
+// countConnections counts all connections ever made, and those that are open.
 func countConnections(made, open *atomic.Int64) func(net.Conn, http.ConnState) {
 	return func(_ net.Conn, s http.ConnState) {
 		switch s {

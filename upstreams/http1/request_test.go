@@ -17,7 +17,7 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestRequestBytes fixes what goes over the wire, to the byte.
+// TestRequestBytes fixes the exact bytes on the wire.
 func TestRequestBytes(t *testing.T) {
 	plain := TransportOptions{URL: "http://%s"}
 	full := TransportOptions{URL: "http://%s/base/", UserAgent: "penstock/1", APIKey: "k", Host: "engine.internal:80"}
@@ -125,8 +125,8 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 	}
 }
 
-// TestPromptIsSentAtOnce: what a socket takes without a wait is written by calls that cannot block,
-// and moves no deadline.
+// TestPromptIsSentAtOnce: what a socket takes without waiting is written by non-blocking calls, and
+// moves no deadline.
 func TestPromptIsSentAtOnce(t *testing.T) {
 	checkLeaks(t)
 	tr := transportTo(t, rawserver.Serve(t, rawserver.Echo).URL())
@@ -148,7 +148,7 @@ func TestPromptIsSentAtOnce(t *testing.T) {
 	}
 }
 
-// TestManyPieces: more than goes at once, in more pieces than one system call takes.
+// TestManyPieces: more bytes than fit at once, in more pieces than one system call takes.
 func TestManyPieces(t *testing.T) {
 	checkLeaks(t)
 	tr := transportTo(t, rawserver.Serve(t, rawserver.Echo).URL())
@@ -177,8 +177,8 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestEarlyAnswer: an engine answers before it has the request, in all the ways it can treat the
-// rest.
+// TestEarlyAnswer: an engine answers before it has the whole request, and treats the rest in every
+// possible way.
 func TestEarlyAnswer(t *testing.T) {
 	const refusal = "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbig!"
 	const size = 16 << 20
@@ -187,7 +187,7 @@ func TestEarlyAnswer(t *testing.T) {
 		engine func(p *rawserver.Peer, hold <-chan bool)
 		status int
 		reason string
-		plain  bool // not told in TLS before the write timeout
+		plain  bool // TLS does not report it before the write timeout
 	}{
 		{name: "and stops reading", status: 413, plain: true, engine: func(p *rawserver.Peer, hold <-chan bool) {
 			_, _ = io.CopyN(io.Discard, p.Reader, 1000)
@@ -329,7 +329,7 @@ func TestWriteTimeout(t *testing.T) {
 	t.Run("TLS", func(t *testing.T) { run(t, true, false) })
 }
 
-// TestSlowEngineIsServed: the write timeout is for the next byte, not for the whole request.
+// TestSlowEngineIsServed: the write timeout applies to the next byte, not to the whole request.
 func TestSlowEngineIsServed(t *testing.T) {
 	checkLeaks(t)
 	const size = 12 << 20
@@ -411,7 +411,7 @@ func TestLargeBodies(t *testing.T) {
 	}
 }
 
-// TestBodyIsNotChanged: the caller's slices are the caller's, also after a write in pieces.
+// TestBodyIsNotChanged: the caller's slices stay unchanged, also after a write in pieces.
 func TestBodyIsNotChanged(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)
@@ -483,8 +483,8 @@ func TestTransportOptions(t *testing.T) {
 	}
 }
 
-// TestEngineEndsDuringUpload: between two pieces of a slow upload the engine is looked at, so that
-// its end is not found by writing into nothing.
+// TestEngineEndsDuringUpload: between two pieces of a slow upload the edge checks whether the
+// engine has closed, instead of learning it from a write into a dead connection.
 func TestEngineEndsDuringUpload(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -18,8 +18,8 @@ import (
 )
 
 // secondReplies is an engine that sends a second, forged reply within half a millisecond of every
-// fourth one. Each reply ends with its number, and the engine knows of each whether it came before
-// the next request did.
+// fourth reply. Each reply ends with its number, and the engine knows for each whether it came
+// before the next request.
 type secondReplies struct {
 	sent  atomic.Int64
 	early sync.Map // of number -> bool
@@ -48,7 +48,7 @@ func (s *secondReplies) reply(p *rawserver.Peer, text string) {
 	s.early.Store(n, p.Reader.Buffered() == 0 && !requested(p))
 }
 
-// requested reports whether a byte of a request has come to the engine's host.
+// requested reports whether a byte of a request has reached the engine's host.
 func requested(p *rawserver.Peer) (yes bool) {
 	raw, err := p.TCP.SyscallConn()
 	if err != nil {
@@ -61,13 +61,13 @@ func requested(p *rawserver.Peer) (yes bool) {
 	return yes
 }
 
-// TestSecondReply: 20,000 calls, 64 at a time. What has come when a request begins is never taken
-// for its answer.
+// TestSecondReply: 20,000 calls, 64 at a time. Bytes that came before a request are never taken for
+// its answer.
 func TestSecondReply(t *testing.T) {
 	fastset.LeaveOut(t, "replies that nobody asked for")
 	for _, c := range []struct {
 		name  string
-		reuse bool // connections are used again whatever was seen
+		reuse bool // connections are reused whatever was seen
 		size  int
 		calls int
 	}{
@@ -83,7 +83,7 @@ func TestSecondReply(t *testing.T) {
 				tr.hosts.noReuseFor = 0
 			}
 			var calls, reused atomic.Int64
-			var wrong sync.Map // numbers of replies that were not the right ones
+			var wrong sync.Map // numbers of the wrong replies
 			var all sync.WaitGroup
 			for range 64 {
 				all.Go(func() {
@@ -127,7 +127,7 @@ func TestSecondReply(t *testing.T) {
 			if c.reuse && reused.Load() < int64(c.calls)/20 {
 				t.Error("too few connections were used again to tell anything")
 			}
-			if c.reuse && late > c.calls/50 { // a tenth, where a reply is taken that comes together with another one
+			if c.reuse && late > c.calls/50 { // a tenth, if a reply is taken that comes together with another
 				t.Errorf("%d replies to something else were taken", late)
 			}
 			if !c.reuse && late > 64 {

@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestPanicOfANameLookup: a resolver that panics keeps nobody waiting, and is asked again.
+// TestPanicOfANameLookup: a resolver that panics keeps no caller waiting, and is asked again.
 func TestPanicOfANameLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guard.New()
@@ -29,7 +29,7 @@ func TestPanicOfANameLookup(t *testing.T) {
 		}
 		n.lookup = func(context.Context, string, string) ([]netip.Addr, error) { panic("resolver") }
 		time.Sleep(2 * dnsFresh)
-		_, _ = n.addresses(t.Context()) // asks behind the back of the one who asks
+		_, _ = n.addresses(t.Context()) // asks in the background
 		synctest.Wait()
 		if addrs, err := n.addresses(t.Context()); err != nil || len(addrs) != 1 {
 			t.Errorf("after a panic the last addresses are %v, %v", addrs, err)
@@ -40,7 +40,7 @@ func TestPanicOfANameLookup(t *testing.T) {
 	})
 }
 
-// TestPanicOfTheSweep: a sweep that panics is followed by another one.
+// TestPanicOfTheSweep: after a sweep that panics, another one follows.
 func TestPanicOfTheSweep(t *testing.T) {
 	g := guard.New()
 	tr, err := NewTransport(TransportOptions{Upstream: "a", URL: "http://127.0.0.1:1", IdleTimeout: 10 * time.Millisecond, Guard: g})
@@ -48,7 +48,7 @@ func TestPanicOfTheSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tr.Close()
-	tr.idle.put(&conn{}, 0, time.Now()) // it has no socket that could be closed
+	tr.idle.put(&conn{}, 0, time.Now()) // it has no socket to close
 	waitFor(t, "a panic that is caught", func() bool { return g.Panics(guardEngines) == 1 })
 	ours, theirs := net.Pipe()
 	defer theirs.Close()

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long a state is waited for; it is reached within milliseconds.
+// patience is how long a test waits for a state, which takes milliseconds to reach.
 const patience = 20 * time.Second
 
 func newWatcher(api *kubeapi.Server, spec config.Kubernetes) *Watcher {
@@ -35,7 +35,7 @@ func newWatcher(api *kubeapi.Server, spec config.Kubernetes) *Watcher {
 	return New(&spec, 8000, Options{Log: zap.NewNop()})
 }
 
-// run follows in the background until the test ends.
+// run runs the watcher in the background until the test ends.
 func run(t *testing.T, w *Watcher) (changes *atomic.Int64) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -85,7 +85,7 @@ func waitKeys(t *testing.T, w *Watcher, want string) {
 	waitFor(t, "endpoints "+want, func() bool { return keys(w) == want })
 }
 
-// watching waits until the server has a watch that began after the requests before.
+// watching waits until the server has a watch that began after the earlier requests.
 func watching(t *testing.T, api *kubeapi.Server, before int) {
 	t.Helper()
 	waitFor(t, "a watch", func() bool { return len(api.Requests("watch=1")) > before })
@@ -110,7 +110,7 @@ func TestListInPages(t *testing.T) {
 	}
 }
 
-// Pods come, change and go. A pod that is being deleted is gone before it is.
+// Pods come, change and go. A pod that is being deleted counts as gone before it is.
 func TestEvents(t *testing.T) {
 	api := kubeapi.Start(t)
 	w := newWatcher(api, config.Kubernetes{})
@@ -145,7 +145,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// What happens while no watch is open is found by the list after it.
+// The list after a watch finds what happened while no watch was open.
 func TestGap(t *testing.T) {
 	for name, gap := range map[string]struct {
 		change func(*kubeapi.Server)
@@ -194,7 +194,7 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// An expired version ends a watch by an event, and a list follows.
+// An expired version ends a watch with an event, and a list follows.
 func TestWatchExpires(t *testing.T) {
 	api := kubeapi.Start(t)
 	api.Put(kubeapi.Pods, kubeapi.Pod("a", "ua", "10.0.0.1"))
@@ -215,7 +215,7 @@ func TestWatchExpires(t *testing.T) {
 	}
 }
 
-// A token that has been rotated is read before the next list.
+// A rotated token is read before the next list.
 func TestTokenRotates(t *testing.T) {
 	api := kubeapi.Start(t)
 	w := newWatcher(api, config.Kubernetes{})
@@ -230,7 +230,7 @@ func TestTokenRotates(t *testing.T) {
 	waitKeys(t, w, "ua:8000")
 }
 
-// What is no answer of an API server changes nothing, and is asked again.
+// An answer that no API server would give changes nothing, and the request is repeated.
 func TestHostileServer(t *testing.T) {
 	api := kubeapi.Start(t)
 	a := kubeapi.Pod("a", "ua", "10.0.0.1")
@@ -294,8 +294,8 @@ func TestHostileServer(t *testing.T) {
 	waitKeys(t, w, "")
 }
 
-// Events that come faster than any cluster has them are taken in their time: the one after a second's worth not before the
-// second is over.
+// Events that come faster than in any cluster are taken at a limited rate: after one second's
+// worth, the next one waits until the second is over.
 func TestFastEvents(t *testing.T) {
 	api := kubeapi.Start(t)
 	a, b := kubeapi.Pod("a", "ua", "10.0.0.1"), kubeapi.Pod("b", "ub", "10.0.0.2")
@@ -323,7 +323,8 @@ func TestFastEvents(t *testing.T) {
 	}
 }
 
-// A server that does not answer holds nobody: a first answer ends with its deadline, and Run at once.
+// A server that does not answer blocks nothing: a first answer ends at its deadline, and Run at
+// once.
 func TestSilentServer(t *testing.T) {
 	api := kubeapi.Start(t)
 	release := make(chan struct{})
@@ -351,7 +352,7 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
-// The pods of a pool are those of its selector and ports, as these change.
+// The pods of a pool follow its selector and ports as these change.
 func TestPool(t *testing.T) {
 	api := kubeapi.Start(t)
 	api.Put(kubeapi.Pods, kubeapi.Pod("a", "ua", "10.0.0.1"))
@@ -381,7 +382,7 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// A token never goes over a connection in the clear: kubectl proxy needs none.
+// A token is never sent over an unencrypted connection. kubectl proxy needs no token.
 func TestPlainServer(t *testing.T) {
 	var authorized atomic.Bool
 	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -399,7 +400,7 @@ func TestPlainServer(t *testing.T) {
 	}
 }
 
-// Outside of a cluster, and with an account that is not there, the reason says what to do.
+// Outside a cluster, and with a missing account, the error says what to do.
 func TestNoCluster(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	w := New(&config.Kubernetes{Selector: "app=vllm", Account: t.TempDir()}, 80, Options{Log: zap.NewNop()})

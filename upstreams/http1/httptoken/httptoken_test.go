@@ -59,7 +59,7 @@ func TestEqualFold(t *testing.T) {
 		{"hos", "host", false},
 		{"hosts", "host", false},
 		{"x-[a]", "x-[a]", true},
-		{"x-{a}", "x-[a]", false}, // 0x20 apart, and no letters
+		{"x-{a}", "x-[a]", false}, // 0x20 apart, but not letters
 		{"\u212aey", "key", false},
 		{"\u212a", "\u212a", true},
 		{"Content-Type", "content-type", true},

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// pair is two ends of a connection, the first of them with its Stream.
+// pair is the two ends of a connection, the first with its Stream.
 func pair(t testing.TB) (*net.TCPConn, *Stream, *net.TCPConn) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -41,7 +41,7 @@ func TestStreamEchoes(t *testing.T) {
 		_, err := io.Copy(far, far)
 		done <- errors.Join(err, far.CloseWrite())
 	}()
-	// More than both sockets hold, so that writing has to wait, in pieces, while the echo is read.
+	// More than both sockets hold, so the write has to wait, in pieces, while the echo is read.
 	want := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
 	wrote := make(chan error, 1)
 	go func() {
