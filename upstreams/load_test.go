@@ -31,8 +31,8 @@ func TestLimitsOf(t *testing.T) {
 	}
 }
 
-// An edge of a fleet admits its share of the slots, wherever their number comes from, and weighs a
-// call against the whole, since the others' calls there are weighed, too.
+// An edge of a fleet admits its share of the slots, wherever their number comes from. It weighs a
+// call against all slots, since the other edges' calls there are weighed too.
 func TestSlotsOfAFleet(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -62,8 +62,8 @@ func TestSlotsOfAFleet(t *testing.T) {
 	}
 }
 
-// While the edges share, an edge may use all slots. When that ends, its part follows from the
-// number of edges seen, not the configured one.
+// While the edges share, an edge may use all slots. When sharing ends, its part follows from the
+// number of edges it has seen, not from the configured one.
 func TestSlotsByTheEdgesSeen(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 12})
 	u.slots.configure(&config.Upstream{Edges: 2, Concurrency: config.Concurrency{Shared: 12}}, 1, mustProfile(t, "llamacpp"))
@@ -108,8 +108,8 @@ func TestSharedAndSeparatePools(t *testing.T) {
 	}
 }
 
-// A pick weighs others' work on average over time, however often reports come, from the first one
-// on.
+// From the first report on, a pick weighs others' work as an average over time, however often
+// reports come.
 func TestUsualOthers(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})
 	now := time.Now()
@@ -187,15 +187,15 @@ func TestPenalty(t *testing.T) {
 	}
 	near(0, penaltyMax)
 	u.bring(StateDown)
-	u.bring(StateUp) // an outage is over: only the slow start is left
+	u.bring(StateUp) // an outage is over: only the slow start remains
 	now = time.Now()
 	near(0, 8*slowStartShare)
 	near(slowStartTime/2, 8*slowStartShare/2)
 	near(slowStartTime, 0)
 }
 
-// Only failures and refusals, including those about the model, charge the score, since they must
-// not look idle.
+// Only failures and refusals, including those about the model, charge the score: a target that
+// fails must not look idle.
 func TestOutcomesAndPenalty(t *testing.T) {
 	for o := range outcomeCount {
 		u := newTestUpstream(t, config.Concurrency{Shared: 8})
@@ -211,8 +211,8 @@ func TestOutcomesAndPenalty(t *testing.T) {
 	}
 }
 
-// TestGhosts plays reports: what was abandoned while it was read, and the work that own calls do
-// not explain.
+// TestGhosts plays reports: calls abandoned while their prompt was read, and work that the edge's
+// own calls do not explain.
 func TestGhosts(t *testing.T) {
 	type step struct{ abandoned, unexplained, want int }
 	for _, c := range []struct {
@@ -251,8 +251,8 @@ func TestGhosts(t *testing.T) {
 	}
 }
 
-// TestPlacesSeen plays reports of an engine, two seconds apart: what it runs, what waits in it, and how
-// many calls it is then taken to run at once.
+// TestPlacesSeen plays reports of an engine, two seconds apart: what it runs, what waits in it, and
+// how many calls it is then assumed to run at once.
 func TestPlacesSeen(t *testing.T) {
 	type step struct{ running, waiting, want int }
 	for _, c := range []struct {
@@ -285,8 +285,8 @@ func TestPlacesSeen(t *testing.T) {
 	}
 }
 
-// Places weigh, and do not limit: the engine takes more. They apply to a shared pool, and end with
-// the reports.
+// Places affect the weight and do not limit: the engine accepts more calls. They apply to a shared
+// pool and expire with the reports.
 func TestPlacesWeigh(t *testing.T) {
 	now := time.Now()
 	queue := func(u *Upstream) {
@@ -338,7 +338,7 @@ func TestGhostsDerate(t *testing.T) {
 	if _, ok := u.TryLease("", PoolText, 0, now); ok {
 		t.Error("the ghost's slot was given away")
 	}
-	u.book(nil, 0, now.Add(time.Minute)) // the engine stops telling: nothing is held against it
+	u.book(nil, 0, now.Add(time.Minute)) // the engine stops reporting, so nothing counts against it
 	if got := u.Load(PoolText, now.Add(time.Minute)).Limit; got != 2 {
 		t.Errorf("limit %d after the report aged out", got)
 	}
@@ -421,9 +421,9 @@ func TestSpeedometer(t *testing.T) {
 	}
 }
 
-// The fixed time before a first token does not count as slowness: of two engines that read equally
-// fast, one has short prompts. Fewer than ten long prompts show no speed, and prompts of one length
-// do.
+// The fixed time before a first token does not count as slowness. Of two engines that read equally
+// fast, one gets short prompts. Fewer than ten long prompts do not show a speed; prompts of one
+// length do.
 func TestSpeedometerFixedStart(t *testing.T) {
 	now := At(time.Now())
 	reads := func(m *speedometer, prompts int, tokens ...int64) (v Speed, ok bool) {
@@ -440,7 +440,7 @@ func TestSpeedometerFixedStart(t *testing.T) {
 		prompts       int
 		tokens        []int64
 		known         bool
-		slow, fast    float64 // seconds a token, at least and at most
+		slow, fast    float64 // seconds per token, at least and at most
 		least, almost float64 // seconds of the start, at least and at most
 	}{
 		"short and long":          {40, []int64{50, 200, 8000, 30000}, true, 95e-6, 110e-6, 0.2, 0.32},
@@ -464,9 +464,9 @@ func TestSpeedometerFixedStart(t *testing.T) {
 	}
 }
 
-// A lease reports to the speed of its model what it met: the time since the previous first token,
-// over the tokens that the engine had to read by its own count. A prompt that waited for a place
-// does not show how fast prompts are read.
+// A lease reports to its model's speed the time since the previous first token over the tokens that
+// the engine had to read by its own count. A prompt that waited for a place does not show how fast
+// prompts are read.
 func TestLeaseShowsSpeed(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	m := u.Models.Entry("m")
@@ -490,7 +490,7 @@ func TestLeaseShowsSpeed(t *testing.T) {
 		second.FirstToken(3 * time.Second)
 		for _, l := range []*Lease{first, second} {
 			if l == second {
-				l.Counted(9000, 7000) // it had less of it cached than was believed
+				l.Counted(9000, 7000) // less of it was cached than assumed
 			}
 			l.Answered(101, 3*time.Second, now)
 			l.Release(OutcomeOK)
@@ -513,8 +513,8 @@ func TestLeaseShowsSpeed(t *testing.T) {
 	}
 }
 
-// A lease is booked with what the engine has to read. The engine's count corrects that, and a first
-// token ends what is to be read, but the stall bound considers the whole prompt.
+// A lease is booked with the tokens that the engine has to read. The engine's count corrects the
+// booking, and a first token ends it, but the stall bound considers the whole prompt.
 func TestLeaseBooksUncachedTokens(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	look := func(what string, tokens, unread int64) {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestLogLevels: an operator who reads only warnings sees each upstream that stops taking calls.
-// That it takes them again is no warning.
+// Its return is not a warning.
 func TestLogLevels(t *testing.T) {
 	core, lines := observer.New(zap.InfoLevel)
 	s := newTestSet(t, Options{Log: zap.New(core)})

@@ -36,7 +36,7 @@ func TestModelGone(t *testing.T) {
 		t.Error("a newer reading did not bring it back")
 	}
 
-	u.recognised(mustProfile(t, "whisper")) // lists nothing: tried again after a while
+	u.recognised(mustProfile(t, "whisper")) // lists nothing: tried again later
 	u.ModelGone(FailureSource{Served: "w"})
 	if !serves(t, u, "w") {
 		t.Error("one call alone took away what no list can bring back")
@@ -52,8 +52,8 @@ func TestModelGone(t *testing.T) {
 	}
 }
 
-// A 404 for a model that the engine still lists is checked at once. Each further one keeps the
-// model away for longer, but never for long. Every loss and every return is logged once.
+// A 404 for a model that the engine still lists is checked at once. Each further 404 keeps the
+// model away for longer, up to a bound. Every loss and every return is logged once.
 func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zap.InfoLevel)
@@ -72,7 +72,7 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 			}
 			gone := time.Now()
 			u.ModelGone(FailureSource{Served: "m"})
-			u.ModelGone(FailureSource{Served: "m"}) // of a call that was under way: the same loss
+			u.ModelGone(FailureSource{Served: "m"}) // of a call already running: the same loss
 			if serves(t, u, "m") {
 				t.Fatal("a 404 changed nothing")
 			}
@@ -104,8 +104,8 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 	})
 }
 
-// One client alone, or one body, takes a listed model away once, until the list is read: not again,
-// however often it is answered with 404.
+// A single client or a single body takes a listed model away only once, until the list is read,
+// however often it gets a 404.
 func TestModelGoneByOneClient(t *testing.T) {
 	for name, w := range map[string]func(i int) FailureSource{
 		"one key":  func(i int) FailureSource { return FailureSource{Served: "m", Key: "a", Body: uint64(i + 1)} },
@@ -139,8 +139,7 @@ func TestModelGoneByOneClient(t *testing.T) {
 	}
 }
 
-// A model that the engine has stopped listing stays away, and is back soon after it is listed
-// again.
+// A model that the engine no longer lists stays away, and returns soon after it is listed again.
 func TestModelGoneForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}

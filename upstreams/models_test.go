@@ -77,8 +77,8 @@ func serves(t testing.TB, u *Upstream, served string) bool {
 	return want
 }
 
-// TestAdaptersAtHand: an upstream looks busier for an adapter that its engine has not used last, as
-// long as it reports which it uses. It also reports how many it keeps.
+// TestAdaptersAtHand: an upstream looks busier for an adapter that its engine has not used
+// recently, as long as it reports the adapters in use. It also reports how many adapters it keeps.
 func TestAdaptersAtHand(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 4})
 	u.recognised(mustProfile(t, "vllm"))
@@ -103,7 +103,7 @@ func TestAdaptersAtHand(t *testing.T) {
 	}{
 		{nil, "xyz"},
 		{[]string{"x"}, "yz"},
-		{nil, "yz"}, // it still has it
+		{nil, "yz"}, // the engine still has it
 		{[]string{"y"}, "z"},
 		{[]string{"z"}, "x"},
 		{[]string{"x", "y", "z"}, "z"},
@@ -124,8 +124,7 @@ func TestAdaptersAtHand(t *testing.T) {
 	}
 }
 
-// TestEntriesAreBounded: an engine that lists other names with every probe leaves no entries of old
-// ones.
+// TestEntriesAreBounded: an engine that lists other names with every probe leaves no old entries.
 func TestEntriesAreBounded(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
 	for i := range 100 {

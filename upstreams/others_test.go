@@ -26,9 +26,9 @@ type fleet struct {
 	engines []fleetEngine
 	edges   []*routing.Route
 	sets    []*upstreams.Set
-	board   map[*upstreams.Set][]upstreams.Here // what each edge has told last; nil: edges do not share
-	join    func(*upstreams.Set)                // has an edge share
-	anyEdge bool                                // calls come to the edges by chance, and not in turn
+	board   map[*upstreams.Set][]upstreams.Here // what each edge reported last; nil: edges do not share
+	join    func(*upstreams.Set)                // makes an edge share
+	anyEdge bool                                // calls come to the edges at random, not in turn
 
 	calls, misplaced int // misplaced: sent to an engine that was full while another was not
 	refused          int // while an engine had a free slot
@@ -38,7 +38,7 @@ type fleetEngine struct {
 	slots   int      // that edges know
 	places  int      // calls that run there at once
 	inside  int      // calls that run or wait there
-	waiting []func() // begin those that wait
+	waiting []func() // starts those that wait
 	calls   int
 }
 
@@ -108,15 +108,15 @@ func (f *fleet) addEdge(policy string) {
 	}
 }
 
-// fleetBoard is how often edges that share tell each other what they have at the engines.
+// fleetBoard is the interval at which sharing edges report their calls to each other.
 const fleetBoard = 50 * time.Millisecond
 
-// share has the edges tell each other of their calls, each at its own times.
+// share makes the edges report their calls to each other, each at times of its own.
 func (f *fleet) share() {
 	f.board = map[*upstreams.Set][]upstreams.Here{}
 	var tell func(s *upstreams.Set)
 	tell = func(s *upstreams.Set) {
-		if !slices.Contains(f.sets, s) { // it was started again
+		if !slices.Contains(f.sets, s) { // it was restarted
 			return
 		}
 		f.board[s] = s.Here(nil)
@@ -149,7 +149,7 @@ func (f *fleet) share() {
 
 func (f *fleet) in(d time.Duration, do func()) { heap.Push(&f.events, fleetEvent{f.now.Add(d), do}) }
 
-// probe has an edge told of an engine's work now and then.
+// probe reports an engine's work to an edge at intervals.
 func (f *fleet) probe(e *fleetEngine, u *upstreams.Upstream, in time.Duration) {
 	f.in(in, func() {
 		u.Tell(min(e.inside, e.places), max(0, e.inside-e.places), f.now)
@@ -157,7 +157,7 @@ func (f *fleet) probe(e *fleetEngine, u *upstreams.Upstream, in time.Duration) {
 	})
 }
 
-// arrivals sends calls, so that the engines are busy to a given share.
+// arrivals sends calls at a rate that loads the engines to a given share.
 func (f *fleet) arrivals(busy float64) {
 	places := 0
 	for i := range f.engines {
@@ -184,7 +184,7 @@ func (f *fleet) call() {
 	f.begin(r, lease, target, func() {})
 }
 
-// begin has a call run at the engine of its target, and returns which that is.
+// begin runs a call at its target's engine, and returns that engine.
 func (f *fleet) begin(r *routing.Route, lease *upstreams.Lease, target *routing.Target, ended func()) (at int) {
 	free := false
 	for i := range f.engines {
@@ -222,7 +222,7 @@ func (f *fleet) begin(r *routing.Route, lease *upstreams.Lease, target *routing.
 	return at
 }
 
-// refuse counts a call that an edge which shares has refused.
+// refuse counts a call that a sharing edge has refused.
 func (f *fleet) refuse(err error) {
 	f.t.Helper()
 	if f.board == nil {
@@ -245,8 +245,8 @@ func (f *fleet) run(d time.Duration) {
 	}
 }
 
-// TestEdgesDoNotHerd: what engines report of others' work is old when it comes. Edges that took it
-// at its word would all fill the engine that looked empty.
+// TestEdgesDoNotHerd: reports of others' work are old when they arrive. If edges trusted them, all
+// would fill the engine that looked empty.
 func TestEdgesDoNotHerd(t *testing.T) {
 	for _, c := range []struct {
 		edges   int
@@ -266,7 +266,7 @@ func TestEdgesDoNotHerd(t *testing.T) {
 			f := newFleet(t, c.edges, 8, 32, 7)
 			f.anyEdge = c.anyEdge
 			f.arrivals(c.busy)
-			f.run(2 * time.Minute) // until they are as busy as that
+			f.run(2 * time.Minute) // until they are that busy
 			f.calls, f.misplaced = 0, 0
 			f.run(15 * time.Minute)
 			share := float64(f.misplaced) / float64(f.calls)
@@ -278,8 +278,8 @@ func TestEdgesDoNotHerd(t *testing.T) {
 	}
 }
 
-// TestEdgesShare: edges that tell each other of their calls send few to a full engine while another
-// has a free slot: goals 10 and 14 of the fleet.
+// TestEdgesShare: edges that report their calls to each other send few calls to a full engine while
+// another has a free slot (goals 10 and 14 of the fleet).
 func TestEdgesShare(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -305,8 +305,8 @@ func TestEdgesShare(t *testing.T) {
 	}
 }
 
-// TestFewerPlaces: an engine that runs fewer calls than it was taken to, and says that it queues,
-// gets its part and no more: no call waits there while another engine has room.
+// TestFewerPlaces: an engine that runs fewer calls than assumed, and reports a queue, gets its part
+// and no more: no call waits there while another engine has room.
 func TestFewerPlaces(t *testing.T) {
 	for _, c := range []struct {
 		edges int
@@ -332,11 +332,11 @@ func TestFewerPlaces(t *testing.T) {
 	}
 }
 
-// TestOthersThatStay: work of others that lasts is weighed in full.
+// TestOthersThatStay: others' work that lasts counts in full.
 func TestOthersThatStay(t *testing.T) {
 	f := newFleet(t, 1, 2, 32, 1)
 	busy, idle := f.edges[0].Targets()[0].Upstream, f.edges[0].Targets()[1].Upstream
-	f.engines[0].inside = 12 // of somebody who does not come by this edge
+	f.engines[0].inside = 12 // of a client that does not use this edge
 	f.run(2 * time.Minute)
 	for range 8 {
 		l, _, err := f.edges[0].Acquire(&routing.Query{Now: f.now, Rand: f.chance.Uint64()})

@@ -18,7 +18,7 @@ import (
 type playedEngine struct {
 	mu    sync.Mutex
 	pages map[string]string
-	other string        // /metrics of every other time: that of another engine behind the address
+	other string        // /metrics every other time, as from another engine behind the address
 	code  int           // of /health; 0: refused
 	slow  time.Duration // before any answer
 	load  time.Duration // before /metrics
@@ -88,13 +88,13 @@ func (e *playedEngine) pauses() []time.Duration {
 	return out
 }
 
-// watched runs a prober over a played engine.
+// watched runs a prober against a played engine.
 func watched(t *testing.T, e *playedEngine, engine string, models ...string) *Upstream {
 	t.Helper()
 	return watchedBy(t, newTestSet(t, Options{}), e, engine, models...)
 }
 
-// watchedBy is watched in a given set.
+// watchedBy is watched within a given set.
 func watchedBy(t *testing.T, s *Set, e *playedEngine, engine string, models ...string) *Upstream {
 	t.Helper()
 	var deployed []config.Model
@@ -113,8 +113,8 @@ func watchedBy(t *testing.T, s *Set, e *playedEngine, engine string, models ...s
 	return u
 }
 
-// pass lets time pass in a bubble of synctest, and what was due in it be done: a goroutine that
-// wakes at the same moment may come before or after the test otherwise.
+// pass lets time pass in a synctest bubble and then waits for what was due. Otherwise a goroutine
+// that wakes at the same moment might run before the test or after it.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -158,8 +158,8 @@ func TestProbeSchedule(t *testing.T) {
 	})
 }
 
-// A frozen engine is down after three probes that time out, found faster than by three intervals;
-// while down it is asked seldom, and after a good probe quickly.
+// A frozen engine is down after three probes that time out, sooner than three intervals. While down
+// it is probed seldom, and after a good probe quickly.
 func TestProbeFreezeAndReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}
@@ -194,7 +194,7 @@ func TestProbeFreezeAndReturn(t *testing.T) {
 	})
 }
 
-// One call that finds nobody brings a probe at once, and that probe decides.
+// A single call that finds the engine gone causes a probe at once, and that probe decides.
 func TestProbeOnPassiveEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}
@@ -214,7 +214,7 @@ func TestProbeOnPassiveEvidence(t *testing.T) {
 	})
 }
 
-// Twenty calls that find nobody are one extra probe, not twenty.
+// Twenty calls that find the engine gone cause one extra probe, not twenty.
 func TestKicksAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}
@@ -233,8 +233,8 @@ func TestKicksAreOne(t *testing.T) {
 	})
 }
 
-// A model that a route wants and the engine does not list is looked for with every probe; one that
-// vanishes takes only its own target out.
+// A model that a route wants and the engine does not list is looked for with every probe. One that
+// vanishes takes only its own target out of service.
 func TestProbeModels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		both := `{"data":[{"id":"m","max_model_len":4096},{"id":"n"}]}`
@@ -270,7 +270,7 @@ func TestProbeModels(t *testing.T) {
 	})
 }
 
-// A name by which the engine answers beside a model's own counts as listed.
+// A name by which the engine answers besides a model's own counts as listed.
 func TestProbeReadsAliases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{
@@ -288,7 +288,7 @@ func TestProbeReadsAliases(t *testing.T) {
 	})
 }
 
-// `auto` finds the engine out, and looks again when it comes back as another.
+// `auto` detects the engine, and detects it again when another one comes back.
 func TestProbeRecognises(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{
@@ -327,7 +327,7 @@ func TestProbeFindsVariant(t *testing.T) {
 	})
 }
 
-// A server without any page of its own is alive as long as it answers.
+// A server without any page is alive as long as it answers.
 func TestProbeGenericServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 404}

@@ -13,7 +13,7 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// onePlace returns an upstream that keeps one model, with two models of it.
+// onePlace returns an upstream that keeps one model at a time, and two models of it.
 func onePlace(t *testing.T, o Options) (u *Upstream, a, b *ServedModel) {
 	t.Helper()
 	u = withPlaces(t, 1, o)
@@ -32,7 +32,8 @@ func withPlaces(t *testing.T, n int, o Options) *Upstream {
 	return u
 }
 
-// Only calls of the resident model get a lease; another's waits for its turn, in which it is woken.
+// Only calls of the resident model get a lease. A call of another model waits for its turn and is
+// woken then.
 func TestLeaseTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var woken atomic.Int64
@@ -50,7 +51,7 @@ func TestLeaseTakesTurns(t *testing.T) {
 			t.Error("there seems to be room out of turn")
 		}
 		pass(time.Second)
-		first.FirstToken(time.Second) // so long a load took
+		first.FirstToken(time.Second) // how long a load took
 		first.Release(OutcomeOK)
 		quit := b.Wait(time.Now())
 		if _, ok := b.TryLease("", PoolText, Prompt{}, 0, time.Now()); ok {
@@ -73,7 +74,8 @@ func TestLeaseTakesTurns(t *testing.T) {
 	})
 }
 
-// A call may make room for another model as it begins: those who wait for it are woken then.
+// The start of a call may make room for another model. The calls that wait for that model are then
+// woken.
 func TestBeginWakesTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var woken atomic.Int64
@@ -102,8 +104,8 @@ func TestBeginWakesTheNext(t *testing.T) {
 	})
 }
 
-// A clock that runs out while the engine loads a model is no failure of the engine, and one that
-// runs out behind it is.
+// A timeout while the engine loads a model is not a failure of the engine. A timeout after the load
+// is one.
 func TestColdLoadIsNoFailure(t *testing.T) {
 	u, a, _ := onePlace(t, Options{})
 	timeouts := func() {
@@ -129,8 +131,8 @@ func TestColdLoadIsNoFailure(t *testing.T) {
 	}
 }
 
-// A model that has answered a call is loaded, whatever a list says that was read before: otherwise
-// its engine's silence would be taken for a load until the next list.
+// A model that has answered a call is loaded, whatever an older list says. Otherwise the engine's
+// silence would pass for a load until the next list.
 func TestAnsweredIsLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestSet(t, Options{})
@@ -158,13 +160,13 @@ func TestAnsweredIsLoaded(t *testing.T) {
 		lease(true, func(l *Lease) { l.FirstToken(time.Second); l.Release(OutcomeClientGone) })
 		lease(false, ok)
 		pass(time.Second)
-		unloaded() // it is, again
+		unloaded() // it is loaded again
 		lease(true, ok)
 		lease(false, ok)
 	})
 }
 
-// Likewise where models take no turns, and the engine lists the model as not loaded.
+// The same holds if models take no turns and the engine lists the model as not loaded.
 func TestColdLoadByTheList(t *testing.T) {
 	for _, loaded := range []bool{false, true} {
 		s := newTestSet(t, Options{})
@@ -187,8 +189,8 @@ func TestColdLoadByTheList(t *testing.T) {
 	}
 }
 
-// The configuration says how many places there are, or the engine, if those are fewer; and no
-// turns are left when it says none.
+// The number of places is the configured one, or the engine's if that is lower. Without a
+// configured number no turns remain.
 func TestPlaces(t *testing.T) {
 	u, a, _ := onePlace(t, Options{})
 	st := *u.settings.Load()

@@ -23,7 +23,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// registry stands for the metrics package's own.
+// registry replaces the metrics package's own.
 type registry struct {
 	mu   sync.Mutex
 	sets map[*metrics.Set]bool
@@ -104,7 +104,7 @@ func TestSetLife(t *testing.T) {
 		}
 	}
 
-	// The same identity keeps its state under new settings.
+	// The same identity keeps its state when its settings change.
 	lease, ok := ua.TryLease("", PoolText, 10, time.Now())
 	if !ok {
 		t.Fatal("no lease")
@@ -122,7 +122,7 @@ func TestSetLife(t *testing.T) {
 		t.Error("the new credential has the old transport")
 	}
 
-	// Retired with a lease out: no new one, gone when it is back.
+	// Retired with a lease out: it gives no new lease, and is gone when the lease is returned.
 	apply(t, s, b)
 	if _, ok := ua.TryLease("", PoolText, 0, time.Now()); ok || ua.State() != StateRetiring || len(s.All()) != 2 {
 		t.Errorf("state %v, %d upstreams", ua.State(), len(s.All()))
@@ -135,7 +135,7 @@ func TestSetLife(t *testing.T) {
 		t.Error("the series of a stay")
 	}
 
-	// Revived while it is still retiring: the same one goes on.
+	// Revived while it is still retiring: the same upstream continues.
 	p = apply(t, s, a, b)
 	ua = p.Upstream("a")[0]
 	lease, _ = ua.TryLease("", PoolText, 0, time.Now())
@@ -149,7 +149,7 @@ func TestSetLife(t *testing.T) {
 		t.Error("not whole after reviving")
 	}
 
-	// Another URL is another upstream; the name's series are the new one's.
+	// A new URL makes a new upstream. The name's series are those of the new one.
 	lease, _ = ua.TryLease("", PoolText, 0, time.Now())
 	p = apply(t, s, config.Upstream{Name: "a", URL: llama.URL}, b)
 	if p.Upstream("a")[0] == ua || strings.Count(r.text(), `penstock_upstream_up{upstream="a"}`) != 1 {
@@ -324,7 +324,7 @@ func TestNormalizeURL(t *testing.T) {
 	}
 }
 
-// Probes send the upstream's credential, as calls do, and no page of theirs is a POST.
+// Probes send the upstream's credential, as calls do, and never POST to a page.
 func TestProbesAuthenticate(t *testing.T) {
 	var mu sync.Mutex
 	var bad []string
@@ -347,7 +347,7 @@ func TestProbesAuthenticate(t *testing.T) {
 	}
 }
 
-// TestPlanWithOtherProfiles: profiles of the user's own come, change and go with the plan, and
+// TestPlanWithOtherProfiles: the user's own profiles come, change and go with the plan, and the
 // upstreams follow.
 func TestPlanWithOtherProfiles(t *testing.T) {
 	s := newTestSet(t, Options{})
@@ -394,8 +394,8 @@ func TestPlanWithOtherProfiles(t *testing.T) {
 	eventually(t, "generic again", is("openai", 16))
 }
 
-// The operator names an engine while it is being recognised as another: what was found out for the
-// settings of before does not replace what is written in those of now.
+// The operator names an engine while it is being recognised as another one. Results found under the
+// old settings do not replace what the new settings say.
 func TestPlanWhileRecognising(t *testing.T) {
 	inner := fakeEngine(t, "llamacpp").Config.Handler
 	asked, answer := make(chan struct{}), make(chan struct{})
@@ -428,8 +428,8 @@ func TestPlanWhileRecognising(t *testing.T) {
 	}
 }
 
-// TestOnRoom: a waiting call learns of every way in which a slot comes, and when none can
-// come any more.
+// TestOnRoom: a waiting call learns of every way in which a slot becomes free, and of the moment
+// when none can come any more.
 func TestOnRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told, freed atomic.Int64

@@ -13,21 +13,22 @@ import (
 	"penstock/upstreams"
 )
 
-// cards is engines on cards of different speed behind edges, in virtual time. An engine has places,
-// reads one prompt after the other, and writes each answer more slowly the more it writes. Calls
-// that find all slots taken wait at the edge, in their order, but behind nginx, which has no slots.
+// cards is engines on cards of different speeds behind edges, in virtual time. An engine has
+// places, reads one prompt after the other, and writes each answer more slowly the more it writes.
+// Calls that find all slots taken wait at the edge in their order, except behind nginx, which has
+// no slots.
 type cards struct {
 	*fleet
 	cards   []card
 	pick    string
 	queue   []*cardCall
-	turn    int // of nginx, among those with as few connections
+	turn    int // of nginx, among those with equally few connections
 	ended   []*cardCall
 	missing int // calls that have not ended
 }
 
 type card struct {
-	speed   float64 // 1: 3000 tokens a second of a prompt, 30 of an answer that is alone
+	speed   float64 // 1: 3000 prompt tokens a second, and 30 answer tokens for a single answer
 	places  int
 	slots   int // that edges are told
 	calls   int // that run, wait, or are read
@@ -36,11 +37,11 @@ type card struct {
 	line    []*cardCall // to be read
 	reads   bool
 	unread  float64
-	answers []*cardCall  // by their ends
-	written float64      // tokens of an answer that has run all the time
+	answers []*cardCall  // in the order of their ends
+	written float64      // answer tokens of a call that has run all the time
 	at      time.Time    // of written
 	engine  *fleetEngine // as edges know it
-	plan    int          // the newest one of when the next answer ends
+	plan    int          // the newest plan for the end of the next answer
 }
 
 type cardCall struct {
@@ -55,13 +56,13 @@ const (
 	pickLearned = "learned"
 	pickRoom    = "least-loaded" // nothing is learned
 	pickNginx   = "nginx"
-	pickOracle  = "oracle" // knows speeds, lengths, and what is left of each
+	pickOracle  = "oracle" // knows speeds, lengths, and the rest of each
 )
 
 func (c *card) prefill() float64   { return 3000 * c.speed }
 func (c *card) tokenTime() float64 { return (0.033 + 0.0004*float64(max(0, c.running-1))) / c.speed }
 
-// catchUp has the card write up to now.
+// catchUp writes the card's answers up to now.
 func (c *card) catchUp(now time.Time) {
 	if len(c.answers) > 0 {
 		c.written += now.Sub(c.at).Seconds() / c.tokenTime()
@@ -94,7 +95,7 @@ func newCards(t testing.TB, edges int, pick string, all []card, seed uint64) *ca
 	return c
 }
 
-// play sends n calls at a share of what the cards can do.
+// play sends n calls at a rate that is a share of the cards' capacity.
 func (c *cards) play(l cardLoad, busy float64, n int) {
 	between := float64(time.Second) / (busy * l.capacity(c.cards))
 	lengths := rand.New(rand.NewPCG(7, c.chance.Uint64()))
@@ -124,7 +125,7 @@ func (c *cards) arrive(call *cardCall) {
 	}
 }
 
-// send gives a call to a card, if one has room for it.
+// send gives a call to a card if one has room.
 func (c *cards) send(call *cardCall) bool {
 	at := -1
 	switch c.pick {
@@ -164,7 +165,7 @@ func (c *cards) send(call *cardCall) bool {
 	return true
 }
 
-// firstToken is when the call would have its first token, in seconds.
+// firstToken returns when the call would get its first token, in seconds.
 func (c *card) firstToken(call *cardCall) float64 { return (c.unread + call.prompt) / c.prefill() }
 
 func (c *cards) admit(d *card) {
@@ -178,7 +179,7 @@ func (c *cards) admit(d *card) {
 	c.planEnd(d)
 }
 
-// read has the card read the next prompt.
+// read makes the card read the next prompt.
 func (c *cards) read(d *card) {
 	if d.reads || len(d.line) == 0 {
 		return
@@ -243,7 +244,7 @@ func quantile(v []float64, q float64) float64 {
 	return v[min(len(v)-1, int(q*float64(len(v))))]
 }
 
-// cardFigures are of many runs, on average.
+// cardFigures are averages over many runs.
 type cardFigures struct {
 	first   [3]float64 // p50, p90, p99 of the time to the first token, from when the call came
 	whole   [3]float64 // likewise of the time to the end
@@ -278,8 +279,8 @@ func (s *cardSetting) figures(t testing.TB, pick string, seeds, calls int) (out 
 	return out
 }
 
-// cardSetting is what is played, and the most that the p99 of the time to the first token may be of
-// nginx's and of the oracle's.
+// cardSetting is a setting to play, and the bounds on the p99 of the time to the first token as
+// multiples of nginx's and the oracle's.
 type cardSetting struct {
 	name          string
 	cards         []card
@@ -289,8 +290,8 @@ type cardSetting struct {
 	nginx, oracle float64
 }
 
-// cardSettings are six cards that are alike, and six of which the last is three times slower, at
-// shares of what they can do.
+// cardSettings are six equal cards, and six cards of which the last is three times slower, at
+// shares of their capacity.
 func cardSettings() (all []cardSetting) {
 	alike := slices.Repeat([]card{{speed: 1, places: 48, slots: 48}}, 6)
 	mixed := slices.Clone(alike)
@@ -309,9 +310,9 @@ func cardSettings() (all []cardSetting) {
 	)
 }
 
-// TestSpeeds compares picks that follow what calls show with those that do not, with nginx's
-// least_conn, and with one that knows all. BenchmarkSpeeds has more of it: nearer to full, a run has
-// to be long to show anything.
+// TestSpeeds compares picks that follow measured speeds with picks that do not, with nginx's
+// least_conn, and with an oracle that knows everything. BenchmarkSpeeds has more settings: close to
+// full capacity only long runs show anything.
 func TestSpeeds(t *testing.T) {
 	t.Parallel()
 	for _, s := range cardSettings() {
@@ -325,8 +326,8 @@ func TestSpeeds(t *testing.T) {
 				t.Logf("%-12s %+.2f", pick, of[pick])
 			}
 			is, room := of[pickLearned], of[pickRoom]
-			// A dozen calls make a p99, which is held to others below. The product that stands for
-			// unknown speeds evens out batches as well, which a pick by time does for ten tokens alone.
+			// A dozen calls decide a p99, which is compared with others below. The product used for
+			// unknown speeds evens out batches as well; a pick by time does so only for ten tokens.
 			for i := range 2 {
 				if is.first[i] > 1.02*room.first[i] || is.whole[i] > 1.15*room.whole[i] {
 					t.Errorf("first token %.2f, whole answer %.2f, and %.2f, %.2f where nothing is learned",
@@ -343,7 +344,7 @@ func TestSpeeds(t *testing.T) {
 	}
 }
 
-// BenchmarkSpeeds measures the same with more calls and seeds. What it takes itself means nothing.
+// BenchmarkSpeeds measures the same with more calls and seeds. Its own run time means nothing.
 func BenchmarkSpeeds(b *testing.B) {
 	for _, s := range cardSettings() {
 		for _, pick := range []string{pickNginx, pickRoom, pickLearned, pickOracle} {
@@ -364,8 +365,8 @@ func BenchmarkSpeeds(b *testing.B) {
 	}
 }
 
-// TestLearnsAnew: an engine that has got no calls for long is looked at again, and one that changes
-// is seen to.
+// TestLearnsAnew: an engine that has had no calls for long is tried again, and a change of its
+// speed is noticed.
 func TestLearnsAnew(t *testing.T) {
 	c := newCards(t, 1, pickLearned, []card{{speed: 1, places: 8, slots: 8}, {speed: 0.1, places: 8, slots: 8}}, 1)
 	l := cardLoad{1000, 0.5, 100, 0.5}

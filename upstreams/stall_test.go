@@ -14,7 +14,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// stallRig is an upstream with calls, whose engine's counters and probes a test plays.
+// stallRig is an upstream with calls. A test plays its engine's counters and probes.
 type stallRig struct {
 	*Upstream
 	played *playedEngine
@@ -22,7 +22,7 @@ type stallRig struct {
 	leases []*Lease
 }
 
-// newStallRig makes one of an engine that is known, with calls in flight.
+// newStallRig makes a rig of a known engine with calls in flight.
 func newStallRig(t *testing.T, o Options, engineName string, calls int) *stallRig {
 	r := &stallRig{played: &playedEngine{code: http.StatusOK, pages: map[string]string{}}}
 	r.Upstream = watchedBy(t, newTestSet(t, o), r.played, engineName, "m")
@@ -53,7 +53,7 @@ func newStallRig(t *testing.T, o Options, engineName string, calls int) *stallRi
 	return r
 }
 
-// answers lets answers move for some seconds.
+// answers makes answers move for some seconds.
 func (r *stallRig) answers(seconds int) {
 	for range seconds * 2 {
 		pass(500 * time.Millisecond)
@@ -61,7 +61,7 @@ func (r *stallRig) answers(seconds int) {
 	}
 }
 
-// counts sets the engine's counter, and what it says of its calls.
+// counts sets the engine's counter and what it reports of its calls.
 func (r *stallRig) counts(steps int) {
 	r.played.mu.Lock()
 	defer r.played.mu.Unlock()
@@ -69,8 +69,8 @@ func (r *stallRig) counts(steps int) {
 		len(r.leases), steps)
 }
 
-// silent lets all calls wait for their engine, and returns after how many seconds the upstream has another state; 0:
-// it keeps it.
+// silent makes all calls wait for their engine. It returns after how many seconds the upstream has
+// another state, or 0 if the state stays.
 func (r *stallRig) silent(seconds int, each func(second int)) int {
 	was := r.State()
 	for i := range seconds {
@@ -96,8 +96,8 @@ func (r *stallRig) end() {
 	r.leases = nil
 }
 
-// TestStalledOut: an engine that stands still is out within 15 s, tried by generation probes, and back as soon as one
-// of them succeeds.
+// TestStalledOut: an engine that stands still is out of service within 15 s, is tried by generation
+// probes, and is back as soon as one of them succeeds.
 func TestStalledOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 4)
@@ -122,7 +122,8 @@ func TestStalledOut(t *testing.T) {
 	})
 }
 
-// TestLoadIsNoStall: nothing moves while an engine loads a model, however long that takes; behind it, things must.
+// TestLoadIsNoStall: nothing moves while an engine loads a model, however long that takes. After
+// the load, things must move.
 func TestLoadIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 0)
@@ -146,7 +147,8 @@ func TestLoadIsNoStall(t *testing.T) {
 	})
 }
 
-// TestStalledBack: an answer of ours that moves brings it back, and so does a counter.
+// TestStalledBack: a moving answer of the edge's own calls brings a stalled engine back, and so
+// does a counter.
 func TestStalledBack(t *testing.T) {
 	for name, move := range map[string]func(r *stallRig){
 		"answer":  func(r *stallRig) { r.client.answers.Came(http.StatusOK, []byte("x")) },
@@ -171,7 +173,8 @@ func TestStalledBack(t *testing.T) {
 	}
 }
 
-// TestCountersKeepIn: an engine is silent for minutes, and its counters move.
+// TestCountersKeepIn: an engine that is silent for minutes stays in service while its counters
+// move.
 func TestCountersKeepIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 2)
@@ -187,8 +190,9 @@ func TestCountersKeepIn(t *testing.T) {
 	})
 }
 
-// TestSeveralEngines: the pages of two engines behind one address take turns. The upstream is left alone as long as one of them
-// works, none of its calls is lost, and it is out when both stand still.
+// TestSeveralEngines: two engines behind one address answer the pages in turn. As long as one of
+// them works, the upstream stays in service and none of its calls is lost. It is out when both
+// stand still.
 func TestSeveralEngines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 8)
@@ -226,7 +230,8 @@ func TestSeveralEngines(t *testing.T) {
 	})
 }
 
-// TestSlowCounters: counters that are answered late, between two batches, are waited for beside the probes.
+// TestSlowCounters: if counters are answered late, between two batches, they are awaited beside the
+// probes.
 func TestSlowCounters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "llamacpp", 1)
@@ -247,7 +252,8 @@ func TestSlowCounters(t *testing.T) {
 	})
 }
 
-// TestStallNotAllowed: the last target of a route stays, and where too many go at once a generation probe decides.
+// TestStallNotAllowed: the last target of a route stays, and if too many would stall at once a
+// generation probe decides.
 func TestStallNotAllowed(t *testing.T) {
 	for answer, want := range map[Stall]Breaker{StallStay: BreakerClosed, StallConfirm: BreakerOpen} {
 		synctest.Test(t, func(t *testing.T) {
@@ -265,7 +271,8 @@ func TestStallNotAllowed(t *testing.T) {
 	}
 }
 
-// TestStalledUnprobed: an upstream that no generation probe can bring back gets a call after half a minute.
+// TestStalledUnprobed: an upstream that no generation probe can bring back gets a call after half a
+// minute.
 func TestStalledUnprobed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 1)
@@ -285,8 +292,8 @@ func TestStalledUnprobed(t *testing.T) {
 	})
 }
 
-// TestTrafficOutranksProbes: an engine whose answers come is up whatever probes it has no time for; one whose answers
-// have ceased is busy.
+// TestTrafficOutranksProbes: an engine whose answers keep coming is up even if it has no time for
+// probes. One whose answers have stopped is busy.
 func TestTrafficOutranksProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 32)

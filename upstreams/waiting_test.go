@@ -20,8 +20,8 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// world is an edge without requests: real upstreams that nobody probes, real routes, the queues
-// between them, and calls that come, wait, run and go.
+// world is an edge without requests: real upstreams without probes, real routes, the queues between
+// them, and calls that come, wait, run and go.
 type world struct {
 	t       *rapid.T
 	set     *upstreams.Set
@@ -44,7 +44,7 @@ type waitingCall struct {
 	done  chan struct{}
 	once  sync.Once        // closes done
 	over  chan struct{}    // closed at the end
-	lease *upstreams.Lease // what it got
+	lease *upstreams.Lease // the lease that it got
 }
 
 const worldModels, worldUpstreams = 4, 4
@@ -88,8 +88,8 @@ func (w *world) concurrency() config.Concurrency {
 	return config.Concurrency{Text: n.Draw(w.t, "text"), Vision: 1 + n.Draw(w.t, "vision")}
 }
 
-// reload gives the models other upstreams. The last model has no queue, so its calls push in;
-// another may be left out.
+// reload gives the models other upstreams. The last model has no queue, so its calls jump the
+// others' queues. One model may be left out.
 func (w *world) reload() {
 	f := &config.File{}
 	policies := []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
@@ -101,7 +101,7 @@ func (w *world) reload() {
 		names := rapid.SliceOfNDistinct(rapid.IntRange(0, worldUpstreams-1), 1, worldUpstreams, rapid.ID[int]).Draw(w.t, "upstreams")
 		served := "s"
 		if w.turns && i > 0 {
-			served = fmt.Sprint("s", i+1) // "s2" is the second name of others, too
+			served = fmt.Sprint("s", i+1) // "s2" is a second name of other models, too
 		}
 		for _, u := range names {
 			m.Deployments = append(m.Deployments, config.Deployment{Upstream: w.ups[u].Name(), Served: served})
@@ -126,13 +126,13 @@ func (w *world) reload() {
 	w.queues.OfferAll()
 }
 
-// route is the newest one of a model, nil where there is none any more.
+// route returns the newest route of a model, or nil if it has none any more.
 func (w *world) route(model string) *routing.Route {
 	r, _ := w.table.Load().Lookup([]byte(model))
 	return r
 }
 
-// arrive begins a call as the edge does: it takes a slot, or waits where its model has a queue.
+// arrive starts a call as the edge does: it takes a slot, or waits if its model has a queue.
 func (w *world) arrive() {
 	model := fmt.Sprint("m", rapid.IntRange(0, worldModels-1).Draw(w.t, "model"))
 	r := w.route(model)
@@ -175,7 +175,7 @@ func (w *world) arrive() {
 			if newest := w.route(model); newest != nil {
 				r = newest
 				w.wakes.Add(1)
-			} // else its model has gone, and it is on a route that nobody else knows
+			} // else its model is gone, and only the call knows its route
 			l, err := acquire(r)
 			if errors.As(err, &full) {
 				return false
@@ -187,7 +187,7 @@ func (w *world) arrive() {
 	}()
 }
 
-// leave is a client that leaves.
+// leave makes a client leave.
 func (c *waitingCall) leave() { c.once.Do(func() { close(c.done) }) }
 
 // end ends every call.
@@ -207,7 +207,7 @@ func (w *world) release(l *upstreams.Lease, o upstreams.Outcome) {
 	l.Release(o)
 }
 
-// settle lets everything come to rest and collects the calls that no longer wait.
+// settle waits until everything rests, and collects the calls that no longer wait.
 func (w *world) settle() {
 	synctest.Wait()
 	w.waiting = slices.DeleteFunc(w.waiting, func(c *waitingCall) bool {
@@ -223,8 +223,8 @@ func (w *world) settle() {
 	})
 }
 
-// check fails where somebody sleeps beside a slot that it could have, or beside the certainty that
-// there will be none.
+// check fails if a call sleeps although it could have a slot, or although it is certain that there
+// will be none.
 func (w *world) check() {
 	for _, c := range w.waiting {
 		r, ok := w.table.Load().Lookup([]byte(c.model))
@@ -232,7 +232,7 @@ func (w *world) check() {
 			continue
 		}
 		l, _, err := r.Acquire(&routing.Query{Pool: c.need.Pool, Key: c.need.Key, Exclude: c.need.Tried, Now: time.Now()})
-		if err == nil { // allowed below, then it is a call that has pushed in, and ends as others do
+		if err == nil { // allowed below: such a call has jumped the queue, and ends as others do
 			w.running = append(w.running, l)
 		}
 		var full *routing.FullError
@@ -242,29 +242,28 @@ func (w *world) check() {
 	}
 }
 
-// onTrial reports whether a call decides over one of a route's upstreams just now, which may serve
-// those who wait then.
+// onTrial reports whether a running call is the trial of one of a route's upstreams, which may then
+// serve the waiting calls.
 func onTrial(r *routing.Route) bool {
 	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool {
 		return t.Upstream.Breaker.Position(time.Now()) == upstreams.BreakerHalfOpen && !t.Upstream.EligibleIn(upstreams.StateUp, upstreams.At(time.Now()))
 	})
 }
 
-// bars reports whether one of a route's upstreams is half-open and its trial is not for a key.
+// bars reports whether one of a route's upstreams is half-open and bars a key from its trial.
 func bars(r *routing.Route, key string) bool {
 	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool { return t.Upstream.Breaker.Bars(key) })
 }
 
-// timeless is a test without a deadline, which is not to be asked for in a bubble.
+// timeless is a test without a deadline: in a bubble the deadline cannot be asked for.
 type timeless struct{ testing.TB }
 
-// TestNobodySleepsBesideAFreeSlot: whatever becomes of the upstreams, of the routes and of the
-// calls, nobody waits for a slot who could have one, and no more are woken than slots are there
-// for.
+// TestNobodySleepsBesideAFreeSlot: whatever happens to the upstreams, routes and calls, no call
+// waits for a slot that it could have, and no more calls are woken than there are slots.
 func TestNobodySleepsBesideAFreeSlot(t *testing.T) { nobodySleeps(t, false) }
 
-// TestNobodySleepsInItsTurn: likewise where engines keep few models and these take turns, and no
-// turn is left behind.
+// TestNobodySleepsInItsTurn: the same holds if engines keep few models that take turns, and no turn
+// is left behind.
 func TestNobodySleepsInItsTurn(t *testing.T) { nobodySleeps(t, true) }
 
 func nobodySleeps(t *testing.T, turns bool) {
@@ -294,7 +293,7 @@ func nobodySleeps(t *testing.T, turns bool) {
 						}
 						w.release(l, upstreams.OutcomeBadResponse)
 						return true
-					}); ; clients++ { // those with the numbers of keys may wait, too, and are barred from the trial then
+					}); ; clients++ { // those with the numbers of keys may wait too, barred from the trial
 						key := fmt.Sprint(clients)
 						l, ok := u.TryLease(key, upstreams.PoolVision, 0, time.Now())
 						if !ok {
@@ -319,7 +318,7 @@ func nobodySleeps(t *testing.T, turns bool) {
 				"ghosts": func() { up().SetGhosts(rapid.IntRange(0, 3).Draw(rt, "ghosts")) },
 				"model gone": func() {
 					u := up()
-					for range 2 { // nobody takes it away alone
+					for range 2 { // one refusal alone does not take it away
 						u.ModelGone(upstreams.FailureSource{Served: "s"})
 					}
 				},

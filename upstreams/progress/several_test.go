@@ -8,10 +8,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// balanced is a balancer with some engines behind it: each read of the counters shows the next one.
+// balanced is a balancer in front of some engines. Each read of the counters shows the next engine.
 type balanced struct {
 	counts []float64
-	step   float64 // by which those that move do in a second; 0: 1
+	step   float64 // by which a moving engine advances per second; 0: 1
 	reads  int
 }
 
@@ -33,8 +33,8 @@ func (b *balanced) seconds(p *play, n int, moving ...int) (stalledAt int) {
 	return 0
 }
 
-// TestSeveralEngines: of engines behind one address, each read shows another one. They have stalled only if all of them stand
-// still, and a jump from one to another is no move.
+// TestSeveralEngines: with engines behind one address, each read shows another engine. They have
+// stalled only if all of them stand still. A jump from one engine to another is not a move.
 func TestSeveralEngines(t *testing.T) {
 	for name, c := range map[string]struct {
 		counts      []float64
@@ -59,8 +59,8 @@ func TestSeveralEngines(t *testing.T) {
 	}
 }
 
-// TestSeveralEnginesFall: one of two engines restarts while the other stands still: that is neither a move nor a stall for 10 s.
-// Then it works.
+// TestSeveralEnginesFall: one of two engines restarts while the other stands still. For 10 s that
+// is neither a move nor a stall. Then the engine works.
 func TestSeveralEnginesFall(t *testing.T) {
 	b, p := balanced{counts: []float64{1000, 500}}, learned()
 	if b.seconds(p, 8) != 0 {
@@ -76,7 +76,8 @@ func TestSeveralEnginesFall(t *testing.T) {
 	}
 }
 
-// TestSeveralEnginesBack: those that were taken out stay so while their numbers jump, and are back when one of them moves.
+// TestSeveralEnginesBack: engines that were taken out stay out while their numbers jump, and return
+// when one of them moves.
 func TestSeveralEnginesBack(t *testing.T) {
 	b, p := balanced{counts: []float64{1000, 5, 400}}, learned()
 	if b.seconds(p, 60) == 0 {
@@ -100,7 +101,8 @@ func TestSeveralEnginesBack(t *testing.T) {
 	}
 }
 
-// TestNumbersReturn: an engine that restarts passes numbers that it had before. That makes it no two engines for long.
+// TestNumbersReturn: an engine that restarts passes its earlier numbers again. It is not mistaken
+// for two engines for long.
 func TestNumbersReturn(t *testing.T) {
 	var n numbers
 	now := time.Unix(1000, 0)
@@ -117,8 +119,8 @@ func TestNumbersReturn(t *testing.T) {
 	}
 }
 
-// TestSeveralEnginesOnly: whatever the numbers of up to four engines: as long as one of them moves there is no stall, and when
-// none does there is one, and no jump ends it.
+// TestSeveralEnginesOnly: whatever the numbers of up to four engines, there is no stall as long as
+// one of them moves. If none moves there is a stall, and no jump ends it.
 func TestSeveralEnginesOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := balanced{counts: rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 4).Draw(t, "counts")}
@@ -130,7 +132,7 @@ func TestSeveralEnginesOnly(t *testing.T) {
 			b.step = rapid.Float64Range(1, 1000).Draw(t, "step")
 			moving := rapid.SliceOfNDistinct(rapid.IntRange(0, len(b.counts)-1), 1, -1, rapid.ID).Draw(t, "moving")
 			if rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
-				b.counts[moving[0]] = float64(phase+1) / 100 // as with tokens, no number comes twice
+				b.counts[moving[0]] = float64(phase+1) / 100 // as with tokens, no number occurs twice
 			}
 			if at := b.seconds(p, rapid.IntRange(1, 40).Draw(t, "seconds"), moving...); at != 0 {
 				t.Fatalf("stalled while %v of %v move", moving, b.counts)
@@ -148,11 +150,11 @@ func TestSeveralEnginesOnly(t *testing.T) {
 	})
 }
 
-// TestPartialReports: the reports of one engine of two miss calls that move. When all of the other one's calls wait, as behind a
-// long prompt, none of them is lost.
+// TestPartialReports: the reports show only one of two engines, so they miss calls that move. If
+// all of the other engine's calls wait, for instance behind a long prompt, none of them is lost.
 func TestPartialReports(t *testing.T) {
 	for name, c := range map[string]struct {
-		before int // seconds in which none waits
+		before int // seconds in which no call waits
 		want   bool
 	}{"seen before": {30, false}, "one engine": {0, true}} {
 		t.Run(name, func(t *testing.T) {

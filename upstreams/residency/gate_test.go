@@ -12,7 +12,7 @@ import (
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // engine is a simulated engine behind a gate: it runs calls in slots and takes time to load. The
-// waiting calls try for a slot after every event, and at the times that NextChange foretells.
+// waiting calls try for a slot after every event, and at the times that NextChange predicts.
 type engine struct {
 	t     rapid.TB
 	gate  *Gate
@@ -26,7 +26,7 @@ type engine struct {
 	places  int
 	swaps   int
 	done    int
-	longest map[string]time.Duration // wait, by model
+	longest map[string]time.Duration // waiting calls, by model
 }
 
 type call struct {
@@ -51,7 +51,7 @@ func (e *engine) ask(model string, takes time.Duration, then func()) {
 	e.offer()
 }
 
-// offer has the waiting calls try, the oldest first.
+// offer lets the waiting calls try, the oldest first.
 func (e *engine) offer() {
 	for i := 0; i < len(e.queue); {
 		c := e.queue[i]
@@ -76,8 +76,8 @@ func (e *engine) offer() {
 	}
 }
 
-// touch has the engine load a model, and evict as engines do: the least recently used one, whatever
-// runs in it.
+// touch makes the engine load a model. Like real engines it evicts the least recently used model,
+// whatever runs in it.
 func (e *engine) touch(model string) {
 	if i := slices.Index(e.loaded, model); i >= 0 {
 		e.loaded = append(slices.Delete(e.loaded, i, i+1), model)
@@ -127,8 +127,8 @@ func (e *engine) step() bool {
 	return true
 }
 
-// TestRandomModels holds the price of models asked at random: callers that ask one of three again
-// and again cost at most one swap for four calls.
+// TestRandomModels checks the price of models asked at random: callers that repeatedly ask for one
+// of three cost at most one swap per four calls.
 func TestRandomModels(t *testing.T) {
 	for _, callers := range []int{6, 12, 24} {
 		for _, load := range []time.Duration{50 * time.Millisecond, 8 * time.Second} {
@@ -159,8 +159,8 @@ func TestRandomModels(t *testing.T) {
 	}
 }
 
-// TestTwoInTurn holds AABB for two clients that each ask for a model of their own as soon as they
-// have an answer.
+// TestTwoInTurn checks the order AABB for two clients that each ask for a model of their own again
+// as soon as they have an answer.
 func TestTwoInTurn(t *testing.T) {
 	e := newEngine(t, 1, 4, 500*time.Millisecond)
 	for _, model := range []string{"a", "b"} {
@@ -179,8 +179,8 @@ func TestTwoInTurn(t *testing.T) {
 	}
 }
 
-// TestFairShare holds the promise to a model that is asked once a minute beside a flood for
-// another: it waits for two fair shares at most.
+// TestFairShare checks that a model asked for once a minute, beside a flood for another, waits for
+// two fair shares at most.
 func TestFairShare(t *testing.T) {
 	e := newEngine(t, 1, 4, 2*time.Second)
 	flood := 0
@@ -210,7 +210,7 @@ func TestFairShare(t *testing.T) {
 	}
 }
 
-// TestForfeit holds that a turn which is not taken up keeps nobody out.
+// TestForfeit checks that an unused turn blocks no other model.
 func TestForfeit(t *testing.T) {
 	g := New(1)
 	a, b := g.Model("a"), g.Model("b")
@@ -234,8 +234,8 @@ func TestForfeit(t *testing.T) {
 	b.Quit()
 }
 
-// TestVanishedWaiters holds that a turn is not forfeited while those who wait for it come one after
-// the other, each within the time that a turn is kept: the first ones may all have vanished.
+// TestVanishedWaiters checks that a turn is not forfeited while its waiters come one after the
+// other, each within the time that a turn is kept: the earlier ones may all have vanished.
 func TestVanishedWaiters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g, now := New(1), t0
@@ -251,7 +251,7 @@ func TestVanishedWaiters(t *testing.T) {
 		a.Leave(now.Add(time.Second))
 		now = now.Add(time.Hour)
 		for ; waiters > 0; waiters-- {
-			g.NextChange(now) // they are woken, and the first in line is the one who looks
+			g.NextChange(now) // they are woken, and the first in line checks
 			for left := claimTime - time.Millisecond; left > 0 && rapid.Bool().Draw(t, "looks"); {
 				step := min(left, time.Duration(rapid.IntRange(0, 999).Draw(t, "step"))*time.Millisecond)
 				now, left = now.Add(step), left-step
@@ -271,8 +271,8 @@ func TestVanishedWaiters(t *testing.T) {
 	})
 }
 
-// TestEnterOpens holds that a call is told when it makes room for another model: an idle one is the
-// next to be evicted once the engine has used the busy one again.
+// TestEnterOpens checks that a call learns that it makes room for another model: an idle model is
+// the next to be evicted once the engine has used the busy one again.
 func TestEnterOpens(t *testing.T) {
 	g := New(2)
 	busy, idle, waits := g.Model("busy"), g.Model("idle"), g.Model("waits")
@@ -287,8 +287,8 @@ func TestEnterOpens(t *testing.T) {
 	enter(t, waits, t0, true)
 }
 
-// TestWaitOpens holds that a call is told when to be counted is all that it lacked: its model was passed over until then, or
-// another's call has come at the same moment and goes behind it.
+// TestWaitOpens checks that a call learns that it only had to be counted: its model was passed over
+// until then, or another model's call came at the same moment and goes behind it.
 func TestWaitOpens(t *testing.T) {
 	g := New(1)
 	a, b, c := g.Model("a"), g.Model("b"), g.Model("c")
@@ -314,7 +314,7 @@ func TestWaitOpens(t *testing.T) {
 	}
 }
 
-// TestObserve holds what an engine's list corrects, and what it does not.
+// TestObserve checks what an engine's list corrects and what it does not.
 func TestObserve(t *testing.T) {
 	g := New(1)
 	a, b := g.Model("a"), g.Model("b")
@@ -350,9 +350,9 @@ func enter(t *testing.T, m *Model, now time.Time, want bool) {
 	}
 }
 
-// TestGateProperties drives a gate at random: an engine that evicts by least recent use never loses
-// work, no more models have calls than there are places, nobody waits for ever, also beside waiters
-// that never come, and nothing is left behind.
+// TestGateProperties drives a gate at random. An engine that evicts by least recent use never loses
+// work, no more models have calls than there are places, no waiter waits forever, even beside
+// waiters that never come, and nothing is left behind.
 func TestGateProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		places := rapid.IntRange(1, 3).Draw(t, "places")
@@ -406,7 +406,7 @@ func TestGateProperties(t *testing.T) {
 	})
 }
 
-// TestKeep: of the models of other names those with a place, and those that calls wait for, stay.
+// TestKeep: models of other names are kept if they have a place or if calls wait for them.
 func TestKeep(t *testing.T) {
 	g := New(1)
 	for _, name := range []string{"placed", "awaited", "idle", "named"} {

@@ -20,8 +20,8 @@ func over(r Run) bool {
 	}
 }
 
-// TestWaker follows one engine: many calls make one request, a start has its time, what failed is
-// asked again after a pause, and the length of a start is learned.
+// TestWaker follows one engine: many calls cause one request, a start has a time limit, a failed
+// request is repeated after a pause, and the length of a start is learned.
 func TestWaker(t *testing.T) {
 	var w Waker
 	var runs []Run
@@ -34,7 +34,7 @@ func TestWaker(t *testing.T) {
 	}
 	w.Away(at(0))
 	w.Ask(at(0))
-	expect(at(0), 0, false, false, assumedStart) // there is nothing to be asked
+	expect(at(0), 0, false, false, assumedStart) // there is nothing to ask
 	w.Configure(config.Wake{URL: "http://h/wake", Method: "POST", After: config.Duration(3 * time.Second)})
 	expect(at(1), 0, true, false, assumedStart)
 	for range 5 {
@@ -47,9 +47,9 @@ func TestWaker(t *testing.T) {
 	expect(at(11), 1, true, true, assumedStart-10*time.Second)
 	expect(at(100), 1, true, true, time.Second)
 	w.Ask(at(100))
-	w.Away(at(100)) // it is no news
+	w.Away(at(100)) // it is not news
 	w.Failed(at(101))
-	w.Failed(at(102)) // of a start that has ended
+	w.Failed(at(102)) // of a start that is over
 	expect(at(102), 1, false, false, 9*time.Second+assumedStart)
 	w.Ask(at(102))
 	expect(at(111), 1, true, false, assumedStart)
@@ -63,14 +63,14 @@ func TestWaker(t *testing.T) {
 	}
 	w.Away(at(200))
 	w.Ask(at(210))
-	expect(at(210), 3, true, true, 50*time.Second) // as the last one
+	expect(at(210), 3, true, true, 50*time.Second) // like the last one
 	if runs[2].Wait != 0 || runs[2].Patience != 153*time.Second {
 		t.Errorf("%+v", runs[2])
 	}
 	w.Cancel()
 	w.Ask(at(211))
 	expect(at(211), 4, true, true, 50*time.Second)
-	expect(at(211+153), 4, true, false, 50*time.Second) // it came to nothing
+	expect(at(211+153), 4, true, false, 50*time.Second) // it failed
 	w.Ask(at(211 + 153))
 	expect(at(211+153), 5, true, true, 50*time.Second)
 	if s := w.Status(at(370)); s == nil || s.Away != 170 || s.Starting != 6 || s.Took != 50 {
