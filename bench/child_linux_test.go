@@ -13,8 +13,8 @@ import (
 	"penstock/bench/process"
 )
 
-// TestChildrenEndWithUs ends a scenario from outside in several ways: all of its children end, and
-// if it can still write it prints the report so far.
+// TestChildrenEndWithUs ends a scenario from outside in several ways. All of its children must end,
+// and it prints the report so far if it can still write.
 func TestChildrenEndWithUs(t *testing.T) {
 	t.Parallel()
 	benchtest.OwnProgram(t)
@@ -24,7 +24,7 @@ func TestChildrenEndWithUs(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		signal syscall.Signal
-		group  bool // as Ctrl-C in a terminal does: the signal goes to all of the group
+		group  bool // like Ctrl-C in a terminal: the whole group gets the signal
 		report bool
 	}{
 		"interrupt": {syscall.SIGINT, true, true},
@@ -58,7 +58,7 @@ func TestChildrenEndWithUs(t *testing.T) {
 			if err := syscall.Kill(to, c.signal); err != nil {
 				t.Fatal(err)
 			}
-			_ = cmd.Wait() // its exit code is that of a run that was stopped
+			_ = cmd.Wait() // the exit code of a stopped run
 			for _, child := range children {
 				benchtest.Until(t, "end of a child", func() bool { return benchtest.ParentOf(child) == 0 })
 			}
@@ -74,7 +74,7 @@ func TestChildrenEndWithUs(t *testing.T) {
 	}
 }
 
-// lockedText holds what a process writes while the test reads.
+// lockedText collects what a process writes while the test reads it.
 type lockedText struct {
 	mu sync.Mutex
 	b  bytes.Buffer

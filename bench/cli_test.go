@@ -144,7 +144,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestFormat prints the result as JSON, and what is said besides to standard error.
+// TestFormat prints the result as JSON. Everything else goes to standard error.
 func TestFormat(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{TokenRate: 50})
 	c := RunCmd{Format: "json", Options: load.Options{BaseURL: e.URL(), NumPrompts: 2, InputLen: "10", OutputLen: "1", NoFloor: true}}
@@ -157,7 +157,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestSearchThatMeetsNothing ends with 99, or 98 on a machine that is busy.
+// TestSearchThatMeetsNothing ends with 99, or with 98 on a busy machine.
 func TestSearchThatMeetsNothing(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{Slots: 1, Latency: 20 * time.Millisecond})
 	c := RunCmd{Options: load.Options{BaseURL: e.URL(), Profile: "search", NumPrompts: 20, InputLen: "10", OutputLen: "1", Goodput: []string{"e2el:1"}, MaxStages: 2}}

@@ -14,8 +14,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestReadmeCommands runs every command of README.md beside the code, shorter and against an edge
-// with an engine of its own: engines alone speak chat.
+// TestReadmeCommands runs every command of the README.md beside the code, shortened, against an
+// edge with an engine of its own: engines alone speak only chat.
 func TestReadmeCommands(t *testing.T) {
 	fastset.LeaveOut(t, "the commands of the README")
 	t.Parallel()
@@ -59,7 +59,8 @@ func TestReadmeCommands(t *testing.T) {
 	}
 }
 
-// startEdge starts an edge before an engine, until the test ends. It returns its URL and its admin listener's.
+// startEdge starts an edge in front of an engine until the test ends. It returns the URLs of the
+// edge and of its admin listener.
 func startEdge(t *testing.T, dir, engine string) (url, admin string) {
 	t.Helper()
 	benchtest.OwnProgram(t)

@@ -32,7 +32,8 @@ func TestCompareGolden(t *testing.T) {
 	}
 }
 
-// TestEqualServers: results of equal servers, of whatever size and seed, have no verdict; of servers 20 % apart one is found.
+// TestEqualServers: results of equal servers, of any size and seed, give no verdict. Servers that
+// differ by 20 % give one.
 func TestEqualServers(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))

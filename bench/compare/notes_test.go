@@ -10,7 +10,7 @@ import (
 	"penstock/bench/result"
 )
 
-// TestNotesOfOtherLoads changes one thing of a load at a time: each is told, and told alone.
+// TestNotesOfOtherLoads changes one property of a load at a time: exactly that one is noted.
 func TestNotesOfOtherLoads(t *testing.T) {
 	made := func() *result.Result {
 		r := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 60, TTFT: 100, ITL: 20}.Result(t)
@@ -51,11 +51,11 @@ func TestNotesOfOtherLoads(t *testing.T) {
 }
 
 // TestFloorBoundsClaims compares two servers that differ by 1 ms between tokens and 15 ms to the
-// first: by what the clients can tell.
+// first token, with clients of different precision.
 func TestFloorBoundsClaims(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		gaps float64 // what the client of one run was off by, at p99
+		gaps float64 // the measurement error of one run's client, at p99
 		want string
 	}{{0, RowWorse}, {0.2, RowWorse}, {5, RowFloor}} {
 		a := benchtest.Synth{Seed: 1, Requests: 3000, Seconds: 60, TTFT: 100, ITL: 20}.Result(t)

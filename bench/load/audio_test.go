@@ -51,7 +51,7 @@ func TestSpeech(t *testing.T) {
 	}
 }
 
-// TestSpeechThatIsNone holds that neither an error in a good answer nor silence is speech.
+// TestSpeechThatIsNone checks that neither an error in a good answer nor silence counts as speech.
 func TestSpeechThatIsNone(t *testing.T) {
 	for kind, text := range map[string]string{"application/json": `{"error":{"code":"voice_unknown"}}`, "audio/wav": "RIFF"} {
 		var asked atomic.Int64
@@ -72,8 +72,8 @@ func TestSpeechThatIsNone(t *testing.T) {
 	}
 }
 
-// transcriber answers transcriptions: as a stream of deltas, whole though a stream was asked for,
-// or with a refusal of streams.
+// transcriber answers transcriptions with a stream of deltas, with a whole answer although a stream
+// was asked for, or by refusing streams.
 func transcriber(manner string, gap time.Duration) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/audio/transcriptions" {
@@ -101,8 +101,8 @@ func transcriber(manner string, gap time.Duration) http.HandlerFunc {
 	}
 }
 
-// TestTranscriptions are streamed where the target does it, and asked for whole where it does not,
-// which the verdict says.
+// TestTranscriptions checks that transcriptions are streamed if the target streams them. Otherwise
+// they are requested whole, and the verdict says so.
 func TestTranscriptions(t *testing.T) {
 	t.Parallel()
 	for _, manner := range []string{"stream", "ignore", "refuse"} {

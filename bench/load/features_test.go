@@ -22,8 +22,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestMix speaks every dialect of the engine in one run. Those that engines do not speak are driven through an edge, by the
-// end-to-end tests.
+// TestMix uses every dialect of the engine in one run. The end-to-end tests drive the other
+// dialects through an edge.
 func TestMix(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	for _, whole := range []bool{false, true} {
@@ -66,7 +66,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestNonce makes the same workload twice: a cache must not know the second one, unless that is
+// TestNonce makes the same workload twice: the second one must miss the cache, unless hits are
 // allowed.
 func TestNonce(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
@@ -118,8 +118,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestTraceOfSessions: a call of a recorded session is sent when the one before it is answered and its
-// pause is over, and under the session's name.
+// TestTraceOfSessions: a call of a recorded session is sent once the call before it is answered and
+// the pause is over, under the session's name.
 func TestTraceOfSessions(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{Record: true, Latency: 30 * time.Millisecond})
 	path := filepath.Join(t.TempDir(), "sessions.jsonl")
@@ -151,7 +151,7 @@ func TestTraceOfSessions(t *testing.T) {
 	}
 }
 
-// TestTimeScale refuses values that cannot be meant.
+// TestTimeScale refuses values that make no sense.
 func TestTimeScale(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
 	text := `{"timestamp":0,"input_length":1,"output_length":1}` + "\n" + `{"timestamp":1e9,"input_length":1,"output_length":1}`
@@ -200,7 +200,8 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestSaturate: the end of an engine's growth is found without its size, and no more clients are sent than there are requests.
+// TestSaturate: the limit of an engine's growth is found although its size is not known, and no
+// more clients start than there are requests.
 func TestSaturate(t *testing.T) {
 	for _, row := range []struct {
 		slots, most int
@@ -226,7 +227,7 @@ func TestSaturate(t *testing.T) {
 }
 
 // TestPoissonIsValid runs short stages with seeds whose Poisson arrivals are more than 5 % fewer
-// than the nominal rate: the chance of the schedule is no fault of the client.
+// than the nominal rate: a random schedule is not the client's fault.
 func TestPoissonIsValid(t *testing.T) {
 	fastset.LeaveOut(t, "an open loop of several seconds")
 	e := benchtest.StartEngine(t, sim.Options{})
@@ -251,8 +252,8 @@ func TestPoissonIsValid(t *testing.T) {
 	}
 }
 
-// TestSearchAlone begins with one request at a time where no concurrency is given, says so when
-// even that is too much, and ends with the code of a threshold.
+// TestSearchAlone begins with one request at a time if no concurrency is given. It says so if even
+// one is too much, and ends with the code of a threshold.
 func TestSearchAlone(t *testing.T) {
 	fastset.LeaveOut(t, "a search for the highest rate")
 	e := benchtest.StartEngine(t, sim.Options{Slots: 1, Latency: 20 * time.Millisecond})
@@ -287,7 +288,7 @@ func TestSearch(t *testing.T) {
 	t.Errorf("search: %+v of an engine with a limit of 40", s)
 }
 
-// TestCompareURL finds the time that a slower target adds.
+// TestCompareURL finds the extra time of a slower target.
 func TestCompareURL(t *testing.T) {
 	fastset.LeaveOut(t, "a comparison over a network")
 	t.Parallel()
@@ -304,7 +305,7 @@ func TestCompareURL(t *testing.T) {
 	}
 }
 
-// TestLeave lets clients leave, and sees the engine free their slots.
+// TestLeave makes clients leave, and checks that the engine frees their slots.
 func TestLeave(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []string{"tokens=2", "prefill", "after=50ms"} {
@@ -326,7 +327,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// failing is a fleet of one engine, which answers 503 once the event "fail" has happened.
+// failing is a fleet of one engine, which answers 503 after the event "fail".
 type failing struct{ engine string }
 
 func (f failing) Do(context.Context, string) (string, error) {
@@ -337,8 +338,8 @@ func (f failing) Do(context.Context, string) (string, error) {
 	return "fails", err
 }
 
-// TestEvents has an event in the middle of a run, and counts what failed afterwards; failures that
-// belong to the test are told apart.
+// TestEvents has an event in the middle of a run and counts the failures after it. Failures that
+// belong to the test are counted separately.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{})

@@ -14,8 +14,8 @@ import (
 	"penstock/bench/sim"
 )
 
-// TestRetryAfter: a client of a closed loop that is refused waits as long as it is told to, to the
-// end of the run at most.
+// TestRetryAfter: a refused client of a closed loop waits as long as the target says, but at most
+// until the end of the run.
 func TestRetryAfter(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	engine, err := url.Parse(e.URL())
@@ -25,7 +25,7 @@ func TestRetryAfter(t *testing.T) {
 	pass := httputil.NewSingleHostReverseProxy(engine)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if bytes.Contains(body, []byte(`":77`)) { // what the preflight asks for is shorter
+		if bytes.Contains(body, []byte(`":77`)) { // the preflight asks for less
 			w.Header().Set("Retry-After", "600")
 			w.WriteHeader(http.StatusTooManyRequests)
 			return

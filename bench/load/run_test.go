@@ -23,8 +23,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// bench runs and fails the test when that is not possible. The floor is left out, and the machine
-// of the tests is busy.
+// bench runs a benchmark and fails the test if that is impossible. The floor is left out, and the
+// machine counts as busy.
 func bench(t *testing.T, o Options) (*result.Result, []*result.Record) {
 	t.Helper()
 	o.NoFloor = true
@@ -67,8 +67,8 @@ func TestKnownTimes(t *testing.T) {
 	t.Errorf("%s; want TTFT %v, ITL %v within 2 %%", last, ttft, itl)
 }
 
-// stalling answers chat streams of one token at once, but for a second in which nothing is
-// answered.
+// stalling answers chat streams of one token at once, except during one second, in which it answers
+// nothing.
 type stalling struct {
 	mu    sync.Mutex
 	begin time.Time
@@ -94,7 +94,7 @@ func (s *stalling) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, `data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`+"\n\ndata: [DONE]\n\n")
 }
 
-// TestStall checks the purpose of an open loop: every request that was due in a server's one-second
+// TestStall checks the purpose of an open loop: every request due during a server's one-second
 // stall shows it, even if the client may have only one request in flight.
 func TestStall(t *testing.T) {
 	t.Parallel()
@@ -116,7 +116,8 @@ func stall(t *testing.T, limit []int) {
 	if r.Failed != 0 || len(records) < 140 {
 		t.Fatalf("failed %d of %d", r.Failed, len(records))
 	}
-	// A third of the requests fell into the stall; half of these waited more than half a second.
+	// A third of the requests fell into the stall, and half of these waited more than half a
+	// second.
 	got := r.Penstock.Total.Latency[result.TTFTFromSchedule]
 	if p := got.Percentile(90); p < 500 || got.Max < 900 {
 		t.Errorf("limit %v: TTFT from schedule p90 %.0f ms, max %.0f ms: the stall is not seen", limit, p, got.Max)
@@ -177,8 +178,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestFaults sees what an engine's faults make of streams: the kind of failure, and the fault of
-// the stream.
+// TestFaults checks how a run reports streams that an engine's faults have spoiled: the kind of
+// failure, and the stream's fault.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]struct{ err, fault string }{
@@ -268,8 +269,8 @@ func TestHalfHead(t *testing.T) {
 	}
 }
 
-// TestIdleClosed sends on connections that the engine closes after a short idle time: no request
-// fails for it.
+// TestIdleClosed sends on connections that the engine closes after a short idle time. No request
+// may fail because of that.
 func TestIdleClosed(t *testing.T) {
 	t.Parallel()
 	e := benchtest.StartEngine(t, sim.Options{KeepAlive: 50 * time.Millisecond})

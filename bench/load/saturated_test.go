@@ -18,8 +18,8 @@ import (
 )
 
 // TestClientIsTheLimit runs the real program on one processor against a server that costs next to
-// nothing: when it asks for as much as it can take the verdict says that it measured itself, and
-// when it asks for little the verdict does not.
+// nothing. If the program asks for as much as it can take, the verdict says that it measured
+// itself. If it asks for little, the verdict does not.
 func TestClientIsTheLimit(t *testing.T) {
 	fastset.LeaveOut(t, "a client at its limit")
 	benchtest.OwnProgram(t)
@@ -43,7 +43,7 @@ func TestClientIsTheLimit(t *testing.T) {
 			}
 			defer server.close()
 			var found bool
-			for range 12 { // other programs may leave a client that asks for little even less
+			for range 12 { // other programs may leave even such a client too little
 				r, out, err := limited(t, program, []string{"-c", c.clients, server.url()})
 				client, v := r.Penstock.Client, r.Penstock.Verdict
 				if client.GOMAXPROCS != 1 || r.Completed < 20 {

@@ -8,7 +8,7 @@ import (
 	"penstock/bench/load/workload"
 )
 
-// TestSchedule holds the dispatcher to its times, in a bubble where a late request would be the
+// TestSchedule checks the dispatcher's times in a bubble, where a late request would be the
 // dispatcher's own fault.
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// recordedRun is a run of the real program against the simulator: what the verdict reads of its
-// result, and what it was.
+// recordedRun is a run of the real program against the simulator: the parts of its result that the
+// verdict reads, and a description of the run.
 type recordedRun struct {
 	Run     string
 	Flags   string // as they were when it was recorded
@@ -22,9 +22,9 @@ type recordedRun struct {
 	Result  result.Result
 }
 
-// TestVerdictOfRecordedRuns judges 41 real runs again, most of them with a fault: the verdict is
-// the one that they ended with. They ran on a busy machine, so each is judged once more without
-// what the machine did to the client, for the golden file.
+// TestVerdictOfRecordedRuns judges 41 real runs again, most of them with a fault. Each gets the
+// verdict that it ended with. They ran on a busy machine, so for the golden file each is judged
+// once more without what the machine did to the client.
 func TestVerdictOfRecordedRuns(t *testing.T) {
 	f, err := os.Open("testdata/verdicts.jsonl")
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestOverhead measures with real processes, the other proxies included where installed.
+// TestOverhead measures with real processes, including the other proxies that are installed.
 func TestOverhead(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
@@ -33,7 +33,7 @@ func TestOverhead(t *testing.T) {
 	t.Run("stopped", overheadStopped)
 }
 
-// overheadStopped: a stopped run has its whole rounds.
+// overheadStopped checks that a stopped run keeps its complete rounds.
 func overheadStopped(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]int{"round 1 ": exit.Failed, "round 2 ": exit.Invalid} {
@@ -98,7 +98,7 @@ func overheadAlone(t *testing.T) {
 			}
 		}
 	}
-	// A token is 20 ms apart; whatever the machine does, its cost is far below that.
+	// Tokens are 20 ms apart. Whatever the machine does, the cost of one is far below that.
 	if v := r.Tests[0].Median["penstock"]; r.Tests[0].Name != "token" || v > 5000 {
 		t.Errorf("a token costs %v µs", v)
 	}
@@ -121,7 +121,7 @@ func TestDefaultTests(t *testing.T) {
 	}
 }
 
-// TestConfigurations: the file of each proxy has all that a measurement asks for.
+// TestConfigurations: each proxy's file has everything that a measurement needs.
 func TestConfigurations(t *testing.T) {
 	l, err := newLab()
 	if err != nil {
@@ -148,7 +148,7 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// TestReloadCounts: only a file with a changed limit is timed, and only a reload that worked.
+// TestReloadCounts: a reload is timed only if the file has a changed limit and the reload worked.
 func TestReloadCounts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "edge.yaml")
 	s := stage{config: path, admin: "http://127.0.0.1:9"}
@@ -185,8 +185,7 @@ func TestOverheadText(t *testing.T) {
 	golden.File(t, "testdata/overhead.txt", b.Bytes())
 }
 
-// TestDifference: the bounds leave out what chance leaves out in 95 of 100 cases, by tables of the
-// sign test.
+// TestDifference: the bounds cover what the tables of the sign test give for 95 of 100 cases.
 func TestDifference(t *testing.T) {
 	for n, outside := range map[int]int{1: 0, 5: 0, 6: 0, 8: 0, 9: 1, 11: 1, 12: 2, 17: 4, 25: 7} {
 		var ours, theirs []float64
@@ -200,7 +199,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// TestNothingAdded: where rounds differ by more than a proxy adds, no number is given, and never one below zero.
+// TestNothingAdded: if rounds differ by more than a proxy adds, no number is given, and never a
+// negative one.
 func TestNothingAdded(t *testing.T) {
 	for want, edge := range map[string][]float64{
 		"penstock adds less than the rounds differ": {90, 150, 60}, "penstock adds 20.00 ms": {110, 130, 120},

@@ -37,7 +37,8 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// TestOverheadOnProcessors measures with the program, and looks at its children meanwhile.
+// TestOverheadOnProcessors measures with the program and checks the processors of its children
+// meanwhile.
 func TestOverheadOnProcessors(t *testing.T) {
 	fastset.LeaveOut(t, "overhead on processors of its own")
 	all := process.Processors()

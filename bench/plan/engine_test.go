@@ -46,20 +46,20 @@ func testTrace(seed uint64, n int, rate float64) []workload.Call {
 	return out
 }
 
-// bodyOf is a chat request of a line of a trace: equal blocks are equal text, and the simulator
-// counts four bytes as a token.
+// bodyOf returns a chat request for a line of a trace. Equal blocks are equal text, and the
+// simulator counts four bytes as a token.
 func bodyOf(c *workload.Call) string {
 	var text strings.Builder
 	for _, b := range c.Blocks {
 		word := fmt.Sprintf("%08d", b)
 		text.WriteString(strings.Repeat(word, traceBlock*bytesPerToken/len(word)))
 	}
-	const role = "user\n" // which the simulator counts, too
+	const role = "user\n" // which the simulator counts as well
 	return fmt.Sprintf(`{"model":"sim","stream":true,"max_tokens":%d,"sim":{"tokens":%d},"messages":[{"role":"user","content":%q}]}`,
 		c.Out, c.Out, text.String()[len(role):])
 }
 
-// played holds the times of each call's first token and end, in seconds after the call.
+// played holds the times of each call's first token and end, in seconds since the call.
 type played struct {
 	first, end []float64
 	preempted  int64 // on the simulator
@@ -113,7 +113,7 @@ func playReal(t *testing.T, o sim.Options, trace []workload.Call) played {
 	return p
 }
 
-// playVirtual plays it in the plan's virtual time.
+// playVirtual plays a trace in the plan's virtual time.
 func playVirtual(t *testing.T, o sim.Options, trace []workload.Call) (p played) {
 	t.Helper()
 	f, err := newFleet([]*Kind{{Name: "k", o: o}}, "least_loaded", 0)
@@ -150,7 +150,7 @@ func TestEngineIsTheSimulator(t *testing.T) {
 				t.Errorf("the simulator has evicted %d times", want.preempted)
 			}
 			for i := range trace {
-				// An evicted request may be another one where two come at the same moment.
+				// If two requests come at the same moment, the evicted one may be the other.
 				if !c.evicted && (math.Abs(got.first[i]-want.first[i]) > 0.01*want.first[i] || math.Abs(got.end[i]-want.end[i]) > 0.01*want.end[i]) {
 					t.Errorf("call %d: first token after %.3f s, end %.3f; the simulator's %.3f, %.3f", i, got.first[i], got.end[i], want.first[i], want.end[i])
 				}

@@ -57,8 +57,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestDraws: a draw is the same requests in the same order and as many, in as long a time, and it
-// is the same for the same seed.
+// TestDraws: a draw has the same requests, in the same order and number, over the same time. Equal
+// seeds give equal draws.
 func TestDraws(t *testing.T) {
 	trace := newRequests(testTrace(1, 300, 2), 1)
 	again := draw(trace, 5, 3)
@@ -74,7 +74,7 @@ func TestDraws(t *testing.T) {
 			moved++
 		}
 	}
-	// Within a part times move, over it they do not.
+	// Times move within a part, but not across parts.
 	if d := again[2*shuffled].at - trace[2*shuffled].at; moved < 200 || d > 1e-6 || d < -1e-6 {
 		t.Errorf("%d moved; the end of the second part by %v s", moved, d)
 	}
@@ -83,8 +83,8 @@ func TestDraws(t *testing.T) {
 	}
 }
 
-// TestFleetKeepsOrder: no engine has more requests than slots, who comes first at a full fleet is
-// first, and every slot is given back.
+// TestFleetKeepsOrder: no engine has more requests than slots, a full fleet serves requests in the
+// order they came, and every slot is given back.
 func TestFleetKeepsOrder(t *testing.T) {
 	for _, policy := range policies {
 		f, err := newFleet(slices.Repeat([]*Kind{kind(t, "l4-8b:slots=3")}, 3), policy, 1)
@@ -116,7 +116,7 @@ func TestFleetKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestPolicyCounts: the benefit of the edge's routing shows.
+// TestPolicyCounts: the benefit of the edge's routing is visible.
 func TestPolicyCounts(t *testing.T) {
 	s := &search{requests: [][]request{newRequests(testTrace(2, 600, 4), 1)}}
 	k := kind(t, "l4-8b")
@@ -129,7 +129,7 @@ func TestPolicyCounts(t *testing.T) {
 	}
 }
 
-// TestNeed: the number that is found meets the objectives, and one fewer does not, from whatever
+// TestNeed: the number found meets the objectives and one engine fewer does not, whatever the first
 // guess.
 func TestNeed(t *testing.T) {
 	s := &search{
@@ -154,8 +154,9 @@ func TestNeed(t *testing.T) {
 	}
 }
 
-// TestEdgeLearnsSpeed: an edge learns from its calls how fast engines are and what they have still to read, and so needs fewer of them
-// than one that sends calls in turn. An edge that is told nothing needed more.
+// TestEdgeLearnsSpeed: an edge learns from its calls how fast engines are and what they still have
+// to read. It needs fewer engines than an edge that sends calls in turn. An edge that was told
+// nothing needed more.
 func TestEdgeLearnsSpeed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	var trace []workload.Call
@@ -174,7 +175,7 @@ func TestEdgeLearnsSpeed(t *testing.T) {
 	}
 }
 
-// TestTied: rows that the draws do not tell apart are not ranked.
+// TestTied: rows that the draws do not distinguish are not ranked.
 func TestTied(t *testing.T) {
 	row := func(policy string, needs ...int) *Row {
 		sorted := slices.Sorted(slices.Values(needs))
@@ -293,8 +294,8 @@ func TestFixedFleet(t *testing.T) {
 	}
 }
 
-// TestSessionsFollow: a call that follows another one comes when its answer is there and its pause is
-// over, also where the one between is left out.
+// TestSessionsFollow: a call that follows another one comes when that one's answer is there and its
+// pause is over, even if the call between them is left out.
 func TestSessionsFollow(t *testing.T) {
 	k := kind(t, "l4-8b")
 	trace := []workload.Call{

@@ -59,8 +59,8 @@ func TestReportNeedsNoNetwork(t *testing.T) {
 	}
 }
 
-// TestHostileNames: whatever a model, an engine or a stage is called, the report has the elements that
-// it has with plain names, and the names are there to be read.
+// TestHostileNames: whatever the names of a model, an engine or a stage, the report has the same
+// elements as with plain names, and shows the names.
 func TestHostileNames(t *testing.T) {
 	named := func(name string) string {
 		r := benchtest.FullResult(t)
@@ -228,10 +228,10 @@ func TestReportInBrowser(t *testing.T) {
 				Paper    string   `json:"paper"`
 				Overflow bool     `json:"overflow"`
 				Mute     int      `json:"mute"`  // pictures without words
-				Stuck    int      `json:"stuck"` // tables that scroll, and not by keys
+				Stuck    int      `json:"stuck"` // tables that scroll, but not by keys
 				Pale     []string `json:"pale"`  // text below a contrast of 4.5, lines below 3
 			}
-			// A canvas with nothing on it has no pixel that is not transparent.
+			// An empty canvas has only transparent pixels.
 			drawn, err := chromedp.Run(tab, chromedp.Evaluate[picture](`(() => {
 				const all = [...document.querySelectorAll(".plot canvas")];
 				const inked = (c) => c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((v, i) => i % 4 === 3 && v > 0);
@@ -282,7 +282,7 @@ func TestReportInBrowser(t *testing.T) {
 	}
 }
 
-// TestReportShowsLoneSamples draws a run whose answers came every other second: no two samples are
+// TestReportShowsLoneSamples draws a run with answers every other second: no two samples are
 // neighbours, so a line alone would show nothing.
 func TestReportShowsLoneSamples(t *testing.T) {
 	r := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 30, TTFT: 100, ITL: 20}.Result(t)

@@ -48,7 +48,7 @@ func TestUpstreamLines(t *testing.T) {
 	}
 }
 
-// TestWords: a plot's words give the bounds of its lines, and the highest point of each.
+// TestWords: a plot's description gives the bounds of its lines and the highest point of each.
 func TestWords(t *testing.T) {
 	c := plot{Title: "Time", XUnit: "s", YUnit: "ms", X: []float64{0, 10, 20}, Lines: []line{
 		{Label: "p50", Y: []*float64{new(3.0), nil, new(7.0)}}, {Label: "objective", Y: []*float64{new(5.0), new(5.0), new(5.0)}},
@@ -61,7 +61,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestSubject: on a fleet of its own a scenario is the subject, and not a port.
+// TestSubject: on a fleet of its own the report names the scenario, not a port.
 func TestSubject(t *testing.T) {
 	r := &result.Result{Penstock: &result.Penstock{
 		Target: result.Target{BaseURL: "http://127.0.0.1:43210"}, Scenario: &result.Scenario{Name: "x", Text: "y", Explain: "a\n\nb", OwnFleet: true},

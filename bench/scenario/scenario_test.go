@@ -88,8 +88,8 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestWedge: a stopped engine is noticed as out and as back, no call is lost by it, and no silent
-// engine is mistaken for it.
+// TestWedge: a stopped engine is seen to go out and to come back, no call is lost because of it,
+// and no silent engine is mistaken for it.
 func TestWedge(t *testing.T) {
 	fastset.LeaveOut(t, "a stall takes ten seconds and more to be seen")
 	t.Parallel()
@@ -137,7 +137,7 @@ func TestWedge(t *testing.T) {
 	}
 }
 
-// TestMetricsPage reads from the edge's metrics whether it sends calls to an engine.
+// TestMetricsPage checks that the edge's metrics say whether it sends calls to an engine.
 func TestMetricsPage(t *testing.T) {
 	const good = "penstock_upstream_up{upstream=\"a\"} 1\npenstock_upstream_up{upstream=\"ab\"} 0\npenstock_upstream_stalled{upstream=\"a\"} 0\n"
 	for page, want := range map[string]bool{

@@ -35,7 +35,7 @@ func inForm(name, more string) string {
 	return more
 }
 
-// TestRefusedForms has what engines refuse, or read as something else, of members that others read in every form.
+// TestRefusedForms lists forms of members that some engines refuse or read differently.
 func TestRefusedForms(t *testing.T) {
 	const (
 		named  = weather + `,"tool_choice":{"type":"function","function":{"name":"get_weather"}}`
@@ -194,7 +194,7 @@ func TestStreamBytes(t *testing.T) {
 	want["vllm-omni"], want["llamacpp-router"] = want["vllm"], want["llamacpp"]
 	each(t, func(t *testing.T, e *Engine, profile string) {
 		body := chatBody("hi", `,"stream":true,"stream_options":{"include_usage":true},"sim":{"text":"Hi"}`)
-		if profile == "sglang" || profile == "trtllm" || profile == "llamacpp" || profile == "tgi" { // some echo what was asked, others name their own
+		if profile == "sglang" || profile == "trtllm" || profile == "llamacpp" || profile == "tgi" { // some echo the requested name, others name their own
 			body = strings.Replace(body, `"model":"sim"`, `"model":"other"`, 1)
 		}
 		_, got := ask(t, e, body)
@@ -286,7 +286,7 @@ func TestTools(t *testing.T) {
 		}
 		named := weather + `,"tool_choice":{"type":"function","function":{"name":"get_weather"}}`
 		byWord := strings.HasPrefix(profile, "llamacpp") || profile == "lmstudio"
-		if byWord { // it reads no name
+		if byWord { // the engine reads no name
 			_, second, _ := strings.Cut(weather, `{"type":"object","properties":{}}}},`)
 			named = `,"tools":[` + second + `,"tool_choice":"required"`
 		}
@@ -507,7 +507,8 @@ func TestInstanceEnds(t *testing.T) {
 	}
 }
 
-// TestTokenAllocations: a token of a chat stream allocates nothing, or the simulator is what a load test measures.
+// TestTokenAllocations: a token of a chat stream allocates nothing. Otherwise a load test would
+// measure the simulator.
 func TestTokenAllocations(t *testing.T) {
 	e := start(t, Options{})
 	per := func(tokens int) float64 {

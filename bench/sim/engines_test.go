@@ -10,7 +10,7 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// TestEnginePages: pages that one engine alone has, and what it says where it has none.
+// TestEnginePages: the pages that only one engine has, and what the others answer instead.
 func TestEnginePages(t *testing.T) {
 	type page struct {
 		path, want string
@@ -84,7 +84,7 @@ func TestEnginePages(t *testing.T) {
 	}
 }
 
-// TestSick: what each engine's health page says when it is not well.
+// TestSick: what each engine's health page says when the engine is not well.
 func TestSick(t *testing.T) {
 	for profile, want := range map[string]string{
 		"tgi": `{"error":"unhealthy","error_type":"healthcheck"}`, "trtllm": "LLM is unavailable. Please check the server logs for more details.",
@@ -98,7 +98,7 @@ func TestSick(t *testing.T) {
 	}
 }
 
-// TestOwnDefaults: an engine has its own models and slots, unless others are given.
+// TestOwnDefaults: an engine has its profile's models and slots unless others are given.
 func TestOwnDefaults(t *testing.T) {
 	for _, c := range []struct {
 		o      Options
@@ -124,7 +124,7 @@ func TestOwnDefaults(t *testing.T) {
 	}
 }
 
-// TestIterationsAreConsumed: reading trtllm-serve's /metrics takes what it has gathered.
+// TestIterationsAreConsumed: reading trtllm-serve's /metrics consumes what it has gathered.
 func TestIterationsAreConsumed(t *testing.T) {
 	e := start(t, Options{Profile: "trtllm"})
 	ask(t, e, chatBody("hi", said6))
@@ -136,7 +136,8 @@ func TestIterationsAreConsumed(t *testing.T) {
 	}
 }
 
-// TestLoadsOnDemand: the first request loads, by hand it goes too, and a restart forgets.
+// TestLoadsOnDemand: the first request loads a model, a manual load works too, and a restart
+// unloads all.
 func TestLoadsOnDemand(t *testing.T) {
 	e := start(t, Options{Profile: "llamacpp-router"})
 	state := func(want string) {
@@ -174,7 +175,7 @@ func TestLoadsOnDemand(t *testing.T) {
 	}
 }
 
-// TestStreamQuirks: what a stream of each engine has that others have not.
+// TestStreamQuirks: what each engine's stream has that others' streams do not.
 func TestStreamQuirks(t *testing.T) {
 	for _, c := range []struct{ profile, more, want, not string }{
 		{"tgi", `,"max_tokens":3`, `"},"logprobs":null,"finish_reason":"length"}`, `"content":""},"logprobs":null,"finish_reason":"length"`}, // with the last token
@@ -235,7 +236,7 @@ func TestWhisper(t *testing.T) {
 	}
 }
 
-// vLLM hears half a minute at a time, and finishes each.
+// vLLM transcribes half a minute at a time, and finishes each part.
 func TestTranscriptionsVLLM(t *testing.T) {
 	e := start(t, Options{Profile: "vllm", Models: []string{"ears"}})
 	audio := append(audio.WAVHeader(), make([]byte, 2*audio.SampleRate*70)...)
@@ -303,7 +304,7 @@ func TestKokoro(t *testing.T) {
 	}
 }
 
-// TestErrorCloses: llama.cpp's server ends a connection with an error, the others keep it.
+// TestErrorCloses: llama.cpp's server closes a connection after an error. The others keep it open.
 func TestErrorCloses(t *testing.T) {
 	for profile, want := range map[string]bool{"llamacpp": true, "llamacpp-router": true, "vllm": false, "whisper": false, "tgi": false} {
 		e := start(t, Options{Profile: profile})
@@ -315,7 +316,7 @@ func TestErrorCloses(t *testing.T) {
 	}
 }
 
-// TestHelp: `penstock sim --help` tells what every profile plays.
+// TestHelp: `penstock sim --help` describes what every profile plays.
 func TestHelp(t *testing.T) {
 	help := (&CLI{}).Help()
 	for _, name := range Profiles() {

@@ -29,13 +29,13 @@ func exchangeRaw(t *testing.T, e *Engine, body string) (raw string, reset bool) 
 	return raw, reset || err != nil
 }
 
-// split takes a raw answer apart without believing any of it.
+// split takes a raw answer apart without trusting any of it.
 func splitRaw(raw string) (head, body string) {
 	head, body, _ = strings.Cut(raw, "\r\n\r\n")
 	return head, body
 }
 
-// chunks joins whole chunks; rest is what does not parse.
+// chunks joins the complete chunks. rest is what does not parse.
 func joinChunks(body string) (joined string, whole bool, n int) {
 	for {
 		var size int
@@ -69,7 +69,7 @@ type result struct {
 	reset  bool
 	head   string
 	body   string // without chunks, where there are any
-	whole  bool   // of a chunked body: ended as it should
+	whole  bool   // of a chunked body: it ended properly
 	pieces int
 }
 
@@ -82,7 +82,7 @@ func (r result) wantHead(t *testing.T, want ...string) {
 	}
 }
 
-// good checks that the answer is a whole one after all.
+// good checks that the answer is complete.
 func (r result) good(t *testing.T) *completion {
 	t.Helper()
 	if !r.stream {
@@ -99,7 +99,7 @@ func (r result) good(t *testing.T) *completion {
 	return c
 }
 
-// broken checks that the answer does not look whole and, of a stream, how many events came.
+// broken checks that the answer does not look complete and, for a stream, how many events came.
 func (r result) broken(t *testing.T, want int) {
 	t.Helper()
 	if r.whole || strings.Contains(r.body, "[DONE]") {
@@ -118,7 +118,7 @@ const said6 = `,"sim":{"tokens":6}`
 
 var faultCases = slices.Concat(connectionCases, headCases, bodyCases, streamCases, formCases)
 
-// form checks that a stream is whole and carries a mark of its form.
+// form checks that a stream is complete and carries a mark of its form.
 func (r result) form(t *testing.T, mark string) {
 	t.Helper()
 	if !strings.Contains(r.body, mark) {
@@ -127,7 +127,7 @@ func (r result) form(t *testing.T, mark string) {
 	r.good(t)
 }
 
-// These are tested on their own below, because their connection does not end by itself.
+// These are tested separately below, because their connection does not end by itself.
 var openEnded = []string{"wedge", "slow-health", "busy-health", "long-prefill", "buffered-call", "lost-after", "noread", "blackhole", "status-101", "endless-header", "endless-json", "endless-line", "stall-after", "keepalive-close"}
 
 func TestEveryFaultIsTested(t *testing.T) {
@@ -186,7 +186,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultsByRequest: the same by header and by body, where the schedule is empty.
+// TestFaultsByRequest: header and body cause the same faults while the schedule is empty.
 func TestFaultsByRequest(t *testing.T) {
 	e := start(t, Options{})
 	for _, body := range []string{
@@ -370,7 +370,7 @@ func TestSchedule(t *testing.T) {
 	if raw, _ := c.all(); raw != "" {
 		t.Error(raw)
 	}
-	// By HTTP; controls are never hit.
+	// Faults are set by HTTP here. They never affect control requests.
 	post := func(path, body string) string {
 		resp, got := fetch(t, e, "POST", path, body)
 		if resp.StatusCode != 200 {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestLeaving: a client that leaves frees its place at once, in every phase, streamed or not, by FIN or RST.
+// TestLeaving: a client that leaves by FIN or RST frees its place at once, in every phase, streamed
+// or not.
 func TestLeaving(t *testing.T) {
 	const forever = `,"sim":{"tokens":1000,"ttft_ms":%d,"delay_ms":%d}`
 	phases := []struct {
@@ -16,7 +17,7 @@ func TestLeaving(t *testing.T) {
 		ttft, delay int
 		fault       string
 		queued      bool
-		running     int // while it is there
+		running     int // while the client is there
 	}{
 		{"prefill", 60000, 10, "", false, 1},
 		{"decode", 0, 5, "", false, 1},
@@ -82,7 +83,8 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// TestLeavingWithoutReading: a writer that is blocked on a client who reads nothing sees it leave as well.
+// TestLeavingWithoutReading: a writer that is blocked on a client which reads nothing sees it leave
+// as well.
 func TestLeavingWithoutReading(t *testing.T) {
 	e := start(t, Options{})
 	c := dial(t, e)

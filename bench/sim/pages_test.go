@@ -211,7 +211,7 @@ func TestRecordAndStats(t *testing.T) {
 	_, _ = c.all()
 }
 
-// TestStrictHeads: what two servers could read in two ways is refused and counted.
+// TestStrictHeads: heads that two servers could read differently are refused and counted.
 func TestStrictHeads(t *testing.T) {
 	e := start(t, Options{})
 	good := "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -268,7 +268,7 @@ func TestStrictHeads(t *testing.T) {
 			}
 		}
 	}
-	// A stream to HTTP/1.0 has no chunks.
+	// A stream to an HTTP/1.0 client has no chunks.
 	c := dial(t, e)
 	body = chatBody("hi", `,"stream":true`)
 	_, _ = fmt.Fprintf(c, "POST /v1/chat/completions HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
@@ -422,7 +422,7 @@ func hear(t *testing.T, e *Engine, path string, audio []byte, fields ...string) 
 	return resp.Header.Get("Content-Type"), body, resp.StatusCode
 }
 
-// twelveSeconds is a sound file with nothing to hear.
+// twelveSeconds is a silent sound file.
 func twelveSeconds() []byte { return append(audio.WAVHeader(), make([]byte, 2*audio.SampleRate*12)...) }
 
 func TestTranscriptions(t *testing.T) {
@@ -515,7 +515,7 @@ func TestCLI(t *testing.T) {
 	}
 }
 
-// TestCloseEndsStubbornWork: Close does not wait for what runs without a client.
+// TestCloseEndsStubbornWork: Close does not wait for work without a client.
 func TestCloseEndsStubbornWork(t *testing.T) {
 	e := start(t, Options{CancelOnlyStreams: true, Slots: 1})
 	for i := range 2 {

@@ -60,7 +60,7 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// recordedAs says how the engines of the recordings were started.
+// recordedAs describes how the engines of the recordings were started.
 var recordedAs = map[string]Options{
 	"llamacpp":        {Models: []string{"markov"}, MaxModelLen: 2048, Slots: 4},
 	"llamacpp-router": {Models: []string{"alpha", "beta"}, MaxModelLen: 2048, Slots: 4},
@@ -81,7 +81,7 @@ func replay(t *testing.T, profile, name string, request, answer []byte) []byte {
 		o.Models = []string{"embed"}
 	}
 	e := start(t, o)
-	for _, n := range []string{"beta", "alpha"} { // what was loaded when it was recorded
+	for _, n := range []string{"beta", "alpha"} { // models that were loaded at the recording
 		if profile == "llamacpp-router" && (name == "models" && n == "beta" || n == "alpha" && slices.Contains([]string{"load-again", "unload", "metrics-model", "slots-model"}, name)) {
 			e.loaded.Add(n)
 		}
@@ -93,7 +93,7 @@ func replay(t *testing.T, profile, name string, request, answer []byte) []byte {
 		body = strings.Replace(body, "<a sound file>", string(twelveSeconds()), 1)
 	}
 	line, _, _ := strings.Cut(head, "\n")
-	if thoughts { // the recorded model thinks when it likes to
+	if thoughts { // the recorded model decides itself whether to think
 		head += "\nX-Sim-Reasoning: 3"
 	}
 	if !strings.HasPrefix(line, "GET ") && !strings.HasPrefix(line, "HEAD ") {
@@ -118,7 +118,7 @@ func replay(t *testing.T, profile, name string, request, answer []byte) []byte {
 	return got.Bytes()
 }
 
-// shapeOf is the form of an answer: each line says one thing about it.
+// shapeOf returns the form of an answer. Each line states one property.
 func shapeOf(t *testing.T, answer []byte) map[string]string {
 	t.Helper()
 	head, body, _ := strings.Cut(string(answer), "\n\n")
@@ -283,7 +283,7 @@ func differences(engine, simulated map[string]string) string {
 			out = append(out, "+ "+name)
 		}
 	}
-	out = slices.DeleteFunc(out, func(d string) bool { // what is inside of what is missing goes without saying
+	out = slices.DeleteFunc(out, func(d string) bool { // the contents of missing members need no mention
 		return slices.ContainsFunc(out, func(of string) bool {
 			return d[0] != '~' && d[0] == of[0] && len(d) > len(of) && strings.HasPrefix(d, of) && strings.ContainsAny(d[len(of):][:1], ".[") || d[0] == of[0] && strings.HasSuffix(of, ") ") && d != of && strings.HasPrefix(d, of)
 		})

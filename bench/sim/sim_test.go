@@ -83,7 +83,7 @@ func (c *client) answer() (*http.Response, string, error) {
 	return resp, string(b), err
 }
 
-// all reads raw bytes until the connection ends; reset tells how.
+// all reads raw bytes until the connection ends. reset says how it ended.
 func (c *client) all() (got string, reset bool) {
 	c.t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
@@ -137,12 +137,12 @@ func fetch(t testing.TB, e *Engine, method, path, body string, header ...string)
 	return resp, string(b)
 }
 
-// chatBody makes a request; more is further members, with a comma before each.
+// chatBody makes a request. more adds members, with a comma before each.
 func chatBody(text, more string) string {
 	return `{"model":"sim","messages":[{"role":"user","content":` + string(wire.AppendString(nil, text)) + `}]` + more + `}`
 }
 
-// events takes a stream apart, in any of the forms. The last one may be unfinished.
+// events splits a stream of any form into events. The last one may be incomplete.
 func events(body string) []string {
 	body = strings.TrimPrefix(body, "\xef\xbb\xbf")
 	body = strings.ReplaceAll(body, "\r\n", "\n")

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// pipeTo connects to an engine without a socket, so that time can be simulated too.
+// pipeTo connects to an engine without a socket, so that time can be simulated as well.
 func pipeTo(t testing.TB, e *Engine) *client {
 	ours, theirs := net.Pipe()
 	e.ServeConn(theirs)
@@ -43,7 +43,7 @@ func TestTimeOfStream(t *testing.T) {
 		e := New(Options{PrefillRate: 1000, TokenRate: 20, Latency: 100 * time.Millisecond, KeepAlive: -1})
 		defer e.Close()
 		c := pipeTo(t, e)
-		// 397 bytes of text and "user\n" make 101 tokens, with the template 104.
+		// 397 bytes of text and "user\n" make 101 tokens, or 104 with the template.
 		c.post("/v1/chat/completions", chatBody(strings.Repeat("a", 397), `,"stream":true,"max_tokens":4`))
 		data, at := arrivals(t, c)
 		want := []time.Duration{0, 204, 204, 254, 304, 354, 354, 354} // head, role, 4 tokens, finish, [DONE]
@@ -73,7 +73,7 @@ func TestTimeOfPlainAnswer(t *testing.T) {
 		if d := time.Since(begin).Round(time.Millisecond); d != 504*time.Millisecond {
 			t.Errorf("took %v", d)
 		}
-		// Six blocks of 16 tokens are cached: 8 of 104 are read.
+		// Six blocks of 16 tokens are cached, so 8 of 104 tokens are read.
 		begin = time.Now()
 		c.post("/v1/chat/completions", chatBody(strings.Repeat("a", 397), `,"max_tokens":5`))
 		_, body, err := c.answer()
@@ -131,7 +131,7 @@ func TestSlotsAreFairAndBounded(t *testing.T) {
 		defer e.Close()
 		ends := make(chan int, 10)
 		begin := time.Now()
-		// Ten tokens each: one second with the last one after 900 ms.
+		// Ten tokens each take one second. The last token comes after 900 ms.
 		for i := range 6 {
 			c := pipeTo(t, e)
 			c.post("/v1/chat/completions", chatBody("hi", `,"sim":{"tokens":10,"ttft_ms":100}`))
@@ -235,7 +235,7 @@ func TestKVRoomHoldsTheQueue(t *testing.T) {
 	})
 }
 
-// TestTimeOfSilence: what an engine shows that is silent for a long time, because it works or because it does not.
+// TestTimeOfSilence: what a silent engine shows, both when it works and when it does not.
 func TestTimeOfSilence(t *testing.T) {
 	metric := func(e *Engine, name string) (value string) {
 		c := pipeTo(t, e)
@@ -288,7 +288,7 @@ func TestTimeOfSilence(t *testing.T) {
 	}
 }
 
-// TestWedge: a reset ends it, and the pages go on all the time.
+// TestWedge: a reset ends the wedge, and the pages answer all the time.
 func TestWedge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Options{KeepAlive: -1})
@@ -311,7 +311,7 @@ func TestWedge(t *testing.T) {
 	})
 }
 
-// TestBusyHealth: an engine with that fault answers its pages once nothing runs.
+// TestBusyHealth: an engine with this fault answers its pages only while nothing runs.
 func TestBusyHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Options{KeepAlive: -1, Latency: 20 * time.Second})

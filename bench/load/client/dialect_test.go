@@ -15,7 +15,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// read takes a stream of a dialect.
+// read reads a stream of a dialect.
 func read(d *Dialect, stream string) (*Reply, pieces) {
 	p := &Reply{doc: new(jsonx.Doc)}
 	p.reset(true)
@@ -133,7 +133,8 @@ func FuzzStreams(f *testing.F) {
 	})
 }
 
-// FuzzChunks holds the reader of chunked bodies to the standard library's, on what that accepts.
+// FuzzChunks compares the reader of chunked bodies with the standard library's on bodies that the
+// latter accepts.
 func FuzzChunks(f *testing.F) {
 	f.Add([]byte("3\r\nabc\r\n0\r\n\r\n"))
 	f.Add([]byte("2;x=y\r\nab\r\n1\nc\n0\r\nTrailer: 1\r\n\r\n"))

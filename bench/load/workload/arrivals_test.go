@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// arrivals returns at most n times of a pacer.
+// arrivals returns at most n arrival times of a pacer.
 func arrivals(p Pacer, n int) []time.Duration {
 	var out []time.Duration
 	for at, ok := p.Next(); ok && len(out) < n; at, ok = p.Next() {
@@ -26,7 +26,7 @@ func TestGammaPacer(t *testing.T) {
 		if last := times[n-1].Seconds(); math.Abs(last-n/rate) > 1e-3 {
 			t.Errorf("shape %v: last arrival at %v s, want %v", shape, last, n/rate)
 		}
-		// The variation of the gaps is 1/sqrt(shape).
+		// The coefficient of variation of the gaps is 1/sqrt(shape).
 		var sum, square float64
 		before := time.Duration(0)
 		for _, at := range times {

@@ -29,15 +29,16 @@ func timed(at, in int, session string, blocks ...int) string {
 	return fmt.Sprintf(`{"timestamp":%d,"input_length":%d,"output_length":1,"hash_ids":%s%s}`, at, in, ids, session)
 }
 
-// TestSessionsOfATrace: the session is what a line says, or that of the call all of whose whole
-// blocks it begins with; a beginning of one block, or one that went on otherwise, makes none.
+// TestSessionsOfATrace: a line's session is the one it names, or that of the earlier call whose
+// whole blocks it begins with. A common beginning of one block, or one that continued differently,
+// makes no session.
 func TestSessionsOfATrace(t *testing.T) {
 	calls := readTrace(
 		t,
 		timed(0, 1600, "", 0, 1, 2, 3),        // three whole blocks and a part
-		timed(1, 1600, "", 0, 4, 5, 6),        // shares the preamble alone
+		timed(1, 1600, "", 0, 4, 5, 6),        // shares only the preamble
 		timed(2, 2600, "", 0, 1, 2, 7, 8, 9),  // continues the first
-		timed(3, 3000, "", 0, 1, 7, 8, 9, 10), // went on otherwise after two blocks
+		timed(3, 3000, "", 0, 1, 7, 8, 9, 10), // continued differently after two blocks
 		timed(4, 400, "", 0),                  // too short to tell
 		timed(5, 3200, "", 0, 1, 2, 7, 8, 11), // continues the third, whose last whole block is 8
 		timed(6, 1600, "named", 0, 1, 2, 3),
@@ -54,8 +55,8 @@ func TestSessionsOfATrace(t *testing.T) {
 	}
 }
 
-// TestRecordedSessions: the calls of a session follow each other, a sub-agent follows its parent, and
-// blocks are shared as the lines say.
+// TestRecordedSessions: the calls of a session follow each other, a sub-agent follows its parent,
+// and blocks are shared as the lines say.
 func TestRecordedSessions(t *testing.T) {
 	calls := readTrace(
 		t,
@@ -79,7 +80,7 @@ func TestRecordedSessions(t *testing.T) {
 		{0, 1, 3}, // 31 blocks of 64 tokens are three of 512
 		{0, 2, 4},
 		{1, 2, 3},
-		{0, 3, 1}, // of the system prompt so much as both have whole
+		{0, 3, 1}, // so much of the system prompt as both have in whole blocks
 		{0, 4, 2},
 	} {
 		a, b, n := calls[c.a].Blocks, calls[c.b].Blocks, 0

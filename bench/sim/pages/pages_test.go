@@ -47,7 +47,7 @@ func testPages(t *testing.T) {
 	}
 }
 
-// hostile are names that no JSON may fall over, on pages that are no markup.
+// hostile are names that must break neither JSON nor pages without markup.
 var hostile = []string{`"><script>alert(1)</script>`, "</script>\r\nX: y", "a\x00b\\", "\u202egpj", "\u2028", "<<.Model>>{{.}}"}
 
 var (

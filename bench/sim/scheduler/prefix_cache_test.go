@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestPrefixCacheForgetsTheLeastRecentlyUsed compares the cache with a list that is searched.
+// TestPrefixCacheForgetsTheLeastRecentlyUsed compares the cache with a plain list.
 func TestPrefixCacheForgetsTheLeastRecentlyUsed(t *testing.T) {
 	const room = 40
 	c := NewPrefixCache(room * BlockTokens)

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 )
 
-// TestSlotsAreOrdered: the lowest priority is served first, of one priority the first that came, and one that was evicted before
-// all.
+// TestSlotsAreOrdered: requests that were evicted go first, then the lowest priority number, then
+// the earliest.
 func TestSlotsAreOrdered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots(1, -1, 0)
@@ -44,8 +44,8 @@ func TestSlotsAreOrdered(t *testing.T) {
 	})
 }
 
-// TestSharedBlocksTakeRoomOnce: requests with the same beginning run together where their sum has no
-// room.
+// TestSharedBlocksTakeRoomOnce: requests with the same beginning run together although there is no
+// room for their sum.
 func TestSharedBlocksTakeRoomOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSlots(10, -1, 10*BlockTokens)
@@ -66,7 +66,7 @@ func TestSharedBlocksTakeRoomOnce(t *testing.T) {
 		if used, _ := s.Room(); len(a) != 1 || len(b) != 1 || used != 8*BlockTokens {
 			t.Fatalf("%d and %d run, %d tokens are held", len(a), len(b), used)
 		}
-		c := enter([]uint64{11, 12, 13}) // nothing shared: no room
+		c := enter([]uint64{11, 12, 13}) // without sharing there is no room
 		if len(c) != 0 {
 			t.Fatal("a request runs for which there is no room")
 		}
