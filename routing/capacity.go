@@ -227,8 +227,8 @@ func (r *Route) BytesPerToken() float64 {
 }
 
 // ContextLength returns the smallest context length, in tokens, that the engines which may take
-// calls now report for the model; 0 if none reports one. Engines that are sent short prompts alone do
-// not count.
+// calls now report for the model; 0 if none reports one. Engines that are sent only short prompts
+// do not count.
 func (r *Route) ContextLength(now time.Time) int {
 	smallest := 0
 	for i := range r.targets {

@@ -147,7 +147,7 @@ type Route struct {
 	targets []Target
 	arms    []share // of all tiers; nil: the targets share all calls
 	seed    uint64  // hash of the id
-	// byLength says that some targets are sent short prompts alone.
+	// byLength says that some targets are sent only short prompts.
 	byLength bool
 	policy   policy
 	rotor    *atomic.Uint32

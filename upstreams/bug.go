@@ -2,8 +2,8 @@
 
 package upstreams
 
-// bug is called where the program contradicts itself and can go on all the same. In a release it
-// does; under `-tags testing` it panics.
+// bug marks a contradiction in the program after which it can continue. In a release bug does
+// nothing; under `-tags testing` it panics.
 func bug(string) {}
 
 const testingBuild = false

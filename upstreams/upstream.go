@@ -185,8 +185,8 @@ func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
 
 // ModelGone records that the engine answered a call with a 404 about f.Served. A probe starts at
 // once. Only this name leaves the upstream. It stays if f is the only source and the engine listed
-// the name after an earlier 404, or never listed it. The name is back when a list that was read
-// later has it, or after 30 s if the engine lists nothing or not everything.
+// the name after an earlier 404, or never listed it. The name returns with a later reading of a
+// list that has it, or after 30 s if the engine lists nothing or not everything.
 func (u *Upstream) ModelGone(f FailureSource) {
 	now := time.Now()
 	u.Health.Note(CauseModelGone, "", 404, now)

@@ -18,9 +18,9 @@ type interval struct{ low, high float64 }
 func (i *interval) holdsZero() bool { return i.low <= 0 && i.high >= 0 }
 
 // certainty determines the bounds of an interval.
-// Each row of a comparison could show a difference by chance, so each interval is as wide as all of
-// them together need. So few draws cannot show such a width directly, so the bounds of 95 % are
-// moved outwards as those of a normal distribution would be.
+// Any row of a comparison could show a difference by chance, so each interval is wide enough for
+// all of them to hold together. The few draws cannot show such a width directly. The bounds of 95 %
+// are therefore moved outwards as those of a normal distribution would be.
 type certainty struct{ widening float64 }
 
 // certaintyOf returns the certainty for so many intervals that shall all hold with a confidence.

@@ -119,8 +119,8 @@ func ParseRegress(s string) (Regress, error) {
 }
 
 // Check judges a comparison: a measure fails when it is worse by more than its bound and the
-// interval supports that it is worse at all. Without an interval the numbers decide alone. More
-// errors or stream faults than before fail whatever the bound.
+// interval supports that it is worse at all. Without an interval only the numbers decide. An
+// increase in errors or stream faults fails whatever the bound.
 func Check(c *Report, bounds []Regress) []result.Assertion {
 	var out []result.Assertion
 	limits, usual := map[string]float64{}, -1.0

@@ -148,8 +148,8 @@ func (s stageSpec) name() string {
 	return text
 }
 
-// measured returns the stage to which a request belongs that is due at, counted from the beginning
-// of the stage.
+// measured returns the stage of a request that is due at the time at, counted from the beginning of
+// the stage.
 func (d *driver) measured(spec stageSpec, at time.Duration, index int) int {
 	if at < d.s.Warmup || spec.duration > 0 && at >= d.s.Warmup+spec.duration {
 		return warm

@@ -56,8 +56,8 @@ func percentileLines(at func(percentile string) []*float64) []line {
 	return out
 }
 
-// plots returns all charts that the result has data for: no line is without a value, and no plot
-// without a line.
+// plots returns all charts that the result has data for. Every line has a value, and every plot a
+// line.
 func plots(p *result.Penstock) []plot {
 	var out []plot
 	for _, c := range slices.Concat(loadPlots(p), timePlots(p), spreadPlots(p), enginePlots(p)) {

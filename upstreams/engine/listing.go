@@ -11,7 +11,7 @@ import (
 const listingMost = 1024
 
 // Listing is the models that an engine has according to its lists: a model is found with the first
-// list that has it, and lost with the second in a row that lacks it. An engine that starts, or
+// list that has it, and lost with the second list in a row that lacks it. An engine that starts, or
 // swaps models, may show an incomplete list for a moment. The zero value has no models and no list.
 // It is not safe for concurrent use.
 type Listing struct {

@@ -106,7 +106,7 @@ func (n *dnsCache) ordered(addrs []string) []string {
 	return addrs
 }
 
-// expire makes the next dial renew an answer none of whose addresses could be reached.
+// expire makes the next dial renew the answer, because none of its addresses could be reached.
 func (n *dnsCache) expire() {
 	if n.fixed != nil {
 		return

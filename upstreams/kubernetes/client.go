@@ -53,7 +53,7 @@ func (a *account) open() (*client, error) {
 	o := http1.TransportOptions{
 		Upstream: "kubernetes", URL: server, MaxIdle: 1, IdleTimeout: connectTimeout, Guard: a.guard,
 	}
-	if u.Scheme == "https" { // a token never goes over a connection in the clear
+	if u.Scheme == "https" { // a token is never sent unencrypted
 		if o.APIKey, err = a.read("token"); err != nil {
 			return nil, fmt.Errorf("the token of the service account cannot be read: %s", filepath.Join(a.folder, "token"))
 		}

@@ -11,7 +11,7 @@
 //
 // # How it is followed
 //
-//	Sync            one list, for who needs a first answer
+//	Sync            one list, for a caller that needs a first answer
 //	Run, RunPool    for ever: list, watch until that ends, list again
 //
 // A list is read in pages, and the watch starts at its version (follow.go). Whatever ends the watch

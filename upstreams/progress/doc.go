@@ -6,9 +6,9 @@
 //
 // An engine has stalled if a call waits for it and nothing has moved for longer than its bound:
 //
-//	30 s, as long as too little is known of it; then 10 s or three times its usual step
-//	+ the time of a prefill: the prompt tokens that have brought no first token yet, each as long as
-//	  three times the slowest one lately (10 ms, as long as none was seen)
+//	30 s until enough is known of it, then 10 s or three times its usual step
+//	+ the time of a prefill: for each prompt token that has brought no first token yet, three times
+//	  the slowest recent time per token (10 ms until one was measured)
 //
 // The usual step is the longest recent time between two moves, which fades with every further move.
 // An engine with counters moves with each chunk of a prompt, so the bound covers no more than a

@@ -1,7 +1,7 @@
 // Package audio holds what a simulated engine hears and says: the form in which a sound file comes,
 // the made-up transcript, and the cheapest possible sound.
 //
-// Nobody listens, so speech is a sine tone or silent MP3 frames, made word by word: a test counts
+// No test listens, so speech is a sine tone or silent MP3 frames, made word by word: a test counts
 // bytes and pieces and checks times. A transcript depends only on a seed and the length of the
 // file. Templates of package pages render it, with the blanks that distinguish whisper.cpp's server
 // from the others.

@@ -7,5 +7,5 @@
 //
 // A variant has the pages of its family, overridden by those of its own file. A section without a
 // path is used by other templates: card is one model in a list. "/v1/models/" is the page of one
-// model, if the engine has it.
+// model, if the engine has such a page.
 package pages
