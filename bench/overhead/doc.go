@@ -6,7 +6,7 @@
 // Package load makes the load.
 //
 //	overhead.go      rounds, of which report.go makes medians and ratios
-//	measurements.go  what is measured; measurement.go what that is, and how a row is made of it
+//	measurements.go  the measurements; measurement.go has their type, and makes rows of them
 //	lab.go           an engine and a target for one measurement, as proxies/ configures them
 //	stage.go         the measuring: a load, idle connections, rest, reloads
 //

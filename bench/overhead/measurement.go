@@ -21,7 +21,7 @@ type measurement struct {
 	many       bool   // the edge's configuration has many keys and upstreams
 	edgeOnly   bool   // only the edge does this
 	direct     bool   // measured without a proxy, too
-	timed      bool   // it measures time as the client sees it, so that what disturbs the client puts it in doubt
+	timed      bool   // it measures time as the client sees it, so any disturbance of the client puts it in doubt
 	// play measures; if nil, a load with the options is played.
 	play func(ctx context.Context, s *stage) (*trial, error)
 	rows []measuredLine

@@ -131,8 +131,8 @@ func (c *Cmd) streams() []measurement {
 
 // memory returns the measurements of resident memory.
 func (c *Cmd) memory() []measurement {
-	// All are open before the first ends; that they open within a second, not at once, keeps a busy
-	// machine from losing some.
+	// All are open before the first ends. They open within a second, not at once, so that a busy
+	// machine loses none.
 	hold := load.Options{
 		MaxConcurrency: []int{c.Hold}, NumPrompts: load.Count(c.Hold), Spread: time.Second,
 		InputLen: "64", OutputLen: "4", IgnoreEOS: true,

@@ -10,9 +10,9 @@ import (
 	"penstock/bench/result"
 )
 
-// Report is the cost of the edge, beside others on the same machine at the same time.
+// Report compares the cost of the edge with that of others on the same machine at the same time.
 type Report struct {
-	Rounds      int                `json:"rounds"`      // that are whole
+	Rounds      int                `json:"rounds"`      // complete ones
 	Interrupted bool               `json:"interrupted"` // it was stopped before the number asked for
 	Environment result.Environment `json:"environment"`
 	// Targets are direct, penstock and the proxies found, in the order of the columns.
@@ -97,7 +97,8 @@ func (t *Line) summarise() {
 	}
 }
 
-// over returns what one adds to direct over what the other adds; false when the other adds nothing.
+// over returns the ratio of what one adds to direct and what the other adds; false when the other
+// adds nothing.
 func over(ours, theirs, direct float64) (float64, bool) {
 	return (ours - direct) / (theirs - direct), theirs > direct
 }

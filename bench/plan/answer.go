@@ -122,7 +122,7 @@ func (a *Answer) text() string {
 	return b.String()
 }
 
-// alike names the policies whose number of engines cannot be told from that of the row.
+// alike names the policies whose number of engines cannot be distinguished from the row's.
 func (a *Answer) alike(best *Row) string {
 	var names []string
 	others := 0

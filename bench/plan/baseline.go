@@ -50,7 +50,7 @@ func (f *fleet) sessionHash(c *call) *engine {
 	return f.engines[(h.Sum64()^f.draw*0x9e3779b97f4a7c15)%uint64(len(f.engines))]
 }
 
-// startTokens are the tokens of an answer that have to come for it to flow.
+// startTokens is how many tokens of an answer must come before it flows.
 const startTokens = 10
 
 // soonest returns the engine at which the call's answer flows first, at random among equal ones.

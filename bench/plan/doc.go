@@ -13,9 +13,9 @@
 // of the draws, with the least and the most. If the draws do not decide between policies, the
 // output says so and does not rank them.
 //
-// The edge learns the speed of its engines from the calls of the trace, as a real edge does that
-// has just started: until it knows the speed of every engine, it chooses by tokens to be read and
-// by calls.
+// The edge learns the speed of its engines from the calls of the trace, like a real edge that has
+// just started: until it knows the speed of every engine, it chooses by tokens to be read and by
+// calls.
 //
 // A fleet of known size is also played with two rules of other proxies, and with two oracles, which
 // know what no proxy can know. They show how much better a policy could be; they are no bound, as
@@ -24,6 +24,6 @@
 // A block that several running requests share counts once, and a prompt behind another one in the
 // line finds what that one will have read. The cache is as large as the room.
 //
-// It does not know: failures, engines that start slowly, the edge's own microseconds, and the real
-// speed of the hardware. The operator gives the speeds.
+// The package does not model failures, engines that start slowly, the edge's own microseconds, or
+// the real speed of the hardware. The operator gives the speeds.
 package plan

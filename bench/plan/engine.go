@@ -168,7 +168,7 @@ func (e *engine) next() (in float64, ok bool) {
 // whole returns the blocks that the prompt fills, which others may share.
 func (c *call) whole() []uint64 { return c.blocks[:min(len(c.blocks), c.in/traceBlock)] }
 
-// own returns the number of tokens that a call holds besides.
+// own returns the number of tokens that a call holds outside those blocks.
 func (c *call) own() float64 { return c.held - float64(len(c.whole())*traceBlock) }
 
 // room returns the room that a call would take in the engine.

@@ -20,7 +20,7 @@ import (
 	"penstock/upstreams"
 )
 
-// A block of a trace has so many tokens, and a token so many bytes.
+// The tokens in a block of a trace, and the bytes in a token.
 const (
 	traceBlock    = workload.TraceBlock
 	bytesPerToken = 4
@@ -28,7 +28,7 @@ const (
 
 // request is a line of a trace, as edge and engines see it.
 type request struct {
-	at      float64 // seconds; of a call that follows another one without meaning
+	at      float64 // seconds; meaningless for a call that follows another one
 	after   int     // the call that it follows; below 0: none
 	think   float64 // seconds from that one's end
 	in, out int

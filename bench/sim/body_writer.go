@@ -24,7 +24,7 @@ type bodyWriter struct {
 	headed   bool // the head has been built
 	noBody   bool
 	broken   bool // a fault ended the answer
-	deserted bool // nobody read the answer
+	deserted bool // a write failed, so no client read the answer
 	rng      uint64
 	seed     uint64
 }

@@ -20,7 +20,7 @@ const (
 	maxTraceTime   = 366 * 24 * time.Hour // longest replay
 	maxTraceStamp  = 9e12                 // of a timestamp in ms, which may be Unix time
 	maxTraceTokens = 10_000_000           // of a prompt: some 50 MB
-	maxTracePause  = 5 * time.Minute      // of a person or a tool: nobody waits for a session that sleeps overnight
+	maxTracePause  = 5 * time.Minute      // of a person or a tool: a run does not wait for a session that sleeps overnight
 	traceSpread    = time.Minute          // over which recorded sessions without their own times start
 )
 
@@ -129,9 +129,9 @@ func lengths(in, out int) bool {
 	return in >= 1 && in <= maxTraceTokens && out >= 0 && out <= maxTraceTokens
 }
 
-// continued names the session of a call without one: that of the last call whose whole blocks all
-// begin this prompt, if there are at least two (one block may be a preamble that all share), or a
-// new session. It returns "" for a prompt that is too short to tell.
+// continued names the session of a call that names none: that of the last call whose whole blocks
+// all begin this prompt, if there are at least two (one block may be a preamble that all share), or
+// a new session. It returns "" for a prompt that is too short to tell.
 func (r *traceReader) continued(c *Call) string {
 	whole := min(c.In/TraceBlock, len(c.Blocks))
 	if whole < 2 {
