@@ -104,7 +104,7 @@ func ArmsIn(r *Route) (all []Arm) {
 	return all
 }
 
-// ArmNames are the names of the route's arms.
+// ArmNames returns the names of the route's arms.
 func ArmNames(r *Route) (names []string) {
 	for _, s := range r.arms {
 		names = append(names, s.name)

@@ -30,7 +30,7 @@ type cards struct {
 type card struct {
 	speed   float64 // 1: 3000 prompt tokens a second, and 30 answer tokens for a single answer
 	places  int
-	slots   int // that edges are told
+	slots   int // slots that edges know of
 	calls   int // that run, wait, or are read
 	running int
 	waiting []*cardCall

@@ -26,8 +26,8 @@ type Child struct {
 	Done chan struct{} // closed when it has ended
 }
 
-// Start runs a program and waits until ready says yes to a line of its standard output; a nil ready
-// waits for nothing. It runs on the given processors alone; nil: on all.
+// Start runs a program and waits until ready accepts a line of its standard output; a nil ready
+// waits for nothing. The program runs only on the given processors; nil: on all.
 func Start(ctx context.Context, name string, argv []string, on []int, ready func(line string) bool) (*Child, error) {
 	c := &Child{name: name, Cmd: exec.Command(argv[0], argv[1:]...), Last: &lastLines{}, Done: make(chan struct{})} //nolint:gosec // our own command lines
 	c.Cmd.Env = childEnv()
@@ -81,7 +81,7 @@ func Start(ctx context.Context, name string, argv []string, on []int, ready func
 }
 
 // startOn starts a process on some processors, from a goroutine that is locked to its thread: the
-// process has those of the thread.
+// process inherits the thread's processors.
 func startOn(cmd *exec.Cmd, on []int) error {
 	if on == nil {
 		return cmd.Start()
@@ -105,8 +105,7 @@ func childEnv() []string {
 	return out
 }
 
-// Kill ends the process without mercy, with what it started, and waits for it. It may be called
-// again.
+// Kill kills the process and what it started, and waits for it. It may be called again.
 func (c *Child) Kill() {
 	select {
 	case <-c.Done: // another process may have its number by now

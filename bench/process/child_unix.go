@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// killChild kills the child's process group, and the child itself should the group not be there
+// killChild kills the child's process group, and the child itself in case the group does not exist
 // yet.
 func killChild(p *os.Process) {
 	_ = syscall.Kill(-p.Pid, syscall.SIGKILL)

@@ -38,7 +38,7 @@ type scheduled struct {
 	Waited float64 // ready to run, and no processor was free
 }
 
-// Schedule reads /proc/ID/task/*/schedstat, which Linux alone has; id is a number, or self.
+// Schedule reads /proc/ID/task/*/schedstat, which only Linux has; id is a number, or self.
 func Schedule(id string) (scheduled, error) {
 	pattern := "/proc/" + id + "/task/*/schedstat"
 	threads, err := filepath.Glob(pattern)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestListing: a model is found with the first list that has it, and lost with the second without
-// it.
+// TestListing: a model is found with the first list that has it, and lost with the second list in a
+// row without it.
 func TestListing(t *testing.T) {
 	var l Listing
 	for i, step := range []struct{ list, want string }{

@@ -91,7 +91,7 @@ func TestWait(t *testing.T) {
 	if n, err := x.Read(p, past); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %d, %v", n, err)
 	}
-	x.Wait(time.Time{}) // for ever, if the end had not been seen
+	x.Wait(time.Time{}) // would wait forever if the end had not been seen
 	if !x.reusable() {
 		t.Error("the connection is not fit for another exchange")
 	}

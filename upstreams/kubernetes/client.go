@@ -36,7 +36,7 @@ type account struct {
 // client asks one API server with one token.
 type client struct{ transport *http1.Transport }
 
-// open reads the account's folder anew. It dials nothing yet.
+// open reads the account's folder each time. It dials nothing yet.
 func (a *account) open() (*client, error) {
 	server := a.server
 	if server == "" {

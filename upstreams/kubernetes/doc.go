@@ -12,7 +12,7 @@
 // # How it is followed
 //
 //	Sync            one list, for a caller that needs a first answer
-//	Run, RunPool    for ever: list, watch until that ends, list again
+//	Run, RunPool    forever: list, watch until that ends, list again
 //
 // A list is read in pages, and the watch starts at its version (follow.go). Whatever ends the watch
 // (its time, a closed connection, 410, an event of the type ERROR, bytes that are no event), the

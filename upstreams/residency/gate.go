@@ -175,7 +175,7 @@ func (m *Model) Wait(now time.Time) (opens bool) {
 }
 
 // Quit ends a call's wait, and reports whether no other call waits for the model. If its turn was
-// offered, the next call has claimTime anew.
+// offered, claimTime starts over for the next call.
 func (m *Model) Quit() (last bool) {
 	g := m.gate
 	g.mu.Lock()

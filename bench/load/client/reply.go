@@ -152,7 +152,7 @@ func errorCode(v jsonx.Value) string {
 	return ""
 }
 
-// words are frequent texts of answers, so that they need not be allocated anew.
+// words are frequent texts of answers, kept so that they need not be allocated again.
 var words = []string{
 	"stop", "length", "tool_calls", "end_turn", "max_tokens", "tool_use", "stop_sequence",
 	"completed", "incomplete", "max_output_tokens", "content_filter",
