@@ -18,7 +18,7 @@ type market struct {
 	loops  []*loop
 	events loopEvents
 	busy   time.Duration // for which slots were held
-	refuse bool          // calls make no claims, as before claims existed
+	refuse bool          // calls make no claims, as if there were none
 }
 
 // loop is one client: it calls, and calls again once it has been served or its pause is over.

@@ -283,8 +283,8 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 }
 
 // Conversations that come one after the other are spread from their first turn on, and then stay,
-// whether their shared part is longer than their own or shorter. Load does not show here which
-// engine has got more than its share.
+// although load does not show which engine has got more than its share, and although the shared
+// part is the longer one.
 func TestLeastLoadedSpreadsWithoutLoad(t *testing.T) {
 	for name, own := range map[string]int{"long turns": 1500, "short turns": 100} {
 		t.Run(name, func(t *testing.T) {

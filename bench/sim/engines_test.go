@@ -10,7 +10,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// TestEnginePages: the pages that only one engine has, and what the others answer instead.
+// TestEnginePages: the pages that only one engine has, and what that engine answers for pages that
+// it lacks.
 func TestEnginePages(t *testing.T) {
 	type page struct {
 		path, want string

@@ -6,8 +6,8 @@
 //
 // # Design
 //
-// A free slot must cost nothing at models that cannot use it, and must not wake a thousand calls
-// if only one can have it. So the queues know their routes: a slot is offered only to queues with its
+// A free slot must cost nothing at models that cannot use it, and must not wake a thousand calls if
+// only one can have it. So the queues know their routes: a slot is offered only to queues with its
 // upstream, and only to a call of its pool that has not tried it. Waiters with equal needs form a
 // class, and a route is asked once for each class. The alternative, in which each waiter looks for
 // a slot in turn, made the cost of every freed slot grow with the length of all queues. Another
