@@ -23,8 +23,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// bench runs a benchmark and fails the test if that is impossible. The floor is left out, and the
-// machine counts as busy.
+// bench runs a benchmark without the floor, and fails the test if that is impossible. The machine
+// of the tests is busy.
 func bench(t *testing.T, o Options) (*result.Result, []*result.Record) {
 	t.Helper()
 	o.NoFloor = true
