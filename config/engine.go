@@ -111,7 +111,7 @@ type Engine struct {
 type EngineFlags struct {
 	// The flag without which the engine calls no tools.
 	Tools string `yaml:"tools"`
-	// The flag without which the engine does not keep reasoning apart from text.
+	// The flag that the engine needs to separate reasoning from text.
 	Reasoning string `yaml:"reasoning"`
 	// The flag without which the engine does not order its queue by priority.
 	Priorities string `yaml:"priorities"`

@@ -164,7 +164,7 @@ func (c upstreamChecks) all() {
 	}
 }
 
-// priorities reports an upstream with priorities whose engine does not read any.
+// priorities reports an upstream that sets priorities although its engine ignores them.
 func (c upstreamChecks) priorities(path string, u *Upstream) {
 	if !u.Priorities || u.Engine == EngineAuto || !c.engines.known() {
 		return

@@ -54,8 +54,8 @@
 // edges that share engines agree without communicating.
 //
 // A pick over 32 upstreams costs two to five microseconds on a busy machine, with 40 blocks, and
-// allocates nothing. round_robin looks at no more targets than it needs. One atomic says whether a
-// target has its model (upstreams.ServedModel). The sums of limits and reports are computed when
+// allocates nothing. round_robin looks at no more targets than it needs. An atomic records whether
+// a target has its model (upstreams.ServedModel). The sums of limits and reports are computed when
 // they change, loads are read into one variable, and a random number costs a multiplication.
 // BenchmarkPick measures it. A model with one target hashes nothing.
 //

@@ -71,8 +71,8 @@ func (f busyFacts) verdict() busyEnd {
 // busyBound.
 func (f busyFacts) unheard() bool { return f.still >= busyBound(f.longest)/2 }
 
-// busyBound returns how long a busy engine may be silent whose longest recent answer took this
-// long.
+// busyBound returns how long a busy engine may be silent, given the duration of its longest recent
+// answer.
 func busyBound(longest time.Duration) time.Duration { return max(busyLeast, busyAnswers*longest) }
 
 // signs are the counts that show work for calls. Any change is a sign.

@@ -298,7 +298,7 @@ type Doubt struct {
 	body   uint64
 }
 
-// ofItsOwn marks bodies that cannot be identified (forms): each counts as different.
+// ofItsOwn marks bodies that cannot be identified (forms): each is treated as unique.
 const ofItsOwn = 1 << 63
 
 // Needs records what the call needs from the engine.

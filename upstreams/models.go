@@ -95,8 +95,8 @@ func (v *modelView) loaded(served string) (loaded, ok bool) {
 }
 
 // ServedModel is one served name at one upstream. The upstream keeps it up to date, so that a pick
-// reads an atomic where Serves and MaxContext would look up the name. It lives as long as the
-// upstream, and any goroutine may call its methods.
+// reads an atomic instead of looking up the name, as Serves and MaxContext do. It lives as long as
+// the upstream, and any goroutine may call its methods.
 type ServedModel struct {
 	speed       speedometer
 	answers     answerTimes

@@ -48,8 +48,8 @@ type Options struct {
 	// Stall decides what happens to an upstream that has stalled. It is called from a goroutine of
 	// the set. Default: it gets no new calls.
 	Stall func(u *Upstream, now time.Time) Stall
-	// DrainTime is how long calls may still run at an upstream that gets no new ones before they
-	// should leave it. Default: forever.
+	// DrainTime is how long calls in progress may stay on an upstream that gets no new ones.
+	// Default: forever.
 	DrainTime func() time.Duration
 	// OnRoom is called, from any goroutine, after every other change of which calls an upstream
 	// takes: it came up or went down, its breaker or its mode admitted or barred calls, it gained

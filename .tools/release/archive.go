@@ -18,8 +18,8 @@ type file struct {
 	mode int64
 }
 
-// archive packs files, and the folders above them, in the order of their names. All belong to root
-// and have the same time.
+// archive packs files, and the folders above them, in the order of their names. All are owned by
+// root and have the same modification time.
 func archive(files []file, at time.Time) ([]byte, error) {
 	all := slices.Clone(files)
 	for _, f := range files {

@@ -12,11 +12,12 @@
 // a method, a field, a constant. Such a pair of files counts once, in each direction, however often the name occurs. A call
 // through an interface refers to the file that declares the interface.
 //
-// The layering of a package is the order of its files in which the fewest pairs go upward. No list and no file name says
-// it, so it cannot be set by hand: the measure finds the order that is best for the code as it stands. A pair that goes
-// against that order is an upward reference. Files without circles among them have none. Two files that refer to each other
-// have one, whichever stands on top; the parts of one type that are spread over files and call each other have many.
-// Well kept proxies of this size have a sixth at most.
+// The layering of a package is the order of its files in which the fewest pairs go upward. No list
+// and no file name says it, so it cannot be set by hand: the measure finds the order that is best
+// for the code as it stands. A pair that goes against that order is an upward reference. Files
+// without circles among them have none. Two files that refer to each other have one, whichever
+// stands on top; the parts of one type that are spread over files and call each other have many. In
+// well-kept proxies of this size it is a sixth at most.
 //
 // The best order is the minimum feedback arc set of the graph of files. It is computed exactly for circles of up to 18
 // files; for larger ones a fixed search finds an order that may have a few upward references too many, never too few.

@@ -190,7 +190,8 @@ func ones(set uint32) int {
 	return n
 }
 
-// search improves orders by moving one file at a time to its best place, from a fixed set of beginnings.
+// search improves orders by moving one file at a time to its best place, starting from a fixed set
+// of orders.
 func search(down [][]bool, circle []int) []int {
 	var found []int
 	least := -1

@@ -14,7 +14,8 @@ const (
 // crowd holds the further lines of a large configuration.
 type crowd struct{ keys, upstreams, deployments string }
 
-// newCrowd makes the lines. All upstreams are one engine, which answers the probes of each.
+// newCrowd makes the lines. All upstreams point to the same engine, which answers each one's
+// probes.
 func newCrowd(engine string) crowd {
 	var keys, upstreams, deployments strings.Builder
 	for i := range manyKeys - 1 { // the first one is the client's

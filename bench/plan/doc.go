@@ -18,8 +18,8 @@
 // calls.
 //
 // A fleet of known size is also played with two rules of other proxies, and with two oracles, which
-// know what no proxy can know. They show how much better a policy could be; they are no bound, as
-// they consider one call at a time.
+// know what no proxy can know. They show how much better a policy could be. They are not a bound,
+// because they consider one call at a time.
 //
 // A block that several running requests share counts once, and a prompt behind another one in the
 // line finds what that one will have read. The cache is as large as the room.

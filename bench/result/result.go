@@ -74,7 +74,7 @@ type Result struct {
 	// std_ttft_ms, p99_ttft_ms and so on, with p50, p90, p95 and p99. They are at the top level of
 	// the file.
 	Measures map[string]*float64 `json:"-"`
-	// Metadata are the pairs of --metadata. They are at the top level of the file.
+	// Metadata holds the pairs given with --metadata. They are at the top level of the file.
 	Metadata map[string]string `json:"-"`
 
 	// Penstock is everything that vLLM's file lacks. It is absent from files of other tools.

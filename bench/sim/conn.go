@@ -148,8 +148,8 @@ func (c *conn) watch() bool {
 		c.r, c.w = 0, 0
 	}
 	for {
-		// Bytes that are already here belong to a next request; read on, or its sender's departure
-		// goes unnoticed.
+		// Bytes that are already here belong to the next request. Reading continues anyway, because
+		// the client's departure would go unnoticed otherwise.
 		if c.w > 0 {
 			c.mu.Lock()
 			idle := c.idle

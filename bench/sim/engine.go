@@ -53,8 +53,8 @@ type Options struct {
 	// Jitter spreads the time between tokens evenly over ±Jitter of it, 0 to 1, without changing
 	// the mean; it depends only on prompt and seeds.
 	Jitter float64
-	// Latency is a fixed time before the first token, in addition to the prefill, during which the
-	// slot is held.
+	// Latency is a fixed time before the first token, in addition to the prefill. The slot is held
+	// meanwhile.
 	Latency time.Duration
 	// MaxModelLen is the context of one request in tokens, prompt and answer together; default 32768.
 	MaxModelLen int

@@ -180,7 +180,7 @@ func TestBusyFleet(t *testing.T) {
 	}
 }
 
-// frozen starts a simulated engine in its own process, which can be stopped.
+// frozen starts a simulated engine in a process of its own, so that it can be suspended.
 func frozen(t *testing.T) (url string, engine *rig.Process) {
 	engine = rig.StartProcess(t, "sim", "--listen=127.0.0.1:0", "--latency=1h")
 	t.Cleanup(func() { engine.Signal(syscall.SIGCONT) })

@@ -168,7 +168,8 @@ func TestSilentAndWorking(t *testing.T) {
 	}
 }
 
-// TestLostCall: a call that an engine has lost while it works for others ends.
+// TestLostCall: a call is ended if its engine has lost it, although the engine still works for
+// others.
 func TestLostCall(t *testing.T) {
 	p := stallRig(t, "")
 	var busy sync.WaitGroup

@@ -101,8 +101,8 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// TestForgedNumbers: an account with numbers that no script has written begins again. It grants no
-// more than the limit, and nothing of what was forged stays.
+// TestForgedNumbers: an account whose numbers no script has written is reset. It grants no more
+// than the limit, and nothing of what was forged stays.
 func TestForgedNumbers(t *testing.T) {
 	for _, field := range []string{"all", "e:one", "known", "ahead"} {
 		for _, number := range []string{"nan", "-nan", "inf", "-inf", "1e300", "word"} {

@@ -128,7 +128,7 @@ func (u *usage) settle(held, used needs) {
 	}
 }
 
-// leave begins the time without the store, which has been silent for some time.
+// leave switches to running without the store, after the store has been silent for some time.
 func (u *usage) leave(now time.Duration, fresh bool, silence time.Duration, edges int) {
 	u.lost = true
 	for i := range u.cells {

@@ -198,8 +198,8 @@ func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 	})
 }
 
-// A slot that the first waiter cannot use is offered to the next one, of its own key or another,
-// and wakes no other waiter.
+// A slot that the first waiter cannot use is offered to the next one, of the same key or another,
+// without waking any other waiter.
 func TestQueueWakesWhomASlotSuits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(1000)

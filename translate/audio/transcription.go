@@ -42,7 +42,7 @@ var formFields = []string{
 	fieldStream:      "stream",
 }
 
-// formTypes are the contract's content types of the formats.
+// formTypes maps each format to the content type that the contract gives it.
 var formTypes = map[string]string{
 	"json":          "application/json",
 	"verbose_json":  "application/json",

@@ -36,9 +36,10 @@ func IsBase64(s []byte) bool {
 }
 
 // wordsBase64 reports whether the words of eight bytes in s are all of the alphabet. All eight
-// bytes are tested at once. Where a byte below 0x80 reaches 0x80 by addition, it passes the test
-// "at least"; subtracting it from 0x80 or more is the test "at most". Neither carries into the next
-// byte or borrows from it, because all collects the bytes of 0x80 and more.
+// bytes are tested at once. Adding a constant takes a byte below 0x80 to 0x80 if it is at least the
+// bound; subtracting it from a constant of 0x80 or more leaves 0x80 if it is at most the bound.
+// Neither carries into the next byte or borrows from it, because all collects the bytes of 0x80 and
+// more.
 func wordsBase64(s []byte) bool {
 	a, z, slash, nine := base64Bounds[0], base64Bounds[1], base64Bounds[2], base64Bounds[3]
 	good, all := uint64(highs), uint64(0)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSessionOfUser: the session within metadata.user_id, in both of Claude Code's forms. An id of a
-// person is no session.
+// TestSessionOfUser: the session within metadata.user_id, in both of Claude Code's forms. A
+// person's id does not identify a session.
 func TestSessionOfUser(t *testing.T) {
 	const id = "0b32c8a1-6f5e-4d3c-8b7a-1a2b3c4d5e6f"
 	one, hash := SessionHash([]byte(id)), strings.Repeat("ab", 32)

@@ -70,8 +70,9 @@ var imageTexts = []string{
 	"is one image too many",
 }
 
-// overloadTexts occur in the events of overloaded engines, whose status means nothing. TGI opens a
-// stream before it looks for a slot, and gives every error in it the number 422.
+// overloadTexts are phrases in the error events of overloaded engines. The status of such events
+// means nothing. TGI opens a stream before it looks for a slot, and gives every error in it the
+// number 422.
 var overloadTexts = []string{"model is overloaded"}
 
 // overflowTexts occur in messages about a request that does not fit into the context.

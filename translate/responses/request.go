@@ -136,8 +136,8 @@ func (r *Request) check(body []byte, o *dialects.Options) error {
 	return nil
 }
 
-// decodeSteps run in the order of the contract's table, so that of several mistakes the first one
-// in that order is reported.
+// decodeSteps run in the order of the contract's table, so that of several mistakes the first in
+// that order is reported.
 var decodeSteps = [...]func(*Request) *fault{
 	(*Request).decodeModel,
 	(*Request).checkKept,

@@ -62,8 +62,8 @@ func (n Host) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
 // String implements Name.
 func (n Host) String() string { return "DNS " + string(n) }
 
-// Service is a name with SRV records, whose hosts are looked up, too. It is for one goroutine at a
-// time.
+// Service is a name with SRV records, whose hosts are looked up, too. It is not safe for concurrent
+// use.
 type Service struct {
 	name  string
 	hosts map[string][]string // last known addresses of the hosts in the last answer

@@ -155,7 +155,7 @@ func (w *Waker) Expected(now time.Time) time.Duration {
 	return start + max(0, w.failed.Add(failedPause).Sub(now))
 }
 
-// Status is a waker at one moment.
+// Status is a snapshot of a waker.
 type Status struct {
 	Away     float64 `json:"away_seconds"`     // -1: it is not
 	Starting float64 `json:"starting_seconds"` // -1: no start is under way

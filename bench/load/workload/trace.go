@@ -228,8 +228,8 @@ func span(s float64) time.Duration { return time.Duration(math.Round(s * float64
 // systemBlocks is the number of ids for the beginning that all recorded sessions share.
 const systemBlocks = maxTraceTokens/TraceBlock + 1
 
-// agentBlocks names a prompt's blocks: those that lie completely within what it keeps, or within
-// the system prompt of a new beginning, keep their names.
+// agentBlocks names a prompt's blocks. A block keeps its name if it lies completely within what the
+// prompt keeps or, after a new beginning, within the system prompt.
 func (r *traceReader) agentBlocks(s *agentSession, in *agentCall, from int) []int64 {
 	out := make([]int64, (in.In+TraceBlock-1)/TraceBlock)
 	for i := range out {

@@ -120,8 +120,8 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// TestBudgetBegins: a budget begins with what was used before, also if a later reload adds it, or
-// removes it and adds it again.
+// TestBudgetBegins: a budget begins with what was used before it, even if a later reload adds it,
+// or removes it and adds it again.
 func TestBudgetBegins(t *testing.T) {
 	now := time.Now()
 	used := Cost{Tokens: 90}

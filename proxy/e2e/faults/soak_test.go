@@ -115,7 +115,7 @@ type soak struct {
 	reloads int
 }
 
-// books count what a program at rest holds.
+// books tallies the resources that an idle program holds.
 type books struct{ goroutines, descriptors int }
 
 // like allows for what comes and goes on its own: a probe, a timer, an engine's kept connection.

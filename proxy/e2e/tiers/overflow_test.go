@@ -46,7 +46,7 @@ type pair struct {
 	house, cloud *sim.Engine
 }
 
-// start runs an edge whose model overflows from the house to the cloud.
+// start runs an edge whose model overflows from engines of its own to the cloud.
 func start(t *testing.T, when, model string) *pair {
 	t.Helper()
 	cloud := rig.StartEngine(t, sim.Options{Models: []string{"hosted-model"}, Slots: 64, Record: true})

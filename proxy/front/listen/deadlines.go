@@ -19,7 +19,7 @@ type readDeadline struct {
 	held   atomic.Int64 // by the socket
 }
 
-// want makes t the deadline of reads.
+// want sets the read deadline to t.
 func (d *readDeadline) want(tcp *net.TCPConn, t time.Time) {
 	by := int64(instant.Of(t))
 	d.wanted.Store(by)

@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// These bound lingering. A client that sends its whole body before it reads gets its answer as long
-// as it keeps sending.
+// These bound lingering. A client that reads only after it has sent its whole body still gets its
+// answer, provided that it does not stop sending.
 const (
 	lingerTime     = 5 * time.Second
 	lingerBytes    = 256 << 20

@@ -21,8 +21,8 @@ type waiting struct {
 
 // leastNeeded sorts waiting connections, the least needed first: those that have shown no key
 // before those that have, then those of the address that holds most, then the one that has waited
-// longest. An address that loses a connection holds one less, so two addresses with equally many
-// lose connections in turn.
+// longest. An address that loses a connection holds one fewer, so two addresses with the same
+// number lose connections alternately.
 func leastNeeded(conns []waiting) {
 	slices.SortFunc(conns, func(a, b waiting) int {
 		return cmp.Or(compareBool(a.known, b.known), a.address.Compare(b.address), cmp.Compare(b.since, a.since))

@@ -46,8 +46,8 @@ type Event struct {
 	Number int `json:"-"`
 }
 
-// Hour is the last hour in minutes, the oldest first; the last minute is not over. Unknown values
-// are -1.
+// Hour is the last hour by minutes, the oldest first; the last minute is still in progress. Unknown
+// values are -1.
 type Hour struct {
 	TokensPerSecond []float64 `json:"tokens_per_second"`
 	TTFTP95Millis   []float64 `json:"ttft_p95_ms"`

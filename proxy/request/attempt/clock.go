@@ -107,8 +107,8 @@ func (c *clock) heard() {
 	}
 }
 
-// deadline returns when the engine's silence has lasted too long under the limit that counts now,
-// and which limit that is; 0: never.
+// deadline returns the time at which the engine will have been silent for too long, and the limit
+// that applies; zero: there is none.
 func (c *clock) deadline() (at instant.Time, limit upstreams.Cause) {
 	switch {
 	case c.completeAt != 0:

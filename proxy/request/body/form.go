@@ -19,8 +19,8 @@ type Fields interface {
 	// Text takes a text field and returns the name under which it is passed on, "" for one that is
 	// dropped.
 	Text(name string, value []byte) (as string, err error)
-	// File does the same for a part with a file name. FileEnd gets the length of the file once it
-	// has passed.
+	// File does the same for a part with a file name. FileEnd receives the length of the file once
+	// all of it has passed.
 	File(name string) (as string, err error)
 	FileEnd(size int64) error
 	// End checks the whole and returns fields to add.

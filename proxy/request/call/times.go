@@ -9,7 +9,7 @@ type times struct {
 	endAt   time.Time     // when a whole answer was ready; after that the call waits for nothing
 }
 
-// ask records that an attempt begins.
+// ask records the start of an attempt.
 func (t *times) ask(now time.Time) { t.asked = now }
 
 // askAgain records that an attempt replaces one that has waited.

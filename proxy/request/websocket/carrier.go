@@ -66,7 +66,7 @@ func carried(ep *endpoint.Endpoint) *endpoint.Endpoint {
 	return &made
 }
 
-// Wants reports whether a request is for Upgrade.
+// Wants reports whether a request asks for a protocol upgrade.
 func Wants(ctx *fasthttp.RequestCtx) bool {
 	return ctx.IsGet() && string(ctx.URI().PathOriginal()) == endpoint.Responses.Path &&
 		asksWebSocket(ctx.Request.Header.Peek(fasthttp.HeaderUpgrade))

@@ -14,8 +14,8 @@ type versions struct {
 	mu  sync.Mutex
 	all []*snapshot.ConfigVersion
 
-	// previous is the configuration that the running one replaced. Nil: there is none, or the
-	// running one is that configuration.
+	// previous is the configuration that the running one replaced. It is nil if there is none, or
+	// if that configuration is the running one.
 	previous atomic.Pointer[config.File]
 }
 

@@ -133,7 +133,7 @@ type content struct {
 	emptied bool
 }
 
-// errForeign is the error for a file that no edge has written.
+// errForeign is the error for a file that was not written by an edge.
 var errForeign = errors.New("not the ledger of a penstock")
 
 // read reads a ledger. It refuses a file that does not begin like one, so that nothing else is ever

@@ -2,8 +2,8 @@ package observe
 
 import "time"
 
-// Outlook is what models and upstreams did in the last minutes, and why calls failed or were
-// refused.
+// Outlook summarizes what models and upstreams did in the last few minutes, and why calls failed or
+// were refused.
 type Outlook struct {
 	Total             History
 	Models, Upstreams map[string]*History

@@ -4,11 +4,11 @@
 // # Design
 //
 // The edge keeps nothing: the files are the batch's whole state. A run does not ask again for lines
-// whose custom_id is in the output, so a run that was ended or killed continues where it was when
-// it is started again. It removes a last line that a kill has cut. It also removes, and asks again
-// for, lines that failed because no engine or no room was free, because the key lacks a right, or
-// because the model does not exist. A file with any other line is not the output of a batch, and
-// stays as it is. A run holds a lock on its output.
+// whose custom_id is in the output, so a run that was ended or killed resumes where it left off
+// when it is started again. It removes a last line that a kill has cut. It also removes, and asks
+// again for, lines that failed because no engine or no room was free, because the key lacks a
+// right, or because the model does not exist. A file with any other line is not the output of a
+// batch, and stays as it is. A run holds a lock on its output.
 //
 // The input is checked whole before anything is sent: a mistake in line 40,000 shows at once, not
 // after a night.

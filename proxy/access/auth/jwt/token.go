@@ -143,8 +143,8 @@ type Claims struct{ members map[string]any }
 // Times are the bounds between which a token is valid, including the leeway.
 type Times struct{ From, To time.Time }
 
-// Check checks that the token is for one of the audiences, and returns when it is valid. The error
-// is ErrAudience or ErrMalformed.
+// Check verifies that the token is for one of the audiences, and returns the time in which it is
+// valid. The error is ErrAudience or ErrMalformed.
 func (c Claims) Check(audiences []string) (Times, error) {
 	if !slices.ContainsFunc(listed(c.members["aud"]), func(a string) bool { return slices.Contains(audiences, a) }) {
 		return Times{}, ErrAudience
