@@ -60,8 +60,8 @@ type Account struct {
 
 	line    *Line
 	name    string
-	weight  float64 // of the key
-	waiters int     // calls of Wait minus calls of Leave
+	weight  atomic.Uint64 // of the key; read without the line's lock by With
+	waiters int           // calls of Wait minus calls of Leave
 }
 
 // Quiet reports whether no key has waited for a while, so that nothing needs to be counted.
@@ -82,7 +82,7 @@ func (l *Line) Wait(key string, weight float64, now time.Time) *Account {
 			l.waiting = make(map[string]*Account)
 		}
 		l.waiting[key] = a
-		l.share += a.weight
+		l.share += a.share()
 	}
 	return a
 }
@@ -96,7 +96,7 @@ func (a *Account) Leave(now time.Time) {
 		return
 	}
 	delete(l.waiting, a.name)
-	l.share -= a.weight
+	l.share -= a.share()
 	if len(l.waiting) == 0 {
 		l.last, l.share = now, 0
 		l.time = max(l.time, a.Served())
@@ -109,7 +109,10 @@ func (a *Account) Leave(now time.Time) {
 func (a *Account) Served() float64 { return math.Float64frombits(a.served.Load()) }
 
 // With returns Served as if the key had been served this much more.
-func (a *Account) With(more int64) float64 { return a.Served() + float64(more)/a.weight }
+func (a *Account) With(more int64) float64 { return a.Served() + float64(more)/a.share() }
+
+// share returns the key's weight.
+func (a *Account) share() float64 { return math.Float64frombits(a.weight.Load()) }
 
 // ServedOf is Served for a key that may not be waiting.
 func (l *Line) ServedOf(key string) float64 {
@@ -156,7 +159,7 @@ func (l *Line) Begin(key string, weight float64, expected int64, now time.Time) 
 	}
 	expected = max(1, expected)
 	l.book(a, expected)
-	return Turn{l, key, a.weight, expected, expected}
+	return Turn{l, key, a.share(), expected, expected}
 }
 
 // bookEvery is how many tokens of a running answer are booked at a time.
@@ -217,10 +220,10 @@ func (t *Turn) Booked() int64 { return t.booked }
 
 // book adds to an account and advances the line's time.
 func (l *Line) book(a *Account, more int64) {
-	a.store(a.Served() + float64(more)/a.weight)
+	a.store(a.Served() + float64(more)/a.share())
 	share := l.share
 	if a.waiters == 0 {
-		share += a.weight
+		share += a.share()
 	}
 	if more > 0 {
 		l.time += float64(more) / share
@@ -256,14 +259,15 @@ func (l *Line) account(key string, weight float64) *Account {
 				}
 			}
 		}
-		a = &Account{line: l, name: key, weight: weight}
+		a = &Account{line: l, name: key}
+		a.weight.Store(math.Float64bits(weight))
 		a.store(l.time)
 		l.accounts[key] = a
 	}
 	if a.waiters > 0 {
-		l.share += weight - a.weight
+		l.share += weight - a.share()
 	}
-	a.weight = weight
+	a.weight.Store(math.Float64bits(weight))
 	return a
 }
 

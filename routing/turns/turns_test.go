@@ -271,7 +271,7 @@ func TestAccountsAreForgotten(t *testing.T) {
 			}
 			share := 0.0
 			for _, a := range l.waiting {
-				share += a.weight
+				share += a.share()
 				if a.waiters <= 0 || l.accounts[a.name] != a {
 					t.Fatalf("%+v waits", a)
 				}
