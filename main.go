@@ -47,21 +47,7 @@ func main() {
 		Serve:      command.Serve{Simulator: startSimulator},
 		Completion: command.Completion{Scenarios: bench.Scenarios()},
 	}
-	parser := grammar(&c)
-	args := command.Customary(os.Args[1:])
-	parser.FatalIfErrorf(command.Unknown(args, parser.Model.Children))
-	args, err := bench.Arguments(args)
-	parser.FatalIfErrorf(err)
-	k, err := parser.Parse(args)
-	parser.FatalIfErrorf(command.PlainUsage(err))
-	if err := command.Run(k); err != nil {
-		os.Exit(command.Report(os.Stderr, err))
-	}
-}
-
-// grammar returns the parser of the command line.
-func grammar(c *cli) *kong.Kong {
-	return kong.Must(c,
+	parser := kong.Must(&c,
 		kong.Name("penstock"),
 		kong.Description("One dependable API in front of your inference engines: auth, routing, capacity, failure mapping."),
 		kong.Vars{"agents": strings.Join(agent.Names(), ",")},
@@ -73,6 +59,15 @@ func grammar(c *cli) *kong.Kong {
 			os.Exit(code)
 		}),
 	)
+	args := command.Customary(os.Args[1:])
+	parser.FatalIfErrorf(command.Unknown(args, parser.Model.Children))
+	args, err := bench.Arguments(args)
+	parser.FatalIfErrorf(err)
+	k, err := parser.Parse(args)
+	parser.FatalIfErrorf(command.PlainUsage(err))
+	if err := command.Run(k); err != nil {
+		os.Exit(command.Report(os.Stderr, err))
+	}
 }
 
 // startSimulator starts the bundled engine, for a machine without one.

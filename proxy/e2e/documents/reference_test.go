@@ -280,9 +280,51 @@ func TestReferenceCommands(t *testing.T) {
 			t.Errorf("%s --help ends with %d", name, code)
 		}
 		section("penstock "+name, text)
+		wantFormat(t, name, text)
+	}
+	for name := range unprinted {
+		if !strings.Contains(b.String(), "## penstock "+name+"\n") {
+			t.Errorf("%s is listed as a command without results, and is no command", name)
+		}
 	}
 	page(t, "proxy/operate/reference/commands.md", "Command line",
 		"What `penstock COMMAND --help` prints. Without a command `penstock` is `penstock serve`. Flags with a variable (`$PENSTOCK_…`) can be set by it.", b.String())
+}
+
+// unprinted are the commands without results for programs, and why.
+var unprinted = map[string]string{
+	"init":         "writes a configuration",
+	"serve":        "runs until it is ended; its log has log.format",
+	"batch":        "writes the file of answers, in the form of OpenAI's Batch API",
+	"bench report": "draws a page of a file that is JSON",
+	"sim":          "runs until it is ended",
+	"completion":   "prints a script",
+	"support":      "writes a bundle",
+}
+
+var (
+	formatFlag = regexp.MustCompile(`(?m)^ +--format=.*(?:\n {16,}\S.*)*`)
+	jsonFlag   = regexp.MustCompile(`(?m)^ +(?:-\w, )?--json\b`)
+)
+
+// wantFormat wants --format json of a command that prints results, with a help that says what the
+// JSON holds, and no other flag for it.
+func wantFormat(t *testing.T, name, help string) {
+	t.Helper()
+	if jsonFlag.MatchString(help) {
+		t.Errorf("%s has --json: its output has --format", name)
+	}
+	format := strings.Join(strings.Fields(formatFlag.FindString(help)), " ")
+	switch why := unprinted[name]; {
+	case why != "":
+		if format != "" {
+			t.Errorf("%s has --format, and is listed as a command that %s", name, why)
+		}
+	case !strings.Contains(format, ",json"):
+		t.Errorf("%s has no --format json: %q", name, format)
+	case name != "openapi" && !strings.Contains(format, "json is "): // a standard of its own
+		t.Errorf("the help of %s --format does not say what its JSON holds: %q", name, format)
+	}
 }
 
 var commandLine = regexp.MustCompile(`(?m)^  ([a-z]+(?: [a-z]+)*)(?:  .*)?$`)
