@@ -93,6 +93,9 @@ func (e *Edge) checkLog() {
 		if !json.Valid([]byte(line)) {
 			e.T.Errorf("a line of the log is not JSON: %.2000s", line)
 		}
+		if strings.Contains(line, `"msg":"panic"`) {
+			e.T.Logf("%.4000s", line)
+		}
 	}
 	ids := map[string]bool{}
 	for _, l := range e.Calls() {

@@ -288,6 +288,29 @@ func TestSignsOfLifeOfMovedCall(t *testing.T) {
 	})
 }
 
+// TestStreamStaysAtSilentEngine: a stream whose client has a part of the answer cannot leave a silent
+// engine. It continues when the engine does.
+func TestStreamStaysAtSilentEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		halting := func(w http.ResponseWriter, _ *http.Request) {
+			s := calltest.Stream(w)
+			s.Say("one ")
+			time.Sleep(50 * time.Second)
+			s.Say("two")
+			s.End()
+		}
+		a, b := pair(halting, halting)
+		e := calltest.New(t, strings.Replace(twoEngines("", ""), "round_robin", "least_loaded", 1), a, b)
+		got := e.Post(chatPath, chat(stream))
+		if got.Status != 200 || got.Err != nil || !strings.Contains(got.Body, "two") || !strings.HasSuffix(got.Body, "data: [DONE]\n\n") {
+			t.Errorf("got %d, %v: %s", got.Status, got.Err, got.Body)
+		}
+		if n := e.Count("penstock_panics_total"); n != 0 {
+			t.Errorf("%d panics", n)
+		}
+	})
+}
+
 // TestClientLeaves: a client that stops reading ends its call, and the engine's work.
 func TestClientLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

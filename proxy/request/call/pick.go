@@ -125,12 +125,6 @@ func (p picker) tiers() uint8 {
 // slot either.
 func (p picker) Leave() bool {
 	c, now := p.call, time.Now()
-	if upstreams.HandsOver(c.tries.upstream) {
-		p.follow()
-	}
-	q := p.query(now)
-	q.UpOnly = true
-	q.Exclude = append(q.Exclude[:len(q.Exclude):len(q.Exclude)], c.tries.upstream.ID())
 	switch {
 	case c.record.Committed && !c.body.Held(): // no engine can continue what the client was shown
 		return false
@@ -138,9 +132,17 @@ func (p picker) Leave() bool {
 		if !(resumer{c}).allows(now) {
 			return false
 		}
-		q.Exclude = resumer{c}.unfit(q.Exclude)
 	case c.tries.sends.Moves > 0, c.config.snapshot.Config.Retry.Attempts < 2, c.request.Spent():
 		return false
+	}
+	if upstreams.HandsOver(c.tries.upstream) {
+		p.follow()
+	}
+	q := p.query(now)
+	q.UpOnly = true
+	q.Exclude = append(q.Exclude[:len(q.Exclude):len(q.Exclude)], c.tries.upstream.ID())
+	if c.tries.goesOn() {
+		q.Exclude = resumer{c}.unfit(q.Exclude)
 	}
 	lease, target, err := c.config.model.Route.Acquire(&q)
 	if err != nil {
