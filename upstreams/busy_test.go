@@ -208,7 +208,7 @@ func TestBusyToDown(t *testing.T) {
 		"its calls have left":   {0, func(r *stallRig) { r.endAs(OutcomeClientGone) }, 0, 20 * time.Second},
 		"one of two has left":   {0, func(r *stallRig) { r.leases[0].Release(OutcomeClientGone); r.leases = r.leases[1:] }, 56 * time.Second, 61 * time.Second},
 		"some answers in vain":  {0, func(r *stallRig) { r.client.answers.Came(http.StatusServiceUnavailable, []byte("x")) }, 56 * time.Second, 61 * time.Second},
-		"a call of ours waited": {0, func(r *stallRig) { r.endAs(OutcomeTimeout) }, 0, 30 * time.Second},
+		"a generation probe":    {0, func(r *stallRig) { r.endAs(OutcomeTimeout) }, 0, 20 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -187,6 +187,13 @@ func (g *generationProber) failsSince(then time.Time) bool {
 	return last != nil && last.At.After(then) && last.Result == engine.GenerationFailed.String()
 }
 
+// alone reports whether a generation probe is the engine's only work.
+func (g *generationProber) alone() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.running && g.up.slots.inFlight() == 1 && g.up.slots.fleet.elsewhere.Load().all() == 0
+}
+
 // result returns the newest result, or nil.
 func (g *generationProber) result() *LastGeneration {
 	g.mu.Lock()

@@ -295,10 +295,13 @@ func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	reads := p.up.client.answers.Looks()
 	flows := reads != p.reads
 	p.reads = reads
-	r := probeResult{good: good, flows: flows, working: hasCalls(p.up), status: status, err: err, took: took}
+	m := p.up.Health.read().machine
+	// A stopped process leaves a generation probe unanswered as well, so that probe alone does not
+	// show that a busy engine is at work.
+	working := hasCalls(p.up) && (m.state != StateBusy || !p.up.generations.alone())
+	r := probeResult{good: good, flows: flows, working: working, status: status, err: err, took: took}
 	// An engine with a full accept queue leaves connects unanswered, like a host that is gone.
 	// After a few more probes the open connections show which it is.
-	m := p.up.Health.read().machine
 	if m.state == StateBusy && !good && m.bad+1 >= max(m.fall, defaultFall) {
 		r.lives = p.up.client.hosts.EndVanished() == 0
 	}
