@@ -201,14 +201,14 @@ func TestBusyToDown(t *testing.T) {
 		then        func(*stallRig)
 		least, most time.Duration
 	}{
-		"a minute":              {0, nil, 56 * time.Second, 61 * time.Second},
-		"answers of 10 s":       {10 * time.Second, nil, 56 * time.Second, 61 * time.Second},
-		"answers of 40 s":       {40 * time.Second, nil, 116 * time.Second, 121 * time.Second},
-		"refused":               {0, func(r *stallRig) { r.played.set(0, 0) }, 0, 12 * time.Second},
-		"its calls have left":   {0, func(r *stallRig) { r.endAs(OutcomeClientGone) }, 0, 20 * time.Second},
-		"one of two has left":   {0, func(r *stallRig) { r.leases[0].Release(OutcomeClientGone); r.leases = r.leases[1:] }, 56 * time.Second, 61 * time.Second},
-		"some answers in vain":  {0, func(r *stallRig) { r.client.answers.Came(http.StatusServiceUnavailable, []byte("x")) }, 56 * time.Second, 61 * time.Second},
-		"a generation probe":    {0, func(r *stallRig) { r.endAs(OutcomeTimeout) }, 0, 20 * time.Second},
+		"a minute":             {0, nil, 56 * time.Second, 61 * time.Second},
+		"answers of 10 s":      {10 * time.Second, nil, 56 * time.Second, 61 * time.Second},
+		"answers of 40 s":      {40 * time.Second, nil, 116 * time.Second, 121 * time.Second},
+		"refused":              {0, func(r *stallRig) { r.played.set(0, 0) }, 0, 12 * time.Second},
+		"its calls have left":  {0, func(r *stallRig) { r.endAs(OutcomeClientGone) }, 0, 20 * time.Second},
+		"one of two has left":  {0, func(r *stallRig) { r.leases[0].Release(OutcomeClientGone); r.leases = r.leases[1:] }, 56 * time.Second, 61 * time.Second},
+		"some answers in vain": {0, func(r *stallRig) { r.client.answers.Came(http.StatusServiceUnavailable, []byte("x")) }, 56 * time.Second, 61 * time.Second},
+		"a generation probe":   {0, func(r *stallRig) { r.endAs(OutcomeTimeout) }, 0, 20 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
