@@ -15,14 +15,14 @@ import (
 	"penstock/translate/apierr"
 )
 
-// allowance is a call's key, and what its limits have reserved for the call.
+// allowance holds a call's key and what the key's limits have reserved for the call.
 type allowance struct {
 	key    *auth.Key         // nil with auth: none
 	limits *limit.Key        // of the key; nil without one
 	held   limit.Reservation // a place in the concurrency and an estimate of tokens
 }
 
-// takeRequest takes one request of the key's requests per minute.
+// takeRequest charges one request to the key's requests per minute.
 func (a *allowance) takeRequest(of *snapshot.Credentials, now time.Time) limit.Decision {
 	if a.key == nil {
 		return limit.Decision{OK: true}
@@ -31,8 +31,8 @@ func (a *allowance) takeRequest(of *snapshot.Credentials, now time.Time) limit.D
 	return a.limits.Take(now)
 }
 
-// TakeRequest takes one of a key's requests per minute for a request that is refused before it
-// becomes a call. It returns the refusal if the key has none left.
+// TakeRequest charges one request to a key's requests per minute, for a request that is refused
+// before it becomes a call. It returns the refusal if the key has none left.
 func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Error {
 	if key == nil {
 		return nil
@@ -48,10 +48,10 @@ func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Err
 }
 
 // TakeWaiting takes one of a key's places for messages that wait to become calls, or returns why
-// there is none. The caller gives it back with StopWaiting, unless it is nil.
+// there is none. If the returned key is not nil, the caller must call StopWaiting on it.
 func TakeWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error) {
 	limits := s.LimitsOf(key)
-	if limits == nil { // the configuration may no longer have the key
+	if limits == nil { // the configuration may have lost the key
 		return nil, nil
 	}
 	if d := limits.Wait(); !d.OK {
@@ -60,8 +60,8 @@ func TakeWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error
 	return limits, nil
 }
 
-// ReadingOf returns the counter for the memory of a key's incomplete bodies; nil: it is not
-// counted.
+// ReadingOf returns the counter for the memory of a key's incomplete bodies. It returns nil if
+// that memory is not counted.
 func ReadingOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	if limits := sharing(s, key); limits != nil {
 		return limits.Reading()
@@ -69,8 +69,8 @@ func ReadingOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	return nil
 }
 
-// ConversationsOf returns the counter for the memory of a key's conversations; nil: it is not
-// counted.
+// ConversationsOf returns the counter for the memory of a key's conversations. It returns nil if
+// that memory is not counted.
 func ConversationsOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	if limits := sharing(s, key); limits != nil {
 		return limits.Conversations()
@@ -78,8 +78,8 @@ func ConversationsOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 	return nil
 }
 
-// sharing returns the limits of a key that shares the memory with others. It returns nil for a lone
-// key, which competes with no others, and for a key that the configuration no longer has.
+// sharing returns the limits of a key that shares the memory with other keys. It returns nil for a
+// lone key, and for a key that the configuration no longer has.
 func sharing(s *snapshot.Snapshot, key *auth.Key) *limit.Key {
 	if key == nil || len(s.KeyLimits) < 2 {
 		return nil
@@ -143,12 +143,12 @@ var groupLabels = func() map[string]string {
 }()
 
 // Every answer to a key's calls says what the key or its group has left of the limits per minute,
-// so clients can slow down before they are refused. The headers have OpenAI's names; on Messages
-// they have Anthropic's, too, because clients there read those. A limit that does not exist has no
-// header.
+// so clients can slow down before they are refused. The headers have OpenAI's names. On Messages
+// they also have Anthropic's names, because clients there read those. A limit that does not exist
+// has no header.
 
-// rateNames are the headers of one limit, in the form that fasthttp would otherwise convert them
-// to.
+// rateNames are the headers of one limit, in fasthttp's canonical form, so that it need not
+// convert them.
 type rateNames struct{ limit, remaining, reset []byte }
 
 var (
@@ -162,8 +162,8 @@ func namesOf(prefix, limit, remaining, reset string) rateNames {
 	return rateNames{[]byte(prefix + limit), []byte(prefix + remaining), []byte(prefix + reset)}
 }
 
-// setRateHeaders sets the headers for the levels of a key's limits; with inAnthropic also under
-// Anthropic's names.
+// setRateHeaders sets the headers for the levels of a key's limits. With inAnthropic it also sets
+// them under Anthropic's names.
 func setRateHeaders(h *fasthttp.ResponseHeader, key *limit.Key, inAnthropic bool, now time.Time) {
 	if l, ok := key.RequestsLeft(now); ok {
 		setLevel(h, &openAIRequests, &anthropicRequests, &l, inAnthropic, now)
@@ -188,8 +188,9 @@ func setLevel(
 	h.SetCanonical(anthropic.reset, now.Add(l.Reset).UTC().AppendFormat(room[:0], time.RFC3339))
 }
 
-// appendSeconds appends a duration in seconds with up to three decimals, rounded up: "0s", "0.25s",
-// "61.5s". strconv's shortest float form gives the same at four times the cost, twice a call.
+// appendSeconds appends a duration in seconds with up to three decimals, rounded up: "0s",
+// "0.25s", "61.5s". strconv's shortest float form gives the same text at four times the cost,
+// twice per call.
 func appendSeconds(dst []byte, d time.Duration) []byte {
 	ms := (d + time.Millisecond - 1).Milliseconds()
 	dst = strconv.AppendInt(dst, ms/1000, 10)

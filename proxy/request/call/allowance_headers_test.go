@@ -23,7 +23,7 @@ func TestAppendSeconds(t *testing.T) {
 	}
 }
 
-// TestRateHeadersAllocateNothing checks a key with limits and one without.
+// TestRateHeadersAllocateNothing checks keys with and without limits.
 func TestRateHeadersAllocateNothing(t *testing.T) {
 	now := time.Now()
 	keys := limit.NewKeys(1, now).Bind([]config.Key{

@@ -66,8 +66,8 @@ func (a answer) setHeaders() {
 
 var headerDeprecation, headerSunset = []byte("Deprecation"), []byte("Sunset")
 
-// asked returns the model that the client asked for, even if another one answers. It is nil while
-// the model is not known.
+// asked returns the model that the client asked for, even if another one answers. It returns nil
+// while the model is unknown.
 func (a answer) asked() *snapshot.Model {
 	c := &a.call.config
 	if a.call.record.Asked != "" {
@@ -128,9 +128,9 @@ func (a answer) warn(f *failure.Failure) {
 
 const jsonType = "application/json"
 
-// whole answers with body, which has the given type and lies in the buffer buf. A small body is
-// copied, so its buffer can be reused at once. A large one is written from its buffer, whose memory
-// stays reserved until then.
+// whole answers with body, which has the given type and is in the buffer buf. A small body is
+// copied, so its buffer can be reused at once. A large one is written from its buffer, whose
+// memory stays reserved until then.
 func (a answer) whole(buf *[]byte, body []byte, mediaType string) {
 	c := a.call
 	c.record.Status = fasthttp.StatusOK
@@ -157,7 +157,7 @@ type largeAnswer struct {
 	reserved int64
 }
 
-// WriteTo implements io.WriterTo, which is what fasthttp uses.
+// WriteTo implements io.WriterTo, which fasthttp uses.
 func (b *largeAnswer) WriteTo(w io.Writer) (int64, error) {
 	n, err := w.Write(b.body)
 	return int64(n), err
@@ -169,7 +169,7 @@ func (b *largeAnswer) SupportsBodyWriteTo() bool { return true }
 // Read only satisfies io.Reader.
 func (b *largeAnswer) Read([]byte) (int, error) { panic("BUG: a large answer is read") }
 
-// Close gives the memory back, once.
+// Close releases the memory, once.
 func (b *largeAnswer) Close() error {
 	b.budget.Discard(b.reserved)
 	b.body, b.reserved = nil, 0

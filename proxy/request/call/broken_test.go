@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestBrokenStreamsEnd: wherever an engine dies in a stream, with and without resuming, the client
-// gets an event that ends it in its dialect, and exactly one.
+// TestBrokenStreamsEnd checks streams whose engine dies at each possible point, with and without
+// resuming. The client must get exactly one event that ends the stream in its dialect.
 func TestBrokenStreamsEnd(t *testing.T) {
 	const head = `{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[`
 	all := []string{
@@ -24,7 +24,7 @@ func TestBrokenStreamsEnd(t *testing.T) {
 	}
 	tests := []struct {
 		path, body string
-		ends       []string // one of them ends a stream
+		ends       []string // exactly one line must begin with one of these
 	}{
 		{chatPath, chat(stream), []string{"data: [DONE]", `data: {"error":`}},
 		{messagesPath, chat(`,"max_tokens":9,"stream":true`), []string{"event: message_stop", "event: error"}},

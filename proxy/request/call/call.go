@@ -20,7 +20,7 @@ import (
 
 // Call holds everything that belongs to one client request, from the first line of the handler to
 // the last byte of the answer. The connection's goroutine owns it. Other goroutines may call only
-// the methods that end it from outside. Calls are pooled: nothing may keep one past finish.
+// the methods that end it from outside. Calls are pooled: do not keep a reference after finish.
 type Call struct {
 	shared  *Services
 	ep      *endpoint.Endpoint
@@ -33,7 +33,7 @@ type Call struct {
 	memory  attempt.Memory // of engines' replies
 	abort   attempt.Abort
 	tries   tries
-	attempt attempt.Attempt // the running one, or the one that gives the answer
+	attempt attempt.Attempt // the running one, or the one that answers
 	relay   *relay          // of a committed answer
 	poison  fingerprint
 	public  publicState
@@ -95,9 +95,9 @@ func (c *Call) fail(f *failure.Failure) {
 	}
 }
 
-// attempts returns how often the call was tried, for the log. A connection that could not be made
-// is an attempt that sent nothing. A request that was sent again in place of a dead connection is
-// one more at the same engine.
+// attempts returns how often the call was tried, for the log. A failed dial counts as an attempt,
+// although nothing was sent. A request that was sent again because its connection was dead counts
+// as one more attempt at the same engine.
 func (c *Call) attempts() int { return max(c.attempt.Sends()+c.tries.counts, c.tries.targets) }
 
 // learnChange remembers a change that the engine has accepted, as its answer shows.
@@ -107,16 +107,16 @@ func (c *Call) learnChange() {
 	}
 }
 
-// clearPoison clears the suspicion against a body that had cost an engine, once another engine has
-// answered it.
+// clearPoison clears the suspicion against a body that cost an engine, after another engine has
+// answered the same body.
 func (c *Call) clearPoison() {
 	if c.record.TTFT > 0 {
 		c.poison.answered()
 	}
 }
 
-// releaseRequest releases the client's request: nothing is sent again once the client has been
-// shown something.
+// releaseRequest releases the client's request. Nothing is sent again once the client has seen a
+// part of the answer.
 func (c *Call) releaseRequest() {
 	c.poison.keepHash(c.tries.upstream)
 	c.request.Release()
@@ -124,8 +124,8 @@ func (c *Call) releaseRequest() {
 }
 
 // finish ends the call. It releases what the call still holds, counts and logs it, and returns it
-// to the pool. The caller must not touch it afterwards. finish panics only when it is called twice:
-// a panic in one of its parts costs only that part.
+// to the pool. The caller must not touch it afterwards. finish panics only if it is called twice:
+// a panic in one of its steps skips only that step.
 func (c *Call) finish() {
 	if c.finished {
 		panic("BUG: call finished twice")
@@ -136,7 +136,7 @@ func (c *Call) finish() {
 	}
 }
 
-// end does what finish does, except for recycling. It returns false after a panic, because such a
+// end does the work of finish except for recycling. It returns false after a panic, because such a
 // call must not be reused.
 func (c *Call) end() (whole bool) {
 	g := c.shared.Guard
@@ -147,11 +147,11 @@ func (c *Call) end() (whole bool) {
 	return true
 }
 
-// release gives back what others wait for. It takes each step even if an earlier one fails. There
-// are no more than eight steps: with more defers, the compiler puts them on the heap.
+// release gives back what other calls wait for. It takes each step even if an earlier one fails.
+// It has at most eight defers: with more, the compiler puts them on the heap.
 func (c *Call) release() {
 	if c.record.Outcome == observe.ClientGone {
-		c.ClientGone() // a write may have noticed it: a copy of the call ends, too
+		c.ClientGone() // a write may have noticed it: a copy of the call ends as well
 	}
 	defer c.config.begun.EndCall()
 	defer c.charge()
@@ -194,8 +194,8 @@ func (c *Call) failAttempt(f *failure.Failure, now time.Time) {
 	c.endAttempt(f.Outcome)
 }
 
-// noteFailed records that the attempt has failed. An attempt that ended because the client left, or
-// because the edge no longer wanted it, has not failed.
+// noteFailed records that the attempt has failed. An attempt that ended because the client left,
+// or because the edge no longer wanted it, has not failed.
 func (c *Call) noteFailed(f *failure.Failure, now time.Time) {
 	if f.Cause == "" {
 		return
@@ -246,7 +246,7 @@ func (c *Call) account() {
 	}
 }
 
-// recycle returns the call to the pool with what is worth keeping.
+// recycle returns the call to the pool and keeps its reusable buffers.
 func recycle(c *Call) {
 	id, why := c.client.requestID, c.tries.why
 	excluded, prefix := c.tries.excluded[:0], c.tries.talk.prefix[:0]

@@ -16,16 +16,17 @@ import (
 	"penstock/upstreams"
 )
 
-// change is the form in which a request is sent again to an engine that refused its first form.
+// change is the form in which a request is sent again to an engine that refused it.
 type change struct {
-	limit   int              // on the answer's tokens; 0: as before
-	refused endpoint.Refused // what is no longer in it
+	limit   int              // on the answer's tokens; 0: unchanged
+	refused endpoint.Refused // what the request no longer contains
 }
 
-// changeAfter returns the form in which an engine may accept a request that it refused, judged by
-// its complaint and by what it was sent. That form has a limit on the answer's tokens that the
-// engine has room for, or has the turns of one role joined, or lacks the word of a reasoning effort
-// that the engine or the model's template does not know. ok is false if no change would help.
+// changeAfter returns the form in which an engine may accept a request that it refused. It judges
+// by the engine's complaint and by what it was sent. The new form has a limit on the answer's
+// tokens that the engine has room for, joins the turns of one role, or omits the word of a
+// reasoning effort that the engine or the model's template does not know. ok is false if no change
+// would help.
 func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
 	switch o := why.API.Overflow; {
 	case why.API.Code == apierr.CodeContextLength && sent.Limit > 0:
@@ -38,8 +39,8 @@ func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
 	return c, ok
 }
 
-// tookChange reports whether an engine that refuses the changed request has accepted the change: it
-// complains about something else.
+// tookChange reports whether an engine that refused the changed request did accept the change,
+// because it now complains about something else.
 func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
 	switch {
 	case changed == (endpoint.Refused{}):
@@ -56,8 +57,8 @@ func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
 // nothing failed, the retry budget is not charged and the client does not notice.
 type changer struct{ call *Call }
 
-// note records what a refusal tells: the prompt's length, and that the engine accepted an earlier
-// change.
+// note records what a refusal tells the edge: the prompt's length, and whether the engine accepted
+// an earlier change.
 func (h changer) note(why *failure.Failure) {
 	c := h.call
 	if c.config.model.Rules.Strict || c.attempt.Target() == nil {
@@ -69,7 +70,7 @@ func (h changer) note(why *failure.Failure) {
 	}
 }
 
-// helps reports whether the engine that refused the request may accept it in another form.
+// helps reports whether the engine that refused the request may accept a changed one.
 func (h changer) helps(why *failure.Failure) bool {
 	_, ok := h.after(why)
 	return ok
@@ -84,7 +85,8 @@ func (h changer) after(why *failure.Failure) (change, bool) {
 	return changeAfter(why, endpoint.SentOf(c.request, &to))
 }
 
-// change changes the request for the engine that refused it. It reports whether it did.
+// change changes the request for the engine that refused it. It returns false if no change would
+// help.
 func (h changer) change(why *failure.Failure) bool {
 	c := h.call
 	changed, ok := h.after(why)
@@ -105,7 +107,7 @@ func (h changer) change(why *failure.Failure) bool {
 	return true
 }
 
-// target returns the engine of an attempt, with what it is known to refuse.
+// target returns the engine of an attempt, together with what that engine is known to refuse.
 func (h changer) target(lease *upstreams.Lease, target *routing.Target) endpoint.Target {
 	c, up := h.call, lease.Upstream()
 	m := c.config.model
@@ -141,8 +143,8 @@ func (h changer) learn() {
 		zap.String("model", c.config.model.Config.ID), zap.String("upstream", target.Upstream.Label()))
 }
 
-// refusals records what engines refuse in requests for their models. A template can be fixed, so
-// each entry is forgotten after a while. It may be used from any goroutine.
+// refusals records what engines refuse in requests for their models. Each entry expires after a
+// while, because a template can be fixed. Any goroutine may use it.
 type refusals struct {
 	mu    sync.Mutex
 	known atomic.Pointer[map[refusalKey]refusal] // copied on change
@@ -161,8 +163,8 @@ type refusal struct {
 // refusalLasts is how long a refusal is remembered. Finding it again costs one more request.
 const refusalLasts = time.Hour
 
-// of returns what an engine is known to refuse in requests for a model. If nothing is known, it
-// costs one load.
+// of returns what an engine is known to refuse in requests for a model. It costs one atomic load
+// if nothing is known.
 func (r *refusals) of(key refusalKey, now time.Time) endpoint.Refused {
 	known := r.known.Load()
 	if known == nil {
@@ -190,7 +192,7 @@ func (r *refusals) Learn(up upstreams.ID, served string, refused endpoint.Refuse
 	r.add(refusalKey{up, served}, refused, now)
 }
 
-// add records what an engine has refused. It reports whether that is new.
+// add records what an engine has refused. It reports whether the entry is new.
 func (r *refusals) add(key refusalKey, refused endpoint.Refused, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"penstock/translate/engineerror"
 )
 
-// refusalOf returns a refusal of a request about a subject, or about the context if there are
-// sizes.
+// refusalOf returns an engine's refusal about a subject. If o holds sizes, the refusal is about
+// the context length instead.
 func refusalOf(about engineerror.Subject, o apierr.Overflow) *failure.Failure {
 	f := &failure.Failure{API: &apierr.Error{Status: 400, Code: apierr.CodeRejectedByEngine, Overflow: o}, About: about}
 	if o.Known() {
@@ -21,8 +21,8 @@ func refusalOf(about engineerror.Subject, o apierr.Overflow) *failure.Failure {
 	return f
 }
 
-// TestChangeAfter checks in what form an engine is asked again, given its refusal and what it was
-// sent.
+// TestChangeAfter checks the form in which an engine is asked again, given its refusal and what it
+// was sent.
 func TestChangeAfter(t *testing.T) {
 	room := apierr.Overflow{Prompt: 3000, Answer: 2000, Max: 4096}
 	effort := func(word string) change { return change{refused: endpoint.Refused{Efforts: chat.EffortsOf(word)}} }
@@ -31,7 +31,7 @@ func TestChangeAfter(t *testing.T) {
 		name string
 		why  *failure.Failure
 		sent endpoint.Sent
-		want change // zero: none
+		want change // zero: no change
 	}{
 		{"a limit that fits", refusalOf(0, room), endpoint.Sent{Limit: 2000}, change{limit: 1095}},
 		{"no limit was sent", refusalOf(0, room), endpoint.Sent{Limit: -1}, change{}},
@@ -49,7 +49,8 @@ func TestChangeAfter(t *testing.T) {
 	}
 }
 
-// TestTookChange: a change is worth remembering if the engine then complains about something else.
+// TestTookChange checks that a change counts as accepted if the engine then complains about
+// something else.
 func TestTookChange(t *testing.T) {
 	var (
 		effort   = endpoint.Refused{Efforts: chat.EffortsOf("high")}
@@ -64,7 +65,7 @@ func TestTookChange(t *testing.T) {
 		{endpoint.Refused{}, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), false},
 		{effort, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), true},
 		{effort, refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), false},
-		{effort, refusalOf(engineerror.SubjectOther, apierr.Overflow{}), false}, // it may quote what it was sent
+		{effort, refusalOf(engineerror.SubjectOther, apierr.Overflow{}), false}, // it may quote the request
 		{effort, refusalOf(0, overflow), true},
 		{turns, refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), true},
 		{turns, refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), false},
@@ -75,7 +76,7 @@ func TestTookChange(t *testing.T) {
 	}
 }
 
-// TestRefusals: refusals are collected by engine and model, and forgotten after an hour.
+// TestRefusals checks that refusals are collected by engine and model, and expire after an hour.
 func TestRefusals(t *testing.T) {
 	var (
 		r     refusals
@@ -98,7 +99,7 @@ func TestRefusals(t *testing.T) {
 	check(b, time.Minute, turns)
 	check(refusalKey{"b", "m"}, 0, endpoint.Refused{})
 	check(b, time.Hour, endpoint.Refused{})
-	check(a, time.Hour, high.And(turns)) // it was seen again
+	check(a, time.Hour, high.And(turns)) // it was added again after a minute
 	if r.add(b, turns, now.Add(2*time.Hour)); len(*r.known.Load()) != 1 {
 		t.Errorf("what was forgotten is kept: %v", *r.known.Load())
 	}

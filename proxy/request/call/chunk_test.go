@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestSizeLine: the size line of a chunk ends its room, whatever the size.
+// TestSizeLine checks that the size line of a chunk ends its room, for small and large sizes.
 func TestSizeLine(t *testing.T) {
 	sizes := []int{1, 9, 10, 15, 16, 255, 256, 65535, 65536, 1<<31 - 1}
 	for range 100 {

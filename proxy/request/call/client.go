@@ -11,16 +11,16 @@ import (
 	"penstock/proxy/request/endpoint"
 )
 
-// client is the client's side of a call: its request and its connection.
+// client is the client's side of a call: the request and the connection.
 type client struct {
 	ctx       *fasthttp.RequestCtx // nil once the answer has left fasthttp
-	conn      connection           // nil: it cannot be watched
+	conn      connection           // nil: the connection cannot be watched
 	requestID []byte
 	http11    bool
 }
 
-// connection is what a call needs of its client's connection besides bytes. listen.Conn implements
-// it.
+// connection is what a call needs of its client's connection besides reading and writing.
+// listen.Conn implements it.
 type connection interface {
 	Watch(w listen.Waiter) (gone bool)
 	Unwatch(w listen.Waiter)
@@ -45,8 +45,8 @@ func (cl *client) begin(ctx *fasthttp.RequestCtx) {
 // hasBody reports whether the client has announced a body.
 func (cl *client) hasBody() bool { return body.Announced(&cl.ctx.Request.Header) != 0 }
 
-// closeAfterResponse ends the connection with the answer, because the body was not read to its end.
-// The connection lingers, so that a client that is still sending can read the answer.
+// closeAfterResponse closes the connection after the answer, because the body was not read to its
+// end. The connection lingers, so that a client that is still sending can read the answer.
 func (cl *client) closeAfterResponse() {
 	cl.ctx.SetConnectionClose()
 	if cl.conn != nil {
@@ -54,9 +54,9 @@ func (cl *client) closeAfterResponse() {
 	}
 }
 
-// endChunked ends the connection with the answer if trailers followed the body's last chunk. The
-// edge does not read them, and fasthttp accepts names in them that other parsers refuse. The bytes
-// that follow may thus be a request to fasthttp alone.
+// endChunked closes the connection after the answer if trailers followed the body's last chunk.
+// The edge does not read trailers, and fasthttp accepts names in them that other parsers refuse.
+// Only fasthttp might then take the bytes that follow for a request.
 func (cl *client) endChunked() {
 	if len(cl.ctx.Request.Header.PeekTrailerKeys()) > 0 {
 		cl.ctx.SetConnectionClose()
@@ -70,9 +70,9 @@ func (cl *client) extendWrite(d time.Duration) {
 	}
 }
 
-// hangUp ends the connection without an answer. The client has left and reads none. A client that
-// has only closed its sending side must not mistake an answer for the end of its call.
+// hangUp closes the connection without an answer. A client that has left would not read one. A
+// client that has closed only its sending side must not mistake an answer for the end of its call.
 func (cl *client) hangUp() {
 	cl.ctx.HijackSetNoResponse(true)
-	cl.ctx.Hijack(func(net.Conn) {}) // fasthttp closes it then
+	cl.ctx.Hijack(func(net.Conn) {}) // fasthttp then closes the connection
 }

@@ -6,8 +6,8 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// configuration is what a call runs under: the snapshot that it began with, or a newer one that it
-// has moved to.
+// configuration is the snapshot that a call runs under: the one that it began with, or a newer one
+// that it has moved to.
 type configuration struct {
 	begun    *snapshot.ConfigVersion // of the snapshot that it began with
 	snapshot *snapshot.Snapshot
@@ -20,7 +20,7 @@ func (c *configuration) begin(s *snapshot.Snapshot) {
 }
 
 // follow moves the call to the newest snapshot. It returns false if there is no newer one, or if
-// the model is not in it.
+// the newest one lacks the call's model.
 func (c *configuration) follow(newest *snapshot.Snapshot) bool {
 	if newest == c.snapshot {
 		return false

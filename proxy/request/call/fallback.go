@@ -9,12 +9,14 @@ import (
 	"penstock/upstreams"
 )
 
-// fallbacks lets another model answer a call if no upstream of its model has a slot or takes calls.
+// fallbacks lets another model answer a call if no upstream of the call's model has a slot or
+// accepts calls.
 type fallbacks struct{ call *Call }
 
-// acquire takes a slot of the first fallback that the key may use, that can answer the request and
-// that has a slot. Each is asked once per call. The call waits for none of them, and their own
-// fallbacks are not followed. If there is none, acquire returns why.
+// acquire takes a slot of the first fallback model that the key may use, that can answer the
+// request and that has a free slot. Each fallback is asked once per call. The call does not wait
+// for any of them, and their own fallbacks are not followed. If no fallback can answer, acquire
+// returns the error why.
 func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing.Target, error) {
 	c, t := f.call, &f.call.tries
 	if !f.left() || c.abort.Cause() != nil {
@@ -33,8 +35,9 @@ func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing
 	return nil, nil, why
 }
 
-// left reports whether the model has a fallback left that may give the whole answer. An
-// announcement that the client already has is the edge's own, and still names the same model.
+// left reports whether the model has a fallback left that may give the whole answer. If the client
+// already has an announcement, that is the edge's own and still names the model that was asked
+// for.
 func (f fallbacks) left() bool {
 	c, t := f.call, &f.call.tries
 	if !t.fellBack {
@@ -43,7 +46,7 @@ func (f fallbacks) left() bool {
 	return len(t.fallback) > 0 && !c.request.Spent() && !(c.record.Committed && (!c.body.Held() || c.showsAnswer()))
 }
 
-// from takes a slot of m and makes m answer the call.
+// from takes a slot of m and makes m the model that answers the call.
 func (f fallbacks) from(m *snapshot.Model, now time.Time) (*upstreams.Lease, *routing.Target, bool) {
 	c, t := f.call, &f.call.tries
 	checked, err := c.request.Check(m, c.record.Start)
@@ -70,7 +73,8 @@ func (f fallbacks) from(m *snapshot.Model, now time.Time) (*upstreams.Lease, *ro
 	return lease, target, true
 }
 
-// fits reports whether a model has room for the prompt and a short answer, as far as is known.
+// fits reports whether a model has room for the prompt and a short answer, as far as the edge
+// knows.
 func (f fallbacks) fits(m *snapshot.Model, now time.Time) bool {
 	context := m.Config.ContextLength
 	if context == 0 {

@@ -11,10 +11,10 @@ import (
 
 // fitter lowers the limit on an answer's tokens to the room that an engine has.
 //
-// Agents ask for as many tokens as their own provider's models allow, whatever the context is here.
-// The edge lowers that limit to the room that the engine has beside the prompt. It can only
-// estimate the prompt. An engine that refuses the sum reports its count, and the edge asks it once
-// more (change.go), or asks an engine with more room.
+// Agents ask for as many tokens as their own provider's models allow, whatever context the engine
+// has. The edge lowers that limit to the room that the engine has beside the prompt, whose length
+// it can only estimate. An engine that refuses the sum reports its own count. The edge then asks
+// it once more (change.go), or asks an engine with more room.
 type fitter struct{ call *Call }
 
 // strict reports whether limits must not be lowered.
@@ -27,8 +27,8 @@ func (f fitter) lower(t *routing.Target) {
 	}
 }
 
-// promptLength returns the prompt's length in tokens, as counted by an engine or estimated. Of
-// several prompts, it is the length of the longest.
+// promptLength returns the prompt's length in tokens, as counted by an engine or estimated. If
+// there are several prompts, it returns the length of the longest.
 func (f fitter) promptLength() int {
 	if f.call.tokens.counted > 0 {
 		return f.call.tokens.counted
@@ -36,7 +36,7 @@ func (f fitter) promptLength() int {
 	return f.call.request.Limit().Prompt(f.call.config.model.Route.BytesPerToken(), f.call.tokens.prompt)
 }
 
-// count records the prompt's length as reported by an engine that refuses the prompt.
+// count records the prompt's length, as reported by an engine that refused the prompt.
 func (f fitter) count(why *failure.Failure) {
 	if o := why.API.Overflow; why.API.Code == apierr.CodeContextLength && o.Known() && !o.Least &&
 		f.call.request.Limit().TokenLimit() > 0 {
@@ -44,8 +44,8 @@ func (f fitter) count(why *failure.Failure) {
 	}
 }
 
-// roomElsewhere reports whether another engine has room for a prompt that this engine has no room
-// for.
+// roomElsewhere reports whether another engine has room for a prompt that is too long for the
+// engine that was asked.
 func (f fitter) roomElsewhere() bool {
 	found := false
 	f.targets(func(t *routing.Target, context int, larger bool) {
@@ -54,7 +54,8 @@ func (f fitter) roomElsewhere() bool {
 	return found
 }
 
-// excludeSmaller excludes the engines that have no more room than the one that was asked.
+// excludeSmaller excludes the engines whose context is no larger than that of the engine that was
+// asked.
 func (f fitter) excludeSmaller() {
 	f.targets(func(t *routing.Target, _ int, larger bool) {
 		if !larger {
@@ -63,8 +64,8 @@ func (f fitter) excludeSmaller() {
 	})
 }
 
-// explain adds the longest context to the error for a prompt that is too long. Its wording makes
-// agents shorten their conversation.
+// explain adds the longest context to the error for a prompt that is too long. Agents recognize
+// the wording and shorten their conversation.
 func (f fitter) explain(why *failure.Failure) {
 	if why.API.Code != apierr.CodeContextLength || f.strict() || f.call.attempt.Target() == nil || f.call.ep.Form {
 		return
@@ -82,7 +83,8 @@ func (f fitter) takesCalls(t *routing.Target) bool {
 	return t.Upstream.State() == upstreams.StateUp && t.OpenTo(picker(f).tiers())
 }
 
-// leastAnswer returns the shortest answer that is worth another engine, in tokens.
+// leastAnswer returns the length in tokens of the shortest answer that is worth asking another
+// engine.
 func (f fitter) leastAnswer() int {
 	if limit := f.call.request.Limit().TokenLimit(); limit >= 0 {
 		return min(chat.LeastAnswer, limit)
@@ -90,8 +92,8 @@ func (f fitter) leastAnswer() int {
 	return chat.LeastAnswer
 }
 
-// targets calls visit for each of the model's targets, with its context. larger says that the
-// context is larger than that of the target that was asked, and large enough.
+// targets calls visit for each of the model's targets, with the target's context. larger says that
+// this context is larger than that of the target that was asked, and large enough for the call.
 func (f fitter) targets(visit func(t *routing.Target, context int, larger bool)) {
 	m, l := f.call.config.model, f.call.request.Limit()
 	need, here := f.promptLength()+f.leastAnswer(), attempt.ContextOf(m, l, f.call.attempt.Target())

@@ -71,8 +71,8 @@ func Authenticate(
 	return key, nil
 }
 
-// refuseUnread refuses a request before its body was read. If there is a body, the connection ends
-// with the answer.
+// refuseUnread refuses a request before its body was read. If there is a body, the edge closes the
+// connection after the answer.
 func (g gate) refuseUnread(err error) error {
 	c := g.call
 	if e := (*apierr.Error)(nil); errors.As(err, &e) && c.client.hasBody() {
@@ -106,7 +106,7 @@ func (g gate) decode() error {
 		Ctx: c.client.ctx, Start: c.record.Start, Limit: most,
 		Silence: f.Timeouts.ClientBody.D(), Rate: int64(f.Limits.UploadRate),
 	}
-	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 { // a lone key blocks no others
+	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 { // a lone key blocks no other
 		from.Reading = c.rates.limits.Reading()
 	}
 	if !c.ep.Form {
@@ -117,7 +117,7 @@ func (g gate) decode() error {
 			c.client.endChunked()
 		}
 	}
-	if names := c.config.snapshot.Secrets.EndUsers; names != nil { // a translation lacks parts
+	if names := c.config.snapshot.Secrets.EndUsers; names != nil { // translation drops parts
 		c.record.User = names.Of(h, c.body.Bytes())
 	}
 	c.request = c.ep.New()
@@ -126,7 +126,7 @@ func (g gate) decode() error {
 		Seal: c.config.snapshot.Secrets.Seals.Of(c.record.Key, c.shared.Counters.Seals),
 	})
 	if err != nil {
-		if c.ep.Form { // reading had begun
+		if c.ep.Form { // the body was read in part
 			return g.refuseBody(err)
 		}
 		return err
@@ -139,7 +139,8 @@ func (g gate) decode() error {
 	return nil
 }
 
-// refuseBody refuses a body before it was read to its end. The connection ends with the answer.
+// refuseBody refuses a body that was not read to its end. The edge closes the connection after the
+// answer.
 func (g gate) refuseBody(err error) error {
 	g.call.client.closeAfterResponse()
 	return err
@@ -178,8 +179,8 @@ func (g gate) resolve() error {
 	return nil
 }
 
-// classify finds the class of the call. That is the class of its key, or the last one if the file
-// uses classes and the request asks to be served when there is room, as OpenAI's flex does.
+// classify finds the class of the call. It is the class of its key. It is the last class if the
+// file uses classes and the request asks to be served when there is room, like OpenAI's flex.
 func (g gate) classify() {
 	c, snap := g.call, g.call.config.snapshot
 	if key := c.rates.key; key != nil && key.Class != "" {

@@ -47,8 +47,8 @@ func (c *Call) run() *failure.Failure {
 	return c.serve()
 }
 
-// panicked answers a call whose handler has panicked, and ends it even if answering panics. A relay
-// that the handler had handed over must not run.
+// panicked answers a call whose handler has panicked, and ends it even if the answer panics. If
+// the handler had already handed over a relay, that relay must not run.
 func (c *Call) panicked() {
 	defer c.finish()
 	ctx := c.client.ctx

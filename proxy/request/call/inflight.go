@@ -11,8 +11,9 @@ import (
 	"penstock/upstreams"
 )
 
-// publicState is what the status page may read of a running call at any time. The plain members are
-// written before the connection knows the call, and never again; the others are atomic.
+// publicState is what the status page may read of a running call at any time. The plain members
+// are written before the connection knows the call, and do not change after that. The others are
+// atomic.
 type publicState struct {
 	id                        observe.ID
 	start                     time.Time
@@ -22,11 +23,11 @@ type publicState struct {
 
 	phase   atomic.Pointer[observe.Phase]
 	instead atomic.Pointer[snapshot.Model]     // the model that answers in place of model
-	target  atomic.Pointer[upstreams.Upstream] // current upstream
-	firstAt atomic.Int64                       // when the first event came, Unix nanoseconds
+	target  atomic.Pointer[upstreams.Upstream] // the current one
+	firstAt atomic.Int64                       // when the first event arrived, in Unix nanoseconds
 }
 
-// The phases have addresses, so that entering one is a single store.
+// The phases have addresses, so that entering one costs a single store.
 var (
 	phaseQueued    = observe.PhaseQueued
 	phaseWaiting   = observe.PhaseWaiting
@@ -47,7 +48,7 @@ func (c *Call) setPhase(p *observe.Phase) {
 	c.public.phase.Store(p)
 }
 
-// answering returns the model that answers, or is to answer.
+// answering returns the model that answers or will answer.
 func (s *publicState) answering() string {
 	if m := s.instead.Load(); m != nil {
 		return m.Config.ID
@@ -77,14 +78,14 @@ func (s *publicState) row(now time.Time) status.Call {
 	return row
 }
 
-// InFlight returns the calls that are running and whose model is known.
+// InFlight returns the running calls whose model is known.
 func InFlight(clients *listen.Listener, now time.Time) (out []status.Call) {
 	clients.EachWaiter(func(w listen.Waiter) { out = append(out, w.(*Call).public.row(now)) })
 	return out
 }
 
-// CountInFlight counts these calls by the model that answers, and by the account that metrics use
-// for their key.
+// CountInFlight counts the running calls whose model is known, by the model that answers, and by
+// the account under which metrics count their key.
 func CountInFlight(clients *listen.Listener) (models, accounts map[string]int) {
 	models, accounts = map[string]int{}, map[string]int{}
 	clients.EachWaiter(func(w listen.Waiter) {

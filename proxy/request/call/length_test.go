@@ -10,8 +10,9 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestPromptLengths: short prompts go to the engine that is kept for them and overflow to the other
-// one; long ones never go to it, whatever else is busy, broken or new.
+// TestPromptLengths checks that short prompts go to the engine that is reserved for them and
+// overflow to the other one. Long prompts must never go to the reserved engine, even if the other
+// one is busy or broken.
 func TestPromptLengths(t *testing.T) {
 	const byLength = `
 auth: none

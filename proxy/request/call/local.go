@@ -13,15 +13,15 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// countPatience is how long an engine may take to count. Clients ask often, and an estimate is
-// available at once.
+// countPatience is how long an engine may take to count. It is short, because clients ask often
+// and an estimate is available at once.
 const countPatience = 2 * time.Second
 
-// counter answers a call with a count of its prompt, without dispatch.
+// counter answers a call with a count of its prompt, without the dispatch loop.
 type counter struct{ call *Call }
 
-// answer answers with a count of the prompt: an engine's own if one has a counter, otherwise the
-// estimate.
+// answer answers with a count of the prompt. The count is an engine's own if one has a counter,
+// otherwise the estimate.
 func (l counter) answer() *failure.Failure {
 	c := l.call
 	n, ok := l.engineCount()
@@ -37,16 +37,16 @@ func (l counter) answer() *failure.Failure {
 	return nil
 }
 
-// engineCount asks an engine that has a counter. It takes a slot, as everything that reaches an
-// engine does, and gives up if none is free. A failure says nothing about the engine's health,
-// which its probes determine.
+// engineCount asks an engine that has a counter. It takes a slot, like every request to an engine,
+// and gives up if none is free. A failed count does not affect the engine's health, which its
+// probes determine.
 func (l counter) engineCount() (tokens int, ok bool) {
 	c := l.call
 	local, m := c.ep.Local, c.config.model
 	q := routing.Query{
 		Pool: c.tries.pool, Key: c.record.Key, Tiers: picker(l).tiers(), Now: time.Now(), Rand: rand.Uint64(),
 	}
-	route := routing.First(m.Route) // a count is not worth another tier, or another arm
+	route := routing.First(m.Route) // a count is not worth asking another tier or arm
 	targets, own := route.Targets(), routing.Query{Arms: picker(l).arms()}
 	for i := range targets {
 		if u := targets[i].Upstream; u.Engine().Path(local.Operation) == "" || !own.Reaches(&targets[i]) {
@@ -62,7 +62,7 @@ func (l counter) engineCount() (tokens int, ok bool) {
 	}
 	x := lease.Exchange()
 	c.abort.Publish(x)
-	outcome := upstreams.OutcomeClientGone // which blames no engine
+	outcome := upstreams.OutcomeClientGone // this outcome blames no engine
 	defer func() {
 		c.tries.counts += x.Sends()
 		c.abort.Withdraw()
@@ -100,7 +100,7 @@ func (l counter) engineCount() (tokens int, ok bool) {
 	return tokens, ok
 }
 
-// readCount reads a counter's answer. Of an answer that is longer than a count it reads only the
+// readCount reads a counter's answer. If the answer is longer than a count, it reads only the
 // beginning.
 func readCount(x *http1.Exchange, until time.Time) (answer []byte, ended bool, err error) {
 	answer = make([]byte, 0, 256)

@@ -11,22 +11,22 @@ import (
 	"penstock/upstreams"
 )
 
-// loop sends a call to engines, one after another, until one has it. The same loop runs before the
-// answer is committed and after it. Package retry decides each step from what the client was shown,
+// loop sends a call to one engine after another until one answers. The same loop runs before and
+// after the answer is committed. Package retry decides each step from what the client was shown,
 // what is left of the request and where it was sent.
 type loop struct{ call *Call }
 
-// standing is where the loop leaves a call.
+// standing says how the loop leaves a call.
 type standing uint8
 
 const (
-	failed   standing = iota // no engine is asked: the call ends with the failure
+	failed   standing = iota // no engine has the request: the call ends with the failure
 	asked                    // an engine has the request
 	waiting                  // the call waits for a slot; first continues the wait
-	complete                 // the client has all of the answer but its end
+	complete                 // the client has the whole answer except for its end
 )
 
-// first asks a first engine, or continues the wait for one.
+// first asks the first engine, or continues the wait for one.
 func (l loop) first(now time.Time) (standing, *failure.Failure) {
 	at, f := l.ask(now)
 	if at != asked || f == nil {
@@ -35,8 +35,8 @@ func (l loop) first(now time.Time) (standing, *failure.Failure) {
 	return l.next(f)
 }
 
-// next takes the steps that package retry decides on after the failure f of an attempt, until an
-// engine has the request, the call waits, or no step is left. Then it returns how the call ends.
+// next takes the steps that package retry decides on after the failure f of an attempt. It returns
+// once an engine has the request, the call waits, or no step is left.
 func (l loop) next(f *failure.Failure) (standing, *failure.Failure) {
 	at := asked
 	for at == asked && f != nil {
@@ -55,8 +55,8 @@ func (l loop) next(f *failure.Failure) (standing, *failure.Failure) {
 	return at, f
 }
 
-// ask sends the call to an engine that it has not been sent to. A failure returned with asked is
-// one of the sending.
+// ask sends the call to an engine that has not had it yet. A failure that is returned with asked
+// occurred while sending.
 func (l loop) ask(now time.Time) (standing, *failure.Failure) {
 	queued := l.call.record.Queue
 	lease, target, err := picker(l).acquire(now)
@@ -78,7 +78,7 @@ func (l loop) ask(now time.Time) (standing, *failure.Failure) {
 	return asked, f
 }
 
-// askAgain asks the engine that has failed once more: after a pause, or in another form.
+// askAgain asks the engine that failed once more: after a pause, or in another form.
 func (l loop) askAgain(step retry.Step, f *failure.Failure) (standing, *failure.Failure) {
 	c := l.call
 	if step == retry.Repeat && !l.pause(notNowPause) || step == retry.Change && !changer(l).change(f) {
@@ -92,8 +92,7 @@ func (l loop) askAgain(step retry.Step, f *failure.Failure) (standing, *failure.
 	return asked, l.open(lease, target, lease.Again())
 }
 
-// askElsewhere ends the attempt that has failed, and asks another engine unless the step is to
-// fail.
+// askElsewhere ends the failed attempt, and asks another engine unless the step is retry.Fail.
 func (l loop) askElsewhere(step retry.Step, f *failure.Failure) (standing, *failure.Failure) {
 	c, t, now := l.call, &l.call.tries, time.Now()
 	l.giveUp(f, c.attempt.Reply.Progress().Begun, now)
@@ -148,8 +147,8 @@ func (l loop) resume(f *failure.Failure) (standing, *failure.Failure) {
 	return at, after
 }
 
-// decide runs retry.Decide for the call as it stands. A step that costs the budget of retries is
-// taken only if the budget has a retry left.
+// decide runs retry.Decide for the call's present state. If the step is charged to the budget of
+// retries and the budget is empty, decide runs it again without the budget.
 func (l loop) decide(f *failure.Failure) retry.Step {
 	state, why := l.state(f), l.failureOf(f)
 	step := retry.Decide(&state, &why)
@@ -189,7 +188,7 @@ func (l loop) failureOf(f *failure.Failure) retry.Failure {
 	}
 }
 
-// lastFailure returns the failure that the client sees when the call is not sent again.
+// lastFailure returns the failure that the client sees when the call is not retried.
 func (l loop) lastFailure(f *failure.Failure) *failure.Failure {
 	t := &l.call.tries
 	if t.doubted && f.Outcome != upstreams.OutcomeRejected {
@@ -214,8 +213,8 @@ func (l loop) noTarget(err error, now time.Time) *failure.Failure {
 	return failure.FromAcquire(err, failure.FullRetryAfter(m, l.call.tries.pool), next)
 }
 
-// giveUp ends an attempt that has failed. begun says that the engine had begun to answer, so the
-// request is not suspected.
+// giveUp ends a failed attempt. If the engine had begun to answer (begun), the request is not
+// suspected.
 func (l loop) giveUp(f *failure.Failure, begun bool, now time.Time) {
 	l.call.poison.recordLoss(f, begun, l.call.tries.upstream, now)
 	if first := l.call.tries.failure; f.Failed != 0 {
@@ -227,7 +226,8 @@ func (l loop) giveUp(f *failure.Failure, begun bool, now time.Time) {
 	l.call.failAttempt(f, now)
 }
 
-// notNowPause is how long the edge waits for an engine that cannot answer just now.
+// notNowPause is how long the edge waits before it asks an engine again that cannot answer just
+// now.
 const notNowPause = 300 * time.Millisecond
 
 // pause waits, and reports whether the call is still wanted afterwards.

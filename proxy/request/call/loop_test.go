@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// chat returns a short request, whole or for a stream.
+// chat returns a short chat request. more extends it, for example by stream.
 func chat(more string) string {
 	return `{"model":"m","messages":[{"role":"user","content":"hi"}]` + more + `}`
 }
@@ -23,8 +23,8 @@ const (
 	stream        = `,"stream":true`
 )
 
-// twoEngines returns a model m at the engines a and b; a is asked first. more extends the model's
-// entry, and top the top level.
+// twoEngines returns a configuration with a model m at the engines a and b; a is asked first. top
+// precedes the configuration, and more extends the model's entry.
 func twoEngines(top, more string) string {
 	return top + `
 auth: none
@@ -38,7 +38,7 @@ models:
 ` + more
 }
 
-// oneEngine returns a model m at the engine a.
+// oneEngine returns a configuration with a model m at the engine a, which has one slot.
 func oneEngine(top, more string) string {
 	return top + `
 auth: none
@@ -50,7 +50,7 @@ models:
 ` + more
 }
 
-// pair returns the two engines.
+// pair returns the two engines of twoEngines.
 func pair(a, b http.HandlerFunc) (first, second *calltest.Engine) {
 	return &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: a}, &calltest.Engine{Name: "b", Models: []string{"m"}, Answer: b}
 }
@@ -58,7 +58,7 @@ func pair(a, b http.HandlerFunc) (first, second *calltest.Engine) {
 // silent never answers.
 func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// events streams events as they are, and then keeps the connection or breaks it off.
+// events streams events as they are. It then ends the stream, or breaks off the connection.
 func events(broken bool, all ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		s := calltest.Stream(w)
@@ -76,8 +76,9 @@ func delta(text string) string {
 	return fmt.Sprintf(`{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%q}}]}`, text)
 }
 
-// TestAfterFailure: what the client and the two engines see when the first engine fails in every
-// way, whole and as a stream. The rules are package retry's; this is the loop around them.
+// TestAfterFailure checks what the client and the two engines see when the first engine fails, for
+// each kind of failure, whole and as a stream. It tests the loop; the rules are those of package
+// retry.
 func TestAfterFailure(t *testing.T) {
 	const json, sse = "application/json", "text/event-stream"
 	tests := []struct {
@@ -112,7 +113,8 @@ func TestAfterFailure(t *testing.T) {
 		for i, body := range bodies {
 			t.Run(fmt.Sprint(tt.name, i), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					// Round robin begins at either engine: the one that is asked first fails.
+					// Round robin begins at either engine, so both engines share the answers: the
+					// first request fails.
 					turn := calltest.InTurn(tt.first, calltest.Say("other"))
 					a, b := pair(turn, turn)
 					e := calltest.New(t, twoEngines("", ""), a, b)
@@ -129,8 +131,8 @@ func TestAfterFailure(t *testing.T) {
 	}
 }
 
-// TestBothFail: a call whose second engine fails, too, ends with the first one's failure, worded in
-// its dialect.
+// TestBothFail checks a call whose second engine fails as well. It must end with the first
+// engine's failure, in the call's dialect.
 func TestBothFail(t *testing.T) {
 	tests := []struct {
 		name, path, body string
@@ -165,7 +167,7 @@ func TestBothFail(t *testing.T) {
 	}
 }
 
-// TestDialects: one engine's text in every dialect, whole and as a stream.
+// TestDialects checks one engine's text in every dialect, whole and as a stream.
 func TestDialects(t *testing.T) {
 	tests := []struct {
 		path, body string
@@ -200,7 +202,8 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// TestClocks: an engine keeps a call waiting, under each clock of the configuration.
+// TestClocks checks each time limit of the configuration against an engine that keeps a call
+// waiting.
 func TestClocks(t *testing.T) {
 	halfway := func(w http.ResponseWriter, r *http.Request) {
 		calltest.Stream(w).Say("half")
@@ -232,7 +235,7 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestSignsOfLife: a silent stream and a slow whole answer send their client keep-alives.
+// TestSignsOfLife checks the keep-alives of a silent stream and of a slow whole answer.
 func TestSignsOfLife(t *testing.T) {
 	tests := []struct {
 		name, top, path, body string
@@ -267,8 +270,8 @@ func TestSignsOfLife(t *testing.T) {
 	}
 }
 
-// TestSignsOfLifeOfMovedCall: a call that leaves a silent engine shows no longer silence than one that
-// stays.
+// TestSignsOfLifeOfMovedCall checks that the client of a call that leaves a silent engine sees no
+// longer silence than the client of a call that stays.
 func TestSignsOfLifeOfMovedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := calltest.After(50*time.Second, calltest.Say("late"))
@@ -288,8 +291,8 @@ func TestSignsOfLifeOfMovedCall(t *testing.T) {
 	})
 }
 
-// TestStreamStaysAtSilentEngine: a stream whose client has a part of the answer cannot leave a silent
-// engine. It continues when the engine does.
+// TestStreamStaysAtSilentEngine checks that a stream whose client has a part of the answer stays
+// at a silent engine, and continues when the engine does.
 func TestStreamStaysAtSilentEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		halting := func(w http.ResponseWriter, _ *http.Request) {
@@ -311,7 +314,7 @@ func TestStreamStaysAtSilentEngine(t *testing.T) {
 	})
 }
 
-// TestClientLeaves: a client that stops reading ends its call, and the engine's work.
+// TestClientLeaves checks that a client that stops reading ends its call and the engine's work.
 func TestClientLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Duration, 2)

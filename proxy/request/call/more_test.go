@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// TestLargeAnswer: an answer larger than a pooled buffer is written from its own buffer, and its
-// memory is given back.
+// TestLargeAnswer checks that an answer larger than a pooled buffer is written from its own
+// buffer, and that its memory is released.
 func TestLargeAnswer(t *testing.T) {
 	for path, body := range map[string]string{chatPath: chat(""), messagesPath: chat(`,"max_tokens":9`), responsesPath: `{"model":"m","input":"hi"}`} {
 		synctest.Test(t, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestLargeAnswer(t *testing.T) {
 	}
 }
 
-// TestRevoked: a key that is removed ends its calls, and no others.
+// TestRevoked checks that the removal of a key ends the key's calls, and no others.
 func TestRevoked(t *testing.T) {
 	const one = `
 keys:
@@ -61,7 +61,7 @@ models:
 	})
 }
 
-// TestBodies: bodies that are refused.
+// TestBodies checks bodies that the edge refuses.
 func TestBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := calltest.New(t, oneEngine("limits: {request_body: 2KiB}", ""), only(nil))
@@ -87,7 +87,8 @@ func TestBodies(t *testing.T) {
 	})
 }
 
-// TestArms: shares of a model's traffic, which are stable within a conversation.
+// TestArms checks that each arm gets its share of the traffic, and that a conversation stays at
+// its arm.
 func TestArms(t *testing.T) {
 	const yaml = `
 auth: none
@@ -117,7 +118,7 @@ models:
 	})
 }
 
-// TestNotNow: an engine that says that it may answer in a moment is asked again.
+// TestNotNow checks that an engine that is still loading is asked again.
 func TestNotNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: calltest.InTurn(calltest.Refuse(503, "Loading model"), calltest.Say("loaded"))}
@@ -129,7 +130,8 @@ func TestNotNow(t *testing.T) {
 	})
 }
 
-// TestCachePerKey: engines that support it are told whose prompts to keep apart.
+// TestCachePerKey checks that an engine that supports salts gets one, without the key's secret in
+// it.
 func TestCachePerKey(t *testing.T) {
 	const yaml = `
 keys:
@@ -152,8 +154,8 @@ models:
 	})
 }
 
-// TestResumedAtItsLimit: a stream that was cut off after its last token lacks only its end, which
-// the edge adds.
+// TestResumedAtItsLimit checks a stream that was cut off after its last token. Only its end is
+// missing, and the edge adds it.
 func TestResumedAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.InTurn(events(true, delta("one "), delta("two")), calltest.Say("three"))
@@ -165,7 +167,7 @@ func TestResumedAtItsLimit(t *testing.T) {
 	})
 }
 
-// TestShares: what WebSocket's frames take of a key's limits.
+// TestShares checks what WebSocket messages take of a key's limits.
 func TestShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(keyed)
@@ -177,7 +179,7 @@ func TestShares(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, want := range []bool{true, true, false} { // of two a minute
+		for i, want := range []bool{true, true, false} { // the limit is two a minute
 			if refused := call.TakeRequest(s, key, time.Now()); (refused == nil) != want {
 				t.Errorf("request %d: got %v, want it taken: %t", i, refused, want)
 			}
@@ -193,13 +195,14 @@ func TestShares(t *testing.T) {
 	})
 }
 
-// hung answers with a part and then nothing.
+// hung sends a part of an answer and then nothing.
 func hung(w http.ResponseWriter, r *http.Request) {
 	calltest.Stream(w).Say("half")
 	<-r.Context().Done()
 }
 
-// TestHungEngine: a stream whose engine has fallen silent continues at another one.
+// TestHungEngine checks that a stream continues at another engine after its engine has fallen
+// silent.
 func TestHungEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.InTurn(hung, calltest.Say("other"))

@@ -19,9 +19,9 @@ import (
 type picker struct{ call *Call }
 
 // acquire picks a target, and waits for one if the model has a queue. A reload may have retired
-// every target of the snapshot that this call began with. acquire then asks the newest snapshot in
-// the same way, so that no reload causes a refusal. It returns errWaiting while a wait continues;
-// the next acquire resumes that wait.
+// every target of the snapshot that this call began with. In that case acquire asks the newest
+// snapshot in the same way, so that no reload causes a refusal. It returns errWaiting while a wait
+// continues; the next call of acquire resumes that wait.
 func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
 	if n := p.call.tries.takeNext(); n.lease != nil {
 		p.call.tries.takeTurn(n.turn)
@@ -67,7 +67,7 @@ func (p picker) follow() bool {
 	return true
 }
 
-// query builds the call's question to its route.
+// query builds the call's query for its route.
 func (p picker) query(now time.Time) routing.Query {
 	prefix := p.prefixBlocks()
 	q := routing.Query{
@@ -95,8 +95,8 @@ func (p picker) query(now time.Time) routing.Query {
 	return q
 }
 
-// arms returns the model's arms that the call belongs to. Every turn of a conversation belongs to
-// the same arms. So do all calls of a key that belong to no conversation.
+// arms returns the model's arms that the call belongs to. All turns of a conversation belong to
+// the same arms. So do all of a key's calls outside conversations.
 func (p picker) arms() routing.Arms {
 	c := p.call
 	route := c.config.model.Route
@@ -112,7 +112,7 @@ func (p picker) arms() routing.Arms {
 	return routing.ArmsOf(route, c.tries.talk.number, p.tiers())
 }
 
-// tiers returns the tiers that the call's key lists, in the snapshot that the call runs under.
+// tiers returns the tiers that the call's key lists, in the call's current snapshot.
 func (p picker) tiers() uint8 {
 	if key := p.call.rates.key; key != nil && key.Tiers != 0 {
 		return p.call.config.snapshot.Keys.Tiers(key)
@@ -120,9 +120,9 @@ func (p picker) tiers() uint8 {
 	return 0
 }
 
-// Leave implements attempt.Mover. It takes the new slot before the call leaves its engine, so a
-// call that finds no slot stays: its engine may still continue. A call that waits in a queue has no
-// slot either.
+// Leave implements attempt.Mover. It takes the new slot before the call leaves its engine. A call
+// that finds no slot stays, because its engine may still continue. A call that would have to wait
+// in a queue stays as well.
 func (p picker) Leave() bool {
 	c, now := p.call, time.Now()
 	switch {
@@ -152,8 +152,8 @@ func (p picker) Leave() bool {
 	return true
 }
 
-// slotWait is a call's wait in its model's queue. The client of a stream gets keep-alives
-// meanwhile. The wait is interrupted for each of them and keeps its place.
+// slotWait is a call's wait in its model's queue. Meanwhile a streaming client gets keep-alives.
+// Each keep-alive interrupts the wait, which keeps its place.
 type slotWait struct {
 	place    *queue.Waiting
 	query    routing.Query
@@ -165,8 +165,8 @@ type slotWait struct {
 // errWaiting says that a call still waits for a slot.
 var errWaiting = errors.New("the call waits for a slot")
 
-// waitForSlot waits for a slot in the model's queue, if it has one. Its results are those of
-// acquire. queue.Queues wakes the call; the upstreams report every change to it.
+// waitForSlot waits for a slot in the model's queue, if it has one. It returns the same results as
+// acquire. queue.Queues wakes the call, because the upstreams report every change to it.
 func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
 	c, m := p.call, p.call.config.model
 	if m.Queue == nil || q.Overflow {
@@ -174,7 +174,7 @@ func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *ro
 	}
 	left, ok := c.abort.Wait()
 	if !ok {
-		return nil, nil, full // the loop looks at the cause before anything else
+		return nil, nil, full // the loop checks the abort's cause first
 	}
 	need := queue.Need{
 		Pool: q.Pool, Tried: q.Exclude, Tiers: q.Tiers, Arms: q.Arms, Needs: q.Needs, Rank: q.Rank, Reserve: q.Reserve,
@@ -236,8 +236,8 @@ func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err err
 	return p.overflow(&w.query, full)
 }
 
-// overflow asks the tiers that take calls that have waited in vain or that found no room in the
-// queue. The call does not wait again after that.
+// overflow asks the tiers that accept a call after it has waited in vain or found the queue full.
+// The call does not wait again after that.
 func (p picker) overflow(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
 	c := p.call
 	route := c.config.model.Route
@@ -296,7 +296,7 @@ func (p picker) prefixBlocks() []uint64 {
 	return t.talk.prefix
 }
 
-// otherTarget reports whether an engine other than the one that was asked may take the call now.
+// otherTarget reports whether another engine than the last one may take the call now.
 func (p picker) otherTarget() bool {
 	t, route := &p.call.tries, p.call.config.model.Route
 	q := routing.Query{
@@ -319,8 +319,8 @@ func (p picker) mayLeaveTier() bool {
 	})
 }
 
-// leaveTier excludes the engines of the tier that was asked, and those of the tiers before it. The
-// call does not wait for a slot of theirs.
+// leaveTier excludes the engines of the tier that was asked and of all tiers before it. The call
+// does not wait for their slots.
 func (p picker) leaveTier() {
 	c := p.call
 	at := c.attempt.Target().Tier

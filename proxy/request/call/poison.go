@@ -12,22 +12,22 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// fingerprint identifies a call's body, and knows whether it has cost engines. It implements
-// attempt.Hasher.
+// fingerprint identifies a call's body, and records whether the body has cost engines. It
+// implements attempt.Hasher.
 type fingerprint struct {
 	requests *poison.Requests
 	body     *body.Body
-	lost     uint64 // hash of a body that has cost an engine; 0: none
-	released uint64 // hash of a body that was released; 0: not known
-	failed   uint64 // hash of a body at which an engine said that it failed; 0: none
+	lost     uint64 // hash of a body that cost an engine; 0: none
+	released uint64 // hash of a body that was released; 0: unknown
+	failed   uint64 // hash of a body for which an engine reported a failure; 0: none
 }
 
 func (p *fingerprint) begin(requests *poison.Requests, b *body.Body) {
 	p.requests, p.body = requests, b
 }
 
-// BodyHash identifies a body that failed. It is 0 for a form, and for a body that was released
-// before it was hashed.
+// BodyHash returns the hash of a body that failed. It returns 0 for a form, and for a body that
+// was released before it was hashed.
 func (p *fingerprint) BodyHash() uint64 {
 	if p.body.Held() {
 		return p.requests.Hash(p.body.Bytes())
@@ -35,7 +35,8 @@ func (p *fingerprint) BodyHash() uint64 {
 	return p.released
 }
 
-// keepHash keeps the hash of a body that is about to be released, if its engine is in doubt.
+// keepHash keeps the hash of a body that is about to be released, if the engine's breaker is in
+// doubt.
 func (p *fingerprint) keepHash(u *upstreams.Upstream) {
 	if u.Breaker.Doubted() {
 		p.released = p.BodyHash()
@@ -47,20 +48,21 @@ func (p *fingerprint) blocked(now time.Time) bool {
 	return p.body.Held() && p.requests.Blocks(p.body.Bytes(), now)
 }
 
-// recordFailure records that an engine said that it failed at the body.
+// recordFailure records that an engine reported a failure of its own for the body.
 func (p *fingerprint) recordFailure(now time.Time) {
 	if p.body.Held() {
 		p.failed = p.requests.RecordFailure(p.body.Bytes(), now)
 	}
 }
 
-// fails reports whether an engine has failed at the body before, in another call or this one.
+// fails reports whether an engine has reported such a failure for the body, in this call or
+// another.
 func (p *fingerprint) fails(now time.Time) bool {
 	return p.body.Held() && p.requests.Fails(p.body.Bytes(), now)
 }
 
-// answered clears a body that had cost an engine, or at which one had failed, after another engine
-// has answered it.
+// answered clears a body that cost an engine, or for which one reported a failure, after another
+// engine has answered it.
 func (p *fingerprint) answered() {
 	if p.lost != 0 {
 		p.requests.Clear(p.lost)
@@ -70,8 +72,8 @@ func (p *fingerprint) answered() {
 	}
 }
 
-// recordLoss records an engine whose connection ended while it had the request, before its answer
-// had begun.
+// recordLoss records the loss of an engine whose connection ended while it had the request, before
+// its answer had begun.
 func (p *fingerprint) recordLoss(f *failure.Failure, begun bool, u *upstreams.Upstream, now time.Time) {
 	var x *http1.Failure
 	if begun || !p.body.Held() || !errors.As(f.API.Cause, &x) || !x.Sent {
@@ -80,8 +82,8 @@ func (p *fingerprint) recordLoss(f *failure.Failure, begun bool, u *upstreams.Up
 	switch x.Reason {
 	case http1.ReasonReset, http1.ReasonEOF, http1.ReasonTruncated:
 	case http1.ReasonSilent:
-		// Unacknowledged data cannot have crashed the engine. An errno means that the host took the
-		// data first.
+		// Data that was not acknowledged cannot have crashed the engine. An errno means that the
+		// host acknowledged the data first.
 		if _, took := errors.AsType[syscall.Errno](x.Err); !took {
 			return
 		}

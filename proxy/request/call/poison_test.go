@@ -15,8 +15,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestRecordLoss: a loss counts against a body if the engine had taken the request, and its stream
-// had not begun.
+// TestRecordLoss checks that a loss counts against a body only if the engine had received the
+// request and its stream had not begun.
 func TestRecordLoss(t *testing.T) {
 	var b body.Body
 	b.Begin(limit.NewMemory(1 << 20))

@@ -24,25 +24,25 @@ import (
 //
 // A stream on a plain connection leaves fasthttp (hijackedStream), because it does not need
 // fasthttp's buffers and context. If it cannot leave, fasthttp calls WriteTo on the connection's
-// own goroutine after the handler has returned. It calls Close in every case.
+// own goroutine after the handler has returned. Close is called in both cases.
 //
-// A relay is not pooled. Its call is, and a stale second Close must not end another call.
+// A relay is not pooled, unlike its call: a stale second Close must not end another call.
 type relay struct {
 	call *Call
 	form answerForm
 	out  *[]byte      // chunkRoom bytes, then the client's next bytes; nil while the relay waits
 	now  instant.Time // the clock when those bytes were read
 	done bool         // the engine has ended its reply
-	cut  bool         // the answer breaks off, in a form that cannot express an error
+	cut  bool         // the answer breaks off and its format cannot express an error
 
 	stream  endpoint.Stream  // of formStream
-	silence time.Duration    // after which a stream gets a keep-alive; 0: it gets none
-	shown   instant.Time     // when a stream's client was last shown something; silence counts from here
+	silence time.Duration    // until a stream gets a keep-alive; 0: it gets none
+	shown   instant.Time     // when a stream's client last got something; silence counts from here
 	passOn  *endpoint.PassOn // of formPassedOn
 	unary   unary            // of formWhitespace
 }
 
-// answerForm says what a relay's bytes are.
+// answerForm says what the bytes of a relay are.
 type answerForm uint8
 
 const (
@@ -52,13 +52,13 @@ const (
 )
 
 // chunkWriter writes a relay's bytes to the client. write sends the bytes of out after the first
-// chunkRoom; last says that with them the stream ends well. It returns how many bytes of the stream
-// the client's side took, and may change out.
+// chunkRoom. last says that the stream ends well after these bytes. write returns how many bytes
+// of the stream the client's side accepted. It may change out.
 type chunkWriter interface {
 	write(out *[]byte, last bool) (int, error)
 }
 
-// fasthttpWriter is the chunkWriter of a stream that stays in fasthttp, which writes the chunks.
+// fasthttpWriter is the chunkWriter of a stream that stays in fasthttp, which frames the chunks.
 type fasthttpWriter struct{ w io.Writer }
 
 func (b fasthttpWriter) write(out *[]byte, _ bool) (int, error) {
@@ -119,8 +119,8 @@ func (r *relay) run(to chunkWriter) (n int64, err error) {
 	}
 }
 
-// write sends the bytes in out. While a client is slow to take an answer that is passed on, its
-// engine cannot continue either.
+// write sends the bytes in out. While a slow client takes an answer that is passed on, its engine
+// is blocked as well.
 func (r *relay) write(to chunkWriter) (int, error) {
 	if r.form != formPassedOn {
 		return to.write(r.out, r.done)
@@ -131,12 +131,12 @@ func (r *relay) write(to chunkWriter) (int, error) {
 	return n, err
 }
 
-// errBrokenOff makes fasthttp end the connection without the body's last chunk. Nothing else can
-// show that bytes are incomplete.
+// errBrokenOff makes fasthttp close the connection without the body's last chunk. A byte stream
+// has no other way to show that it is incomplete.
 var errBrokenOff = errors.New("the answer broke off")
 
-// fill brings the next bytes for the client: the engine's, a keep-alive when it is silent, or the
-// error that ends the answer.
+// fill reads the next bytes for the client: bytes of the engine, a keep-alive if the engine is
+// silent, or the error that ends the answer.
 func (r *relay) fill() {
 	switch r.form {
 	case formWhitespace:
@@ -212,8 +212,8 @@ func fillWaiting(r *relay) {
 	}
 }
 
-// showsPart reports whether the client has a part of an answer from the engine that was asked last.
-// An engine that is to continue another one's answer has said nothing yet.
+// showsPart reports whether the client has a part of an answer from the engine that was asked
+// last. It is false while an engine that continues another one's answer has sent nothing.
 func (c *Call) showsPart() bool {
 	r, kept := c.relay, c.tries.kept
 	return r != nil && r.form == formStream && r.stream.Started() && !(kept != nil && kept.Awaits())
@@ -224,8 +224,8 @@ func (c *Call) showsAnswer() bool {
 	return c.relay != nil && c.relay.form == formStream && c.relay.stream.Started()
 }
 
-// failed lets another engine give or continue the answer, or ends it. As long as the client has had
-// nothing but keep-alives, every retry that is allowed before the head is allowed now.
+// failed lets another engine give or continue the answer, or ends it. While the client has
+// received only keep-alives, every retry that is allowed before the head is still allowed.
 func (r *relay) failed(err error) {
 	c := r.call
 	f := c.attempt.FailureOf(err)
@@ -236,7 +236,7 @@ func (r *relay) failed(err error) {
 	r.follow(loop{c}.next(f))
 }
 
-// follow continues from where the loop has left the call.
+// follow continues from where the loop left the call.
 func (r *relay) follow(at standing, f *failure.Failure) {
 	c := r.call
 	if at == waiting {
@@ -266,7 +266,7 @@ func (r *relay) follow(at standing, f *failure.Failure) {
 	}
 }
 
-// broken ends the answer with an in-band error. A client that has left gets nothing.
+// broken ends the answer with an in-band error. A client that has left gets no error.
 func (r *relay) broken(f *failure.Failure) {
 	c := r.call
 	r.noteUsage()
@@ -279,7 +279,7 @@ func (r *relay) broken(f *failure.Failure) {
 	switch e := c.ep.Dialect.ErrorOf(f.API); {
 	case r.form == formPassedOn, r.form == formStream && !r.stream.InBand():
 		r.cut = true
-	case f.Result == observe.ClientGone: // it may have ended only its side, and read on
+	case f.Result == observe.ClientGone: // it may have closed only its sending side
 		r.cut = true
 	case r.form == formWhitespace:
 		*r.out = c.ep.Dialect.AppendError(*r.out, e, string(c.client.requestID))
@@ -301,8 +301,8 @@ func (r *relay) noteUsage() {
 	}
 }
 
-// complete records that the engine's reply is complete. The engine is free from here on, however
-// slow the client is.
+// complete records that the engine's reply is complete. From here on a slow client no longer holds
+// the engine.
 func (r *relay) complete() {
 	c := r.call
 	if c.record.Outcome != "" {
@@ -353,7 +353,7 @@ func (r *relay) Close() error {
 	return nil
 }
 
-// recycleOut returns the buffer, if there is one, to its pool.
+// recycleOut returns the buffer to its pool, if there is one.
 func (r *relay) recycleOut() {
 	if r.out != nil {
 		attempt.Recycle(r.out)
@@ -368,7 +368,7 @@ func (r *relay) recycleOut() {
 // announces the answer and repeats much of the request, so it may be large.
 func (c *Call) keepalive(stream endpoint.Stream, out *[]byte) {
 	*out = stream.Keepalive(*out)
-	_ = c.memory.HoldOut(cap(*out)) // the memory is taken already
+	_ = c.memory.HoldOut(cap(*out)) // the memory is already allocated
 }
 
 // noteFirst records the time to the first event.
@@ -382,8 +382,7 @@ func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
 }
 
 // commitStream hands the answer over as a stream that begins with out. From here on every failure
-// is reported in the stream, and nothing is tried again once the stream holds a piece of the
-// answer.
+// is reported in the stream. Nothing is retried once the stream holds a piece of the answer.
 func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	now := time.Now()
 	progress := c.attempt.Reply.Progress()
@@ -406,7 +405,7 @@ func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	commit(r, stream.MediaType())
 }
 
-// commit gives an incomplete answer to the connection, or to fasthttp.
+// commit hands an incomplete answer to the connection, or to fasthttp.
 func commit(r relay, mediaType string) {
 	c := r.call
 	c.record.Status = fasthttp.StatusOK
@@ -418,7 +417,7 @@ func commit(r relay, mediaType string) {
 	if hijack(r) {
 		return
 	}
-	own := r // on the heap, which r is not
+	own := r // r itself is not on the heap
 	c.relay = &own
 	response.SetBodyStream(&own, -1)
 }

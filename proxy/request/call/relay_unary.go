@@ -9,9 +9,9 @@ import (
 )
 
 // This file relays whole answers before they are complete: a large one that is only passed on, and
-// one that takes so long that the client, or a balancer before the edge, would give up.
+// a slow one, for which the client or a balancer before the edge would give up.
 
-// whitespace is white space of JSON.
+// whitespace is the white space that may precede JSON.
 const whitespace = ' '
 
 // commitWhitespace commits the answer before it is complete, as white space. A later error becomes
@@ -37,7 +37,7 @@ func (r *relay) fillPassedOn() {
 	}
 }
 
-// fillWhitespace is fill until the whole answer is complete.
+// fillWhitespace is fill until the whole answer has arrived.
 func (r *relay) fillWhitespace() {
 	c := r.call
 	r.recycleOut()

@@ -11,12 +11,12 @@ import (
 )
 
 // resumer lets another engine continue a stream whose engine was lost after the client was shown a
-// part of the answer. Like a move from a vanished host, this is outside the budget of retries: an
-// engine is lost with all of its streams at once.
+// part of the answer. Like the move from a vanished host, this is not charged to the budget of
+// retries, because a lost engine loses all of its streams at once.
 type resumer struct{ call *Call }
 
-// keeping returns the codec of a stream. If the stream may be resumed, the codec keeps what it is
-// given.
+// keeping wraps the codec of a stream that may be resumed, so that the codec records what it is
+// given. It returns other codecs as they are.
 func keeping(c *Call, codec endpoint.Stream) endpoint.Stream {
 	if c.config.model.Config.Retry.Resume == 0 {
 		return codec
@@ -28,8 +28,8 @@ func keeping(c *Call, codec endpoint.Stream) endpoint.Stream {
 	return c.tries.kept
 }
 
-// able reports whether the stream could still be resumed from where it stands. Its request is
-// needed as long as it could.
+// able reports whether the stream could still be resumed. As long as it could, its request is
+// kept.
 func (r resumer) able() bool {
 	t := &r.call.tries
 	if t.kept == nil || !t.kept.Keeps() || t.sends.Resumes >= r.call.config.model.Config.Retry.Resume {
@@ -39,7 +39,7 @@ func (r resumer) able() bool {
 	return t.kept.Keeps()
 }
 
-// forget releases what is kept of a stream that will not be resumed.
+// forget releases the record of a stream that will not be resumed.
 func (r resumer) forget() {
 	if kept := r.call.tries.kept; kept != nil {
 		kept.Release()
@@ -54,7 +54,7 @@ func (r resumer) allows(now time.Time) bool {
 		(total == 0 || now.Before(c.record.Start.Add(total)))
 }
 
-// unfit appends the engines that cannot continue the kept part of the answer.
+// unfit appends the engines that cannot continue the recorded part of the answer.
 func (r resumer) unfit(to []upstreams.ID) []upstreams.ID {
 	targets := r.call.config.model.Route.Targets()
 	for i := range targets {
@@ -69,8 +69,8 @@ func (r resumer) unfit(to []upstreams.ID) []upstreams.ID {
 // leaveEvery is how often a stream on a drained engine looks for a slot elsewhere.
 const leaveEvery = time.Second
 
-// leaves reports whether a running stream leaves its engine, whose drain time is over. If so,
-// leaves has taken a slot at an engine that continues the stream.
+// leaves reports whether a running stream leaves its engine because the engine's drain time is
+// over. If so, leaves has already taken a slot at an engine that continues the stream.
 func (r resumer) leaves() bool {
 	t := &r.call.tries
 	if t.kept == nil || !upstreams.HandsOver(t.upstream) {
@@ -87,13 +87,13 @@ func (r resumer) leaves() bool {
 // fullLength ends an answer whose tokens had all arrived when its engine was lost.
 var fullLength = sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`)}
 
-// complete reports whether the client has as many tokens as its limit allows, so that a lost engine
+// complete reports whether the client has as many tokens as its limit allows. The lost engine then
 // had only the end left to send.
 func (r resumer) complete() bool {
 	return r.call.request.Chat().Tokens.Left(r.call.tries.kept.Tokens()) == 0
 }
 
-// finish ends a complete answer well in place of its engine.
+// finish completes a complete answer in place of its lost engine.
 func (r resumer) finish(dst []byte) (out []byte, ok bool) {
 	kept := r.call.tries.kept
 	out, err := kept.Append(dst, fullLength)

@@ -16,7 +16,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// beginTry records the upstream of the attempt that begins.
+// beginTry records the upstream of a new attempt.
 func (l loop) beginTry(lease *upstreams.Lease, target *routing.Target, now time.Time) {
 	u := lease.Upstream()
 	l.call.tries.begin(u)
@@ -27,7 +27,7 @@ func (l loop) beginTry(lease *upstreams.Lease, target *routing.Target, now time.
 	l.call.times.ask(now)
 }
 
-// noteArm records the arm of the attempt that begins, if the model has arms.
+// noteArm records the arm of a new attempt, if the model has arms.
 func (l loop) noteArm(target *routing.Target) {
 	r, route := &l.call.record, l.call.config.model.Route
 	if r.Arm, r.MissedArm = target.Arm, ""; l.compared() {
@@ -38,14 +38,15 @@ func (l loop) noteArm(target *routing.Target) {
 	}
 }
 
-// noteOwnArm records the call's own arm if no upstream was asked: the arm counts one refused call.
+// noteOwnArm records the call's own arm if no upstream was asked, so that the arm counts the
+// refusal.
 func (l loop) noteOwnArm() {
 	if r := &l.call.record; l.call.attempts() == 0 && l.compared() {
 		r.Arm = cmp.Or(routing.Own(l.call.config.model.Route, picker(l).arms(), picker(l).tiers()), observe.NoArm)
 	}
 }
 
-// compared reports whether the model's calls are counted by arms: it has some, or a shadow.
+// compared reports whether the model's calls are counted by arm: the model has arms or a shadow.
 func (l loop) compared() bool {
 	m := l.call.config.model
 	return m.Shadow != nil || routing.SharesCalls(m.Route)
@@ -93,8 +94,8 @@ func (l loop) send(lease *upstreams.Lease, target *routing.Target, x *http1.Exch
 }
 
 // shadowed sends a copy of the call to another model, if the call falls within the share that is
-// copied. It runs once the call itself has been sent to its first engine, so the call waits for
-// none of this.
+// copied. It runs after the call itself was sent to its first engine, so the copy does not delay
+// the call.
 func shadowed(c *Call) {
 	if c.tries.targets > 1 || c.record.Asked != "" || c.ep.Local != nil || c.request.Chat() == nil {
 		return

@@ -11,9 +11,9 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// serve asks engines until there is something to show the client. It returns nil once the answer
-// has been handed to fasthttp: whole, or as a relay that takes over from here. Otherwise the call
-// ends with the failure.
+// serve asks engines until there is something to show the client. It returns nil once it has
+// handed the answer to fasthttp, either whole or as a relay. Otherwise it returns the failure that
+// ends the call.
 func (c *Call) serve() *failure.Failure {
 	if c.poison.blocked(c.record.Start) {
 		return failure.Poisoned()
@@ -32,8 +32,8 @@ func (c *Call) serve() *failure.Failure {
 	return f
 }
 
-// handOver waits for an answer that can be handed over. It returns nil once it has handed the
-// answer over.
+// handOver waits for an answer, hands it over and returns nil. It returns a failure if the attempt
+// failed.
 func (c *Call) handOver() *failure.Failure {
 	if c.record.Stream {
 		return c.tryStream()
@@ -42,7 +42,7 @@ func (c *Call) handOver() *failure.Failure {
 	return u.try()
 }
 
-// answerOf returns what an answer's codec needs to know of the call.
+// answerOf returns what the codec of an answer needs to know about the call.
 func (c *Call) answerOf() endpoint.Answer {
 	return endpoint.Answer{
 		Model: c.config.model.Config, RequestID: c.client.requestID, Created: c.record.Start,
@@ -50,8 +50,8 @@ func (c *Call) answerOf() endpoint.Answer {
 	}
 }
 
-// tryStream waits for the first event, or for as long as the client may be left without a status
-// line.
+// tryStream waits for the first event, or until the client must get a status line
+// (stream.commit_after).
 func (c *Call) tryStream() *failure.Failure {
 	a := &c.attempt
 	stream := keeping(c, c.request.Stream(c.answerOf()))
@@ -83,7 +83,7 @@ func (c *Call) tryStream() *failure.Failure {
 	return nil
 }
 
-// commitWaiting hands the answer over as a stream before any engine was asked. The relay continues
+// commitWaiting commits the answer as a stream before any engine was asked. The relay continues
 // the wait.
 func (c *Call) commitWaiting() {
 	c.times.ask(time.Now())

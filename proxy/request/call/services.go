@@ -24,8 +24,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Services is what all calls share. The edge makes it once. A call gets it when it begins and knows
-// nothing else of the edge.
+// Services is what all calls share. The edge creates it once. A call gets it when it begins and
+// knows nothing else of the edge.
 type Services struct {
 	Log     *zap.Logger
 	Guard   *guard.Guard
@@ -40,13 +40,13 @@ type Services struct {
 	Tracer   *observe.Tracer // nil: traces are off
 	Counters Counters
 
-	// ServeNext serves the requests that follow on the connection of a stream that had left
-	// fasthttp, and closes the connection.
+	// ServeNext serves the further requests on the connection of a stream that had left fasthttp,
+	// and then closes the connection.
 	ServeNext func(net.Conn) error
 
 	formats    endpoint.Formats
 	refusals   refusals
-	saltWarned sync.Map // *engine.Profile of engines without a salt, after the warning about them
+	saltWarned sync.Map // profiles of engines without a salt, after the warning about them
 }
 
 // Counters count events that are not in the records of calls.
@@ -55,10 +55,10 @@ type Counters struct {
 	Resumed, ResumedPrompt         *metrics.Counter
 	vanished, stalled, drained     *metrics.Counter
 	withoutEffort, withoutTurns    *metrics.Counter
-	Seals                          func(seal.Result) // counts one
+	Seals                          func(seal.Result) // counts one result
 }
 
-// moved returns the counter of calls that leave an engine because of a failure like f.
+// moved returns the counter of calls that leave an engine because of a failure of f's kind.
 func (c *Counters) moved(f *failure.Failure) *metrics.Counter {
 	switch f.Outcome {
 	case upstreams.OutcomeStalled:
@@ -91,13 +91,14 @@ func NewCounters(set *metrics.Set) Counters {
 	}
 }
 
-// Forget drops what is remembered about engines' profiles, which differ after a reload.
+// Forget drops what the services remember about engines' profiles, because a reload may change
+// them.
 func (s *Services) Forget() {
 	s.formats.Forget()
 	s.saltWarned.Clear()
 }
 
-// takeRetry takes a retry from the budget of all calls. It counts whether one was left.
+// takeRetry takes a retry from the budget of all calls. It counts the retry, or the refusal.
 func (s *Services) takeRetry(budget config.Percent) bool {
 	if !s.Retries.Allow(time.Now(), budget) {
 		s.Counters.RetriesDenied.Inc()
@@ -109,12 +110,12 @@ func (s *Services) takeRetry(budget config.Percent) bool {
 
 // An engine that has read a prompt answers the next prompt with the same beginning sooner, and
 // reports cached_tokens. A client that guesses a beginning can thus learn whether another client
-// has sent it. If a model's prompt_cache is per_key, each key has a cache of its own, or shares one
-// with the keys of its group: the edge sends the engine a salt, and prefix affinity keeps the
-// prompts of different owners apart.
+// has sent it. If a model's prompt_cache is per_key, each key has a cache of its own, or shares
+// one with the keys of its group. For this the edge sends the engine a salt, and prefix affinity
+// keeps the prompts of different owners apart.
 
-// cacheOwner returns the owner whose cached prompts an engine may use for the calls of a key;
-// empty: those of all owners.
+// cacheOwner returns the owner whose cached prompts an engine may use for the calls of a key. An
+// empty owner means the prompts of all owners.
 func cacheOwner(key *auth.Key, m *snapshot.Model) string {
 	if key == nil || m.Config.PromptCache != config.CachePerKey {
 		return ""
@@ -122,8 +123,8 @@ func cacheOwner(key *auth.Key, m *snapshot.Model) string {
 	return key.CacheOwner
 }
 
-// salt returns what keeps an owner's prompts apart at an engine. For an engine that takes no salt,
-// it returns an empty one and logs a warning once.
+// salt returns the salt that keeps an owner's prompts apart at an engine. For an engine that does
+// not support salts, it returns one without a member and logs a warning once.
 func (s *Services) salt(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt {
 	if owner == "" {
 		return chat.Salt{}

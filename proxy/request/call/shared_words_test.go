@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// perToken are the functions that run for each token of a stream; Meter.Note collects their
+// perToken are the functions that run for each token of a stream. Meter.Note collects their
 // measurements.
 var perToken = []string{
 	"proxy/request/call relay.run", "proxy/request/call relay.write", "proxy/request/call relay.fill",
@@ -25,14 +25,14 @@ var perToken = []string{
 	"upstreams/http1 Exchange.Read", "upstreams/http1 Exchange.Take", "upstreams/http1 Exchange.Wait",
 }
 
-// writes are the methods that write words that cores share: of atomics, locks and counters.
+// writes are the methods of atomics, locks and counters that write a word that cores share.
 var writes = []string{
 	"Add", "And", "CompareAndSwap", "Dec", "Inc", "Lock", "Observe", "Or", "RLock", "Store", "Swap", "TryLock", "Update",
 }
 
-// TestNoSharedWordPerToken: code that runs for each token writes no word that streams on other
-// cores write, too. A counter there would cost every stream a cache miss for each token. Such words
-// are written through the Meter, every sixteen events.
+// TestNoSharedWordPerToken checks that code that runs for each token writes no word that streams
+// on other cores also write. A counter there would cost every stream a cache miss for each token.
+// Such words are written through the Meter, every sixteen events.
 func TestNoSharedWordPerToken(t *testing.T) {
 	missing := map[string]bool{}
 	folders := map[string]bool{}
@@ -71,8 +71,8 @@ func TestNoSharedWordPerToken(t *testing.T) {
 	}
 }
 
-// sharedWrites returns the calls that write shared words. An Add whose result is used belongs to a
-// time.
+// sharedWrites returns the calls that write shared words. An Add whose result is used is a method
+// of time.Time.
 func sharedWrites(body *ast.BlockStmt) (found []*ast.CallExpr) {
 	alone := map[ast.Expr]bool{}
 	ast.Inspect(body, func(n ast.Node) bool {
@@ -90,7 +90,7 @@ func sharedWrites(body *ast.BlockStmt) (found []*ast.CallExpr) {
 	return found
 }
 
-// nameOf returns a function's name, with the type of its receiver.
+// nameOf returns a function's name, preceded by the type of its receiver.
 func nameOf(fn *ast.FuncDecl) string {
 	if fn.Recv == nil {
 		return fn.Name.Name

@@ -8,13 +8,13 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// hijackedStream is a committed stream on a plain connection, which it has taken out of fasthttp. A
-// stream may last an hour. During that time fasthttp would hold its read buffer (as large as the
-// largest head), its write buffer, its context and a deep stack, and it would copy every event once
-// more. A hijackedStream writes the head and the chunks itself. After a stream that ends well, the
-// connection returns to fasthttp for its next request.
+// hijackedStream is a committed stream on a plain connection, which it has taken out of fasthttp.
+// A stream may last an hour. In fasthttp it would hold a read buffer (as large as the largest
+// head), a write buffer, a context and a deep stack all that time, and every event would be copied
+// once more. A hijackedStream writes the head and the chunks itself. After a stream that ends
+// well, the connection returns to fasthttp for its next request.
 //
-// A drain waits for it, as for every open connection.
+// A drain waits for it, like for every open connection.
 type hijackedStream struct {
 	relay
 	conn *listen.Conn
@@ -22,8 +22,8 @@ type hijackedStream struct {
 	keep bool   // the client may send another request on this connection
 }
 
-// chunkRoom is the room before a relay's bytes for the size line of their chunk: up to 8 digits, CR
-// and LF.
+// chunkRoom is the space before a relay's bytes for the size line of their chunk: up to 8 digits,
+// CR and LF.
 const chunkRoom = 10
 
 const (
@@ -32,9 +32,9 @@ const (
 )
 
 // hijack makes r leave fasthttp once the handler has returned. It returns false, and does nothing,
-// if r has to stay. A stream stays under TLS, because fasthttp closes the TLS connection at the end
-// of a hijack, and while the rest of a form is still to be read. fasthttp cannot write a stream to
-// HTTP/1.0, so such a stream always leaves.
+// if r has to stay. A stream under TLS stays, because fasthttp closes the TLS connection at the
+// end of a hijack. A stream stays as well if the rest of a form is still to be read. fasthttp
+// cannot write a stream to HTTP/1.0, so such a stream always leaves.
 func hijack(r relay) bool {
 	c := r.call
 	ctx := c.client.ctx
@@ -53,9 +53,9 @@ func hijack(r relay) bool {
 	return true
 }
 
-// takeConn is called by fasthttp after the handler has returned. fasthttp then releases everything
-// and closes the connection; that Close starts the stream instead. Bytes of the next request that
-// fasthttp's reader holds go back to the connection first.
+// fasthttp calls takeConn after the handler has returned. fasthttp then releases everything and
+// closes the connection; that Close starts the stream instead. Before that, takeConn returns the
+// bytes of the next request in fasthttp's reader to the connection.
 func (t *hijackedStream) takeConn(from net.Conn) {
 	defer t.call.shared.Guard.Catch(guard.Stream, t.panicked)
 	ctx := t.call.client.ctx
@@ -100,8 +100,8 @@ func (t *hijackedStream) serve() {
 	_ = shared.ServeNext(conn) // closes it; its errors are the client's and have been answered
 }
 
-// write implements chunkWriter. One write carries the head, if it has not been sent yet, the chunk,
-// and the last chunk if last is set.
+// write implements chunkWriter. One write to the connection carries the head (if it has not been
+// sent yet), the chunk, and the last chunk if last is set.
 func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 	b, payload := *out, len(*out)-chunkRoom
 	start := chunkRoom
@@ -115,7 +115,7 @@ func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 	*out = b // may have grown
 	b = b[start:]
 	if len(t.head) > 0 {
-		b = append(t.head, b...) // a fresh slice, once in a stream
+		b = append(t.head, b...) // a new slice, once per stream
 		t.head = nil
 	}
 	if len(b) == 0 {

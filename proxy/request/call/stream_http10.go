@@ -11,12 +11,12 @@ import (
 )
 
 // http10Stream is a committed stream to a client of HTTP/1.0, such as nginx with proxy_pass and no
-// proxy_http_version. That version has no chunks: the answer ends with the connection (RFC 9112,
-// 6.3), and a client cannot tell a broken connection from the end. So a stream that fails ends with
-// its dialect's error. If the dialect has none for it, the connection is reset.
+// proxy_http_version. HTTP/1.0 has no chunks: the answer ends with the connection (RFC 9112, 6.3),
+// and a client cannot tell a broken connection from the end. A stream that fails therefore ends
+// with its dialect's error. If the dialect has no error for a stream, the connection is reset.
 //
-// fasthttp would write chunks, whatever version the client speaks. A hijack leaves the writing to
-// the edge. fasthttp keeps the connection, TLS or not, and the rest of a form until takeConn
+// fasthttp would write chunks to every client, of any version. After a hijack the edge writes
+// instead. fasthttp keeps the connection (TLS or not) and the rest of a form until takeConn
 // returns.
 type http10Stream struct {
 	relay
@@ -48,7 +48,7 @@ func (s *http10Stream) takeConn(net.Conn) {
 		_ = s.conn.SetReadDeadline(time.Now().Add(c.config.snapshot.Config.Timeouts.ClientBody.D()))
 	}
 	h := &c.client.ctx.Response.Header
-	h.SetContentLength(-2) // until the connection ends
+	h.SetContentLength(-2) // the body ends with the connection
 	h.SetConnectionClose()
 	s.head = h.AppendBytes(make([]byte, 0, 512))
 	if _, err := s.run(s); err != nil {

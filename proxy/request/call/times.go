@@ -2,17 +2,17 @@ package call
 
 import "time"
 
-// times records when the steps of a call happened.
+// times records the times of a call's steps.
 type times struct {
 	asked   time.Time     // when the running attempt began
-	awaited time.Duration // what earlier attempts waited for their engines
-	endAt   time.Time     // when a whole answer was ready; after that the call waits for nothing
+	awaited time.Duration // the time that earlier attempts waited for their engines
+	endAt   time.Time     // when a whole answer was ready; the call waits for nothing after that
 }
 
 // ask records the start of an attempt.
 func (t *times) ask(now time.Time) { t.asked = now }
 
-// askAgain records that an attempt replaces one that has waited.
+// askAgain records that a new attempt replaces one that has waited.
 func (t *times) askAgain(now time.Time) {
 	t.addAwaited(now)
 	t.asked = now
@@ -21,8 +21,9 @@ func (t *times) askAgain(now time.Time) {
 // addAwaited adds the time that the running attempt has waited.
 func (t *times) addAwaited(now time.Time) { t.awaited += now.Sub(t.asked) }
 
-// ended returns when the call ended, for what is recorded last. Reading the clock costs as much as
-// a small step of a call, and after a whole answer each step would read the same time.
+// ended returns when the call ended, for what is recorded last. After a whole answer it does not
+// read the clock again: a read costs as much as a small step of a call, and all would return the
+// same time.
 func (t *times) ended() time.Time {
 	if t.endAt.IsZero() {
 		return time.Now()

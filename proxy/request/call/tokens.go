@@ -9,14 +9,14 @@ import (
 type tokens struct {
 	prompt      int // estimated
 	output      int // expected
-	counted     int // of the prompt, by an engine whose context it exceeds; 0: not known
-	promptBytes int // of a prompt that is only text; 0 otherwise
+	counted     int // of the prompt, by an engine whose context it exceeds; 0: unknown
+	promptBytes int // of a prompt that is only text, otherwise 0
 	usage       translate.Usage
 }
 
 // estimate fills in what no engine has counted. A client that leaves after an engine was asked is
-// charged, too: for the prompt, which the engine has read, and for the expected tokens of a whole
-// answer, because the edge does not see them one by one.
+// charged as well: for the prompt, which the engine has read, and for the expected tokens of a
+// whole answer, because the edge does not see its tokens one by one.
 func (t *tokens) estimate(streamed, leftEngine bool) {
 	u := &t.usage
 	switch {
@@ -35,7 +35,7 @@ func (t *tokens) estimate(streamed, leftEngine bool) {
 	u.Total = u.Prompt + u.Completion
 }
 
-// learn updates an engine's bytes per token from its count of the prompt.
+// learn updates an engine's bytes per token with its count of the prompt.
 func (t *tokens) learn(u *upstreams.Upstream) {
 	if t.usage.Known && t.usage.Resumed == 0 && t.promptBytes > 0 && u != nil {
 		u.Averages.LearnTokens(t.promptBytes, t.usage.Prompt)

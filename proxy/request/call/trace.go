@@ -8,11 +8,11 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// trace is a call's place in a trace.
+// trace is a call's context in a trace.
 type trace struct {
 	span   *observe.CallSpan // nil without tracing
-	parent []byte            // the client's trace context, in case the request's head is gone
-	vendor []byte            // its tracestate, likewise
+	parent []byte            // the client's trace context, kept for when the request's head is gone
+	vendor []byte            // the client's tracestate, likewise
 }
 
 // keep copies the trace context, because the request's head may be gone when another engine is
@@ -24,8 +24,9 @@ func (t *trace) keep(cl *client) {
 	t.vendor = append([]byte(nil), t.state(cl)...)
 }
 
-// context returns the W3C trace context for an engine when the attempt has none of its own. It is
-// the call's span, or without tracing what the client sent, if that is well formed; otherwise nil.
+// context returns the W3C trace context for an engine when the attempt has none of its own: that
+// of the call's span, or without tracing what the client sent. It returns nil if that is
+// malformed.
 func (t *trace) context(cl *client) []byte {
 	switch {
 	case t.span != nil:
@@ -36,8 +37,8 @@ func (t *trace) context(cl *client) []byte {
 	return clientTraceparent(&cl.ctx.Request.Header)
 }
 
-// state returns the client's tracestate for an engine; nil without a valid trace context. Spans do
-// not carry it: it is the client's text, and a trace endpoint would store it.
+// state returns the client's tracestate for an engine, or nil without a valid trace context. Spans
+// do not carry it, because it is the client's text, and a trace collector would store it.
 func (t *trace) state(cl *client) []byte {
 	if cl.ctx == nil {
 		return t.vendor
@@ -56,12 +57,13 @@ func (t *trace) state(cl *client) []byte {
 	}
 }
 
-// maxTracestate is how much of a tracestate is passed on: the least that every vendor must pass on
-// (Trace Context, 3.3.1.5).
+// maxTracestate is how many bytes of a tracestate are passed on. Trace Context (3.3.1.5) requires
+// every vendor to pass on at least that many.
 const maxTracestate = 512
 
-// tracestateOf returns a tracestate in the form that an engine is sent: whole members from its
-// left, up to the bound. It returns nil if there is anything but visible characters and blanks.
+// tracestateOf returns a tracestate in the form that an engine is sent: whole members from the
+// left, up to maxTracestate. It returns nil if b contains anything but visible characters and
+// blanks.
 func tracestateOf(b []byte) []byte {
 	for _, ch := range b {
 		if ch < ' ' || ch > '~' {
@@ -76,8 +78,8 @@ func tracestateOf(b []byte) []byte {
 
 func clientTraceparent(h *fasthttp.RequestHeader) []byte { return traceparentOf(h.Peek("Traceparent")) }
 
-// traceparentOf returns a W3C trace context in the form that an engine is sent, and nil for a
-// malformed one. A newer version is read as version 00, whose fields it begins with; version ff is
+// traceparentOf returns a W3C trace context in the form that an engine is sent, or nil if b is
+// malformed. A newer version is read as version 00, whose fields it begins with; version ff is
 // invalid (Trace Context, 3.2.2.1 and 4.3).
 func traceparentOf(b []byte) []byte {
 	const length = len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-00")

@@ -11,7 +11,7 @@ func TestTraceparentOf(t *testing.T) {
 	const members = "-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for given, want := range map[string]string{
 		"00" + members:                 "00" + members,
-		"01" + members:                 "00" + members, // a newer version begins like the first
+		"01" + members:                 "00" + members, // newer versions begin with the same fields
 		"cc" + members + "-what-comes": "00" + members,
 		"ff" + members:                 "",
 		"00" + members + "-more":       "",
@@ -40,8 +40,8 @@ func TestTracestateOf(t *testing.T) {
 	}
 }
 
-// TestTracestateLines: a tracestate on several lines is one list; without a trace context it is
-// dropped.
+// TestTracestateLines checks that a tracestate on several lines is read as one list, and dropped
+// if there is no trace context.
 func TestTracestateLines(t *testing.T) {
 	cl, tr := client{ctx: &fasthttp.RequestCtx{}}, trace{}
 	h := &cl.ctx.Request.Header

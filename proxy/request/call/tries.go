@@ -14,21 +14,21 @@ import (
 	"penstock/upstreams"
 )
 
-// tries records where a call was sent and how often. Package retry decides what is sent again.
+// tries records where and how often a call was sent. Package retry decides what is sent again.
 type tries struct {
 	pool     upstreams.Pool
 	rank     int                // of its class; 0: the first
 	needs    upstreams.Features // of an engine
-	excluded []upstreams.ID     // engines that are not asked, or not again
+	excluded []upstreams.ID     // engines that may not be asked, or not again
 	talk     conversation
-	why      *why                // why the engine was picked; nil: there was never a choice
+	why      *why                // why the engine was picked; nil: there was no choice
 	upstream *upstreams.Upstream // of the last attempt
 	sends    retry.Sends         // by the step that led to them
 	targets  int                 // engines that were tried
 	doubted  bool                // the first engine's refusal was doubted, and another one asked
-	refused  endpoint.Refused    // what the last engine is no longer sent, and has not accepted yet
+	refused  endpoint.Refused    // what the last engine is no longer sent, but has not accepted yet
 	next     place               // a slot at another engine that the call moves to
-	kept     *resume.Stream      // kept for resuming; nil: this stream cannot be resumed
+	kept     *resume.Stream      // a record for resuming; nil: this stream cannot be resumed
 	lookedAt time.Time           // when a call on a drained engine last looked for a slot
 	counts   int                 // requests for a count of the prompt
 	overflow bool                // the call has waited for a slot in vain
@@ -39,17 +39,17 @@ type tries struct {
 	failure  *failure.Failure    // of the first attempt that failed; nil: none has
 }
 
-// conversation holds what routing recognizes the call's conversation by.
+// conversation holds what routing uses to recognize the call's conversation.
 type conversation struct {
-	prefix  []uint64 // bytes of the prompt that the hashes cover
-	text    int      // bytes of the prompt that they are of
+	prefix  []uint64 // hashes of the beginning of the prompt
+	text    int      // bytes of the prompt that prefix covers
 	number  uint64   // for the model's arms; 0: not computed yet
 	session chat.Session
 	asked   bool // session is set
 }
 
-// why holds the reasons for the pick of an engine, and what the call's record says about them. It
-// stays with a call's memory, so recording it allocates nothing.
+// why holds the reasons for the pick of an engine, and their form in the call's record. It stays
+// with the pooled call, so recording a reason allocates nothing.
 type why struct {
 	pick   routing.Why
 	choice observe.Choice
@@ -70,14 +70,14 @@ func (w *why) note(r *observe.Record, l *upstreams.Lease) {
 	r.Choice = &w.choice
 }
 
-// begin records the upstream of an attempt that begins.
+// begin records the upstream of a new attempt.
 func (t *tries) begin(u *upstreams.Upstream) {
 	t.upstream, t.refused = u, endpoint.Refused{}
 	t.sends.Again = false
 	t.targets++
 }
 
-// exclude prevents another request to the engine.
+// exclude prevents another request to the engine u.
 func (t *tries) exclude(u *upstreams.Upstream) { t.excluded = append(t.excluded, u.ID()) }
 
 // place is a slot at an engine that the call has not been sent to yet.
@@ -93,8 +93,8 @@ func (t *tries) takeNext() (p place) {
 	return p
 }
 
-// takeTurn takes the next engine's turn. It replaces the turn of an engine that has served nothing,
-// or whose part of the answer counts with the next one's.
+// takeTurn takes the next engine's turn. It replaces the turn at an engine that has served
+// nothing, or whose part of the answer is counted with the next one's.
 func (t *tries) takeTurn(next turns.Turn) {
 	t.turn.Book(0)
 	t.turn = next

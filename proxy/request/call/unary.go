@@ -14,15 +14,15 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// unary gives a whole answer, made from the engine's whole reply.
+// unary makes a whole answer from the engine's whole reply.
 type unary struct {
 	call  *Call
-	codec endpoint.Unary // nil until the reply's head has come
+	codec endpoint.Unary // nil until the reply's head has arrived
 }
 
-// try reads the engine's whole reply and answers with it. If the engine was asked for a stream,
-// because it can cancel only streams, the reply is assembled first. A reply that takes longer than
-// stream.whole_keepalive becomes a relay, and so does a large one that is only passed on.
+// try reads the engine's whole reply and answers with it. An engine that can cancel only streams
+// was asked for a stream, so its reply is assembled first. A reply that takes longer than
+// stream.whole_keepalive becomes a relay. So does a large one that is only passed on.
 func (u *unary) try() *failure.Failure {
 	c := u.call
 	out, err := u.await(u.firstWhitespace())
@@ -54,9 +54,9 @@ func (u *unary) try() *failure.Failure {
 	return nil
 }
 
-// firstWhitespace returns when white space is to show the client that its whole answer is under
-// way; zero: never. The time counts from the start of the call, as balancers count. Bytes and text
-// have no meaningless white space, and before HTTP/1.1 there are no chunks.
+// firstWhitespace returns the time at which white space shows the client that its whole answer is
+// under way; zero: never. The time counts from the start of the call, because balancers count from
+// there. Audio and text have no meaningless white space, and before HTTP/1.1 there are no chunks.
 func (u *unary) firstWhitespace() time.Time {
 	c := u.call
 	d := c.config.snapshot.Config.Stream.WholeKeepalive.D()
@@ -66,10 +66,10 @@ func (u *unary) firstWhitespace() time.Time {
 	return c.record.Start.Add(d)
 }
 
-// await returns the client's answer made from the engine's whole reply, behind chunkRoom bytes of a
-// buffer. It returns http1.ErrNotYet if until passes first (call it again to continue),
+// await returns the client's answer, made from the engine's whole reply, behind chunkRoom bytes of
+// a buffer. It returns http1.ErrNotYet if until passes first; a further call continues. It returns
 // attempt.ErrLarge for a reply that is to be passed on as it arrives, and otherwise an error that
-// FailureOf takes.
+// FailureOf understands.
 func (u *unary) await(until time.Time) (*[]byte, error) {
 	c := u.call
 	if err := c.attempt.AwaitHead(until); err != nil {
@@ -123,8 +123,8 @@ func (u *unary) beginPassOn() (*endpoint.PassOn, *[]byte, error) {
 	return passOn, out, nil
 }
 
-// noteUsage records the token usage that an answer has reported so far. For the metrics it records
-// whether the engine let markup through that it should have parsed.
+// noteUsage records the token usage that an answer has reported so far. It also records, for the
+// metrics, whether the engine let markup through that it should have parsed.
 func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
 	c.tokens.usage, c.record.Finish = u, u.Finish.String()
 	if u.Known { // before the slot is free, so that the slot goes to the right key
@@ -138,7 +138,7 @@ func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
 	}
 }
 
-// noteCounted reports the engine's count of the prompt to the routing.
+// noteCounted reports the engine's count of the prompt to package routing.
 func (c *Call) noteCounted() {
 	if u := &c.tokens.usage; u.Known {
 		c.attempt.Counted(u.Prompt, u.Cached)
@@ -146,8 +146,8 @@ func (c *Call) noteCounted() {
 }
 
 // noteOverhead computes the time that the edge itself took before the first byte of the answer.
-// Waits for the client's body, for a slot and for engines are left out. A form is sent to its
-// engine while it arrives, so its overhead cannot be measured.
+// Waits for the client's body, for a slot and for engines do not count. The overhead of a form
+// cannot be measured, because the form is sent to its engine while it arrives.
 func (c *Call) noteOverhead(now time.Time) {
 	if c.ep.Form {
 		return

@@ -19,8 +19,8 @@ func only(answer http.HandlerFunc) *calltest.Engine {
 	return &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: answer}
 }
 
-// TestQueue: calls that wait for the only slot get it, get their turn too late, or find the queue
-// full.
+// TestQueue checks calls that wait for the only slot. They get it, wait too long, or find the
+// queue full.
 func TestQueue(t *testing.T) {
 	const queued = "    queue: {depth: 1, wait: 30s}\n"
 	slow := calltest.After(20*time.Second, calltest.Say("done"))
@@ -56,7 +56,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestFallback: a fallback model answers if the model's engine does not.
+// TestFallback checks that a fallback model answers if the model's engine does not.
 func TestFallback(t *testing.T) {
 	const yaml = `
 auth: none
@@ -87,7 +87,7 @@ models:
 	}
 }
 
-// TestTiers: a later tier takes what the first one cannot.
+// TestTiers checks that a later tier answers the calls that the first one cannot.
 func TestTiers(t *testing.T) {
 	const tiers = `
 auth: none
@@ -118,7 +118,7 @@ models:
 	})
 }
 
-// TestResume: another engine continues a stream that was cut off.
+// TestResume checks that another engine continues a stream that was cut off.
 func TestResume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.InTurn(events(true, delta("one "), delta("two ")), calltest.Say("three"))
@@ -138,8 +138,8 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestChangedRequest: an engine that refuses a request as it stands is asked again in a form that
-// it accepts.
+// TestChangedRequest checks that an engine that refuses a request is asked again in a form that it
+// accepts.
 func TestChangedRequest(t *testing.T) {
 	const overflow = "This model's maximum context length is 1000 tokens. However, you requested 1050 tokens (50 in the messages, 1000 in the completion). Please reduce the length of the messages or completion."
 	tests := []struct {
@@ -173,8 +173,8 @@ func TestChangedRequest(t *testing.T) {
 	}
 }
 
-// TestTooLong: a prompt that fits nowhere is refused in words that make agents shorten it. The
-// engine with more room is asked first.
+// TestTooLong checks that a prompt that is too long for every engine is refused with wording that
+// makes agents shorten it.
 func TestTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := only(calltest.Refuse(400, "This model's maximum context length is 100 tokens. However, your request has 120 input tokens. Please reduce the length of the input messages."))
@@ -187,7 +187,7 @@ func TestTooLong(t *testing.T) {
 	})
 }
 
-// keyed are two keys, of which one has limits. Their hashes are of "secret-a" and "secret-b".
+// keyed has two keys with limits. Replace HASHA and HASHB by the hashes of their secrets.
 const keyed = `
 keys:
   - {id: a, hash: "sha256:HASHA", limits: {requests_per_minute: 2}}
@@ -199,7 +199,7 @@ models:
   - {id: other, deployments: [{upstream: a}]}
 `
 
-// TestKeys: what keys may do, and how they are refused in each dialect.
+// TestKeys checks what keys may do, and how each dialect words the refusals.
 func TestKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &calltest.Engine{Name: "a", Models: []string{"m", "other"}}
@@ -235,7 +235,8 @@ func TestKeys(t *testing.T) {
 	})
 }
 
-// TestOtherKinds: embeddings, rerank, speech and transcription, and a large answer that is passed on.
+// TestOtherKinds checks embeddings, rerank, speech and transcription, and large answers that are
+// passed on.
 func TestOtherKinds(t *testing.T) {
 	const yaml = `
 auth: none
@@ -296,7 +297,7 @@ models:
 	}
 }
 
-// TestShadow: a copy of a call goes to another model, and its answer is dropped.
+// TestShadow checks that a copy of a call goes to another model, and that its answer is dropped.
 func TestShadow(t *testing.T) {
 	const yaml = `
 auth: none
@@ -325,7 +326,8 @@ models:
 	})
 }
 
-// TestReload: a call that waits for a slot moves to the engines of a newer configuration.
+// TestReload checks that a call that waits for a slot moves to the engines of a newer
+// configuration.
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const queued = "    queue: {depth: 4, wait: 60s}\n"
@@ -346,7 +348,7 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// TestPoison: a body that has ended two engines is refused before it ends a third.
+// TestPoison checks that a body that has cost two engines is refused before it costs a third.
 func TestPoison(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(calltest.BreakOff, calltest.BreakOff)
@@ -361,7 +363,7 @@ func TestPoison(t *testing.T) {
 	})
 }
 
-// TestDebugHeaders: an answer shows where it came from, if the configuration asks for that.
+// TestDebugHeaders checks that an answer shows where it came from if log.debug_headers is set.
 func TestDebugHeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turn := calltest.InTurn(calltest.BreakOff, calltest.Say("ok"))
@@ -376,7 +378,7 @@ func TestDebugHeaders(t *testing.T) {
 	})
 }
 
-// TestCutShort: calls are ended from outside: by a drain, and by the removal of a key.
+// TestCutShort checks calls that end from outside: by a drain, and by a client that leaves.
 func TestCutShort(t *testing.T) {
 	endings := []struct {
 		name string
