@@ -60,9 +60,13 @@ func (c *checker) eachOneOf(path, set, what string, values []string) {
 		if c.Full() {
 			return
 		}
+		allowed, again := slices.Contains(words[set], v), slices.Contains(values[:i], v)
+		if allowed && !again { // the usual case, without making its path
+			continue
+		}
 		at := element(path, i)
 		c.oneOf(at, set, what, v)
-		if first := slices.Index(values, v); first < i {
+		if again {
 			c.fail(at, "%s is listed twice", c.places.Show(at, v))
 		}
 	}

@@ -198,11 +198,19 @@ func (d *differ) compare(old, next reflect.Value) {
 	}
 }
 
-// equal reports whether two values of one type are deeply equal. It compares scalars, the most
-// frequent case, without a copy.
+// equal reports whether two values of one type are deeply equal. It compares scalars and values
+// that are absent, the most frequent cases, without a copy.
 func equal(a, b reflect.Value) bool {
-	if a.Kind() == reflect.String || a.Kind() == reflect.Bool || a.CanInt() || a.CanFloat() {
+	switch kind := a.Kind(); {
+	case kind == reflect.String || kind == reflect.Bool || a.CanInt() || a.CanFloat():
 		return a.Equal(b)
+	case kind == reflect.Slice || kind == reflect.Map || kind == reflect.Pointer:
+		if a.IsNil() && b.IsNil() {
+			return true
+		}
+		if names, ok := a.Interface().([]string); ok && (names == nil) == b.IsNil() {
+			return slices.Equal(names, b.Interface().([]string))
+		}
 	}
 	return reflect.DeepEqual(a.Interface(), b.Interface())
 }

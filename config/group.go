@@ -32,6 +32,9 @@ func (d Deployment) target() target { return target{d.Upstream, d.Served} }
 // itself. The first takes the entry's place and the others follow at the end, so that every entry
 // keeps its position in the file. An empty group stays.
 func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
+	if !slices.ContainsFunc(written, func(d Deployment) bool { return isGroup(d.Upstream) }) {
+		return slices.Clone(written) // the usual list: a file may have a thousand
+	}
 	named := map[string]bool{}
 	for i := range upstreams {
 		named[upstreams[i].Name] = true

@@ -15,8 +15,9 @@ import (
 type keyChecks struct{ checks }
 
 func (c keyChecks) all() {
-	ids, hashes, marks := map[string]string{}, map[string]string{}, map[KeyCertificate]string{}
-	for i := range c.file.Keys {
+	n := len(c.file.Keys)
+	ids, hashes, marks := make(map[string]string, n), make(map[string]string, n), map[KeyCertificate]string{}
+	for i := range n {
 		k, at := &c.file.Keys[i], element("keys", i)
 		c.check.name(at+".id", "a key needs an id", "key id", k.ID, ids)
 		c.hashes(at+".hash", k, hashes)

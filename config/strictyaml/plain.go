@@ -38,7 +38,7 @@ func plainTree(src string) (body ast.Node, size int) {
 	if p.cut(src); p.odd || len(p.lines) == 0 {
 		return nil, 0
 	}
-	if !strings.HasPrefix(p.lines[0].text, "- ") && !plainKey.MatchString(p.lines[0].text) {
+	if !strings.HasPrefix(p.lines[0].text, "- ") && keyHead(p.lines[0].text) == 0 {
 		return nil, 0
 	}
 	body = p.block()
@@ -84,8 +84,66 @@ func (p *plainReader) cut(src string) {
 	}
 }
 
-// plainKey matches a key and what separates it from a value on its line.
-var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}:( +|$)`)
+// maxPlainKey bounds a key, in bytes.
+const maxPlainKey = 64
+
+// keyHead returns the length of the key at the start of text with the colon and the blanks after
+// it; 0 if text does not begin with a key.
+func keyHead(text string) int {
+	n := 0
+	for n < len(text) && n < maxPlainKey && inKey(text[n], n == 0) {
+		n++
+	}
+	if n == 0 || n == len(text) || text[n] != ':' {
+		return 0
+	}
+	if n++; n == len(text) {
+		return n
+	}
+	blanks := len(text[n:]) - len(strings.TrimLeft(text[n:], " "))
+	if blanks == 0 {
+		return 0
+	}
+	return n + blanks
+}
+
+// inKey reports whether a key may hold c, or begin with it.
+func inKey(c byte, first bool) bool {
+	return c == '_' || isLetter(c) || !first && (c == '-' || isDigit(c))
+}
+
+func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// isPlainText reports whether text is an unquoted value on a line of its own: words separated by
+// single blanks. A colon, $ or brace may occur in the first word only.
+func isPlainText(text string) bool {
+	if text == "" || !isLetter(text[0]) && !isDigit(text[0]) && text[0] != '/' && text[0] != '$' {
+		return false
+	}
+	first := true
+	for i := 1; i < len(text); i++ {
+		next := byte(' ') // after the end
+		if i+1 < len(text) {
+			next = text[i+1]
+		}
+		switch c := text[i]; {
+		case inPlainText(c, first):
+		case c == ':' && first && inPlainText(next, true):
+		case c == ' ' && inPlainText(next, false):
+			first = false
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// inPlainText reports whether the first word of an unquoted value, or a later one, may hold c.
+func inPlainText(c byte, first bool) bool {
+	return isLetter(c) || isDigit(c) || strings.IndexByte("/$_.+@=*~-", c) >= 0 || first && (c == '{' || c == '}')
+}
 
 // block reads the list, mapping or value that begins on the first line.
 func (p *plainReader) block() ast.Node {
@@ -97,7 +155,7 @@ func (p *plainReader) block() ast.Node {
 		return nil
 	case strings.HasPrefix(first.text, "- "):
 		return p.list(first.indent)
-	case plainKey.MatchString(first.text):
+	case keyHead(first.text) > 0:
 		return p.mapping(first.indent)
 	default:
 		p.lines = p.lines[1:]
@@ -121,7 +179,7 @@ func (p *plainReader) mapping(indent int) ast.Node {
 	mapping := ast.Mapping(nil, false)
 	for !p.odd && p.continues(indent) {
 		line := p.lines[0]
-		head := len(plainKey.FindString(line.text))
+		head := keyHead(line.text)
 		if head == 0 || len(mapping.Values) == maxMembers {
 			p.odd = p.odd || !strings.HasPrefix(line.text, "- ") || len(mapping.Values) == maxMembers
 			break
@@ -161,9 +219,8 @@ func position(l *plainLine, offset int) *token.Position {
 	return &token.Position{Line: l.number, Column: l.indent + offset + 1}
 }
 
-// The forms of a value on one line.
+// The forms of a value in brackets.
 var (
-	plainText   = regexp.MustCompile(`^[A-Za-z0-9/$](?:[A-Za-z0-9/$_.+@=*~{}-]|:[A-Za-z0-9/$_.+@=*~{}-])*(?: [A-Za-z0-9/$_.+@=*~-]+)*$`)
 	plainInFlow = regexp.MustCompile(`^[A-Za-z0-9/](?:[A-Za-z0-9/_.+@*~-]|:[A-Za-z0-9/_.+@*~-])*`)
 	plainQuoted = regexp.MustCompile(`^(?:"[^"\\]*"|'[^']*')`)
 )
@@ -172,7 +229,7 @@ var (
 func (p *plainReader) value(text string, line, column int) ast.Node {
 	at := &token.Position{Line: line, Column: column}
 	if text[0] != '{' && text[0] != '[' && text[0] != '"' && text[0] != '\'' {
-		p.odd = p.odd || !plainText.MatchString(text)
+		p.odd = p.odd || !isPlainText(text)
 		return p.scalar(text, at)
 	}
 	f := flow{p, text, at}
@@ -223,7 +280,7 @@ func (f *flow) value() ast.Node {
 	case '{':
 		mapping := ast.Mapping(token.MappingStart("{", at), true)
 		f.members('}', func() {
-			head := len(plainKey.FindString(f.rest))
+			head := keyHead(f.rest)
 			name, isText := f.scalar(strings.TrimRight(f.rest[:head], ": "), f.at).(*ast.StringNode)
 			if f.odd = f.odd || head == 0 || !isText || len(mapping.Values) == maxMembers; f.odd {
 				return

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -108,4 +109,20 @@ func TestPlainSame(t *testing.T) {
 func FuzzPlainTree(f *testing.F) {
 	f.Add("servers:\n  - name: a\n    port: 1\n    tags: [x, \"*\", 'y z']\n    extra: { a: b, c: {} } # d\n")
 	f.Fuzz(func(t *testing.T, src string) { samePlain(t, src) })
+}
+
+// TestPlainForms: the hand-written scanners match exactly what these expressions match.
+func TestPlainForms(t *testing.T) {
+	key := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}:( +|$)`)
+	text := regexp.MustCompile(`^[A-Za-z0-9/$](?:[A-Za-z0-9/$_.+@=*~{}-]|:[A-Za-z0-9/$_.+@=*~{}-])*(?: [A-Za-z0-9/$_.+@=*~-]+)*$`)
+	rapid.Check(t, func(t *rapid.T) {
+		piece := rapid.SampledFrom([]string{"a", "Z", "_", "-", "7", ":", ": ", " ", "  ", "/", "$", "{", "}", ".", "*", "~", "#", `"`, strings.Repeat("k", 62)})
+		s := strings.Join(rapid.SliceOfN(piece, 0, 8).Draw(t, "pieces"), "")
+		if got, want := keyHead(s), len(key.FindString(s)); got != want {
+			t.Fatalf("the key at the start of %q has the length %d, want %d", s, got, want)
+		}
+		if got, want := isPlainText(s), text.MatchString(s); got != want {
+			t.Fatalf("%q is a plain text: %t, want %t", s, got, want)
+		}
+	})
 }

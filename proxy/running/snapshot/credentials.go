@@ -61,6 +61,9 @@ func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials
 // withShared returns the keys of the file and those beside it. If an id or a hash appears twice,
 // the file's key wins; among the others, the first.
 func withShared(f *config.File, shared []config.Key) []config.Key {
+	if len(shared) == 0 {
+		return f.Keys
+	}
 	all, ids, hashes := slices.Clone(f.Keys), map[string]bool{}, map[string]bool{}
 	known := func(k *config.Key) bool {
 		return ids[k.ID] || slices.ContainsFunc(k.Hash, func(h config.KeyHash) bool { return hashes[h.Hash] })
