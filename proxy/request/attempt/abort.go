@@ -6,20 +6,20 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Abort ends a call from outside. End may be called from any goroutine; the other methods belong to
-// the call's own.
+// Abort ends a call from outside. Any goroutine may call End. Only the call's own goroutine may
+// call the other methods.
 type Abort struct {
 	cause    atomic.Pointer[cause]
 	left     atomic.Pointer[chan struct{}]
 	exchange atomic.Pointer[http1.Exchange]
-	shadow   atomic.Pointer[Abort] // of a copy of the call, which ends with it
+	shadow   atomic.Pointer[Abort] // of a copy of the call, which ends with the call
 }
 
-// cause is why a call was ended.
+// cause is why a call was ended from outside.
 type cause struct{ err error }
 
-// End ends the call for the given reason. The engine's connection is closed at once, and whatever
-// the call is waiting for returns. The first reason wins.
+// End ends the call for the given reason. It closes the engine's connection at once, and wakes a
+// call that waits. The first reason wins.
 func (a *Abort) End(err error) {
 	if !a.cause.CompareAndSwap(nil, &cause{err}) {
 		return
@@ -35,7 +35,7 @@ func (a *Abort) End(err error) {
 	}
 }
 
-// Shadow makes a copy of the call end with the call, as Publish does for an exchange.
+// Shadow makes a copy of the call end together with the call, as Publish does for an exchange.
 func (a *Abort) Shadow(of *Abort) {
 	a.shadow.Store(of)
 	if err := a.Cause(); err != nil {
@@ -43,7 +43,7 @@ func (a *Abort) Shadow(of *Abort) {
 	}
 }
 
-// Answered lets a copy run to its own end: the answer is complete, and its client may leave now.
+// Answered lets a copy run to its own end: the answer is complete, so the client may leave now.
 func (a *Abort) Answered() { a.shadow.Store(nil) }
 
 // Cause returns why the call was ended from outside, or nil.
@@ -54,8 +54,8 @@ func (a *Abort) Cause() error {
 	return nil
 }
 
-// Publish makes x the exchange that End has to close. The order (publish, then look at the cause)
-// leaves no gap: an end before the publication is seen here, and a later one finds x.
+// Publish makes x the exchange that End closes. Publishing before checking the cause leaves no
+// gap: Publish sees an earlier End, and a later End finds x.
 func (a *Abort) Publish(x *http1.Exchange) {
 	a.exchange.Store(x)
 	if err := a.Cause(); err != nil {
@@ -63,11 +63,11 @@ func (a *Abort) Publish(x *http1.Exchange) {
 	}
 }
 
-// Withdraw undoes Publish, before the exchange is closed.
+// Withdraw undoes Publish. It must run before the exchange is closed.
 func (a *Abort) Withdraw() { a.exchange.Store(nil) }
 
-// Wait returns a channel that End closes while the call waits for something other than an engine.
-// ok is false if the call has already ended.
+// Wait returns a channel for a call that waits for something other than an engine. End closes the
+// channel. ok is false if the call has already ended.
 func (a *Abort) Wait() (left <-chan struct{}, ok bool) {
 	ch := make(chan struct{})
 	a.left.Store(&ch)

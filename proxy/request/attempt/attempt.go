@@ -19,7 +19,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Terms are what an attempt needs of its call.
+// Terms are what an attempt needs to know about its call.
 type Terms struct {
 	Request      Request
 	Model        *snapshot.Model
@@ -40,7 +40,7 @@ type Terms struct {
 	Guard        *guard.Guard
 }
 
-// Request is what an attempt reads of its call's request.
+// Request is what an attempt reads from its call's request.
 type Request interface {
 	endpoint.Prompt
 	endpoint.Replies
@@ -49,23 +49,23 @@ type Request interface {
 
 // Hasher identifies the body of a call whose attempt has failed.
 type Hasher interface {
-	// BodyHash is 0 for a body that cannot be identified.
+	// BodyHash returns the hash of the body, or 0 if the body cannot be identified.
 	BodyHash() uint64
 }
 
 // Attempt is one try of a call.
 type Attempt struct {
 	terms  Terms
-	lease  *upstreams.Lease // nil: there is none, or it was released
+	lease  *upstreams.Lease // nil: there was none, or it was released
 	target *routing.Target
 	span   *observe.AttemptSpan // nil without tracing
-	ttft   time.Duration        // to the first token; 0: it has not come, or does not count
+	ttft   time.Duration        // until the first token; 0: it has not arrived, or does not count
 	asked  bool                 // the engine was asked for a stream
-	sends  int                  // requests that were written, by all attempts of the call
+	sends  int                  // requests that all attempts of the call have written
 	Reply  Reply
 }
 
-// Begin takes over lease for a request to be sent in x, an exchange under it.
+// Begin takes over the lease and an exchange x under it, in which the request will be sent.
 func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target, x *http1.Exchange) {
 	*a = Attempt{terms: *t, lease: lease, target: target, sends: a.sends}
 	a.Reply.x, a.Reply.memory = x, t.Memory
@@ -77,7 +77,8 @@ func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target
 	t.Abort.Publish(x)
 }
 
-// Send writes the request. If once is set, it uses no connection that may turn out to be dead.
+// Send writes the request. If once is set, it uses only a connection that cannot turn out to be
+// dead.
 func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	x, clocks := a.Reply.x, a.Reply.clock.limits
 	r := http1.Request{
@@ -103,13 +104,13 @@ func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	if c.buffered || !asksStream {
 		a.lease.Buffers()
 	}
-	if err == nil && s.Reader != nil { // a form: its last field may have asked for events
+	if err == nil && s.Reader != nil { // a form's last field may have asked for events
 		a.asked = c.streams
 	}
 	return err
 }
 
-// traceparent returns the W3C trace context for the engine; nil: none.
+// traceparent returns the W3C trace context for the engine, or nil.
 func (a *Attempt) traceparent() []byte {
 	if a.span != nil {
 		return a.span.Traceparent(nil)
@@ -154,9 +155,10 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 	return nil
 }
 
-// Pull appends what the engine's next events become in the client's dialect. It returns with at
-// least one byte, or with done at the end of the stream, or with an error: http1.ErrNotYet if until
-// passes first (call again to continue), and otherwise one for FailureOf.
+// Pull translates the engine's next events into the client's dialect and appends them. It returns
+// with at least one byte, with done set at the end of the stream, or with an error. After
+// http1.ErrNotYet, which means that until passed first, it may be called again. Other errors are
+// for FailureOf.
 func (a *Attempt) Pull(dst []byte, until instant.Time, to endpoint.Stream) (out []byte, done bool, err error) {
 	if !a.Reply.clock.headed {
 		if err := a.AwaitHead(until.Std()); err != nil {
@@ -167,9 +169,9 @@ func (a *Attempt) Pull(dst []byte, until instant.Time, to endpoint.Stream) (out 
 	return a.Reply.pull(dst, to)
 }
 
-// ReadWhole returns the engine's whole reply, as a completion if a stream was asked for. It returns
-// the errors of AwaitHead, and ErrLarge for a reply that is to be passed on as it comes, if
-// passesOn allows that. After http1.ErrNotYet it may be called again.
+// ReadWhole returns the engine's whole reply; if a stream was asked for, it returns the
+// completion. It returns the errors of AwaitHead. If passesOn is set, it may return ErrLarge for a
+// reply that is to be passed on as it arrives. After http1.ErrNotYet it may be called again.
 func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
 	r := &a.Reply
 	r.clock.until = instant.Of(until)
@@ -195,19 +197,19 @@ func (a *Attempt) Sends() int { return a.sends }
 // AsksStream reports whether the engine was asked for a stream.
 func (a *Attempt) AsksStream() bool { return a.asked }
 
-// Target returns the target of the attempt; nil: there was no attempt.
+// Target returns the target of the attempt, or nil if there was no attempt.
 func (a *Attempt) Target() *routing.Target { return a.target }
 
-// Lease returns the attempt's lease on its upstream; nil: none, or it was released.
+// Lease returns the attempt's lease on its upstream, or nil if there was none or it was released.
 func (a *Attempt) Lease() *upstreams.Lease { return a.lease }
 
-// FirstToken records that the first token came, ttft after the request was sent.
+// FirstToken records that the first token arrived ttft after the request was sent.
 func (a *Attempt) FirstToken(ttft time.Duration) {
 	a.ttft = ttft
 	a.lease.FirstToken(ttft)
 }
 
-// Counted records the engine's count of the prompt: its tokens, and those that were cached. It is
+// Counted records the engine's count of the prompt: all tokens, and the cached ones. It must be
 // called before Answered.
 func (a *Attempt) Counted(tokens, cached int) {
 	if a.lease != nil {
@@ -222,10 +224,10 @@ func (a *Attempt) Answered(tokens int) {
 	}
 }
 
-// FailureOf says what an error other than http1.ErrNotYet means.
+// FailureOf returns the failure for an error other than http1.ErrNotYet.
 func (a *Attempt) FailureOf(err error) *failure.Failure {
 	if cause := a.terms.Abort.Cause(); cause != nil {
-		return failure.FromAbort(cause) // the abort is why the read failed, whatever the error
+		return failure.FromAbort(cause) // the abort caused the error
 	}
 	var (
 		f *failure.Failure
@@ -258,8 +260,9 @@ func (a *Attempt) FailureOf(err error) *failure.Failure {
 	return f
 }
 
-// Blame reports a failure to the upstream's status and, with its client, to its breaker, unless the
-// upstream is not to blame. It does nothing for an attempt that has ended: it was blamed before.
+// Blame reports a failure to the upstream's status and, together with its source, to its breaker.
+// It does nothing if the upstream is not at fault, or if the attempt has ended and was blamed
+// before.
 func (a *Attempt) Blame(f *failure.Failure) {
 	if a.lease == nil {
 		return
@@ -279,7 +282,7 @@ func (a *Attempt) Blame(f *failure.Failure) {
 	}
 }
 
-// source describes a failed call to the breaker.
+// source describes a failed call for the breaker.
 func (a *Attempt) source(sent bool) upstreams.FailureSource {
 	return upstreams.FailureSource{
 		Key: a.terms.Key, Body: a.terms.Body.BodyHash(), Served: a.target.Served,
@@ -287,8 +290,8 @@ func (a *Attempt) source(sent bool) upstreams.FailureSource {
 	}
 }
 
-// End releases the lease with the attempt's outcome, and releases the connection. Only the first
-// call counts. If now is zero, End reads the clock.
+// End releases the lease with the attempt's outcome, and then the connection. Only the first call
+// has an effect. If now is zero, End reads the clock.
 func (a *Attempt) End(o upstreams.Outcome, now time.Time) {
 	lease := a.lease
 	if lease == nil {
@@ -302,7 +305,7 @@ func (a *Attempt) End(o upstreams.Outcome, now time.Time) {
 	a.Close(o, now)
 }
 
-// Close ends the attempt's exchange and keeps its lease.
+// Close ends the attempt's exchange but keeps its lease.
 func (a *Attempt) Close(o upstreams.Outcome, now time.Time) {
 	a.terms.Abort.Withdraw()
 	defer a.Reply.x.CloseAt(now)
@@ -315,8 +318,8 @@ func (a *Attempt) Close(o upstreams.Outcome, now time.Time) {
 	a.Reply.release()
 }
 
-// LowerLimit lowers a request's limit on the answer's tokens to the room that a target is known to
-// have beside the prompt.
+// LowerLimit lowers a request's limit on the answer's tokens to the room that a target has beside
+// the prompt, as far as the edge knows.
 func LowerLimit(m *snapshot.Model, l endpoint.TokenLimit, prompt func() int, t *routing.Target) {
 	l.Fit(-1)
 	asked := l.TokenLimit()
@@ -328,8 +331,8 @@ func LowerLimit(m *snapshot.Model, l endpoint.TokenLimit, prompt func() int, t *
 	}
 }
 
-// ContextOf returns the context in tokens that a target has for a request: the smaller one of the
-// engine's and the configured one; 0: neither is known.
+// ContextOf returns the context in tokens that a target has for a request: the engine's or the
+// configured one, whichever is smaller. It returns 0 if neither is known.
 func ContextOf(m *snapshot.Model, limit endpoint.TokenLimit, t *routing.Target) int {
 	configured, n := limit.Context(&m.Rules), t.Upstream.Models.MaxContext(t.Served)
 	if n == 0 || configured > 0 && configured < n {

@@ -12,15 +12,15 @@ import (
 	"penstock/upstreams/progress"
 )
 
-// afterFinish is how long a stream may still bring usage and [DONE] after all its choices have
+// afterFinish is how long a stream may take to send usage and [DONE] after all its choices have
 // finished.
 const afterFinish = 2 * time.Second
 
-// lookEvery is how often a call looks at its engine, once the engine has been silent for
+// lookEvery is how often a call checks its engine after the engine has been silent for
 // progress.Patience.
 const lookEvery = time.Second
 
-// clock decides which of a model's clocks runs for a reply.
+// clock decides which of a model's time limits applies to a reply.
 type clock struct {
 	limits  *config.Timeouts
 	up      *upstreams.Upstream
@@ -28,24 +28,25 @@ type clock struct {
 	mover   Mover
 	start   instant.Time // of the call
 	streams bool         // the client gets its answer as it is generated
-	headed  bool         // the reply's head has come, with a 200
-	begun   bool         // its first event has come
+	headed  bool         // the reply's head has arrived, with a 200
+	begun   bool         // the reply's first event has arrived
 
-	sentAt     instant.Time  // request written
-	loadedAt   instant.Time  // the engine was seen to load the model until then
-	readAt     instant.Time  // last bytes of the reply
-	completeAt instant.Time  // every choice had its finish reason
-	blocked    time.Duration // the client held up an answer that is passed on
-	until      instant.Time  // until when the reader waits; 0: the limits decide
-	lookedAt   instant.Time  // the last look at the engine
+	sentAt     instant.Time  // when the request was written
+	loadedAt   instant.Time  // when the engine was last seen to load the model
+	readAt     instant.Time  // when the last bytes of the reply arrived
+	completeAt instant.Time  // when every choice had its finish reason
+	blocked    time.Duration // how long the client held up an answer that is passed on
+	until      instant.Time  // when the reader stops waiting; 0: the limits decide
+	lookedAt   instant.Time  // when the engine was last checked
 
-	waits    bool // counted as a call that waits for its engine
-	excused  bool // the engine works, so silence is no failure
+	waits    bool // the lease counts this call as waiting for its engine
+	excused  bool // the engine is working, so silence is no failure
 	buffered bool // the answer has a tool call, which the engine may hold back
 }
 
-// limit returns given. If the file leaves it at 0, it returns a limit that depends on the engine's
-// progress.
+// limit returns given, unless the configuration leaves it at 0. In that case the limit depends on
+// the engine's progress: progress.Ceiling for an engine that works or buffers, and otherwise
+// unseen.
 func (c *clock) limit(given, unseen config.Duration) time.Duration {
 	switch {
 	case given > 0:
@@ -60,7 +61,7 @@ func (c *clock) firstEvent() time.Duration {
 	return c.limit(c.limits.FirstEvent, config.FirstEventUnseen)
 }
 
-// look returns when to look at the engine next; 0: not at all.
+// look returns the time of the next check of the engine; 0: no check.
 func (c *clock) look() instant.Time {
 	if c.completeAt != 0 {
 		return 0
@@ -68,24 +69,24 @@ func (c *clock) look() instant.Time {
 	return max(c.readAt.After(progress.Patience), c.lookedAt.After(lookEvery))
 }
 
-// from returns when the engine could begin to work on the request.
+// from returns the time at which the engine could begin to work on the request.
 func (c *clock) from() instant.Time { return max(c.sentAt, c.loadedAt) }
 
-// lookAtLoad records that the engine is still loading the model for this call, as far as is known.
-// The clocks of the answer run from now on. A load is bounded by progress.Ceiling, too.
+// lookAtLoad records whether the engine is still loading the model for this call. While it is, the
+// answer's clocks start anew. progress.Ceiling also bounds a load.
 func (c *clock) lookAtLoad(now instant.Time) {
 	if !c.begun && now < c.sentAt.After(progress.Ceiling) && c.lease.Loads() {
 		c.loadedAt = now
 	}
 }
 
-// next returns when to judge the reply if nothing comes.
+// next returns the time at which to judge the reply if nothing arrives.
 func (c *clock) next() instant.Time {
 	at, _ := c.deadline()
 	return instant.Earlier(at, c.look())
 }
 
-// lookAt checks whether the engine is working. lost says that it has forgotten the call.
+// lookAt checks whether the engine is working. lost says that the engine has forgotten the call.
 func (c *clock) lookAt(now instant.Time) (lost bool) {
 	if at := c.look(); at == 0 || now < at {
 		return false
@@ -108,7 +109,7 @@ func (c *clock) heard() {
 }
 
 // deadline returns the time at which the engine will have been silent for too long, and the limit
-// that applies; zero: there is none.
+// that applies. It returns zero if there is no limit.
 func (c *clock) deadline() (at instant.Time, limit upstreams.Cause) {
 	switch {
 	case c.completeAt != 0:
@@ -144,9 +145,10 @@ func (c *clock) overdue() bool {
 	return c.completeAt != 0 && c.completeAt.After(afterFinish).Passed()
 }
 
-// judge says what an engine's silence means. It may mean nothing yet, or it has lasted too long. Or
-// the call leaves its upstream, because that has or may have stalled, is down and silent, or is
-// past its drain time.
+// judge decides what an engine's silence means. It returns nil while the silence is acceptable,
+// and an error once it has lasted too long. It also returns an error if the call leaves its
+// upstream, because the upstream is (or may be) stalled, is down and silent, or is past its drain
+// time.
 func (c *clock) judge(now instant.Time) error {
 	c.lookAtLoad(now)
 	if lost := c.lookAt(now); lost {
@@ -170,10 +172,10 @@ func (c *clock) judge(now instant.Time) error {
 // errLost is the cause of a call that ends because the engine has forgotten it.
 var errLost = errors.New("the engine works on fewer requests than it was given")
 
-// Mover moves a call.
+// Mover moves a call to another engine.
 type Mover interface {
 	// Leave takes a slot at another engine for the call, which then leaves its own. The new engine
-	// begins anew, or continues what the client has been shown. Leave returns false if there is no
-	// slot, or if the call may no longer leave.
+	// starts the answer anew, or continues what the client has been shown. Leave returns false if
+	// there is no slot, or if the call may no longer leave.
 	Leave() bool
 }

@@ -10,9 +10,9 @@ import (
 	"penstock/upstreams"
 )
 
-// TestSilenceHasACeiling: with clocks of 0s, which the file leaves to the engine's progress, every
-// silent reply has an end. That is the usual one if nothing is seen of its engine, and otherwise at
-// most 15 minutes after its last bytes.
+// TestSilenceHasACeiling checks that every silent reply ends if the clocks are 0s, so that the
+// engine's progress decides. The reply ends at the usual limit if the engine shows no progress,
+// and otherwise at most 15 minutes after its last bytes.
 func TestSilenceHasACeiling(t *testing.T) {
 	limits := config.Defaults().Timeouts
 	limits.FirstEvent, limits.Idle = 0, 0
@@ -23,10 +23,10 @@ func TestSilenceHasACeiling(t *testing.T) {
 			streams: bits&1 != 0, headed: bits&2 != 0, begun: bits&4 != 0, excused: bits&8 != 0, buffered: bits&16 != 0,
 		}
 		seen := c.excused || c.buffered
-		want, why := limits.Answer.D(), upstreams.CauseAnswerTimeout // of a whole answer
+		want, why := limits.Answer.D(), upstreams.CauseAnswerTimeout // the limit of a whole answer
 		switch {
 		case c.streams && !c.headed && c.begun:
-			continue // there is no such reply
+			continue // no such reply exists
 		case c.streams && seen:
 			want = 15 * time.Minute
 		case c.streams && c.begun:

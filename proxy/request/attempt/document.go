@@ -12,16 +12,16 @@ import (
 	"penstock/translate/sse"
 )
 
-// document is what has been read of a reply whose media type is not that of the requested stream.
+// document holds what was read of a reply whose media type is not that of the requested stream.
 type document struct {
 	read      whole
 	mediaType string
 }
 
-// document decides what such a reply is. It may be the stream after all, which servers and proxies
-// in front of engines send as text/plain or without a type. It may be a whole answer, which is
-// turned into a stream. Or it is a complaint. document returns http1.ErrNotYet if until passes
-// first, and can be called again.
+// document decides what such a reply is. It may still be the stream: servers and proxies in front
+// of engines send streams as text/plain or without a type. It may be a whole answer, which
+// document turns into a stream. Otherwise it is a complaint. document returns http1.ErrNotYet if
+// until passes first; it may then be called again.
 func (a *Attempt) document(until time.Time) error {
 	r := &a.Reply
 	r.clock.until = instant.Of(until)
@@ -58,7 +58,7 @@ func (a *Attempt) document(until time.Time) error {
 	return nil
 }
 
-// readEvents begins to read a stream: first what was read ahead, then the rest.
+// readEvents begins to read a stream: first the bytes in first, then the rest of the reply.
 func (r *Reply) readEvents(first []byte, longest int) {
 	r.first = first
 	r.form, r.clock.headed = endpoint.Events, true
@@ -66,7 +66,7 @@ func (r *Reply) readEvents(first []byte, longest int) {
 	r.events.Reset(readAhead{r}, longest)
 }
 
-// readAhead reads a Reply that was partly read ahead.
+// readAhead reads a Reply of which a part was read ahead.
 type readAhead struct{ *Reply }
 
 // Read implements io.Reader.
@@ -82,7 +82,7 @@ func (r readAhead) Read(p []byte) (int, error) {
 	return r.Reply.Read(p)
 }
 
-// Lend implements sse.Source. Bytes that were read ahead come through Read.
+// Lend implements sse.Source. It lends nothing while bytes that were read ahead are left for Read.
 func (r readAhead) Lend() []byte {
 	if len(r.first) > 0 {
 		return nil
@@ -90,7 +90,7 @@ func (r readAhead) Lend() []byte {
 	return r.Reply.Lend()
 }
 
-// readMore reads once into the buffer's free room.
+// readMore reads once into the free room of the buffer.
 func (w *whole) readMore(r *Reply) error {
 	dst := *w.body
 	n, err := r.Read(dst[len(dst):cap(dst)])

@@ -13,7 +13,7 @@ import (
 
 const (
 	coalesce = 16 << 10 // available events are written together up to this size
-	rawPiece = 16 << 10 // of an answer of bytes
+	rawPiece = 16 << 10 // read size for an answer of bytes
 )
 
 // pull appends the client's bytes for what comes next; see Attempt.Pull.
@@ -74,15 +74,15 @@ func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done boo
 	}
 }
 
-// brokeOff reports whether the engine caused err: its connection was lost, or its bytes make no
-// sense.
+// brokeOff reports whether the engine caused err: its connection was lost, or its bytes were
+// invalid.
 func brokeOff(err error) bool {
 	var f *http1.Failure
 	return errors.As(err, &f) && (f.Kind == http1.BadResponse || f.Kind == http1.Unreachable)
 }
 
-// append appends what an event becomes. For a large event it first reserves memory by the event's
-// size, and then corrects the reservation to what was used.
+// append translates an event and appends the result. For a large event it first reserves memory by
+// the event's size, and then corrects the reservation to the memory used.
 func (r *Reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, error) {
 	if err := r.memory.HoldOut(max(cap(dst), len(dst)+len(ev.Data))); err != nil {
 		return dst, err
@@ -97,9 +97,10 @@ func (r *Reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, er
 	return dst, r.memory.holdState(to.Held())
 }
 
-// finish appends what ends the stream well. In Responses that repeats the answer four times: the
-// text, its part, its item and the response. If there is no memory for that, finish appends
-// nothing, so that the stream can still end with an error; afterwards it could not.
+// finish appends the end of a successful stream. In Responses the end repeats the answer four
+// times: the text, its part, its item and the response. If there is no memory for that, finish
+// appends nothing, so that the stream can still end with an error. After a partial end it could
+// not.
 func (r *Reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
 	if err := r.memory.HoldOut(max(cap(dst), len(dst)+4*to.Held())); err != nil {
 		return dst, err
@@ -111,9 +112,9 @@ func (r *Reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
 	return dst, err
 }
 
-// undeliverable ends pull at an event that cannot be delivered. The bytes before it go out first,
-// as if they had come in a read of their own: the way in which bytes are split into reads must not
-// decide between a clean status and an error in the stream.
+// undeliverable ends pull at an event that cannot be delivered. The bytes before it are sent
+// first, as if they had arrived in a read of their own. How the bytes are split into reads must
+// not decide between a clean status and an error in the stream.
 func (r *Reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, error) {
 	if len(dst) > before {
 		r.bad = err
@@ -122,8 +123,8 @@ func (r *Reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, 
 	return dst, false, err
 }
 
-// pullBytes is pull for an answer of bytes. One that ends with its connection never counts as
-// complete.
+// pullBytes is pull for an answer of bytes. An answer that ends with its connection never counts
+// as complete.
 func (r *Reply) pullBytes(dst []byte) (out []byte, done bool, err error) {
 	dst = slices.Grow(dst, rawPiece)
 	n, err := r.Read(dst[len(dst):cap(dst)])
@@ -169,22 +170,23 @@ func pullIntoEvents(r *Reply, dst []byte, to endpoint.Stream) (out []byte, done 
 	return dst, false, r.memory.HoldOut(cap(dst))
 }
 
-// unsuited is the error of an engine that cannot answer as asked. Such an engine does not count as
-// faulty: otherwise one client's option could take the engine from all others.
+// unsuited is the error of an engine that cannot answer a request as asked. Such an engine does
+// not count as faulty. Otherwise one client's option could take the engine away from all other
+// clients.
 type unsuited struct{ error }
 
-// Unwrap returns the error.
+// Unwrap returns the wrapped error.
 func (e unsuited) Unwrap() error { return e.error }
 
-// pullWhole is pull for a reply that comes in one piece although a stream was asked for. The edge
-// then writes the stream itself.
+// pullWhole is pull for a reply that arrives in one piece although a stream was asked for. The
+// edge then writes the stream itself.
 func (r *Reply) pullWhole(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
 	r.whole.begin()
 	if err := r.whole.read(r, nil); err != nil {
 		return dst, false, err
 	}
 	body := *r.whole.body
-	if err := r.memory.HoldOut(len(dst) + 2*len(body)); err != nil { // a delta and the end, which repeats it
+	if err := r.memory.HoldOut(len(dst) + 2*len(body)); err != nil { // a delta, and the end that repeats it
 		return dst, false, err
 	}
 	if dst, err = to.AppendBody(dst, body, r.x); err == nil {

@@ -7,28 +7,28 @@ import (
 )
 
 const (
-	// free is what a call may hold of its reply without asking.
+	// free is how many bytes of its reply a call may hold without a reservation.
 	free = 64 << 10
-	// leastState is the least that is reserved for a stream's state, once it has grown large.
+	// leastState is the minimum reservation for a stream's state, once the state has grown large.
 	leastState = 64 << 10
-	// leastBuffer is the least that a buffer of a reply grows to.
+	// leastBuffer is the minimum size to which a buffer of a reply grows.
 	leastBuffer = 4 << 10
 )
 
-// Part is what a call holds memory for.
+// Part is a kind of memory that a call holds.
 type Part uint8
 
 // The parts of a reply in memory.
 const (
 	PartBody  Part = iota // the engine's whole reply, or its complaint
 	PartEvent             // the reader's buffer for the events of a stream
-	PartState             // what a stream's events are assembled to
+	PartState             // what a stream's events are assembled into
 	PartOut               // the client's next bytes
 	parts
 )
 
-// Memory is what one call has reserved for its engines' replies. A Memory without a budget must not
-// be used beyond the free amount.
+// Memory is what one call has reserved for its engines' replies. Without a budget it must not grow
+// beyond the free amount.
 type Memory struct {
 	Budget   *limit.Memory
 	parts    [parts]int64
@@ -36,11 +36,11 @@ type Memory struct {
 	reserved int64
 }
 
-// errNoMemory ends an attempt that finds no memory for its reply. No engine is to blame for it.
+// errNoMemory ends an attempt that finds no memory for its reply. No engine is blamed for it.
 var errNoMemory = errors.New("no memory for the engine's reply")
 
-// Hold records that a part takes n bytes from now on. If that is more than before and there is no
-// room, Hold fails and changes nothing. If it is less, the difference counts as garbage.
+// Hold sets the size of a part to n bytes. If the part grows and the budget has no room, Hold
+// fails and changes nothing. If it shrinks, the difference counts as garbage.
 func (m *Memory) Hold(part Part, n int) error {
 	held := m.held + int64(n) - m.parts[part]
 	if held > free || m.reserved > 0 {
@@ -57,8 +57,8 @@ func (m *Memory) Hold(part Part, n int) error {
 	return nil
 }
 
-// replace is Hold for a buffer of n bytes that replaces the part's last one. Both exist while one
-// is copied into the other; then the last one is garbage.
+// replace is Hold for a new buffer of n bytes that replaces the part's old one. Both exist while
+// the old one is copied; after that the old one is garbage.
 func (m *Memory) replace(part Part, n int) error {
 	old := m.parts[part]
 	if err := m.Hold(part, int(old)+n); err != nil {
@@ -67,7 +67,8 @@ func (m *Memory) replace(part Part, n int) error {
 	return m.Hold(part, n)
 }
 
-// HoldOut is Hold for a buffer of n bytes for the client. Pooled buffers are not counted.
+// HoldOut is Hold for a buffer of n bytes for the client. It does not count buffers of pooled
+// size.
 func (m *Memory) HoldOut(n int) error {
 	if n <= MaxPooled {
 		return nil
@@ -75,9 +76,9 @@ func (m *Memory) HoldOut(n int) error {
 	return m.Hold(PartOut, n)
 }
 
-// holdState is Hold for what a stream has assembled so far. It holds half as much again: growing
-// buffers are larger than their content, and a long text then reserves only now and then instead of
-// at each event.
+// holdState is Hold for what a stream has assembled so far. It holds half as much again, because
+// growing buffers are larger than their content, and so that a long text reserves memory only now
+// and then instead of at each event.
 func (m *Memory) holdState(n int) error {
 	if n < leastState/2 || int64(n) <= m.parts[PartState] {
 		return nil
@@ -85,8 +86,9 @@ func (m *Memory) holdState(n int) error {
 	return m.Hold(PartState, max(n+n/2, leastState))
 }
 
-// grow returns buf, the reply's body, with room for more, but for no more than most bytes. Above
-// the free amount it doubles, whatever length was announced, and the memory is reserved first.
+// grow returns buf, the reply's body, with room for more, but for at most most bytes. Above the
+// free amount it doubles the buffer regardless of the announced length. It reserves the memory
+// first.
 func (m *Memory) grow(buf []byte, most int) ([]byte, error) {
 	size := max(most, len(buf)+1)
 	if size > free {
@@ -98,11 +100,11 @@ func (m *Memory) grow(buf []byte, most int) ([]byte, error) {
 	return append(make([]byte, 0, size), buf...), nil
 }
 
-// Free gives back a part.
+// Free releases a part.
 func (m *Memory) Free(part Part) { _ = m.Hold(part, 0) }
 
-// HandOver frees all parts but one, and leaves that one's reservation to the caller, which must
-// discard it from the budget.
+// HandOver frees all parts but one. It leaves the reservation of that part to the caller, which
+// must discard it from the budget.
 func (m *Memory) HandOver(part Part) (reserved int64) {
 	for p := range parts {
 		if p != part {
@@ -114,7 +116,7 @@ func (m *Memory) HandOver(part Part) (reserved int64) {
 	return reserved
 }
 
-// Release frees everything. Further calls do nothing.
+// Release frees all parts. Further calls do nothing.
 func (m *Memory) Release() {
 	for p := range parts {
 		m.Free(p)

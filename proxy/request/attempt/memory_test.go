@@ -8,9 +8,9 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestMemory: whatever calls do with their parts, the budget holds what they hold beyond the free
-// amount, and a refusal changes nothing. In the end everything is given back once, including what
-// an answer takes along.
+// TestMemory checks random sequences of operations. The budget must always hold what the calls
+// hold beyond the free amount, and a refusal must change nothing. In the end everything must be
+// released exactly once, including handed-over answers.
 func TestMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 1 << 20
@@ -45,7 +45,7 @@ func TestMemory(t *testing.T) {
 						t.Fatalf("refused, and %+v became %+v", before, *h)
 					}
 					*h = before
-					return h.Hold(p, n) // a smaller one may be refused, too: both exist for a while
+					return h.Hold(p, n) // a smaller one may be refused too: both exist for a while
 				}
 				return nil
 			}),
@@ -77,7 +77,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// TestMemorySmall: calls with small replies touch neither the budget nor the allocator.
+// TestMemorySmall checks that calls with small replies use neither the budget nor the allocator.
 func TestMemorySmall(t *testing.T) {
 	h := Memory{Budget: limit.NewMemory(0)}
 	if n := testing.AllocsPerRun(100, func() {

@@ -9,7 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// refusal reads the body of a reply whose status is not 200, and returns what it means.
+// refusal reads the body of a reply whose status is not 200, and returns the failure that it
+// stands for.
 func (a *Attempt) refusal() *failure.Failure {
 	x, up := a.Reply.x, a.lease.Upstream()
 	status := x.Status()
@@ -26,7 +27,7 @@ func (a *Attempt) refusal() *failure.Failure {
 		status = 503
 	}
 	a.redact(&e)
-	if e.ContextAtLeast { // agents lower max_tokens by this number, and would take a dozen steps
+	if e.ContextAtLeast { // agents lower max_tokens by this number, and would need a dozen steps
 		e.ContextPrompt = max(e.ContextPrompt, min(a.terms.PromptTokens, e.ContextMax-1))
 	}
 	if e.ContextExcess > 0 {
@@ -44,14 +45,14 @@ func (a *Attempt) refusal() *failure.Failure {
 		return f
 	}
 	f := failure.FromStatus(status, &e, after)
-	f.NotNow, f.Status = notNow, x.Status() // the profile may have mapped it to another status
+	f.NotNow, f.Status = notNow, x.Status() // the profile may have mapped the status
 	a.doubt(f, &e, status)
 	return f
 }
 
-// doubt records a refusal that may be the engine's fault rather than the client's. A refusal that
-// the profile attributes to the request is the client's fault, and so is a prompt that is too long
-// or something that does not exist.
+// doubt records a refusal that may be the engine's fault rather than the client's. The client is
+// at fault if the profile attributes the refusal to the request, if the prompt is too long, or if
+// something that the request names does not exist.
 func (a *Attempt) doubt(f *failure.Failure, e *engineerror.Error, status int) {
 	own := e.ContextOverflow || status == 404 && e.ClientFault ||
 		a.lease.Upstream().Engine().ClientFault(status, e.Type, e.Message)
@@ -63,8 +64,8 @@ func (a *Attempt) doubt(f *failure.Failure, e *engineerror.Error, status int) {
 	})
 }
 
-// complaint returns the failure of a 200 that is not the requested stream: an engine's error in
-// disguise, or nonsense.
+// complaint returns the failure for a 200 that is not the requested stream: an engine's error in
+// disguise, or an unknown reply.
 func (a *Attempt) complaint(mediaType string, body []byte) *failure.Failure {
 	e := engineerror.Parse(200, mediaType, body)
 	if e.Status != 0 {
@@ -74,8 +75,8 @@ func (a *Attempt) complaint(mediaType string, body []byte) *failure.Failure {
 	return failure.WrongType(endpoint.ErrWrongType)
 }
 
-// redact makes the engine's complaint name the model as the client knows it, and removes the
-// engine's own key.
+// redact replaces the engine's name of the model in its complaint by the client's name, and
+// removes the engine's API key.
 func (a *Attempt) redact(e *engineerror.Error) {
 	if a.lease != nil {
 		e.RedactSecret(a.lease.Upstream().APIKey())

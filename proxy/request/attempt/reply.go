@@ -17,10 +17,10 @@ import (
 
 const (
 	maxEvent      = 8 << 20         // of one event: more than engines send, small enough to hold
-	maxErrorBody  = 8 << 20         // engines repeat the request in a complaint, around the reason
-	errorPatience = 5 * time.Second // for the body of an engine's refusal
-	// drainPatience is short: after [DONE] comes one chunk of five bytes, which has nearly always
-	// arrived already.
+	maxErrorBody  = 8 << 20         // of a complaint, in which engines repeat the request
+	errorPatience = 5 * time.Second // for reading the body of an engine's refusal
+	// drainPatience is short: only one chunk of five bytes follows [DONE], and it has nearly
+	// always arrived already.
 	drainPatience = 20 * time.Millisecond
 )
 
@@ -37,12 +37,12 @@ type Reply struct {
 	form   endpoint.ReplyForm
 
 	events   *sse.Reader // of a stream
-	first    []byte      // read before the rest of the reply; see readAhead
+	first    []byte      // bytes that were read before the rest of the reply; see readAhead
 	document document
 	whole    whole
 
-	count int   // events that have come
-	ended bool  // the framed end of the reply has come
+	count int   // events that have arrived
+	ended bool  // the framed end of the reply has arrived
 	bad   error // the error after the last delivered event; the next pull returns it
 }
 
@@ -71,7 +71,7 @@ func (r *Reply) Read(p []byte) (int, error) {
 	for {
 		stop := instant.Earlier(r.clock.until, r.clock.next())
 		n, err := r.x.Read(p, stop.Std())
-		if n > 0 && r.x.Fresh() { // bytes that came with the head are not new
+		if n > 0 && r.x.Fresh() { // bytes that arrived with the head are not new
 			r.heard()
 		}
 		if err == nil || !errors.Is(err, http1.ErrNotYet) {
@@ -95,7 +95,7 @@ func (r *Reply) Lend() []byte {
 	return p
 }
 
-// heard records that bytes of the reply have come.
+// heard records that bytes of the reply have arrived.
 func (r *Reply) heard() {
 	r.clock.readAt = instant.Now()
 	r.clock.heard()
@@ -104,14 +104,14 @@ func (r *Reply) heard() {
 // Hold implements sse.Source for the events.
 func (r *Reply) Hold(n int) error { return r.memory.replace(PartEvent, n) }
 
-// Rests reports whether Pull would have to wait because nothing has come for it.
+// Rests reports whether Pull would have to wait because nothing has arrived.
 func (r *Reply) Rests() bool {
 	return r.clock.headed && r.events != nil && r.bad == nil && !r.events.Ready() && len(r.first) == 0
 }
 
-// Rest waits until something has come that Pull can take, until the given time, or until a failure,
-// which Pull will return. It may be called only if the reply Rests. The attempt holds no buffer
-// while it waits, and the caller must hold none either.
+// Rest waits until something has arrived for Pull, until the given time, or until a failure, which
+// Pull will return. It may be called only if Rests is true. The attempt holds no buffer while it
+// waits, and the caller must hold none either.
 func (r *Reply) Rest(until instant.Time) {
 	r.bad = r.events.Rest()
 	for r.bad == nil {
@@ -123,28 +123,28 @@ func (r *Reply) Rest(until instant.Time) {
 	}
 }
 
-// Progress says how far a reply has come.
+// Progress says how much of a reply has arrived.
 type Progress struct {
-	Begun  bool // the first event has come
-	Ended  bool // the framed end of the reply has come
-	Events int  // that have come
+	Begun  bool // the first event has arrived
+	Ended  bool // the framed end of the reply has arrived
+	Events int  // events that have arrived
 
 	sentAt, readAt instant.Time
 }
 
-// SentAt returns when the request had been written.
+// SentAt returns the time at which the request was written.
 func (p Progress) SentAt() instant.Time { return p.sentAt }
 
-// ReadAt returns when the last bytes came.
+// ReadAt returns the time at which the last bytes arrived.
 func (p Progress) ReadAt() instant.Time { return p.readAt }
 
-// Progress returns how far the reply has come.
+// Progress returns how much of the reply has arrived.
 func (r *Reply) Progress() Progress {
 	c := &r.clock
 	return Progress{Begun: c.begun, Ended: r.ended, Events: r.count, sentAt: c.sentAt, readAt: c.readAt}
 }
 
-// Blocked records that from since to now the client has held up an answer that is passed on. The
+// Blocked records that from since to now the client held up an answer that is passed on. The
 // engine could not continue either, so that time does not count against it.
 func (r *Reply) Blocked(since, now time.Time) {
 	r.clock.blocked += now.Sub(since)
@@ -152,14 +152,14 @@ func (r *Reply) Blocked(since, now time.Time) {
 	r.clock.heard()
 }
 
-// Head returns the reply's head, which has come.
+// Head returns the reply's head. It must have arrived.
 func (r *Reply) Head() endpoint.Reply { return r.x }
 
 // IsUnread reports whether ReadWhole has not been called yet.
 func (r *Reply) IsUnread() bool { return r.whole.body == nil }
 
-// errorBody reads an engine's complaint: bounded, and with little patience. It keeps only the
-// beginning of what the complaint repeats.
+// errorBody reads an engine's complaint, within a bound and a short time limit. Of the request
+// that a complaint repeats, it keeps only the beginning.
 func errorBody(x *http1.Exchange, memory *Memory) []byte {
 	until := time.Now().Add(errorPatience)
 	defer memory.Free(PartBody)
@@ -173,7 +173,7 @@ func errorBody(x *http1.Exchange, memory *Memory) []byte {
 		for len(body)+n > cap(body) && err == nil {
 			body, err = memory.grow(body, engineerror.MaxBody+len(piece))
 		}
-		if err != nil { // without memory, what has come must suffice
+		if err != nil { // without memory, the bytes so far must suffice
 			break
 		}
 		body = short.Append(body, piece[:n])
@@ -212,6 +212,6 @@ func (r *Reply) release() {
 	}
 }
 
-// isEnd reports whether err is the framed end of a reply. Only a bare io.EOF is; a wrapped one is
-// the cause of a failure.
+// isEnd reports whether err is the framed end of a reply. Only a bare io.EOF is that end; a
+// wrapped one is the cause of a failure.
 func isEnd(err error) bool { return err == io.EOF } //nolint:errorlint // see above

@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// edgeOf is a model m at one engine of a profile.
+// edgeOf returns an edge with a model m at one engine of the given profile.
 func edgeOf(t *testing.T, profile, top string, answer http.HandlerFunc) (*calltest.Edge, *calltest.Engine) {
 	t.Helper()
 	a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: answer}
@@ -37,7 +37,7 @@ const (
 	done       = "data: [DONE]\n\n"
 )
 
-// thenSilent is an answer whose connection stays open in silence.
+// thenSilent returns an answer after which the connection stays open without further bytes.
 func thenSilent(answer http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		answer(w, r)
@@ -53,7 +53,7 @@ func inBytes(text string, n int) (pieces []string) {
 	return append(pieces, text)
 }
 
-// TestReplies: what the client gets of engines' replies, good and odd.
+// TestReplies checks what the client gets for engines' replies, both usual and malformed.
 func TestReplies(t *testing.T) {
 	const sse, json = "text/event-stream", "application/json"
 	tests := []struct {
@@ -120,7 +120,7 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// TestSound: audio as bytes and as events, small and large, whole and cut off.
+// TestSound checks audio as bytes and as events, small and large, whole and cut off.
 func TestSound(t *testing.T) {
 	const yaml = `
 auth: none
@@ -164,8 +164,8 @@ models:
 	}
 }
 
-// TestPassedOn: a large whole answer goes to the client as it comes, and breaks off where the
-// engine's does.
+// TestPassedOn checks that a large whole answer reaches the client as it arrives, and breaks off
+// where the engine's reply does.
 func TestPassedOn(t *testing.T) {
 	const yaml = `
 auth: none
@@ -192,8 +192,8 @@ models:
 	}
 }
 
-// TestEnded: a call is ended from outside, before and after its first token, while its reply is
-// read whole, as a stream, and assembled.
+// TestEnded checks that a call can be ended from outside, before and after its first token, while
+// its reply is read whole, as a stream, or assembled.
 func TestEnded(t *testing.T) {
 	for _, profile := range []string{"vllm", "llamacpp"} {
 		for _, ask := range []string{whole, stream} {
@@ -219,7 +219,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: an engine's Retry-After is passed on to its clients, within bounds.
+// TestRetryAfter checks that an engine's Retry-After is passed on to the client, within bounds.
 func TestRetryAfter(t *testing.T) {
 	for _, tt := range []struct{ given, want string }{{"", "1"}, {"7", "7"}, {"0", "1"}, {"soon", "1"}, {"-5", "1"}} {
 		t.Run(fmt.Sprintf("%q", tt.given), func(t *testing.T) {
@@ -239,7 +239,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestContext: a limit on the answer's tokens is lowered to what the model's context leaves.
+// TestContext checks that a limit on the answer's tokens is lowered to the room that the model's
+// context leaves.
 func TestContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &calltest.Engine{Name: "a", Models: []string{"m"}}
@@ -259,7 +260,7 @@ models:
 	})
 }
 
-// TestUnreachable: an engine that cannot be connected to.
+// TestUnreachable checks calls to an engine that accepts no connections.
 func TestUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, a := edgeOf(t, "vllm", "", nil)

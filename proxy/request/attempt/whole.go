@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// ErrLarge ends ReadWhole for a reply that is larger than a call may hold without asking, and that
-// can be passed on as it comes.
+// ErrLarge ends ReadWhole for a reply that is larger than a call may hold without a reservation,
+// and that can be passed on as it arrives.
 var ErrLarge = errors.New("a large reply that is passed on")
 
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
@@ -18,13 +18,13 @@ var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 // OutMore is how much longer than its completion an answer may be before its buffer grows.
 const OutMore = 1 << 10
 
-// whole is the part of a reply that is read whole.
+// whole holds a reply that is read whole.
 type whole struct {
-	body      *[]byte           // what has come, or a stream's completion; nil: nothing yet
+	body      *[]byte           // the bytes so far, or a stream's completion; nil: nothing yet
 	assembler *answer.Assembler // assembles a stream for a client that wants it whole
 }
 
-// begin makes the buffer.
+// begin takes a buffer from its pool.
 func (w *whole) begin() {
 	if w.body == nil {
 		w.body = NewBuffer()
@@ -43,8 +43,8 @@ func (w *whole) release() {
 	*w = whole{}
 }
 
-// read reads the body of r, or only its beginning if the rest is to be passed on as it comes. If to
-// is nil, it reads the whole body.
+// read reads the body of r. It reads only the beginning if the rest can be passed on as it
+// arrives. If to is nil, it reads the whole body.
 func (w *whole) read(r *Reply, to endpoint.Unary) error {
 	announced := int(min(r.x.ContentLength(), translate.MaxAnswer+1))
 	if announced > translate.MaxAnswer {
@@ -58,7 +58,7 @@ func (w *whole) read(r *Reply, to endpoint.Unary) error {
 			return ErrLarge
 		case len(dst) == cap(dst):
 			most := translate.MaxAnswer + 1
-			if announced >= len(dst) { // plus one byte for the read that finds the end
+			if announced >= len(dst) { // one byte more for the read that finds the end
 				most = announced + 1
 			}
 			var err error
@@ -79,7 +79,7 @@ func (w *whole) read(r *Reply, to endpoint.Unary) error {
 	}
 }
 
-// assemble reads the stream of r to its end and assembles its completion.
+// assemble reads the stream of r to its end and assembles the completion.
 func (w *whole) assemble(r *Reply, options *answer.Options) error {
 	if w.assembler == nil {
 		w.assembler = assemblerPool.Get().(*answer.Assembler)
@@ -141,7 +141,7 @@ func (r *Reply) BeginPassOn(dst []byte, to *endpoint.PassOn) ([]byte, error) {
 	return out, err
 }
 
-// PullPassedOn is Attempt.Pull for the rest of such a reply.
+// PullPassedOn is Attempt.Pull for the rest of a large reply that is passed on.
 func (r *Reply) PullPassedOn(dst []byte, to *endpoint.PassOn) (out []byte, done bool, err error) {
 	r.clock.until = 0
 	for before := len(dst); len(dst) == before; {

@@ -12,41 +12,42 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Body holds the bytes of a JSON request: what the client wrote, and its translation to a chat
+// Body holds the bytes of a JSON request: what the client wrote, and its translation into a chat
 // request.
 type Body struct {
 	memory     Reservation
-	client     *[]byte // nil: there is none, or it was released
+	client     *[]byte // nil: there was none, or it was released
 	chat       *[]byte // nil: there is no translation
 	clientHeld int64   // of memory, for client
 	came       int64
 	waited     time.Duration
 }
 
-// Begin makes b an empty body whose memory comes from budget.
+// Begin makes b an empty body that reserves memory from budget.
 func (b *Body) Begin(budget *limit.Memory) { *b = Body{memory: Reservation{budget: budget}} }
 
-// Source is where a body comes from, and the limits that its client must keep.
+// Source describes where a body comes from, and the limits that its client must keep.
 type Source struct {
 	Ctx     *fasthttp.RequestCtx
 	Start   time.Time     // of the request
-	Limit   int64         // on the body's bytes, and on those that it is decoded to
+	Limit   int64         // on the body's bytes, both as sent and decoded
 	Silence time.Duration // how long the client may be silent
-	Rate    int64         // bytes a second at which a large body must arrive; 0: any
+	Rate    int64         // bytes per second at which a large body must arrive; 0: any rate
 	Reading *atomic.Int64 // what incomplete bodies of the client's key hold; nil: not counted
 }
 
 const (
 	// slowBody is the rate in bytes per second that a JSON body must keep after its first
-	// slowGrace, so that a client that drips bytes is ended, too. A large body must also fill the
-	// memory that is reserved for it within slowFill, or arrive at limits.upload_rate if that is
-	// slower. Otherwise a few clients that announce much and send little would lock out all others.
+	// slowGrace, so that a client that sends single bytes is cut off as well. A large body must
+	// also fill its reserved memory within slowFill, or arrive at limits.upload_rate if that is
+	// slower. Otherwise a few clients that announce much and send little would lock out all
+	// others.
 	slowBody  = 1 << 10
 	slowGrace = 10 * time.Second
 	slowFill  = 2 * time.Minute
 )
 
-// Read reads a request's body to its end, and decodes a compressed one.
+// Read reads a request's body to its end, and decompresses it if necessary.
 func (b *Body) Read(from *Source) *apierr.Error {
 	n := Announced(&from.Ctx.Request.Header)
 	if n == 0 {
@@ -80,7 +81,7 @@ func (b *Body) Read(from *Source) *apierr.Error {
 	return e
 }
 
-// fill reads src to its end: n bytes, or until EOF when n is negative.
+// fill reads src to its end: n bytes, or until EOF if n is negative.
 func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	b.client = newBuffer(n)
 	buf := (*b.client)[:0]
@@ -88,7 +89,7 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	var armed time.Time // the deadline for the first byte was set with the head
 	reads, arrived := 0, n > 0 && listen.RequestComplete(conn)
 	for int64(len(buf)) != n {
-		if len(buf) == cap(buf) { // a chunked body: others have their full size from the start
+		if len(buf) == cap(buf) { // a chunked body; others have their full size from the start
 			var ok bool
 			if buf, ok = b.memory.grow(buf); !ok {
 				*b.client = buf
@@ -98,7 +99,7 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 		if len(buf) > 0 && !arrived {
 			now := time.Now()
 			if now.Sub(armed) > min(time.Second, from.Silence/8) {
-				// Moved only now and then: a deadline costs more than a read.
+				// Moved only now and then, because a deadline costs more than a read.
 				if Drips(now.Sub(from.Start), int64(len(buf)), b.memory.held, from.Rate) {
 					*b.client = buf
 					return slowClient(nil)
@@ -123,7 +124,7 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 		}
 	}
 	*b.client = buf
-	if reads > 1 && !arrived { // a single read brings what came with the head
+	if reads > 1 && !arrived { // a single read returns what arrived with the head
 		b.waited = time.Since(from.Start)
 	}
 	if n >= 0 && int64(len(buf)) < n {
@@ -132,26 +133,27 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	return nil
 }
 
-// Drips reports whether a JSON body comes too slowly. came is how many of its bytes have arrived in
-// the time after, held how many bytes of memory are reserved for it, and rate that of Source.
+// Drips reports whether a JSON body arrives too slowly. came is how many of its bytes have arrived
+// in the time after, held is how many bytes are reserved for it, and rate is that of Source.
 func Drips(after time.Duration, came, held, rate int64) bool {
 	late := after - slowGrace
 	return late > 0 && came < int64(late.Seconds())*max(slowBody, min(held/int64(slowFill/time.Second), rate))
 }
 
-// Came returns the length of the body as it was read and decoded.
+// Came returns the length of the body that was read, after decompression.
 func (b *Body) Came() int64 { return b.came }
 
-// Waited returns how long the edge waited for bytes that did not come with the head.
+// Waited returns how long the edge waited for bytes that did not arrive with the head.
 func (b *Body) Waited() time.Duration { return b.waited }
 
 // Held reports whether there are bytes to send to an engine.
 func (b *Body) Held() bool { return b.client != nil || b.chat != nil }
 
-// Client returns the bytes that the client wrote, decoded; nil without a body and after DropClient.
+// Client returns the bytes that the client wrote, decompressed. It returns nil if there is no
+// body, and after DropClient.
 func (b *Body) Client() []byte { return bytesOf(b.client) }
 
-// Bytes returns the translation if there is one, and otherwise the client's bytes.
+// Bytes returns the translation if there is one, otherwise the client's bytes.
 func (b *Body) Bytes() []byte {
 	if b.chat != nil {
 		return *b.chat
@@ -170,9 +172,9 @@ func bytesOf(buf *[]byte) []byte {
 // reserved.
 const translationMore = 1 << 10
 
-// Translate keeps what write makes of the client's bytes, beside these bytes. It first reserves as
-// much memory as they take, and then corrects the reservation to the length of the translation.
-// write appends to dst.
+// Translate keeps the translation of the client's bytes that write appends to dst. It also keeps
+// the client's bytes. It first reserves as much memory as these take, and then corrects the
+// reservation to the length of the translation.
 func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 	b.clientHeld = b.memory.held
 	var n int64
@@ -200,8 +202,8 @@ func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 	return nil
 }
 
-// Copy makes b a copy of what the body of would send to an engine. If there is nothing to send or
-// no memory for it, Copy returns false and b is empty.
+// Copy makes b a copy of the bytes that of would send to an engine. If there is nothing to send or
+// no memory for it, Copy returns false and leaves b empty.
 func (b *Body) Copy(of *Body) bool {
 	bytes := of.Bytes()
 	b.Begin(of.memory.budget)
@@ -214,7 +216,7 @@ func (b *Body) Copy(of *Body) bool {
 	return true
 }
 
-// DropClient releases the client's bytes once they are translated.
+// DropClient releases the client's bytes after they were translated.
 func (b *Body) DropClient() {
 	if b.client != nil {
 		recycle(b.client)
@@ -224,7 +226,7 @@ func (b *Body) DropClient() {
 	b.clientHeld = 0
 }
 
-// Release gives everything back, once no attempt can need it. Further calls do nothing.
+// Release releases everything once no attempt can need it. Further calls do nothing.
 func (b *Body) Release() {
 	for _, buf := range [...]**[]byte{&b.client, &b.chat} {
 		if *buf != nil {

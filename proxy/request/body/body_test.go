@@ -8,8 +8,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// TestTranslate: a translation is written once there is memory for it. What it takes beyond the
-// body is reserved, too.
+// TestTranslate checks that a translation is written only once memory is reserved for it, and that
+// memory beyond the body's length is reserved as well.
 func TestTranslate(t *testing.T) {
 	const size = 100 << 10
 	for _, c := range []struct {

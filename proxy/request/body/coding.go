@@ -15,19 +15,19 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// A coding is a content coding (RFC 9110, 8.4.1) of a JSON body.
+// coding is a content coding (RFC 9110, 8.4.1) of a JSON body.
 type coding uint8
 
 const (
-	identity coding = iota // also without a Content-Encoding
+	identity coding = iota // also if there is no Content-Encoding
 	gzipped
 	zstandard
-	otherCoding // refused, as is a list of codings
+	otherCoding // refused, like a list of codings
 )
 
 func (c coding) String() string { return [...]string{"identity", "gzip", "zstd", "another"}[c] }
 
-// codingOf returns the coding that a head names.
+// codingOf returns the coding that a request's head names.
 func codingOf(h *fasthttp.RequestHeader) coding {
 	name := h.ContentEncoding()
 	switch {
@@ -46,22 +46,22 @@ func codingOf(h *fasthttp.RequestHeader) coding {
 }
 
 const (
-	// A body may be decoded to any length below freelyDecoded, and beyond that to mostExpansion
-	// times its own length: a prompt compresses tenfold, a bomb a thousandfold.
+	// A body may be decoded to any length up to freelyDecoded, and beyond that to mostExpansion
+	// times its own length. Prompts compress tenfold, decompression bombs a thousandfold.
 	freelyDecoded = 1 << 20
 	mostExpansion = 100
 
-	// zstdWindow is the largest window of a frame in bytes. RFC 8878, 3.1.1.1.2, asks every decoder
-	// to support it.
+	// zstdWindow is the largest window of a frame in bytes. RFC 8878, 3.1.1.1.2, asks every
+	// decoder to support it.
 	zstdWindow = 8 << 20
 )
 
-// decoding bounds how many bodies are decoded at once. Each keeps a processor busy, and takes up to
-// a window of memory beyond what is reserved for its body.
+// decoding bounds how many bodies are decoded at once. Each keeps a processor busy, and takes up
+// to one window of memory beyond the reservation of its body.
 var decoding = make(chan struct{}, min(runtime.GOMAXPROCS(0), 8))
 
 // decode replaces the client's encoded bytes by the decoded ones, at most limit bytes. It reserves
-// memory for them as they come.
+// memory while it decodes.
 func (b *Body) decode(c coding, limit int64) *apierr.Error {
 	decoding <- struct{}{}
 	defer func() { <-decoding }()
@@ -121,7 +121,7 @@ var (
 	}}
 )
 
-// reader returns a reader of the decoded bytes. done recycles it and is called once.
+// reader returns a reader of the decoded bytes. done recycles it and must be called once.
 func (c coding) reader(encoded []byte) (r io.Reader, done func(), err error) {
 	src := bytes.NewReader(encoded)
 	if c == zstandard {

@@ -32,8 +32,8 @@ func encode(t testing.TB, c coding, text []byte) []byte {
 	return out.Bytes()
 }
 
-// decoded returns the outcome of a body of the given bytes: its status, 200 if it was decoded, and
-// its text.
+// decoded decodes a body of the given bytes. It returns the text with status 200, or the status of
+// the refusal.
 func decoded(t testing.TB, c coding, encoded []byte, most, memory int64) (status int, text []byte) {
 	t.Helper()
 	budget := limit.NewMemory(memory)
@@ -60,8 +60,8 @@ func decoded(t testing.TB, c coding, encoded []byte, most, memory int64) (status
 	return 200, text
 }
 
-// TestDecode: a compressed body is decoded, within its limit, its memory and a hundred times its
-// length.
+// TestDecode checks that a compressed body is decoded within its limit, its memory and a hundred
+// times its length.
 func TestDecode(t *testing.T) {
 	noise := make([]byte, 3<<20)
 	r := rand.NewChaCha8([32]byte{})
@@ -106,7 +106,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestDecode_Damaged: a body that is truncated anywhere, or followed by a byte, is refused.
+// TestDecode_Damaged checks that a body is refused if it is truncated anywhere, or followed by a
+// byte.
 func TestDecode_Damaged(t *testing.T) {
 	text := []byte(`{"model":"m","messages":[{"role":"user","content":"Say hello, hello, hello."}]}`)
 	for _, coding := range []coding{gzipped, zstandard} {
@@ -152,7 +153,7 @@ func TestCodingOf(t *testing.T) {
 	}
 }
 
-// FuzzDecode: for any bytes the outcome is a body or a refusal, and all memory is given back.
+// FuzzDecode checks that any bytes lead to a body or a refusal, and that all memory is released.
 func FuzzDecode(f *testing.F) {
 	for _, text := range []string{"", "{}", `{"model":"m","messages":[]}`} {
 		f.Add(encode(f, gzipped, []byte(text)), false)

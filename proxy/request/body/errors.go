@@ -15,10 +15,10 @@ import (
 // ErrClientGone is the cause of errors of a client that has closed its side of the connection.
 var ErrClientGone = errors.New("client gone")
 
-// CodeMemory is the code of a refusal for lack of memory; no engine causes it.
+// CodeMemory is the code of a refusal for lack of memory. Engines never cause it.
 const CodeMemory = "no_body_memory"
 
-// MemoryFull returns the error for a body that the memory of bodies has no room for.
+// MemoryFull returns the error for a body that finds no room in the memory for bodies.
 func MemoryFull() *apierr.Error {
 	e := apierr.New(503, CodeMemory, "Request memory is exhausted. Retry shortly.")
 	e.RetryAfter = limit.Jitter(time.Second)
@@ -31,9 +31,9 @@ func slowClient(cause error) *apierr.Error {
 	return e
 }
 
-// Broken returns the error for a body that did not arrive in full on conn: its client was too slow,
-// has left, or has sent broken framing. A client that has left is recorded as gone. The answer
-// reaches it only if it has closed just its sending side.
+// Broken returns the error for a body that did not arrive in full on conn: its client was too
+// slow, has left, or has sent broken framing. A client that has left is recorded as gone. The
+// answer reaches it only if it has closed just its sending side.
 func Broken(conn net.Conn, err error) *apierr.Error {
 	switch {
 	case TimedOut(err):
@@ -44,7 +44,7 @@ func Broken(conn net.Conn, err error) *apierr.Error {
 	return Misframed(err)
 }
 
-// Cut returns the error for a client that closed its side before all of its body was read.
+// Cut returns the error for a client that closed its side before its whole body was read.
 func Cut() *apierr.Error {
 	e := apierr.BadRequest("The request body ended early: " +
 		"the client closed its side of the connection before all of it was read.")
@@ -59,7 +59,7 @@ func Misframed(cause error) *apierr.Error {
 	return e
 }
 
-// misframed says what is wrong with the framing, without quoting it.
+// misframed describes what is wrong with the framing, without quoting it.
 func misframed(cause error) string {
 	switch {
 	case errors.Is(cause, listen.ErrLength):

@@ -13,27 +13,27 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Fields is what the fields of a form mean to its endpoint. Form passes each field as it comes, and
-// then calls End. Errors are *apierr.Error.
+// Fields interprets the fields of a form for its endpoint. Form passes it each field as it
+// arrives, and then calls End. Errors are *apierr.Error.
 type Fields interface {
-	// Text takes a text field and returns the name under which it is passed on, "" for one that is
-	// dropped.
+	// Text receives a text field and returns the name under which it is passed on. An empty name
+	// drops the field.
 	Text(name string, value []byte) (as string, err error)
 	// File does the same for a part with a file name. FileEnd receives the length of the file once
-	// all of it has passed.
+	// the whole file has passed.
 	File(name string) (as string, err error)
 	FileEnd(size int64) error
-	// End checks the whole and returns fields to add.
+	// End checks the whole form and returns fields to add.
 	End() ([]forward.Field, error)
-	// Model returns the name that the client wrote, nil until it has come.
+	// Model returns the name that the client wrote, or nil until it has arrived.
 	Model() []byte
 }
 
-// Form is a client's form on its way to an engine, read as it comes and rewritten. Its beginning is
-// held: up to formWindow bytes, and as much more as comes before the model is known. As long as
-// nothing after the held bytes has been sent, the call can go to another engine. After that the
-// form streams: each read for the engine's connection takes from the client's, so neither is ahead
-// of the other by more than a buffer.
+// Form is a client's form on its way to an engine. It is read as it arrives, and rewritten. Its
+// beginning is held: up to formWindow bytes, or more until the model is known. The call can go to
+// another engine as long as only held bytes have been sent. After that the form streams: each read
+// for the engine's connection reads from the client's, so neither is ahead of the other by more
+// than a buffer.
 type Form struct {
 	memory   Reservation
 	source   *pacedReader
@@ -42,28 +42,29 @@ type Form struct {
 	boundary string
 
 	value   []byte // of the text field that is being read
-	made    []byte // written for the engine and not taken yet: heads of parts, text fields
-	taken   int    // of made
+	made    []byte // bytes for the engine that were not read yet: heads of parts, text fields
+	taken   int    // bytes of made that were read
 	inFile  bool
-	size    int64 // of the file so far
+	size    int64 // bytes of the file so far
 	closed  bool  // the last boundary has been written
-	ended   bool  // and taken: the client's body was read to its end
-	spent   bool  // bytes after the held ones have been sent
+	ended   bool  // the last boundary has been read: the client's body was read to its end
+	spent   bool  // bytes beyond the held ones have been sent
 	held    [][]byte
 	holding int // bytes in held
 }
 
 const (
-	// formWindow is how much of a form comes before a slot is taken: a client that sends slowly
-	// must not hold one from its first byte on, and a small file can go to a second engine.
+	// formWindow is how much of a form is read before a slot is taken. A client that sends slowly
+	// must not hold a slot from its first byte on, and a small file can then go to a second
+	// engine.
 	formWindow   = 256 << 10
 	maxTextField = 64 << 10
-	formHeads    = 4 << 10 // what our heads may add to a small form
+	formHeads    = 4 << 10 // what our part heads may add to a small form
 )
 
 var windowPool = sync.Pool{New: func() any { return new([formWindow]byte) }}
 
-// Begin prepares to read a form whose fields go to fields, with memory from budget.
+// Begin prepares to read a form. Its fields go to fields, and its memory comes from budget.
 func (f *Form) Begin(from *Source, fields Fields, budget *limit.Memory) {
 	*f = Form{
 		fields: fields, boundary: "penstock" + rand.Text(),
@@ -71,7 +72,7 @@ func (f *Form) Begin(from *Source, fields Fields, budget *limit.Memory) {
 	}
 }
 
-// ReadHead reads the form until the model is known and the window is full or the form has ended.
+// ReadHead reads the form until the model is known and the window is full, or the form has ended.
 func (f *Form) ReadHead(contentType []byte) error {
 	boundary, err := multipart.Boundary(contentType)
 	if err == nil {
@@ -87,10 +88,11 @@ func (f *Form) ReadHead(contentType []byte) error {
 // Ended reports whether the client's form was read to its end.
 func (f *Form) Ended() bool { return f.ended }
 
-// Spent reports whether a part of the sent form is gone, so that the form cannot be sent again.
+// Spent reports whether a part of the form was sent and not held, so that the form cannot be sent
+// again.
 func (f *Form) Spent() bool { return f.spent }
 
-// Came returns how much of the client's body was read.
+// Came returns how many bytes of the client's body were read.
 func (f *Form) Came() int64 { return f.source.total }
 
 // formError returns the client's error for a failure to read its form.
@@ -129,7 +131,7 @@ func (f *Form) hold() error {
 	return nil
 }
 
-// room returns where more of the form can be held. It reserves the memory first.
+// room returns a buffer for more of the form. It reserves the memory first.
 func (f *Form) room() ([]byte, error) {
 	if n := len(f.held); n > 0 {
 		if b := f.held[n-1]; len(b) < cap(b) {
@@ -152,8 +154,8 @@ func (f *Form) room() ([]byte, error) {
 	return f.held[len(f.held)-1][:size], nil
 }
 
-// write puts the next bytes of the engine's form into p, at least one, or returns io.EOF at its
-// end.
+// write copies the next bytes of the engine's form into p, at least one, or returns io.EOF at the
+// end of the form.
 func (f *Form) write(p []byte) (int, error) {
 	for {
 		switch {
@@ -184,7 +186,7 @@ func (f *Form) write(p []byte) (int, error) {
 	}
 }
 
-// next takes the next part of the client's form and makes the engine's part from it.
+// next reads the next part of the client's form and makes the engine's part from it.
 func (f *Form) next() error {
 	p, err := f.parts.Next()
 	switch {
@@ -211,8 +213,8 @@ func (f *Form) next() error {
 	return err
 }
 
-// isMedia reports whether a part of that type is a file although it has no file name, which some
-// clients forget.
+// isMedia reports whether a part with this content type is a file even without a file name, which
+// some clients omit.
 func isMedia(contentType string) bool {
 	for _, kind := range [...]string{"audio/", "video/", "image/", "application/octet-stream"} {
 		if len(contentType) >= len(kind) && httptoken.EqualFold(contentType[:len(kind)], kind) {
@@ -245,7 +247,7 @@ func (f *Form) readText() error {
 	}
 }
 
-// end checks the whole form and writes the end of the engine's.
+// end checks the whole form and writes the end of the engine's form.
 func (f *Form) end() error {
 	fields, err := f.fields.End()
 	if err != nil {
@@ -282,9 +284,9 @@ func appendFileHead(dst []byte, boundary, name string, p *multipart.Part) []byte
 // ContentType returns the media type of the engine's form.
 func (f *Form) ContentType() string { return "multipart/form-data; boundary=" + f.boundary }
 
-// ForEngine returns the engine's form with the served name in front. It returns a form that is held
-// whole in pieces, so that it is sent with its length and can be sent again. It returns any other
-// form as a reader.
+// ForEngine returns the engine's form with the served name in front. A form that is held whole is
+// returned in pieces, so that it is sent with its length and can be sent again. Any other form is
+// returned as a reader.
 func (f *Form) ForEngine(served string) (pieces [][]byte, rest io.Reader) {
 	pieces = append([][]byte{appendField(nil, f.boundary, "model", []byte(served))}, f.held...)
 	if f.ended {
@@ -293,7 +295,7 @@ func (f *Form) ForEngine(served string) (pieces [][]byte, rest io.Reader) {
 	return nil, &formReader{form: f, held: pieces}
 }
 
-// Release gives back what is held.
+// Release releases the held bytes.
 func (f *Form) Release() {
 	for _, b := range f.held {
 		if cap(b) == formWindow {
@@ -305,7 +307,8 @@ func (f *Form) Release() {
 	f.memory.release(f.memory.held)
 }
 
-// formReader reads the engine's form for one attempt: first what is held, then what comes.
+// formReader reads the engine's form for one attempt: first the held bytes, then those that
+// arrive.
 type formReader struct {
 	form *Form
 	held [][]byte // not read yet

@@ -14,20 +14,20 @@ import (
 // announced length.
 const headerAnnounced = "X-Penstock-Announced"
 
-// CutOff removes the announced body of a request that is going to be refused. The request is
-// answered at once, and the connection ends with that answer. Announced still returns the body's
-// length.
+// CutOff removes the announced body from a request that is going to be refused. The request is
+// answered at once, and the connection closes after that answer. Announced still returns the
+// body's length.
 func CutOff(h *fasthttp.RequestHeader) {
 	h.Set(headerAnnounced, strconv.Itoa(h.ContentLength()))
 	h.SetConnectionClose()
 	h.SetContentLength(0)
 }
 
-// ForgetCutOff removes a client's own header of the name that CutOff uses.
+// ForgetCutOff removes a header that a client sent under the name that CutOff uses.
 func ForgetCutOff(h *fasthttp.RequestHeader) { h.Del(headerAnnounced) }
 
-// Announced returns the length of the body that the client announced, even after CutOff; -1 for a
-// chunked body.
+// Announced returns the length of the body that the client announced, even after CutOff. It
+// returns -1 for a chunked body.
 func Announced(h *fasthttp.RequestHeader) int64 {
 	n := int64(h.ContentLength())
 	if n != 0 {
@@ -39,8 +39,8 @@ func Announced(h *fasthttp.RequestHeader) int64 {
 	return n
 }
 
-// CheckHead refuses codings and media types that an endpoint does not take. It takes either forms,
-// or JSON, which may be compressed.
+// CheckHead refuses codings and media types that an endpoint does not accept. An endpoint accepts
+// either forms, or JSON, which may be compressed.
 func CheckHead(h *fasthttp.RequestHeader, form bool) *apierr.Error {
 	switch c := codingOf(h); {
 	case form && c != identity:
@@ -50,7 +50,7 @@ func CheckHead(h *fasthttp.RequestHeader, form bool) *apierr.Error {
 	}
 	t := h.ContentType()
 	switch {
-	case len(t) == 0: // then a form has no boundary either, which is reported as another mistake
+	case len(t) == 0: // a form without it has no boundary, which is reported separately
 	case form && !httptoken.EqualFold(BareType(t), "multipart/form-data"):
 		return unsupported("The request body must be a form: send it as multipart/form-data.")
 	case !form && !IsJSON(t):
@@ -65,16 +65,16 @@ func unsupported(text string) *apierr.Error {
 	return apierr.New(415, apierr.CodeUnsupportedMediaType, "%s", text)
 }
 
-// unsupportedCoding names the codings that are accepted (RFC 9110, 12.5.3).
+// unsupportedCoding returns the error that names the accepted codings (RFC 9110, 12.5.3).
 func unsupportedCoding(accepted, text string) *apierr.Error {
 	e := unsupported(text)
 	e.Codings = accepted
 	return e
 }
 
-// otherUnicode reports whether a media type names a form of Unicode as its charset that JSON must
-// not have between systems. Other charsets agree with UTF-8 in ASCII, and old libraries name them
-// without meaning it.
+// otherUnicode reports whether a media type names a charset such as utf-16, which JSON must not
+// use between systems. Other charsets agree with UTF-8 in ASCII, and old libraries name them by
+// mistake.
 func otherUnicode(t []byte) bool {
 	const utf = "utf-"
 	for param := range bytes.SplitSeq(t, []byte{';'}) {
@@ -100,7 +100,8 @@ func BareType(t []byte) []byte {
 	return t
 }
 
-// IsJSON reports whether a media type without its parameters is application/json or ends in +json.
+// IsJSON reports whether a media type, without its parameters, is application/json or ends in
+// +json.
 func IsJSON(t []byte) bool {
 	t = BareType(t)
 	return httptoken.EqualFold(t, "application/json") || len(t) > 5 && httptoken.EqualFold(t[len(t)-5:], "+json")

@@ -6,8 +6,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// TestCheckHead_Codings: the refusal of a coding names the accepted ones; that of a media type
-// names none.
+// TestCheckHead_Codings checks that the refusal of a coding names the accepted codings, and that
+// the refusal of a media type names none.
 func TestCheckHead_Codings(t *testing.T) {
 	for _, c := range []struct {
 		form                  bool

@@ -6,8 +6,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// TestCheckHead_Charset: JSON is UTF-8. Old libraries send the names of charsets that agree with it
-// only in ASCII.
+// TestCheckHead_Charset checks the charset of JSON, which is always UTF-8. The names of other
+// charsets that agree with it in ASCII are accepted, because old libraries send them.
 func TestCheckHead_Charset(t *testing.T) {
 	for kind, refused := range map[string]bool{
 		"application/json":                                false,

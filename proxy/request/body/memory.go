@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	pooledBody = 64 << 10 // buffers up to this size are kept for the next request
-	largeBody  = 2 << 20  // larger ones, up to this size, are kept in a pool of their own
+	pooledBody = 64 << 10 // buffers up to this size are pooled
+	largeBody  = 2 << 20  // larger ones, up to this size, have a pool of their own
 	firstChunk = 4 << 10  // what a chunked body reserves before its size is known
 )
 
@@ -18,7 +18,7 @@ var (
 	largePool = sync.Pool{New: func() any { return new([]byte) }}
 )
 
-// newBuffer returns an empty buffer with room for n bytes; recycle returns it to its pool.
+// newBuffer returns an empty buffer with room for n bytes. recycle returns it to its pool.
 func newBuffer(n int64) *[]byte {
 	pool := &smallPool
 	if n > pooledBody && n <= largeBody {
@@ -31,7 +31,7 @@ func newBuffer(n int64) *[]byte {
 	return buf
 }
 
-// recycle returns a buffer to its pool, or drops a huge one.
+// recycle returns a buffer to its pool. It drops a huge one.
 func recycle(buf *[]byte) {
 	*buf = (*buf)[:0]
 	switch n := cap(*buf); {
@@ -42,27 +42,27 @@ func recycle(buf *[]byte) {
 	}
 }
 
-// Reservation is what one body holds of the budget for all bodies. While the body is incomplete, it
-// also counts for the body's key. It belongs to one goroutine at a time.
+// Reservation is what one body holds of the budget for all bodies. While the body is incomplete,
+// it also counts against the body's key. It belongs to one goroutine at a time.
 type Reservation struct {
 	budget *limit.Memory
 	held   int64
 
-	reading *atomic.Int64 // what incomplete bodies of its key hold; nil: not counted
+	reading *atomic.Int64 // what the incomplete bodies of the key hold; nil: not counted
 	counted int64         // what this body has added to reading
 }
 
 // NewReservation returns an empty reservation of a budget. reading counts the incomplete bodies of
-// the key; nil: they are not counted.
+// the key, unless it is nil.
 func NewReservation(budget *limit.Memory, reading *atomic.Int64) Reservation {
 	return Reservation{budget: budget, reading: reading}
 }
 
-// readingShare is the part of the budget that incomplete bodies of one key may hold, 1/2, so that a
-// client that leaves its bodies unfinished does not lock out others. A single body may have more.
+// readingShare says that incomplete bodies of one key may hold 1/2 of the budget, so that a client
+// that leaves its bodies unfinished does not lock out others. A single body may hold more.
 const readingShare = 2
 
-// Reserve takes n more bytes. If there is no room, it takes none and returns false.
+// Reserve reserves n more bytes. If there is no room, it reserves none and returns false.
 func (r *Reservation) Reserve(n int64) bool {
 	if r.reading != nil {
 		sum := r.reading.Add(n)
@@ -80,8 +80,8 @@ func (r *Reservation) Reserve(n int64) bool {
 	return true
 }
 
-// grow returns a copy of buf, which is full, with twice the room. If there is no memory for it, it
-// returns buf itself and false.
+// grow returns a copy of buf, which is full, with twice the capacity. If there is no memory for
+// it, it returns buf itself and false.
 func (r *Reservation) grow(buf []byte) ([]byte, bool) {
 	n := int64(cap(buf))
 	if !r.Reserve(n) {
@@ -90,8 +90,8 @@ func (r *Reservation) grow(buf []byte) ([]byte, bool) {
 	return append(make([]byte, 0, 2*n), buf...), true
 }
 
-// Complete must be called when all of the body has come, or when a message begins as a call. The
-// bytes stay reserved, but no longer count for the key.
+// Complete must be called when the whole body has arrived, or when a message begins as a call. The
+// bytes stay reserved, but no longer count against the key.
 func (r *Reservation) Complete() {
 	r.uncount(r.counted)
 	r.reading = nil
@@ -107,13 +107,13 @@ func (r *Reservation) uncount(n int64) {
 // Held returns how many bytes are reserved.
 func (r *Reservation) Held() int64 { return r.held }
 
-// release gives n bytes back.
+// release releases n bytes.
 func (r *Reservation) release(n int64) {
 	r.budget.Release(n)
 	r.held -= n
 }
 
-// Discard gives n bytes back as garbage.
+// Discard releases n bytes as garbage.
 func (r *Reservation) Discard(n int64) {
 	r.uncount(min(n, r.counted))
 	r.budget.Discard(n)

@@ -11,19 +11,19 @@ import (
 )
 
 // pacedReader reads a client's body piece by piece. It applies the limit and enforces a pace. Only
-// time spent waiting for the client counts: while an engine is slow to take what has come, the
-// client cannot send.
+// time spent waiting for the client counts: while an engine is slow to read, the client cannot
+// send.
 type pacedReader struct {
 	src       io.Reader
 	conn      net.Conn
-	announced int64 // -1: not known
+	announced int64 // -1: unknown
 	limit     int64
 	total     int64
 	silence   time.Duration
-	rate      int64 // bytes a second; 0: any
+	rate      int64 // bytes per second; 0: any rate
 
 	armed  time.Time     // when the deadline was set
-	tight  bool          // the deadline is the end of the window, not of the silence
+	tight  bool          // the deadline is the end of the window, not that of the silence
 	waited time.Duration // in this window
 	came   int64         // in this window
 }
@@ -71,12 +71,12 @@ func (s *pacedReader) Read(p []byte) (int, error) {
 	return n, io.EOF
 }
 
-// quota returns how many bytes must come in a window.
+// quota returns how many bytes must arrive in a window.
 func (s *pacedReader) quota() int64 { return s.rate * int64(rateWindow/time.Second) }
 
-// arm sets the connection's deadline: the end of the silence that the client may keep, or the end
-// of the window while too little has come in it. It is moved only now and then: a deadline costs
-// more than a read.
+// arm sets the connection's deadline: the end of the permitted silence, or the end of the window
+// while too few bytes have arrived in it. It moves the deadline only now and then, because a
+// deadline costs more than a read.
 func (s *pacedReader) arm(now time.Time) {
 	tight := s.came < s.quota() && rateWindow-s.waited < s.silence
 	if tight == s.tight && now.Sub(s.armed) < min(time.Second, s.silence/8) {
@@ -87,5 +87,5 @@ func (s *pacedReader) arm(now time.Time) {
 		left = rateWindow - s.waited
 	}
 	s.armed, s.tight = now, tight
-	_ = s.conn.SetReadDeadline(now.Add(left)) // fails only if closed, and the read says so
+	_ = s.conn.SetReadDeadline(now.Add(left)) // on a closed connection the read fails
 }

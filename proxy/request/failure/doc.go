@@ -1,8 +1,8 @@
-// Package failure decides what a failure means. It is the only place where a fact (an engine failed
-// somehow, a pool is full, a client has left) becomes an API error, an outcome for the upstream's
-// health, a label for the metrics, and the answer to "may it be sent again?".
+// Package failure decides what a failure means. Only this package turns a fact (an engine failed,
+// a pool is full, a client has left) into an API error, an outcome for the upstream's health, a
+// label for the metrics, and the answer to the question whether the call may be sent again.
 //
-// design.md and contract.md hold the table: which status a client sees, with which code, and which
-// of an engine's words reach it. Dialects change statuses and shapes further (package endpoint);
-// nothing else does.
+// The tables in design.md and contract.md show which status and code a client sees, and which of
+// an engine's words reach it. Besides this package, only dialects change statuses and shapes
+// (package endpoint).
 package failure

@@ -18,27 +18,27 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Failure is how an attempt, or a call, ended badly.
+// Failure is a failure of an attempt or of a call.
 type Failure struct {
 	API     *apierr.Error
 	Outcome upstreams.Outcome // what the upstream's health records
 	Result  observe.Outcome   // what the call's record says if this failure is final
 	Retry   bool              // another target may be asked, if nothing was committed
-	NotNow  bool              // the same engine may answer in a moment; see call.dispatch
-	Doubt   *upstreams.Doubt  // the engine's refusal may not be the client's fault: ask another one
-	Gone    bool              // the call leaves its engine: vanished, stalled, or drained for long enough
+	NotNow  bool              // the same engine may answer in a moment
+	Doubt   *upstreams.Doubt  // the refusal may be the engine's fault, so another engine is asked
+	Gone    bool              // the call leaves its engine: vanished, stalled or drained
 	Cause   upstreams.Cause   // why the attempt failed; empty if the upstream has not failed
 	Status  int               // of the engine's HTTP answer; 0: there was none
-	Failed  uint64            // hash of what the engine says in its 500 or 501; 0: none
-	Label   string            // the code in metrics and log, if it differs from the error's
+	Failed  uint64            // hash of the engine's message in its 500 or 501; 0: none
+	Label   string            // the code in metrics and log, if it differs from the error's code
 
-	About engineerror.Subject // what the engine refuses and may accept in another form
+	About engineerror.Subject // what the engine refuses but may accept in another form
 }
 
-// Error implements error, so that a failure can be returned where any error can.
+// Error implements error, so that a failure can be returned as an error.
 func (f *Failure) Error() string { return f.API.Error() }
 
-// Next returns the cause from which package retry decides the next step.
+// Next returns the cause by which package retry decides the next step.
 func (f *Failure) Next() retry.Cause {
 	switch {
 	case f.Gone:
@@ -63,8 +63,8 @@ func (f *Failure) Next() retry.Cause {
 	return retry.Final
 }
 
-// EngineLost reports whether the engine failed, or is left, in the middle of an answer, so that
-// another engine may continue it.
+// EngineLost reports whether the engine failed, or the call leaves it, in the middle of an answer,
+// so that another engine may continue the answer.
 func (f *Failure) EngineLost() bool {
 	switch f.Outcome {
 	case upstreams.OutcomeUnreachable, upstreams.OutcomeBadResponse, upstreams.OutcomeRefused, upstreams.OutcomeTimeout,
@@ -83,19 +83,19 @@ var (
 	ErrPanicked   = errors.New("panic")
 )
 
-// The log's words for calls whose clients have gone, or may not continue.
+// The status and the codes in the log for calls whose clients have left, or may not continue.
 const (
 	StatusClientGone = 499
 	codeClientGone   = "client_gone"
 	codeRevoked      = "revoked" // the client was authorized when it began
 )
 
-// upstreamFailed returns the error for an engine that failed in a way the client cannot fix.
+// upstreamFailed returns the error for an engine that failed in a way that the client cannot fix.
 func upstreamFailed(code, message string) *apierr.Error {
 	return apierr.New(502, code, "%s", message)
 }
 
-// BadResponse is the failure of an engine whose answer makes no sense.
+// BadResponse returns the failure of an engine whose answer is invalid.
 func BadResponse(cause error) *Failure {
 	e := upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
 	e.Cause = cause
@@ -121,8 +121,8 @@ func BadResponse(cause error) *Failure {
 	return f
 }
 
-// GenerationTimeout is the failure of an engine that was too slow, by one of the edge's clocks or
-// its own. why names the clock.
+// GenerationTimeout returns the failure of an engine that was too slow, by one of the edge's time
+// limits or by its own. why names the limit.
 func GenerationTimeout(why upstreams.Cause, cause error) *Failure {
 	return &Failure{
 		API: &apierr.Error{
@@ -133,15 +133,15 @@ func GenerationTimeout(why upstreams.Cause, cause error) *Failure {
 	}
 }
 
-// Stalled is the failure of a call that leaves an engine in which nothing moves.
+// Stalled returns the failure of a call that leaves an engine which makes no progress.
 func Stalled() *Failure {
 	f := GenerationTimeout(upstreams.CauseStalled, nil)
 	f.Outcome, f.Gone = upstreams.OutcomeStalled, true
 	return f
 }
 
-// EngineDown is the failure of a call whose engine is down and has stopped answering
-// (upstreams.Health.Silent). The call leaves it like one whose host has vanished.
+// EngineDown returns the failure of a call whose engine is down and has stopped answering
+// (upstreams.Health.Silent). The call leaves the engine as if its host had vanished.
 func EngineDown() *Failure {
 	return &Failure{
 		API:   upstreamFailed(apierr.CodeUpstreamUnreachable, "The engine stopped answering before its answer was whole."),
@@ -149,7 +149,7 @@ func EngineDown() *Failure {
 	}
 }
 
-// HandedOver is the failure of a call that leaves an engine whose drain time is over.
+// HandedOver returns the failure of a call that leaves an engine whose drain time is over.
 func HandedOver() *Failure {
 	return &Failure{
 		API: noHealthyRoute(RetrySoon), Cause: upstreams.CauseHandedOver,
@@ -164,7 +164,7 @@ func noHealthyRoute(after time.Duration) *apierr.Error {
 	}
 }
 
-// Internal is the failure of the edge itself.
+// Internal returns a failure of the edge itself.
 func Internal(cause error) *Failure {
 	return &Failure{
 		API:     apierr.Internal(cause),
@@ -172,7 +172,7 @@ func Internal(cause error) *Failure {
 	}
 }
 
-// FromAbort is the end of a call that was ended on purpose; the engine is not to blame.
+// FromAbort returns the failure of a call that was ended on purpose. The engine is not blamed.
 func FromAbort(cause error) *Failure {
 	f := &Failure{Outcome: upstreams.OutcomeClientGone}
 	switch {
@@ -195,7 +195,7 @@ func FromAbort(cause error) *Failure {
 	return f
 }
 
-// FromExchange maps a failure on the way to an engine and back.
+// FromExchange returns the failure for an error on the way to an engine and back.
 func FromExchange(err error) *Failure {
 	f := fromTransport(err)
 	f.Gone = errors.Is(err, http1.ErrHostVanished)
@@ -209,14 +209,14 @@ func fromTransport(err error) *Failure {
 	}
 	switch f.Kind {
 	case http1.Aborted:
-		if own := (*apierr.Error)(nil); errors.As(f.Err, &own) { // of the client's body, while it was passed on
+		if own := (*apierr.Error)(nil); errors.As(f.Err, &own) { // by the client's body
 			f := FromClient(own)
 			f.Outcome = upstreams.OutcomeClientGone
 			return f
 		}
 		return FromAbort(f.Err)
 	case http1.Timeout:
-		if f.Clock != http1.ClockConnect { // the only clock that runs before anything is sent
+		if f.Clock != http1.ClockConnect { // the only clock that runs before the sending
 			return GenerationTimeout(upstreams.CauseWriteTimeout, err)
 		}
 		fallthrough
@@ -229,14 +229,14 @@ func fromTransport(err error) *Failure {
 	default:
 		b := BadResponse(err)
 		if errors.Is(err, http1.ErrHostVanished) {
-			b.Outcome = upstreams.OutcomeUnreachable // the host is gone, so it gave no bad answer
+			b.Outcome = upstreams.OutcomeUnreachable // the host vanished: no invalid answer
 		}
 		return b
 	}
 }
 
-// howUnreachable says what happened to the connection. An engine that was killed at work had been
-// reached before.
+// howUnreachable describes what happened to the connection. An engine that was killed while it
+// worked had been reached before.
 func howUnreachable(reason string) string {
 	switch reason {
 	case http1.ReasonEOF:
@@ -249,7 +249,7 @@ func howUnreachable(reason string) string {
 	return "The engine could not be reached."
 }
 
-// FromClient is the failure of a call that was refused before it reached an engine.
+// FromClient returns the failure of a call that was refused before it reached an engine.
 func FromClient(err error) *Failure {
 	var e *apierr.Error
 	if !errors.As(err, &e) {
@@ -265,8 +265,8 @@ func FromClient(err error) *Failure {
 	return f
 }
 
-// FromAcquire maps a pick that found no slot. room is how long a client should wait for a slot of a
-// full pool, and target how long for an engine that takes calls at all.
+// FromAcquire returns the failure of a pick that found no slot. room is how long a client should
+// wait for a slot of a full pool, and target how long for an engine that accepts calls at all.
 func FromAcquire(err error, room, target time.Duration) *Failure {
 	var full *routing.FullError
 	if errors.As(err, &full) {
@@ -275,7 +275,7 @@ func FromAcquire(err error, room, target time.Duration) *Failure {
 	return &Failure{API: noHealthyRoute(min(limit.Jitter(max(target, RetrySoon)), retryMax)), Result: observe.NoRoute}
 }
 
-// poolFull is the refusal for a full pool. For a full vision pool it carries the contract's
+// poolFull returns the refusal for a full pool. For a full vision pool it carries the contract's
 // metadata.
 func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
 	c := full.Capacity
@@ -292,7 +292,7 @@ func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
 	return e
 }
 
-// fullText says which slots are in use, or cannot be used because their engines are silent.
+// fullText says which slots are in use, or unusable because their engines do not answer probes.
 func fullText(full *routing.FullError) string {
 	slots, numbers := "slots", ""
 	if full.Pool == upstreams.PoolVision {
@@ -308,8 +308,8 @@ func fullText(full *routing.FullError) string {
 	}
 }
 
-// causeOf names why an exchange, or reading its answer, failed. The error itself stays out of the
-// log: network errors hold addresses.
+// causeOf names why an exchange failed, or the reading of its answer. The error itself stays out
+// of the log, because network errors contain addresses.
 func causeOf(err error) upstreams.Cause {
 	var (
 		exchange *http1.Failure
@@ -330,15 +330,16 @@ func causeOf(err error) upstreams.Cause {
 	return upstreams.CauseBadAnswer
 }
 
-// WrongType is the failure of an engine whose answer has another media type than was asked for.
+// WrongType returns the failure of an engine whose answer has another media type than the
+// requested one.
 func WrongType(cause error) *Failure {
 	f := BadResponse(cause)
 	f.Cause = upstreams.CauseContentType
 	return f
 }
 
-// FromStatus maps an engine's refusal: a status of its own, or an error event before anything was
-// committed.
+// FromStatus returns the failure for an engine's refusal: a status other than 200, or an error
+// event before anything was committed.
 func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Failure {
 	retryAfter = min(max(retryAfter, RetrySoon), retryMax)
 	f := &Failure{
@@ -380,15 +381,15 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 			f.Failed = e.Gist(status)
 		}
 		f.API = upstreamFailed(apierr.CodeUpstreamFailed, "The engine failed.")
-	default: // 402, 415, 424, redirects, 101, 204 and all else that does not answer a generation
+	default: // 402, 415, 424, redirects, 101, 204 and all others that cannot answer a generation
 		f.API = upstreamFailed(apierr.CodeUpstreamBadResponse, "The engine gave an answer that could not be understood.")
 	}
 	return f
 }
 
-// NoEndpoint is the failure of a call to an engine that does not have its endpoint. Another engine
-// may have it. Coming back later does not help, and the failure says nothing about the engine's
-// other endpoints.
+// NoEndpoint returns the failure of a call to an engine that lacks the endpoint. Another engine
+// may have it. A later retry at the same engine does not help, and the failure says nothing about
+// the engine's other endpoints.
 func NoEndpoint(status int) *Failure {
 	return &Failure{
 		API:     upstreamFailed(apierr.CodeUpstreamFailed, "The engine does not have this endpoint."),
@@ -397,8 +398,8 @@ func NoEndpoint(status int) *Failure {
 	}
 }
 
-// rejected passes on an engine's complaint about the request, cleaned: it helps the client to fix
-// the request.
+// rejected passes on an engine's complaint about the request, with its secrets removed, so that
+// the client can fix the request.
 func rejected(status int, e *engineerror.Error) *apierr.Error {
 	a := &apierr.Error{Status: 400, Type: apierr.TypeInvalidRequest, Code: e.Code, Message: e.Message}
 	if status == 413 {
@@ -421,8 +422,8 @@ func rejected(status int, e *engineerror.Error) *apierr.Error {
 	return a
 }
 
-// FromStreamError maps an error event inside a stream, whose answer has status 200. An error that
-// reads as the client's fault keeps the engine's words.
+// FromStreamError returns the failure for an error event in a stream, whose status is 200. An
+// error that is the client's fault keeps the engine's message.
 func FromStreamError(e *engineerror.Error) *Failure {
 	status := e.Status
 	if status == 0 {
@@ -438,7 +439,7 @@ func isNumber(s string) bool {
 	return err == nil
 }
 
-// ExplainOverflow rewrites the failure of a prompt that leaves less than least tokens of room in
+// ExplainOverflow rewrites the failure of a prompt that leaves room for fewer than least tokens in
 // the context.
 func (f *Failure) ExplainOverflow(least, context int) {
 	o := &f.API.Overflow
@@ -456,7 +457,7 @@ func (f *Failure) ExplainOverflow(least, context int) {
 	o.Answer, o.Max = 0, context
 }
 
-// Poisoned is the failure of a call whose body has cost two engines.
+// Poisoned returns the failure of a call whose body has cost two engines.
 func Poisoned() *Failure {
 	return &Failure{
 		API: apierr.New(502, apierr.CodeUpstreamFailed,
@@ -465,12 +466,12 @@ func Poisoned() *Failure {
 	}
 }
 
-// codeReplyMemory is the code of a refusal for lack of memory for the engine's reply. No engine
-// causes it.
+// codeReplyMemory is the code of a refusal for lack of memory for the engine's reply. Engines
+// never cause it.
 const codeReplyMemory = "no_reply_memory"
 
-// NoReplyMemory is the failure of an attempt that finds no memory for its reply. Another engine's
-// reply would find none either.
+// NoReplyMemory returns the failure of an attempt that finds no memory for its reply. Another
+// engine's reply would find none either.
 func NoReplyMemory() *Failure {
 	e := apierr.New(503, codeReplyMemory, "The memory for engines' replies is exhausted. Retry shortly.")
 	e.RetryAfter = limit.Jitter(RetrySoon)

@@ -6,8 +6,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestUnreachable: if an engine gives no answer, the message depends on what happened to the
-// connection; the code does not.
+// TestUnreachable checks that the message for an engine that gives no answer depends on what
+// happened to the connection, while the code does not.
 func TestUnreachable(t *testing.T) {
 	for reason, want := range map[string]string{
 		http1.ReasonConnect: "The engine could not be reached.",

@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestFullText: a refusal for lack of a slot mentions engines that do not answer their probes; with
-// images it also has the contract's numbers.
+// TestFullText checks the refusal for lack of a slot. It must mention engines that do not answer
+// their probes. For images it must also have the contract's numbers.
 func TestFullText(t *testing.T) {
 	for _, c := range []struct {
 		pool   upstreams.Pool

@@ -16,7 +16,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestMeanings: what each failure means to the client, the upstream's health and package retry.
+// TestMeanings checks what each failure means to the client, the upstream's health and package
+// retry.
 func TestMeanings(t *testing.T) {
 	status := func(n int) *Failure { return FromStatus(n, &engineerror.Error{Message: "m"}, 0) }
 	exchange := func(f http1.Failure) *Failure { return FromExchange(&f) }
@@ -85,8 +86,8 @@ func TestMeanings(t *testing.T) {
 	}
 }
 
-// TestFromAcquire: a pick without a slot is a 429 with a wait if engines are full, and a 503 if
-// there is none.
+// TestFromAcquire checks that a pick without a slot becomes a 429 with a wait if engines are full,
+// and a 503 if no engine is available.
 func TestFromAcquire(t *testing.T) {
 	vision := &routing.FullError{Pool: upstreams.PoolVision, Capacity: routing.Capacity{Active: 2, Total: 2}}
 	for _, tt := range []struct {
@@ -110,7 +111,7 @@ func TestFromAcquire(t *testing.T) {
 	}
 }
 
-// TestReadRetryAfter: seconds, a date, and neither.
+// TestReadRetryAfter checks seconds, dates and unreadable values.
 func TestReadRetryAfter(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for given, want := range map[string]time.Duration{
@@ -123,8 +124,8 @@ func TestReadRetryAfter(t *testing.T) {
 	}
 }
 
-// TestExplainOverflow: the words that make agents shorten a conversation have the numbers of the
-// engine with the longest context, and never numbers that fit.
+// TestExplainOverflow checks the message that makes agents shorten a conversation. It must have the
+// numbers of the engine with the longest context, and never numbers that fit.
 func TestExplainOverflow(t *testing.T) {
 	for _, tt := range []struct {
 		prompt, answer, most, context int

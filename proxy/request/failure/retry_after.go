@@ -10,19 +10,19 @@ import (
 	"penstock/upstreams"
 )
 
-// Delays offered in Retry-After if the engine names none.
+// Delays for Retry-After if the engine names none.
 const (
 	RetrySoon  = time.Second
 	retryLater = 5 * time.Second
 	retryMax   = time.Minute
 )
 
-// httpDate is the form of a date in a header (RFC 9110, 5.6.7). With time.RFC1123 any three letters
-// would be a time zone.
+// httpDate is the format of a date in a header (RFC 9110, 5.6.7). time.RFC1123 would accept any
+// three letters as a time zone.
 const httpDate = "Mon, 02 Jan 2006 15:04:05 GMT"
 
-// RetryAfter reads a Retry-After header: seconds or a date. It returns zero if there is none or if
-// it cannot be read.
+// RetryAfter parses a Retry-After header: seconds or a date. It returns zero for an empty or
+// unreadable header.
 func RetryAfter(b []byte, now time.Time) time.Duration {
 	if len(b) == 0 {
 		return 0
@@ -37,7 +37,7 @@ func RetryAfter(b []byte, now time.Time) time.Duration {
 	return 0
 }
 
-// FullRetryAfter is the Retry-After of a refusal because a model's pool is full.
+// FullRetryAfter returns the Retry-After for a refusal because a model's pool is full.
 func FullRetryAfter(m *snapshot.Model, p upstreams.Pool) time.Duration {
 	if v := m.Config.Vision; p == upstreams.PoolVision && v != nil && v.RetryAfterSeconds > 0 {
 		return time.Duration(v.RetryAfterSeconds) * time.Second
@@ -45,7 +45,7 @@ func FullRetryAfter(m *snapshot.Model, p upstreams.Pool) time.Duration {
 	return RetrySoon
 }
 
-// seconds writes a delay as the Retry-After header rounds it.
+// seconds formats a delay, rounded like the Retry-After header.
 func seconds(d time.Duration) string {
 	n := int((d + time.Second - 1) / time.Second)
 	if n <= 1 {

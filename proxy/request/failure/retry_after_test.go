@@ -9,8 +9,8 @@ import (
 	"penstock/translate/engineerror"
 )
 
-// FuzzRetryAfter: whatever an engine writes there, the wait is not negative and no longer than its
-// own words say, and at most a minute once it has been bounded.
+// FuzzRetryAfter checks that for any header the wait is not negative and no longer than the header
+// says, and that it is at most a minute in the failure.
 func FuzzRetryAfter(f *testing.F) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for _, s := range []string{"", "3", " 7 ", "-1", "0", "99999999999999999999", "1.5", "Sat, 21 Nov 2026 12:00:30 GMT", "Sat, 21 Nov 2020 12:00:30 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "soon", "+5", "0x10"} {
@@ -32,7 +32,8 @@ func FuzzRetryAfter(f *testing.F) {
 	})
 }
 
-// TestRetryAfter: a wait that is too long for a number is a long one, not none.
+// TestRetryAfter checks that a number of seconds that is out of range becomes the maximum, not
+// zero.
 func TestRetryAfter(t *testing.T) {
 	for value, want := range map[string]time.Duration{
 		"7": 7 * time.Second, "99999999999999999999": retryMax, "600": retryMax, "-99999999999999999999": 0, "1.5": 0, "soon": 0,

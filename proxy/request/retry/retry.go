@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// MaxSends is how often a call is sent in all. It counts the first send, and those to another
-// engine after a failure, in another form to the engine that refused the call, and to a later tier
-// or a fallback model.
+// MaxSends is the maximum number of times that a call is sent. It counts the first send, and the
+// sends to another engine after a failure, in another form to the engine that refused the call,
+// and to a later tier or a fallback model.
 const MaxSends = 4
 
-// LongWork is how long an engine may have worked on a call whose failure is tried again elsewhere.
-// A call that costs more may cost the next engine as much.
+// LongWork is how long an engine may have worked on a call that is then retried at another engine.
+// A call that took longer may take the next engine as long.
 const LongWork = 30 * time.Second
 
 // Cause is why an attempt failed, as far as the next step depends on it.
@@ -23,11 +23,11 @@ type Cause uint8
 // The causes.
 const (
 	Final     Cause = iota // the call ended, or would fail anywhere: the client left, a timeout, a fault of the request
-	Lost                   // no answer, and no work done that counts: not reached, cut off, a 502
-	Full                   // the engine takes no call now: 429, 503, 529
+	Lost                   // no answer and no work that counts: not reached, cut off, a 502
+	Full                   // the engine accepts no call now: 429, 503, 529
 	NotNow                 // the engine says that it may answer in a moment
 	ModelGone              // the engine lacks the model or the endpoint, so it has done no work
-	Failed                 // the engine says that it failed: 500 or 501
+	Failed                 // the engine reports a failure of its own: 500 or 501
 	BadAnswer              // the answer cannot be read
 	Gone                   // the engine is lost to all of its calls: its host vanished, it is down, stalled or drained
 	TooLong                // the engine's context has no room for the prompt
@@ -44,22 +44,22 @@ func (c Cause) String() string {
 	}[c]
 }
 
-// Failure is what is known about a failed attempt.
+// Failure describes a failed attempt.
 type Failure struct {
 	Cause      Cause
 	Elsewhere  bool          // for NotNow and Gone: another engine may answer instead
-	Changeable bool          // the engine may take the request in another form
+	Changeable bool          // the engine may accept the request in another form
 	Worked     time.Duration // since the request was sent
 }
 
-// State is where a call stands when one of its attempts has failed.
+// State describes a call after one of its attempts has failed.
 type State struct {
 	Part      bool // the client has a part of the answer
-	Complete  bool // which lacks only its end
-	Resumable bool // which another engine may continue
+	Complete  bool // that part lacks only its end
+	Resumable bool // another engine may continue that part
 	Spent     bool // the request cannot be sent again
-	Form      bool // the request is a form: it is sent in one way only
-	Strict    bool // requests are not changed
+	Form      bool // the request is a form: not repeated, and not sent to a longer context
+	Strict    bool // requests must not be changed
 	BodyFails bool // the same body has recently failed at engines
 
 	Room     bool // another engine has room for the call
@@ -71,7 +71,7 @@ type State struct {
 	Sends    Sends
 }
 
-// Sends counts how often a call was sent, by the step that sent it.
+// Sends counts how often a call was sent, by the step that led to the send.
 type Sends struct {
 	Retries int  // to the same engine or another one after a failure
 	Changes int  // in another form
@@ -82,7 +82,7 @@ type Sends struct {
 	Again   bool // the last engine was asked a second time
 }
 
-// All returns how often the call was sent, as MaxSends counts.
+// All returns how often the call was sent, by the count of MaxSends.
 func (s *Sends) All() int { return 1 + s.Retries + s.Changes + s.Longer + s.Below }
 
 // Step is what a call does next.
@@ -94,11 +94,11 @@ const (
 	Repeat             // the same engine is asked again after a pause
 	Change             // the same engine is asked again, in another form
 	Other              // another engine is asked
-	Move               // another engine is asked, outside all bounds except one move a call
+	Move               // another engine is asked, once a call, outside all other bounds
 	Larger             // an engine with a longer context is asked
 	Below              // a later tier or a fallback model is asked
 	Resume             // another engine continues the answer
-	Finish             // the edge ends the answer well
+	Finish             // the edge completes the answer
 	steps
 )
 
@@ -110,7 +110,7 @@ func (s Step) String() string {
 	}[s]
 }
 
-// Note counts a send that a step led to.
+// Note counts the send that a step led to.
 func (s *Sends) Note(step Step) {
 	switch step {
 	case Repeat, Other:
@@ -130,9 +130,9 @@ func (s *Sends) Note(step Step) {
 	s.Again = step == Repeat || step == Change
 }
 
-// Charged reports whether a send is charged to the retry budget of all calls. An engine that does
-// not have the model, or whose refusal is in doubt, has done no work, so asking another one costs
-// the engines nothing.
+// Charged reports whether a send is charged to the retry budget of all calls. An engine that lacks
+// the model, or whose refusal is in doubt, has done no work, so asking another engine adds no
+// work.
 func Charged(step Step, f *Failure) bool {
 	return step == Repeat || step == Other && f.Cause != ModelGone && f.Cause != Doubtful
 }
@@ -140,12 +140,12 @@ func Charged(step Step, f *Failure) bool {
 // rule is one row of the table.
 type rule struct {
 	step   Step
-	causes []Cause // nil: the client has a part of the answer, whatever happened
-	when   string  // for readers
+	causes []Cause // nil: any, once the client has a part of the answer
+	when   string  // for human readers
 	fits   func(*State, *Failure) bool
 }
 
-// The rules in their order: the first that fits decides. Wherever a rule applies, the call still
+// rules are in order: the first rule that fits decides. Whenever a rule applies, the call still
 // holds its request.
 var rules = []rule{
 	{Finish, nil, "where an engine that is lost had only the end left to send, and the model has retry.resume", func(s *State, _ *Failure) bool {
@@ -190,7 +190,7 @@ var rules = []rule{
 func (s *State) retries() bool { return s.Sends.Retries < s.Attempts-1 }
 
 // Decide returns what a call does after a failure. If the step is charged (Charged) and the budget
-// is empty, the caller sets NoBudget and asks again.
+// is empty, the caller must set NoBudget and call Decide again.
 func Decide(s *State, f *Failure) Step {
 	if s.Spent && !s.Part {
 		return Fail
@@ -203,7 +203,7 @@ func Decide(s *State, f *Failure) Step {
 	return Fail
 }
 
-// concerns reports whether a rule applies to calls in this state, after this failure.
+// concerns reports whether the rule applies to a call in this state, after this failure.
 func (r *rule) concerns(s *State, f *Failure) bool {
 	if s.Part {
 		return r.causes == nil
@@ -214,7 +214,7 @@ func (r *rule) concerns(s *State, f *Failure) bool {
 // unbounded reports whether a step is allowed even after MaxSends sends.
 func unbounded(s Step) bool { return s == Move || s == Resume || s == Finish }
 
-// Table returns the rules as a Markdown table, for people.
+// Table returns the rules as a Markdown table for human readers.
 func Table() string {
 	var b strings.Builder
 	b.WriteString("| after | the call goes to | when |\n| --- | --- | --- |\n")

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fresh returns a call after its first send, with an idle engine besides the failed one.
+// fresh returns the state after a first send, with room at another engine. change may modify it.
 func fresh(change func(*State)) State {
 	s := State{Room: true, Attempts: 2}
 	if change != nil {
@@ -90,9 +90,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestDecideEnds: whatever happens to a call, it ends, after at most four sends, one move and its
-// allowed resumed streams. Once the client has a part of the answer, the call is only sent again to
-// be resumed.
+// TestDecideEnds checks that any sequence of failures ends, after at most four sends, one move and
+// the allowed resumes. Once the client has a part of the answer, the call may be sent again only
+// to be resumed.
 func TestDecideEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
@@ -127,7 +127,7 @@ func TestDecideEnds(t *testing.T) {
 	})
 }
 
-// TestTable compares the table in proxy/README.md with the rules.
+// TestTable checks that the table in proxy/README.md matches the rules.
 func TestTable(t *testing.T) {
 	path := filepath.Join("..", "README.md")
 	for {

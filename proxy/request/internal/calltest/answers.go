@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Say answers a chat request with text, as a stream of its words if a stream was asked for.
+// Say answers a chat request with text, or with a stream of its words if the request asks for a
+// stream.
 func Say(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !AsksStream(r) {
@@ -25,8 +26,8 @@ func Say(text string) http.HandlerFunc {
 	}
 }
 
-// Reply answers with a status, a media type (empty: none is said) and a body, whose pieces come a
-// millisecond after one another.
+// Reply answers with a status, a media type (empty: none) and a body. It sends the pieces of the
+// body one millisecond apart.
 func Reply(status int, mediaType string, pieces ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if mediaType != "" {
@@ -43,7 +44,7 @@ func Reply(status int, mediaType string, pieces ...string) http.HandlerFunc {
 	}
 }
 
-// AsksStream reports whether a request asks for a stream. It may be called once for each request.
+// AsksStream reports whether a request asks for a stream. It reads the body, so call it only once.
 func AsksStream(r *http.Request) bool {
 	var asked struct{ Stream bool }
 	body, _ := io.ReadAll(r.Body)
@@ -63,10 +64,10 @@ func Refuse(status int, message string) http.HandlerFunc {
 	}
 }
 
-// BreakOff ends the connection without an answer.
+// BreakOff closes the connection without an answer.
 func BreakOff(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// After waits and then answers, unless the edge has closed the connection.
+// After waits and then answers, unless the edge closes the connection first.
 func After(d time.Duration, then http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -77,7 +78,8 @@ func After(d time.Duration, then http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// InTurn answers each request with the next one of answers, and all further ones with the last.
+// InTurn answers each request with the next of the answers. The last one answers all further
+// requests.
 func InTurn(answers ...http.HandlerFunc) http.HandlerFunc {
 	n := make(chan int, 1)
 	n <- 0
@@ -88,7 +90,7 @@ func InTurn(answers ...http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// Events is a stream of chunks that an engine sends.
+// Events sends the chunks of an engine's stream.
 type Events struct{ w http.ResponseWriter }
 
 // Stream begins a stream.
@@ -103,12 +105,12 @@ func (s Events) Send(data string) {
 	s.w.(http.Flusher).Flush()
 }
 
-// Say sends a piece of the text.
+// Say sends a piece of text.
 func (s Events) Say(text string) {
 	s.Send(fmt.Sprintf(`{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":%q}}]}`, text))
 }
 
-// End ends the stream well, with a usage.
+// End ends the stream successfully, with token usage.
 func (s Events) End() {
 	s.Send(`{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`)
 	s.Send(`{"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":[],"usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7}}`)

@@ -1,6 +1,6 @@
-// Package calltest runs calls without sockets: engines are functions behind pipes, clients are
-// values, and in a bubble of testing/synctest the clock belongs to the test. A call takes the same
-// path as behind a listener, but its stream does not leave fasthttp.
+// Package calltest runs calls without sockets. Engines are functions behind pipes, clients are
+// values, and in a bubble of testing/synctest the test controls the clock. A call takes the same
+// path as behind a listener, but its stream stays in fasthttp.
 package calltest
 
 import (
@@ -39,7 +39,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Edge is the part of an edge that calls run in.
+// Edge is the part of an edge that runs calls.
 type Edge struct {
 	Services *call.Services
 	Set      *upstreams.Set
@@ -49,12 +49,12 @@ type Edge struct {
 	running atomic.Pointer[snapshot.Snapshot]
 	keys    *snapshot.Sources
 	queues  *queue.Queues
-	engines map[string]*Engine // by the address at which they are dialled
-	hosts   *strings.Replacer  // engines' names in URLs to addresses, which need no resolver
+	engines map[string]*Engine // by the address that the edge dials
+	hosts   *strings.Replacer  // replaces engines' names in URLs by addresses (no resolver)
 }
 
-// New makes an edge of a configuration in which the upstream of each engine has the URL
-// http://NAME. It waits until the engines have been probed. The edge ends with the test.
+// New makes an edge from a configuration in which the upstream of each engine has the URL
+// http://NAME. It waits until the engines have been probed. The edge closes when the test ends.
 func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	t.Helper()
 	e := &Edge{t: t, Metrics: metrics.NewSet(), queues: queue.New(), engines: map[string]*Engine{}}
@@ -92,7 +92,7 @@ func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	return e
 }
 
-// probed is how long it takes until probes have found the engines up.
+// probed is the time after which probes have found the engines up.
 const probed = 5 * time.Second
 
 // Load makes a configuration the running one, like a reload.
@@ -158,10 +158,10 @@ func (e *Edge) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 // Count returns the value of a counter.
 func (e *Edge) Count(name string) int { return int(e.Metrics.GetOrCreateCounter(name).Get()) }
 
-// Client receives an answer. Its zero value takes all of it.
+// Client receives an answer. Its zero value reads the whole answer.
 type Client struct {
-	Lines func(at time.Duration, piece string) // gets each write, and when; may be nil
-	Stays int                                  // how many writes it takes before it leaves; 0: all
+	Lines func(at time.Duration, piece string) // receives each write and its time; may be nil
+	Stays int                                  // after how many writes the client leaves; 0: never
 
 	begun  time.Time
 	writes int
@@ -169,7 +169,7 @@ type Client struct {
 	conn   clientConn
 }
 
-// WithCall calls f with the client's running call, and reports whether there is one. As on a
+// WithCall calls f with the client's running call. It returns false if no call is running. As on a
 // listener's connection, the call does not end before f returns.
 func (c *Client) WithCall(f func(*call.Call)) bool {
 	c.conn.mu.Lock()
@@ -193,7 +193,7 @@ func (c *Client) Write(p []byte) (int, error) {
 	return c.body.Write(p)
 }
 
-// Answer is what a client has received.
+// Answer is what a client received.
 type Answer struct {
 	Status int
 	Header *fasthttp.ResponseHeader
@@ -202,8 +202,8 @@ type Answer struct {
 	Took   time.Duration // from the request to the last byte
 }
 
-// Post sends body to the endpoint at path, with further headers as "Name: value", and returns the
-// answer once it has ended.
+// Post sends body to the endpoint at path, with further headers as "Name: value". It returns the
+// answer after the answer has ended.
 func (e *Edge) Post(path, body string, headers ...string) *Answer {
 	return e.Send(&Client{}, path, body, headers...)
 }
@@ -276,13 +276,13 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// Engine is an engine that answers as its test specifies.
+// Engine is an engine whose answers the test specifies.
 type Engine struct {
-	Name   string // the host's name in its upstream's URL
+	Name   string // the host in its upstream's URL
 	Models []string
-	// Answer answers all requests except probes; nil: Say("ok").
+	// Answer answers all requests except probes. The default is Say("ok").
 	Answer http.HandlerFunc
-	// Pages are answers to GETs, by path, besides the list of models.
+	// Pages are answers to GET requests by path, in addition to the list of models.
 	Pages map[string]string
 
 	mu     sync.Mutex
@@ -300,8 +300,8 @@ func (e *Engine) Gone(yes bool) {
 	e.gone = yes
 }
 
-// Requests returns the bodies of the POSTs that the engine was sent. Probes that generate are among
-// them, which a silent engine gets.
+// Requests returns the bodies of the POST requests that the engine received. They include
+// generation probes, which a silent engine gets.
 func (e *Engine) Requests() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -331,7 +331,7 @@ func (e *Engine) connect(ctx context.Context) (net.Conn, error) {
 
 var errRefused = refusedError{}
 
-// refusedError is a refused connection, as net reports it.
+// refusedError is the error of a refused connection, in the form that net reports.
 type refusedError struct{}
 
 func (refusedError) Error() string { return "connection refused" }
@@ -378,7 +378,7 @@ func (e *Engine) page(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Stop ends the engine and its connections.
+// Stop closes the engine and its connections.
 func (e *Engine) Stop() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -411,7 +411,7 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// Hash returns the form of a key that a configuration holds.
+// Hash returns the hash of a key, as a configuration holds it.
 func Hash(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:])
