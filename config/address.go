@@ -26,8 +26,8 @@ func OnLoopback(listen string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// reachable reports whether clients of other networks may reach a listen address: one that stands
-// for every address of this machine, or one outside the private networks.
+// reachable reports whether clients of other networks may reach a listen address: a wildcard
+// address, or an address outside the private networks.
 func reachable(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil || checkListen(listen) != nil || OnLoopback(listen) {
@@ -52,8 +52,8 @@ func checkListen(listen string) error {
 	return nil
 }
 
-// samePort reports whether two listen addresses cannot both be opened: they share a port, and
-// either the address or one of them is every address. Names are not looked up.
+// samePort reports whether two listen addresses conflict: their ports are equal, and their hosts
+// are equal or one is a wildcard. It does not look names up.
 func samePort(one, other string) bool {
 	a, port, err := net.SplitHostPort(one)
 	b, second, err2 := net.SplitHostPort(other)
@@ -63,8 +63,8 @@ func samePort(one, other string) bool {
 	return a == b || plainHost(a) == plainHost(b) || takes(a, b) || takes(b, a)
 }
 
-// takes reports whether host stands for every address of a machine, or every IPv4 one, and includes
-// other.
+// takes reports whether host is a wildcard address, for IPv4 alone or for both families, that
+// includes other.
 func takes(host, other string) bool {
 	if plainHost(host) != everywhere {
 		return false
@@ -88,8 +88,8 @@ func hostName(host string) bool {
 	return true
 }
 
-// checkHTTP returns what is wrong with the address of a server that we call. No message shows the
-// address, because it may hold a password.
+// checkHTTP returns what is wrong with the address of a server that the edge calls. Its messages
+// never show the address, because it may hold a password.
 func checkHTTP(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	switch {
@@ -140,8 +140,8 @@ func CheckBaseURL(address string) error {
 	return nil
 }
 
-// leadsTo reports whether the address of a server that we call is certainly a listener of this
-// machine. The machine's other names and addresses are not known here.
+// leadsTo reports whether a URL certainly leads to listen, a listener of this machine. It does not
+// know the machine's other names and addresses.
 func leadsTo(address, listen string) bool {
 	u, err := checkHTTP(address)
 	if err != nil {
@@ -160,7 +160,7 @@ func leadsTo(address, listen string) bool {
 // everywhere listens on every address of this machine; a client that dials it reaches loopback.
 const everywhere = "0.0.0.0"
 
-// plainHost returns one spelling for hosts that mean the same.
+// plainHost gives hosts with the same meaning the same spelling.
 func plainHost(host string) string {
 	switch ip, err := netip.ParseAddr(host); {
 	case host == "" || err == nil && ip.Unmap().IsUnspecified():
@@ -173,11 +173,11 @@ func plainHost(host string) string {
 	return strings.ToLower(host)
 }
 
-// CheckOpen returns what keeps f from being served at ports that are already open, whatever listen
-// and admin.listen say: those of a running process, which only a restart moves, and those that a
-// service manager has opened. public and admin are the addresses of these ports; admin is empty
-// when there is no admin listener. Validate checks only the addresses in the file: a file that
-// moves everything back to loopback may switch keys off, but the open port would stay open.
+// CheckOpen returns what forbids serving f on ports that are already open, whatever listen and
+// admin.listen say. Such a port belongs to a running process, which moves it only at a restart, or
+// was opened by a service manager. public and admin are the addresses of these ports; admin is
+// empty when there is no admin listener. Validate checks only the addresses in the file: a file
+// that moves every listener to loopback may switch keys off, but the open port would stay open.
 func (f *File) CheckOpen(public, admin string) Problems {
 	c := f.checks().check
 	for _, port := range []struct{ setting, at string }{{"listen", public}, {"admin.listen", admin}} {
@@ -201,7 +201,7 @@ func (f *File) CheckOpen(public, admin string) Problems {
 // untilMoved names the remedy for an open port.
 const untilMoved = "until the edge restarts or, if a service manager opened it, until its socket unit has another address"
 
-// sanKinds are how "openssl x509 -ext subjectAltName" prints the kind of a name before it.
+// sanKinds are the prefixes with which "openssl x509 -ext subjectAltName" marks the kind of a name.
 var sanKinds = []string{"dns:", "uri:", "email:", "ip:", "ip address:"}
 
 // checkSAN returns what is wrong with a certificate's name.
@@ -255,7 +255,7 @@ func publicHost(address string) bool {
 // sharedAddresses is the range behind carrier-grade NAT and overlay networks (RFC 6598).
 var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
 
-// houseDomains are the suffixes of private names, which no public server answers for (RFC 6761,
+// houseDomains are the suffixes of private names, for which no public server answers (RFC 6761,
 // 6762, 8375, and common practice).
 var houseDomains = []string{
 	"local", "localhost", "internal", "intranet", "lan", "home", "corp", "private", "arpa", "svc", "test", "invalid",
@@ -271,7 +271,7 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	return p.Masked(), err
 }
 
-// Proxies returns the networks of ListenTrusted, which have been validated.
+// Proxies returns the networks of ListenTrusted, which Validate has checked.
 func (f *File) Proxies() (all []netip.Prefix) {
 	for _, s := range f.ListenTrusted {
 		if p, err := parsePrefix(s); err == nil {

@@ -20,10 +20,10 @@ import (
 )
 
 // CheckCertificates loads every certificate pair and every CA file that f names, as serving would,
-// and reports those that do not load. It warns of pairs that are not valid now, which every client
-// refuses, of private keys that every user of the machine can read, and of a Kubernetes account
-// without its token, which the cluster may add later. Call it before a start or a reload: Validate,
-// which runs at every reload, opens no files. f must have been read from a file.
+// and reports those that do not load. It warns of pairs that are not valid now, because every
+// client refuses them, of private keys that every user of the machine can read, and of a Kubernetes
+// account without its token, which the cluster may add later. Call it before a start or a reload:
+// Validate runs at every reload and opens no files. f must have been read from a file.
 func (f *File) CheckCertificates() Problems {
 	c := f.checks().check
 	if !f.TLS.Enabled() && f.places().Has("tls.cert") {
@@ -40,8 +40,8 @@ func (f *File) CheckCertificates() Problems {
 	return c.Problems()
 }
 
-// CheckLedger reports what check finds wrong with the file at the ledger's path. Like
-// CheckCertificates it is meant for before a start.
+// CheckLedger reports what check finds wrong with the file at the ledger's path. Call it before a
+// start, like CheckCertificates.
 func CheckLedger(f *File, check func(path string) error) Problems {
 	c := f.checks().check
 	if f.Ledger.Path != "" {
@@ -52,7 +52,7 @@ func CheckLedger(f *File, check func(path string) error) Problems {
 	return c.Problems()
 }
 
-// client checks the TLS files that we connect to a server with.
+// client checks the TLS files with which the edge connects to a server.
 func (c *checker) client(path string, t *UpstreamTLS, server string) {
 	c.pair(path, t.Cert, t.Key)
 	if t.CA == "" {
@@ -67,8 +67,8 @@ func (c *checker) client(path string, t *UpstreamTLS, server string) {
 	}
 }
 
-// account warns of a service account that cannot be used here. Outside a cluster it does not look
-// for the one that a pod would have mounted.
+// account warns of a service account that cannot be used here. Outside a cluster it ignores the
+// account that a pod would have mounted.
 func (c *checker) account(path string, k *Kubernetes) {
 	if !k.Set() || strings.HasPrefix(k.Server, "http://") {
 		return
@@ -96,7 +96,7 @@ func (c *checker) account(path string, k *Kubernetes) {
 	}
 }
 
-// pair reports a certificate and a key that cannot be loaded together, or should not be used.
+// pair reports a certificate and a key that do not load together or should not be used.
 func (c *checker) pair(path, cert, key string) {
 	if cert == "" || key == "" || c.places.BrokenWithin(path) {
 		return
@@ -127,13 +127,13 @@ func (c *checker) pair(path, cert, key string) {
 	}
 }
 
-// week is how long before a certificate or a key expires the operator is warned, as in the alert
-// PenstockCertificateExpires.
+// week is how long before a certificate or a key expires the edge warns the operator, as the alert
+// PenstockCertificateExpires does.
 const week = 7 * 24 * time.Hour
 
-// EndsSoon returns how long before a certificate in a file expires the operator is warned: a week,
-// or the last tenth of its life if that is shorter than two weeks, because a machine renews such a
-// certificate.
+// EndsSoon returns how long before a certificate in a file expires the edge warns the operator: a
+// week, or the last tenth of its life if that is shorter than two weeks, because a machine renews
+// such a certificate.
 func EndsSoon(from, until time.Time) time.Duration {
 	if life := until.Sub(from); life < 2*week {
 		return life / 10
@@ -141,7 +141,7 @@ func EndsSoon(from, until time.Time) time.Duration {
 	return week
 }
 
-// inDays returns how far away a time is, in words.
+// inDays returns a remaining time in words.
 func inDays(left time.Duration) string {
 	if days := int(left / (24 * time.Hour)); days != 1 {
 		return fmt.Sprintf("in %d days", days)
@@ -152,7 +152,7 @@ func inDays(left time.Duration) string {
 // LetsEncrypt is the default directory.
 const LetsEncrypt = "https://acme-v02.api.letsencrypt.org/directory"
 
-// mostDomains bounds the domains of one edge: each is an order of its own.
+// mostDomains bounds the domains of one edge, because each domain is a separate order.
 const mostDomains = 100
 
 // acme checks how the edge obtains its certificates.
@@ -229,7 +229,7 @@ func (c processChecks) domains(path string, domains []string) {
 	}
 }
 
-// houseNames are suffixes of names that no public authority signs.
+// houseNames are suffixes of names for which no public authority issues certificates.
 var houseNames = []string{".internal", ".local", ".lan", ".home.arpa"}
 
 // privateName reports whether a domain has a meaning only within its own network.
@@ -238,7 +238,7 @@ func privateName(name string) bool {
 		slices.ContainsFunc(houseNames, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// anyPort makes the system choose a port, as tests do.
+// anyPort makes the system choose a port. Tests use it.
 const anyPort = "0"
 
 // challenges checks the listener that answers the authority.
@@ -267,7 +267,7 @@ func (c processChecks) challenges(path string, a *ACME) {
 	}
 }
 
-// sharedCertificates checks how the edges of a fleet obtain their certificates.
+// sharedCertificates checks how the edges of a fleet obtain certificates together.
 func (c processChecks) sharedCertificates(path string) {
 	f := c.file
 	switch {
@@ -281,13 +281,13 @@ func (c processChecks) sharedCertificates(path string) {
 	}
 }
 
-// folder reports a certificate folder that cannot be written to.
+// folder reports a certificate folder that the edge cannot write to.
 func (c *checker) folder(a *ACME) {
 	if !a.Enabled() || a.Folder == "" {
 		return
 	}
 	const path = "tls.acme.folder"
-	there := a.Folder // or the parent that it will be created in
+	there := a.Folder // or the parent in which the edge will create it
 	info, err := os.Stat(there)
 	for errors.Is(err, fs.ErrNotExist) && there != filepath.Dir(there) {
 		there = filepath.Dir(there)
@@ -314,9 +314,9 @@ func (c *checker) folder(a *ACME) {
 }
 
 // keptOpen warns if other users of the machine can replace the certificates of a folder, or read
-// their keys. Listing their names is harmless: the edge writes the files with mode 0600.
+// their keys. It is harmless if they can list the names: the edge writes the files with mode 0600.
 func (c *checker) keptOpen(path, folder string) {
-	_ = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error { // unreadable is not open
+	_ = filepath.WalkDir(folder, func(name string, d fs.DirEntry, err error) error { // unreadable: not open
 		var info fs.FileInfo
 		if err == nil {
 			info, err = d.Info()

@@ -37,7 +37,7 @@ func TestCheckCertificates(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name, server, upstream string
-		want                   []string // each a line, and words of its message
+		want                   []string // each has a line and words of its message
 	}{
 		{"good", "cert: a.pem, key: a.key", "ca: b.pem, cert: b.pem, key: b.key", nil},
 		{"another's key", "cert: a.pem, key: b.key", "", []string{":1:", "a.pem", "b.key", "does not match"}},
@@ -75,8 +75,8 @@ func TestCheckCertificates(t *testing.T) {
 	}
 }
 
-// TestCheckAccount: check warns of an account without a readable token at the upstream that would
-// use it.
+// TestCheckAccount expects a warning about an account without a readable token, at the upstream
+// that would use it.
 func TestCheckAccount(t *testing.T) {
 	dir := t.TempDir()
 	writePair(t, dir, "a")
@@ -132,8 +132,8 @@ func TestCheckAccount(t *testing.T) {
 	}
 }
 
-// TestFolderOfCertificates: check reports a folder in which the edge cannot keep its certificates,
-// and leaves nothing behind.
+// TestFolderOfCertificates expects check to report a folder in which the edge cannot keep its
+// certificates, and to leave no file there.
 func TestFolderOfCertificates(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "file"), []byte("x"))
@@ -156,7 +156,8 @@ func TestFolderOfCertificates(t *testing.T) {
 	}
 }
 
-// TestOpenFolderOfCertificates: check warns if others can replace certificates or read their keys.
+// TestOpenFolderOfCertificates expects check to warn if other users can replace certificates or
+// read their keys.
 func TestOpenFolderOfCertificates(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("there are no modes")

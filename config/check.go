@@ -10,7 +10,7 @@ import (
 	"penstock/config/suggest"
 )
 
-// checks is what every group of checks shares: the file, and the checker that collects the
+// checks holds what all groups of checks share: the file, and the checker that collects the
 // problems.
 type checks struct {
 	file   *File
@@ -22,15 +22,15 @@ func (f *File) checks() checks {
 	return checks{f, f.places(), &checker{places: f.places()}}
 }
 
-// checker checks single values, and collects problems with the place of each in the source.
+// checker checks single values and collects problems, each with its place in the source.
 type checker struct {
 	strictyaml.Findings
 	places    *strictyaml.Places
 	suggested int // how often didYouMean has searched
 }
 
-// fail reports what is wrong with the value at path, unless reading it has already failed, since
-// that problem is reported.
+// fail reports what is wrong with the value at path. It reports nothing if reading the value has
+// already failed, because that problem is reported.
 func (c *checker) fail(path, format string, args ...any) { c.report(false, path, format, args) }
 
 func (c *checker) warn(path, format string, args ...any) { c.report(true, path, format, args) }
@@ -40,21 +40,21 @@ func (c *checker) report(warning bool, path, format string, args []any) {
 		return
 	}
 	p := Problem{Warning: warning}
-	if c.Wants(p) { // do not format a problem that is not kept
+	if c.Wants(p) { // do not format a problem that is discarded
 		p = c.places.ProblemAt(path, fmt.Sprintf(format, args...))
 		p.Warning = warning
 	}
 	c.Add(p)
 }
 
-// oneOf checks a word of a closed set; path is the value's path and set the path of its schema.
+// oneOf checks a word of a closed set. path leads to the value and set to its entry in the schema.
 func (c *checker) oneOf(path, set, what, value string) {
 	if allowed := words[set]; !slices.Contains(allowed, value) {
 		c.fail(path, "%s is not %s%s", c.places.Show(path, value), what, suggest.Choice(value, allowed))
 	}
 }
 
-// eachOneOf checks a list of words of a closed set, each of which may occur once.
+// eachOneOf checks a list of words of a closed set, in which no word may occur twice.
 func (c *checker) eachOneOf(path, set, what string, values []string) {
 	for i, v := range values {
 		if c.Full() {
@@ -72,7 +72,7 @@ func (c *checker) eachOneOf(path, set, what string, values []string) {
 	}
 }
 
-// didYouMean names the likely candidate, for a limited number of problems.
+// didYouMean suggests the most similar candidate, for a limited number of problems.
 func (c *checker) didYouMean(name string, candidates func() []string) string {
 	if c.suggested++; c.suggested > 2*strictyaml.MaxProblems {
 		return ""
@@ -109,8 +109,8 @@ func (c *checker) above0(path string, d Duration) {
 	}
 }
 
-// name checks a name that the operator chooses: it must be present and unique, and look the same in
-// a log line, a metric's label and a shell.
+// name checks a name that the operator chooses: it must be present and unique, and readable in log
+// lines, metric labels and a shell.
 func (c *checker) name(path, missing, what, name string, seen map[string]string) {
 	c.visibleName(path, name)
 	c.unique(path, missing, what, name, seen)

@@ -11,9 +11,9 @@ import (
 )
 
 // TestBadCorpus compares the output for every mistake with the exact text that an operator sees. An
-// archive's comment describes the mistake, `env` holds NAME=value lines, `want` the output;
-// config.yaml is checked, with all other files beside it. The comment begins with Five mistakes or
-// Two mistakes when there are that many, and Warning when the file can be served.
+// archive's comment describes the mistake, `env` holds NAME=value lines, and `want` the output. The
+// test checks config.yaml, with all other files beside it. The comment begins with "Five mistakes"
+// or "Two mistakes" if there are that many, and with "Warning" if the file can be served.
 func TestBadCorpus(t *testing.T) {
 	golden.Archives(t, "testdata/bad", func(t *testing.T, a *golden.Archive) {
 		unpack(t, a)

@@ -29,7 +29,7 @@ func Defaults() *File {
 			ClientHeader: seconds(10),
 			ClientBody:   seconds(30),
 			// longer than balancers keep idle connections (60 s): the side that sends the next
-			// request must be the one that closes
+			// request should close
 			ClientIdle: seconds(75),
 			Write:      seconds(30),
 			Linger:     seconds(5),
@@ -49,7 +49,7 @@ func Defaults() *File {
 }
 
 // The values of first_event and idle if the file leaves them to the engine's progress and the
-// engine does not report any.
+// engine reports no progress.
 const (
 	FirstEventUnseen = Duration(120 * time.Second)
 	IdleUnseen       = Duration(60 * time.Second)
@@ -66,8 +66,8 @@ func (k *Key) SetDefaults() {
 func (t *AdminToken) SetDefaults() { *t = AdminToken{Role: RoleRead} }
 
 // SetDefaults gives an entry of upstreams its defaults before it is read. The probe's path and
-// timeout stay empty, because the engine's profile knows them; so does the concurrency, which the
-// engine may report.
+// timeout stay empty, because the engine's profile supplies them. The concurrency stays empty,
+// because the engine may report it.
 func (u *Upstream) SetDefaults() {
 	*u = Upstream{
 		Engine: EngineAuto, Weight: 1, Probe: Probe{Interval: seconds(2), Fall: 3, Rise: 2}, Wake: Wake{Method: "POST"},
@@ -82,7 +82,8 @@ func (m *Model) SetDefaults() {
 // SetDefaults gives an entry of discover its defaults before it is read.
 func (d *Discover) SetDefaults() { *d = Discover{Match: "*"} }
 
-// complete fills in values that depend on others: defaults, and what entries take from the file.
+// complete fills in values that depend on others: computed defaults, and settings that entries
+// inherit from the file.
 func (f *File) complete() {
 	for i := range f.Keys {
 		f.Keys[i].Edges = f.Fleet.Parts()
@@ -122,9 +123,9 @@ func armName(all []Deployment, d *Deployment) string {
 	return d.Upstream
 }
 
-// Endpoints returns the paths at which clients may ask for the model: those of the file, or by
-// default those of its kind. Counting tokens belongs to messages. Only some engines have some of
-// these endpoints: the catalog lists those that an engine of the model has.
+// Endpoints returns the paths at which clients may ask for the model: the file's list, or else the
+// paths of the model's kind. Counting tokens belongs to messages. Some of these endpoints exist
+// only at some engines; the catalog lists an endpoint if an engine of the model has it.
 func (m *Model) Endpoints() []string {
 	if m.SupportedEndpoints != nil {
 		return m.SupportedEndpoints

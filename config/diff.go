@@ -29,7 +29,7 @@ const (
 type Change struct {
 	Path        string // list entries are identified by name: upstreams[gpu-a].weight
 	Kind        ChangeKind
-	RestartOnly bool // a reload reports it and keeps the old value
+	RestartOnly bool // a reload keeps the old value and reports it
 }
 
 // OfKeys reports whether WithKeys takes over the value.
@@ -51,8 +51,8 @@ func (c Change) String() string {
 	return s
 }
 
-// Diff returns what changed from old to next, ordered by path; nil when nothing did. Both files are
-// complete, so writing out a default is not a change, and neither is another order of keys,
+// Diff returns the changes from old to next, ordered by path; nil when there are none. Both files
+// are complete, so writing out a default is not a change. Neither is another order of keys,
 // upstreams, models or engines. A certificate file with the same name and other contents is a
 // change.
 func Diff(old, next *File) []Change {
@@ -73,16 +73,17 @@ func Diff(old, next *File) []Change {
 	return d.changes
 }
 
-// Same reports whether next is exactly like f: in every value, the order of lists, and the contents
-// of the certificate files.
+// Same reports whether next equals f exactly: in every value, in the order of lists, and in the
+// contents of the certificate files.
 func (f *File) Same(next *File) bool {
 	a, b := *written(f), *written(next)
 	a.origin, b.origin = nil, nil
 	return reflect.DeepEqual(a, b) && maps.Equal(f.certificates(), next.certificates())
 }
 
-// WithKeys returns f with the settings of next that decide who may call: auth, keys, groups, keys_file,
-// issuers, tls.client_ca, on_revoke and the admin tokens. It has the Paths of both.
+// WithKeys returns f with those settings of next that decide who may call: auth, keys, groups,
+// keys_file, issuers, tls.client_ca, on_revoke and the admin tokens. Its Paths are those of both
+// files.
 func (f *File) WithKeys(next *File) *File {
 	out := *f
 	out.Auth, out.Keys, out.Groups, out.KeysFile = next.Auth, next.Keys, next.Groups, next.KeysFile
@@ -102,7 +103,7 @@ func (f *File) WithKeys(next *File) *File {
 }
 
 // ModelsOtherThan returns the ids of f's models that have other deployments or other engines in
-// next: the same id allows a key to use different things in the two files.
+// next. Under such an id, a key may use different things in the two files.
 func (f *File) ModelsOtherThan(next *File) []string {
 	var out []string
 	next = WithListed(next, Published(f))
@@ -122,8 +123,8 @@ func (f *File) ModelsOtherThan(next *File) []string {
 	return out
 }
 
-// serving returns the engines of a model, each as the address and name that it is asked by. byName
-// holds the places of f's upstreams.
+// serving returns the engines of a model, each as its address and the model's name there. byName
+// holds the positions of f's upstreams.
 func (f *File) serving(m *Model, byName map[string]int) []string {
 	out := make([]string, 0, len(m.Deployments))
 	for _, d := range m.Deployments {
@@ -146,8 +147,8 @@ func (f *File) certificates() map[string][sha256.Size]byte {
 	return f.origin.certificates
 }
 
-// differ collects changes. Most values are the same in both files, so it builds the path of a value
-// only if it differs.
+// differ collects changes. Most values are equal in both files, so it builds the path of a value
+// only if the values differ.
 type differ struct {
 	changes []Change
 	path    []step // of the values being compared
@@ -198,8 +199,8 @@ func (d *differ) compare(old, next reflect.Value) {
 	}
 }
 
-// equal reports whether two values of one type are deeply equal. It compares scalars and values
-// that are absent, the most frequent cases, without a copy.
+// equal reports whether two values of one type are deeply equal. Scalars and absent values are the
+// most frequent cases, and it compares them without a copy.
 func equal(a, b reflect.Value) bool {
 	switch kind := a.Kind(); {
 	case kind == reflect.String || kind == reflect.Bool || a.CanInt() || a.CanFloat():
@@ -260,8 +261,8 @@ func identity(t reflect.Type) int {
 	return strictyaml.FieldByKey(t, name)
 }
 
-// indivisible reports whether values of t are compared as a whole, because their parts make no
-// sense alone.
+// indivisible reports whether values of t are compared as a whole, because their parts have no
+// meaning alone.
 func indivisible(t reflect.Type) bool {
 	return t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[money.Amount]() ||
 		t == reflect.TypeFor[Concurrency]() || t == reflect.TypeFor[Resolve]()
@@ -277,10 +278,10 @@ func empty(v reflect.Value) bool {
 	return false
 }
 
-// restartOnly lists the settings that a running process cannot change: it used them at the start to
-// bind, open or size something. Diff marks them, KeepRestartOnly holds them back, and a test
-// compares the table with the README. Switching TLS on or off needs a restart, too (switchesTLS,
-// switchesAdminTLS).
+// restartOnly lists the settings that a running process cannot change, because it used them at the
+// start to bind, open or size something. Diff marks them, KeepRestartOnly keeps their old values,
+// and a test compares the table with the README. Switching TLS on or off needs a restart, too
+// (switchesTLS, switchesAdminTLS).
 var restartOnly = []string{
 	"listen", "admin.listen", "admin.keys", "log.format", "tracing.otlp", "tracing.sample",
 	"limits.header",
@@ -289,8 +290,7 @@ var restartOnly = []string{
 	"timeouts.client_header", "timeouts.client_idle",
 }
 
-// needsRestart reports whether a change of the setting at path between old and next takes effect
-// only after a restart.
+// needsRestart reports whether a change of the setting at path takes effect only after a restart.
 func needsRestart(path string, old, next *File) bool {
 	within := func(setting string) bool { return path == setting || strings.HasPrefix(path, setting+".") }
 	return slices.ContainsFunc(restartOnly, within) ||
@@ -298,8 +298,8 @@ func needsRestart(path string, old, next *File) bool {
 		strings.HasPrefix(path, "admin.tls") && switchesAdminTLS(old, next)
 }
 
-// switchesTLS reports whether TLS is switched on or off, or the source of its certificates changes
-// between files and ACME. Another certificate needs no restart.
+// switchesTLS reports whether TLS is switched on or off, or its certificates move between files and
+// ACME. Replacing a certificate needs no restart.
 func switchesTLS(old, next *File) bool {
 	return old.TLS.Enabled() != next.TLS.Enabled() || old.TLS.ACME.Enabled() != next.TLS.ACME.Enabled()
 }

@@ -58,8 +58,8 @@ models:
 	}
 }
 
-// TestDiffOfCertificates distinguishes TLS on and off, which needs a restart, from another pair,
-// which does not.
+// TestDiffOfCertificates checks that switching TLS on or off needs a restart, and that another
+// certificate pair does not.
 func TestDiffOfCertificates(t *testing.T) {
 	none, one, two := Defaults(), Defaults(), Defaults()
 	one.TLS.Cert, one.TLS.Key, two.TLS.Cert, two.TLS.Key = "a", "k", "b", "k"
@@ -71,7 +71,7 @@ func TestDiffOfCertificates(t *testing.T) {
 	}
 }
 
-// TestDiffOfCertificateContents: new contents under the same file name are a change.
+// TestDiffOfCertificateContents checks that new contents under the same file name are a change.
 func TestDiffOfCertificateContents(t *testing.T) {
 	dir := t.TempDir()
 	load := func() *File {
@@ -171,7 +171,8 @@ func changes(cs []Change) string {
 	return strings.Join(texts, "; ")
 }
 
-// TestWithKeys: what WithKeys takes over is what OfKeys says of changes, and the files that are watched are both's.
+// TestWithKeys checks that WithKeys takes over exactly the changes for which OfKeys returns true,
+// and that the files of both are watched.
 func TestWithKeys(t *testing.T) {
 	parse := func(name, text string) *File {
 		f, err := Parse(name, []byte(text))

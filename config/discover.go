@@ -10,17 +10,17 @@ import (
 // Listed is a model in the list of an engine.
 type Listed struct {
 	Name, Kind string
-	Parent     string // of an adapter: the name of its base model
+	Parent     string // of an adapter: its base model's name
 	Aliases    []string
 }
 
 // maxDiscovered bounds how many models are discovered.
 const maxDiscovered = 256
 
-// WithListed returns f with the models that its discover entries publish from the engines' lists,
-// which are given by upstream. They replace those of earlier lists. Names in the file win: a
-// model's id, an alias, and the served name of a deployment. An adapter is published as its base's
-// model under another name.
+// WithListed returns f with the models that its discover entries publish from the engines' lists.
+// listed holds these lists by upstream. The result replaces the models of earlier lists. Names in
+// the file take precedence: a model's id, an alias, and the served name of a deployment. An adapter
+// is published as its base's model under another name.
 func WithListed(f *File, listed map[string][]Listed) *File {
 	if len(f.Discover) == 0 {
 		return written(f)
@@ -45,7 +45,7 @@ func WithListed(f *File, listed map[string][]Listed) *File {
 		for _, l := range all {
 			_, known := p.served[place{d.Upstream, l.Name}]
 			if !known && !p.aliasServed(d.Upstream, l.Aliases) && matches(d.Match, l.Name) && !p.publish(d, l) {
-				p.served[place{d.Upstream, l.Name}] = leftOut // other entries skip it
+				p.served[place{d.Upstream, l.Name}] = leftOut // other entries then skip it
 				out.LeftOut[d.Upstream]++
 			}
 		}
@@ -66,15 +66,15 @@ func Published(f *File) map[string][]Listed {
 	return out
 }
 
-// Discovered counts the models that an upstream's lists added, and those left out because of their
-// names, their number, or names in the file.
+// Discovered counts the models that an upstream's lists added, and the models that were omitted
+// because of their names, their number, or names in the file.
 type Discovered struct {
 	Upstream        string
 	Models, LeftOut int
 }
 
-// DiscoveredModels returns what was discovered, one entry for each upstream of the discover
-// entries.
+// DiscoveredModels returns what was discovered, with one entry for each upstream that a discover
+// entry names.
 func DiscoveredModels(f *File) (out []Discovered) {
 	published := Published(f)
 	for i := range f.Discover {
@@ -86,13 +86,14 @@ func DiscoveredModels(f *File) (out []Discovered) {
 	return out
 }
 
-// SameDiscovered reports whether two files have the same discovered models and leave out as many.
+// SameDiscovered reports whether two files have the same discovered models and omit the same
+// number.
 func SameDiscovered(f, next *File) bool {
 	discovered := func(f *File) []Model { return f.Models[len(written(f).Models):] }
 	return reflect.DeepEqual(discovered(f), discovered(next)) && maps.Equal(f.LeftOut, next.LeftOut)
 }
 
-// written returns f without the models that were discovered.
+// written returns f without its discovered models.
 func written(f *File) *File {
 	n := slices.IndexFunc(f.Models, func(m Model) bool { return m.Discovered })
 	if n < 0 && f.LeftOut == nil {
@@ -116,19 +117,19 @@ type place struct{ upstream, served string }
 type publisher struct {
 	out     *File
 	written int            // number of models from the file; the discovered ones follow
-	served  map[place]int  // to the model
-	ids     map[string]int // likewise
+	served  map[place]int  // to the model's index
+	ids     map[string]int // also to the model's index
 }
 
-// publish adds a model that an upstream lists, or adds the upstream to the model of that name. It
-// reports whether it could.
+// publish adds a model that an upstream lists, or adds the upstream to the existing model of that
+// name. It reports whether it succeeded.
 func (p *publisher) publish(d *Discover, l Listed) bool {
 	id, at := d.Prefix+l.Name, place{d.Upstream, l.Name}
 	if l.Name == "" || !CanBeModelID(id) {
 		return false
 	}
 	if base := WithoutVariant(id); base != id && p.named(base) {
-		return false // calls for the variant go to the base, with its deployments and keys
+		return false // the base serves the variant, with its deployments and keys
 	}
 	m := p.model(d, &l)
 	if i, taken := p.ids[id]; taken {
@@ -161,7 +162,7 @@ func (p *publisher) model(d *Discover, l *Listed) (m Model) {
 		m = p.out.Models[base]
 		m.Name, m.Aliases, m.Created = "", nil, 0
 		of := func(of Deployment) bool { return of.Upstream == d.Upstream && of.Served == l.Parent }
-		if i := slices.IndexFunc(m.Deployments, of); i >= 0 { // the base's tier, and so consent, holds
+		if i := slices.IndexFunc(m.Deployments, of); i >= 0 { // the base's tier, and so its consent, holds
 			at.Tier, at.When = m.Deployments[i].Tier, m.Deployments[i].When
 		}
 	} else if m.Kind == KindChat && p.salted(d.Upstream) {
@@ -171,7 +172,7 @@ func (p *publisher) model(d *Discover, l *Listed) (m Model) {
 	return m
 }
 
-// salted reports whether a model of the file keeps the cached prompts of keys apart at an upstream.
+// salted reports whether a model of the file has prompt caches per key at an upstream.
 func (p *publisher) salted(upstream string) bool {
 	return slices.ContainsFunc(p.out.Models[:p.written], func(m Model) bool {
 		return m.PromptCache == CachePerKey &&
@@ -197,8 +198,9 @@ func (p *publisher) named(id string) bool {
 // maxVariant bounds the name of a variant.
 const maxVariant = 8
 
-// WithoutVariant returns a model's name without a variant at its end, such as [1m]. Agents append
-// what they want of a model, for instance a long context. Only one variant is removed.
+// WithoutVariant returns a model's name without a variant at its end, such as [1m]. Agents append a
+// variant to request a property of the model, for instance a long context. Only one variant is
+// removed.
 func WithoutVariant[T ~string | ~[]byte](model T) T {
 	n := len(model)
 	if n == 0 || model[n-1] != ']' {

@@ -33,7 +33,7 @@ func listedNames(names string) (out []Listed) {
 	return out
 }
 
-// TestDiscover: the models that engines' lists add to those of the file.
+// TestDiscover checks which models the engines' lists add to those of the file.
 func TestDiscover(t *testing.T) {
 	for _, c := range []struct {
 		name, entries, box, two, gpu string
@@ -89,9 +89,9 @@ func TestDiscover(t *testing.T) {
 	}
 }
 
-// TestDiscoverVariants: a variant of a name in the file, such as [1m], stays that model's even if
-// an engine lists such a name. Otherwise calls would go to the listed model, and keys of the file's
-// model would get a 403.
+// TestDiscoverVariants checks that a variant of a name in the file, such as [1m], stays with that
+// model even if an engine lists the variant. Otherwise calls would go to the listed model, and keys
+// of the file's model would get a 403.
 func TestDiscoverVariants(t *testing.T) {
 	f, err := Parse("config.yaml", []byte(discovering+"  - { upstream: box }\n"))
 	if err != nil {
@@ -107,8 +107,8 @@ func TestDiscoverVariants(t *testing.T) {
 	}
 }
 
-// TestDiscoverAliases: a model that the file serves under another of its engine's names is not
-// discovered at that upstream.
+// TestDiscoverAliases checks that a model that the file serves under another of its engine's names
+// is not discovered at that upstream.
 func TestDiscoverAliases(t *testing.T) {
 	f, err := Parse("config.yaml", []byte(discovering+"  - { upstream: gpu }\n  - { upstream: box, prefix: box/ }\n"))
 	if err != nil {
@@ -125,7 +125,8 @@ func TestDiscoverAliases(t *testing.T) {
 	}
 }
 
-// TestDiscoverBound: the number of discovered models is bounded, however many an engine lists.
+// TestDiscoverBound checks that the number of discovered models is bounded, however many an engine
+// lists.
 func TestDiscoverBound(t *testing.T) {
 	f, err := Parse("config.yaml", []byte(discovering+"  - { upstream: box }\n"))
 	if err != nil {
@@ -145,8 +146,8 @@ func TestDiscoverBound(t *testing.T) {
 	}
 }
 
-// TestDiscoverKeepsKeysApart: at an upstream whose models separate the cached prompts of keys,
-// discovered ones do, too.
+// TestDiscoverKeepsKeysApart checks that discovered models have separate prompt caches per key at
+// an upstream whose models have them.
 func TestDiscoverKeepsKeysApart(t *testing.T) {
 	text := strings.Replace(discovering, "queue:", "prompt_cache: per_key\n    queue:", 1) + "  - { upstream: gpu }\n  - { upstream: box }\n"
 	f, err := Parse("config.yaml", []byte(text))
@@ -162,8 +163,8 @@ func TestDiscoverKeepsKeysApart(t *testing.T) {
 	}
 }
 
-// TestDiscoveredTiers: an adapter has the tier of its base, so that both overflow alike and keys'
-// tiers apply to both.
+// TestDiscoveredTiers checks that an adapter has the tier of its base, so that both overflow alike
+// and the tiers of keys apply to both.
 func TestDiscoveredTiers(t *testing.T) {
 	text := strings.Replace(discovering, "served: Llama }", "served: Llama }, { upstream: two, served: Llama, tier: 1, when: down }", 1)
 	f, err := Parse("config.yaml", []byte(text+"  - { upstream: gpu }\n  - { upstream: two }\n"))
@@ -183,7 +184,8 @@ func TestDiscoveredTiers(t *testing.T) {
 	}
 }
 
-// TestDiscoverExternal: an upstream, even an external one, may serve discovered models only.
+// TestDiscoverExternal checks that an upstream, even an external one, may serve discovered models
+// only.
 func TestDiscoverExternal(t *testing.T) {
 	for tiers, warned := range map[string]bool{"[0]": false, "[1]": true} {
 		text := strings.Replace(discovering, `"box/*"]`, `"*"], tiers: `+tiers, 1)
@@ -201,8 +203,9 @@ func TestDiscoverExternal(t *testing.T) {
 	}
 }
 
-// TestDiscoveredRights: while the models of a file are not in force, keys keep the names that both
-// files discover alike, and lose names that another entry or address may change.
+// TestDiscoveredRights checks the rights of keys while a file's models are not in force. Keys keep
+// the names that both files discover alike, and lose names that another entry or address may
+// change.
 func TestDiscoveredRights(t *testing.T) {
 	text := discovering + "  - { upstream: box }\n"
 	parse := func(text string) *File {
@@ -218,7 +221,7 @@ func TestDiscoveredRights(t *testing.T) {
 		strings.Replace(text, "10.0.0.1:1", "10.0.0.9:1", 1):     {"a"},
 		strings.Replace(text, "10.0.0.2:1", "10.0.0.9:1", 1):     nil,
 		strings.Replace(text, "box }\n", "box, kind: chat }", 1): {"a"},
-		// the file now has the name for another model
+		// the file now uses the name for another model
 		strings.Replace(text, "discover:", "  - { id: a, deployments: [{ upstream: two }] }\ndiscover:", 1): {"a"},
 	} {
 		if got := running.ModelsOtherThan(parse(next)); !slices.Equal(got, want) {

@@ -1,6 +1,6 @@
-// Package config reads and checks Penstock's one YAML file. Nothing here is live: the package opens
-// no socket, logs nothing and knows nothing of HTTP. Everything that serves requests is built from
-// the [File] that it returns.
+// Package config reads and checks Penstock's one YAML file. The package opens no socket, logs
+// nothing and knows nothing of HTTP. The rest of the program is built from the [File] that it
+// returns.
 //
 // # The file
 //
@@ -35,28 +35,29 @@
 //  3. readKeys: the keys_file goes through the same steps, and its keys are appended.
 //  4. complete: defaults that depend on other values, such as a deployment's served name.
 //
-// [File.Validate] then checks the rules that tie values together. [LoadValid] runs all steps over
-// whatever could be read, so that mistakes of every class are reported at once, each with its line
-// and an excerpt of the source; [Problems] prints them.
+// [File.Validate] then checks the rules that tie values together. [LoadValid] runs all steps, also
+// if reading found mistakes, so that one run reports mistakes of every kind. Each has its line and
+// an excerpt of the source; [Problems] prints them.
 //
 // # Changes
 //
-// [Diff] lists what changed between two Files, by name and without any value, and marks what a
-// running process cannot take over. Package filewatch reports when the content of files changed.
+// [Diff] lists the changes between two Files by name, without any value, and marks those that a
+// running process cannot apply. Package filewatch reports when the content of files changed.
 //
 // [WithListed] returns a File with the models that engines list and `discover` publishes
-// (discover.go). They are marked, so that [Diff] compares only what the file says.
+// (discover.go). These models are marked, so [Diff] ignores them and compares only what the file
+// says.
 //
-// [Redact] rewrites a file so that others may see it, for a bug report. The type of a setting marks
-// it as a secret, so a new setting of type Secret is hidden automatically.
+// [Redact] rewrites a file so that it can be shown to others, for example in a bug report. The type
+// of a setting marks it as a secret, so a new setting of type Secret is hidden automatically.
 //
 // # Design
 //
-// Reading and checking are separate. Package strictyaml knows the form of single values and their
-// places; the checks here (validate*.go) know the rules between values, and skip what could not be
-// read.
+// Reading and checking are separate. Package strictyaml checks the form of single values and
+// records their places. The checks here (validate*.go) hold the rules between values, and skip
+// values that could not be read.
 //
-// No message holds a secret. An excerpt is cut where a secret, or what may be one, begins: the rest
-// of the line is not shown, to be safe. Messages show ${VAR} and not its value, and never quote a
-// hash, a secret or a URL's user. A test plants canaries in every place we could think of.
+// No message holds a secret. An excerpt ends where a secret, or a text that may be one, begins; the
+// rest of the line is not shown. Messages show ${VAR} and not its value, and never quote a hash, a
+// secret or a URL's user. A test plants canaries in every place we could think of.
 package config

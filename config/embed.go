@@ -18,8 +18,8 @@ var (
 // slice.
 func Example() []byte { return slices.Clone(example) }
 
-// Schema returns the JSON Schema (draft 2020-12) of the configuration for editors. It covers the
-// form of single values; Validate checks the rules between them. The caller owns the slice.
+// Schema returns the JSON Schema (draft 2020-12) of the configuration for editors. It describes the
+// form of single values. Validate checks the rules between values. The caller owns the slice.
 func Schema() []byte { return slices.Clone(schema) }
 
 // Reference returns the table of all settings with their values, defaults and meanings. It is

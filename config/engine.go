@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Engine is an engine profile: it describes, as data, how one kind of inference server is
-// recognised, watched and asked. The bundled ones are upstreams/engine/profiles/*.yaml; a file's
+// Engine is an engine profile: it describes, as data, how the edge recognises, watches and calls
+// one kind of inference server. The bundled ones are upstreams/engine/profiles/*.yaml; a file's
 // `engines:` may add more in the same form, or replace one by its name.
 //
-// A missing member is taken from the profile that `like` names, by default "openai". A list that is
-// given, even an empty one, replaces the whole inherited list.
+// A profile inherits missing members from the profile that `like` names, by default "openai". A
+// list in the profile, even an empty one, replaces the whole inherited list.
 //
 // A *field* below is the path to a value in a JSON page: member names and array positions joined by
 // dots, and `*` for every element of an array or object: "data.*.owned_by". The empty field is the
@@ -23,10 +23,10 @@ type Engine struct {
 	Name string `yaml:"name"`
 	// The engine's display name.
 	Title string `yaml:"title"`
-	// The profile that supplies missing members. Left out: openai.
+	// The profile that supplies missing members. If omitted: openai.
 	Like string `yaml:"like"`
 
-	// Signs by which the engine is detected. Any one of them is enough.
+	// Signs by which the engine is detected. One is enough.
 	Detect []EngineSign `yaml:"detect"`
 	// The ports on which it usually listens, for discovery on loopback.
 	Ports []int `yaml:"ports"`
@@ -36,7 +36,7 @@ type Engine struct {
 	Health EngineHealth `yaml:"health"`
 	// The pages about its models: the first lists them, the others add details.
 	Models []EngineModel `yaml:"models"`
-	// How far the list of models can be relied on. listed: the engine serves what it lists and
+	// How reliable the engine's list of models is. listed: the engine serves what it lists and
 	// nothing else. ignored: it answers to any name. open: the list may be incomplete, so a name
 	// counts as missing only if an earlier list had it.
 	Names string `yaml:"names"`
@@ -61,14 +61,14 @@ type Engine struct {
 	// The idle time after which connections to it are closed. It should be shorter than the
 	// engine's own.
 	KeepAlive Duration `yaml:"keep_alive"`
-	// The request member that limits the answer's tokens: max_tokens, max_completion_tokens, or the
-	// one that the client sent (as_sent).
+	// The request member that limits the answer's tokens: max_tokens, max_completion_tokens, or
+	// whichever of them the client sent (as_sent).
 	TokenLimit string `yaml:"token_limit"`
 	// How a reasoning effort is sent to the engine.
 	Reasoning EngineReasoning `yaml:"reasoning"`
 	// Which forms of tool_choice it reads. as_sent: all. words: only auto, none and required, so a
-	// named tool is sent as the only tool, with required. ignored: none of them, so for tool_choice
-	// none no tools are sent.
+	// named tool is sent as the only tool, with required. ignored: the engine reads no form, so for
+	// tool_choice none the edge sends no tools.
 	ToolChoice string `yaml:"tool_choice"`
 	// Which forms of response_format it reads. as_sent: all. schemas: all but json_object, which is
 	// sent as the schema of an object. value: only schemas, in the member value, and not text.
@@ -97,8 +97,8 @@ type Engine struct {
 	ClientFaults []EngineError `yaml:"client_faults"`
 	// Answers that mean that the engine is full, not broken.
 	Overloads []EngineError `yaml:"overloads"`
-	// Answers that may change a moment later. The call is sent once more. After that an answer
-	// below 500 is final; any other means that the engine is full.
+	// Answers that may change a moment later. The call is sent once more. If the second answer is
+	// below 500, it is final; otherwise the engine counts as full.
 	NotNow []EngineError `yaml:"not_now"`
 	// Known peculiarities of the engine.
 	Quirks []string `yaml:"quirks"`
@@ -106,8 +106,8 @@ type Engine struct {
 	Flags EngineFlags `yaml:"flags"`
 }
 
-// EngineFlags are the flags that the engine must be started with to get more than text out of a
-// model's output, in words for the operator. `penstock doctor --try` names those that are missing.
+// EngineFlags are the flags that an engine must be started with to return more than text, in words
+// for the operator. `penstock doctor --try` names the missing ones.
 type EngineFlags struct {
 	// The flag without which the engine calls no tools.
 	Tools string `yaml:"tools"`
@@ -117,11 +117,11 @@ type EngineFlags struct {
 	Priorities string `yaml:"priorities"`
 }
 
-// EngineSign is one way to recognise an engine by a page: every condition that is given must hold.
+// EngineSign is one way to recognise an engine by a page: all conditions that are given must hold.
 type EngineSign struct {
 	// The page to request.
 	Path string `yaml:"path"`
-	// The status that it must have. Left out: 200.
+	// The status that it must have. If omitted: 200.
 	Status int `yaml:"status"`
 	// The field that the JSON page must have.
 	Field string `yaml:"field"`
@@ -145,19 +145,19 @@ type EngineCapacity struct {
 	Path string `yaml:"path"`
 	// The field of that JSON page.
 	Field string `yaml:"field"`
-	// The field with the context of one slot, in tokens. That of all slots together is the size of the
-	// engine's prompt cache, unless its load reports one.
+	// The field with the context of one slot, in tokens. The context of all slots together is the
+	// size of the engine's prompt cache, unless its load page reports a size.
 	SlotTokens string `yaml:"slot_tokens"`
 }
 
-// EngineHealth is the page that answers 200 when the engine can work.
+// EngineHealth describes the page that shows whether the engine can work.
 type EngineHealth struct {
 	// The page that a healthy engine answers with 200.
 	Path string `yaml:"path"`
 	// How long a probe waits for the page.
 	Timeout Duration `yaml:"timeout"`
 	// Which statuses are healthy: ok, only a 2xx; any, every status below 500, for servers without
-	// such a page.
+	// a health page.
 	Alive string `yaml:"alive"`
 }
 
@@ -212,23 +212,23 @@ type EngineLoad struct {
 
 // EngineReasoning describes how a reasoning effort is sent to the engine.
 type EngineReasoning struct {
-	// The request member that takes the effort. Left out: reasoning_effort.
+	// The request member that takes the effort. If omitted: reasoning_effort.
 	Effort string `yaml:"effort"`
 	// Members to add when the effort is none.
 	Off map[string]any `yaml:"off"`
 	// Members to add for any other effort.
 	On map[string]any `yaml:"on"`
 	// The efforts that it accepts, out of none, minimal, low, medium, high, xhigh and max; the
-	// nearest one is sent. If the list lacks none, only the members of `off` are sent for it. Left
-	// out: none, low, medium, high and xhigh.
+	// nearest one is sent. If `none` is not in the list, only the members of `off` are sent for it.
+	// If omitted: none, low, medium, high and xhigh.
 	Words []string `yaml:"words"`
 	// The member of an assistant's message in which it reads the reasoning of earlier turns:
 	// reasoning_content, reasoning or none.
 	History string `yaml:"history"`
 }
 
-// EngineError describes an answer by its status and, if given, the error's type, a part of its
-// message, or the absence of both.
+// EngineError describes an answer by its status and, if given, by the error's type, by a part of
+// its message, or by the absence of both.
 type EngineError struct {
 	// The HTTP status of the answer.
 	Status int `yaml:"status"`
@@ -312,21 +312,21 @@ const (
 	// stream.
 	QuirkContinuousUsage = "continuous_usage"
 	// QuirkOwnHost: the engine checks Host, so with `resolve` the edge sends the dialled address
-	// and not the name.
+	// instead of the name.
 	QuirkOwnHost = "own_host"
 	// QuirkLoadsOnDemand: the first request for a listed model loads it.
 	QuirkLoadsOnDemand = "loads_on_demand"
-	// QuirkStreamsTranscriptions: a transcription with stream=true is answered with events.
+	// QuirkStreamsTranscriptions: the engine answers a transcription with stream=true with events.
 	QuirkStreamsTranscriptions = "streams_transcriptions"
-	// QuirkStreamsSpeech: speech as pcm with stream_format=sse is answered with events.
+	// QuirkStreamsSpeech: the engine answers speech as pcm with stream_format=sse with events.
 	QuirkStreamsSpeech = "streams_speech"
 	// QuirkDeveloperAsSystem: the engine's chat templates lack the role developer, so its messages
 	// are sent as system.
 	QuirkDeveloperAsSystem = "developer_as_system"
-	// QuirkTokenTimings: timings_per_token puts timings, with the counts so far, on every chunk.
+	// QuirkTokenTimings: timings_per_token puts timings with the counts so far on every chunk.
 	QuirkTokenTimings = "token_timings"
-	// QuirkContinuesAnswers: the engine continues a last message of the assistant without being
-	// asked to by a request member.
+	// QuirkContinuesAnswers: the engine continues a last message of the assistant without a request
+	// member that asks for it.
 	QuirkContinuesAnswers = "continues_answers"
 	// QuirkBuffersCalls: the engine holds a tool call back until it is complete, which may take
 	// minutes.
@@ -356,7 +356,7 @@ type EngineEndpoint struct {
 	AtEngine  string // its name in Engine.Paths
 }
 
-// SomeEngines are the endpoints that an engine has only if its Paths name them.
+// SomeEngines are the endpoints that only engines whose Paths name them have.
 var SomeEngines = []EngineEndpoint{
 	{"/v1/score", OpScore, OpScore},
 	{"/v1/classify", OpClassify, OpClassify},
@@ -366,8 +366,8 @@ var SomeEngines = []EngineEndpoint{
 	{"/v1/moderations", OpModerations, OpModerations},
 }
 
-// Over returns e with every missing member taken from base, paths one by one. Quirks and other
-// lists count as given when they are not nil, so an empty list removes everything.
+// Over returns e with every missing member taken from base; paths are merged one by one. Quirks and
+// other lists count as given when they are not nil, so an empty list removes everything inherited.
 func (e *Engine) Over(base *Engine) Engine {
 	out := *e
 	if len(base.Paths) > 0 {
@@ -378,7 +378,7 @@ func (e *Engine) Over(base *Engine) Engine {
 	return out
 }
 
-// fill sets the zero members of dst from src, structs member by member.
+// fill sets the zero members of dst from src; it merges structs member by member.
 func fill(dst, src reflect.Value) {
 	for i := range dst.NumField() {
 		d, s := dst.Field(i), src.Field(i)
@@ -391,8 +391,8 @@ func fill(dst, src reflect.Value) {
 	}
 }
 
-// Problems lists what is wrong with a profile as written, each with the member's path in it
-// ("health.path: ..."). The caller, who knows the profiles, checks whether Like names one.
+// Problems lists what is wrong with a profile as written, each with the member's path
+// ("health.path: ..."). It does not check Like, because only the caller knows the other profiles.
 func (e *Engine) Problems() []string {
 	c := engineCheck{}
 	c.need(e.Name != "" && e.Name != "auto", "name: give the profile a name other than auto")
@@ -482,7 +482,7 @@ func (c *engineCheck) value(at string, v EngineValue) {
 	c.path(at+".path", v.Path, v.Field != "")
 }
 
-// oneOf accepts the empty word, which inherits the value.
+// oneOf checks a word of a closed set. The empty word is allowed, because it inherits the value.
 func (c *engineCheck) oneOf(at, word string, words ...string) {
 	c.need(word == "" || slices.Contains(words, word),
 		fmt.Sprintf("%s: %q is not one of %s", at, word, strings.Join(words, ", ")))

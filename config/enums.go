@@ -59,7 +59,7 @@ func HasClasses(f *File) bool {
 		slices.ContainsFunc(f.Models, func(m Model) bool { return m.Reserve > 0 })
 }
 
-// RankOf returns the position of a class in the order of classes; 0 for an unknown one.
+// RankOf returns the position of a class in the order of classes; an unknown class has position 0.
 func RankOf(f *File, class string) int {
 	return max(0, slices.IndexFunc(ClassesOf(f), func(c Class) bool { return c.Name == class }))
 }
@@ -89,8 +89,8 @@ var kinds = []string{
 	KindChat, KindTranscription, KindSpeech, KindImage, KindImageEdit, KindEmbedding, KindRerank,
 }
 
-// The closed sets of words, by the path of the value in the schema. Validation and the JSON schema
-// read them here.
+// words holds the closed sets of words, by the path of the value in the schema. Validation and the
+// JSON schema use it.
 var words = map[string][]string{
 	"auth":              {AuthNone},
 	"on_revoke":         {OnRevokeEnd, OnRevokeAbort},

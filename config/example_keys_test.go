@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// TestExampleKeysAreNobodys: operators copy the example, so its keys must open nothing.
+// TestExampleKeysAreNobodys checks that the example's keys open nothing, because operators copy the
+// example.
 func TestExampleKeysAreNobodys(t *testing.T) {
 	words := []string{"", "key", "secret", "password", "example", "changeme", "penstock", "team", "a", "b", "c", "admin", "sk", "foo", "bar", "hello"}
 	words = append(words, "test", "test-key", "api-key", "team-a", "team-b")
@@ -38,7 +39,7 @@ func TestExampleKeysAreNobodys(t *testing.T) {
 			t.Errorf("the example has the hash of %q: an operator who keeps that line has opened the edge", word)
 		}
 	}
-	if hashes != 4 { // one is of a certificate's public key
+	if hashes != 4 { // one is the hash of a certificate's public key
 		t.Errorf("%d hashes in the example, 4 are known", hashes)
 	}
 }

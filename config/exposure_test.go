@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestCheckOpen: the address of an open port counts, not the one in the file.
+// TestCheckOpen checks that the address of an open port counts, not the address in the file.
 func TestCheckOpen(t *testing.T) {
 	const open = "auth: none\n" // with loopback addresses, which Validate accepts
 	withToken := strings.Replace(minimal, "keys:", "admin: { listen: 127.0.0.1:9090, token: ffffffffffffffff }\nkeys:", 1)

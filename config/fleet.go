@@ -11,9 +11,9 @@ import (
 // Fleet describes the edges that serve the same keys and engines. Without a store they share no
 // state, so each takes an equal part of the limits of keys and of the slots of engines.
 type Fleet struct {
-	// How many edges serve these keys and engines. Without a store each allows its part of the
-	// limits and slots. Left out: one, or with fleet.store the number of edges that register there;
-	// an edge that has not yet read that number takes half of each limit and of the slots.
+	// How many edges serve these keys and engines. Without a store each edge uses only its part of
+	// the limits and slots. If omitted: one, or with fleet.store the number of edges that register
+	// there; an edge that has not yet read that number takes half of each limit and of the slots.
 	Edges int `yaml:"edges"`
 	// The store by which edges share limits and slots.
 	Store FleetStore `yaml:"store"`
@@ -23,8 +23,8 @@ type Fleet struct {
 	// Keys in the store, in addition to those of this file.
 	Keys FleetKeys `yaml:"keys"`
 
-	// Secrets with which edges sign drains and their membership: the first signs, all verify. Left
-	// out: those of fleet.keys.
+	// Secrets with which edges sign drains and their membership: the first signs, all verify. If
+	// omitted: those of fleet.keys.
 	Secrets []Secret `yaml:"secrets"`
 }
 
@@ -40,10 +40,10 @@ func (f *Fleet) SigningSecrets() []Secret {
 type FleetKeys struct {
 	// Secrets that sign keys in the store: the first signs, all verify. With a secret, `penstock
 	// key new --store` makes keys and `penstock key revoke` ends them at all edges within a second.
-	// Left out: the store has no keys.
+	// If omitted: the store has no keys.
 	Secrets []Secret `yaml:"secrets"`
-	// What an edge needs at its start: the store itself (required), or the store or an earlier copy
-	// of its keys (cached).
+	// What an edge needs at its start: the store itself (required), or either the store or an
+	// earlier copy of its keys (cached).
 	Store string `yaml:"store"`
 	// The file in which the edge keeps its copy of the keys in the store.
 	Cache string `yaml:"cache"`
@@ -58,7 +58,7 @@ const (
 // Enabled reports whether the store holds keys.
 func (k *FleetKeys) Enabled() bool { return len(k.Secrets) > 0 }
 
-// KeyError is what is wrong with a single key entry.
+// KeyError reports what is wrong with a single key entry.
 type KeyError struct {
 	Field   string // such as limits.concurrency; empty: the entry as a whole
 	Message string
@@ -67,17 +67,17 @@ type KeyError struct {
 func (e *KeyError) Error() string { return cmp.Or(e.Field, "entry") + ": " + e.Message }
 
 // ReadKey reads one entry of a keys_file from JSON. It accepts any class and group: File.CheckKey
-// checks them against a configuration. The error is a *KeyError and shows nothing of the entry.
+// checks them against a configuration. The error is a *KeyError and contains no part of the entry.
 func ReadKey(entry string) (Key, error) {
 	switch {
 	case strings.ContainsAny(entry, "\n\r") || !json.Valid([]byte(entry)):
 		return Key{}, &KeyError{Message: "it is not a key in one line of JSON"}
-	case strings.Contains(entry, "$") || strings.Contains(entry, `\u0024`): // the edge's secrets
+	case strings.Contains(entry, "$") || strings.Contains(entry, `\u0024`): // the edge's own secrets
 		return Key{}, &KeyError{Message: "a value must have no $, which begins a variable in files"}
 	}
 	rest := "\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: u }] }]\n"
 	var named struct{ Class, Group string }
-	_ = json.Unmarshal([]byte(entry), &named) // what is no text fails below
+	_ = json.Unmarshal([]byte(entry), &named) // an entry that is not text fails below
 	if named.Class != "" {
 		rest += fmt.Sprintf("classes: [{ name: %q }, { name: %q }]\n", named.Class, named.Class+"-other")
 	}
@@ -102,9 +102,8 @@ func ReadKey(entry string) (Key, error) {
 	return f.Keys[0], nil
 }
 
-// CheckKey returns what is wrong with a key from ReadKey when it is used with the configuration f:
-// its class, its group, its tiers, and, as warnings, names of models that f lacks. Paths are those within the
-// key.
+// CheckKey returns what is wrong with a key from ReadKey under the configuration f: its class, its
+// group and its tiers. It warns of names of models that f lacks. Paths are relative to the key.
 func (f *File) CheckKey(k Key) Problems {
 	alone := *f
 	alone.origin, alone.Keys = nil, []Key{k}
@@ -119,17 +118,17 @@ func (f *File) CheckKey(k Key) Problems {
 
 // FleetStore is the Valkey, or Redis from 7.0 on, through which the edges share the limits of keys.
 type FleetStore struct {
-	// The address of a Valkey, or Redis from 7.0 on; rediss:// for TLS. With sentinels, which give
-	// the address, leave it out, or write rediss:// with the host name that all their certificates
-	// have.
+	// The address of a Valkey, or Redis from 7.0 on; rediss:// for TLS. Sentinels give the address
+	// themselves: with them, omit it, or write rediss:// with the host name that all their
+	// certificates have.
 	URL string `yaml:"url"`
 	// The user that the edge logs in as. Empty: the default user.
 	User string `yaml:"user"`
 	// The password of that user.
 	Password Secret `yaml:"password"`
 	// How the store's certificate is verified, and which certificate the edge presents. With
-	// sentinels and no URL any of these settings means TLS, and each certificate must have the name
-	// that is dialled.
+	// sentinels and no URL, any of these settings switches TLS on, and each certificate must be
+	// valid for the dialled name.
 	TLS UpstreamTLS `yaml:"tls"`
 	// Whether the store is a cluster.
 	Cluster bool `yaml:"cluster"`
@@ -147,13 +146,13 @@ type FleetSentinel struct {
 	Master string `yaml:"master"`
 	// HOST:PORT of each sentinel.
 	Addresses []string `yaml:"addresses"`
-	// The user at the sentinels, which have their own users.
+	// The user that the edge logs in as at the sentinels, which have their own users.
 	User string `yaml:"user"`
 	// The password of that user.
 	Password Secret `yaml:"password"`
 }
 
-// Shared reports whether there is a store through which edges share.
+// Shared reports whether the fleet has a store.
 func (f *Fleet) Shared() bool { return f.Store.URL != "" || f.Store.Sentinel.Master != "" }
 
 // Encrypted reports whether the connections to the store, and to its sentinels, are TLS.
@@ -172,7 +171,7 @@ const (
 // number of edges: a fleet has at least two.
 const UnknownEdges = 2
 
-// Parts returns the number of edges by which shared numbers are divided without the store.
+// Parts returns the divisor of shared numbers without the store: the number of edges.
 func (f *Fleet) Parts() int {
 	switch {
 	case f.Edges > 0:
@@ -183,9 +182,9 @@ func (f *Fleet) Parts() int {
 	return 1
 }
 
-// ShareOf returns one edge's part of a number that a fleet shares. It is rounded down, so that the
-// parts do not add up to more, but at least 1, or an edge would serve nothing. 0, which is no
-// limit, stays 0; a fleet of 0 or 1 edges leaves n as it is.
+// ShareOf returns one edge's part of a number that a fleet shares. It rounds down, so that the
+// parts never exceed the number together. The part is at least 1, because an edge with 0 would
+// serve nothing. 0 means no limit and stays 0; a fleet of 0 or 1 edges leaves n as it is.
 func ShareOf(n, edges int) int {
 	if n <= 0 || edges <= 1 {
 		return n
@@ -193,7 +192,7 @@ func ShareOf(n, edges int) int {
 	return max(1, n/edges)
 }
 
-// Share returns the part of the limits that each of a key's edges allows.
+// Share returns the limits that a single edge allows the key.
 func (k *Key) Share() KeyLimits {
 	l := k.Limits
 	return KeyLimits{
@@ -207,7 +206,7 @@ func (k *Key) Share() KeyLimits {
 	}
 }
 
-// fleet checks how edges share, and warns of numbers that are too small to be divided.
+// fleet checks how edges share, and warns of numbers that are too small to divide.
 func (c processChecks) fleet() {
 	f := &c.file.Fleet
 	edges := f.Edges
@@ -229,7 +228,7 @@ func (c processChecks) fleet() {
 	}
 	for i := range c.file.Keys {
 		if f.Shared() {
-			break // they are not divided
+			break // they are shared, not divided
 		}
 		c.indivisibleLimits(element("keys", i)+".limits", edges, &c.file.Keys[i].Limits)
 	}
@@ -258,12 +257,12 @@ func (c processChecks) indivisibleLimits(at string, edges int, l *KeyLimits) {
 		member{"tokens_per_day", l.TokensPerDay}, member{"tokens_per_month", l.TokensPerMonth})
 }
 
-// store checks the store's address and how long a call may wait for it.
+// store checks the store's address, and the longest time that a call may wait for it.
 func (c processChecks) store(s *FleetStore) {
 	const path = "fleet.store"
 	rest, found := strings.CutPrefix(strings.Replace(s.URL, "rediss://", "redis://", 1), "redis://")
 	u, err := checkHTTP("http://" + rest)
-	switch { // no message shows it: it may hold a password
+	switch { // no message shows the address: it may hold a password
 	case s.URL == "":
 	case strings.Contains(s.URL, "@"):
 		c.check.fail(path+".url", "the url must not hold a user or a password: set user and password beside it")

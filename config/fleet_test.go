@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The parts of a number do not add up to more, except that each edge has at least one.
+// TestShareOf checks that the parts of a number never exceed it together, except where each edge
+// gets at least one.
 func TestShareOf(t *testing.T) {
 	for _, c := range []struct{ n, edges, want int }{
 		{0, 4, 0}, {600, 0, 600}, {600, 1, 600}, {600, 4, 150}, {10, 4, 2}, {4, 4, 1}, {3, 4, 1}, {-1, 4, -1},
@@ -91,7 +92,7 @@ models: [{ id: m, deployments: [{ upstream: one }, { upstream: two }] }]
 	}
 }
 
-// The requirements of keys in the store, and of a single entry.
+// TestStoreKeys checks the requirements of keys in the store, and of a single entry.
 func TestStoreKeys(t *testing.T) {
 	secret := strings.Repeat("s", 32)
 	for keys, want := range map[string]string{
@@ -130,12 +131,12 @@ func TestStoreKeys(t *testing.T) {
 	}
 }
 
-// TestFleetSecrets: edges sign their messages with their own secrets, or with those of the keys;
-// check warns of a store without either.
+// TestFleetSecrets checks that edges sign their messages with their own secrets, or with those of
+// the keys, and that check warns of a store without either.
 func TestFleetSecrets(t *testing.T) {
 	secret := strings.Repeat("s", 32)
 	for fleet, want := range map[string]struct {
-		text  string // of the problem; empty: none
+		text  string // the problem's text; empty: none
 		signs int
 	}{
 		`{ edges: 2, store: { url: "redis://h" }, secrets: [` + secret + `, ` + secret + `2] }`:                     {"", 2},
@@ -156,7 +157,7 @@ func TestFleetSecrets(t *testing.T) {
 	}
 }
 
-// TestSelector: exactly the label selectors of Kubernetes are accepted.
+// TestSelector checks that exactly the label selectors of Kubernetes are accepted.
 func TestSelector(t *testing.T) {
 	for _, good := range []string{
 		"app=vllm", "app==vllm,tier!=test", "app", "!canary", "app in (a, b),tier notin (test)", "llm.example.com/pool=a_b.c",
@@ -173,7 +174,7 @@ func TestSelector(t *testing.T) {
 	}
 }
 
-// check describes the four ways of finding engines.
+// TestDiscovery checks how the four ways of finding engines are described.
 func TestDiscovery(t *testing.T) {
 	for want, u := range map[string]Upstream{
 		"": {URL: "http://10.0.0.1"},
@@ -188,8 +189,8 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-// TestSealOfAFleet: edges of a fleet, even with an unknown number of edges, need the same seal
-// keys.
+// TestSealOfAFleet checks that the edges of a fleet must have the same seal keys, even if their
+// number is unknown.
 func TestSealOfAFleet(t *testing.T) {
 	for fleet, want := range map[string]bool{
 		`{ edges: 2 }`: true, `{ store: { url: "redis://10.0.0.5:6379" } }`: true,

@@ -18,7 +18,7 @@ func (h *KeyHashes) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 }
 
 // BindNode accepts a text, or a mapping with the members of KeyHash. A text that does not look like
-// a hash may be the key itself and is kept out of excerpts.
+// a hash may be the key itself, so excerpts never show it.
 func (h *KeyHash) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	if n.IsMapping() {
 		b.Fields(n, h)
@@ -58,7 +58,8 @@ func (c *Concurrency) BindNode(b *strictyaml.Binder, n strictyaml.Node) {
 	*c = read
 }
 
-// Secret is a value that never prints. It is written as a literal, as "${VAR}" or as "file:PATH".
+// Secret is a value that is never printed. The file holds it as a literal, as "${VAR}" or as
+// "file:PATH".
 type Secret string
 
 // Value returns the secret itself, for the one place that sends it.

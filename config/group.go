@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// tagPrefix begins a group of all upstreams that have a tag, such as tag:h100.
+// tagPrefix begins a group that holds all upstreams with a tag, such as tag:h100.
 const tagPrefix = "tag:"
 
-// InGroup reports whether an upstream belongs to a group: gpu-* holds all whose names begin with
-// gpu-, tag:h100 all that have the tag. It is false if group has neither form.
+// InGroup reports whether an upstream belongs to a group. The group gpu-* holds all upstreams whose
+// names begin with gpu-, and tag:h100 all that have the tag. InGroup returns false if group has
+// neither form.
 func InGroup(group, name string, tags []string) bool {
 	if tag, ok := strings.CutPrefix(group, tagPrefix); ok {
 		return slices.Contains(tags, tag)
@@ -18,19 +19,19 @@ func InGroup(group, name string, tags []string) bool {
 	return ok && strings.HasPrefix(name, prefix)
 }
 
-// isGroup reports whether a deployment's upstream is a group, by its form.
+// isGroup reports whether a deployment's upstream has the form of a group.
 func isGroup(name string) bool {
 	return strings.HasPrefix(name, tagPrefix) || strings.HasSuffix(name, "*")
 }
 
-// target distinguishes the deployments of a model.
+// target identifies a deployment within its model.
 type target struct{ upstream, served string }
 
 func (d Deployment) target() target { return target{d.Upstream, d.Served} }
 
 // withoutGroups replaces each group (InGroup) by its upstreams, except those that the list names
-// itself. The first takes the entry's place and the others follow at the end, so that every entry
-// keeps its position in the file. An empty group stays.
+// directly. The first upstream takes the entry's place and the others follow at the end of the
+// list, so that every entry keeps its position in the file. An empty group stays.
 func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
 	if !slices.ContainsFunc(written, func(d Deployment) bool { return isGroup(d.Upstream) }) {
 		return slices.Clone(written) // the usual list: a file may have a thousand
@@ -39,7 +40,7 @@ func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
 	for i := range upstreams {
 		named[upstreams[i].Name] = true
 	}
-	taken := map[string]bool{} // named by the list itself
+	taken := map[string]bool{} // named directly in the list
 	for _, d := range written {
 		taken[d.Upstream] = true
 	}
@@ -58,7 +59,7 @@ func withoutGroups(written []Deployment, upstreams []Upstream) []Deployment {
 			d.Upstream = upstreams[j].Name
 			switch {
 			case d.Upstream == "" || !InGroup(group, d.Upstream, upstreams[j].Tags) || taken[d.Upstream]:
-			case targets[d.target()]: // an earlier group has it
+			case targets[d.target()]: // an earlier group has it already
 			case first:
 				all[i], first, targets[d.target()] = d, false, true
 			default:

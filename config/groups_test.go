@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestGroups: a deployment may select upstreams by the beginning of their names. Upstreams that the
-// list names itself take precedence.
+// TestGroups checks that a deployment may select upstreams by a prefix of their names. Upstreams
+// that the list names directly take precedence.
 func TestGroups(t *testing.T) {
 	parse := func(deployments string, more ...string) (*File, Problems) {
 		text := "auth: none\nupstreams:\n"

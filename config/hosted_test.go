@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestHostedWarning: check warns of an OpenAI API at a public address that is not marked external,
-// but not of an in-house engine.
+// TestHostedWarning checks that check warns of an OpenAI API at a public address that is not marked
+// external, but not of an in-house engine.
 func TestHostedWarning(t *testing.T) {
 	for _, c := range []struct {
 		url, more string

@@ -10,7 +10,7 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// repeat formats the numbers from 0 to n-1 in sequence.
+// repeat formats the numbers from 0 to n-1 and joins the results.
 func repeat(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -19,7 +19,7 @@ func repeat(n int, format string) string {
 	return b.String()
 }
 
-// aliased returns a small file that aliases expand to n^4 values.
+// aliased returns a small file whose aliases expand to n^4 values.
 func aliased(value string, n int) string {
 	text := "a: &a [" + strings.Repeat(value+",", n) + "]\n"
 	for c := 'b'; c <= 'd'; c++ {
@@ -28,8 +28,8 @@ func aliased(value string, n int) string {
 	return text + "keys: *d\n"
 }
 
-// TestHostileFiles: an invalid file costs little more than its size, in memory and in output,
-// because an edge reads its keys_file again whenever it changes, while calls run.
+// TestHostileFiles checks that an invalid file costs little more than its size, in memory and in
+// output: an edge reads its keys_file again at every change, while calls run.
 func TestHostileFiles(t *testing.T) {
 	const size = 120 << 10
 	filled := func(piece string) string { return strings.Repeat(piece, size/len(piece)) }
@@ -100,7 +100,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// TestLargeFile: the bounds leave room for large but valid files.
+// TestLargeFile checks that the bounds leave room for large but valid files.
 func TestLargeFile(t *testing.T) {
 	f, problems := ParseValid("test.yaml", large(5000, 1000), bundled)
 	if f == nil || len(problems) > 0 {

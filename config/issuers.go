@@ -13,9 +13,9 @@ import (
 type Issuer struct {
 	// The exact iss claim of its tokens.
 	Issuer string `yaml:"issuer"`
-	// The prefix of its callers' ids, as in NAME/alice. Left out: the host of `issuer`.
+	// The prefix of its callers' ids, as in NAME/alice. If omitted: the host of `issuer`.
 	Name string `yaml:"name"`
-	// The aud claim of its tokens: one value, or a list of which one is enough.
+	// The aud claim of its tokens: one value, or a list of values of which one must match.
 	Audience Audiences `yaml:"audience"`
 	// The issuer's public keys: file:PATH, or the https URL at which they are published.
 	JWKS string `yaml:"jwks"`
@@ -26,7 +26,7 @@ type Issuer struct {
 }
 
 // IssuerClaims define what the claims of a token mean. A claim within another is written with a
-// dot: realm_access.roles. A claim whose own name is the whole text takes precedence:
+// dot: realm_access.roles. A claim whose name is the whole text takes precedence, dots included:
 // https://example.com/roles.
 type IssuerClaims struct {
 	// The claim that identifies the caller, for limits and usage. A claim within another is written
@@ -39,7 +39,7 @@ type IssuerClaims struct {
 
 // IssuerTemplate gives tokens the rights and limits of an entry of `keys`.
 type IssuerTemplate struct {
-	// The claim to compare: a text, a list or an object. Left out: every token matches.
+	// The claim to compare: a text, a list or an object. If omitted: every token matches.
 	Claim string `yaml:"claim"`
 	// The value that the claim, an entry of its list or the name of an object's member must have. A
 	// trailing * matches any rest.
@@ -68,7 +68,7 @@ func (i *Issuer) SetDefaults() { i.Claims.Key = "sub" }
 
 const keysFilePrefix = "file:"
 
-// URL returns the URL at which the issuer publishes its keys; false when they are in a file.
+// URL returns the URL at which the issuer publishes its keys; ok is false when they are in a file.
 func (i *Issuer) URL() (string, bool) { return i.JWKS, !strings.HasPrefix(i.JWKS, keysFilePrefix) }
 
 // file returns the file that holds the issuer's keys, "" when they are at a URL.
@@ -107,7 +107,7 @@ func CheckIssuers(f *File, check func(set []byte) error) strictyaml.Problems {
 	return c.Problems()
 }
 
-// isTemplate reports whether an issuer's template names the key.
+// isTemplate reports whether a template of an issuer names the key.
 func isTemplate(all []Issuer, id string) bool {
 	return slices.ContainsFunc(all, func(is Issuer) bool {
 		return slices.ContainsFunc(is.Claims.Templates, func(t IssuerTemplate) bool { return t.Key == id })

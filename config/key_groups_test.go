@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestKeyGroups: a group that does nothing is warned of, and one that cannot be counted is refused.
+// TestKeyGroups expects a warning about a group without effect, and an error for a group whose
+// usage cannot be counted.
 func TestKeyGroups(t *testing.T) {
 	const rest = "keys: [{ id: a, hash: \"" + hashA + "\", group: g }, { id: t, group: g }]\n" +
 		"issuers: [{ issuer: \"https://id.example\", name: corp, audience: edge, jwks: \"https://id.example/keys\", claims: { templates: [{ key: t }] } }]\n" +

@@ -25,39 +25,39 @@ type Key struct {
 	Hash KeyHashes `yaml:"hash"`
 	// The models that the key may use: ids, or patterns that end in *. Aliases grant nothing.
 	Models []string `yaml:"models"`
-	// What the key may be used for. Left out: everything.
+	// What the key may be used for. If omitted: everything.
 	Operations []string `yaml:"operations"`
-	// When the key expires: a time (RFC 3339), or a date, which means its first moment in UTC. Left
-	// out: never.
+	// When the key expires: a time (RFC 3339), or a date, which means its first moment in UTC. If
+	// omitted: never.
 	Expires time.Time `yaml:"expires"`
 	// Whether the key may be used.
 	Active *bool `yaml:"active"`
 	// The limits of the key. 0, the default, is no limit.
 	Limits KeyLimits `yaml:"limits"`
-	// The group (`groups`) whose limits the key shares with the other keys of the group, beside its
-	// own. Left out: none.
+	// The group (`groups`) of the key. Its limits apply to all keys of the group together, in
+	// addition to the key's own. If omitted: none.
 	Group string `yaml:"group"`
 	// A name that keys share to use each other's cached prompts if a model's prompt_cache is
-	// per_key. Left out: the key does not share.
+	// per_key. If omitted: the key does not share.
 	CacheGroup string `yaml:"cache_group"`
-	// The tiers of deployments that the key's calls may go to. Left out: all tiers, but no external
-	// upstreams, because prompts leave the house by consent only.
+	// The tiers of deployments that the key's calls may go to. If omitted: all tiers, but no
+	// external upstreams, because prompts leave the premises only by consent.
 	Tiers []int `yaml:"tiers"`
-	// The class of the key's calls (`classes`). Left out: the first.
+	// The class of the key's calls (`classes`). If omitted: the first.
 	Class string `yaml:"class"`
 	// The key's share when calls wait for slots. A key of weight 2 gets twice the tokens of a key of
 	// weight 1.
 	Weight int `yaml:"weight"`
 	// A client certificate that is accepted in place of the key, which then needs no hash.
 	Certificate KeyCertificate `yaml:"certificate"`
-	Edges       int            `yaml:"-"` // that share the limits: Fleet.Edges
+	Edges       int            `yaml:"-"` // the edges that share the limits (Fleet.Edges)
 }
 
 // MaxKeyWeight bounds a key's weight.
 const MaxKeyWeight = 1000
 
-// Class is a class of calls. They wait behind calls of earlier classes, and lose their places to
-// them.
+// Class is a class of calls. Its calls wait behind calls of earlier classes, and give up their
+// places in the queue to them.
 type Class struct {
 	// The name of the class in keys and metrics.
 	Name string `yaml:"name"`
@@ -84,21 +84,20 @@ type KeyCertificate struct {
 func (k KeyCertificate) Set() bool { return k != KeyCertificate{} }
 
 // canonical turns the name into the form that is compared: lower case, except after the host of a
-// URI. The form of a name decides whether it is an IP address, a URI, a mail address or a DNS name:
-// a name with a colon that is not an IP address is a URI, and any other name with an @ is a mail
-// address.
+// URI. Its form decides its kind: an IP address; else, with a colon, a URI; else, with an @, a mail
+// address; else a DNS name.
 func (k *KeyCertificate) canonical() {
 	k.SPKI = strings.ToLower(k.SPKI)
 	if _, err := netip.ParseAddr(k.SAN); err == nil || !strings.Contains(k.SAN, ":") {
 		k.SAN = strings.ToLower(k.SAN)
-	} else if u, err := url.Parse(k.SAN); err == nil { // a malformed one is refused later
+	} else if u, err := url.Parse(k.SAN); err == nil { // a malformed URI is refused later
 		u.Host = strings.ToLower(u.Host)
 		k.SAN = u.String()
 	}
 }
 
-// Ends returns when the key expires: with its last hash, or at its own end if that is earlier.
-// Zero: never.
+// Ends returns when the key expires: with its last hash, or at its own expiry if that is earlier.
+// Zero means never.
 func (k *Key) Ends() time.Time {
 	end := time.Time{}
 	for _, h := range k.Hash {
@@ -115,11 +114,11 @@ func (k *Key) Ends() time.Time {
 	return end
 }
 
-// KeyHash is one hash of a key with an optional expiry of its own, for rotation.
+// KeyHash is one hash of a key. For rotation it may expire before the key.
 type KeyHash struct {
 	// The hash of the whole key: sha256: and 64 hexadecimal digits.
 	Hash string `yaml:"hash"`
-	// When this hash expires. Left out: never.
+	// When this hash expires. If omitted: never.
 	Expires time.Time `yaml:"expires"`
 }
 
@@ -130,13 +129,13 @@ const HashPrefix = "sha256:"
 // KeyHashes is written as one string or as a list of {hash, expires}.
 type KeyHashes []KeyHash
 
-// KeyLimits bound one key. Zero is no limit.
+// KeyLimits bound one key. Zero means no limit.
 type KeyLimits struct {
-	// The most calls that the key may begin in a minute. More get a 429.
+	// The most calls that the key may begin in a minute. Further calls get a 429.
 	RequestsPerMinute int `yaml:"requests_per_minute"`
-	// The most tokens of prompts and answers in a minute. More get a 429.
+	// The most tokens of prompts and answers in a minute. Further calls get a 429.
 	TokensPerMinute int `yaml:"tokens_per_minute"`
-	// The most calls that the key may have at once. More get a 429.
+	// The most calls that the key may have at once. Further calls get a 429.
 	Concurrency int `yaml:"concurrency"`
 	// How these limits apply to an issuer's tokens with the key's rights: to each caller separately
 	// (caller), or to all callers and the key together (key).
@@ -158,23 +157,23 @@ type KeyLimits struct {
 	UploadBody Bytes `yaml:"upload_body"`
 }
 
-// Group is a group of keys with limits that they share. A group is in no other group.
+// Group is a group of keys that share limits. Groups are not nested.
 type Group struct {
 	// The name of the group in keys, refusals and pages.
 	ID string `yaml:"id"`
-	// What the keys of the group may use together, beside the limits of each. 0, the default, is no
-	// limit.
+	// The limits of all keys of the group together, in addition to those of each key. 0, the
+	// default, is no limit.
 	Limits GroupLimits `yaml:"limits"`
-	Edges  int         `yaml:"-"` // those that share the limits: Fleet.Edges
+	Edges  int         `yaml:"-"` // the edges that share the limits (Fleet.Edges)
 }
 
-// GroupLimits bound the keys of a group together; zero is "no limit".
+// GroupLimits bound the keys of a group together. Zero means no limit.
 type GroupLimits struct {
-	// The most calls that the keys of the group may begin in a minute. More get a 429.
+	// The most calls that the keys of the group may begin in a minute. Further calls get a 429.
 	RequestsPerMinute int `yaml:"requests_per_minute"`
-	// The most tokens of prompts and answers in a minute. More get a 429.
+	// The most tokens of prompts and answers in a minute. Further calls get a 429.
 	TokensPerMinute int `yaml:"tokens_per_minute"`
-	// The most calls that the keys of the group may have at once. More get a 429.
+	// The most calls that the keys of the group may have at once. Further calls get a 429.
 	Concurrency int `yaml:"concurrency"`
 
 	// The most tokens of prompts and answers in a day (UTC). Without a ledger all budgets start anew
@@ -188,8 +187,8 @@ type GroupLimits struct {
 	SpendPerMonth money.Amount `yaml:"spend_per_month"`
 }
 
-// AsKey returns the group's limits as those of a key that stands for all of its keys. The id is one
-// that no key can have.
+// AsKey returns a key with the group's limits, which stands for all keys of the group. No real key
+// can have its id.
 func (g *Group) AsKey() Key {
 	l := &g.Limits
 	return Key{ID: "group " + g.ID, Edges: g.Edges, Limits: KeyLimits{
@@ -199,13 +198,13 @@ func (g *Group) AsKey() Key {
 	}}
 }
 
-// BodyLimits bound the bodies of requests. Zero is no limit.
+// BodyLimits bound the bodies of requests. Zero means no limit.
 type BodyLimits struct{ RequestBody, UploadBody Bytes }
 
 // Bodies returns the limits on bodies.
 func (l *KeyLimits) Bodies() BodyLimits { return BodyLimits{l.RequestBody, l.UploadBody} }
 
-// Budgeted reports whether there is a daily or monthly budget.
+// Budgeted reports whether a daily or monthly budget is set.
 func (l *KeyLimits) Budgeted() bool {
 	return l.TokensPerDay != 0 || l.TokensPerMonth != 0 ||
 		!l.SpendPerDay.Zero() || !l.SpendPerMonth.Zero()
@@ -246,7 +245,7 @@ func (f *File) readKeys() Problems {
 	problems := d.Problems()
 	switch {
 	case !d.HasContent || len(problems) > 0 || len(second.Keys) > 0:
-	case second.Keys == nil: // a file cut in half looks like this
+	case second.Keys == nil: // a truncated file looks like this
 		at.places.MarkBroken("keys")
 		problems = append(problems, Problem{
 			File: f.KeysFile, Path: "keys",
@@ -261,7 +260,7 @@ func (f *File) readKeys() Problems {
 	return problems
 }
 
-// openToOthers warns when more than the owner and group can read a file that holds keys.
+// openToOthers warns when users other than the owner and the group can read a file that holds keys.
 func openToOthers(path string, info os.FileInfo) Problems {
 	if !strictyaml.TooOpen(info) {
 		return nil
@@ -272,11 +271,12 @@ func openToOthers(path string, info os.FileInfo) Problems {
 	}}
 }
 
-// keysLine begins a list of keys in block form; an empty list may be written behind it.
+// keysLine matches the line that begins a list of keys in block form; an empty list may follow on
+// the same line.
 var keysLine = regexp.MustCompile(`^keys:[ \t]*(\[[ \t]*\][ \t]*)?(#.*)?$`)
 
-// AppendKey returns the text of a keys_file, or of a configuration, with another key at the end of
-// its keys. lines are the key's lines and begin with " - ". The rest of the text stays as it is. An
+// AppendKey adds a key at the end of the keys of a keys_file or a configuration, and returns the
+// new text. lines are the key's lines and begin with " - ". The rest of the text stays as it is. An
 // empty text becomes a keys_file.
 func AppendKey(src []byte, lines string) ([]byte, error) {
 	text := strings.Split(strings.TrimSuffix(string(src), "\n"), "\n")
@@ -319,7 +319,7 @@ func AppendKey(src []byte, lines string) ([]byte, error) {
 	return out, onlyAppended(src, out)
 }
 
-// onlyAppended checks that a text has the keys of an older one and one more with an id of its own.
+// onlyAppended checks that after has the keys of before and one more, with an id of its own.
 func onlyAppended(before, after []byte) error {
 	var older, newer keysFile
 	strictyaml.Read("", before, &older, strictyaml.Options{})

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestKeysThatEnd: check warns of a key that expires within a week, also by its last hash, but not
-// of a key with another hash.
+// TestKeysThatEnd checks that check warns of a key that expires within a week, also through its
+// last hash, but not of a key that has another hash.
 func TestKeysThatEnd(t *testing.T) {
 	at := func(days int) string {
 		return time.Now().Add(time.Duration(days)*24*time.Hour + time.Hour).Format(time.RFC3339)

@@ -11,12 +11,12 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Ledger is where usage of keys and models is kept over restarts: a path, or a mapping.
+// Ledger configures where usage of keys and models is kept over restarts: a path, or a mapping.
 type Ledger struct {
 	// The file in which usage is kept. Only one edge may write to it.
 	Path string `yaml:"path"`
-	// Files and URLs that get the ledger's rows as JSON lines, each with all that a key has used of
-	// a model on a day.
+	// Files and URLs that get the ledger's rows as JSON lines. Each row holds a key's usage of one
+	// model on one day.
 	Export []LedgerSink `yaml:"export"`
 }
 
@@ -34,7 +34,7 @@ type LedgerSink struct {
 // by a keyed hash of the name that the application sends. Without a secret the edge does not read
 // that name.
 type EndUsers struct {
-	// The secret of the hash. A new secret gives every end user another name.
+	// The secret of the hash. With a new secret every end user gets another hash.
 	Secret Secret `yaml:"secret"`
 	// A request header that names the end user and takes precedence over the body.
 	Header string `yaml:"header"`

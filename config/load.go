@@ -17,26 +17,26 @@ import (
 // Problem is one mistake in a configuration, with its place and what to do about it.
 type Problem = strictyaml.Problem
 
-// Problems is everything that was found in one run.
+// Problems holds all problems that one run found.
 type Problems = strictyaml.Problems
 
-// origin is what a File remembers about its sources.
+// origin holds what a File records about its sources.
 type origin struct {
 	places *strictyaml.Places
 	notes  Problems // warnings from reading, which Validate repeats
-	files  []string // every file that values came from or that they name
+	files  []string // every file that was read or is named
 
 	certificates map[string][sha256.Size]byte // of certificate files, by path in a Change
 
-	keyless bool // the keys_file says that it has no keys
+	keyless bool // the keys_file declares that it has no keys
 	private bool // the file itself holds keys or a secret
 
 	content hash.Hash // of the file and the keys_file
 }
 
 // Load reads the configuration at path with everything it refers to: environment variables, secrets
-// in files and the keys_file. The error is Problems, all of them: syntax, unknown and repeated
-// keys, values of a wrong form, references that lead nowhere. Validate checks the rules between
+// in files and the keys_file. The error is Problems and holds all of them: wrong syntax, unknown
+// and repeated keys, values of a wrong form, dangling references. Validate checks the rules between
 // values; LoadValid does both.
 func Load(path string) (*File, error) {
 	f, problems := load(path, strictyaml.ReadBounded)
@@ -47,8 +47,8 @@ func Load(path string) (*File, error) {
 }
 
 // Parse is Load for a source that is already in memory. Problems show name, and relative paths in
-// the file start from its folder. Parse reads the environment and the files that the source refers
-// to.
+// the file start from name's folder. Parse reads the environment and the files that the source
+// refers to.
 func Parse(name string, src []byte) (*File, error) {
 	f, problems := parse(name, src)
 	if err := problems.Err(); err != nil {
@@ -57,9 +57,9 @@ func Parse(name string, src []byte) (*File, error) {
 	return f, nil
 }
 
-// LoadValid reads the configuration at path and checks it with Validate, so that mistakes of every
-// class are found in one run. The File is nil when Problems.Err is not; otherwise the problems are
-// warnings. more are further checks of the caller.
+// LoadValid reads the configuration at path and checks it with Validate, so that one run finds
+// mistakes of every kind. If Problems.Err returns an error, the File is nil; otherwise the problems
+// are warnings. more holds further checks of the caller.
 func LoadValid(path string, k Known, more ...Check) (*File, Problems) {
 	f, problems := load(path, strictyaml.ReadBounded)
 	return valid(f, problems, k, more)
@@ -78,7 +78,7 @@ const MaxFile = strictyaml.MaxFile
 // ReadText reads the text of a configuration without parsing it.
 func ReadText(path string) ([]byte, error) { return strictyaml.ReadBounded(path, MaxFile) }
 
-// Check returns what is wrong with a File, which may have other mistakes as well.
+// Check returns what is wrong with a File. The File may have other mistakes, too.
 type Check func(*File) Problems
 
 // ParseValid is LoadValid for a source that is already in memory; name is as for Parse.
@@ -94,10 +94,10 @@ func Decode(name string, src []byte, into any) error {
 	return strictyaml.Read(name, src, into, strictyaml.Options{Least: "write it, or leave it out"}).Problems().Err()
 }
 
-// ProblemAt makes a Problem of what its caller finds wrong with the value at path, such as
+// ProblemAt returns a Problem for a mistake that its caller found in the value at path, such as
 // models[2].deployments. If f was read from a file, the Problem has its place and an excerpt.
 func (f *File) ProblemAt(path, message string) Problem {
-	if f.places().Broken(path) { // reading has reported it already
+	if f.places().Broken(path) { // reading has already reported it
 		return Problem{Path: path, Message: message}
 	}
 	return f.places().ProblemAt(path, message)
@@ -106,7 +106,7 @@ func (f *File) ProblemAt(path, message string) Problem {
 // Rename sets the file name that later problems in f show.
 func Rename(f *File, name string) { f.origin.places.Rename(name) }
 
-// places returns the places of f's values; nil for a File that was made by hand.
+// places returns the places of f's values; nil for a File that was not read from a text.
 func (f *File) places() *strictyaml.Places {
 	if f.origin == nil {
 		return nil
@@ -163,8 +163,8 @@ func load(path string, read func(string, int64) ([]byte, error)) (*File, Problem
 	return f, problems
 }
 
-// parse returns a File whenever the source is YAML at all, with defaults for values that did not
-// fit, so that Validate can find what else is wrong.
+// parse returns a File whenever the source is YAML at all. Values that did not fit have their
+// defaults, so that Validate can find what else is wrong.
 func parse(name string, src []byte) (*File, Problems) {
 	f := Defaults()
 	d := strictyaml.Read(name, src, f, strictyaml.Options{
@@ -188,8 +188,8 @@ func parse(name string, src []byte) (*File, Problems) {
 }
 
 // Digest returns a few letters and digits that are the same for equal files, the keys_file
-// included, so that edges of a fleet can compare their configurations. It is empty for a File that
-// was made by hand.
+// included. The edges of a fleet compare their configurations with it. It is empty for a File that
+// was not read from a text.
 func (f *File) Digest() string {
 	if f.origin == nil {
 		return ""
@@ -197,7 +197,7 @@ func (f *File) Digest() string {
 	return hex.EncodeToString(f.origin.content.Sum(nil)[:6])
 }
 
-// normalize brings values to the form that the rest of the program expects.
+// normalize brings values into the form that the rest of the program expects.
 func (f *File) normalize(dir string) {
 	store := &f.Fleet.Store.TLS
 	for _, p := range []*string{

@@ -127,7 +127,7 @@ models:
 
 func TestReferences(t *testing.T) {
 	t.Chdir(t.TempDir())
-	t.Setenv("CFG_HOST", "h: [x") // would be structure if inserted before parsing
+	t.Setenv("CFG_HOST", "h: [x") // would change the structure if inserted before parsing
 	t.Setenv("CFG_KEY", "from-env")
 	t.Setenv("CFG_FILE", "file:etc/secret")
 	t.Setenv("CFG_DIR", "secrets")
@@ -361,7 +361,8 @@ func FuzzParse(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		// Secrets and further files are read as the source says; what stands there on this machine is not the point.
+		// Parse reads secrets and further files that the source names. Their content on this
+		// machine does not matter here.
 		file, err := Parse("fuzz.yaml", src)
 		if err == nil {
 			if file == nil {

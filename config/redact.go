@@ -9,18 +9,18 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// Redacted is a configuration that others may see.
+// Redacted is a configuration that can be shown to others.
 type Redacted struct {
 	Text []byte // nil: the file is not YAML, so its secrets are unknown
 	Keys []byte // the same for the keys_file
-	// Secrets are the texts that were left out, and the contents of secret variables and files.
+	// Secrets are the texts that were removed, and the contents of secret variables and files.
 	Secrets []string
-	Admin   Admin // as in the file, if that can be read
+	Admin   Admin // as in the file, if it can be read
 }
 
-// Redact reads the file at path and leaves out its secrets: values of type Secret, hashes of keys,
-// the parts of a URL that may hold credentials, words that look like credentials anywhere, and
-// unknown settings. Comments are left out, too. The file need not be valid.
+// Redact reads the file at path and removes its secrets: values of type Secret, hashes of keys, the
+// parts of a URL that may hold credentials, words that look like credentials anywhere, and unknown
+// settings. It removes comments, too. The file need not be valid.
 func Redact(path string) (Redacted, error) {
 	src, err := strictyaml.ReadBounded(path, strictyaml.MaxFile)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r *Redacted) read(src []byte, to reflect.Type) []byte {
 // isSecret reports whether values of the type are secrets. They are writeOnly in schema.json.
 func isSecret(t reflect.Type) bool { return t == reflect.TypeFor[Secret]() }
 
-// secretsIn returns the secrets within a value, as they are sent.
+// secretsIn returns the secrets within a value in the form in which they are sent.
 func secretsIn(v reflect.Value) (all []string) {
 	if s, ok := v.Interface().(Secret); ok {
 		return []string{s.Value()}
@@ -70,16 +70,17 @@ func secretsIn(v reflect.Value) (all []string) {
 	return all
 }
 
-// hiddenTexts are settings that are hidden although they are not of type Secret: hashes of keys,
-// which are writeOnly in schema.json, too, and names of persons. The path of each URL of
+// hiddenTexts are settings that are hidden although they are not of type Secret: names of persons,
+// and hashes of keys, which are writeOnly in schema.json as well. The path of each URL in
 // pathsOfURLs may hold a secret, as in the webhooks of many services.
 var (
 	hiddenTexts = []string{"keys.hash", "keys.hash.hash", "tls.acme.email"}
 	pathsOfURLs = []string{"upstreams.wake.url", "ledger.export.url", "tracing.otlp"}
 )
 
-// credentials matches words that look like one: a prefix by which a service marks its keys, a UUID,
-// or a word of at least 24 letters and digits, which names of models and hosts never are.
+// credentials matches words that look like a credential: a prefix by which a service marks its
+// keys, a UUID, or a word of at least 24 letters and digits. Names of models and hosts have no such
+// words.
 var credentials = regexp.MustCompile(`\b(?:` + strings.Join([]string{
 	`(?:sk|rk|pk)[-_][A-Za-z0-9_-]{8,}`,
 	`(?:hf|gsk|gh[oprsu]|github_pat|pstk|r8|tgp_v1)_[A-Za-z0-9_-]{12,}`,
@@ -99,8 +100,8 @@ func misplaced(text string) (words []string) {
 	return words
 }
 
-// shownText returns what is shown of a text: a URL without its user, password and query, and no
-// misplaced credentials.
+// shownText returns the part of a text that may be shown: a URL loses its user, password and query,
+// and every text its misplaced credentials.
 func shownText(path, text string) string {
 	text = shownPlace(path, text)
 	for _, w := range misplaced(text) {
@@ -109,7 +110,7 @@ func shownText(path, text string) string {
 	return text
 }
 
-// shownPlace returns what is shown of a text because of its path.
+// shownPlace returns the part of a text that may be shown, judged by its path.
 func shownPlace(path, text string) string {
 	if slices.Contains(hiddenTexts, path) || strings.ContainsAny(text, "\r\n") ||
 		strings.Contains(text, "PRIVATE KEY") || strings.Contains(text, "pstk_") {

@@ -54,8 +54,8 @@ func (p *planted) value(path string, schema map[string]any) string {
 	return fmt.Sprintf("\"https://%s:%s@host.example:1/x?key=%s\"", p.canary("user"), p.canary("password"), p.canary("query"))
 }
 
-// TestRedactHidesEverySecretOfTheSchema: no canary is shown, neither at a secret setting, nor as
-// the password of a URL at any other one, nor in a comment or an unknown setting.
+// TestRedactHidesEverySecretOfTheSchema checks that no canary is shown: neither in a secret
+// setting, nor as the password of a URL in another setting, nor in a comment or an unknown setting.
 func TestRedactHidesEverySecretOfTheSchema(t *testing.T) {
 	var root map[string]any
 	if err := json.Unmarshal(Schema(), &root); err != nil {
@@ -83,7 +83,7 @@ func TestRedactHidesEverySecretOfTheSchema(t *testing.T) {
 			t.Errorf("the schema does not call %s a secret", path)
 		}
 	}
-	for n := range p.n { // those of secrets are known, so that they are found in other places, too
+	for n := range p.n { // the secrets' canaries must not appear elsewhere either
 		if secret := fmt.Sprintf("CANARY-secret-%d", n+1); strings.Contains(text, secret+" ") && !slices.ContainsFunc(r.Secrets, func(s string) bool { return strings.Contains(s, secret) }) {
 			t.Errorf("%s is not among the secrets", secret)
 		}
@@ -93,8 +93,8 @@ func TestRedactHidesEverySecretOfTheSchema(t *testing.T) {
 	}
 }
 
-// TestSecretsAreCalledSecret: a setting with the name of a secret is one, or is listed as an
-// exception.
+// TestSecretsAreCalledSecret checks that a setting with the name of a secret has the type Secret,
+// or is listed as an exception.
 func TestSecretsAreCalledSecret(t *testing.T) {
 	harmless := []string{
 		"tls.key", "admin.tls.key", "upstreams.tls.key", "fleet.store.tls.key", // paths of files
@@ -116,8 +116,8 @@ func TestSecretsAreCalledSecret(t *testing.T) {
 	}
 }
 
-// TestRedact: values that are not secret stay, variables are shown by name, and a bare list of keys
-// is read.
+// TestRedact checks that values that are not secret stay, that variables are shown by name, and
+// that a bare list of keys is read.
 func TestRedact(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TEST_GPU_KEY", "CANARY-variable")
@@ -185,8 +185,8 @@ models:
 	}
 }
 
-// TestRedactMisplaced: a credential in a URL's path or in a name is left out, while names of models
-// and hosts stay.
+// TestRedactMisplaced checks that a credential in a URL's path or in a name is removed, while names
+// of models and hosts stay.
 func TestRedactMisplaced(t *testing.T) {
 	for text, want := range map[string]string{
 		"https://api.example.com/sk-live-4711aaaa/v1":             "https://api.example.com/(removed)/v1",

@@ -2,8 +2,8 @@ package config
 
 import "penstock/config/strictyaml"
 
-// retired are the settings of earlier versions, by path. A setting that is removed gets a line
-// here: a valid file stays valid, and its operator learns what to do. Unsafe is for a limit or a
+// retired are the settings of earlier versions, by path. When a setting is removed, add a line
+// here: a valid file then stays valid, and a warning says what to do. Unsafe marks a limit or a
 // consent, which a file must not lose silently.
 var retired = map[string]strictyaml.Retired{
 	"upstreams[].native":      {Remedy: "requests of every dialect are translated for every engine; delete it"},

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// File is one configuration with defaults filled in and references resolved. It is read-only once
-// Load or Parse has returned it. Everything that serves requests is built from it.
+// File is one configuration with its defaults filled in and its references resolved. It is
+// read-only once Load or Parse has returned it. The rest of the program is built from it.
 type File struct {
 	// The address of the public API. The default port is 4000 because engines use 8000, 8080, 11434
 	// and 30000 themselves.
@@ -30,14 +30,14 @@ type File struct {
 	// Spans of calls, exported as OTLP over HTTP.
 	Tracing Tracing `yaml:"tracing"`
 	// Refuse what the edge otherwise tolerates for common clients, such as unknown values of hints.
-	// Paths outside the contract that compact, count a request's tokens, or exist only at some
-	// engines are then not served.
+	// The edge then does not serve paths outside the contract: those that compact, that count a
+	// request's tokens, or that only some engines have.
 	Strict bool `yaml:"strict"`
 	// Read this file, keys, certificates and secrets again when they change. With false they are
 	// read only on SIGHUP and by `penstock reload`.
 	Watch bool `yaml:"watch"`
 	// With none the edge asks for no keys. This is allowed only while every listener is on
-	// loopback, and web pages may call only from cors.origins. Left out: every call needs a key.
+	// loopback, and web pages may call only from cors.origins. If omitted: every call needs a key.
 	Auth string `yaml:"auth"`
 	// How much of the edge a client may use before its call is admitted.
 	Limits Limits `yaml:"limits"`
@@ -60,23 +60,23 @@ type File struct {
 	Images Images `yaml:"images"`
 	// How several edges share the same keys and engines.
 	Fleet Fleet `yaml:"fleet"`
-	// Where usage of keys and models is kept over restarts: the path of a file, or a mapping. Left
-	// out: only in memory.
+	// Where usage of keys and models is kept over restarts: the path of a file, or a mapping. If
+	// omitted: only in memory.
 	Ledger Ledger `yaml:"ledger"`
 	// Count usage by end user, too: the one in the header below, or otherwise in safety_identifier,
 	// user or metadata.user_id of the request. Only a keyed hash is kept, for the 1,000 users with
 	// the most usage.
 	EndUsers EndUsers `yaml:"end_users"`
 	// The keys that encrypt what clients carry from turn to turn without reading it: reasoning, and
-	// the summaries of compacted conversations. Left out: the edge makes a key at its start, edges
-	// cannot open each other's reasoning, and no conversation is compacted.
+	// the summaries of compacted conversations. If omitted: the edge makes a key at its start,
+	// edges cannot open each other's reasoning, and no conversation is compacted.
 	Seal Seal `yaml:"seal"`
 	// A second file with its own `keys` list, watched like this one. Its keys are added to those of
 	// this file.
 	KeysFile string `yaml:"keys_file"`
-	// Classes of calls, the first served first. Left out: interactive, batch. A call of a later
-	// class waits behind calls of earlier classes until it has waited half of its queue's wait,
-	// loses its place in a full queue to them, and leaves each model's reserve free. Requests with
+	// Classes of calls, the first served first. If omitted: interactive, batch. A call of a later
+	// class waits behind calls of earlier classes until it has waited half of its queue's wait. In
+	// a full queue it loses its place to them, and it does not use a model's reserve. Requests with
 	// service_tier flex belong to the last class.
 	Classes []Class `yaml:"classes"`
 	// The API keys of clients.
@@ -101,7 +101,7 @@ type File struct {
 	// LeftOut counts the models that are listed but not published, by upstream.
 	LeftOut map[string]int `yaml:"-"`
 
-	origin *origin // the sources of the values; nil in a File that was made by hand
+	origin *origin // the sources of the values; nil in a File that was not read from a text
 }
 
 // AuthNone is the value of File.Auth that switches credentials off. It is refused unless every
@@ -145,22 +145,23 @@ type AdminToken struct {
 
 // AdminKeys is where an edge without a store keeps keys that are made while it runs.
 type AdminKeys struct {
-	// A file that only edges write: one key in a line, with its hash. Its folder must be writable.
-	// If several edges use one file, one of them writes it and the others follow within a second.
+	// A file that only edges write, with one key and its hash on each line. Its folder must be
+	// writable. If several edges use one file, one of them writes it and the others read the change
+	// within a second.
 	File string `yaml:"file"`
 }
 
 // MakesKeys reports whether keys can be made while edges run, in a file or the fleet's store.
 func (f *File) MakesKeys() bool { return f.Admin.Keys.File != "" || f.Fleet.Keys.Enabled() }
 
-// Roles of admin tokens. Each includes the ones before it.
+// Roles of admin tokens. Each role includes those before it.
 const (
 	RoleRead = "read"
 	RoleKeys = "keys"
 	RoleAll  = "all"
 )
 
-// RoleMay reports whether a token with a role may do what another role is needed for.
+// RoleMay reports whether a token with role has at least the rights of needed.
 func RoleMay(role, needed string) bool {
 	roles := words["admin.tokens.role"]
 	return slices.Index(roles, role) >= slices.Index(roles, needed)
@@ -211,7 +212,7 @@ type ACME struct {
 	// The folder for the account's key and the certificates.
 	Folder string `yaml:"folder"`
 	// The address of a second listener, usually port 80, that answers HTTP-01 challenges and
-	// redirects browsers to https. Left out: the challenge is TLS-ALPN-01 on `listen`, which must
+	// redirects browsers to https. If omitted: the challenge is TLS-ALPN-01 on `listen`, which must
 	// be reachable at port 443.
 	HTTP string `yaml:"http"`
 	// Agree to the authority's terms of service. Without this no account is made.
@@ -224,7 +225,8 @@ type ACME struct {
 	CAs []byte `yaml:"-"` // the content of CA
 }
 
-// ACMEEAB binds the account to one that the authority already has (external account binding).
+// ACMEEAB binds the ACME account to an existing account at the authority (external account
+// binding).
 type ACMEEAB struct {
 	// The key identifier that the authority issued for the account.
 	KID string `yaml:"kid"`
@@ -253,7 +255,7 @@ type Log struct {
 	Access bool `yaml:"access"`
 	// Send the upstream's name and the call's timings in response headers.
 	DebugHeaders bool `yaml:"debug_headers"`
-	// Write the peer's address in each line. Behind a balancer it is the balancer's.
+	// Write the peer's address in each line. Behind a balancer it is the address of the balancer.
 	Client bool `yaml:"client"`
 	// Write a hash of the session that the client names in each line. It is keyed with a secret of
 	// the process, so it tells sessions apart but changes with a restart.
@@ -271,20 +273,20 @@ type Tracing struct {
 	// The OTLP/HTTP endpoint to which spans are sent, such as http://127.0.0.1:4318. Empty switches
 	// tracing off.
 	OTLP string `yaml:"otlp"`
-	// The share of traces to record, of those that begin here; for a call with a traceparent header
-	// that header decides. Left out: OTEL_TRACES_SAMPLER, or all.
+	// The share of traces to record, of those that begin here. A traceparent header decides for its
+	// call itself. If omitted: OTEL_TRACES_SAMPLER, or all.
 	Sample *Percent `yaml:"sample"`
 }
 
-// Limits bound what clients can cost before they are admitted.
+// Limits bound what clients can use before they are admitted.
 type Limits struct {
-	// The largest JSON body. A larger one is a 413. So is a compressed one (gzip, zstd) whose
-	// decoded size is larger, or is both above 1 MiB and over a hundred times the compressed size.
+	// The largest JSON body. A larger body gets a 413. So does a compressed body (gzip, zstd) whose
+	// decoded size is larger, or is above 1 MiB and more than a hundred times the compressed size.
 	RequestBody Bytes `yaml:"request_body"`
-	// The largest upload of audio or images. A larger one is a 413.
+	// The largest upload of audio or images. A larger upload gets a 413.
 	UploadBody Bytes `yaml:"upload_body"`
-	// The least bytes a second, over 10 s, at which a body must arrive. A slower one is a 408;
-	// large JSON bodies get two minutes more.
+	// The least bytes a second, over 10 s, at which a body must arrive. A slower body gets a 408.
+	// Large JSON bodies get two minutes more.
 	UploadRate Bytes `yaml:"upload_rate"`
 	// The share of the memory limit that all request bodies together may hold. At this bound new
 	// calls get a 503.
@@ -292,21 +294,21 @@ type Limits struct {
 	// The share of the memory limit that buffered replies of engines may hold, not counting 64 KiB
 	// for each.
 	ReplyMemory Percent `yaml:"reply_memory"`
-	// How many connections clients may have at once. At this bound an idle one is closed for each
-	// new one: first those that have shown no key, and among them those of the address with the
-	// most connections.
+	// How many connections clients may have at once. At this bound the edge closes an idle
+	// connection for each new one: first those that have presented no key, and among them those of
+	// the address with the most connections.
 	Connections int `yaml:"connections"`
 	// How many of these connections one client address may have; for IPv6, one /64. 0: no such
-	// bound, which is right behind a balancer, because all clients share its address.
+	// bound. Use 0 behind a balancer, because all clients then share its address.
 	ConnectionsPerAddress int `yaml:"connections_per_address"`
 	// The largest head of a request: its request line, its fields, the empty line that ends it and
-	// empty lines before it. A larger one is a 431.
+	// empty lines before it. A larger head gets a 431.
 	Header Bytes `yaml:"header"`
 }
 
-// Timeouts are the timeouts of a call. Zero means no limit for Total and "at once" for Linger and
-// Drain. For FirstEvent and Idle it makes the limit depend on the engine's reported progress.
-// Elsewhere it is refused.
+// Timeouts are the timeouts of a call. For Total, zero means no limit; for Linger and Drain, "at
+// once". For FirstEvent and Idle, it makes the limit depend on the engine's reported progress. For
+// the others, zero is refused.
 type Timeouts struct {
 	// How long connecting to an upstream may take.
 	Connect Duration `yaml:"connect"`
@@ -331,26 +333,26 @@ type Timeouts struct {
 	ClientIdle Duration `yaml:"client_idle"`
 	// How long one write to a client may take. A large answer is written in pieces of 64 KiB.
 	Write Duration `yaml:"write"`
-	// How long the edge still accepts connections after SIGTERM, so that balancers notice.
+	// How long the edge still accepts connections after SIGTERM, so that balancers can notice.
 	Linger Duration `yaml:"linger"`
 	// How long running calls may then take to end. It is also how long a drained or removed
 	// upstream keeps its calls before they may be moved.
 	Drain Duration `yaml:"drain"`
 }
 
-// ModelTimeouts are a model's own timeouts; nil keeps the file's.
+// ModelTimeouts are a model's own timeouts. A nil member keeps the file's value.
 type ModelTimeouts struct {
-	// The model's own timeouts.connect. Left out: the file's.
+	// The model's own timeouts.connect. If omitted: the file's.
 	Connect *Duration `yaml:"connect"`
-	// The model's own timeouts.first_event. Left out: the file's.
+	// The model's own timeouts.first_event. If omitted: the file's.
 	FirstEvent *Duration `yaml:"first_event"`
-	// The model's own timeouts.answer. Left out: the file's.
+	// The model's own timeouts.answer. If omitted: the file's.
 	Answer *Duration `yaml:"answer"`
-	// The model's own timeouts.idle. Left out: the file's.
+	// The model's own timeouts.idle. If omitted: the file's.
 	Idle *Duration `yaml:"idle"`
-	// The model's own timeouts.total. Left out: the file's.
+	// The model's own timeouts.total. If omitted: the file's.
 	Total *Duration `yaml:"total"`
-	// The model's own timeouts.write. Left out: the file's.
+	// The model's own timeouts.write. If omitted: the file's.
 	Write *Duration `yaml:"write"`
 }
 
@@ -376,11 +378,11 @@ func (m ModelTimeouts) Over(t Timeouts) Timeouts {
 
 // Stream holds the timers for a waiting client. Zero switches each off.
 type Stream struct {
-	// How long a stream's status line is held back until its first event, so that a failure can
-	// still be a status. 0s: it is sent at once.
+	// How long a stream's status line is delayed for its first event, so that a failure can still
+	// be a status. 0s: it is sent at once.
 	CommitAfter Duration `yaml:"commit_after"`
 	// The silence after which the edge sends a keep-alive on a stream. If no event has come yet,
-	// the first one is sent with the status line after stream.commit_after. 0s: never.
+	// the first keep-alive is sent with the status line, after stream.commit_after. 0s: never.
 	Keepalive Duration `yaml:"keepalive"`
 	// For answers that are not streamed: the interval at which the edge sends white space during
 	// silence, for balancers that cut silent connections (45s behind nginx's 60s). The status is
@@ -391,8 +393,8 @@ type Stream struct {
 
 // Retry bounds how often calls are sent again.
 type Retry struct {
-	// How many upstreams a call may be sent to, not counting one of a later tier and one of a
-	// fallback model. 1: a failed call is not sent to another upstream of its tier.
+	// How many upstreams of its tier a call may be sent to. One upstream of a later tier and one of
+	// a fallback model come on top. 1: a failed call is not sent to another upstream of its tier.
 	Attempts int `yaml:"attempts"`
 	// The share of the calls of the last 10 s that may be sent again, but at least 3 calls. It
 	// keeps retries from doubling the load of a failing fleet.
@@ -401,7 +403,8 @@ type Retry struct {
 
 // CORS lists the origins that browsers may call from. Empty: none.
 type CORS struct {
-	// Origins of web pages that may call the API, such as https://chat.example.com. Left out: none.
+	// Origins of web pages that may call the API, such as https://chat.example.com. If omitted:
+	// none.
 	Origins []string `yaml:"origins"`
 }
 
@@ -413,12 +416,12 @@ type Responses struct {
 
 // Images lists the allowed hosts of https image URLs. Empty: any name, but never an IP address.
 type Images struct {
-	// The hosts that https image URLs may name. Left out: any name, but never an IP address.
+	// The hosts that https image URLs may name. If omitted: any name, but never an IP address.
 	Hosts []string `yaml:"hosts"`
 }
 
 // Seal holds the keys that encrypt what clients carry without reading it: the first encrypts, all
-// decrypt. Without any, the edge makes one at its start.
+// decrypt. Without a key, the edge makes one at its start.
 type Seal struct {
 	// Keys of 32 bytes in base64: the first encrypts, all decrypt. To change the key, put a new one
 	// in front, and remove the old one when no older conversation is continued: a compacted
@@ -441,7 +444,7 @@ type Upstream struct {
 	// The bearer token that is sent to the engine.
 	APIKey Secret `yaml:"api_key"`
 	// How many calls the engine runs at once: one number for all, or one for each kind, which add
-	// up. Left out: the number that the engine reports, or its profile's.
+	// up. If omitted: the number that the engine reports, or its profile's.
 	Concurrency Concurrency `yaml:"concurrency"`
 	// How fast the engine is, relative to others. Twice the weight gets twice the load.
 	Weight float64 `yaml:"weight"`
@@ -451,13 +454,13 @@ type Upstream struct {
 	TLS UpstreamTLS `yaml:"tls"`
 	// Send the engine each call's class (`classes`) for its own queue: vLLM with
 	// --scheduling-policy priority, SGLang with --enable-priority-scheduling. Without that flag
-	// vLLM refuses calls that are not of the first class, or serves all alike.
+	// vLLM refuses calls of later classes, or serves all classes alike.
 	Priorities bool `yaml:"priorities"`
 	// Set to proven if the engine, with its models' templates, continues a last message of the
-	// assistant (models[].retry.resume). Left out: by profile.
+	// assistant (models[].retry.resume). If omitted: by profile.
 	Prefill string `yaml:"prefill"`
-	// Make each address of the URL's host name an upstream of its own, with a lookup at this
-	// interval: 30s. srv:_http._tcp.vllm, or "srv:_http._tcp.vllm 5s", takes addresses, ports and
+	// Look up the URL's host name at this interval, such as 30s, and make each address an upstream
+	// of its own. srv:_http._tcp.vllm, or "srv:_http._tcp.vllm 5s", takes addresses, ports and
 	// weights from SRV records (Consul, Nomad, Kubernetes, Swarm).
 	Resolve Resolve `yaml:"resolve"`
 	// Make each selected pod an upstream of its own, instead of resolve. The URL gives scheme, name
@@ -466,8 +469,8 @@ type Upstream struct {
 	Kubernetes Kubernetes `yaml:"kubernetes"`
 	// How many models an engine that loads on demand keeps in memory (Ollama, LM Studio,
 	// llama.cpp's router). Calls for another model wait in that model's queue for their turn, so
-	// the engine does not swap models for each call. A smaller number that the engine reports
-	// counts instead. 0: no turns.
+	// the engine does not swap models for each call. If the engine reports a smaller number, that
+	// number counts. 0: no turns.
 	Residents int `yaml:"residents"`
 	// Mark a hosted API, or an engine of another organisation. It gets only calls of keys whose
 	// `tiers` include its deployment's tier.
@@ -475,11 +478,12 @@ type Upstream struct {
 	// The request that wakes the engine when a call finds no engine of its model: vLLM's /wake_up,
 	// or your own script. It is sent once for all waiting calls, without a body.
 	Wake  Wake `yaml:"wake"`
-	Edges int  `yaml:"-"` // that share its slots: Fleet.Edges
+	Edges int  `yaml:"-"` // the edges that share its slots (Fleet.Edges)
 	Lists bool `yaml:"-"` // Discover publishes its models
 }
 
-// Discovery describes how the upstream's engines are found. Empty: its url is the engine.
+// Discovery describes how the upstream's engines are found. An empty text means that its url is the
+// engine.
 func (u *Upstream) Discovery() string {
 	k, ports := &u.Kubernetes, ""
 	if len(k.Ports) > 0 {
@@ -512,13 +516,13 @@ type Kubernetes struct {
 	Selector string `yaml:"selector"`
 	// The name of an InferencePool, whose selector and ports are used instead of `selector`.
 	Pool string `yaml:"pool"`
-	// The namespace of the pods. Left out: the edge's own.
+	// The namespace of the pods. If omitted: the edge's own.
 	Namespace string `yaml:"namespace"`
-	// The ports on which the pods' engines listen. Left out: the URL's.
+	// The ports on which the pods' engines listen. If omitted: the URL's.
 	Ports []int `yaml:"ports"`
-	// The URL of the Kubernetes API. Left out: that of the edge's own cluster.
+	// The URL of the Kubernetes API. If omitted: that of the edge's own cluster.
 	Server string `yaml:"server"`
-	// The folder with token, ca.crt and namespace. Left out: that of the mounted service account.
+	// The folder with token, ca.crt and namespace. If omitted: that of the mounted service account.
 	Account string `yaml:"account"`
 }
 
@@ -527,7 +531,8 @@ func (k *Kubernetes) Set() bool {
 	return k.Selector != "" || k.Pool != "" || k.Namespace != "" || len(k.Ports) > 0 || k.Server != "" || k.Account != ""
 }
 
-// String identifies the selected pods and their API server: two that differ select other pods.
+// String identifies the selected pods and their API server. If two texts differ, they select
+// different pods.
 func (k *Kubernetes) String() string {
 	if !k.Set() {
 		return ""
@@ -535,8 +540,8 @@ func (k *Kubernetes) String() string {
 	return fmt.Sprintf("%q", []string{k.Selector, k.Pool, k.Namespace, fmt.Sprint(k.Ports), k.Server, k.Account})
 }
 
-// Wake is the request that wakes an engine that sleeps or was stopped: /wake_up of vLLM, or a
-// script of the operator. It has no body and nothing from a client.
+// Wake is the request that wakes a sleeping or stopped engine: /wake_up of vLLM, or a script of the
+// operator. It has no body and contains nothing from a client.
 type Wake struct {
 	// The URL of the request. Empty: the engine is not woken.
 	URL string `yaml:"url"`
@@ -551,7 +556,7 @@ type Wake struct {
 type Concurrency struct {
 	// Slots that calls of every kind share.
 	Shared int `yaml:"shared"`
-	// Slots for all other calls: those without images at endpoints that are not for audio. Sound
+	// Slots for all other calls: calls without images at endpoints that are not for audio. Sound
 	// within a chat counts as text.
 	Text int `yaml:"text"`
 	// Slots for calls with images.
@@ -559,7 +564,7 @@ type Concurrency struct {
 	// Slots for transcriptions and speech.
 	Audio int `yaml:"audio"`
 	// With exact the edges of a fleet together never exceed `shared`, at the cost of a message to
-	// the store for each call. Left out: they may exceed it by one or two.
+	// the store for each call. If omitted: they may exceed it by one or two.
 	Fleet string `yaml:"fleet"`
 }
 
@@ -572,14 +577,15 @@ const FleetExact = "exact"
 // Set reports whether the file gives a concurrency at all.
 func (c Concurrency) Set() bool { return c != Concurrency{} }
 
-// Probe configures an upstream's health checks. Zero members take the engine profile's value.
+// Probe configures an upstream's health checks. Zero members take their value from the engine's
+// profile.
 type Probe struct {
-	// The page to probe. Left out: by profile.
+	// The page to probe. If omitted: by profile.
 	Path string `yaml:"path"`
-	// The time between two probes. It is five times as long, at most 10s, once an engine has had no
-	// work for a minute.
+	// The time between two probes. Once an engine has had no work for a minute, it is five times as
+	// long, but at most 10s.
 	Interval Duration `yaml:"interval"`
-	// How long connecting may take, and then the answer. Left out: by profile.
+	// How long connecting may take, and then the answer. If omitted: by profile.
 	Timeout Duration `yaml:"timeout"`
 	// How many probes in a row must fail before the upstream is down.
 	Fall int `yaml:"fall"`
@@ -590,7 +596,7 @@ type Probe struct {
 // UpstreamTLS configures how an https upstream is verified and what the edge presents to it. Paths
 // are relative to the file's folder as for TLS.
 type UpstreamTLS struct {
-	// The file with the CA certificates that sign the server's. Left out: those of the system.
+	// The file with the CA certificates that sign the server's. If omitted: those of the system.
 	CA string `yaml:"ca"`
 	// The file with the certificate that the edge presents.
 	Cert string `yaml:"cert"`
@@ -602,7 +608,7 @@ type UpstreamTLS struct {
 
 // Model is one public model.
 type Model struct {
-	// The name that clients ask for and that answers carry.
+	// The name that clients request and that answers carry.
 	ID string `yaml:"id"`
 	// What the model is for. It decides the model's endpoints.
 	Kind string `yaml:"kind"`
@@ -611,8 +617,8 @@ type Model struct {
 	Aliases []string `yaml:"aliases"`
 	// The upstreams that serve the model.
 	Deployments []Deployment `yaml:"deployments"`
-	// How an upstream is picked: least_loaded takes the one that should answer first, given the
-	// prompts that it still has to read and those in its cache; round_robin takes turns.
+	// How an upstream is picked: least_loaded picks the upstream that should answer first, given
+	// the prompts that it still has to read and those in its cache; round_robin uses them in turn.
 	// prefix_affinity and two_choices are older names of least_loaded.
 	Policy string `yaml:"policy"`
 	// Where calls wait when all slots are taken.
@@ -622,10 +628,10 @@ type Model struct {
 	Reserve Percent `yaml:"reserve"`
 	// The timeouts of this model's calls, where they differ from the file's.
 	Timeouts ModelTimeouts `yaml:"timeouts"`
-	// What else may be sent again for this model.
+	// What more may be sent again for this model.
 	Retry ModelRetry `yaml:"retry"`
-	// Models that answer while no upstream of this one can. The first that can answer is taken; its
-	// own fallbacks are not followed.
+	// Models that answer while no upstream of this model can. The first model that can answer is
+	// used; its own fallbacks are not followed.
 	Fallback []string `yaml:"fallback"`
 	// Another model whose engines get a copy of some calls. Its answers are counted and discarded
 	// (see `penstock canary`).
@@ -634,10 +640,10 @@ type Model struct {
 	// those of its cache_group (per_key).
 	PromptCache string `yaml:"prompt_cache"`
 	// Whether system messages after the first turn are folded into one at the start (fold) or sent
-	// in_place. Left out: by profile.
+	// in_place. If omitted: by profile.
 	SystemMessages string `yaml:"system_messages"`
 	// Which reasoning of earlier turns is sent to the engine: loop (only since the user's last
-	// text), all or none. Left out: loop, but all that a client of chat completions sends.
+	// text), all or none. If omitted: loop, but all that a client of chat completions sends.
 	ReasoningHistory string `yaml:"reasoning_history"`
 	// Request members that may be sent to this model although they are refused by default because
 	// they steer the engine, such as priority or chat_template. A member of a member is written
@@ -654,17 +660,17 @@ type Model struct {
 	Task string `yaml:"task"`
 	// The model's creation as Unix time, published in the catalog.
 	Created int64 `yaml:"created"`
-	// The most tokens of prompt and answer together. Left out: the smallest number that the model's
-	// ready engines report.
+	// The most tokens of prompt and answer together. If omitted: the smallest number that the
+	// model's ready engines report.
 	ContextLength int `yaml:"context_length"`
 	// The most tokens of an answer. A higher limit in a request is lowered to it.
 	MaxOutputLength int `yaml:"max_output_length"`
 	// Tokens a minute that the model is meant to serve. This is published, not enforced.
 	CapacityTPM int `yaml:"capacity_tpm"`
-	// The endpoints that serve the model; others answer 400. Left out: by kind. An endpoint that
+	// The endpoints that serve the model; others answer 400. If omitted: by kind. An endpoint that
 	// only some engines have answers 404 if no engine of the model has it.
 	SupportedEndpoints []string `yaml:"supported_endpoints"`
-	// What prompts may hold. Left out: not checked.
+	// What prompts may hold. If omitted: not checked.
 	InputModalities []string `yaml:"input_modalities"`
 	// What answers hold, published in the catalog.
 	OutputModalities []string `yaml:"output_modalities"`
@@ -672,13 +678,13 @@ type Model struct {
 	ModalityContextLengths map[string]int `yaml:"modality_context_lengths"`
 	// Limits of calls with images, published in the catalog.
 	Vision *Vision `yaml:"vision"`
-	// Prices for a million tokens: input, cached_input and output, as text. Spend limits use them;
-	// other members are only published.
+	// Prices of a million tokens as text: input, cached_input and output. Spend limits use these
+	// three; other members are only published.
 	Pricing map[string]any `yaml:"pricing"`
 	// Features of the model, published in the catalog.
 	SupportedFeatures []string `yaml:"supported_features"`
-	// The reasoning efforts that calls may ask for; any other is a 400. Left out: not checked, and
-	// the catalog lists all of them if supported_features has reasoning.
+	// The reasoning efforts that calls may ask for; any other gets a 400. If omitted: not checked,
+	// and the catalog lists all of them if supported_features has reasoning.
 	SupportedReasoningEfforts []string `yaml:"supported_reasoning_efforts"`
 	// The date from which clients should use another model. Answers carry it in the Deprecation
 	// header (RFC 9745).
@@ -701,42 +707,42 @@ type Shadow struct {
 
 // ModelRetry configures further retries for a model.
 type ModelRetry struct {
-	// How often another engine may continue a stream whose engine was lost, stalled, or was drained
-	// for timeouts.drain. 0: such a stream ends with an error.
+	// How often another engine may continue a stream that its engine lost, stalled, or still had
+	// after a drain of timeouts.drain. 0: such a stream ends with an error.
 	Resume int `yaml:"resume"`
 }
 
 // Deployment binds a model to an upstream under the engine's name for it.
 type Deployment struct {
 	// The name of an upstream, or a group: gpu-* selects all whose names begin with gpu-, tag:h100
-	// all with that tag. A group leaves out upstreams that the list names itself.
+	// all with that tag. A group skips upstreams that the list names directly.
 	Upstream string `yaml:"upstream"`
-	// The engine's own name for the model. Left out: the model's id.
+	// The engine's own name for the model. If omitted: the model's id.
 	Served string `yaml:"served"`
-	// Deployments of tier 0 always serve, those of a higher tier only while no upstream of the
-	// tiers below takes calls.
+	// The deployment's tier. Tier 0 always serves; a higher tier serves only while no upstream of
+	// the lower tiers takes calls.
 	Tier int `yaml:"tier"`
-	// When a tier above 0 serves, the same for all deployments of the tier: once the lower tiers
-	// are full or out (full; with a queue, once the call has waited there), or only once they are
-	// out (down). Left out: full.
+	// When a tier above 0 serves: once the lower tiers are full or out (full), or only once they
+	// are out (down). With a queue, full means after the call has waited there. All deployments of
+	// a tier have the same value. If omitted: full.
 	When string `yaml:"when"`
 	// Make this deployment, or group, an arm: it gets this share of the model's conversations and
 	// no other calls. Deployments without a share get the rest. 0%: none yet.
 	Traffic *Percent `yaml:"traffic"`
-	// Which prompts these engines are sent.
+	// Which prompts are sent to these engines.
 	PromptTokens PromptTokens `yaml:"prompt_tokens"`
 
 	Arm string `yaml:"-"` // its name if Traffic is set: the upstream or group as in the file
 }
 
-// PromptTokens bounds the prompts that the engines of a deployment are sent.
+// PromptTokens bounds the prompts that are sent to the engines of a deployment.
 type PromptTokens struct {
-	// The longest prompt in tokens, as the edge estimates it. Longer ones go to the model's other
-	// deployments, of which one has to be without a max. 0: any.
+	// The longest prompt in tokens, as the edge estimates it. Longer prompts go to the model's
+	// other deployments, and at least one of these must have no max. 0: any.
 	Max int `yaml:"max"`
 }
 
-// Discover publishes models that the engines of an upstream list, for as long as they do.
+// Discover publishes models for as long as the engines of an upstream list them.
 type Discover struct {
 	// The name of the upstream whose models are published.
 	Upstream string `yaml:"upstream"`
@@ -744,7 +750,7 @@ type Discover struct {
 	Match string `yaml:"match"`
 	// A prefix for their names in the catalog.
 	Prefix string `yaml:"prefix"`
-	// The kind of these models. Left out: what the engine reports, otherwise chat.
+	// The kind of these models. If omitted: what the engine reports, otherwise chat.
 	Kind string `yaml:"kind"`
 	// The queue of each of these models. Adapters share their base model's queue.
 	Queue Queue `yaml:"queue"`
@@ -764,7 +770,7 @@ type Queue struct {
 type Vision struct {
 	// The longest edge of an image in pixels, published as advice.
 	MaxImageEdge int `yaml:"max_image_edge"`
-	// The most pixels of an image. A larger image is a 400.
+	// The most pixels of an image. A larger image gets a 400.
 	MaxPixels int `yaml:"max_pixels"`
 	// The most tokens of an answer to a call with images.
 	MaxTokens int `yaml:"max_tokens"`

@@ -19,7 +19,7 @@ import (
 	"penstock/config/testkit/selfsigned"
 )
 
-// TestSchemaIsCurrent compares schema.json with the structs: it is generated from their yaml tags,
+// TestSchemaIsCurrent compares schema.json with the structs. It is generated from their yaml tags,
 // their comments, the defaults and the closed sets of words.
 func TestSchemaIsCurrent(t *testing.T) {
 	g := generator{docs: fieldComments(t)}
@@ -33,7 +33,7 @@ func TestSchemaIsCurrent(t *testing.T) {
 	golden.File(t, "schema.json", append(want, '\n'))
 }
 
-// TestSchemaNamesEveryKey looks up the deepest keys by hand, so that a generator that loses a
+// TestSchemaNamesEveryKey looks up the deepest keys by name, so that a generator that loses a
 // branch is noticed.
 func TestSchemaNamesEveryKey(t *testing.T) {
 	var root map[string]any
@@ -69,7 +69,7 @@ type generator struct {
 	docs map[string]string // "Type.Field" to comment
 }
 
-// required lists the members of entries without a default.
+// required lists the members without a default, by kind of entry.
 var required = map[string][]string{
 	"keys": {"id", "hash"}, "upstreams": {"name", "url"}, "models": {"id", "deployments"},
 	"models.deployments": {"upstream"}, "engines": {"name"}, "discover": {"upstream"},
@@ -252,7 +252,7 @@ func TestExampleIsComplete(t *testing.T) {
 }
 
 // switchedOn returns the example with all commented settings switched on, except the lines that
-// begin with without.
+// begin with a text of without.
 func switchedOn(t *testing.T, without ...string) *File {
 	t.Helper()
 	for _, line := range without {
@@ -289,8 +289,8 @@ func plainPath(path string) string {
 	}
 }
 
-// schemaPaths yields every key of the schema except those of profiles, which are documented with
-// the bundled ones, and of a model's timeouts, which are those of timeouts.
+// schemaPaths yields every key of the schema. It skips the keys of profiles, which are documented
+// with the bundled profiles, and of a model's timeouts, which are those of timeouts.
 func schemaPaths(t reflect.Type, path string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Settings without effect at an upstream's engine give warnings, if its profile shows that.
+// TestUselessAtEngine expects a warning for a setting without effect at an upstream's engine, if
+// the engine's profile shows that.
 func TestUselessAtEngine(t *testing.T) {
 	const profiles = `
 engines:

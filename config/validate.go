@@ -9,19 +9,22 @@ import (
 type Known struct {
 	// Engines are the names of the bundled engine profiles. Nil: names of engines are not checked.
 	Engines []string
-	// Continuing are those whose engines continue an answer that the request begins.
+	// Continuing are the bundled profiles whose engines continue an answer that the request begins.
 	Continuing []string
-	// Ordering are those whose engines can order their queues by request priority.
+	// Ordering are the bundled profiles whose engines can order their queues by request priority.
 	Ordering []string
-	// Salting are those whose engines separate cached prompts by a salt. Nil: that is not checked.
+	// Salting are the bundled profiles whose engines separate cached prompts by a salt. Nil: salts
+	// are not checked.
 	Salting []string
-	// Fixed are those whose engines serve only the models that they were started with.
+	// Fixed are the bundled profiles whose engines serve only the models that they were started
+	// with.
 	Fixed []string
 }
 
 // Validate checks everything beyond the form of single values: names that must be unique or must
-// exist, addresses, ranges, and values that do not go together. It returns all problems, ordered by
-// position, and repeats the warnings of reading. It changes nothing and reads only f and the clock.
+// exist, addresses, ranges, and values that contradict each other. It returns all problems, ordered
+// by position, and repeats the warnings of reading. It changes nothing and reads only f and the
+// clock.
 func (f *File) Validate(k Known) Problems {
 	c := f.checks()
 	profiles := engineChecks{c, k}
@@ -148,7 +151,7 @@ func (c processChecks) listeners() {
 	}
 }
 
-// adminTokens checks the named tokens of the operator's listener. No message shows one.
+// adminTokens checks the named tokens of the operator's listener. No message shows a token.
 func (c processChecks) adminTokens(tokens []AdminToken) {
 	names, values := map[string]string{}, map[Secret]string{c.file.Admin.Token: "admin.token"}
 	for i := range tokens {
@@ -188,7 +191,8 @@ func (c processChecks) madeKeys() {
 	}
 }
 
-// LeastAdminToken is the least length of an admin token that cannot be guessed over the network.
+// LeastAdminToken is the shortest allowed admin token. A token of this length cannot be guessed
+// over the network.
 const LeastAdminToken = 16
 
 // leastSealKey is the length of 24 random bytes in base64.
@@ -288,7 +292,7 @@ func (c processChecks) access() {
 		return
 	}
 	if f.Auth == "" {
-		if len(f.Keys) == 0 && f.origin != nil && f.origin.keyless { // the last one may be revoked
+		if len(f.Keys) == 0 && f.origin != nil && f.origin.keyless { // the last key may have been revoked
 			c.check.warn("keys_file", "there are no keys, so every call is refused")
 		} else if len(f.Keys) == 0 && !f.MakesKeys() && !c.places.Broken("keys") &&
 			!c.places.Broken("keys_file") && !c.places.Broken("auth") {

@@ -38,7 +38,7 @@ func (c keyChecks) all() {
 	}
 }
 
-// groups checks the groups of keys, and warns of one that does nothing.
+// groups checks the groups of keys, and warns of a group without effect.
 func (c keyChecks) groups() {
 	ids := map[string]string{}
 	for i := range c.file.Groups {
@@ -60,13 +60,13 @@ func (c keyChecks) groups() {
 	}
 }
 
-// groupOf returns the place of a key's group; -1: there is none.
+// groupOf returns the index of a key's group; -1 if the key has none.
 func (c keyChecks) groupOf(k *Key) int {
 	return slices.IndexFunc(c.file.Groups, func(g Group) bool { return k.Group != "" && g.ID == k.Group })
 }
 
-// group checks the group of a key. What callers with an issuer's tokens use is counted by caller, so
-// a group's budget would begin without it at each start.
+// group checks the group of a key. The usage of callers with an issuer's tokens is stored by
+// caller, so a group's budget would begin without it after each start.
 func (c keyChecks) group(at string, k *Key) {
 	its := c.groupOf(k)
 	switch {
@@ -129,7 +129,7 @@ func (c keyChecks) tiers(path string, k *Key) {
 	}
 }
 
-// somewhere warns of a key if none of its models has one of its tiers.
+// somewhere warns of a key if none of its models has a deployment in one of its tiers.
 func (c keyChecks) somewhere(path string, k *Key) {
 	var its []int // tiers of models that the key may use
 	for i := range c.file.Models {
@@ -151,8 +151,8 @@ func (c keyChecks) somewhere(path string, k *Key) {
 	}
 }
 
-// together checks limits that all callers with an issuer's tokens share. Usage is counted by
-// caller, so a shared budget would begin anew with each start.
+// together checks limits that all callers with an issuer's tokens share. Usage is stored by caller,
+// so a shared budget would begin anew at each start.
 func (c keyChecks) together(at string, k *Key) {
 	l := &k.Limits
 	c.check.oneOf(at+".per", "keys.limits.per", "a choice", l.Per)
@@ -168,8 +168,8 @@ func (c keyChecks) together(at string, k *Key) {
 	}
 }
 
-// spend warns of a spend limit, of the key or its group, if a model without a price would never use
-// it up.
+// spend warns of a spend limit, of the key or its group, that covers a model without a price: that
+// model's calls would never use it up.
 func (c keyChecks) spend(at string, k *Key) {
 	budgeted := func(l *KeyLimits) bool { return !l.SpendPerDay.Zero() || !l.SpendPerMonth.Zero() }
 	of := &k.Limits
@@ -193,8 +193,8 @@ func (c keyChecks) spend(at string, k *Key) {
 	}
 }
 
-// inForce warns when there are keys but none of them is valid now. An expired key beside valid ones
-// is not a mistake.
+// inForce warns when there are keys but none is valid now. An expired key beside valid ones is no
+// reason to warn.
 func (c keyChecks) inForce() {
 	now := time.Now()
 	ended := func(at time.Time) bool { return !at.IsZero() && !now.Before(at) }
@@ -232,8 +232,8 @@ func (c keyChecks) ending() {
 	}
 }
 
-// hashes checks the form of one key's hashes, and that no other key has them: with a hash of two
-// keys the caller would be ambiguous. No message shows a hash.
+// hashes checks the form of one key's hashes, and that no other key has them: a hash of two keys
+// would make the caller ambiguous. No message shows a hash.
 func (c keyChecks) hashes(path string, k *Key, seen map[string]string) {
 	if len(k.Hash) == 0 && !k.Certificate.Set() && !isTemplate(c.file.Issuers, k.ID) {
 		c.check.fail(path, `a key needs a hash: "penstock key new" makes a key and prints it; `+

@@ -65,7 +65,7 @@ func (c modelChecks) all() {
 	checkDiscover(c)
 }
 
-// turns warns of models that take turns at an upstream but have no queue to wait in.
+// turns warns of models that share an upstream in turns but have no queue to wait in.
 func (c modelChecks) turns() {
 	models := map[string]map[string]bool{} // upstream to its served names
 	for i := range c.file.Models {
@@ -119,10 +119,10 @@ func (c modelChecks) useless() {
 	}
 }
 
-// largestPool returns the slots of the largest pool; 0: the engine reports them.
+// largestPool returns the slots of the largest pool; 0 means that the engine reports them.
 func largestPool(c Concurrency) int { return max(c.Shared, c.Text, c.Vision, c.Audio) }
 
-// fallback checks the models that answer in place of m; ids are those of all models.
+// fallback checks the models that answer in place of m; ids holds the ids of all models.
 func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
 	unsure := c.places.NamesBroken("models", "id")
 	all := func() []string { return slices.Sorted(maps.Keys(ids)) }
@@ -144,7 +144,7 @@ func (c modelChecks) fallback(path string, m *Model, ids map[string]string) {
 	}
 }
 
-// checkShadow checks the model that gets copies of m's calls; ids are those of all models.
+// checkShadow checks the model that gets copies of m's calls; ids holds the ids of all models.
 func checkShadow(c modelChecks, path string, m *Model, ids map[string]string) {
 	at, id := path+".model", m.Shadow.Model
 	j := modelAt(c, id)
@@ -182,7 +182,8 @@ func checkShadowTurns(c modelChecks, at string, to *Model) {
 	}
 }
 
-// maxResumes bounds how often a stream may be resumed. Each time costs its prompt again.
+// maxResumes bounds how often a stream may be resumed. Each resume makes an engine process the
+// prompt again.
 const maxResumes = 3
 
 // resume checks whether the streams of a model can be resumed as configured.
@@ -205,7 +206,8 @@ func (c modelChecks) resume(at string, m *Model) {
 	}
 }
 
-// continues reports whether the engine of an upstream continues an answer, or may turn out to.
+// continues reports whether the engine of an upstream continues an answer, or may do so while it is
+// not yet known.
 func (c modelChecks) continues(u *Upstream) bool {
 	if u.Prefill != "" || u.Engine == EngineAuto {
 		return true
@@ -218,7 +220,7 @@ func (c modelChecks) continues(u *Upstream) bool {
 }
 
 // promptCaches checks the separation of keys' cached prompts. An engine has one cache for all its
-// models: through a model without a salt, clients could send the salt of others.
+// models, so clients could send another key's salt through a model that does not salt.
 func (c modelChecks) promptCaches() {
 	f := c.file
 	open := map[string]string{} // upstream to its first model with a shared cache
@@ -274,7 +276,8 @@ func (c modelChecks) modelID(path, id string, seen map[string]string) {
 	c.check.modelName(path, "a model needs an id", "model id", id, seen)
 }
 
-// alias checks one alias against the ids and aliases of all models: a name must mean one model.
+// alias checks one alias against the ids and aliases of all models, because a name must identify
+// one model.
 func (c modelChecks) alias(path, alias string, ids, seen map[string]string) {
 	if strings.Contains(strings.TrimSuffix(alias, "*"), "*") {
 		c.check.fail(path, "%s: a * is allowed at the end only", c.places.Show(path, alias))
@@ -474,8 +477,8 @@ func (c modelChecks) modelTimeouts(path string, t ModelTimeouts) {
 	}
 }
 
-// modalities warns of words that look like a mistake. The set is open, but a misspelt image makes
-// the model refuse every picture.
+// modalities warns of unknown words, which are probably misspelt. The set is open, but with a
+// misspelt "image" the model refuses every picture.
 func (c modelChecks) modalities(path string, values []string) {
 	common := []string{"text", "image", "audio", "video", "file"}
 	for i, v := range values {

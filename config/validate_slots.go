@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// An upstream whose `concurrency` is a map has separate pools, and a pool that the map leaves out
-// has no slots. Calls that need it would always be refused as if the pool were full.
+// If an upstream's `concurrency` is a map, it has separate pools, and a pool that the map omits has
+// no slots. Calls that need that pool would always be refused as if it were full.
 
 // slots checks that the upstreams of a model have slots for the kinds of its calls.
 func (c modelChecks) slots(path string, m *Model) {
@@ -56,9 +56,9 @@ func (c modelChecks) pool(path string, m *Model, pool, calls string, slots func(
 	}
 }
 
-// without returns the paths of a model's upstreams without slots in a pool, and whether others have
-// some. An upstream that does not exist, or whose slots were not read in full, counts as one with
-// slots: it is reported elsewhere.
+// without returns the paths of a model's upstreams without slots in a pool, and whether other
+// upstreams have some. An upstream that does not exist, or whose slots could not be read, counts as
+// one with slots, because that problem is reported elsewhere.
 func (c modelChecks) without(m *Model, slots func(Concurrency) int) (missing []string, some bool) {
 	for _, d := range m.Deployments {
 		i, ok := c.upstreams[d.Upstream]

@@ -10,7 +10,7 @@ import (
 	"penstock/config/suggest"
 )
 
-// engineChecks check the file's own profiles: with Engine.Problems, and that `like` names a
+// engineChecks check the file's own profiles, with Engine.Problems, and check that `like` names a
 // profile.
 type engineChecks struct {
 	checks
@@ -40,8 +40,8 @@ func (c engineChecks) all() {
 	}
 }
 
-// madeOfItself reports whether `like` leads back to e through the file's own profiles, which
-// replace bundled ones of the same name.
+// madeOfItself reports whether a chain of `like` leads back to e. The file's own profiles replace
+// bundled ones of the same name.
 func (c engineChecks) madeOfItself(e *Engine) bool {
 	own := map[string]*Engine{}
 	for i := range c.file.Engines {
@@ -57,10 +57,10 @@ func (c engineChecks) madeOfItself(e *Engine) bool {
 	return at != nil
 }
 
-// setBy follows `like` from the named profile to the first of the file's own for which sets is
-// true, or otherwise to the bundled one at the end.
+// setBy follows `like` from the named profile to the first own profile of the file for which sets
+// returns true. If there is none, it returns the bundled profile at the end of the chain.
 func (c engineChecks) setBy(name string, sets func(*Engine) bool) (own *Engine, bundled string) {
-	for range len(c.file.Engines) + 1 { // bounds a circle
+	for range len(c.file.Engines) + 1 { // stops at a cycle
 		i := slices.IndexFunc(c.file.Engines, func(e Engine) bool { return e.Name == name })
 		if i < 0 {
 			break
@@ -79,8 +79,8 @@ func (c engineChecks) loadsNone(u *Upstream) bool {
 	return own == nil && slices.Contains(c.bundled.Fixed, bundled)
 }
 
-// salts reports whether the engine of an upstream reads a salt for cached prompts, or may turn out
-// to.
+// salts reports whether the engine of an upstream reads a salt for cached prompts, or may do so
+// while it is not yet known.
 func (c engineChecks) salts(u *Upstream) bool {
 	own, bundled := c.setBy(u.Engine, func(e *Engine) bool { return e.CacheSalt != "" })
 	return own != nil || bundled == EngineAuto || slices.Contains(c.bundled.Salting, bundled)
@@ -202,9 +202,9 @@ func (c upstreamChecks) url(path string, u *Upstream, seen map[string]string) {
 	seen[u.URL] = path
 }
 
-// hosted warns of a hosted API that is not marked external. Clients could have it store
-// conversations and charge more expensive tiers, and no key has agreed that its prompts leave the
-// house. An engine of one's own at a public name sets external: false.
+// hosted warns of a hosted API that is not marked external. Through it clients could store
+// conversations and order more expensive service tiers, and no key has consented that its prompts
+// leave the premises. For an engine of one's own at a public name, set external: false.
 func (c upstreamChecks) hosted(path string, u *Upstream) {
 	if u.External || u.Kubernetes.Set() || c.places.Has(path+".external") || c.profile(u.Engine) != openAI ||
 		!publicHost(u.URL) {
@@ -214,7 +214,7 @@ func (c upstreamChecks) hosted(path string, u *Upstream) {
 		"go there, and clients may choose storage and dearer tiers; write external: true, or external: false if it is yours")
 }
 
-// openAI is the profile of hosted APIs, and of engines without one of their own.
+// openAI is the profile of hosted APIs, and of engines without a profile of their own.
 const openAI = "openai"
 
 // profile returns the bundled profile that an engine of the file is based on.
@@ -229,8 +229,8 @@ func (c upstreamChecks) profile(name string) string {
 	return name
 }
 
-// external warns of an upstream that no key may use. Keys that are made while edges run are not
-// known here.
+// external warns of an upstream that no key may use. It does not know the keys that are made while
+// edges run.
 func (c upstreamChecks) external(path string, u *Upstream) {
 	if !u.External || c.file.MakesKeys() || c.places.Broken("keys") || c.places.Broken("keys_file") {
 		return
@@ -346,9 +346,9 @@ func (c checks) clientTLS(path string, t UpstreamTLS, url, plain, secure string)
 	}
 }
 
-// usedUpstreams returns the upstreams on which models are deployed. It is not sure if a deployment
-// was not read or names an upstream that does not exist: an upstream that seems unused may be meant
-// there.
+// usedUpstreams returns the upstreams on which models are deployed. sure is false if a deployment
+// could not be read or names an unknown upstream, because it may mean an upstream that seems
+// unused.
 func (c upstreamChecks) usedUpstreams() (used map[string]bool, sure bool) {
 	used, sure = map[string]bool{}, !c.places.NamesBroken("models", "deployments")
 	for i := range c.file.Models {
@@ -364,7 +364,7 @@ func (c upstreamChecks) usedUpstreams() (used map[string]bool, sure bool) {
 	return used, sure
 }
 
-// selector matches a label selector of Kubernetes: requirements with commas in between.
+// selector matches a label selector of Kubernetes: requirements separated by commas.
 var selector = func() *regexp.Regexp {
 	const (
 		value       = `([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)`

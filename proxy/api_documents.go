@@ -16,8 +16,7 @@ import (
 //go:embed troubleshooting.md
 var troubleshooting string
 
-// document is one form of the API's description. It is served to everyone, with any credential
-// or none.
+// document is one form of the API's description. Every client gets it, with any credential or none.
 type document struct {
 	path, contentType, etag string
 	body                    []byte
@@ -34,8 +33,8 @@ func newDocument(path, contentType string, body []byte) document {
 	return document{path, contentType, `"` + strconv.FormatUint(sum.Sum64(), 16) + `"`, body}
 }
 
-// serve answers GET and HEAD. The bytes belong to the build, so clients may cache them for an
-// hour.
+// serve answers GET and HEAD. The bytes change only with the build, so clients may cache them for
+// an hour.
 func (d *document) serve(ctx *fasthttp.RequestCtx) {
 	h := &ctx.Response.Header
 	endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil))

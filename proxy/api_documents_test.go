@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/request/endpoint"
 )
 
-// TestDocumentNamesEveryEndpoint: every endpoint is described. A test from outside checks that
-// nothing else is described (proxy/e2e).
+// TestDocumentNamesEveryEndpoint checks that every endpoint is described. A test in proxy/e2e
+// checks that nothing else is described.
 func TestDocumentNamesEveryEndpoint(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]json.RawMessage
@@ -34,8 +34,8 @@ func TestDocumentNamesEveryEndpoint(t *testing.T) {
 	}
 }
 
-// TestEveryPromisedEndpointExists: the supported_endpoints that a configuration may list, which the
-// catalog publishes as they are, are exactly those that the edge answers.
+// TestEveryPromisedEndpointExists checks that the supported_endpoints that a configuration may list
+// are exactly those that the edge answers. The catalog publishes the list as it is.
 func TestEveryPromisedEndpointExists(t *testing.T) {
 	var served, listed []string
 	for _, ep := range endpoint.All {

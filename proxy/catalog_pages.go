@@ -18,12 +18,12 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Catalog requests and health checks are not calls: they hold nothing, reach no engine and are
-// not logged one by one.
+// Catalog requests and health checks are not calls: they take no lease, reach no engine and have no
+// log line each.
 
-// models answers GET /v1/models. It needs no key unless the configuration says so. A valid key
-// narrows the list; a wrong one is refused. An agent's header or query may ask for members of its
-// own, which are added.
+// models answers GET /v1/models. It needs a key only if the configuration says so. A valid key
+// narrows the list, and a wrong key is refused. An agent's header or query may request further
+// members, which are added.
 func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
 	snap, key, ok := p.optionalKey(ctx)
 	if !ok {
@@ -49,7 +49,7 @@ func (p *publicAPI) models(ctx *fasthttp.RequestCtx) {
 	p.respondPage(ctx, key, page, err)
 }
 
-// wantsMessages reports whether a client of Anthropic's API asks for the catalog.
+// wantsMessages reports whether a client of Anthropic's API requests the catalog.
 func wantsMessages(ctx *fasthttp.RequestCtx) bool {
 	return len(ctx.Request.Header.Peek("Anthropic-Version")) > 0
 }
@@ -64,7 +64,7 @@ func (p *publicAPI) refusePage(ctx *fasthttp.RequestCtx, err *apierr.Error) {
 	p.respondError(ctx, d, err)
 }
 
-// readPage reads which page of the list a client of Anthropic's API wants.
+// readPage reads which page of the list a client of Anthropic's API requests.
 func readPage(q *fasthttp.Args, v *catalog.View) *apierr.Error {
 	v.After, v.Before = string(q.Peek("after_id")), string(q.Peek("before_id"))
 	if !q.Has("limit") {
@@ -97,8 +97,8 @@ func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
 	p.respondPage(ctx, key, page, err)
 }
 
-// optionalKey checks a request's credential if it has one or needs one. When ok is false,
-// optionalKey has answered the request.
+// optionalKey checks a request's credential if it has one or needs one. If ok is false, optionalKey
+// has answered the request.
 func (p *publicAPI) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapshot, key *auth.Key, ok bool) {
 	snap = p.services.Current()
 	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), listen.PeerOf(ctx.Conn()), time.Now())
@@ -127,8 +127,8 @@ func (p *publicAPI) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *c
 	}
 	h := &ctx.Response.Header
 	endpoint.CommonHeaders(h, endpoint.AppendRequestID(nil))
-	// The public list varies, too: a cache must not serve it to a key that has its own list, or
-	// to a client that reads another form.
+	// The public list varies, too: a cache must not serve it to a key that has its own list, or to
+	// a client that reads another form.
 	h.Set("Vary", "Authorization, x-api-key, anthropic-version")
 	if key != nil {
 		h.Set("Cache-Control", "private, max-age=15")
@@ -138,7 +138,7 @@ func (p *publicAPI) respondPage(ctx *fasthttp.RequestCtx, key *auth.Key, page *c
 	respondCached(ctx, "application/json", page.ETag, page.Body)
 }
 
-// respondCached answers with body, which is shared and not copied, or with 304 when the client
+// respondCached answers with body, which is shared and not copied, or with 304 if the client
 // already has it.
 func respondCached(ctx *fasthttp.RequestCtx, contentType, etag string, body []byte) {
 	ctx.Response.Header.Set("ETag", etag)
@@ -150,8 +150,9 @@ func respondCached(ctx *fasthttp.RequestCtx, contentType, etag string, body []by
 	ctx.Response.SetBodyRaw(body)
 }
 
-// hasCurrent reports whether an If-None-Match names etag: a star, or a list of tags, each strong
-// or weak. The comparison is the weak one (RFC 9110, 13.1.2). Our tags hold no comma.
+// hasCurrent reports whether an If-None-Match header names etag. The header is a star or a list of
+// tags, each strong or weak. The comparison is the weak one (RFC 9110, 13.1.2). Our tags contain no
+// comma.
 func hasCurrent(ifNoneMatch []byte, etag string) bool {
 	etag = strings.TrimPrefix(etag, "W/")
 	for tag := range bytes.SplitSeq(ifNoneMatch, []byte{','}) {
@@ -163,14 +164,14 @@ func hasCurrent(ifNoneMatch []byte, etag string) bool {
 	return false
 }
 
-// health answers GET /health. It says only that the edge is alive.
+// health answers GET /health. It shows only that the edge is alive.
 func (p *publicAPI) health(ctx *fasthttp.RequestCtx) {
 	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.Response.Header.SetContentType("application/json")
 	ctx.Response.SetBodyString(`{"status":"ok"}`)
 }
 
-// root lists the main paths, for people who open the address in a browser.
+// root lists the main paths, for a person who opens the address in a browser.
 func (p *publicAPI) root(ctx *fasthttp.RequestCtx) {
 	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.Response.Header.SetContentType("application/json")
@@ -178,7 +179,7 @@ func (p *publicAPI) root(ctx *fasthttp.RequestCtx) {
 		`"openapi":"/openapi.json"}`)
 }
 
-// headRoot answers HEAD /, the host probe.
+// headRoot answers HEAD /, with which clients check the host.
 func (p *publicAPI) headRoot(ctx *fasthttp.RequestCtx) {
 	endpoint.CommonHeaders(&ctx.Response.Header, endpoint.AppendRequestID(nil))
 	ctx.SetStatusCode(fasthttp.StatusNoContent)

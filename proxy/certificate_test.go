@@ -12,7 +12,8 @@ import (
 	"penstock/proxy/front/listen"
 )
 
-// TestWarnOfCertificate: certificates that clients refuse are served, and the operator is warned.
+// TestWarnOfCertificate checks that the edge serves certificates that clients refuse, and warns the
+// operator.
 func TestWarnOfCertificate(t *testing.T) {
 	for _, c := range []struct {
 		name     string

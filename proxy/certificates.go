@@ -22,15 +22,15 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// secureSide is what TLS needs. Its members are nil where a listener has no TLS.
+// secureSide holds the parts of TLS. Members are nil for a listener without TLS.
 type secureSide struct {
 	admin      *listen.Certificate
 	pair       *listen.Certificate
-	manager    *acme.Manager // nil where the pair is in files
+	manager    *acme.Manager // nil if the pair is in files
 	challenges *acme.Server  // nil without tls.acme.http
 }
 
-// openTLS loads the configured certificate pairs, or the certificates that an earlier process
+// openTLS loads the configured certificate pairs, or the certificates that an earlier process has
 // obtained.
 func openTLS(c *config.File, public, challenges net.Listener, log *zap.Logger, g *guard.Guard) (s secureSide, err error) {
 	if pair := c.Admin.TLS; pair.Enabled() {

@@ -4,9 +4,9 @@
 //
 // Package listen accepts a connection and watches its framing. publicAPI refuses a head that two
 // parsers could read differently, and refuses what needs no body before the body is sent
-// (precheck.go). It hands the rest to its route: a generation endpoint (package endpoint), whose
-// calls package call handles from the check of the key to the last byte, or the catalog and the
-// API's description, which are not calls.
+// (precheck.go). It passes all other requests to their routes: a generation endpoint (package
+// endpoint), whose calls package call handles from the check of the key to the last byte, or the
+// catalog and the API's description, which are not calls.
 //
 //	call       one request: gate, dispatch, relay
 //	  attempt    one try of it: a lease, an exchange, the reading of the reply
@@ -15,8 +15,7 @@
 //	      body       the bytes of requests: JSON, forms, their memory and their pace
 //	      snapshot   the configuration that a request runs under
 //
-// Each of these knows those below it and none above. call.Services holds what calls share of the
-// edge.
+// Each of these imports only those below it. call.Services holds what calls share of the edge.
 //
 // # The process
 //
@@ -27,11 +26,11 @@
 //	signals.go      SIGTERM, SIGINT and those for a process that hangs
 //	watchdog.go     signs of life for a service manager
 //
-// Each part has a package: reload holds the running configuration (package snapshot) and
-// replaces it, admin is the operator's listener, listen accepts, observe counts. A part gets
-// what it needs as options and hooks, never the edge itself.
+// Each part has a package: reload holds the running configuration (package snapshot) and replaces
+// it, admin is the operator's listener, listen accepts, observe counts. A part gets its
+// dependencies as options and hooks, never the edge itself.
 //
-// A drain leaves the port first and the connections after it, each when its client has its
-// answer or has nothing on its way (package listen). fasthttp's own shutdown comes last, because
-// it closes kept connections without checking them.
+// A drain closes the port first. It closes a connection once its client has received its answer, or
+// has no request on its way (package listen). fasthttp's own shutdown comes last, because it closes
+// kept connections without checking them.
 package proxy

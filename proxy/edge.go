@@ -37,8 +37,8 @@ import (
 	"penstock/upstreams"
 )
 
-// Edge is the proxy as deployed: the public listener, the admin listener and everything between
-// them and the engines.
+// Edge is the whole proxy: the public listener, the admin listener and everything between them and
+// the engines.
 type Edge struct {
 	opts     Options
 	log      *zap.Logger
@@ -55,14 +55,14 @@ type Edge struct {
 	admin    *admin.Server // nil without an admin listener
 	ending   *ending
 	fleet    *fleet.Fleet   // nil if the edge shares nothing with others
-	signer   *sign.Signer   // of messages to other edges; nil: nothing is signed
+	signer   *sign.Signer   // signs messages to other edges; nil: they are unsigned
 	board    *board.Board   // likewise
-	ledger   *ledger.Ledger // nil without one
+	ledger   *ledger.Ledger // nil without a ledger
 	keys     *limit.Keys
-	shared   *keystore.Keys // nil where no keys are in the store
-	made     *runkeys.File  // nil unless keys are made into a file
+	shared   *keystore.Keys // nil if the store holds no keys
+	made     *runkeys.File  // nil unless a file holds keys made at run time
 
-	fleetUsage *fleet.Rows // nil where it shares nothing
+	fleetUsage *fleet.Rows // nil if the edge shares nothing
 
 	websockets *websocket.Carrier
 }
@@ -70,8 +70,8 @@ type Edge struct {
 // retiredKeys is how many removed keys keep the state of their limits.
 const retiredKeys = 1024
 
-// New builds an edge that serves o.Config. It starts to probe the upstreams; nothing is accepted
-// before Serve.
+// New builds an edge that serves o.Config. It starts to probe the upstreams, but accepts no
+// connection before Serve.
 func New(o Options) (*Edge, error) {
 	c := o.Config
 	if exposed := c.CheckOpen(o.addresses()).Err(); exposed != nil {
@@ -146,7 +146,7 @@ func New(o Options) (*Edge, error) {
 	return e, nil
 }
 
-// abandon stops what New has started when it fails.
+// abandon stops the parts that New had started when it failed.
 func abandon(e *Edge) error {
 	e.reloads.Running().Issued.Close()
 	if e.made != nil {
@@ -155,7 +155,7 @@ func abandon(e *Edge) error {
 	return e.set.Close(context.Background())
 }
 
-// newServices makes what calls share.
+// newServices returns what calls share of the edge.
 func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 	c, memory := e.opts.Config, e.opts.MemoryLimit
 	s := &call.Services{
@@ -181,8 +181,8 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 	return s, err
 }
 
-// reloadOptions returns what a reload works on, and what the edge changes with the
-// configuration.
+// reloadOptions returns the parts that a reload works on, and the settings of the edge that change
+// with the configuration.
 func (e *Edge) reloadOptions(started time.Time, queues *queue.Queues) reload.Options {
 	if e.fleet != nil {
 		e.keys.ShareBy(e.fleet.Account)
@@ -252,15 +252,15 @@ func (e *Edge) adminOptions(started time.Time) admin.Options {
 	}
 }
 
-// Reload asks for a reload and returns at once.
+// Reload requests a reload and returns at once.
 func (e *Edge) Reload(source string) { e.reloads.Trigger(source) }
 
 // LastReload returns the result of the last reload, or nil if there was none.
 func (e *Edge) LastReload() *reload.Result { return e.reloads.Last() }
 
 // Serve accepts until ctx ends, then drains: the edge is no longer ready, accepting continues for
-// timeouts.linger, running calls end by themselves within the drain time, and Serve ends the rest
-// with an error. It returns nil after an orderly shutdown.
+// timeouts.linger, and running calls may finish within the drain time. Serve ends the rest with an
+// error. It returns nil after an orderly shutdown.
 func (e *Edge) Serve(ctx context.Context) error {
 	work, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -288,7 +288,7 @@ func (e *Edge) Serve(ctx context.Context) error {
 	return errors.Join(err, e.close())
 }
 
-// serveAdmin serves operators until the edge drains. If it fails, clients are still served.
+// serveAdmin serves operators until the edge drains. If it fails, the edge still serves clients.
 func (e *Edge) serveAdmin() {
 	e.guard.Point("accept.admin")
 	if err := e.admin.Serve(); err != nil {
@@ -296,10 +296,10 @@ func (e *Edge) serveAdmin() {
 	}
 }
 
-// historyPeriod is how often the upstreams' short history moves on.
+// historyPeriod is the interval of the upstreams' short history.
 const historyPeriod = time.Second
 
-// tick advances the short history of the upstreams, and what the status page remembers, while
+// tick advances the short history of the upstreams and the history of the status page, as long as
 // streams run.
 func (e *Edge) tick(ctx context.Context) {
 	t := time.NewTicker(historyPeriod)
@@ -319,14 +319,14 @@ func (e *Edge) tick(ctx context.Context) {
 	}
 }
 
-// warnOfCertificates logs when clients or the operator's programs will not accept the
+// warnOfCertificates logs a warning if clients or the operator's programs will refuse the
 // certificate in use.
 func warnOfCertificates(e *Edge) {
 	warnOfCertificate(e.log, "tls", e.opts.Certificate)
 	warnOfCertificate(e.log, "admin.tls", e.opts.AdminCertificate)
 }
 
-// warnOfCertificate logs when a setting has a certificate that is not valid now.
+// warnOfCertificate logs a warning if a setting has a certificate that is not valid now.
 func warnOfCertificate(log *zap.Logger, setting string, c *listen.Certificate) {
 	if t := status.CertificateOf(c.Valid()).Trouble(time.Now()); t != "" {
 		log.Warn(t, zap.String("setting", setting),
@@ -334,18 +334,17 @@ func warnOfCertificate(log *zap.Logger, setting string, c *listen.Certificate) {
 	}
 }
 
-// evictAfter is how long a client that sends no request keeps its connection at
-// limits.connections. If it were shorter, the next request of a busy client could meet the
-// close.
+// evictAfter is how long a client that sends no request keeps its connection once
+// limits.connections is reached. If it were shorter, the next request of a busy client could
+// coincide with the close.
 const evictAfter = time.Second
 
 // connectionBound is the last computed bound on connections, as configured and as the limit on
 // descriptors allows.
 type connectionBound struct{ configured, affordable int }
 
-// of computes how many clients may be connected. It logs when the configured number cannot be
-// reached, unless it has logged the same numbers before. Callers must not call it at the same
-// time.
+// of computes how many clients may be connected. If the configured number cannot be reached, it
+// logs that, unless it has logged the same numbers before. It must not be called concurrently.
 func (b *connectionBound) of(c *config.File, log *zap.Logger) int {
 	next := connectionBound{c.Limits.Connections, listen.AffordableConns(c.Limits.Connections, len(c.Upstreams))}
 	if next.affordable < next.configured && next != *b {

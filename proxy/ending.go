@@ -11,24 +11,24 @@ import (
 )
 
 // errorFlushTime is how long calls that the drain has ended may take to write their error, and
-// clients to read it. hurriedFlushTime is that time after a second signal: the kernel has the
-// errors by then and sends them even when the process has ended.
+// clients to read it. hurriedFlushTime replaces it after a second signal: by then the kernel has
+// the errors, and sends them even after the process has ended.
 const (
 	errorFlushTime   = 2 * time.Second
 	hurriedFlushTime = 250 * time.Millisecond
 )
 
 // ending is the state of an edge's shutdown: whether it drains, and whether the operator's second
-// signal (hurry) has cut the drain short. Only the draining goroutine may call its waits; any
-// goroutine may read the atomic members.
+// signal (hurry) has cut the drain short. Only the draining goroutine may call its waiting methods.
+// Any goroutine may read the atomic members.
 type ending struct {
 	draining atomic.Bool
-	cut      atomic.Int64 // calls that ran when hurry ended a wait
+	cut      atomic.Int64 // calls that were running when hurry ended a wait
 
 	log     *zap.Logger
 	guard   *guard.Guard
 	hurry   <-chan struct{} // closed by the second signal; nil: never
-	calls   func() int64    // how many run
+	calls   func() int64    // how many calls run
 	hurried bool            // hurry has ended a wait
 }
 
@@ -36,8 +36,9 @@ func newEnding(o *Options, calls func() int64) *ending {
 	return &ending{log: o.Log, guard: o.Guard, hurry: o.Hurry, calls: calls}
 }
 
-// waitOrHurry waits until done, for d at most, and not at all after the second signal. It reports
-// whether it is done. The first wait that the second signal ends records how many calls that cuts.
+// waitOrHurry waits until done returns true, for d at most, and not at all after the second signal.
+// It returns the result of done. The first wait that the second signal ends records how many calls
+// it cuts.
 func (e *ending) waitOrHurry(d time.Duration, done func() bool) bool {
 	all := poll(d, e.hurry, done)
 	select {
@@ -54,8 +55,8 @@ func (e *ending) waitOrHurry(d time.Duration, done func() bool) bool {
 	return all
 }
 
-// shutdownContext returns the context of a listener's shutdown. It ends after errorFlushTime, and
-// at the latest hurriedFlushTime after the second signal.
+// shutdownContext returns the context of a listener's shutdown. It expires after errorFlushTime,
+// and at the latest hurriedFlushTime after the second signal.
 func (e *ending) shutdownContext() (context.Context, context.CancelFunc) {
 	limit, cancel := context.WithTimeout(context.Background(), errorFlushTime)
 	go e.guard.Once(guard.Shutdown, func() {
@@ -72,10 +73,11 @@ func (e *ending) shutdownContext() (context.Context, context.CancelFunc) {
 	return limit, cancel
 }
 
-// drainPoll is how often a drain checks whether it is done.
+// drainPoll is the interval at which a drain checks whether it is done.
 const drainPoll = 5 * time.Millisecond
 
-// poll waits until done, for d at most or until hurry is closed. It reports whether it is done.
+// poll waits until done returns true, for d at most or until hurry is closed. It returns the result
+// of done.
 func poll(d time.Duration, hurry <-chan struct{}, done func() bool) bool {
 	over := time.NewTimer(d)
 	defer over.Stop()

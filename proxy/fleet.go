@@ -24,7 +24,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// newFleet makes the edge's place in the fleet of its configuration; nil where the edge shares
+// newFleet returns the edge's membership in the fleet of its configuration; nil if the edge shares
 // nothing with others.
 func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error) {
 	if !c.Fleet.Shared() {
@@ -55,7 +55,7 @@ func (e *Edge) newFleet(c *config.File, started time.Time) (*fleet.Fleet, error)
 }
 
 // storeOptions returns the options of a configuration's store. If sentinels replace the URL, the
-// options name no server for TLS: each connection verifies the name that it dials.
+// options name no server for TLS: each connection verifies the name that it dialled.
 func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -81,8 +81,8 @@ func storeOptions(s *config.FleetStore) (o fleet.StoreOptions, err error) {
 	return o, nil
 }
 
-// newSharedKeys follows the keys in the store; nil where the configuration has none. With a
-// local copy of them, the keys are in force from the first snapshot on.
+// newSharedKeys follows the keys in the store; nil if the configuration has no keys there. If the
+// edge has a local copy of them, the keys are in force from the first snapshot on.
 func newSharedKeys(e *Edge) *keystore.Keys {
 	c := e.opts.Config
 	if e.fleet == nil || !c.Fleet.Keys.Enabled() {
@@ -101,7 +101,7 @@ func valuesOf(secrets []config.Secret) (all []string) {
 	return all
 }
 
-// OpenKeys returns a writer that changes the keys in the store of a configuration.
+// OpenKeys returns a writer for the keys in the store of a configuration.
 func OpenKeys(c *config.File) (*keystore.Writer, error) {
 	if !c.Fleet.Keys.Enabled() {
 		return nil, errors.New("the configuration has no keys in a store: give it fleet.keys.secrets")
@@ -117,8 +117,8 @@ func OpenKeys(c *config.File) (*keystore.Writer, error) {
 	return keystore.NewWriter(client, o.Prefix, valuesOf(c.Fleet.Keys.Secrets)), nil
 }
 
-// memberName returns the edge's name in its fleet: the machine's name with the port of the
-// edge's API. The port tells edges of one machine apart; the name survives restarts.
+// memberName returns the edge's name in its fleet: the machine's name and the port of the edge's
+// API. The port distinguishes edges of one machine, and the name survives restarts.
 func memberName(public net.Addr) string {
 	_, port, err := net.SplitHostPort(public.String())
 	if err != nil { // not TCP
@@ -135,8 +135,8 @@ func hostName() string {
 	return "unnamed"
 }
 
-// newBoard makes the edge's side of the board, by which the edges of a fleet learn of each
-// other's work; nil where the edge shares nothing.
+// newBoard returns the edge's side of the board, through which the edges of a fleet learn of each
+// other's work; nil if the edge shares nothing.
 func newBoard(e *Edge) *board.Board {
 	if e.fleet == nil {
 		return nil
@@ -150,8 +150,8 @@ func newBoard(e *Edge) *board.Board {
 	return b
 }
 
-// slotAccount returns what counts an upstream's slots over the whole fleet; nil where the edge
-// is alone.
+// slotAccount returns the counter of an upstream's slots over the whole fleet; nil if the edge
+// shares nothing.
 func slotAccount(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Upstream) upstreams.SlotAccount {
 	if f == nil {
 		return nil
@@ -162,8 +162,8 @@ func slotAccount(f *fleet.Fleet, queues *queue.Queues) func(*upstreams.Upstream)
 	}
 }
 
-// share keeps the edge in its fleet until the returned function is called. If the store answers,
-// that function gives back what the edge holds of the shared limits.
+// share keeps the edge in its fleet until leave is called. If the store answers, leave returns the
+// edge's part of the shared limits.
 func (e *Edge) share() (leave func()) {
 	if e.fleet == nil {
 		return func() {}

@@ -21,14 +21,14 @@ import (
 	"penstock/translate/apierr"
 )
 
-// seen is a request as a server has understood it.
+// seen is a request in a server's understanding.
 type seen struct{ method, target, body string }
 
 // witness records what a server has seen, by the client's address.
 type witness struct {
 	mu sync.Mutex
 	of map[string][]seen
-	// cut are the addresses whose last request had a body that could not be read.
+	// cut holds the addresses whose last request had a body that could not be read.
 	cut map[string]bool
 }
 
@@ -56,13 +56,13 @@ const (
 	framingSecond  = "GET /health HTTP/1.1\r\nHost: e\r\n\r\n"
 )
 
-// framingSeeds are inputs for FuzzFraming, with the number of requests that the edge accepts in
-// each. Only this number checks refusals of requests that net/http accepts.
+// framingSeeds are inputs for FuzzFraming, each with the number of requests that the edge accepts.
+// Only this number shows if the edge refuses requests that net/http accepts.
 var framingSeeds = []struct {
 	seen int
 	text string
 }{
-	// What is right, and where one request ends and the next begins.
+	// Valid requests, at whose ends the next one begins.
 	{2, framingHead + "Content-Length: 2\r\n\r\n{}" + framingSecond},
 	{2, framingHead + "content-length:2\r\nX:\r\n\r\n{}" + framingSecond},
 	{2, framingHead + "Content-Length: 0\r\n\r\n" + framingSecond},
@@ -76,7 +76,7 @@ var framingSeeds = []struct {
 	{3, framingChunked + "2;" + strings.Repeat("x", 2000) + "\r\n{}\r\n0\r\n\r\n" + framingHead + "Content-Length: 0\r\n\r\n" + framingSecond},
 	{2, "GET / HTTP/1.1\r\nHost: e\r\nContent-Length: 5\r\n\r\nhello" + framingSecond},
 
-	// What is served, and ends the connection.
+	// Requests that are served and end the connection.
 	{0, framingHead + "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n" + framingSecond},
 	{1, framingChunked + "2;a=\"b\"\r\n{}\r\n0\r\nX: y\r\n\r\n" + framingSecond},
 	{1, "POST / HTTP/1.0\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\n{}" + framingSecond},
@@ -86,7 +86,8 @@ var framingSeeds = []struct {
 	{1, "GET / HTTP/1.1\r\nHost: e\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + framingSecond},
 	{2, "HEAD http://e/x HTTP/1.1\r\nHost: e\r\n\r\n" + framingSecond},
 
-	// What is refused for what its head says, before its body, which holds requests.
+	// Requests that are refused because of their heads, before their bodies, which contain
+	// requests.
 	{0, framingHead + "Content-Type: text/plain\r\nContent-Length: 33\r\n\r\n" + framingSecond + framingSecond},
 	{0, framingHead + "Content-Type: text/plain\r\nContent-Length: 9900\r\n\r\n" + strings.Repeat(framingSecond, 301)},
 	{0, framingHead + "Content-Encoding: br\r\nTransfer-Encoding: chunked\r\n\r\n21\r\n" + framingSecond + "\r\n0\r\n\r\n" + framingSecond},
@@ -149,8 +150,8 @@ var framingSeeds = []struct {
 	{0, framingChunked + "2\r\n{}\r\n0\r\n"},
 }
 
-// TestFramingSeeds: the edge accepts the expected number of requests of each seed, whether the
-// bytes come at once or one after the other.
+// TestFramingSeeds checks that the edge accepts the expected number of requests of each seed,
+// whether the bytes arrive at once or one at a time.
 func TestFramingSeeds(t *testing.T) {
 	t.Parallel()
 	w := newWitness()
@@ -163,9 +164,9 @@ func TestFramingSeeds(t *testing.T) {
 	}
 }
 
-// FuzzFraming lets the edge and net/http read the same bytes. Each request that the edge sees
-// net/http must see as well, with the same method, target and body and in the same order. The edge
-// may refuse more, and see less.
+// FuzzFraming gives the same bytes to the edge and to net/http. Each request that the edge sees
+// must be seen by net/http as well, with the same method, target and body and in the same order.
+// The edge may refuse more and see less.
 func FuzzFraming(f *testing.F) {
 	for _, seed := range framingSeeds {
 		f.Add([]byte(seed.text))
@@ -177,7 +178,7 @@ func FuzzFraming(f *testing.F) {
 			t.Skip()
 		}
 		if bytes.HasPrefix(text, []byte("\r\n")) || bytes.Contains(text, []byte("\r\n\r\n\r\n")) {
-			t.Skip() // empty lines before a request, which net/http does not skip
+			t.Skip() // net/http does not skip empty lines before a request
 		}
 		from, _ := converse(t, edge, text)
 		mine, _ := ours.take(from)
@@ -186,7 +187,7 @@ func FuzzFraming(f *testing.F) {
 		}
 		from, answers := converse(t, other, text)
 		reference, cut := theirs.take(from)
-		refused := answers > len(reference) // by the head: then it has not looked further
+		refused := answers > len(reference) // by the head: the server read no further
 		for len(mine) > 0 {
 			i := slices.Index(reference, mine[0])
 			if i < 0 {
@@ -197,21 +198,21 @@ func FuzzFraming(f *testing.F) {
 		switch {
 		case len(mine) == 0:
 		case len(mine) == 1 && refused && pickier(mine[0], text):
-		case len(mine) == 1 && cut && len(reference) > 0: // it got that far, and the body was no good; nothing follows here
+		case len(mine) == 1 && cut && len(reference) > 0: // the body was bad; nothing follows here
 		default:
 			t.Fatalf("the edge alone sees %q in\n%q\nnet/http goes on to see %q", mine, text, reference)
 		}
 	})
 }
 
-// pickier reports whether net/http may refuse a request for something that has nothing to do with
-// where it ends: net/http parses the target, and knows which expectations exist.
+// pickier reports whether net/http may refuse a request for a reason that does not concern where
+// the request ends: it parses the target, and knows the valid expectations.
 func pickier(s seen, text []byte) bool {
 	_, err := url.ParseRequestURI(s.target)
 	return err != nil || bytes.Contains(bytes.ToLower(text), []byte("expect"))
 }
 
-// converse sends text over its own connection and reads to the end. It returns the address of the
+// converse sends text over a new connection and reads to the end. It returns the address of the
 // connection and the number of final answers.
 func converse(t *testing.T, addr string, text []byte) (from string, answers int) {
 	t.Helper()
@@ -220,9 +221,9 @@ func converse(t *testing.T, addr string, text []byte) (from string, answers int)
 		t.Skip("no port is free: ", err)
 	}
 	defer c.Close()
-	_ = c.(*net.TCPConn).SetLinger(0) // keeps no port
+	_ = c.(*net.TCPConn).SetLinger(0) // leaves no port in TIME_WAIT
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	_, _ = c.Write(text) // it may have hung up
+	_, _ = c.Write(text) // the server may have hung up
 	_ = c.(*net.TCPConn).CloseWrite()
 	all, err := io.ReadAll(c)
 	if e, ok := err.(net.Error); ok && e.Timeout() {
@@ -236,8 +237,8 @@ func converse(t *testing.T, addr string, text []byte) (from string, answers int)
 	return c.LocalAddr().String(), answers
 }
 
-// witnessedEdge is an edge whose every path is one endpoint that handles requests only up to their
-// body.
+// witnessedEdge returns the address of an edge that serves one endpoint at every path. The endpoint
+// handles requests only up to their bodies.
 func witnessedEdge(f testing.TB, w *witness) string {
 	e, public := fuzzedEdge(f)
 	p := &publicAPI{services: e.services, draining: e.ending.draining.Load}
@@ -258,7 +259,7 @@ func witnessedEdge(f testing.TB, w *witness) string {
 	return public.Addr().String()
 }
 
-// originForm is a target in absolute form without its scheme and authority, which the edge takes off too.
+// originForm removes the scheme and the authority from a target in absolute form, as the edge does.
 func originForm(target string) string {
 	scheme, rest, found := strings.Cut(target, "://")
 	if !found || !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
@@ -290,7 +291,7 @@ func (witnessRequest) Form() *body.Form { return nil }
 func (witnessRequest) Release()         {}
 func (witnessRequest) Recycle()         {}
 
-// witnessedServer is the reference.
+// witnessedServer starts the reference server and returns its address.
 func witnessedServer(f *testing.F, w *witness) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -11,8 +11,9 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// fuzzedEdge is an edge for fuzz targets, with its public listener: one model, an engine that does
-// not exist, no keys and no admin listener. It serves nothing by itself, and ends with the test.
+// fuzzedEdge returns an edge for fuzz targets with its public listener. It has one model, an engine
+// that does not exist, no keys and no admin listener. The caller starts serving; the edge ends with
+// the test.
 func fuzzedEdge(f testing.TB) (*Edge, net.Listener) {
 	public, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // openLedger opens the edge's ledger; nil without one. An edge that takes over the ports of another
-// follows that edge's ledger, and writes it afterwards.
+// process reads along in that process's ledger, and writes it once that process has ended.
 func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	var sinks []func(string, []observe.UsageRow)
 	if e.fleet != nil {
@@ -36,7 +36,7 @@ func (e *Edge) openLedger(c *config.File) (*ledger.Ledger, error) {
 	})
 }
 
-// usedIn returns a function that reports what keys have used of rows in the current day and
+// usedIn returns a function that reports the usage of keys, from rows, in the current day and
 // month.
 func usedIn(rows []observe.UsageRow) limit.Used {
 	byKey := map[string][]observe.UsageRow{}
@@ -56,9 +56,9 @@ func usedIn(rows []observe.UsageRow) limit.Used {
 }
 
 // sharedBudget returns the budget of a key, or of a group, over the fleet; see limit.SharedBudget.
-// An edge with a ledger continues under the name that it had before a restart. An edge that follows
-// the ledger of the process before it has no name of its own yet: it reports its own usage, and
-// that process reports the rest.
+// An edge with a ledger continues under the name that it had before a restart. An edge that reads
+// along in the ledger of the previous process has no name of its own yet: it reports its own usage,
+// and the previous process reports the rest.
 func sharedBudget(e *Edge, id string, by func(limit.Used) limit.Used) limit.Budget {
 	name, usage := e.ledger.Edge(), e.services.Calls.Usage
 	if name != "" {
@@ -69,8 +69,8 @@ func sharedBudget(e *Edge, id string, by func(limit.Used) limit.Used) limit.Budg
 	})))
 }
 
-// inPeriods returns a function that reports what a key has used in the current day and month. It
-// reads this from of, which reports a key's usage from one day to another.
+// inPeriods returns a function that reports a key's usage in the current day and month. It obtains
+// it from of, which reports a key's usage from one day to another.
 func inPeriods(of func(key string, from, to int64) observe.Amount) limit.Used {
 	return func(key string, now time.Time) (used [limit.Periods]limit.Cost) {
 		today := observe.DayOf(now)
@@ -82,8 +82,7 @@ func inPeriods(of func(key string, from, to int64) observe.Amount) limit.Used {
 	}
 }
 
-// keepLedger writes the ledger until the returned function is called, after all calls have
-// ended.
+// keepLedger writes the ledger until end is called, after all calls have ended.
 func (e *Edge) keepLedger() (end func()) {
 	if e.ledger == nil {
 		return func() {}

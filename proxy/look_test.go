@@ -13,8 +13,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// TestLookListsNothing: the edge's work each second while no page is open costs the same with one
-// key and with many, because lists of calls and keys are only for readers.
+// TestLookListsNothing checks that, while no page is open, the edge's work each second costs the
+// same with one key and with many: lists of calls and keys are only for readers.
 func TestLookListsNothing(t *testing.T) {
 	one, many := allocationsOfLook(t, 1), allocationsOfLook(t, 2000)
 	if many > one+50 {

@@ -7,8 +7,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// openMadeKeys reads the file of keys made at run time; nil where the configuration names none.
-// The keys are in force from the first snapshot on.
+// openMadeKeys reads the file of keys made at run time; nil if the configuration names none. The
+// keys are in force from the first snapshot on.
 func openMadeKeys(e *Edge) (*runkeys.File, error) {
 	path := e.opts.Config.Admin.Keys.File
 	if path == "" {
@@ -17,7 +17,7 @@ func openMadeKeys(e *Edge) (*runkeys.File, error) {
 	return runkeys.Open(runkeys.FileOptions{Path: path, Use: e.reloads.UseShared, Log: e.log})
 }
 
-// keysAtRunTime returns where an operator's keys are kept; nil where none can be made.
+// keysAtRunTime returns the store of an operator's keys; nil if none can be made.
 func keysAtRunTime(e *Edge) runkeys.Store {
 	switch {
 	case e.made != nil:
@@ -28,8 +28,8 @@ func keysAtRunTime(e *Edge) runkeys.Store {
 	return nil
 }
 
-// followMadeKeys follows the file of keys until the returned function is called. Another edge
-// may write the file after that.
+// followMadeKeys follows the file of keys until leave is called. Another edge may then write the
+// file.
 func followMadeKeys(e *Edge) (leave func()) {
 	if e.made == nil {
 		return func() {}

@@ -12,8 +12,8 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// FuzzRoute: a path is served only if it equals, byte for byte, one of the table's under its
-// method. There are no redirects, and answers repeat nothing of the path.
+// FuzzRoute checks that a path is served only if it equals, byte for byte, one that the table has
+// under its method. There are no redirects, and answers repeat nothing of the path.
 func FuzzRoute(f *testing.F) {
 	e, _ := fuzzedEdge(f)
 	handler := e.server.Handler
@@ -35,7 +35,7 @@ func FuzzRoute(f *testing.F) {
 		ctx.Init(&fasthttp.Request{}, nil, nil)
 		head := bufio.NewReader(strings.NewReader(method + " " + target + " HTTP/1.1\r\nHost: e\r\n\r\n"))
 		if ctx.Request.Header.Read(head) != nil {
-			t.Skip() // answered before there is a route
+			t.Skip() // answered before routing
 		}
 		handler(&ctx)
 		path, _, _ := strings.Cut(target, "?")
@@ -43,7 +43,7 @@ func FuzzRoute(f *testing.F) {
 		read := method == "GET" || method == "HEAD"
 		known := slices.Contains(public, path) || strings.HasPrefix(path, "/v1/models/") && len(path) > len("/v1/models/") || path == "/" || slices.Contains(generation, path)
 		switch {
-		case status == 401 || status == 400: // the query, or a body that is not there
+		case status == 401 || status == 400: // because of the query, or a missing body
 		case status >= 300 && status < 400:
 			t.Fatalf("%s %q: %d", method, target, status)
 		case !known && status != 404, known && status == 404 && !strings.HasPrefix(path, "/v1/models/") && !(path == "/" && method != "HEAD"):

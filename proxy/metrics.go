@@ -109,7 +109,7 @@ func (e *Edge) writeMetrics(w io.Writer, openMetrics bool) error {
 }
 
 // writePassing writes the gauges of configuration versions and models. It reads them from the
-// running configuration, so a removed model leaves no series behind.
+// running configuration, so that a removed model leaves no series behind.
 func (e *Edge) writePassing(w io.Writer) {
 	var b bytes.Buffer
 	observe.AppendSample(&b, "penstock_build_info", "1", "version", build.Version(), "go", runtime.Version())
@@ -161,7 +161,7 @@ func (e *Edge) writePassing(w io.Writer) {
 	_, _ = w.Write(b.Bytes())
 }
 
-// appendClasses writes the metrics of all classes of calls but the first.
+// appendClasses writes the metrics of all classes of calls except the first.
 func appendClasses(b *bytes.Buffer, s *snapshot.Snapshot, of *call.Services) {
 	for rank := 1; rank < len(s.Floors); rank++ {
 		name := config.ClassesOf(s.Config)[rank].Name

@@ -25,7 +25,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// panicky is a serving edge, with a configuration in a file, and its guard.
+// panicky returns a serving edge with a configuration in a file, its guard, and the file.
 func panicky(t *testing.T) (e *Edge, g *guard.Guard, file string) {
 	t.Helper()
 	listen := func() net.Listener {
@@ -78,7 +78,7 @@ func eventually(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// TestPanicOfReloads: the file watch and the SIGHUP handler continue after a panic.
+// TestPanicOfReloads checks that the file watch and the SIGHUP handler continue after a panic.
 func TestPanicOfReloads(t *testing.T) {
 	e, g, file := panicky(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -109,7 +109,7 @@ func TestPanicOfReloads(t *testing.T) {
 	eventually(t, "the next signal counts", func() bool { return e.LastReload() != last })
 }
 
-// TestPanicOfTheWatchdog: the signs of life continue.
+// TestPanicOfTheWatchdog checks that the signs of life continue after a panic.
 func TestPanicOfTheWatchdog(t *testing.T) {
 	t.Setenv("WATCHDOG_USEC", "200000")
 	t.Setenv("WATCHDOG_PID", "")
@@ -132,9 +132,8 @@ func TestPanicOfTheWatchdog(t *testing.T) {
 	}
 }
 
-// TestPanicOfSignals: after a panic SIGQUIT still ends the process, and the next signal to end is
-// heard.
-// end.
+// TestPanicOfSignals checks that after a panic SIGQUIT still ends the process, and that the next
+// signal to end is handled.
 func TestPanicOfSignals(t *testing.T) {
 	code := make(chan int, 1)
 	s := OnSignals(func(c int) { code <- c })
@@ -150,7 +149,7 @@ func TestPanicOfSignals(t *testing.T) {
 	<-s.Context.Done()
 	eventually(t, "the signal's goroutine panics", func() bool { return s.guard.Panics(guard.Shutdown) == 1 })
 	send(syscall.SIGTERM)
-	time.Sleep(200 * time.Millisecond) // two signals that wait together would be one
+	time.Sleep(200 * time.Millisecond) // two pending signals would be merged into one
 	send(syscall.SIGTERM)
 	select {
 	case <-s.Hurry:
@@ -168,7 +167,7 @@ func TestPanicOfSignals(t *testing.T) {
 	}
 }
 
-// TestPanicUnderTLS: a panic of a stream that stays with fasthttp costs only that stream, too.
+// TestPanicUnderTLS checks that a panic in a stream that stays with fasthttp ends only that stream.
 func TestPanicUnderTLS(t *testing.T) {
 	played := sim.New(sim.Options{Listen: "127.0.0.1:0"})
 	if err := played.Start(); err != nil {

@@ -14,11 +14,11 @@ import (
 // ports are the two listeners of a process.
 type ports struct {
 	listen.Sockets
-	inherited  bool         // the public one is a service manager's
+	inherited  bool         // a service manager owns the public listener
 	challenges net.Listener // nil without tls.acme.http
 }
 
-// openPorts opens what a service manager has not opened already.
+// openPorts opens the listeners that a service manager has not opened.
 func openPorts(f *config.File, public, admin listen.PortOptions) (ports, error) {
 	sockets, err := listen.InheritSockets()
 	if err != nil {
@@ -43,7 +43,7 @@ func openPorts(f *config.File, public, admin listen.PortOptions) (ports, error) 
 	return p, nil
 }
 
-// openError says why a setting's address was not opened, with the remedy for the common reasons.
+// openError reports why a setting's address was not opened, with the remedy for the common reasons.
 func openError(setting, address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s: %s is taken by another process: choose another address, or, for a second edge on it, start both with --share-port (an edge that runs without it must end first, or get its port from a socket unit)", setting, address)
@@ -51,7 +51,7 @@ func openError(setting, address string, err error) error {
 	if errors.Is(err, syscall.EACCES) {
 		return fmt.Errorf("%s: this user may not open %s: choose a port from 1024 on, or let a socket unit of the service manager open it", setting, address)
 	}
-	if op, ok := errors.AsType[*net.OpError](err); ok { // which repeats the address
+	if op, ok := errors.AsType[*net.OpError](err); ok { // the OpError repeats the address
 		err = op.Err
 	}
 	return fmt.Errorf("%s: %s: %w", setting, address, err)

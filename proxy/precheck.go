@@ -18,17 +18,17 @@ import (
 	"penstock/translate/apierr"
 )
 
-// A refusal that needs no body must not wait for one. fasthttp reads the first bytes of a body
+// A refusal that needs no body must not wait for the body. fasthttp reads the first bytes of a body
 // before it calls the handler, so its two earlier hooks decide here: headReceived for a body with
-// an announced length, expectContinue for a body that waits for "100 Continue".
+// an announced length, and expectContinue for a body that waits for "100 Continue".
 
 // precheckAbove is the announced length above which a request is checked before its body. A
 // smaller body nearly always arrives in the same packet as its head.
 const precheckAbove = 8 << 10
 
 // headReceived runs when a request's head has arrived. If the request is refused whatever its body
-// says, headReceived removes the body's length. The handler then refuses the request at once, and
-// the connection ends with that answer.
+// contains, headReceived removes the body's length. The handler then refuses the request at once,
+// and the connection is closed after that answer.
 func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.RequestConfig) {
 	defer p.services.Guard.Catch(guard.Connection, nil)
 	p.services.Guard.Point("head.received")
@@ -38,7 +38,8 @@ func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.Reque
 		body.ForgetCutOff(h)
 		return conf
 	}
-	// This bounds the wait for the body's first byte; after that package body has its own clock.
+	// This bounds the wait for the body's first byte; after that package body applies its own
+	// timeouts.
 	conf.ReadTimeout = p.services.Current().Config.Timeouts.ClientBody.D()
 	if n > precheckAbove && p.precheck(h, int64(n)) != nil {
 		body.CutOff(h)
@@ -46,8 +47,8 @@ func (p *publicAPI) headReceived(h *fasthttp.RequestHeader) (conf fasthttp.Reque
 	return conf
 }
 
-// precheck returns why a request will be refused whatever its body says, or nil. n is the body's
-// announced length.
+// precheck returns why a request will be refused whatever its body contains, or nil. n is the
+// body's announced length.
 func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	if err := httpserver.CheckHead(h); err != nil {
 		return err
@@ -59,7 +60,7 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	}
 	snap := p.services.Current()
 	var key *auth.Key
-	if !snap.Keys.TakesCertificates() { // a head shows no certificate: checked later
+	if !snap.Keys.TakesCertificates() { // a head shows no certificate: the handler checks it
 		var err error
 		if key, err = call.Authenticate(snap, h, query, nil, ep, time.Now()); err != nil {
 			if a := (*apierr.Error)(nil); errors.As(err, &a) {
@@ -74,7 +75,7 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 }
 
 // expectContinue answers "Expect: 100-continue" (RFC 9110, 10.1.1). It invites the body only if
-// precheck does not refuse the request. It returns the status to answer with. For a refusal the
+// precheck does not refuse the request. It returns the status of the answer. If it refuses, the
 // response is complete.
 func (p *publicAPI) expectContinue(ctx *fasthttp.RequestCtx) (status int) {
 	defer p.services.Guard.Catch(guard.Connection, func() {

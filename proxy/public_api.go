@@ -21,16 +21,16 @@ import (
 	"penstock/translate/apierr"
 )
 
-// publicAPI answers clients: it refuses what is wrong as HTTP, hands calls to their endpoints,
-// and answers the requests that are not calls (routes.go).
+// publicAPI answers clients. It refuses invalid HTTP, passes calls to their endpoints, and answers
+// the requests that are not calls (routes.go).
 type publicAPI struct {
 	services   *call.Services
 	websockets *websocket.Carrier
 	draining   func() bool
 }
 
-// writeBuffer holds a small answer or an event whole, so that it takes one write. Every held
-// stream has one.
+// writeBuffer is the size of a write buffer. It holds a small answer or an event whole, so that one
+// write suffices. Every held stream has one.
 const writeBuffer = 2 << 10
 
 // server returns the HTTP server of the public listener.
@@ -39,16 +39,16 @@ func (p *publicAPI) server(c *config.File) *fasthttp.Server {
 	s.Handler, s.ErrorHandler = p.everyRequest(p.routes()), p.headError
 	s.HeaderReceived, s.ExpectHandler = p.headReceived, p.expectContinue
 	s.StreamRequestBody, s.DisablePreParseMultipartForm = true, true
-	s.MaxRequestBodySize = 1 // how much fasthttp may read ahead; the limits are ours (package body)
+	s.MaxRequestBodySize = 1 // bounds fasthttp's read-ahead; package body has the limits
 	s.WriteBufferSize = writeBuffer
-	s.Concurrency = math.MaxInt32 // the listener's own bound counts, and follows reloads
+	s.Concurrency = math.MaxInt32 // the listener has its own bound, which follows reloads
 	s.ReduceMemoryUsage = true
-	s.LazyRequestTime = true // calls have their own clock
+	s.LazyRequestTime = true // calls read the clock themselves
 	return s
 }
 
-// everyRequest wraps every handler: it refuses a head that two parsers could read differently,
-// and confines a panic to one request.
+// everyRequest wraps every handler: it refuses a head that two parsers could read differently, and
+// confines a panic to one request.
 func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		defer p.services.Guard.Catch(guard.Handler, func() {
@@ -94,7 +94,7 @@ func (p *publicAPI) everyRequest(next fasthttp.RequestHandler) fasthttp.RequestH
 		if origin != "" {
 			browser.Share(&ctx.Response.Header, origin)
 		}
-		if p.draining() { // checked now, not when the call began
+		if p.draining() { // the current state, not that of the call's beginning
 			ctx.SetConnectionClose()
 		}
 	}
@@ -105,7 +105,7 @@ const (
 	longestClientID = 512
 )
 
-// echoClientID returns to the client the id that it gave its request. The id is in no log.
+// echoClientID returns the id that the client gave its request. No log contains the id.
 func echoClientID(ctx *fasthttp.RequestCtx) {
 	id := ctx.Request.Header.Peek(headerClientID)
 	if len(id) == 0 || len(id) > longestClientID {
@@ -119,17 +119,17 @@ func echoClientID(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.SetBytesV(headerClientID, id)
 }
 
-// chunkedForNobody reports whether a request has a chunked body that no endpoint will read to
-// its end.
+// chunkedForNobody reports whether a request has a chunked body that no endpoint will read to its
+// end.
 func chunkedForNobody(ctx *fasthttp.RequestCtx) bool {
 	h := &ctx.Request.Header
 	path, _, _ := bytes.Cut(h.RequestURI(), []byte{'?'})
 	return h.ContentLength() == -1 && (!h.IsPost() || endpoint.At(path) == nil)
 }
 
-// withoutAuth wraps handlers that need no credential and read none from the headers. They, too,
-// refuse a credential in the query string: it may already be in a proxy's log, and the client
-// should know.
+// withoutAuth wraps handlers that need no credential and read none from the headers. They refuse a
+// credential in the query string, too: it may already be in a proxy's log, and the client should
+// learn of that.
 func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		var refused *apierr.Error
@@ -142,7 +142,7 @@ func (p *publicAPI) withoutAuth(next fasthttp.RequestHandler) fasthttp.RequestHa
 }
 
 // headError answers a request whose head did not parse, or that ended before the first byte of its
-// body. The connection ends with that answer.
+// body. The connection is closed after that answer.
 func (p *publicAPI) headError(ctx *fasthttp.RequestCtx, err error) {
 	defer p.services.Guard.Catch(guard.Connection, func() { ctx.SetStatusCode(fasthttp.StatusInternalServerError) })
 	p.services.Guard.Point("head.error")

@@ -17,9 +17,9 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// TestPanicIsAnInternalError: a fault of ours ends one request, with the dialect's own 500. Its
-// value, which may hold a client's words, is not written anywhere. Nothing from outside can cause a
-// fault, so the test makes an endpoint that panics.
+// TestPanicIsAnInternalError checks that a panic ends one request with the dialect's own 500. The
+// panic's value, which may hold a client's text, is written nowhere. No client can cause a panic,
+// so the test uses an endpoint that panics.
 func TestPanicIsAnInternalError(t *testing.T) {
 	public, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -34,7 +34,7 @@ func (p *publicAPI) routes() fasthttp.RequestHandler {
 	return r.Handler
 }
 
-// allowedAnywhere lists the methods that any path of the edge takes.
+// allowedAnywhere lists the methods that some path of the edge accepts.
 const allowedAnywhere = "GET, HEAD, POST"
 
 // rejectConnect refuses CONNECT and TRACE before the router, which would answer with an Allow
@@ -49,8 +49,8 @@ func (p *publicAPI) rejectConnect(ctx *fasthttp.RequestCtx) bool {
 	return true
 }
 
-// notFound answers in the dialect that the path suggests, as far as it can tell. It names the
-// endpoint that the client likely meant, and repeats no word of the client's.
+// notFound answers in the dialect that the path suggests. It names the endpoint that the client
+// probably meant, and repeats no text of the client.
 func (p *publicAPI) notFound(ctx *fasthttp.RequestCtx) {
 	path, _, _ := bytes.Cut(ctx.Request.Header.RequestURI(), []byte{'?'})
 	hint := "The API is under /v1; see /v1/models."
@@ -61,8 +61,8 @@ func (p *publicAPI) notFound(ctx *fasthttp.RequestCtx) {
 		apierr.NotFound(apierr.CodeNotFound, "There is nothing at this path. %s", hint))
 }
 
-// methodNotAllowed answers with the Allow header that the router has set. A GET that asks for
-// WebSocket has no route of its own. So the path takes no GET if WebSocket is off.
+// methodNotAllowed answers with the Allow header that the router has set. A GET that requests
+// WebSocket has no route of its own, so the header must not list GET if WebSocket is off.
 func (p *publicAPI) methodNotAllowed(ctx *fasthttp.RequestCtx) {
 	if websocket.Wants(ctx) {
 		ctx.Response.Header.Del("Allow")
@@ -71,7 +71,7 @@ func (p *publicAPI) methodNotAllowed(ctx *fasthttp.RequestCtx) {
 		}
 		return
 	}
-	if string(ctx.URI().PathOriginal()) == "/*" { // the router's name for the server as a whole
+	if string(ctx.URI().PathOriginal()) == "/*" { // the router's name for the whole server
 		ctx.Response.Header.Del("Allow")
 		p.notFound(ctx)
 		return

@@ -21,16 +21,16 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// RunOptions says how a process runs an edge.
+// RunOptions configures Run.
 type RunOptions struct {
 	Config *config.File
-	// Warnings are from reading the configuration. The log begins with them.
+	// Warnings come from reading the configuration. They are the first lines of the log.
 	Warnings config.Problems
 	// Origin is the log's first line if Config is not from a file.
 	Origin string
 	// Load reads the configuration again for a reload; nil when there is no file.
 	Load func() (*config.File, config.Problems)
-	// Parse reads a configuration that is not in place, to say what it would change.
+	// Parse reads a configuration that is not in place, to report what it would change.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
 	// SharePort opens the ports so that a second process may listen on them at the same time
 	// (SO_REUSEPORT).
@@ -39,7 +39,7 @@ type RunOptions struct {
 	// are for a start without a configuration, where no client knows a port yet.
 	NextPort, NextAdminPort bool
 	// Ready is called once when both listeners accept, with their base addresses
-	// ("http://127.0.0.1:4000"). The admin's is empty when it is off.
+	// ("http://127.0.0.1:4000"). The admin's address is empty if that listener is off.
 	Ready func(public, admin string)
 }
 
@@ -80,8 +80,8 @@ func LoadAgain(name string) func() (*config.File, config.Problems) {
 	return func() (*config.File, config.Problems) { return config.LoadAgain(name, engine.Known()) }
 }
 
-// ParseBeside returns a function that reads the text of a configuration as if it were in the
-// file's folder. Problems name the text as its sender does.
+// ParseBeside returns a function that reads the text of a configuration as if it were in the file's
+// folder. Problems name the text as its sender does.
 func ParseBeside(name string) func(src []byte, called string) (*config.File, config.Problems) {
 	return func(src []byte, called string) (*config.File, config.Problems) {
 		stands := filepath.Join(filepath.Dir(name), "candidate")
@@ -101,12 +101,12 @@ func ParseBeside(name string) func(src []byte, called string) (*config.File, con
 	}
 }
 
-// Run runs the serving process: listeners, log, memory limit, edge. It returns after the signal to
-// end has come and the edge has drained. The error is *InterruptedError when a second signal came
-// before the edge had drained.
+// Run runs the serving process: listeners, log, memory limit, edge. It returns once a signal has
+// ended the process's work and the edge has drained. The error is *InterruptedError if a second
+// signal came before the edge had drained.
 func Run(end *Shutdown, o RunOptions) error {
 	c, ctx := o.Config, end.Context
-	signal.Ignore(syscall.SIGPIPE) // the log's reader may end; that must not end the edge
+	signal.Ignore(syscall.SIGPIPE) // the log's reader may end without ending the edge
 	sink := observe.NewSink(os.Stderr, end.guard)
 	defer sink.Close() //nolint:errcheck // it has no error to give
 	log, err := observe.NewLogger(c.Log, sink)

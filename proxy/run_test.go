@@ -12,7 +12,8 @@ import (
 	"penstock/proxy/front/listen"
 )
 
-// TestOpenPorts: a port that is taken or invalid is reported once, with its setting and a remedy.
+// TestOpenPorts checks that a port that is taken or invalid is reported once, with its setting and
+// a remedy.
 func TestOpenPorts(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -32,13 +33,13 @@ func TestOpenPorts(t *testing.T) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
-	denied := &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EACCES)} // not for a test that root runs
+	denied := &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EACCES)} // not as root
 	if err := openError("listen", "0.0.0.0:443", denied); !strings.Contains(err.Error(), "listen: this user may not open 0.0.0.0:443: choose a port") {
 		t.Error(err)
 	}
 }
 
-// TestLoadOtherFileAsLedger: check and serve refuse the same ledgers, and name the line.
+// TestLoadOtherFileAsLedger checks that check and serve refuse the same ledgers and name the line.
 func TestLoadOtherFileAsLedger(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "edge.yaml")
 	for ledger, good := range map[string]bool{"usage.ledger": true, "edge.yaml": false, ".": false, os.DevNull: false} {
@@ -53,8 +54,8 @@ func TestLoadOtherFileAsLedger(t *testing.T) {
 	}
 }
 
-// TestParseBeside: problems of a configuration that is not in place name it as its sender does,
-// even those found later.
+// TestParseBeside checks that problems of a configuration that is not in place name it as its
+// sender does, including those found later.
 func TestParseBeside(t *testing.T) {
 	text := "auth: none\nupstreams: [{ name: u, url: \"http://127.0.0.1:1\" }]\nmodels:\n  - { id: m, deployments: [{ upstream: u }] }\n"
 	for called, want := range map[string]string{"../new.yaml": "../new.yaml", "": "folder/candidate"} {

@@ -33,8 +33,8 @@ func (b *broken) Accept() (net.Conn, error) {
 	return nil, &net.OpError{Op: "accept", Net: "tcp", Err: syscall.EMFILE}
 }
 
-// TestAdminListenerFails: when the admin listener cannot accept, clients are still served, and the
-// edge ends in order.
+// TestAdminListenerFails checks that the edge still serves clients and ends in order when the admin
+// listener cannot accept.
 func TestAdminListenerFails(t *testing.T) {
 	const text = `
 auth: none

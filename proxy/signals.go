@@ -16,15 +16,15 @@ import (
 )
 
 // Shutdown is the operator's request to end the process, by SIGTERM or SIGINT. The first signal
-// ends Context and the edge drains. The second closes Hurry: calls that still run get an error
-// and end. The third kills the process. SIGQUIT and SIGABRT (which a service manager sends to a
-// process that hangs) are for diagnosis: they write every goroutine's stack to stderr and end
-// the process at once. Shutdown is safe for concurrent use.
+// cancels Context and the edge drains. The second closes Hurry: calls that still run get an error
+// and end. The third kills the process. SIGQUIT and SIGABRT are for diagnosis: they write every
+// goroutine's stack to stderr and end the process at once. A service manager sends SIGABRT to a
+// process that hangs. Shutdown is safe for concurrent use.
 type Shutdown struct {
 	Context context.Context
 	Hurry   <-chan struct{}
 
-	guard   *guard.Guard // of the process, whose first part this is
+	guard   *guard.Guard // of the process, whose first part is Shutdown
 	signals chan os.Signal
 	quit    chan os.Signal
 	stopped chan struct{}
@@ -53,7 +53,7 @@ func OnSignals(exit func(code int)) *Shutdown {
 		if sig, ok := s.next(s.quit); ok {
 			defer exit(exitSignal + int(sig))
 			s.guard.Point("shutdown.quit")
-			_ = process.WriteStacks(os.Stderr) // there is no other place for an error
+			_ = process.WriteStacks(os.Stderr) // an error could be written nowhere else
 		}
 	})
 	go s.guard.Loop(s.stopped, guard.Shutdown, func() {
@@ -67,7 +67,7 @@ func OnSignals(exit func(code int)) *Shutdown {
 			return
 		}
 		second, ok := s.next(s.signals)
-		for ok && second == syscall.SIGHUP { // a closed terminal sends it twice: its shell, and then the kernel
+		for ok && second == syscall.SIGHUP { // a closed terminal sends it twice
 			second, ok = s.next(s.signals)
 		}
 		if ok {
@@ -79,9 +79,9 @@ func OnSignals(exit func(code int)) *Shutdown {
 	return s
 }
 
-// AlsoHangup adds SIGHUP to the signals that end the process, for an edge that has no
-// configuration to read again: its calls end in order when the terminal is closed. A process
-// that was started to ignore SIGHUP (nohup) still ignores it.
+// AlsoHangup adds SIGHUP to the signals that end the process. It is for an edge without a
+// configuration to read again: when its terminal is closed, its calls end in order. A process that
+// was started to ignore SIGHUP (nohup) still ignores it.
 func (s *Shutdown) AlsoHangup() {
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(s.signals, syscall.SIGHUP)
@@ -107,8 +107,8 @@ func (s *Shutdown) Stop() {
 	})
 }
 
-// Err returns *InterruptedError when a second signal has cut calls, else nil. If it cut none,
-// the shutdown was orderly, only sooner.
+// Err returns *InterruptedError if a second signal has cut calls, and nil otherwise. If it cut
+// none, the shutdown was orderly, only earlier.
 func (s *Shutdown) Err(cut int64) error {
 	if sig := s.second.Load(); sig != nil && cut > 0 {
 		return &InterruptedError{Signal: *sig, Calls: cut}
@@ -116,10 +116,10 @@ func (s *Shutdown) Err(cut int64) error {
 	return nil
 }
 
-// InterruptedError says that a second signal left the process no time to drain.
+// InterruptedError reports that a second signal ended the drain early.
 type InterruptedError struct {
 	Signal syscall.Signal
-	Calls  int64 // that ran
+	Calls  int64 // the calls that were running
 }
 
 func (e *InterruptedError) Error() string {

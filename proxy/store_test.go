@@ -6,7 +6,7 @@ import (
 	"penstock/config"
 )
 
-// Sentinels replace the store's address, with a URL or without.
+// TestStoreOptions checks that sentinels replace the store's address, with a URL or without.
 func TestStoreOptions(t *testing.T) {
 	sentinels := config.FleetSentinel{Master: "m", Addresses: []string{"s:26379"}}
 	insecure := config.UpstreamTLS{Insecure: true}
@@ -14,7 +14,7 @@ func TestStoreOptions(t *testing.T) {
 		store   config.FleetStore
 		address string
 		tls     bool
-		host    string // that certificates have; "": the one that is dialled
+		host    string // the name that certificates must have; "": the dialled name
 	}{
 		"url":                         {config.FleetStore{URL: "redis://h"}, "h:6379", false, ""},
 		"url with a port, TLS":        {config.FleetStore{URL: "rediss://h:1"}, "h:1", true, "h"},

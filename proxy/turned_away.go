@@ -7,9 +7,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// Rejected clients appear in no call's log line, so they are reported by number.
+// Rejected clients appear in no call's log line, so the edge reports their number.
 const (
-	turnedAwayRecent = time.Minute // how long the verdict says that clients were turned away
+	turnedAwayRecent = time.Minute // how long the verdict mentions rejected clients
 	turnedAwayPause  = time.Minute // between two log lines
 )
 
@@ -17,13 +17,14 @@ const (
 // use.
 type turnedAway struct {
 	mu     sync.Mutex
-	seen   uint64    // rejections, as of the last look
-	last   time.Time // when there were new ones
-	logged uint64    // rejections, as of the last line
-	line   time.Time // the last line
+	seen   uint64    // rejections at the last check
+	last   time.Time // the time of the last new rejections
+	logged uint64    // rejections at the last line
+	line   time.Time // the time of the last line
 }
 
-// look takes the number of rejections since the start. It logs new ones once a minute.
+// look takes the number of rejections since the start. It logs new rejections at most once a
+// minute.
 func (t *turnedAway) look(rejected uint64, now time.Time, open, most int64, log *zap.Logger) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -39,7 +40,7 @@ func (t *turnedAway) look(rejected uint64, now time.Time, open, most int64, log 
 	t.logged, t.line = rejected, now
 }
 
-// recent reports whether clients were turned away recently.
+// recent reports whether clients were rejected recently.
 func (t *turnedAway) recent(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

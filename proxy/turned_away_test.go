@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestTurnedAway: rejected clients are logged once a minute, with their number, and the verdict
-// mentions them for a minute.
+// TestTurnedAway checks that rejected clients are logged once a minute with their number, and that
+// the verdict mentions them for a minute.
 func TestTurnedAway(t *testing.T) {
 	core, logged := observer.New(zap.WarnLevel)
 	log, start := zap.New(core), time.Unix(1_700_000_000, 0)

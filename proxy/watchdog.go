@@ -13,10 +13,10 @@ import (
 )
 
 // stayWatched notifies the service manager's watchdog, if there is one, until stop is called. It
-// notifies each time the public listener has answered a request of our own, so that a process
-// that runs but answers no client is restarted.
+// notifies the watchdog whenever the public listener has answered a request of the edge's own. A
+// process that runs but answers no client is therefore restarted.
 func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
-	interval := listen.WatchdogInterval() / 2 // sd_watchdog_enabled(3) asks for half of it
+	interval := listen.WatchdogInterval() / 2 // sd_watchdog_enabled(3) recommends half of it
 	if interval <= 0 {
 		return func() {}
 	}
@@ -39,8 +39,7 @@ func (e *Edge) stayWatched(ctx context.Context) (stop func()) {
 	return stop
 }
 
-// answers reports whether a listener of this process answers in time, on a connection of its
-// own.
+// answers reports whether a listener of this process answers in time on a separate connection.
 func answers(ln net.Listener, secure bool, within time.Duration) bool {
 	scheme := "http"
 	if secure {
@@ -51,7 +50,7 @@ func answers(ln net.Listener, secure bool, within time.Duration) bool {
 	defer fasthttp.ReleaseResponse(res)
 	req.SetRequestURI(baseURL(ln, scheme) + "/health")
 	req.SetConnectionClose()
-	client := fasthttp.HostClient{ // a Client, and a dialer of fasthttp's, would leave goroutines behind
+	client := fasthttp.HostClient{ // a fasthttp.Client would leave goroutines
 		Addr: string(req.URI().Host()), IsTLS: secure,
 		Dial:       func(addr string) (net.Conn, error) { return net.DialTimeout("tcp", addr, within) },
 		TLSConfig:  &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // it is this process, and nothing is said to it

@@ -7,8 +7,8 @@ import (
 )
 
 // dirWatch delivers events of the directories that hold the files and the targets of their
-// symlinks. It watches directories, not files, because a file that is replaced loses its watch. It
-// is silent if the system has no events.
+// symlinks. It watches directories, because a watch on a file is lost when the file is replaced.
+// Without support by the system it delivers nothing.
 type dirWatch struct {
 	notify *fsnotify.Watcher // nil: no events
 	dirs   map[string]bool
@@ -17,7 +17,7 @@ type dirWatch struct {
 func newDirWatch() *dirWatch {
 	n, err := fsnotify.NewWatcher()
 	if err != nil {
-		n = nil // most likely out of inotify instances: only the interval looks remain
+		n = nil // most likely out of inotify instances: only the checks at intervals remain
 	}
 	return &dirWatch{notify: n, dirs: map[string]bool{}}
 }
@@ -53,7 +53,8 @@ func (d *dirWatch) follow(paths []string) {
 	}
 }
 
-// events returns nil, which is never ready, if there are no events.
+// events returns the channel of events, or nil, which is never ready, without support by the
+// system.
 func (d *dirWatch) events() <-chan fsnotify.Event {
 	if d.notify == nil {
 		return nil

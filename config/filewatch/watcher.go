@@ -1,9 +1,9 @@
 // Package filewatch reports when the content of files changed.
 //
 // The content decides. Directory events come too often, too early or, over bind mounts and network
-// file systems, not at all; a hash at intervals is always right. Events only make the Watcher look
-// sooner. A file that only a refused configuration names is not watched: touch the configuration
-// once the file is there.
+// file systems, not at all, whereas a hash at intervals is always right. Events only trigger an
+// earlier check. A file that only a refused configuration names is not watched: touch the
+// configuration once the file exists.
 package filewatch
 
 import (
@@ -15,20 +15,20 @@ import (
 	"time"
 )
 
-// Watcher calls OnChange when the content of files changed. It compares a hash of what can be read
-// at their paths, taken at every Interval; directory events only make it look earlier. So it works
-// with editors that rename, with swapped symlinks (as Kubernetes swaps ..data), with bind mounts,
-// and on systems without events.
+// Watcher calls OnChange when the content of files changed. It compares hashes of their content at
+// every Interval; directory events only trigger an earlier check. It therefore works with editors
+// that rename, with swapped symlinks (as Kubernetes swaps ..data), with bind mounts, and on systems
+// without events.
 //
 // It reports a change once the content has been the same for 200 ms, so that a half-written file is
-// not read. A file that is new in the list since the last look counts as changed.
+// not read. A file that was added to the list since the last check counts as changed.
 type Watcher struct {
-	// Paths returns the files to watch. It is called at every look, so the list may change.
-	// Directories and devices are not read.
+	// Paths returns the files to watch. The Watcher calls it at every check, so the list may
+	// change. Directories and devices are not read.
 	Paths func() []string
-	// Interval is the time between two looks when no event comes. Default: 10 s.
+	// Interval is the time between two checks when no event comes. Default: 10 s.
 	Interval time.Duration
-	// OnChange is called from Run's goroutine, which takes no look until it returns.
+	// OnChange is called from Run's goroutine. No check runs until it returns.
 	OnChange func()
 
 	seen prints
@@ -39,9 +39,9 @@ const (
 	settleTime    = 200 * time.Millisecond
 )
 
-// Prime takes the first look, with which Run compares. Call it before the files are read for the
-// first time, or Run misses a change between that read and its own start. Without Prime, Run takes
-// the first look itself. Do not call it after Run.
+// Prime does the first check, which is the base of Run's comparisons. Call it before the files are
+// read for the first time: otherwise Run misses a change between that read and its own start.
+// Without Prime, Run does the first check itself. Do not call it after Run.
 func (w *Watcher) Prime() { w.seen = w.look() }
 
 // Run watches until ctx ends. It starts no goroutine that outlives it.
@@ -54,9 +54,9 @@ func (w *Watcher) Run(ctx context.Context) {
 	w.loop(ctx, dirs)
 }
 
-// loop waits for a reason to look, then for two looks, a settle time apart, that agree with each
-// other and differ from what was seen. Every look begins a settle time, and events within it wait
-// for the look at its end, so a busy directory costs at most one look per settle time.
+// loop waits for a reason to check. Then it needs two checks, a settle time apart, with equal
+// results that differ from what was seen. Every check begins a settle time, and events within it
+// wait for the check at its end, so a busy directory costs at most one check per settle time.
 func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	interval := w.Interval
 	if interval <= 0 {
@@ -66,7 +66,7 @@ func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	defer tick.Stop()
 	settle := time.NewTimer(settleTime)
 	defer settle.Stop()
-	settling, missed := true, true // the first look comes right after the directories are watched
+	settling, missed := true, true // the first check follows directly once the directories are watched
 	dirs.follow(w.Paths())
 	var candidate prints
 	for {
@@ -113,7 +113,7 @@ func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 // prints holds the fingerprint of each path.
 type prints map[string]print
 
-// print is the SHA-256 of a content, or a value with one byte set that stands for its absence.
+// print is the SHA-256 of a content, or a value with one byte set if there is no content.
 type print [sha256.Size]byte
 
 func (w *Watcher) look() prints {
@@ -135,8 +135,8 @@ func (p prints) differs(old prints) bool {
 	return false
 }
 
-// fingerprint returns the hash of a regular file's content, or a value for the reason why there is
-// none.
+// fingerprint returns the hash of a regular file's content. If there is none, the value stands for
+// the reason.
 func fingerprint(path string) (sum print) {
 	info, err := os.Stat(path)
 	if err != nil {

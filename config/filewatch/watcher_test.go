@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// watched runs a Watcher without events in a bubble of fake time and counts its calls.
+// watched runs a Watcher without events in a synctest bubble and counts its calls.
 func watched(t *testing.T, paths ...string) *atomic.Int32 {
 	t.Helper()
 	var calls atomic.Int32
@@ -91,7 +91,7 @@ func TestWatcherForgetsARevertedChange(t *testing.T) {
 	write(t, file, []byte("0"))
 	synctest.Test(t, func(t *testing.T) {
 		calls := watched(t, file)
-		time.Sleep(time.Second) // past the first look
+		time.Sleep(time.Second) // past the first check
 		write(t, file, []byte("1"))
 		time.Sleep(time.Second + 50*time.Millisecond)
 		write(t, file, []byte("0"))
@@ -115,8 +115,8 @@ func TestWatcherSeesWhatChangedBeforeRun(t *testing.T) {
 	})
 }
 
-// TestWatcherTellsOfNewPaths checks that a new path in the list is reported, and that a removed one
-// is not.
+// TestWatcherTellsOfNewPaths checks that a new path in the list is reported and a removed path is
+// not.
 func TestWatcherTellsOfNewPaths(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
@@ -150,8 +150,8 @@ func TestWatcherDoesNotReadPipes(t *testing.T) {
 	}
 }
 
-// TestWatcherOnEvents plays the ways of replacing files, with real events and an interval that
-// never passes.
+// TestWatcherOnEvents replaces files in several ways, with real events and an interval that never
+// passes.
 func TestWatcherOnEvents(t *testing.T) {
 	rename := func(t *testing.T, from, to string) {
 		t.Helper()

@@ -1,4 +1,4 @@
-// Package money has exact decimal amounts for prices and the cost of calls.
+// Package money provides exact decimal amounts for prices and the cost of calls.
 package money
 
 import (
@@ -20,7 +20,7 @@ const million = 1_000_000
 // most bounds amounts in a file. It is far above any budget.
 const most = 1e12
 
-// Parse parses a decimal amount such as 100, 100.00 or 0.075, of at most six decimals.
+// Parse parses a decimal amount with at most six decimals, such as 100, 100.00 or 0.075.
 func Parse(s string) (Amount, error) {
 	whole, rest, _ := strings.Cut(s, ".")
 	digits := func(s string) bool { return strings.Trim(s, "0123456789") == "" }
@@ -75,7 +75,7 @@ func (a Amount) String() string {
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
 }
 
-// MarshalText writes a as String does.
+// MarshalText returns a's text in the form of String.
 func (a Amount) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
 // UnmarshalText reads what MarshalText writes.

@@ -22,7 +22,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestExact: sums of costs equal exact arithmetic, and their text form loses nothing.
+// TestExact checks that sums of costs equal exact arithmetic, and that their text form loses
+// nothing.
 func TestExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := Price{

@@ -19,17 +19,17 @@ import (
 type Document struct {
 	Places     *Places
 	Files      []string // the files that values came from
-	HasSecret  bool     // a secret stands in the file itself
-	HasContent bool     // there was a tree to bind
+	HasSecret  bool     // the file itself contains a secret
+	HasContent bool     // the file has a tree to bind
 	report     *report
 }
 
 // Retired is a setting that earlier versions had. A file that still has it can be served.
 type Retired struct {
-	// Remedy says what to do about it. It follows the name of the setting.
+	// Remedy says what to do about the setting. It follows the setting's name in the message.
 	Remedy string
-	// Unsafe makes it an error, for a limit or a consent: without the setting the file would allow
-	// more than its author meant.
+	// Unsafe makes the setting an error. It is for a limit or a consent: without it the file would
+	// allow more than its author meant.
 	Unsafe bool
 }
 
@@ -37,14 +37,14 @@ type Retired struct {
 type Options struct {
 	// Least is the remedy for an empty file.
 	Least string
-	// Retired are the settings of earlier versions by path, in which every list position is []:
+	// Retired holds the settings of earlier versions by path, in which every list position is []:
 	// upstreams[].native. Their values are not read.
 	Retired map[string]Retired
 }
 
 // Read parses src and binds it to the struct that into points to. Problems show name, and relative
-// paths in the file start from its folder. A value that does not fit is reported by Problems and
-// keeps its default.
+// paths in the file start from its folder. Problems reports a value that does not fit, and the
+// value keeps its default.
 func Read(name string, src []byte, into any, o Options) *Document {
 	const bytesPerValue = 20 // roughly, in a long file, to allocate in advance
 	places := &Places{marks: make(map[string]mark, len(src)/bytesPerValue), broken: map[string]bool{}}
@@ -81,13 +81,13 @@ func (d *Document) Problems() Problems {
 
 // Binder puts a YAML tree into Go values and collects everything that does not fit. The library's
 // own decoder stops at the first mistake and forgets the place of a value. Binder finds all
-// mistakes, and leaves a mark for every value, by which later checks find its line.
+// mistakes, and records a mark for every value, with which later checks find its line.
 type Binder struct {
 	report   *report
 	tree     *tree
 	external external
 	retired  map[string]Retired
-	literal  bool // a secret stands in the file itself
+	literal  bool // the file itself contains a secret
 }
 
 // NodeBinder is a type with several written forms.
@@ -192,8 +192,8 @@ func (b *Binder) fields(n Node, v reflect.Value) {
 	}
 }
 
-// isRetired reports whether a key is a setting of earlier versions, and if so adds a problem with
-// its remedy.
+// isRetired reports whether a key is a setting of earlier versions. If so, it adds a problem with
+// the remedy.
 func (b *Binder) isRetired(m entry, at string) bool {
 	r, ok := b.retired[positions.ReplaceAllString(at, "[]")]
 	if !ok {
@@ -236,7 +236,7 @@ func (b *Binder) list(n Node, v reflect.Value) {
 		b.report.fail(n.ast, n.path, "want a list here, not %s", kindOf(n.ast))
 		return
 	}
-	const most = 1024 // elements at first: a list with too many mistakes is not read on
+	const most = 1024 // elements at first: reading stops at too many mistakes
 	out := reflect.MakeSlice(v.Type(), 0, min(len(s.Values), most))
 	for i, e := range s.Values {
 		if b.report.Full() {

@@ -22,28 +22,27 @@
 //
 // The package binds the tree itself, because the YAML library's decoder stops at its first error: a
 // file with five mistakes would take five runs to repair. It uses the library's parser, whose
-// tokens have positions. The parser takes most of a reload of ten thousand keys, so plain.go
-// bypasses it for files whose lines can be read one by one. A property test checks that this makes
-// no difference.
+// tokens have positions. Parsing dominates a reload of ten thousand keys, so plain.go bypasses the
+// parser for files whose lines can be read one by one. A property test checks that both give the
+// same tree.
 //
-// Variables are resolved in the tree, not in the text. So a variable's value cannot add keys or
-// lists to the file, a problem with it has a line, and a comment may show ${VAR} freely.
+// Variables are resolved in the tree, not in the text. Therefore a variable's value cannot add keys
+// or lists to the file, a problem with it has a line, and a comment may show ${VAR} freely.
 //
-// One mistake gives one problem. A value that could not be read is remembered as broken, and checks
-// that depend on it are skipped: a misspelt `name` is one problem and not one for every value that
-// refers to it.
+// One mistake gives one problem. A value that could not be read is marked as broken, and checks
+// that depend on it are skipped: a misspelt `name` is one problem, without further ones for the
+// values that refer to it.
 //
-// No message holds a secret. An excerpt is cut where a secret, or what may be one, begins: the rest
-// of the line is not shown, to be safe. Messages show ${VAR} and not its value, and never quote a
-// secret.
+// No message holds a secret. An excerpt ends where a secret, or a text that may be one, begins; the
+// rest of the line is not shown. Messages show ${VAR} and not its value, and never quote a secret.
 //
 // A small file must not cost much. The parser's memory grows with the square of levels, members and
 // documents, so the tokens of a file are counted before it is parsed: a keys file from another
 // author must not take an edge down. The nodes that aliases multiply are bounded during binding, at
 // most a hundred problems are reported for a file, and long texts are cut.
 //
-// Null is absence. `admin:` with nothing below it means the default, not an empty value, because
-// commenting out its lines leaves it so.
+// A null value counts as absent. `admin:` with nothing below it means the default, not an empty
+// value, because it is what remains when its lines are commented out.
 //
 // The tests of package config cover this one: a corpus of mistakes with the exact output of each,
 // hostile files, and a fuzz target.

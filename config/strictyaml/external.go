@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// external resolves what a file takes from outside: environment variables, and secrets from files.
+// external resolves the values that a file takes from outside: environment variables, and secrets
+// from files.
 type external struct {
 	dir   string                      // base of relative paths
 	env   func(string) (string, bool) // os.LookupEnv
@@ -55,8 +56,8 @@ func variableName(s string) bool {
 }
 
 // secretFile reads the file of a secret, without the line breaks at its end. An empty file is an
-// error: it may be about to be written, and treating the token as absent in that moment would allow
-// access without it. A file that every user of the machine can read gives a warning.
+// error: another process may be about to write it, and an absent token would allow access without
+// one. A file that every user of the machine can read gives a warning.
 func (x *external) secretFile(name string) (value, warning string, err error) {
 	if name == "" {
 		return "", "", errors.New("file: must be followed by a path")

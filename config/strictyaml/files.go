@@ -61,7 +61,7 @@ func ReadBounded(name string, limit int64) ([]byte, error) {
 	return text, nil
 }
 
-// FileError says in one line why a file cannot be read.
+// FileError returns in one line why a file cannot be read.
 func FileError(name string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -76,12 +76,12 @@ func FileError(name string, err error) error {
 	return fmt.Errorf("%s cannot be read: %w", name, err)
 }
 
-// WritableByOthers reports whether more than the owner can write to a file or folder.
+// WritableByOthers reports whether users other than the owner can write to a file or folder.
 func WritableByOthers(info os.FileInfo) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&0o022 != 0
 }
 
-// TooOpen reports whether more than a file's owner and group can read it.
+// TooOpen reports whether users other than a file's owner and group can read it.
 func TooOpen(info os.FileInfo) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&^0o640 != 0
 }

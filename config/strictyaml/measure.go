@@ -9,8 +9,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The parser's memory grows with the square of the number of levels, because every node keeps its
-// path, of members in one mapping, and of documents. So a file is first cut into tokens, at a
+// The parser's memory grows with the square of three numbers: levels, because every node keeps its
+// path, members of one mapping, and documents. A file is therefore first cut into tokens, at a
 // constant cost for each, and checked before the parser sees it. No sane configuration comes near
 // these bounds.
 const (
@@ -24,7 +24,7 @@ const (
 
 // tooLargeError is the error of a file that would cost the parser too much.
 type tooLargeError struct {
-	at  *token.Token // where it shows; nil: nowhere
+	at  *token.Token // where the excerpt is; nil: no excerpt
 	why string
 }
 
@@ -56,8 +56,8 @@ func tokens(src string) (all token.Tokens, err error) {
 	}
 }
 
-// structure counts possible structural marks. There are about as many tokens, each of which takes
-// some 250 bytes.
+// structure counts possible structural marks. The number of tokens is about the same, and each
+// takes some 250 bytes.
 func structure(src string) (n int) {
 	for i := range len(src) {
 		switch src[i] {
@@ -72,7 +72,7 @@ func structure(src string) (n int) {
 	return n
 }
 
-// longBlank returns the line that a run of too many empty lines begins at; 0: there is none.
+// longBlank returns the first line of a run of too many empty lines; 0 if there is none.
 func longBlank(src string) int {
 	line, run := 0, 0
 	for text := range strings.Lines(src) {
@@ -86,24 +86,25 @@ func longBlank(src string) int {
 	return 0
 }
 
-// outline follows the structure of a file, token by token, as far as its size depends on it.
+// outline follows the structure of a file token by token, as far as the parser's memory depends on
+// it.
 type outline struct {
 	levels     []level
-	line, last int // of the last token: where it is, and its length
+	line, last int // of the last token: its line and its length
 	documents  int
 	paths      int // bytes
 }
 
-// level is a mapping or a list that has begun and not ended.
+// level is an open mapping or list.
 type level struct {
 	flow    bool // it is in brackets
-	rank    int  // of a block: how far it is to the right; a list is more so than the mapping whose key it stands under
+	rank    int  // of a block: its indent; a list ranks higher than the mapping whose key it stands under
 	members int
 	path    int // length of its path
 	key     int // of its newest key
 }
 
-// add takes the next token, and says why it is one too many.
+// add counts the next token. If that exceeds a bound, it returns the reason.
 func (o *outline) add(t *token.Token) (why string) {
 	first := t.Position.Line != o.line
 	o.line = t.Position.Line
@@ -122,7 +123,7 @@ func (o *outline) add(t *token.Token) (why string) {
 		o.closeBracket()
 		return ""
 	case token.SequenceEntryType, token.MappingKeyType:
-		first = true // more of them may follow on the line, each a level
+		first = true // more levels may begin on the same line
 	}
 	if n := len(o.levels); first && (n == 0 || !o.levels[n-1].flow) {
 		o.block(t)
@@ -156,8 +157,8 @@ func (o *outline) top() *level {
 	return &o.levels[len(o.levels)-1]
 }
 
-// block takes the first token of a line, or one that begins an entry: levels that are more to the
-// right have ended.
+// block handles the first token of a line, or one that begins an entry: it closes levels with a
+// larger indent.
 func (o *outline) block(t *token.Token) {
 	rank := 2 * t.Position.Column
 	if t.Type == token.SequenceEntryType {
@@ -170,7 +171,7 @@ func (o *outline) block(t *token.Token) {
 	case top == nil || top.rank < rank:
 		o.push(level{rank: rank})
 	case t.Type == token.SequenceEntryType:
-		top.members, top.key = 0, 0 // those counted there are the last entry's
+		top.members, top.key = 0, 0 // their counts belong to the last entry
 	}
 }
 
@@ -183,7 +184,7 @@ func (o *outline) push(l level) {
 	o.levels = append(o.levels, l)
 }
 
-// closeBracket takes a closing bracket. One too many is for the parser to report.
+// closeBracket handles a closing bracket. The parser reports an unmatched one.
 func (o *outline) closeBracket() {
 	if top := o.top(); top != nil && top.flow {
 		o.levels = o.levels[:len(o.levels)-1]

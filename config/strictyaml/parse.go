@@ -12,8 +12,8 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// parse returns the body of the one document in src and its number of tokens. Without a body it has
-// reported why and returns nil. least is the remedy for an empty file.
+// parse returns the body of the one document in src and its number of tokens. If there is none, it
+// reports why and returns nil. least is the remedy for an empty file.
 func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
 	for i, line := range r.src.lines {
 		if !utf8.ValidString(line) || strings.Contains(line, "\x00") {
@@ -51,8 +51,8 @@ func (r *report) parse(src []byte, least string) (body ast.Node, size int) {
 	return nil, 0
 }
 
-// parseBounded parses src, unless that would cost too much. A panic of the parser is an error, too:
-// odd input must not take down an edge that is only reloading.
+// parseBounded parses src, unless that would cost too much. A panic of the parser becomes an error,
+// because odd input must not take down an edge during a reload.
 func parseBounded(src string) (f *ast.File, size int, err error) {
 	defer func() {
 		if recover() != nil {
@@ -67,7 +67,7 @@ func parseBounded(src string) (f *ast.File, size int, err error) {
 	return f, len(all), err
 }
 
-// unparsed reports the error that left no tree.
+// unparsed reports an error after which there is no tree.
 func (r *report) unparsed(err error) {
 	if large, ok := errors.AsType[*tooLargeError](err); ok {
 		r.failAt(large.at, "", "%s", large.why)

@@ -11,12 +11,12 @@ import (
 )
 
 // mark is the place and path of a value in a source. For entries that a second file appends to a
-// list, the path differs from that in the bound struct.
+// list, the path differs from the path in the bound struct.
 type mark struct {
 	src          *source
 	path         string
 	line, column int
-	raw          string // the text before a ${VAR} was replaced: messages show it, not the value
+	raw          string // the text before a ${VAR} was replaced; messages show it instead of the value
 }
 
 // show quotes the value at m for a message, cut to a bounded length.
@@ -30,9 +30,9 @@ func (m mark) show(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// problem makes a Problem without its excerpt. excerpts adds that once all secrets of the file are
-// known. The message may quote names from the file, so control characters become blanks: it stays
-// on one line and cannot control a terminal.
+// problem makes a Problem without its excerpt, which excerpts adds once all secrets of the file are
+// known. The message may quote names from the file, so control characters become blanks: the
+// message stays on one line and cannot control a terminal.
 func (m mark) problem(message string) Problem {
 	message = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -48,7 +48,7 @@ func (m mark) problem(message string) Problem {
 }
 
 // Places records for the path of each value, such as upstreams[1].probe.fall, where it stands and
-// whether it could be read. A nil Places is for values that were made by hand: they have no places,
+// whether it could be read. A nil Places belongs to values that no file holds: they have no places,
 // and all count as read.
 type Places struct {
 	marks  map[string]mark
@@ -123,7 +123,7 @@ func (p *Places) Line(path, from string) string {
 // MarkBroken records that the value at path could not be read.
 func (p *Places) MarkBroken(path string) { p.broken[path] = true }
 
-// Broken reports whether the value at path, or one around it, could not be read.
+// Broken reports whether the value at path, or a value that contains it, could not be read.
 func (p *Places) Broken(path string) bool {
 	if p == nil {
 		return false
@@ -140,14 +140,14 @@ func (p *Places) Broken(path string) bool {
 	}
 }
 
-// BrokenWithin reports whether the value at path, or one in it, could not be read.
+// BrokenWithin reports whether the value at path, or a value within it, could not be read.
 func (p *Places) BrokenWithin(path string) bool {
 	return p.anyBroken(path, func(rest string) bool { return rest == "" || rest[0] == '.' || rest[0] == '[' })
 }
 
-// NamesBroken reports whether the names in a list are incomplete, because one of them was not read:
-// a reference to an unknown name may then be right. fields are the fields of the list's entries
-// that hold names.
+// NamesBroken reports whether the names in a list are incomplete because one could not be read. A
+// reference to an unknown name may then be right. fields are the fields of the list's entries that
+// hold names.
 func (p *Places) NamesBroken(list string, fields ...string) bool {
 	return p.anyBroken(list, func(rest string) bool {
 		_, member, inside := strings.Cut(rest, "].")
@@ -156,7 +156,8 @@ func (p *Places) NamesBroken(list string, fields ...string) bool {
 	})
 }
 
-// anyBroken reports whether is returns true for the rest of a broken path that begins with prefix.
+// anyBroken reports whether is returns true for the rest of any broken path that begins with
+// prefix.
 func (p *Places) anyBroken(prefix string, is func(rest string) bool) bool {
 	if p == nil {
 		return false
@@ -169,7 +170,7 @@ func (p *Places) anyBroken(prefix string, is func(rest string) bool) bool {
 	return false
 }
 
-// Append takes over the places of the entries of a list in a second file, and which of them are
+// Append takes over the entries of a list in a second file: their places, and which of them are
 // broken. They follow the first count entries of p's own list.
 func (p *Places) Append(list string, second *Places, count int) {
 	for path, m := range second.marks {
@@ -184,7 +185,7 @@ func (p *Places) Append(list string, second *Places, count int) {
 			p.broken[list] = true
 		}
 	}
-	if len(second.marks) == 0 { // there was no tree
+	if len(second.marks) == 0 { // the second file has no tree
 		p.broken[list] = true
 	}
 }

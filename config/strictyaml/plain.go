@@ -8,10 +8,10 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The parser takes some 60 µs for an API key, which is half a second of a reload with ten thousand.
-// So files in the usual form are read here, line by line, into the same tree. The parser reads all
-// others: files with block texts, anchors, tags, empty values, escapes, anything that is not ASCII,
-// or a syntax error.
+// The parser takes some 60 µs for an API key, which is half a second in a reload with ten thousand.
+// This file therefore reads files in the usual form line by line into the same tree. All others go
+// to the parser: files with block texts, anchors, tags, empty values, escapes, anything that is not
+// ASCII, or a syntax error.
 
 // plainLine is a line that is not blank.
 type plainLine struct {
@@ -19,8 +19,8 @@ type plainLine struct {
 	text           string // without the indent, a comment, and the blanks before the comment
 }
 
-// plainReader reads a file in the usual form. Once odd is set, the parser must read the file, and
-// the results here are meaningless.
+// plainReader reads a file in the usual form. Once odd is set, its results are meaningless and the
+// parser must read the file.
 type plainReader struct {
 	lines []plainLine // remaining
 	depth int
@@ -28,8 +28,9 @@ type plainReader struct {
 	odd   bool
 }
 
-// plainTree returns the tree of a file in the usual form, as the parser would, and approximately
-// the parser's number of tokens. It returns nil if the file has another form or breaks a bound.
+// plainTree returns the tree that the parser would return for a file in the usual form, and
+// approximately the parser's number of tokens. It returns nil if the file has another form or
+// exceeds a bound.
 func plainTree(src string) (body ast.Node, size int) {
 	if structure(src) > maxMarks || longBlank(src) > 0 {
 		return nil, 0
@@ -48,8 +49,8 @@ func plainTree(src string) (body ast.Node, size int) {
 	return body, 2 * p.size
 }
 
-// maxPlainLine bounds a line, in bytes, so that little work is wasted on a file that becomes odd at
-// its end.
+// maxPlainLine bounds a line, in bytes, so that little work is wasted on a file that turns out to
+// be odd near its end.
 const maxPlainLine = 1000
 
 // cut splits the text into lines.
@@ -74,7 +75,7 @@ func (p *plainReader) cut(src string) {
 		}
 		indent := len(line) - len(text)
 		if i := strings.Index(text, " #"); i >= 0 {
-			if strings.ContainsAny(text, `"'`) { // the # may be within quotes
+			if strings.ContainsAny(text, `"'`) { // the # may be inside quotes
 				p.odd = true
 				return
 			}
@@ -206,7 +207,7 @@ func (p *plainReader) mapping(indent int) ast.Node {
 }
 
 // continues reports whether the next line belongs to the block with this indent. A line with a
-// larger indent continues a text or is a mistake.
+// larger indent either continues a text or is a mistake.
 func (p *plainReader) continues(indent int) bool {
 	if len(p.lines) == 0 {
 		return false
@@ -219,7 +220,7 @@ func position(l *plainLine, offset int) *token.Position {
 	return &token.Position{Line: l.number, Column: l.indent + offset + 1}
 }
 
-// The forms of a value in brackets.
+// Patterns of a value in brackets.
 var (
 	plainInFlow = regexp.MustCompile(`^[A-Za-z0-9/](?:[A-Za-z0-9/_.+@*~-]|:[A-Za-z0-9/_.+@*~-])*`)
 	plainQuoted = regexp.MustCompile(`^(?:"[^"\\]*"|'[^']*')`)
@@ -238,7 +239,7 @@ func (p *plainReader) value(text string, line, column int) ast.Node {
 	return n
 }
 
-// scalar makes a node of an unquoted text; its look decides the type.
+// scalar makes a node of an unquoted text. The form of the text decides the type.
 func (p *plainReader) scalar(text string, at *token.Position) ast.Node {
 	p.size++
 	switch t := token.New(text, text, at); t.Type { //nolint:exhaustive // the parser reads the others

@@ -14,7 +14,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// bound describes a bound tree: its values, their places, and the problems.
+// bound describes a bound document: its values, their places, and the problems.
 func bound(src string, body ast.Node, size int) string {
 	var servers struct {
 		Servers []server       `yaml:"servers"`
@@ -53,7 +53,8 @@ func samePlain(t interface{ Fatalf(string, ...any) }, src string) (plain bool) {
 	return true
 }
 
-// TestPlainTree: files in the usual form are read without the parser, with the parser's result.
+// TestPlainTree checks that files in the usual form are read without the parser and give the
+// parser's tree.
 func TestPlainTree(t *testing.T) {
 	for _, src := range []string{
 		"servers:\n  - name: a\n    port: 1\n    tags: [x, \"*\", 'y z']\n",
@@ -86,7 +87,8 @@ var plainDraws = []string{
 	"1:30", "12:30:45", "http://h:1/x", "key_a: v\n", "- k: v\n", "<<: a", "=", "@", "%", "*", "&", "!", "|", ">", "?", "? ", "/", "\\",
 }
 
-// TestPlainSame: every file that the plain reader accepts is read as by the parser.
+// TestPlainSame checks that the plain reader gives the parser's tree for every file that it
+// accepts.
 func TestPlainSame(t *testing.T) {
 	pieces := func(t *rapid.T) string {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(plainDraws), 1, 24).Draw(t, "pieces"), "")

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Problem is one mistake in a configuration, with its place and what to do about it. No field ever
-// holds a secret: excerpts are cut before one.
+// Problem is one mistake in a configuration, with its place and its remedy. No field ever holds a
+// secret: excerpts end before one.
 type Problem struct {
 	File    string // the file, as named to Read
 	Path    string // the value, such as upstreams[1].probe.fall; empty: the whole file
@@ -44,17 +44,17 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// MaxProblems bounds the errors, and the warnings, that are reported for one file. With more it is
-// evidently the wrong file.
+// MaxProblems bounds the errors, and also the warnings, that are reported for one file. A file with
+// more is evidently the wrong one.
 const MaxProblems = 100
 
 // Findings collects problems, up to MaxProblems errors and as many warnings.
 type Findings struct {
 	problems         Problems
-	errors, warnings int // found, including those not kept
+	errors, warnings int // the number found, discarded ones included
 }
 
-// Add keeps a problem, unless MaxProblems of its kind were found before.
+// Add keeps a problem unless MaxProblems of its kind have been found before.
 func (f *Findings) Add(p Problem) {
 	if f.Wants(p) {
 		f.problems = append(f.problems, p)
@@ -84,7 +84,7 @@ func (f *Findings) Problems() Problems {
 	return f.problems
 }
 
-// Problems is everything that was found in one run, ordered by file and position. As an error it
+// Problems holds all problems that one run found, ordered by file and position. As an error it
 // prints all of them.
 type Problems []Problem
 
@@ -98,7 +98,8 @@ func (ps Problems) Error() string {
 }
 
 // Err returns ps as an error if one of them is more than a warning, and nil otherwise. Use it to
-// turn Problems into an error: a nil Problems stored in an error is not a nil error.
+// turn Problems into an error, because nil Problems stored in an error variable are not a nil
+// error.
 func (ps Problems) Err() error {
 	if len(ps.Errors()) == 0 {
 		return nil

@@ -12,8 +12,8 @@ type server struct {
 	Extra map[string]string `yaml:"extra"`
 }
 
-// TestRead: valid values are bound, each mistake has its line, and checks know which values are
-// valid.
+// TestRead checks that valid values are bound, that each mistake has its line, and that later
+// checks know which values are valid.
 func TestRead(t *testing.T) {
 	t.Setenv("STRICTYAML_TAG", "blue")
 	s := server{Port: 1}
@@ -35,7 +35,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestAppend: the entries of a second file keep their places there, and follow those of the first.
+// TestAppend checks that the entries of a second file keep their places there and follow those of
+// the first.
 func TestAppend(t *testing.T) {
 	var a, b struct {
 		Keys []server `yaml:"keys"`
@@ -51,9 +52,9 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestReadRetired: a setting of an earlier version gives a warning and is not read; one that cannot
-// be ignored safely is an error. Paths of list entries match at every position, and the name
-// elsewhere does not.
+// TestReadRetired checks that a setting of an earlier version gives a warning and is not read, and
+// that a setting that cannot be ignored safely is an error. A path in a list matches at every
+// position; the same name elsewhere does not match.
 func TestReadRetired(t *testing.T) {
 	o := Options{Retired: map[string]Retired{
 		"servers[].old":    {Remedy: "delete it"},

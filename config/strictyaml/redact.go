@@ -9,21 +9,22 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Removed replaces what Redact does not show.
+// Removed replaces a text that Redact hides.
 const Removed = "(removed)"
 
 // Redaction decides what Redact hides.
 type Redaction struct {
 	// Secret reports whether values of the type are secrets.
 	Secret func(t reflect.Type) bool
-	// Text returns what is shown of a text. The path has no list positions: upstreams.wake.url.
+	// Text returns the part of a text that may be shown. The path has no list positions:
+	// upstreams.wake.url.
 	Text func(path, text string) string
 }
 
-// Redact returns the document in src so that others may see it, and the texts that it left out. It
-// hides secrets, which it knows by the type that the document is bound to, and values that have no
-// place in the type, and drops comments. Variables are shown by name, and aliases as their values.
-// ok is false if src is not YAML.
+// Redact returns the document in src in a form that can be shown to others, and the texts that it
+// removed. It hides values whose type rules call secret and values without a place in the type, and
+// drops comments. Variables are shown by name, and aliases as their values. ok is false if src is
+// not YAML.
 func Redact(src []byte, to reflect.Type, rules Redaction) (text []byte, left []string, ok bool) {
 	places := &Places{marks: map[string]mark{}, broken: map[string]bool{}}
 	r := &report{src: newSource("", src), places: places}
@@ -46,7 +47,7 @@ type redactor struct {
 	left  []string
 }
 
-// value returns what is shown of n: text within the line, or further lines.
+// value returns the redacted form of n: text within the line, or further lines.
 func (x *redactor) value(n Node, t reflect.Type) (inline string, lines []string) {
 	n, ok := x.tree.resolve(n)
 	for t.Kind() == reflect.Pointer {
@@ -84,7 +85,7 @@ func (x *redactor) value(n Node, t reflect.Type) (inline string, lines []string)
 		only := Fields(t)[0]
 		return x.value(n.In(Join(n.path, only.Key)), t.Field(only.Index).Type)
 	}
-	return strconv.Quote(Removed), nil // it does not have the expected form, so it may be anything
+	return strconv.Quote(Removed), nil // without the expected form it may be anything
 }
 
 // hasParts reports whether values of the type contain others.
@@ -93,7 +94,7 @@ func hasParts(t reflect.Type) bool {
 	case reflect.Map, reflect.Slice:
 		return true
 	case reflect.Struct:
-		return len(Fields(t)) > 0 // a time has none
+		return len(Fields(t)) > 0 // a time has no fields
 	}
 	return false
 }
@@ -101,7 +102,7 @@ func hasParts(t reflect.Type) bool {
 // plainName matches a possible name of a setting.
 var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z_-]{0,40}$`)
 
-// members writes a mapping. typeOf returns nil for a name whose value is not shown.
+// members writes a mapping. typeOf returns nil for a name whose value is hidden.
 func (x *redactor) members(n Node, typeOf func(name string) reflect.Type) (inline string, lines []string) {
 	all, ok := x.tree.entries(n)
 	if !ok || len(all) == 0 {
@@ -112,7 +113,7 @@ func (x *redactor) members(n Node, typeOf func(name string) reflect.Type) (inlin
 		name := strconv.Quote(m.name)
 		if plainName.MatchString(m.name) {
 			name = m.name
-		} else if t == nil { // "token:VALUE", without the blank behind the colon, is a name
+		} else if t == nil { // without the blank after the colon, "token:VALUE" is a name
 			x.left = append(x.left, m.name)
 			name = strconv.Quote(Removed)
 		}
@@ -175,7 +176,7 @@ func (x *redactor) text(n Node) string {
 	return raw
 }
 
-// secret records the texts of n as left out, and returns what is shown instead.
+// secret records the texts of n as removed, and returns a replacement.
 func (x *redactor) secret(n ast.Node) string {
 	if n != nil {
 		ast.Walk(texts{x}, n)
@@ -183,7 +184,7 @@ func (x *redactor) secret(n ast.Node) string {
 	return strconv.Quote(Removed)
 }
 
-// texts records the texts of a tree as left out.
+// texts records the texts of a tree as removed.
 type texts struct{ *redactor }
 
 // Visit implements ast.Visitor.

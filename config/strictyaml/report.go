@@ -26,14 +26,14 @@ func (r *report) mark(t *token.Token, path string) mark {
 	return m
 }
 
-// fail reports a problem with the value at path, which stands at n.
+// fail reports a problem with the value at path, whose node is n.
 func (r *report) fail(n ast.Node, path, format string, args ...any) {
 	r.failAt(startToken(n), path, format, args...)
 }
 
 func (r *report) failAt(t *token.Token, path, format string, args ...any) {
 	r.places.broken[path] = true
-	if !r.Full() { // do not format a problem that is not kept
+	if !r.Full() { // do not format a problem that is discarded
 		r.Add(r.mark(t, path).problem(fmt.Sprintf(format, args...)))
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // text returns the text of a scalar without quotes and with its ${VAR} resolved. want names the
-// expected value, for the message about a list or mapping.
+// expected value in the message about a list or mapping.
 func (b *Binder) text(n Node, want string) (string, bool) {
 	raw, ok := rawText(n.ast)
 	if !ok {
@@ -117,7 +117,7 @@ func (b *Binder) time(n Node, into *time.Time) {
 }
 
 // Secret returns the value of a secret: a literal, a text with ${VAR}, or the content of file:PATH.
-// If it cannot be read, Secret reports that and returns false.
+// If it cannot be read, Secret reports a problem and returns false.
 func (b *Binder) Secret(n Node) (value string, ok bool) {
 	raw, ok := rawText(n.ast)
 	if !ok {

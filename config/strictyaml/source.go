@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// source is the text of one file, kept to show the lines of problems.
+// source is the text of one file, kept for excerpts.
 type source struct {
 	name   string
 	lines  []string
@@ -22,13 +22,13 @@ func newSource(name string, text []byte) *source {
 	return &source{name: name, lines: lines, hidden: map[int]int{}}
 }
 
-// Bounds on quoted values, in bytes: messages quote names, the line may be as long as the file.
+// Bounds on quoted values, in bytes. Messages quote names, and a line may be as long as the file.
 const (
 	maxMessage = 1000
 	maxPath    = 300
 )
 
-// cut shortens a text that is too long to its beginning.
+// cut shortens a long text to its beginning.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -40,7 +40,7 @@ func cut(text string, most int) string {
 }
 
 // hide keeps the rest of a line from column on, and the following lines up to last, out of every
-// excerpt. This may hide more than the secret: showing too little is safe.
+// excerpt. This may hide more than the secret, which is safe.
 func (s *source) hide(line, column, last int) {
 	for n := line; n <= last; n++ {
 		from := 1
@@ -82,7 +82,7 @@ func (s *source) excerpt(line, column int) string {
 	}
 	window := make([]rune, 0, excerptWidth)
 	at := 0
-	for _, r := range text { // which may be as long as the file
+	for _, r := range text { // the line may be as long as the file
 		if at >= min(end, length) {
 			break
 		}
@@ -99,7 +99,7 @@ func (s *source) excerpt(line, column int) string {
 	return fmt.Sprintf("%5d | %s%s%s\n      | %s", line, before, string(window), after, caret)
 }
 
-// showable returns what an excerpt shows for r.
+// showable returns the character that an excerpt shows for r.
 func showable(r rune) rune {
 	switch {
 	case r == '\t':
@@ -119,8 +119,8 @@ func (s *source) excerpts(ps Problems) {
 	}
 }
 
-// secretColumn returns the column from which a line may hold a secret; 0 if it cannot. A line
-// without a key is judged by the last line with one, because it may continue that value.
+// secretColumn returns the column from which a line may hold a secret; 0 if it cannot. For a line
+// without a key, the last line with one decides, because the line may continue that value.
 func (s *source) secretColumn(line int) int {
 	column, keyed := afterSecretName(s.lines[line-1])
 	for above := line - 1; !keyed && above >= 1; above-- {
@@ -132,7 +132,7 @@ func (s *source) secretColumn(line int) int {
 }
 
 // afterSecretName returns the column after the first key of a line that may name a secret, or 0,
-// and whether there is any key at all.
+// and whether the line has any key.
 func afterSecretName(line string) (column int, keyed bool) {
 	word, place := 0, 0 // the word's first byte, and the position of r in characters
 	for i, r := range line {

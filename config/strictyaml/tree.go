@@ -32,7 +32,8 @@ func (n Node) IsList() bool {
 	return ok
 }
 
-// IsReference reports whether n refers to a secret as ${VAR} or file:PATH, and is not one itself.
+// IsReference reports whether n refers to a secret as ${VAR} or file:PATH, instead of containing
+// it.
 func (n Node) IsReference() bool { return isReference(n.ast) }
 
 // tree resolves anchors, aliases, merge keys and tags, within bounds: aliases can multiply a small
@@ -44,11 +45,11 @@ type tree struct {
 	paths   int // bytes of the paths of visited nodes
 }
 
-// aliasNodes bounds the nodes that aliases may add to the file's own.
+// aliasNodes bounds the nodes that aliases may add to those of the file.
 const aliasNodes = 100_000
 
-// newTree collects the anchors of a document of size tokens. An anchor may be below a key that is
-// not bound.
+// newTree collects the anchors of a document with size tokens. It includes anchors below keys that
+// are not bound.
 func newTree(r *report, body ast.Node, size int) *tree {
 	t := &tree{report: r, anchors: map[string]ast.Node{}, nodes: aliasNodes + size}
 	ast.Walk(anchorVisitor{t}, body)
@@ -68,7 +69,8 @@ func (v anchorVisitor) Visit(n ast.Node) ast.Visitor {
 	return v
 }
 
-// boundsMark is the broken path that marks the bounds as reported. No file can have this path.
+// boundsMark is the broken path that records that exceeded bounds were reported. No file can have
+// this path.
 const boundsMark = "\x00"
 
 // resolve returns n with aliases, anchors and tags resolved.
@@ -202,7 +204,7 @@ func keyText(k ast.MapKeyNode) (string, bool) {
 	return "", false
 }
 
-// startToken returns the first token of n. A mapping's own token is its first colon.
+// startToken returns the first token of n. The library's own token of a mapping is its first colon.
 func startToken(n ast.Node) *token.Token {
 	switch x := n.(type) {
 	case nil:

@@ -1,4 +1,4 @@
-// Package suggest finds the known word that was probably meant by a misspelt one.
+// Package suggest finds the known word that a misspelt word probably means.
 package suggest
 
 import (
@@ -16,7 +16,7 @@ func DidYouMean(name string, candidates []string) string {
 	return ""
 }
 
-// Choice is like DidYouMean, but lists the candidates when none is likely.
+// Choice is like DidYouMean, but lists all candidates if none is likely.
 func Choice(name string, candidates []string) string {
 	if hint := DidYouMean(name, candidates); hint != "" {
 		return hint
@@ -24,11 +24,12 @@ func Choice(name string, candidates []string) string {
 	return ": choose " + List(candidates)
 }
 
-// maxCandidates bounds the words that are compared, so that the suggestion takes no time.
+// maxCandidates bounds the words that are compared, and with them the time of a suggestion.
 const maxCandidates = 1000
 
-// Nearest returns the candidate that differs from name only in its spelling, in at most a third of
-// its letters, or by an added or missing word; "" when none comes close.
+// Nearest returns the candidate that is most similar to name: it differs only in style of spelling,
+// in at most a third of its letters, or by an added or missing word. It returns "" if no candidate
+// is similar enough.
 func Nearest(name string, candidates []string) string {
 	plain := Normalize(name)
 	best, least := "", max(1, len(plain)/3)+1
@@ -55,8 +56,7 @@ func Nearest(name string, candidates []string) string {
 	return candidates[i]
 }
 
-// Normalize removes differences of spelling from a name: apiKey, api-key and API_KEY become one
-// word.
+// Normalize removes differences of style from a name: apiKey, api-key and API_KEY become one word.
 func Normalize(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r == '-' || r == ' ' || r == '.' {
@@ -66,8 +66,8 @@ func Normalize(s string) string {
 	}, strings.ToLower(s[:min(len(s), 64)]))
 }
 
-// distance counts the letters to insert, drop, replace or swap with their neighbour to turn a into
-// b.
+// distance returns the number of letters to insert, delete, replace or swap with a neighbour to
+// turn a into b.
 func distance(a, b string) int {
 	previous, current, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range current {

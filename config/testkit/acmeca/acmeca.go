@@ -1,5 +1,5 @@
-// Package acmeca is an authority with an ACME directory (RFC 8555) for tests, including its
-// failures. Tests of any package can use it, because it imports no package of ours.
+// Package acmeca simulates a certificate authority with an ACME directory (RFC 8555) for tests,
+// including its failures. It imports no package of ours, so tests of any package can use it.
 package acmeca
 
 import (
@@ -29,42 +29,42 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Reach connects to a domain at a port ("80", "443"), as a client on the internet would.
+// Reach connects to a domain at a port ("80", "443"), like a client on the internet.
 type Reach func(ctx context.Context, domain, port string) (net.Conn, error)
 
 // Options configure an authority.
 type Options struct {
 	Life  time.Duration // of its certificates; default 90 days
 	Reach Reach
-	// Validate replaces the check through Reach if there is no network.
+	// Validate replaces the check through Reach where there is no network.
 	Validate func(kind, domain, token, keyAuthorization string) error
 	// Binding is the key of the only external account that may be bound, "kid-1"; empty: no binding
 	// is required.
 	Binding []byte
 }
 
-// Mishaps are the failures from now on. Each count goes down with every failure.
+// Mishaps are failures to simulate. Each failure lowers its count.
 type Mishaps struct {
 	BadNonces   int           // requests whose nonce is refused
-	RateLimited int           // orders that are refused
-	RetryAfter  time.Duration // sent with those refusals
-	Down        bool          // every request is answered 503
+	RateLimited int           // refused orders
+	RetryAfter  time.Duration // sent with these refusals
+	Down        bool          // every request gets a 503
 	Pending     int           // polls of an order before it is ready, and again before it is issued
-	Wait        chan struct{} // orders are answered when it is closed
+	Wait        chan struct{} // orders are answered once it is closed
 	// Window is the suggested renewal window of every certificate (RFC 9773).
 	WindowStart, WindowEnd time.Time
 }
 
 // CA is an authority.
 type CA struct {
-	PEM string // its own certificate, which signs those of domains and its server
+	PEM string // its own certificate, which signs those of domains and of its server
 
 	opts Options
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	base string
 
-	looks sync.WaitGroup // for answers to challenges
+	looks sync.WaitGroup // of the checks of challenges
 
 	mu       sync.Mutex
 	mishaps  Mishaps
@@ -145,21 +145,21 @@ func (c *CA) Pool() *x509.CertPool {
 	return pool
 }
 
-// Mishap changes the failures.
+// Mishap changes the simulated failures.
 func (c *CA) Mishap(change func(*Mishaps)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(&c.mishaps)
 }
 
-// Count returns how many accounts were made, orders begun and certificates issued.
+// Count returns the number of accounts made, orders begun and certificates issued.
 func (c *CA) Count() (accounts, orders, issued int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.accounts), len(c.orders), c.issued
 }
 
-// Requests returns how many requests came for paths with a prefix.
+// Requests returns the number of requests whose path has a prefix.
 func (c *CA) Requests(prefix string) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -171,7 +171,7 @@ func (c *CA) Requests(prefix string) (n int) {
 	return n
 }
 
-// RoundTrip answers without a network.
+// RoundTrip answers a request without a network.
 func (c *CA) RoundTrip(req *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, req)
@@ -208,7 +208,7 @@ func refuse(status int, kind, text string) error {
 	return &problem{status: status, kind: kind, text: text}
 }
 
-// request is a signed request that was verified.
+// request is a signed and verified request.
 type request struct {
 	account string // its URL; empty: signed by a key alone
 	key     *jose.JSONWebKey
@@ -475,7 +475,7 @@ func challengeOf(base string, n int, o *order, kind, status string) any {
 	return out
 }
 
-// validate checks the answer to a challenge.
+// validate checks the client's answer to a challenge.
 func (c *CA) validate(n int, o *order, kind string, q *request) (int, any, error) {
 	print, err := q.key.Thumbprint(crypto.SHA256)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// programs are the names of the browser, in the order of search. PENSTOCK_CHROMIUM comes first.
+// programs are the names of the browser's program, in search order. PENSTOCK_CHROMIUM comes first.
 var programs = []string{
 	"chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome",
 	"headless-shell",
@@ -35,7 +35,7 @@ func Find() string {
 }
 
 // Open returns a tab for chromedp.Run. Width and height are in pixels; with dark the page sees a
-// dark colour scheme. The browser has its own profile, ends with the test, and gives up after two
+// dark colour scheme. The browser has its own profile, ends with the test, and stops after two
 // minutes.
 func Open(t testing.TB, width, height int64, dark bool) context.Context {
 	t.Helper()
@@ -56,7 +56,7 @@ func Open(t testing.TB, width, height int64, dark bool) context.Context {
 	t.Cleanup(stopBrowser)
 	tab, stopTab := chromedp.NewContext(ctx)
 	t.Cleanup(stopTab)
-	// runs first: waits for the process, whose folder is removed next
+	// runs before the folder's removal, and waits for the process
 	t.Cleanup(func() { _ = chromedp.Cancel(tab) })
 	scheme := "light"
 	if dark {

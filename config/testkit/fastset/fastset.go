@@ -1,5 +1,5 @@
-// Package fastset leaves long tests out of the fast set, `go test -short ./...`, which is quick
-// enough for every change. Tests of any package can use it, because it imports no package of ours.
+// Package fastset skips long tests in the fast set, `go test -short ./...`, so that it can run for
+// every change. It imports no package of ours, so tests of any package can use it.
 package fastset
 
 import (
@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// On reports whether long tests are left out: with -short, but never if CI is set, as in .ci/run
-// and on build machines.
+// On reports whether long tests are skipped: with -short, but never if CI is set, as in .ci/run and
+// on build machines.
 func On() bool { return testing.Short() && os.Getenv("CI") == "" }
 
-// LeaveOut skips a long test, and prints what is not tested.
+// LeaveOut skips a long test, and prints what remains untested.
 func LeaveOut(t testing.TB, what string) {
 	t.Helper()
 	if On() {

@@ -1,6 +1,5 @@
 // Package golden compares the results of tests with committed files, and rewrites the files when
-// the tests run with -update. Tests of any package can use it, because it imports no package of
-// ours.
+// the tests run with -update. It imports no package of ours, so tests of any package can use it.
 package golden
 
 import (
@@ -19,10 +18,10 @@ import (
 
 var update = flag.Bool("update", false, "write golden and generated files anew")
 
-// Updating reports whether -update was given, for a test whose files File cannot compare.
+// Updating reports whether -update was given. Tests call it for files that File cannot compare.
 func Updating() bool { return *update }
 
-// File fails the test if the content of the file is not got. Its folder must exist.
+// File fails the test if the file's content differs from got. The file's folder must exist.
 func File(t *testing.T, name string, got []byte) {
 	t.Helper()
 	if *update {
@@ -42,7 +41,7 @@ func File(t *testing.T, name string, got []byte) {
 }
 
 // Archives runs f in a subtest for each archive of a folder. f reads the input sections and sets
-// the resulting ones. The archive must then equal the file.
+// the resulting sections. The archive must then equal the file.
 func Archives(t *testing.T, folder string, f func(t *testing.T, a *Archive)) {
 	t.Helper()
 	for name, a := range All(t, folder) {
@@ -57,7 +56,7 @@ func Archives(t *testing.T, folder string, f func(t *testing.T, a *Archive)) {
 	}
 }
 
-// All reads the archives of a folder in the order of their names. A name is the file name without
+// All reads the archives of a folder in the order of their names. A name is the file's name without
 // its extension.
 func All(t testing.TB, folder string) iter.Seq2[string, *Archive] {
 	t.Helper()

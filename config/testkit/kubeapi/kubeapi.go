@@ -1,6 +1,6 @@
 // Package kubeapi simulates a Kubernetes API server for tests: paged lists, and watches with
 // bookmarks, of pods and InferencePools. It misbehaves on demand. .ci/apiserver compares it with a
-// real one.
+// real API server.
 package kubeapi
 
 import (
@@ -40,12 +40,12 @@ type Server struct {
 	mu        sync.Mutex
 	wake      chan struct{} // closed at every change
 	version   int
-	compacted int                          // versions up to here no longer have events
+	compacted int                          // versions up to this one have no events any more
 	objects   map[string]map[string]Object // by collection and name
 	events    []event
 	token     string
 	away      bool                                          // connections are closed without an answer
-	answer    func(http.ResponseWriter, *http.Request) bool // instead of the server, if it returns true
+	answer    func(http.ResponseWriter, *http.Request) bool // if true, it has answered
 	requests  []string
 }
 
@@ -53,8 +53,8 @@ type event struct {
 	version    int
 	collection string
 	bookmark   bool
-	before     Object // nil: it is new
-	object     Object // as it is now, or was when it was deleted
+	before     Object // nil: the object is new
+	object     Object // its current state, or its last one before the deletion
 	gone       bool
 }
 
@@ -86,7 +86,7 @@ func Start(t testing.TB) *Server {
 		objects: map[string]map[string]Object{Pods: {}, Pools: {}},
 	}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
-	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0) // clients leave during handshakes
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0) // handshakes are cut
 	s.StartTLS()
 	s.write("ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})))
 	s.write("namespace", "llm")
@@ -105,8 +105,7 @@ func (s *Server) write(name, text string) {
 	}
 }
 
-// RotateToken makes another token the only valid one, and writes it to the account if write is
-// true.
+// RotateToken makes token the only valid one, and if write is true writes it to the account.
 func (s *Server) RotateToken(token string, write bool) {
 	s.mu.Lock()
 	s.token = token
@@ -116,8 +115,7 @@ func (s *Server) RotateToken(token string, write bool) {
 	}
 }
 
-// Pod returns a pod that is ready, with labels like app=vllm and annotations like
-// penstock/weight=2.
+// Pod returns a ready pod, with labels like app=vllm and annotations like penstock/weight=2.
 func Pod(name, uid, ip string, marks ...string) Object {
 	labels, annotations := Object{"app": "vllm"}, Object{}
 	for _, mark := range marks {
@@ -206,14 +204,14 @@ func (s *Server) Bookmark() {
 	}
 }
 
-// Compact drops the events so far: a watch from an earlier version gets 410.
+// Compact drops the events so far: a watch from an earlier version then gets 410.
 func (s *Server) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.compacted, s.events = s.version, nil
 }
 
-// Away closes all connections and refuses new ones, or accepts them again.
+// Away makes the server close all connections and refuse new ones, or accept them again.
 func (s *Server) Away(away bool) {
 	s.mu.Lock()
 	s.away = away
@@ -225,7 +223,8 @@ func (s *Server) Away(away bool) {
 	}
 }
 
-// Answer makes f answer instead of the server whenever it returns true; nil ends that.
+// Answer makes f answer in place of the server whenever f returns true. A nil f restores the
+// server's answers.
 func (s *Server) Answer(f func(http.ResponseWriter, *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -299,7 +298,7 @@ func (s *Server) list(w http.ResponseWriter, path string, q url.Values) {
 	items = items[min(from, len(items)):]
 	if limit, _ := strconv.Atoi(q.Get("limit")); limit > 0 && len(items) > limit {
 		metadata["continue"] = fmt.Sprintf("%d-%d", version, from+limit)
-		if q.Get("labelSelector") == "" && q.Get("fieldSelector") == "" { // otherwise it is unknown
+		if q.Get("labelSelector") == "" && q.Get("fieldSelector") == "" { // otherwise unknown
 			metadata["remainingItemCount"] = len(items) - limit
 		}
 		items = items[:limit]
@@ -324,7 +323,7 @@ func matches(o Object, q url.Values) bool {
 	return true
 }
 
-// watch sends the events after a version.
+// watch sends the events that follow a version.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request, q url.Values) {
 	version, _ := strconv.Atoi(q.Get("resourceVersion"))
 	seconds, _ := strconv.Atoi(q.Get("timeoutSeconds"))

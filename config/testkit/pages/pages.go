@@ -1,4 +1,4 @@
-// Package pages serves an engine's pages from an archive of a test.
+// Package pages serves recorded pages of an engine from an archive.
 package pages
 
 import (
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// Serve serves an archive whose files are named "path status". Other paths are not found.
+// Serve serves an archive whose files are named "path status". Any other path gets a 404.
 func Serve(t testing.TB, file string) *httptest.Server {
 	t.Helper()
 	archive, err := txtar.ParseFile(file)

@@ -1,4 +1,4 @@
-// Package raced reports whether a test is built with the race detector. Code is then slow and
-// allocates, so tests do not check times, memory and allocations. Tests of any package can use it,
-// because it imports no package of ours.
+// Package raced reports whether a test is built with the race detector. Such code is slow and
+// allocates, so tests skip checks of times, memory and allocations. The package imports no package
+// of ours, so tests of any package can use it.
 package raced

@@ -2,5 +2,5 @@
 
 package raced
 
-// On reports whether this build is for the race detector.
+// On reports whether this build has the race detector.
 const On = false

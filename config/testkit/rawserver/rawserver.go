@@ -1,5 +1,5 @@
-// Package rawserver simulates an engine on loopback that follows a script, byte by byte. Tests of
-// any package can use it, because it imports no package of ours.
+// Package rawserver simulates an engine on loopback that follows a script, byte by byte. It imports
+// no package of ours, so tests of any package can use it.
 package rawserver
 
 import (
@@ -48,7 +48,7 @@ func ServeTLS(t *testing.T, script func(p *Peer)) *Server {
 func serveOn(t *testing.T, secure *tls.Config, script func(p *Peer)) *Server {
 	t.Helper()
 	var plain net.ListenConfig
-	plain.SetMultipathTCP(false) // its sockets take no filter
+	plain.SetMultipathTCP(false) // sockets of Multipath TCP take no filter
 	ln, err := plain.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func (s *Server) stop() {
 	s.wg.Wait()
 }
 
-// Accepted returns how many connections were accepted so far.
+// Accepted returns the number of connections accepted so far.
 func (s *Server) Accepted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +110,7 @@ func (s *Server) URL() string {
 	return "http://" + s.Listener.Addr().String()
 }
 
-// Request reads a whole request and returns its body; ok is false when no more come.
+// Request reads a whole request and returns its body; ok is false when no more requests come.
 func (p *Peer) Request() (r *http.Request, body string, ok bool) {
 	r, err := http.ReadRequest(p.Reader)
 	if err != nil {
@@ -120,16 +120,16 @@ func (p *Peer) Request() (r *http.Request, body string, ok bool) {
 	return r, string(b), err == nil
 }
 
-// Send writes s as it is.
+// Send writes s unchanged.
 func (p *Peer) Send(s string) { _, _ = io.WriteString(p.Conn, s) }
 
-// ResetOnClose makes the close of the connection a reset.
+// ResetOnClose makes closing the connection send a reset.
 func (p *Peer) ResetOnClose() { _ = p.TCP.SetLinger(0) }
 
 // ReadToEnd reads until the other side has closed.
 func (p *Peer) ReadToEnd() { _, _ = io.Copy(io.Discard, p.Reader) }
 
-// Echo answers every request with its own body, until the other side closes.
+// Echo answers every request with the request's body until the other side closes.
 func Echo(p *Peer) {
 	for {
 		_, body, ok := p.Request()
@@ -140,7 +140,7 @@ func Echo(p *Peer) {
 	}
 }
 
-// Sized returns a whole reply with status 200, the body and its length.
+// Sized returns a complete reply with status 200, a Content-Length and the body.
 func Sized(body string) string {
 	const head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
 	return head + strconv.Itoa(len(body)) + "\r\n\r\n" + body

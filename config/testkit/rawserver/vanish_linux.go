@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Vanish makes the engine's host disappear for this connection: incoming packets are dropped before
-// TCP sees them, so nothing is acknowledged and nothing is reset.
+// Vanish makes the engine's host disappear for this connection: the kernel drops incoming packets
+// before TCP sees them, so nothing is acknowledged or reset.
 func (p *Peer) Vanish() { DropAll(p.T, p.TCP) }
 
-// DropAll makes the kernel drop all packets for a socket. Connects to a listener then time out,
-// while its connections go on.
+// DropAll makes the kernel drop all packets for a socket. New connections to a listener then time
+// out, while its existing ones continue.
 func DropAll(t *testing.T, of syscall.Conn) {
 	t.Helper()
 	program := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
@@ -29,7 +29,7 @@ func DropAll(t *testing.T, of syscall.Conn) {
 	}
 }
 
-// Appear reverts Vanish.
+// Appear reverses Vanish.
 func (p *Peer) Appear() {
 	if raw, err := p.TCP.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0) })

@@ -1,5 +1,5 @@
-// Package selfsigned makes certificates for tests. Tests of any package can use it, because it
-// imports no package of ours.
+// Package selfsigned makes certificates for tests. It imports no package of ours, so tests of any
+// package can use it.
 package selfsigned
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 // Pair returns a self-signed certificate for name and 127.0.0.1, valid between the two times, and
-// its key, both as PEM. The certificate can be its own authority in a client's pool.
+// its key, both as PEM. A client's pool can hold the certificate as its own authority.
 func Pair(t testing.TB, name string, from, to time.Time) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -1,3 +1,3 @@
-// Package tty is a terminal for tests: a pseudo-terminal of the system with a screen that
+// Package tty provides a terminal for tests: a pseudo-terminal of the system with a screen that
 // interprets the few escape sequences of a full-screen program. Any other sequence fails the test.
 package tty

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// cell is one cell of the screen. An empty one follows a wide character.
+// cell is one cell of the screen. An empty cell follows a wide character.
 type cell struct {
 	text  string
 	style string
@@ -21,8 +21,8 @@ type screen struct {
 	row, column   int
 	style         string
 	alternate     bool
-	hidden        bool // the cursor
-	cut           bool // no wrapping
+	hidden        bool // the cursor is hidden
+	cut           bool // lines are cut instead of wrapped
 	wrapped       bool
 	rest          []byte
 	unknown       string

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Terminal is a terminal. A program gets one end of it (Program).
+// Terminal is a pseudo-terminal. A program gets one end of it (Program).
 type Terminal struct {
 	Program *os.File
 
@@ -20,8 +20,8 @@ type Terminal struct {
 	screen *screen
 }
 
-// Open opens a terminal of a size. It is closed when the test ends. The test is skipped on a system
-// without pseudo-terminals, such as a chroot without devpts.
+// Open opens a terminal of the given size. It is closed when the test ends. On a system without
+// pseudo-terminals, such as a chroot without devpts, the test is skipped.
 func Open(t testing.TB, width, height int) *Terminal {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -90,8 +90,8 @@ func (t *Terminal) setSize(width, height int) {
 	})
 }
 
-// Resize changes the terminal's size, as dragging its window does: its content is cut. The system
-// notifies the program if this is its controlling terminal.
+// Resize changes the terminal's size, as dragging its window does; content outside the new size is
+// lost. The system notifies the program if this is its controlling terminal.
 func (t *Terminal) Resize(width, height int) {
 	t.mu.Lock()
 	t.screen.resize(width, height)
@@ -99,7 +99,7 @@ func (t *Terminal) Resize(width, height int) {
 	t.setSize(width, height)
 }
 
-// Type types keys.
+// Type sends keys to the program.
 func (t *Terminal) Type(keys string) {
 	t.t.Helper()
 	if _, err := t.master.WriteString(keys); err != nil {
@@ -107,7 +107,7 @@ func (t *Terminal) Type(keys string) {
 	}
 }
 
-// Modes returns the modes that a program must restore: how keys are read, and whether lines are
+// Modes returns the modes that a program must restore: how keys are read, and whether input is
 // echoed.
 func (t *Terminal) Modes() (modes string) {
 	t.control(t.Program, func(fd int) error {
@@ -125,8 +125,8 @@ type View struct {
 	Lines     []string // without trailing blanks
 	Colours   bool     // some text has a colour or a style
 	Alternate bool     // the program's own screen
-	Cursor    bool     // it is shown
-	Wrapped   bool     // since the cursor was at home, output exceeded its line or the screen
+	Cursor    bool     // it is visible
+	Wrapped   bool     // since the cursor was at home, output went beyond its line or the screen
 }
 
 // View returns the current content of the screen.

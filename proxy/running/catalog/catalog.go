@@ -29,11 +29,11 @@ type Catalog struct {
 	names  []listedName // see View.Messages
 	strict bool
 
-	mu    sync.Mutex // one renderer at a time: pollers that come together get one page
+	mu    sync.Mutex // one renderer at a time: concurrent pollers get one page
 	pages *lru.Cache[pageKey, *Page]
 }
 
-// pageKey holds what a rendered list depends on. Only whole lists are kept.
+// pageKey holds what a rendered list depends on. Only complete lists are cached.
 type pageKey struct {
 	scope           string
 	messages, codex bool
@@ -42,11 +42,11 @@ type pageKey struct {
 // Page is a rendered list. It is immutable and shared.
 type Page struct {
 	Body   []byte
-	ETag   string // as in the header; weak: pages that differ only in updated_at have the same
+	ETag   string // weak: pages that differ only in updated_at have the same
 	second int64
 }
 
-// New prepares the catalog of f over its routes.
+// New builds the catalog of f over its routes.
 func New(f *config.File, t *routing.Table, started time.Time) (*Catalog, error) {
 	pages, err := lru.New[pageKey, *Page](maxScopes)
 	if err != nil {
@@ -59,8 +59,8 @@ func New(f *config.File, t *routing.Table, started time.Time) (*Catalog, error) 
 	return c, nil
 }
 
-// List returns the list of the models that a view admits. In each form, the whole list of a scope
-// is rendered at most once a second. List fails with an *apierr.Error if the view asks for a page
+// List returns the list of the models that a view may see. It renders the complete list of a scope
+// at most once a second in each form. It fails with an *apierr.Error if the view requests a page
 // that does not exist.
 func (c *Catalog) List(v *View, now time.Time) (*Page, error) {
 	if v.Messages && (v.After != "" || v.Before != "" || v.Limit > 0 && v.Limit < len(c.names)) {
@@ -120,12 +120,12 @@ func (c *Catalog) render(v *View, now time.Time) (*Page, error) {
 	return newPage(list, now.Unix())
 }
 
-// Model returns the entry of the model at a route's index. name is what the client asked for.
+// Model returns the entry of the model at a route's index. name is the one that the client used.
 func (c *Catalog) Model(name string, index int, messages bool, now time.Time) (*Page, error) {
 	e := c.at(index, now)
 	if messages {
 		i := slices.IndexFunc(c.names, func(n listedName) bool { return n.id == name })
-		if i < 0 { // by a pattern: use the model's own name
+		if i < 0 { // matched by a pattern: use the model's own name
 			i = slices.IndexFunc(c.names, func(n listedName) bool { return n.model == index })
 		}
 		return newPage(e.as(&c.names[i]), now.Unix())
@@ -140,8 +140,7 @@ func (c *Catalog) at(i int, now time.Time) entry {
 	return e
 }
 
-// endpoints returns the endpoints of listed that an engine of the route has, as far as is known
-// now.
+// endpoints returns those of listed that an engine of the route has, as far as the edge knows now.
 func (c *Catalog) endpoints(listed []string, r *routing.Route) []string {
 	targets := r.Targets()
 	missing := func(path string) bool {
@@ -170,7 +169,7 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// tag makes the ETag of a page: a hash of everything but the time at which it was rendered. A
+// tag returns the ETag of a page: a hash of everything except the time at which it was rendered. A
 // client that asks again then learns that nothing has changed, instead of getting a page that
 // differs only in its time.
 func tag(page []byte, second int64) string {

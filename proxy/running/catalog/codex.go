@@ -8,20 +8,20 @@ import (
 	"penstock/translate/chat"
 )
 
-// codexInstructions are the instructions that Codex gives one of our models. For OpenAI's models
+// codexInstructions are the instructions that Codex gives an edge's model. For OpenAI's models
 // Codex chooses its own text by their names, and it refuses an entry without instructions.
 //
 //go:embed codex_instructions.txt
 var codexInstructions string
 
-// codexPage is added to the list for Codex, which reads these entries and not data. Codex assumes a
-// context of its own choice for a model that is not among them.
+// codexPage is added to the list for Codex, which reads these entries instead of data. For a model
+// without an entry Codex assumes a context length of its own.
 type codexPage struct {
 	Models []codexModel `json:"models"`
 }
 
-// codexModel is an entry of Codex's own catalog. Members without omitempty are those that some
-// version of Codex (0.169, or an earlier one) requires to read an entry.
+// codexModel is an entry of Codex's own catalog. Some version of Codex (0.169, or an earlier one)
+// requires the members without omitempty to read an entry.
 type codexModel struct {
 	Slug                      string          `json:"slug"`
 	DisplayName               string          `json:"display_name"`
@@ -73,7 +73,7 @@ func codexModelOf(e *entry, rank int, strict bool) codexModel {
 		m.ApplyPatchToolType = "freeform"
 	}
 	for _, modality := range e.InputModalities {
-		if modality == "text" || modality == "image" { // Codex knows no others
+		if modality == "text" || modality == "image" { // Codex knows no other modalities
 			m.InputModalities = append(m.InputModalities, modality)
 		}
 	}
@@ -88,7 +88,8 @@ func codexModelOf(e *entry, rank int, strict bool) codexModel {
 	return m
 }
 
-// defaultEffort returns medium if offered, else the first effort; empty if there is none.
+// defaultEffort returns medium if the model has it, otherwise the first effort; empty if there are
+// none.
 func defaultEffort(efforts []string) string {
 	switch {
 	case len(efforts) == 0:
@@ -99,7 +100,7 @@ func defaultEffort(efforts []string) string {
 	return efforts[0]
 }
 
-// forCodex reports whether Codex, which sends tools with every request, can use the model.
+// forCodex reports whether Codex can use the model. Codex sends tools with every request.
 func (e *entry) forCodex() bool {
 	tools := e.SupportedFeatures == nil || slices.Contains(e.SupportedFeatures, chat.FeatureTools)
 	return e.Kind == config.KindChat && tools && slices.Contains(e.SupportedEndpoints, "/v1/responses")

@@ -83,9 +83,9 @@ func newEntry(m *config.Model, started int64) entry {
 	return e
 }
 
-// effortsOf returns the efforts that calls may ask for; nil if it is not known whether the model
-// reasons. If a model reasons and the file does not list its efforts, calls may ask for any: the
-// engine gets the nearest one that it takes.
+// effortsOf returns the efforts that calls may request; nil if it is unknown whether the model
+// reasons. If a model reasons and the file does not list its efforts, calls may request any: the
+// engine gets the nearest effort that it accepts.
 func effortsOf(m *config.Model) []string {
 	if m.SupportedReasoningEfforts == nil && slices.Contains(m.SupportedFeatures, chat.FeatureReasoning) {
 		return chat.Efforts
@@ -93,7 +93,7 @@ func effortsOf(m *config.Model) []string {
 	return m.SupportedReasoningEfforts
 }
 
-// live fills in the members that change: readiness, capacity, and what the engines report where the
+// live fills in the members that change: readiness, capacity, and the engines' reports where the
 // configuration is silent.
 func (e *entry) live(m *config.Model, r *routing.Route, now time.Time) {
 	e.IsReady = r.Ready(now)
@@ -107,8 +107,8 @@ func (e *entry) live(m *config.Model, r *routing.Route, now time.Time) {
 }
 
 // capacityOf sums the pools of the model's kind. Separate pools are listed beside their sum; a
-// shared pool is not split. Where upstreams differ, the slots of a shared pool count in every pool
-// that may use them, and once in the sum.
+// shared pool is not split. If upstreams differ, the slots of a shared pool count in every pool
+// that may use them, but only once in the sum.
 func capacityOf(m *config.Model, r *routing.Route, now time.Time) capacity {
 	c := capacity{Unit: "concurrent_requests", UpdatedAt: now.Unix()}
 	pools := []upstreams.Pool{upstreams.PoolText, upstreams.PoolVision}

@@ -9,14 +9,14 @@ import (
 	"penstock/config"
 )
 
-// TestEntry_Efforts: clients find the efforts of a reasoning model, and none if nothing is known of
-// it.
+// TestEntry_Efforts checks that clients find the efforts of a reasoning model, and none if it is
+// unknown whether the model reasons.
 func TestEntry_Efforts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		model config.Model
-		want  string // of the entry; empty: there are none
+		want  string // in the entry; empty: none
 	}{
 		{"nothing is said", config.Model{}, ""},
 		{"it reasons", config.Model{SupportedFeatures: []string{"tools", "reasoning"}}, `"model_info":{"supported_reasoning_efforts":["none","low","medium","high","xhigh"]}`},

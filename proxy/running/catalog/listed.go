@@ -16,15 +16,15 @@ type View struct {
 	Scope string               // Public, or the id of the client's key
 	Allow func(id string) bool // the models of the scope
 	// Messages adds the members that clients of Anthropic's API read, and an entry for each alias:
-	// these clients choose among names that read like Anthropic's.
+	// these clients choose among names that look like Anthropic's.
 	Messages bool
 	Codex    bool // adds the list that Codex reads
-	// With Messages: at most Limit entries (0: all), those after one or before one.
+	// With Messages: at most Limit entries (0: all), those after one entry or before one.
 	Limit         int
 	After, Before string
 }
 
-// MaxLimit is the greatest Limit that clients may ask for.
+// MaxLimit is the largest Limit that clients may request.
 const MaxLimit = 1000
 
 // messagesPage are the members of Anthropic's list.
@@ -53,7 +53,7 @@ const claudePattern = "claude-*"
 
 // listedNames returns the models' ids, each followed by its aliases. An alias that is a pattern is
 // not listed. claudePattern is listed as one name that contains the model's own id, unless that
-// name leads elsewhere.
+// name leads to another model.
 func listedNames(f *config.File, t *routing.Table) (names []listedName) {
 	listed := map[string]bool{}
 	for i := range f.Models {
@@ -87,7 +87,7 @@ func (e entry) as(name *listedName) namedEntry {
 	return namedEntry{e, messagesEntry{Type: "model", DisplayName: name.display, CreatedAt: created}}
 }
 
-// MarshalJSON writes the members of both into one object.
+// MarshalJSON writes the members of both parts into one object.
 func (e namedEntry) MarshalJSON() ([]byte, error) {
 	body, err := encode(e.entry)
 	if err != nil {
@@ -97,7 +97,7 @@ func (e namedEntry) MarshalJSON() ([]byte, error) {
 	return append(append(bytes.TrimSuffix(body, []byte("}\n")), ','), added[1:]...), err
 }
 
-// cut returns the part of names that is on the page that the view asks for.
+// cut returns the part of names on the page that the view requests.
 func (v *View) cut(names []listedName) (page []listedName, more bool, err error) {
 	at := func(param, id string) (int, error) {
 		i := slices.IndexFunc(names, func(n listedName) bool { return n.id == id })

@@ -6,17 +6,18 @@ import (
 	"penstock/config"
 )
 
-// CapacityChange is what a reload means for one model.
+// CapacityChange is the effect of a reload on one model.
 type CapacityChange struct {
 	Model       string `json:"model"`
 	Kind        string `json:"kind"` // added, removed or changed
 	SlotsBefore int    `json:"slots_before"`
 	SlotsAfter  int    `json:"slots_after"`
-	// Assumed says that the engines have not reported their slots yet, so that SlotsAfter is a
-	// guess from their profiles.
+	// Assumed reports that the engines have not reported their slots yet, so that SlotsAfter is an
+	// estimate from their profiles.
 	Assumed bool `json:"assumed,omitempty"`
-	// Added counts the model's new upstreams. Draining counts those that leave the configuration
-	// and then take no new calls. Dropped counts those that stay only for other models.
+	// Added counts the model's new upstreams. Draining counts the upstreams that leave the
+	// configuration and take no new calls from then on. Dropped counts those that remain, but only
+	// for other models.
 	Added    int `json:"upstreams_added,omitempty"`
 	Draining int `json:"upstreams_draining,omitempty"`
 	Dropped  int `json:"upstreams_dropped,omitempty"`

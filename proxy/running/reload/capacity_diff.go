@@ -20,7 +20,7 @@ type capacitySide struct {
 	file   *config.File
 	routes *routing.Table
 	limits func(*upstreams.Upstream) upstreams.Limits
-	has    func(upstreams.ID) bool // the upstream is configured, used by a model or not; of the new side only
+	has    func(upstreams.ID) bool // configured, even if no model uses it; only on the new side
 }
 
 // slotsOf sums the slots of a route's distinct upstreams that calls of the model's kind draw from.
@@ -41,7 +41,7 @@ func (s *capacitySide) slotsOf(r *routing.Route) (slots int, ids []upstreams.ID,
 	return slots, ids, assumed
 }
 
-// slotsFor returns how many calls for a model of kind an upstream with limits l takes at once.
+// slotsFor returns how many calls for a model of kind an upstream with limits l runs at once.
 func slotsFor(kind string, l upstreams.Limits) int {
 	switch {
 	case kind == config.KindTranscription || kind == config.KindSpeech:
@@ -53,8 +53,8 @@ func slotsFor(kind string, l upstreams.Limits) int {
 }
 
 // compareCapacity lists the models whose slots or upstreams change, in the order of the new file;
-// removed ones come last. A model in lost has no slots, because none of its upstreams would take a
-// call.
+// removed models come last. A model in lost has no slots, because none of its upstreams would take
+// a call.
 func compareCapacity(old, next *capacitySide, lost []*routing.Route) []CapacityChange {
 	before := map[string]*routing.Route{}
 	for _, r := range old.routes.Routes() {
@@ -115,7 +115,7 @@ func missing(a, b []upstreams.ID) (out []upstreams.ID) {
 
 // modelsLosingCapacity finds the models that can serve calls now but could not after the plan: they
 // would have no slots, or no upstream that takes calls. It first probes the upstreams that the plan
-// adds to such a model, because they may be able to serve it.
+// adds to such a model, because one of them may be able to serve it.
 func modelsLosingCapacity(ctx context.Context, old *snapshot.Snapshot, next *capacitySide,
 	plan *upstreams.Plan,
 ) []*routing.Route {
@@ -156,7 +156,7 @@ func (s *capacitySide) unavailableReason(r *routing.Route, t *routing.Target) st
 	return t.Upstream.UnavailableReason(t.Served)
 }
 
-// problem describes a model that would have no slots left.
+// problem describes a model that the reload would leave without slots.
 func (s *capacitySide) problem(r *routing.Route) config.Problem {
 	var reasons []string
 	for _, t := range r.Targets() {
@@ -169,9 +169,9 @@ func (s *capacitySide) problem(r *routing.Route) config.Problem {
 		r.ID, strings.Join(reasons, "; ")))
 }
 
-// WriteDiff writes what replacing one configuration with another means, without a running edge: a
-// line for each model whose slots change, then one for each setting. Engines' reports are not known
-// then, so slots that the files leave open are assumed.
+// WriteDiff writes the effect of replacing one configuration with another, without a running edge:
+// a line for each model whose slots change, then one for each changed setting. The engines' reports
+// are unknown there, so slots that the files leave open are assumed.
 func WriteDiff(w io.Writer, old, next *config.File) error {
 	var sides [2]capacitySide
 	for i, f := range []*config.File{old, next} {

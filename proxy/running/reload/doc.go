@@ -1,5 +1,5 @@
-// Package reload replaces the running configuration: it reads the file, judges what the file would
-// change, and swaps the snapshot that requests load (package snapshot).
+// Package reload replaces the running configuration: it reads the file, checks what the file would
+// change, and replaces the snapshot that requests load (package snapshot).
 //
 // # Steps
 //
@@ -12,23 +12,23 @@
 //
 // # Design
 //
-// The keys of a valid file come first, by a swap of their own. A change of keys must not wait for
-// name lookups, for probes of engines or for other reloads, and a revoked key stays revoked even if
-// the models of its file are refused.
+// The keys of a valid file come into force first, with a snapshot of their own. A change of keys
+// must not wait for name lookups, for probes of engines or for other reloads, and a revoked key
+// stays revoked even if the models of its file are refused.
 //
-// A snapshot is built whole before anything changes. A reload does not leave a model that can serve
-// calls without an engine to take them, unless the operator forces it. Before that decision,
-// upstreams that only the new file has are probed, although they are not live yet
+// A snapshot is complete before anything changes. A reload is refused if it would leave a model
+// that can serve calls without an engine to take them, unless the operator forces it. Before that
+// decision, upstreams that only the new file has are probed, although they are not in use yet
 // (capacity_diff.go). After an error or a problem the running configuration stays, except for the
 // keys.
 //
-// A file that equals the running one makes no new version, so a watcher and a signal may both
-// report the same change. A reload whose file was replaced while it waited for another reload ends
-// without a result of its own (errSuperseded). An operator who waits gets the result of the newest
-// file.
+// A file that equals the running one makes no new version, so it is harmless if a watcher and a
+// signal report the same change. A reload whose file was replaced while it waited for another
+// reload ends without a result of its own (errSuperseded). An operator who waits gets the result of
+// the newest file.
 //
-// The configuration that the running one replaced is kept in memory, for an operator who wants to
-// go back to it (Request.Back). It comes back without its keys: the running ones stay.
+// The configuration before the running one is kept in memory, so that an operator can go back to it
+// (Request.Back). It comes back without its keys: the running keys stay.
 //
 // While a reload runs, the process has one processor more than GOMAXPROCS says, so that requests
 // share a core with it and never queue behind it (process.Boost).
@@ -39,7 +39,7 @@
 // # Locks
 //
 // Three locks are taken in this order: reading (a file is read and its keys come into force),
-// reloading (the rest is judged and comes into force), swapping (one snapshot replaces another).
+// reloading (the rest is checked and comes into force), swapping (one snapshot replaces another).
 // The first two are never held together, so keys do not wait for models.
 //
 // Package proxy makes the Reloader. Its hooks change what depends on the configuration besides the

@@ -11,11 +11,11 @@ import (
 type fileRead struct {
 	*config.File
 	keys    snapshot.Credentials
-	over    *snapshot.Snapshot // what ran when the file was read
-	changes []config.Change    // of it
+	over    *snapshot.Snapshot // the running snapshot when the file was read
+	changes []config.Change    // the file's changes to it
 }
 
-// errSuperseded says that the files changed again before the models of this one were judged.
+// errSuperseded reports that the files changed again before the models of this one were checked.
 var errSuperseded = errors.New("the files have changed again meanwhile")
 
 // readKeys is the first half of a reload. It reads the file and, if the file is valid, puts its
@@ -100,14 +100,14 @@ func (o *Options) load(q *Request) (*config.File, config.Problems) {
 // previous ones. They wait neither for files nor for models. Only one goroutine may call UseShared.
 func (r *Reloader) UseShared(keys []config.Key) {
 	r.shared.Store(&snapshot.SharedKeys{Keys: keys, Number: r.shared.Load().Number + 1})
-	if r.Running() == nil { // Start takes them
+	if r.Running() == nil { // Start includes them
 		return
 	}
 	r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot { return running })
 	r.ReviewKeys()
 }
 
-// ReviewKeys ends calls whose key or token is no longer in force, as on_revoke says.
+// ReviewKeys ends calls whose key or token is no longer in force, in the way that on_revoke sets.
 func (r *Reloader) ReviewKeys() {
 	if s := r.Running(); s.Config.OnRevoke == config.OnRevokeAbort {
 		r.opts.OnRevoke(s.Keys)

@@ -12,12 +12,12 @@ import (
 	"penstock/upstreams"
 )
 
-// warmUp is how long a reload waits for the first probe of the upstreams that it adds. Without it,
-// replacing all upstreams of a model would open a window of refusals.
+// warmUp is how long a reload waits for the first probe of the upstreams that it adds. Without this
+// wait, calls would be refused for a moment after a reload that replaces all upstreams of a model.
 const warmUp = 2 * time.Second
 
 // judge is the second half of a reload: models, upstreams and everything else. After an error, or
-// with a problem in res, none of that has changed.
+// with a problem in res, none of these has changed.
 func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
@@ -54,7 +54,7 @@ func (r *Reloader) judge(q Request, f *fileRead, res *Result) error {
 }
 
 // prepareCertificates reads the pairs of a file. It returns a function that puts them into use, or
-// what is wrong with them.
+// the problems of the pairs.
 func prepareCertificates(o *Options, f *config.File) (use func(), problems []string) {
 	none := func() {}
 	usePublic, useAdmin := none, none
@@ -85,10 +85,10 @@ type candidate struct {
 	force  bool   // even if models lose their capacity
 	dryRun bool
 
-	previous *config.File // to go back to from it
+	previous *config.File // the file to which an operator can go back
 }
 
-// apply builds a snapshot of c whole and makes it the running one. After an error or a problem
+// apply builds a complete snapshot of c and makes it the running one. After an error or a problem
 // nothing has changed. Running calls end on the snapshot that they began with.
 func (r *Reloader) apply(c candidate, res *Result) error {
 	old := r.Running()
@@ -127,7 +127,7 @@ func (r *Reloader) apply(c candidate, res *Result) error {
 }
 
 // withListed returns a file with the models that are discovered now. If an upstream's engines have
-// listed nothing yet, because they are at a new address or all down, its previous models stay.
+// listed nothing yet, because they have a new address or are all down, its previous models stay.
 func withListed(r *Reloader, f *config.File, old *snapshot.Snapshot) *config.File {
 	if len(f.Discover) == 0 {
 		return config.WithListed(f, nil)
@@ -158,7 +158,7 @@ func (r *Reloader) commit(c candidate, plan *upstreams.Plan, old, next *snapshot
 	}
 	r.opts.Queues.Apply(next.QueueConfigs())
 	r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
-		if running != nil && running.FileNumber > next.FileNumber { // of a file that was read meanwhile
+		if running != nil && running.FileNumber > next.FileNumber { // of a file that was read in the meantime
 			return next.WithCredentials(running.Credentials, running.Config)
 		}
 		return next
