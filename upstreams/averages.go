@@ -15,11 +15,12 @@ type Averages struct {
 	bytesPerToken average
 }
 
-// BytesPerToken returns how many bytes of prompt text make a token here, learned from the usage
-// that the engine reports; 0 before its first report.
+// BytesPerToken returns how many bytes of prompt text make one token, learned from the usage that
+// the engine reports. It is 0 before the first report.
 func (a *Averages) BytesPerToken() float64 { return a.bytesPerToken.value() }
 
-// usualBytesPerToken is the starting value: English text in the tokens of most models.
+// usualBytesPerToken is the starting value: a token of English text has about four bytes in most
+// models.
 const usualBytesPerToken = 4
 
 // LearnTokens feeds BytesPerToken with one call's prompt: its bytes of text and the tokens that the
@@ -33,10 +34,10 @@ func (a *Averages) LearnTokens(bytes, tokens int) {
 // TTFT returns the moving average of the time to first token, 0 before the first.
 func (a *Averages) TTFT() time.Duration { return time.Duration(a.ttft.value() * float64(time.Second)) }
 
-// average is an exponentially weighted moving average. The zero value knows nothing yet.
+// average is an exponentially weighted moving average. The zero value has no measurement yet.
 type average struct{ bits atomic.Uint64 }
 
-// value returns 0 until something is known.
+// value returns 0 before the first measurement.
 func (a *average) value() float64 { return math.Float64frombits(a.bits.Load()) }
 
 // learn moves the average toward v by weight, starting from start (from v itself when start is 0).
@@ -57,34 +58,35 @@ func (a *average) learn(v, start, weight float64) {
 
 // Speed is the measured speed of an engine with a model. Times are in seconds.
 type Speed struct {
-	Start   float64 // to a first token if there is nothing to read
-	Prefill float64 // for each token to be read, including those of the prompts ahead
+	Start   float64 // to a first token if the prompt is empty
+	Prefill float64 // for each token to read, including those of the prompts ahead
 	Token   float64 // for a token of an answer when the call is alone
 	Beside  float64 // additional time for each call at the engine
 	Answer  float64 // from an answer's first token to its last one
-	Unread  float64 // prompt tokens still to be read, for each call at the engine
+	Unread  float64 // unread prompt tokens, for each call at the engine
 }
 
-// TokenTime returns the time for a token of an answer beside this many calls.
+// TokenTime returns the time for a token of an answer while this many calls run.
 func (v *Speed) TokenTime(calls float64) float64 { return v.Token + v.Beside*calls }
 
-// speedometer learns the speed of an engine with a model. Calls report when their prompts are read
-// and when their answers end; a pick reads atomics. To distinguish a slow engine from a busy one,
-// it relates times to the work that was there. A prompt takes the time from the previous first
-// token, or from when it was sent, to its own first token: a line over its uncached tokens. The
-// time of an answer's token is a line over the calls beside it.
+// speedometer learns the speed of an engine with a model. Calls report when their prompts are
+// read and when their answers end; a pick reads atomics. To tell a slow engine from a busy one,
+// it relates each time to the engine's work. The reading time of a prompt starts at the previous
+// first token, or when the prompt was sent, and ends at its own first token. It is fitted as a
+// line over the prompt's uncached tokens. The time per answer token is fitted as a line over the
+// calls that run beside it.
 type speedometer struct {
 	mu      sync.Mutex
-	prompts samples // x is tokens read, y the seconds that took
-	ahead   samples // x is calls, y tokens to be read
+	prompts samples // x is tokens read, y the seconds this took
+	ahead   samples // x is calls, y unread tokens
 	answers samples // x is calls, y the time of a token, z the seconds of the answer
 	long    int     // prompts above speedPrompt among the samples
 
 	start, prefill, token, beside, answer, unread atomic.Uint64
-	until                                         atomic.Int64 // Moment up to which enough is known; 0: never yet
+	until                                         atomic.Int64 // end of the samples' life; 0: too few
 }
 
-// samples are sums with fading older samples.
+// samples are sums in which older samples fade.
 type samples struct {
 	n, x, y, xx, xy, z float64
 	at                 Moment
@@ -93,23 +95,24 @@ type samples struct {
 const (
 	// speedMemory is the number of newest samples that make up most of the sums.
 	speedMemory = 64
-	// speedTime is the time in which samples fade by e: an engine that gets no calls may have
-	// become faster, and is measured anew when too little is left.
+	// speedTime is the time in which samples fade by e. An engine that gets no calls may have
+	// become faster, so it is measured anew once too little weight is left.
 	speedTime = 5 * time.Minute
 	// speedSamples is how many samples a pick needs.
 	speedSamples = 2.5
-	// speedLong is how many prompts with more than speedPrompt tokens to read it takes until the
-	// speed counts as known. Short ones show only the fixed start: judged by their tokens per
+	// speedLong is how many prompts with more than speedPrompt unread tokens are needed before
+	// the speed counts as known. Short prompts show only the fixed start: by their tokens per
 	// second, two equal engines differ by a factor of three.
 	speedLong   = 10
 	speedPrompt = 500
-	// startDoubt is the weight, in samples, of the assumption that the start takes no time: without
-	// it prompts of one length would show no speed.
+	// startDoubt weights, in samples, the assumption that the start takes no time. Without it
+	// prompts of equal length would show no speed.
 	startDoubt = 2
-	// speedMost bounds the learned speed, in seconds a token: a cache larger than believed must not
-	// make an engine infinitely fast.
+	// speedMost bounds the learned speed, in seconds a token. An engine that caches more than
+	// assumed must not look infinitely fast.
 	speedMost = 1e-6
-	// speedAnswer is how many tokens an answer needs for its time to show the time per token.
+	// speedAnswer is the least number of tokens in an answer that is used to measure the time per
+	// token.
 	speedAnswer = 8
 )
 
@@ -122,13 +125,13 @@ func (s *samples) add(x, y, z float64, at Moment) {
 	s.xx, s.xy, s.z = s.xx*keep+x*x, s.xy*keep+x*y, s.z*keep+z
 }
 
-// until returns when too little is left of the samples.
+// until returns the time at which too little weight is left in the samples.
 func (s *samples) until() Moment {
 	return s.at + Moment(math.Log(s.n/speedSamples)*float64(speedTime))
 }
 
-// line fits y over x. If all samples have one x, the line is level. Its slope is not negative, and
-// neither is at0.
+// line fits y over x. If all samples have the same x, the line is level. Neither its slope nor
+// at0 is negative.
 func (s *samples) line() (at0, slope float64) {
 	x, y := s.x/s.n, s.y/s.n
 	slope = (s.xy/s.n - x*y) / (s.xx/s.n - x*x + 1)
@@ -136,15 +139,15 @@ func (s *samples) line() (at0, slope float64) {
 	return y - slope*x, slope
 }
 
-// lineFromZero fits y over x, through zero unless the samples show otherwise: doubt samples of y =
-// 0 at x = 0 count against that. at0 is not negative.
+// lineFromZero fits y over x, through zero unless the samples outweigh an assumed y = 0 at x = 0,
+// which has the weight of doubt samples. at0 is not negative.
 func (s *samples) lineFromZero(doubt float64) (at0, slope float64) {
 	at0 = max(0, (s.y*s.xx-s.x*s.xy)/((s.n+doubt)*s.xx-s.x*s.x))
 	return at0, (s.xy - at0*s.x) / s.xx
 }
 
-// readPrompt records the time in which a prompt was read, its uncached tokens, and what the call
-// met, itself included.
+// readPrompt records how long reading a prompt took, its uncached tokens, and the work that the
+// call met at the engine, itself included.
 func (m *speedometer) readPrompt(took time.Duration, tokens int64, met met, at Moment) {
 	if tokens <= 0 || took <= 0 {
 		return
@@ -166,7 +169,7 @@ func (m *speedometer) readPrompt(took time.Duration, tokens int64, met met, at M
 	m.knows()
 }
 
-// knows updates how long enough is known.
+// knows updates the time until which the speed counts as known.
 func (m *speedometer) knows() {
 	if m.long >= speedLong && min(m.prompts.n, m.answers.n) >= speedSamples {
 		m.until.Store(int64(min(m.prompts.until(), m.answers.until())))
@@ -174,7 +177,7 @@ func (m *speedometer) knows() {
 }
 
 // wroteAnswer records the tokens of an answer and the time from the first to the last of them,
-// beside this many calls on average.
+// while this many calls ran on average.
 func (m *speedometer) wroteAnswer(took time.Duration, tokens int, calls float64, at Moment) {
 	if tokens < speedAnswer || took <= 0 {
 		return
@@ -199,11 +202,12 @@ func (m *speedometer) read(v *Speed, now Moment) bool {
 	return true
 }
 
-// ModelSpeed is the speed of an engine with a model, in tokens a second, for a person.
+// ModelSpeed is the speed of an engine with a model, in tokens a second, as shown to the
+// operator.
 type ModelSpeed struct {
 	Served  string  `json:"served"`
 	Prompt  float64 `json:"prompt_tokens_per_second"`
-	Answer  float64 `json:"answer_tokens_per_second"` // of a call that is alone
+	Answer  float64 `json:"answer_tokens_per_second"` // of a call that runs alone
 	samples float64
 }
 

@@ -29,7 +29,7 @@ func (b Breaker) String() string { return [...]string{"closed", "open", "half-op
 // read the atomics that it publishes.
 type CircuitBreaker struct {
 	openUntil atomic.Int64             // nothing passes before this (ticks), or breakerClosed
-	trial     atomic.Bool              // a half-open trial is running
+	trial     atomic.Bool              // keys whose calls may not be that trial
 	barred    atomic.Pointer[[]string] // keys whose calls cannot be that trial
 	doubted   atomic.Bool              // calls have failed since the last success
 
@@ -65,18 +65,18 @@ func (b *CircuitBreaker) Bars(key string) bool {
 	return barred != nil && slices.Contains(*barred, key)
 }
 
-// Doubted reports whether calls have failed here since the last success. The hash of a call's body
-// is then kept as evidence in case it fails, too.
+// Doubted reports whether calls have failed here since the last success. The hash of each call's
+// body is then kept, as evidence if that call fails too.
 func (b *CircuitBreaker) Doubted() bool { return b.doubted.Load() }
 
-// passes reports whether the breaker is closed, or free for a trial.
+// passes reports whether the breaker is closed, or its trial is free.
 func (b *CircuitBreaker) passes(now Moment) bool {
 	until := b.openUntil.Load()
 	return until == breakerClosed || int64(now) >= until && !b.trial.Load()
 }
 
-// admit lets in a call of a key, perhaps as the trial. A compare-and-swap decides which call is the
-// trial.
+// admit lets a key's call pass, possibly as the trial. A compare-and-swap decides which call is
+// the trial.
 func (b *CircuitBreaker) admit(key string, now time.Time) (trial, ok bool) {
 	until := b.openUntil.Load()
 	if until == breakerClosed {
@@ -162,13 +162,13 @@ func (b *CircuitBreaker) halfOpen() {
 	b.hooks.room()
 }
 
-// trialMissing reports whether the breaker is half-open and some calls cannot be its trial.
+// trialMissing reports whether the breaker is half-open and bars some calls from its trial.
 func (b *CircuitBreaker) trialMissing() bool {
 	until, barred := b.openUntil.Load(), b.barred.Load()
 	return until != breakerClosed && ticks(time.Now()) >= until && barred != nil && len(*barred) > 0
 }
 
-// lookLater sets the timer that looks for a trial, if one is missing.
+// lookLater sets the timer that looks for a trial, if trialMissing.
 func (b *CircuitBreaker) lookLater(timer *time.Timer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -187,8 +187,8 @@ func (b *CircuitBreaker) doubt() (failures int, look bool) {
 	return b.circuit.failures, b.circuit.inDoubt()
 }
 
-// headStart returns how long other clients' calls may become the trial before a generation probe,
-// or the call of a client whose trial failed, may.
+// headStart returns how long other clients' calls alone may become the trial. After that a
+// generation probe may, or a call of the client whose trial failed.
 func (b *CircuitBreaker) headStart() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

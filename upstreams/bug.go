@@ -2,7 +2,7 @@
 
 package upstreams
 
-// bug marks a contradiction in the program after which it can continue. In a release bug does
+// bug reports an internal inconsistency that the program can survive. In a release bug does
 // nothing; under `-tags testing` it panics.
 func bug(string) {}
 

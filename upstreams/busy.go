@@ -7,14 +7,14 @@ import (
 	"go.uber.org/zap"
 )
 
-// Some engines do not answer their health page while they work: whisper and image servers never do,
-// and vLLM under load may not for half a minute. So a probe that times out says nothing about an
-// upstream that has calls: it is busy, not down. A busy upstream gets no new calls, is full to
-// calls that have no other, and keeps its calls. It is up again with the first answered probe or
-// the first sign of work, and down
+// Some engines do not answer their health page while they work: whisper and image servers never
+// do, and vLLM under load may take half a minute. A probe that times out therefore says nothing
+// about an upstream that has calls: it is busy, not down. A busy upstream keeps its calls and
+// gets no new ones: a call that has no other upstream finds it full. It is up again with the
+// first answered probe or the first sign of work, and down
 //
 //	as soon as a probe is refused or reset
-//	when nothing has been read, has ended or was counted for busyBound
+//	after busyBound in which no byte was read, no call ended and no counter moved
 //
 // After half of that, calls that have sent nothing leave it for an upstream with a free slot, and
 // the operator is warned that it may have stopped (Health.Unheard). Nothing distinguishes a stopped
@@ -24,9 +24,9 @@ import (
 // show nothing: the kernel also accepts for a stopped process.
 
 const (
-	// busyPatience is how long a probe of a busy engine waits for an answer. The engine answers as
-	// soon as it is free, and the probe takes one place in a short accept queue where ten probes
-	// would take ten.
+	// busyPatience is how long a probe of a busy engine waits for an answer. The engine answers
+	// as soon as it is free. One long probe takes one place in a short accept queue, where ten
+	// short ones would take ten.
 	busyPatience = 10 * time.Second
 	// busyLeast and busyAnswers bound how long a busy engine may be silent: a minute, or longer if
 	// its answers take longer.
@@ -38,10 +38,10 @@ const (
 
 // busyFacts is what is known of a busy engine's work.
 type busyFacts struct {
-	works   bool          // something was read, ended or counted since it became busy
+	works   bool          // a byte was read, a call ended or a counter moved since it became busy
 	stands  bool          // its readable counters have stood still beyond their bound
-	still   time.Duration // how long nothing was read, ended or counted
-	longest time.Duration // the longest recent answer of the models with waiting calls
+	still   time.Duration // how long there was no such sign
+	longest time.Duration // longest recent answer of the models with waiting calls
 }
 
 // busyEnd is the verdict on a busy upstream.
@@ -75,21 +75,21 @@ func (f busyFacts) unheard() bool { return f.still >= busyBound(f.longest)/2 }
 // answer.
 func busyBound(longest time.Duration) time.Duration { return max(busyLeast, busyAnswers*longest) }
 
-// signs are the counts that show work for calls. Any change is a sign.
+// signs are counters of the work done for calls. Any change is a sign of work.
 type signs struct {
 	reads     uint64 // of answers
 	ended     uint64 // calls that the engine has ended
-	elsewhere int    // calls of the fleet's other edges
+	elsewhere int    // calls that other edges of the fleet have there
 }
 
-// heard is when an engine last gave a sign of work.
+// heard records when the engine last gave a sign of work.
 type heard struct {
 	signs signs
 	at    time.Time
 }
 
-// listen records the current signs. An engine without work owes none, unless it is busy: its calls
-// have left it.
+// listen records the current signs. An engine without work counts as heard, unless it is busy,
+// because its calls may have left it.
 func (h *heard) listen(u *Upstream, now time.Time) {
 	s := signs{reads: u.client.answers.Looks(), elsewhere: u.slots.fleet.elsewhere.Load().all()}
 	for _, o := range [...]Outcome{OutcomeOK, OutcomeBadResponse, OutcomeRefused, OutcomeRejected, OutcomeModelGone} {
@@ -106,14 +106,14 @@ func hasCalls(u *Upstream) bool {
 	return u.slots.inFlight() > 0 || !DownElsewhere(u) && u.slots.fleet.elsewhere.Load().all() > 0
 }
 
-// all returns how many calls the other edges have there.
+// all returns how many calls the other edges have at the upstream.
 func (v *elsewhere) all() int { return v.inFlight(PoolText, true) }
 
-// judgeBusy ends the busy state when it is time.
+// judgeBusy ends the busy state once its verdict is due.
 func (p *prober) judgeBusy(l *looker, now time.Time) {
 	u := p.up
 	if since := u.Health.read().changed; !since.Equal(l.since) {
-		l.since, l.first = since, now // what this look heard may predate the state
+		l.since, l.first = since, now // the signs that this look saw may be older than the state
 	}
 	f := busyFacts{
 		works: l.heard.at.After(l.first), stands: u.Progress.StandsStill(now),
@@ -136,11 +136,11 @@ func (p *prober) judgeBusy(l *looker, now time.Time) {
 	}
 }
 
-// answerTimes knows how long the answers of a model take, and how many calls wait for one.
+// answerTimes records how long the answers of a model take, and how many calls wait for one.
 type answerTimes struct {
 	awaited atomic.Int64 // calls that have been silent for progress.Patience
 	longest atomic.Int64 // of the recent answers
-	at      atomic.Int64 // when that one came, in ticks
+	at      atomic.Int64 // when the longest answer ended, in ticks
 }
 
 // learn records how long an answer took. Most answers change nothing.

@@ -10,14 +10,14 @@ import (
 	"penstock/upstreams"
 )
 
-// TestBusyInARoute: a busy upstream gets no call, and the others do, whatever the policy. A call
-// with no other upstream finds it full, or finds no upstream at all once it is down.
+// TestBusyInARoute: under every policy a busy upstream gets no call, and the others do. A call
+// without another upstream finds the busy one full, or unavailable once it is down.
 func TestBusyInARoute(t *testing.T) {
 	const up, busy, down, stalled = upstreams.StateUp, upstreams.StateBusy, upstreams.StateDown, upstreams.StateStalled
 	for _, policy := range []string{config.PolicyLeastLoaded, config.PolicyTwoChoices, config.PolicyRoundRobin, config.PolicyPrefixAffinity} {
 		for _, c := range []struct {
 			a, b        upstreams.State
-			goes        string // the upstream of each call; empty: the call is refused
+			goes        string // the upstream that gets each call; empty: the call is refused
 			full, ready bool
 			total, free int
 			silent      int

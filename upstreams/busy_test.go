@@ -14,7 +14,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestVerdict: what a probe's result means, given what else is known.
+// TestVerdict: a probe's verdict depends on what else is known of the engine.
 func TestVerdict(t *testing.T) {
 	failed := func(k http1.Kind, reason, clock string) error {
 		return &http1.Failure{Kind: k, Reason: reason, Clock: clock}
@@ -49,7 +49,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestBusyEnd: what happens to a busy upstream.
+// TestBusyEnd: the facts about a busy upstream decide how its busy state ends.
 func TestBusyEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		f    busyFacts
@@ -71,8 +71,8 @@ func TestBusyEnd(t *testing.T) {
 	}
 }
 
-// TestBusyUnheard: half a minute of silence makes a busy upstream doubtful; with slow answers,
-// longer.
+// TestBusyUnheard: half a minute of silence makes a busy upstream doubtful; if its answers are
+// slow, it takes longer.
 func TestBusyUnheard(t *testing.T) {
 	for _, c := range []struct {
 		still, longest time.Duration
@@ -111,7 +111,7 @@ func TestBusyUnheard(t *testing.T) {
 	})
 }
 
-// busyRig is an upstream with calls whose engine answers no page from now on.
+// busyRig returns an upstream with calls whose engine stops answering its pages.
 func busyRig(t *testing.T, o Options, calls int) *stallRig {
 	r := newStallRig(t, o, "vllm", calls)
 	r.played.set(http.StatusOK, time.Hour)
@@ -130,7 +130,7 @@ func (r *stallRig) until(t *testing.T, s State) time.Duration {
 	return 0
 }
 
-// waits makes all calls count as silent, starting ten seconds from now.
+// waits reports every call as waiting beyond progress.Patience.
 func (r *stallRig) waits(t *testing.T) {
 	for _, l := range r.leases {
 		l.model = r.Models.Entry("m")
@@ -173,8 +173,8 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// TestBusyFirstLook: what the first look at a busy upstream sees may be older than its state, so it
-// ends nothing. What the next look sees does.
+// TestBusyFirstLook: the first look at a busy upstream may see signs older than its state, so it
+// does not end the state. The next look can.
 func TestBusyFirstLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := busyRig(t, Options{}, 1)
@@ -193,8 +193,8 @@ func TestBusyFirstLook(t *testing.T) {
 	})
 }
 
-// TestBusyToDown: a busy engine that stands still is down after a minute or three of its longest
-// answers, and at once if it refuses its probe.
+// TestBusyToDown: a busy engine without signs of work is down after a minute or three times its
+// longest answer, whichever is longer. It is down at once if it refuses its probe.
 func TestBusyToDown(t *testing.T) {
 	for name, c := range map[string]struct {
 		longest     time.Duration
@@ -271,8 +271,8 @@ func TestBusyWorks(t *testing.T) {
 	}
 }
 
-// TestBusyCounts: if the counters can be read, they decide. An engine whose counters move stays
-// busy for any length of time. One whose counters stand still has stalled.
+// TestBusyCounts: readable counters decide. An engine whose counters move stays busy for any
+// length of time. An engine whose counters stand still has stalled.
 func TestBusyCounts(t *testing.T) {
 	for _, moves := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

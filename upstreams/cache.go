@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// PromptCache is the known state of an engine's prompt cache: its size, and how often it was found
-// to be empty. Any goroutine may read it.
+// PromptCache holds what is known of an engine's prompt cache: its size, and how often it was
+// emptied. Any goroutine may read it.
 type PromptCache struct {
 	tokens  atomic.Int64
 	emptied atomic.Uint32
 	counts  atomic.Bool
 }
 
-// Counted takes how many tokens of a prompt the engine reports as cached. It reports whether the
-// number is meaningful: an engine that has never reported a cached token may not report them at
-// all, like vLLM without --enable-prompt-tokens-details.
+// Counted records how many tokens of a prompt the engine reports as cached, and reports whether
+// the number is meaningful. An engine that has never reported a cached token may not count them
+// at all, like vLLM without --enable-prompt-tokens-details.
 func (c *PromptCache) Counted(cached int) bool {
 	if cached > 0 && !c.counts.Load() {
 		c.counts.Store(true)
@@ -23,14 +23,15 @@ func (c *PromptCache) Counted(cached int) bool {
 	return c.counts.Load()
 }
 
-// Tokens returns how many tokens the engine's cache holds according to its own pages; 0 if they do
-// not say.
+// Tokens returns how many tokens the engine's cache holds according to its own pages, or 0 if
+// they do not say.
 func (c *PromptCache) Tokens() int { return int(c.tokens.Load()) }
 
-// SetTokens stores the size that the engine has reported, or that of a simulated one.
+// SetTokens stores the size that the engine has reported, or the size of a simulated one.
 func (c *PromptCache) SetTokens(n int) { c.tokens.Store(int64(max(0, n))) }
 
-// count records the sum of the engine's counters. If they have restarted, its cache is empty.
+// count records the sum of the engine's counters. A smaller sum means that the engine has
+// restarted, so its cache is empty.
 func (u *Upstream) count(at time.Time, sum float64) {
 	if u.Progress.Count(at, sum) {
 		u.Cache.Empty()

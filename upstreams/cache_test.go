@@ -7,7 +7,8 @@ import (
 	"penstock/config"
 )
 
-// An engine whose counters restart was restarted: its cache is empty.
+// TestCacheIsEmptyAfterARestart: counters that start over show that the engine was restarted with
+// an empty cache.
 func TestCacheIsEmptyAfterARestart(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	for i, c := range []struct {
@@ -21,7 +22,7 @@ func TestCacheIsEmptyAfterARestart(t *testing.T) {
 	}
 }
 
-// An engine that has never reported a cached token may not report them at all.
+// TestCacheCounts: a 0 means nothing from an engine that has never reported a cached token.
 func TestCacheCounts(t *testing.T) {
 	var c PromptCache
 	for i, step := range []struct {

@@ -43,7 +43,7 @@ const (
 // A CauseMeaning explains a cause to an operator.
 type CauseMeaning struct {
 	Cause   Cause
-	Words   string // a few, for a sentence that has the cause in brackets
+	Words   string // a few, to stand in brackets in a sentence
 	Meaning string // a sentence
 }
 
@@ -62,7 +62,7 @@ func (c Cause) explained() CauseMeaning {
 	return CauseMeaning{}
 }
 
-// Causes returns every cause with its meaning, those of a connection first.
+// Causes returns every cause with its meaning, causes of the connection first.
 func Causes() []CauseMeaning { return causes }
 
 var causes = []CauseMeaning{

@@ -8,49 +8,49 @@ import (
 )
 
 const (
-	// breakerRow is how many failures in a row concern the breaker. If they are independent, they
-	// open it without a generation probe.
+	// breakerRow is how many failures in a row the breaker reacts to. Independent failures open
+	// it without a generation probe.
 	breakerRow = 5
-	// doubtRow is how many failures in a row cause a generation probe after doubtPause.
+	// doubtRow is how many failures in a row trigger a generation probe after doubtPause.
 	doubtRow   = 2
 	doubtPause = 500 * time.Millisecond
-	// breakerShare is the share of failures in the window that concerns the breaker as well, once
-	// the window holds breakerVolume outcomes.
+	// breakerShare is the share of failures in the window that the breaker reacts to as well,
+	// once the window holds breakerVolume outcomes.
 	breakerShare  = 0.5
 	breakerVolume = 20
 	windowSeconds = 10
 
 	// The breaker stays open for coolDown, and twice as long after each failed trial, up to
-	// coolDownMax. A trial may pass although the engine still fails, so the wait starts over only
-	// when the engine has done well for a while.
+	// coolDownMax. A trial may pass although the engine still fails, so the wait returns to
+	// coolDown only after the engine has worked for a while.
 	coolDown    = time.Second
 	coolDownMax = 15 * time.Second
-	// relapse is how long after closing an opening still counts as a failed trial.
+	// relapse is how soon after a closing the next opening counts as a failed trial.
 	relapse = 15 * time.Second
 )
 
-// circuit is the state machine of a breaker. Its inputs are the outcomes of calls and the verdicts
-// of generation probes. It is pure: the caller passes the time and serialises.
+// circuit is the state machine of a breaker. Its inputs are the outcomes of calls and the
+// verdicts of generation probes. It is pure: the caller passes the time and serialises the calls.
 //
 // No client opens the breaker alone. Failures of one key, of calls without a key, or of one body
 // count once (see evidence). Five independent failures open the breaker. Any other five ask for a
-// generation probe: its failure opens the breaker. Its success starts the count over, but fresh
-// evidence stays. If no probe is possible, five independent failures are needed; for clients
-// without keys, five of different bodies.
+// generation probe: its failure opens the breaker. Its success resets the count but keeps fresh
+// evidence. If no probe is possible, five independent failures are needed. For clients without
+// keys, failures of different bodies count as independent.
 type circuit struct {
 	open           bool
 	openUntil      time.Time
-	reopened       int       // how often the wait was doubled, by failed trials and by openings soon after closing
+	reopened       int       // failed trials and early reopenings
 	closedAt       time.Time // when the breaker was last closed; zero: never
 	barred         []string  // keys whose calls cannot be the trial: they opened the breaker, or kept it open
 	tried          []string  // keys whose trials have failed since the breaker opened
 	failures       int       // calls failed in a row
-	rowEvidence    evidence  // of these failures
+	rowEvidence    evidence  // evidence of these failures
 	window         window
-	windowEvidence evidence // of the failures in the window
+	windowEvidence evidence // evidence of the failures in the window
 	broken         bool     // a call failed after its answer had begun, and none has succeeded since
-	// unprobed says that the edge cannot generate here by itself: no model of the upstream has a
-	// probe for its kind, or the engine rejects the probe. Then only calls decide.
+	// unprobed says that the edge cannot send a generation probe here: no model of the upstream
+	// has a probe for its kind, or the engine rejects the probe. Then only calls decide.
 	unprobed bool
 }
 
@@ -58,7 +58,7 @@ type circuit struct {
 // engine fails. trial says that a half-open breaker let this call through.
 func (c *circuit) outcome(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	if c.open && !trial {
-		return false // a call from before the breaker opened proves nothing about now
+		return false // a call from before the breaker opened says nothing about the engine now
 	}
 	switch {
 	case o == OutcomeOK:
@@ -79,8 +79,9 @@ func (c *circuit) outcome(o Outcome, by FailureSource, trial bool, now time.Time
 	return false
 }
 
-// inDoubt reports whether a generation probe should follow soon, although too few calls have failed
-// in a row to ask for one: routing avoids such an engine, so the next failure may take long.
+// inDoubt reports whether a generation probe should follow soon, although too few calls have
+// failed in a row to ask for one. Routing avoids such an engine, so the next failure may be long
+// in coming.
 func (c *circuit) inDoubt() bool { return c.failures >= doubtRow && !c.open && !c.unprobed }
 
 // judge decides after a failure whether the breaker opens or a generation probe decides.
@@ -114,7 +115,7 @@ func (c *circuit) generation(g engine.Generation, trial bool, now time.Time) {
 		c.acquit(now)
 	case g == engine.GenerationFailed && !c.open:
 		c.unprobed = false
-		c.trip(nil, now) // no client's failure opened it, so any key's call may be the trial
+		c.trip(nil, now) // no client's failure opened it: any key's call may be the trial
 	case g == engine.GenerationFailed && trial:
 		c.reopen(now)
 	case g == engine.GenerationRejected:
@@ -131,7 +132,7 @@ func (c *circuit) trip(barred []string, now time.Time) {
 		barred = nil // otherwise no call could be the trial
 	}
 	if !c.open && !c.closedAt.IsZero() && now.Sub(c.closedAt) < relapse {
-		c.reopened++ // what closed it was not enough evidence
+		c.reopened++ // the evidence that closed it was wrong
 	} else {
 		c.reopened = 0
 	}
@@ -142,10 +143,10 @@ func (c *circuit) trip(barred []string, now time.Time) {
 // wait returns how long the breaker stays open.
 func (c *circuit) wait() time.Duration { return min(coolDownMax, coolDown<<min(c.reopened, 8)) }
 
-// failTrial follows a failed trial by a call of a key: that key does not get the next trial. If
-// there is no generation probe, the key is let in again when no other client's call has come for a
-// while. A repeated failure shows nothing new, so the wait stays short: other clients have half of
-// the time to be the trial, whatever this one sends.
+// failTrial handles a failed trial by a key's call: that key does not get the next trial. If
+// there is no generation probe, the key may send a trial again after a while without another
+// client's call. A repeated failure shows nothing new, so the wait stays short: half of the time
+// is reserved for other clients' trials, whatever this client sends.
 func (c *circuit) failTrial(key string, now time.Time) {
 	if !slices.Contains(c.barred, key) {
 		c.barred = append(slices.Clone(c.barred), key) // a new slice: picks read the old one
@@ -158,22 +159,22 @@ func (c *circuit) failTrial(key string, now time.Time) {
 	c.reopen(now)
 }
 
-// reopen follows a failed trial.
+// reopen opens the breaker again after a failed trial.
 func (c *circuit) reopen(now time.Time) {
 	c.reopened++
 	c.openUntil = now.Add(c.wait())
 }
 
-// close closes the breaker and clears the failures that opened it or might have.
+// close closes the breaker and clears the failures that opened it or could have opened it.
 func (c *circuit) close(now time.Time) {
 	c.open, c.barred, c.tried, c.closedAt = false, nil, nil, now
 	c.failures, c.rowEvidence, c.unprobed, c.broken = 0, evidence{}, false, false
 	c.window, c.windowEvidence = window{}, evidence{}
 }
 
-// acquit follows a generation probe that succeeded while the breaker was closed. The failures so
-// far ask for no further probe. Fresh evidence stays, because a probe does not outvote five
-// independent failures.
+// acquit handles a generation probe that succeeded while the breaker was closed. It resets the
+// count of failures, so they ask for no further probe. Fresh evidence stays, because a probe does
+// not outvote five independent failures.
 func (c *circuit) acquit(now time.Time) {
 	c.failures, c.unprobed = 0, false
 	c.window = window{}
@@ -212,11 +213,11 @@ func (w *window) tripped(now time.Time) bool {
 	return all >= breakerVolume && float64(wrong) >= breakerShare*float64(all)
 }
 
-// evidence holds as many failures as are needed to open a breaker. The zero value is empty.
+// evidence holds as many failures as it takes to open a breaker. The zero value is empty.
 type evidence struct {
 	independent [breakerRow]failureRecord
 	n           int
-	bodies      [breakerRow]failureRecord // of different bodies; an unknown one counts as different
+	bodies      [breakerRow]failureRecord // of different bodies; an unknown body counts as different
 	bodyCount   int
 }
 
@@ -249,8 +250,8 @@ func (e *evidence) expire(now time.Time) {
 }
 
 // enough reports whether the evidence opens a breaker without a generation probe. If no probe is
-// possible, failures of different bodies are enough for clients without keys, which cannot be
-// distinguished: one repeated request takes no engine out.
+// possible, failures of different bodies are enough for clients without keys, because these
+// clients cannot be told apart. One repeated request never takes an engine out.
 func (e *evidence) enough(unprobed bool) bool {
 	keyed := func(t failureRecord) bool { return t.Key != "" }
 	return e.n == len(e.independent) ||

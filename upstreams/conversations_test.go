@@ -8,15 +8,15 @@ import (
 	"penstock/routing"
 )
 
-// conversations are calls whose prompts grow turn by turn. Each turn may come to any edge.
+// conversations plays calls whose prompts grow turn by turn. Each turn may come to any edge.
 type conversations struct {
 	*fleet
 	systems [][]uint64          // the prompts' common beginnings
-	stream  []routing.Placement // what the edges have told each other
-	read    []int               // of stream, by edge
-	started []time.Time         // by edge
+	stream  []routing.Placement // placements that the edges have shared
+	read    []int               // how much of stream each edge has read
+	started []time.Time         // start times, by edge
 
-	follows, same int // turns after the first, and those that went to the same engine as the turn before
+	follows, same int // later turns; those that stayed at their engine
 	young, stayed int // of them, through an edge that was started less than five seconds ago
 }
 
@@ -49,7 +49,7 @@ func (c *conversations) start() {
 	c.read, c.started = append(c.read, 0), append(c.started, c.now)
 }
 
-// tell makes the edges share placements, as long as the test runs.
+// tell makes the edges share placements until the test ends.
 func (c *conversations) tell() {
 	for i, r := range c.edges {
 		p := routing.PlacesOf(r)
@@ -60,7 +60,7 @@ func (c *conversations) tell() {
 	c.in(fleetTold, c.tell)
 }
 
-// restart restarts one edge after the other with no state.
+// restart restarts the edges one after the other, without their state.
 func (c *conversations) restart(every time.Duration) {
 	c.in(every, func() {
 		c.start()
@@ -70,7 +70,7 @@ func (c *conversations) restart(every time.Duration) {
 	})
 }
 
-// begin starts conversations at a rate that loads the engines to a given share.
+// begin starts conversations at a rate that keeps a given share of the engines busy.
 func (c *conversations) begin(busy float64) {
 	between := float64(fleetCall) * fleetTurns / (busy * float64(c.engines[0].slots*len(c.engines)))
 	c.in(time.Duration(c.chance.ExpFloat64()*between), func() {
@@ -120,9 +120,8 @@ func (c *conversations) engineOf(r *routing.Route, target *routing.Target) int {
 	return -1
 }
 
-// watch runs conversations for a while. It returns the share of follow-ups that went to the same
-// engine as the turn before: of all, and of those through an edge started less than five seconds
-// ago.
+// watch runs conversations for a while and returns the share of follow-ups that went to the same
+// engine as the turn before. young is that share for edges started less than five seconds ago.
 func (c *conversations) watch(t *testing.T, busy float64) (share, young float64) {
 	t.Helper()
 	c.share()
@@ -136,11 +135,12 @@ func (c *conversations) watch(t *testing.T, busy float64) (share, young float64)
 	return share, young
 }
 
-// TestConversationsStay: goal 11 of the fleet. With load and placements shared, a conversation's
-// turns go to the engine that has its past, whichever edge they reach, as with a single edge. A
-// restarted edge is as good at once. A conversation leaves only if its engine has more to read
-// first than the past is long. Several edges may lose one conversation in a hundred more than one
-// edge does: they know each other's calls, but not how much of those prompts is still unread.
+// TestConversationsStay: goal 11 of the fleet. Edges share load and placements, so a
+// conversation's turns go to the engine that has its past, whichever edge they reach. A restarted
+// edge does this at once. A conversation leaves its engine only if the tokens queued there exceed
+// the conversation's past. Several edges may lose one conversation in a hundred more than one
+// edge does, because they know each other's calls but not how much of those prompts is still
+// unread.
 func TestConversationsStay(t *testing.T) {
 	t.Parallel()
 	one, _ := newConversations(t, 1, 7).watch(t, 0.6)
@@ -157,8 +157,8 @@ func TestConversationsStay(t *testing.T) {
 	}
 }
 
-// TestConversationsOfOneEdge: if engines are so full that conversations must leave, four edges keep
-// as many in place as one edge does.
+// TestConversationsOfOneEdge: when engines are so full that some conversations must move, four
+// edges keep as many in place as one edge does.
 func TestConversationsOfOneEdge(t *testing.T) {
 	t.Parallel()
 	one, _ := newConversations(t, 1, 7).watch(t, 0.8)

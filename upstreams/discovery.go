@@ -19,23 +19,23 @@ import (
 	"penstock/upstreams/kubernetes"
 )
 
-// lookupTimeout bounds how long a plan waits for a discovery's first answer, and one look-up of a
-// name.
+// lookupTimeout bounds how long a plan waits for a discovery's first answer. It bounds each
+// look-up of a name, too.
 const lookupTimeout = 2 * time.Second
 
-// endpoint is one engine process that a discovery has found. The zero endpoint stands for endpoints
-// not found yet: it is dialled by the name in its URL.
+// endpoint is one engine process that a discovery has found. The zero endpoint stands in until
+// endpoints are found: the edge dials the name in its URL.
 type endpoint struct {
-	key         string  // what identifies it, beside the upstream's name and URL
+	key         string  // identifies it together with the upstream's name and URL
 	label       string  // its name, appended to the upstream's name
 	address     string  // the address to dial, with a port if that is not the URL's
 	origin      string  // its source, for the operator
-	weight      float64 // factor of the upstream's weight; 0: 1
-	engine      string  // its profile, used if the configuration leaves that open; empty: unknown
-	concurrency int     // replaces the configured one; 0: unknown
+	weight      float64 // multiplies the upstream's weight; 0: 1
+	engine      string  // its profile, used if the configuration names none; empty: unknown
+	concurrency int     // replaces the configured concurrency; 0: unknown
 }
 
-// settings returns the upstream's configuration as it applies to the endpoint.
+// settings returns the upstream's configuration for the endpoint.
 func (e *endpoint) settings(spec *config.Upstream, p *Plan) *settings {
 	st := &settings{
 		spec: *spec, weight: cmp.Or(spec.Weight, 1) * cmp.Or(e.weight, 1), probe: probeSettingsOf(&spec.Probe),
@@ -55,7 +55,7 @@ func (e *endpoint) settings(spec *config.Upstream, p *Plan) *settings {
 // it: it looks up in the background, keeps the last good answer, and asks for a new plan when the
 // answer changes.
 type discovery struct {
-	name string              // the source, for the operator
+	name string              // what is queried, for the operator
 	find dns.Name            // nil: pods are followed
 	pods *kubernetes.Watcher // nil: names are looked up
 
@@ -70,12 +70,12 @@ type discovery struct {
 	failed   uint64          // failed answers
 	cancel   context.CancelFunc
 
-	series *metrics.Set // the set's mutex guards it
-	shown  string       // the name in the series; likewise
+	series *metrics.Set // guarded by the set's mutex
+	shown  string       // the name in the series; guarded likewise
 }
 
-// discoveryKey returns what upstreams that share a discovery have in common; empty: the upstream
-// has no discovery.
+// discoveryKey returns the key under which upstreams share a discovery. It is empty for an
+// upstream without discovery.
 func discoveryKey(spec *config.Upstream, base string) string {
 	switch r := spec.Resolve; {
 	case spec.Kubernetes.Set():
@@ -97,7 +97,7 @@ func portOf(base string) string {
 	return cmp.Or(u.Port(), http1.DefaultPort(u.Scheme))
 }
 
-// newDiscovery makes the discovery of an upstream that needs one.
+// newDiscovery returns the discovery of an upstream, or nil if it needs none.
 func (s *Set) newDiscovery(spec *config.Upstream, base string) *discovery {
 	d := &discovery{every: spec.Resolve.Every.D()}
 	if spec.Kubernetes.Set() {
@@ -107,20 +107,20 @@ func (s *Set) newDiscovery(spec *config.Upstream, base string) *discovery {
 	} else if name := spec.Resolve.SRV; name != "" {
 		d.find = dns.NewService(name)
 		d.name = d.find.String()
-	} else if u, err := url.Parse(base); err == nil { // base is normalised
+	} else if u, err := url.Parse(base); err == nil { // base is already normalised
 		d.find = dns.Host(u.Hostname())
 		d.name = d.find.String()
 	}
 	return d
 }
 
-// lookUp asks every discovery of the specs for its first answer, all new ones at the same time.
+// lookUp asks every discovery of the specs for its first answer, all new ones in parallel.
 func (p *Plan) lookUp(specs []config.Upstream) {
 	var all sync.WaitGroup
 	defer all.Wait()
 	for i := range specs {
 		base, err := http1.NormalizeURL(specs[i].URL)
-		if err != nil { // add reports what is wrong
+		if err != nil { // add reports the error
 			continue
 		}
 		key := discoveryKey(&specs[i], base)
@@ -141,9 +141,8 @@ func (p *Plan) lookUp(specs []config.Upstream) {
 	}
 }
 
-// endpoints returns the known endpoints of an upstream, which lookUp has asked for: one, or several
-// from a discovery. Until the discovery has found some, one endpoint without an address stands for
-// them.
+// endpoints returns an upstream's endpoints as lookUp found them: one, or several from a
+// discovery. Until the discovery has found some, one endpoint without an address stands for them.
 func (p *Plan) endpoints(spec *config.Upstream, base string) ([]endpoint, *discovery) {
 	d := p.discoveries[discoveryKey(spec, base)]
 	if d == nil {
@@ -158,8 +157,8 @@ func (p *Plan) endpoints(spec *config.Upstream, base string) ([]endpoint, *disco
 	return slices.Clone(d.current), d
 }
 
-// lookup asks once and reports whether the answer has changed. A failed answer changes nothing, and
-// neither does an empty answer of a name server.
+// lookup queries once and reports whether the answer has changed. A failed answer, or an empty
+// one from a name server, changes nothing.
 func (d *discovery) lookup(ctx context.Context, s *Set) (changed bool) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -210,7 +209,7 @@ func (d *discovery) store(found []endpoint, ready map[string]bool) (changed bool
 	return changed
 }
 
-// podEndpoints returns the pods that take calls.
+// podEndpoints returns the pods that may take calls.
 func (d *discovery) podEndpoints() (out []endpoint, ready map[string]bool) {
 	pods, _ := d.pods.Endpoints()
 	ready = make(map[string]bool, len(pods))
@@ -262,8 +261,8 @@ func (d *discovery) run(ctx context.Context, s *Set) {
 	}
 }
 
-// podsChanged handles an event of the cluster. Deleted pods get no call from here on, before there
-// is a plan without them. Pods whose readiness has changed are probed at once.
+// podsChanged handles an event of the cluster. A deleted pod gets no call from now on, even
+// before a plan omits it. Pods whose readiness has changed are probed at once.
 func (d *discovery) podsChanged(ctx context.Context, s *Set) {
 	s.o.Guard.Point(guardAddresses)
 	d.mu.Lock()
@@ -292,7 +291,7 @@ func (d *discovery) podsChanged(ctx context.Context, s *Set) {
 	}
 }
 
-// follow lets an upstream take calls while its discovery has its pod.
+// follow lets an upstream take calls as long as its discovery lists its pod.
 func follow(u *Upstream, st *settings) {
 	d := st.source
 	leaving := d != nil && d.pods != nil && d.lacks(st.found.key)
@@ -301,8 +300,8 @@ func follow(u *Upstream, st *settings) {
 	}
 }
 
-// lacks reports whether the pod of a key is known to be gone. The endpoint that stands for unknown
-// pods is gone if there are no pods.
+// lacks reports whether the pod of a key is known to be gone. The placeholder endpoint of unknown
+// pods counts as gone if there are no pods.
 func (d *discovery) lacks(key string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -313,7 +312,7 @@ func (d *discovery) lacks(key string) bool {
 	return !here
 }
 
-// stop ends the work of start. The caller holds the set's mutex.
+// stop ends the background work. The caller holds the set's mutex.
 func (d *discovery) stop(s *Set) {
 	d.mu.Lock()
 	if d.cancel != nil {
@@ -334,19 +333,19 @@ type Found struct {
 	Upstream string        `json:"upstream"`
 	Source   string        `json:"source"` // what was queried
 	Engines  []FoundEngine `json:"engines"`
-	Trouble  string        `json:"trouble,omitempty"` // why there is none
+	Trouble  string        `json:"trouble,omitempty"` // why no engine was found
 }
 
-// FoundEngine is the place of an engine.
+// FoundEngine is one engine that a discovery found.
 type FoundEngine struct {
 	Address  string  `json:"address"`
 	Pod      string  `json:"pod,omitempty"`
 	NotReady bool    `json:"not_ready,omitempty"` // according to its pod
-	Weight   float64 `json:"weight,omitempty"`    // relative to the others; 0: none is given
+	Weight   float64 `json:"weight,omitempty"`    // relative to the others; 0: not given
 }
 
-// Discover asks once, as a start would, where the engines of an upstream are. It returns nil if the
-// upstream's URL already says it.
+// Discover queries once where the engines of an upstream are, as a start would. It returns nil if
+// the upstream's URL already names the engine.
 func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Found {
 	base, err := http1.NormalizeURL(spec.URL)
 	if err != nil || discoveryKey(spec, base) == "" {
@@ -390,10 +389,10 @@ func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Foun
 type Discovery struct {
 	Source  string  `json:"source"`             // what is queried: DNS vllm, SRV _http._tcp.vllm, pods default/app=vllm
 	Targets int     `json:"targets"`            // endpoints of the last good answer
-	Age     float64 `json:"age_seconds"`        // of the last good answer, or list of pods; -1: there was none
+	Age     float64 `json:"age_seconds"`        // since the last good answer; -1: none
 	Stale   float64 `json:"stale_seconds"`      // how long answers have failed; 0: the last one was good
 	Trouble string  `json:"trouble,omitempty"`  // why
-	Failed  uint64  `json:"failed_since_start"` // answers that were none
+	Failed  uint64  `json:"failed_since_start"` // failed queries
 }
 
 // Discoveries returns the state of all discoveries, ordered by source.
@@ -432,7 +431,7 @@ func (d *discovery) status(now time.Time) Discovery {
 // show registers the metrics of the discovery. The caller holds the set's mutex.
 func (d *discovery) show(s *Set) {
 	name := d.name
-	for n := 2; s.shows(name); n++ { // they query the same with other ports or accounts
+	for n := 2; s.shows(name); n++ { // the source is shared
 		name = d.name + " #" + strconv.Itoa(n)
 	}
 	d.shown, d.series = name, metrics.NewSet()

@@ -18,7 +18,7 @@ import (
 	"penstock/upstreams/dns"
 )
 
-// kubeTest is a set whose upstream "a" is the pods of a fake cluster.
+// kubeTest is a set whose upstream "a" has the pods of a fake cluster.
 type kubeTest struct {
 	t       *testing.T
 	api     *kubeapi.Server
@@ -30,7 +30,7 @@ type kubeTest struct {
 func startKube(t *testing.T, pods ...kubeapi.Object) *kubeTest {
 	t.Helper()
 	known := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, known) }) // after everything that is cleaned up below
+	t.Cleanup(func() { goleak.VerifyNone(t, known) }) // runs after every clean-up registered below
 	k := &kubeTest{t: t, api: kubeapi.Start(t), changed: make(chan struct{}, 100)}
 	for _, p := range pods {
 		k.api.Put(kubeapi.Pods, p)
@@ -68,7 +68,7 @@ func takes(u *Upstream) bool {
 	return leased && u.EligibleIn(StateUp, At(now))
 }
 
-// A pod that is being deleted takes no new call from the moment of the event, even before the next
+// TestPodIsDeleted: a pod being deleted takes no new call from the event on, even before the next
 // plan. Its running calls go on.
 func TestPodIsDeleted(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1", "penstock/concurrency=7", "penstock/weight=3", "llm-d.ai/engine-type=vllm")
@@ -110,7 +110,7 @@ func TestPodIsDeleted(t *testing.T) {
 	eventually(t, "up again", func() bool { return takes(u) })
 }
 
-// An event between a plan and its commit counts.
+// TestPodIsDeletedDuringAPlan: an event between a plan and its commit is applied.
 func TestPodIsDeletedDuringAPlan(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1")
 	k := startKube(t, a)
@@ -134,8 +134,8 @@ func TestPodIsDeletedDuringAPlan(t *testing.T) {
 	}
 }
 
-// Until the API server has answered, the URL's name is dialled. An unreachable API server changes
-// nothing.
+// TestKubernetesIsAway: until the API server has answered, the edge dials the name in the URL. An
+// unreachable API server changes nothing.
 func TestKubernetesIsAway(t *testing.T) {
 	k := startKube(t, kubeapi.Pod("vllm-0", "u0", "127.0.0.1"))
 	k.spec.URL = strings.Replace(k.spec.URL, "vllm.test", "127.0.0.1", 1)
@@ -163,8 +163,8 @@ func TestKubernetesIsAway(t *testing.T) {
 	}
 }
 
-// Readiness is a hint: an engine that answers its probes takes calls, whatever its pod says, and a
-// pod whose readiness changes is probed at once.
+// TestPodReadiness: readiness is a hint. An engine that answers its probes takes calls, whatever
+// its pod reports. A pod whose readiness changes is probed at once.
 func TestPodReadiness(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1")
 	k := startKube(t, kubeapi.Unready(a))
@@ -183,7 +183,8 @@ func TestPodReadiness(t *testing.T) {
 	}
 }
 
-// Every record is an upstream of its own. If the name stops resolving, its upstreams stay.
+// TestResolveSRV: every record is an upstream of its own. If the name stops resolving, its
+// upstreams stay.
 func TestResolveSRV(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	records := []*net.SRV{{Target: "a.test.", Port: 8001, Weight: 1}, {Target: "a.test.", Port: 8002, Weight: 3}}
@@ -239,7 +240,7 @@ func TestResolveSRV(t *testing.T) {
 	}
 }
 
-// TestDiscover: what a discovery finds at once, or why it finds nothing.
+// TestDiscover: a discovery finds its engines at once, or reports why it cannot.
 func TestDiscover(t *testing.T) {
 	api := kubeapi.Start(t)
 	pods := config.Kubernetes{Selector: "app=vllm", Server: api.URL, Account: api.Account}

@@ -7,7 +7,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Operations for tests of higher packages. They replace probes, and a commit that would start
+// Operations for tests of higher packages. They replace probes, and commits that would start
 // probing.
 
 // Bring forces a state, as probes would.
@@ -21,10 +21,10 @@ func (u *Upstream) SetConcurrency(c config.Concurrency) {
 	u.slots.configure(&config.Upstream{Concurrency: c}, st.weight, u.engine.Load())
 }
 
-// SetGhosts makes n of the slots the engine's, as reports would.
+// SetGhosts marks n of the slots as ghosts, as reports would.
 func (u *Upstream) SetGhosts(n int) { u.slots.setSeen(n, 0) }
 
-// Load is ReadLoad into a variable of its own.
+// Load returns what ReadLoad reads.
 func (u *Upstream) Load(p Pool, now time.Time) (l Load) {
 	u.ReadLoad(&l, p, At(now))
 	return l
@@ -33,7 +33,7 @@ func (u *Upstream) Load(p Pool, now time.Time) (l Load) {
 // ModelBack undoes ModelGone, as the engine's list would.
 func (u *Upstream) ModelBack() { u.Models.setList(nil, time.Now().Add(time.Hour)) }
 
-// Tell books an engine's report of its work, as a probe would.
+// Tell books a report of the engine's work, as a probe would.
 func (u *Upstream) Tell(running, waiting int, now time.Time) {
 	u.book(&Report{Load: engine.Load{Running: running, Waiting: waiting}, OwnAtScrape: u.slots.inFlight(), Elsewhere: u.slots.fleet.elsewhere.Load().inFlight(PoolText, true), At: now}, 0, now)
 }

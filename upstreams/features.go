@@ -17,12 +17,12 @@ import (
 
 // An engine that refuses what its siblings answer was started without a flag, or is an older
 // version. It refuses quickly, so it looks idle, and each of its refusals reads like the client's
-// fault. So a refusal is suspected if one status and one text make up most of an engine's last
-// answers for a feature. Then a sibling is asked for some of the calls, unseen by their clients. If
-// siblings answer three such calls with different bodies, the engine loses the feature, for one
-// model and for half a minute. Then it is tried again, and each further refusal doubles the time,
-// up to five minutes. A trial costs no client its answer: a sibling is asked for what the engine
-// refuses. If the sibling refuses, too, the engine is cleared.
+// fault. A refusal is therefore suspected if the same status and text make up most of an engine's
+// last answers for a feature. For some of these calls the edge then asks a sibling, unseen by
+// their clients. If siblings answer three such calls with different bodies, the engine loses the
+// feature, for one model and for half a minute. Then it is tried again, and each further refusal
+// doubles the time, up to five minutes. A trial costs no client its answer: if the engine
+// refuses, a sibling is asked. If the sibling refuses, too, the engine is cleared.
 //
 //	ServedModel.Lacks    what a pick reads
 //	Lease.Needs          what a call asks for
@@ -38,10 +38,10 @@ type Features uint32
 // The features other than the operations, each of which has one (FeatureOf).
 const (
 	FeatureTools      Features = 1 << iota // tools that the model may call
-	FeatureForcedTool                      // a tool that it has to call
+	FeatureForcedTool                      // a tool that the model must call
 	FeatureSchema                          // an answer by a schema
 	FeatureImages
-	FeatureEffort // of reasoning
+	FeatureEffort // an effort of reasoning
 	featureOperation
 )
 
@@ -55,8 +55,7 @@ var operations = []string{
 	config.OpScore, config.OpClassify, config.OpPooling, config.OpTokenize, engine.OpDetokenize, config.OpModerations,
 }
 
-// FeatureOf returns the feature of an operation at an engine (config.OpChat and its neighbours), or
-// 0.
+// FeatureOf returns the feature of an engine's operation (config.OpChat and the like), or 0.
 func FeatureOf(operation string) Features {
 	if i := slices.Index(operations, operation); i >= 0 {
 		return featureOperation << i
@@ -90,7 +89,7 @@ func (f Features) each(visit func(Features)) {
 	}
 }
 
-// blamed returns the features that a refusal of a call with these needs is attributed to: the
+// blamed returns the features that may have caused the refusal of a call with these needs: the
 // special ones, or the operation if there are none.
 func (f Features) blamed() Features {
 	if special := f & specials; special != 0 {
@@ -100,10 +99,10 @@ func (f Features) blamed() Features {
 }
 
 const (
-	answersSeen    = 20               // window of answers in which a refusal must be the most frequent
+	answersSeen    = 20               // answers in which a refusal must be the most frequent
 	askEvery       = 10               // one in this many suspected refusals goes to a sibling
 	bodiesNeeded   = 3                // different bodies that siblings must answer
-	lackingLeast   = 30 * time.Second // until a lost feature is tried again, and the longest time
+	lackingLeast   = 30 * time.Second // until a lost feature is tried again: first and longest
 	lackingMost    = 5 * time.Minute
 	refusalIsNone  = 0 // the text of an answer that is not a refusal
 	bodyIsNotKnown = 0
@@ -111,15 +110,15 @@ const (
 
 // suspicion is the state of a feature that an engine may lack. It is pure: the caller serialises.
 type suspicion struct {
-	answers [answersSeen]uint64 // the texts of the last refusals, refusalIsNone for other answers
+	answers [answersSeen]uint64 // texts of the last refusals; refusalIsNone for other answers
 	n       int
 	unasked int           // suspected refusals since a sibling was last asked
 	asked   bool          // a sibling was asked
-	bodies  []uint64      // bodies that a sibling has answered
-	trial   bool          // the feature was taken and is being tried again
-	out     bool          // the feature is taken
-	until   Moment        // until when it is taken
-	pause   time.Duration // for how long
+	bodies  []uint64      // bodies that siblings have answered
+	trial   bool          // the feature was taken away and is being tried again
+	out     bool          // the feature is taken away
+	until   Moment        // when it is tried again
+	pause   time.Duration // the current pause
 	status  int           // of the refusals
 }
 
@@ -128,7 +127,7 @@ func (s *suspicion) add(text uint64) {
 	s.n++
 }
 
-// answered records an answer. It reports whether the suspicion is over.
+// answered records an answer. It reports whether that ends the suspicion.
 func (s *suspicion) answered() (clear bool) {
 	s.add(refusalIsNone)
 	return s.trial || s.answers == [answersSeen]uint64{}
@@ -146,7 +145,7 @@ func (s *suspicion) refused(text uint64, plain bool) (ask bool) {
 	}
 	switch {
 	case s.out:
-		return false // of a call sent earlier, or one with no other engine
+		return false // of a call sent earlier, or a call with no other engine
 	case plain, s.trial:
 		return true
 	case same <= answersSeen/2:
@@ -159,8 +158,8 @@ func (s *suspicion) refused(text uint64, plain bool) (ask bool) {
 	return true
 }
 
-// confirmed records a body that a sibling has answered, and reports whether the engine loses the
-// feature.
+// confirmed records the body of a call that a sibling has answered, and reports whether the
+// engine now loses the feature.
 func (s *suspicion) confirmed(body uint64, now Moment) (takes bool) {
 	if s.out || body == bodyIsNotKnown {
 		return false
@@ -176,16 +175,16 @@ func (s *suspicion) confirmed(body uint64, now Moment) (takes bool) {
 	return true
 }
 
-// retry makes the feature be tried again.
+// retry starts a new trial of the feature.
 func (s *suspicion) retry() {
 	*s = suspicion{trial: true, status: s.status, bodies: s.bodies, pause: s.pause}
 }
 
-// lacking is what an engine lacks for one of its models. The zero value means nothing.
+// lacking is what an engine lacks for one of its models. The zero value lacks nothing.
 type lacking struct {
 	watched atomic.Uint32 // features with a suspicion
-	out     atomic.Uint32 // features that are taken
-	next    atomic.Int64  // when the first of these is tried again (Moment)
+	out     atomic.Uint32 // features that are taken away
+	next    atomic.Int64  // when the first of these is retried (Moment)
 
 	mu    sync.Mutex
 	of    map[Features]*suspicion
@@ -204,7 +203,7 @@ func (m *ServedModel) Lacks(f Features, now Moment) bool {
 	return l.out.Load()&uint32(f) != 0
 }
 
-// retry tries the features again whose time is over.
+// retry starts a new trial of each feature whose pause is over.
 func (l *lacking) retry(m *ServedModel, now Moment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -256,8 +255,8 @@ func (l *lacking) publish(m *ServedModel) {
 	})
 }
 
-// answered records an answer to a call with these needs. While nothing is suspected it costs one
-// load.
+// answered records an answer to a call with these needs. If no feature is suspected, that costs
+// one atomic load.
 func (l *lacking) answered(m *ServedModel, needs Features) {
 	if l.watched.Load()&uint32(needs) == 0 {
 		return
@@ -286,9 +285,9 @@ func (l *lacking) clear(m *ServedModel) {
 // Refusal is an engine's refusal of a request.
 type Refusal struct {
 	Status int
-	Text   uint64 // hash of its words, without the parts that differ between requests; not 0
+	Text   uint64 // hash of its text without the parts that vary by request; never 0
 	Body   uint64 // hash of the request's body; 0: unknown
-	Path   bool   // the engine does not have the path, which leaves no doubt
+	Path   bool   // the engine lacks the path, so the cause is certain
 }
 
 // Doubt is a refusal that another engine's answer settles.
@@ -298,7 +297,7 @@ type Doubt struct {
 	body   uint64
 }
 
-// ofItsOwn marks bodies that cannot be identified (forms): each is treated as unique.
+// ofItsOwn marks bodies that have no comparable hash (forms): each counts as unique.
 const ofItsOwn = 1 << 63
 
 // Needs records what the call needs from the engine.
@@ -340,7 +339,7 @@ func (l *Lease) Refused(r Refusal) *Doubt {
 	return &Doubt{l.model, blamed, r.Body}
 }
 
-// Settles makes the answer to this lease's call settle a doubt about another engine.
+// Settles lets this call's outcome settle a doubt about another engine.
 func (l *Lease) Settles(d *Doubt) { l.doubt = d }
 
 // resolve settles the doubt by the outcome of the call here.

@@ -10,9 +10,10 @@ import (
 	"penstock/config"
 )
 
-// TestSuspicion plays scripts. "o" is an answer, a letter from a to f a refusal in those words, "P"
-// a refusal because the path is missing, a number a body that a sibling answered after such a
-// refusal, and "~" the time until the feature is tried again. asks is how often a sibling is asked.
+// TestSuspicion plays scripts. "o" is an answer. A letter from a to f is a refusal with its own
+// text, and "P" a refusal because the path is missing. A number is a body that a sibling answered
+// after a refusal, and "~" lets the pause pass until the feature is tried again. asks is how
+// often a sibling is asked.
 func TestSuspicion(t *testing.T) {
 	eleven := strings.Repeat("a ", 11)
 	for name, c := range map[string]struct {
@@ -65,7 +66,7 @@ func TestSuspicion(t *testing.T) {
 	}
 }
 
-// TestSuspicionNeedsThreeBodies: whatever comes, an engine loses a feature only after three
+// TestSuspicionNeedsThreeBodies: whatever happens, an engine loses a feature only after three
 // different bodies.
 func TestSuspicionNeedsThreeBodies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -90,8 +91,8 @@ func TestSuspicionNeedsThreeBodies(t *testing.T) {
 	})
 }
 
-// TestBlamed: a refusal is attributed to what is special about the call, and otherwise to its
-// operation.
+// TestBlamed: a refusal is blamed on the call's special features, or on its operation if it has
+// none.
 func TestBlamed(t *testing.T) {
 	chat := FeatureOf(config.OpChat)
 	for needs, want := range map[Features]string{
@@ -121,8 +122,8 @@ func TestLackingPause(t *testing.T) {
 	}
 }
 
-// TestLacking: an engine loses a feature that three siblings answered, for one model and half a
-// minute, and for longer each time it refuses again.
+// TestLacking: an engine loses a feature once siblings have answered three bodies, for one model
+// and half a minute. The time grows with each further refusal.
 func TestLacking(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 100})
 	u.recognised(mustProfile(t, "vllm"))

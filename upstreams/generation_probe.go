@@ -10,23 +10,23 @@ import (
 )
 
 // A generation probe is the edge's own tiny piece of work for an engine: one token of chat (or
-// some, with a proper end, if answers broke off in the middle), or an embedding of one word. Health
-// probes show whether an engine answers. This one shows whether it works, without a client's
-// request that might itself be the cause of the failure.
+// some, with a proper end, if answers broke off in the middle), or an embedding of one word.
+// Health probes show whether an engine answers. A generation probe shows whether it works,
+// without a client's request, which might itself cause the failure.
 //
 //	generationProber.start     starts one in a slot, at most one a second
 //	settings.generation        the model to ask, and what to send
 //	engine.GenerationSteps     what to send to an engine for a kind of model
 //	engine.Generate            sends it and judges the answer
 //
-// The verdict goes to the breaker (circuit.generation) and into metrics of its own, since it is not
-// a client's call.
+// The verdict goes to the breaker (circuit.generation), and has metrics of its own because it is
+// not a client's call.
 
 const (
 	// generationPause is the least time between two generation probes of an upstream.
 	generationPause = time.Second
 	// generationLimit bounds a probe if the failed call's own limit is longer. generationLoading
-	// does so if the probe may have to wait for a model to load.
+	// is the bound if the model may have to load first.
 	generationLimit   = 10 * time.Second
 	generationLoading = time.Minute
 )
@@ -46,14 +46,14 @@ type generationProber struct {
 
 	mu      sync.Mutex
 	last    work          // of the last call that failed
-	limit   time.Duration // how long that call could have waited for its first token
+	limit   time.Duration // how long that call would have waited for a first token
 	running bool
-	doubted int // failures in a row when lookAtDoubt was last scheduled; 0: not scheduled
+	doubted int // failures in a row at the last lookLater; 0: not scheduled
 	begun   time.Time
 	newest  *LastGeneration // immutable once set
 }
 
-// failed records a failed call: the next probe is of its kind.
+// failed records a failed call, whose kind the next probe will have.
 func (g *generationProber) failed(by FailureSource) {
 	g.mu.Lock()
 	g.last, g.limit = work{by.Served, by.Kind}, by.Limit
@@ -67,9 +67,9 @@ type work struct {
 }
 
 // generation returns what a generation probe sends: the work of the last failed call, if its kind
-// has a probe. Otherwise (an image) it is the upstream's chat model, or another of its models: five
-// failed calls of one client must not take the engine from the others without a look at it. There
-// are no steps if nothing can be asked.
+// has a probe. Otherwise (an image) it asks the upstream's chat model, or another of its models,
+// because five failed calls of one client must not take the engine out unchecked. steps is empty
+// if no model can be probed.
 func (s *settings) generation(
 	last work, profile *engine.Profile, models *ServedModels, toEnd bool,
 ) (served string, steps []engine.GenerationStep) {
@@ -91,10 +91,10 @@ func (s *settings) generation(
 	return last.served, nil
 }
 
-// start starts a generation probe in a slot of the pool that the caller has taken; the probe gives
-// it back. It returns false, and the caller keeps the slot, if no probe is possible now: another
-// one runs or ran less than a second ago, the upstream is out, or the edge has no probe for any of
-// its models.
+// start starts a generation probe in a slot that the caller has taken from the pool, and that the
+// probe gives back. If no probe is possible now, it returns false and the caller keeps the slot.
+// This is so if another probe runs or ran less than a second ago, if the upstream is out, or if
+// none of its models has a probe.
 func (g *generationProber) start(pool Pool, trial bool) bool {
 	u, now := g.up, time.Now()
 	p, s := u.probing.current(), u.State()
@@ -141,7 +141,7 @@ func (g *generationProber) run(
 	u, result := g.up, engine.GenerationResult{Verdict: engine.GenerationAborted}
 	defer func() { // even if the booking panics
 		u.set.freeSlot(u, pool)
-		if trial { // calls that looked meanwhile were kept out
+		if trial { // wake calls that were barred meanwhile
 			u.hooks.room()
 		}
 	}()
@@ -153,7 +153,7 @@ func (g *generationProber) run(
 		progressed := u.client.answers.Looks() != reads || u.Progress.MovedSince(begun)
 		timedOut := result.Verdict == engine.GenerationFailed && result.Reason == http1.ReasonTimeout
 		if timedOut && (progressed || u.reports.queuesForOthers(begun)) {
-			result.Verdict = engine.GenerationRefused // the probe waited its turn, as a busy engine makes every client wait
+			result.Verdict = engine.GenerationRefused // it waited, as clients of a busy engine do
 		}
 		if result.Verdict != engine.GenerationRejected {
 			return
@@ -181,7 +181,7 @@ func (g *generationProber) book(result engine.GenerationResult, trial bool) {
 	u.Breaker.generation(result.Verdict, trial, "generation probe: "+g.newest.Result, now)
 }
 
-// failsSince reports whether the newest probe came after then and failed.
+// failsSince reports whether the newest probe is newer than that and failed.
 func (g *generationProber) failsSince(then time.Time) bool {
 	last := g.result()
 	return last != nil && last.At.After(then) && last.Result == engine.GenerationFailed.String()
@@ -201,7 +201,7 @@ func (g *generationProber) result() *LastGeneration {
 	return g.newest
 }
 
-// lookLater schedules lookAtDoubt if there is reason to.
+// lookLater schedules lookAtDoubt if the breaker is in doubt.
 func (g *generationProber) lookLater() {
 	failures, wanted := g.up.Breaker.doubt()
 	if !wanted || g.up.probing.current() == nil {
@@ -215,7 +215,7 @@ func (g *generationProber) lookLater() {
 	}
 }
 
-// lookAtDoubt sends a generation probe if there was no success since and a slot is free. While
+// lookAtDoubt sends a generation probe if no call has succeeded since and a slot is free. While
 // calls still come, it waits for their outcomes.
 func (g *generationProber) lookAtDoubt() {
 	defer g.up.hooks.guard.Catch(guardRoom, nil)
@@ -236,7 +236,7 @@ func (g *generationProber) lookAtDoubt() {
 
 // trialHeadStart is how long waiting calls may become the trial of a half-open breaker before a
 // generation probe does. If there is no probe, other clients get unprobedHeadStart. After that
-// every call may be the trial, also one of the client whose trial failed.
+// any call may be the trial, even one of the client whose trial failed.
 const (
 	trialHeadStart    = 100 * time.Millisecond
 	unprobedHeadStart = time.Second
@@ -259,24 +259,24 @@ func (g *generationProber) probeTrial() {
 	} else {
 		u.Breaker.trial.Store(false)
 	}
-	u.hooks.room() // calls that looked meanwhile were kept out
+	u.hooks.room() // wake calls that were barred meanwhile
 }
 
-// trialLater schedules probeTrial if some calls cannot be the trial of the half-open breaker.
+// trialLater schedules probeTrial if the half-open breaker bars some calls from its trial.
 func (g *generationProber) trialLater() {
 	if g.trialMissing() {
 		g.up.Breaker.lookLater(time.AfterFunc(g.up.Breaker.headStart(), g.probeTrial))
 	}
 }
 
-// retrialLater makes the breaker look for a trial again if it is still half-open.
+// retrialLater looks for a trial again later if the breaker is still half-open.
 func (g *generationProber) retrialLater() {
 	if g.trialMissing() {
 		g.up.Breaker.lookLater(time.AfterFunc(generationPause, g.up.Breaker.halfOpen))
 	}
 }
 
-// trialMissing reports whether some calls cannot be the trial of the half-open breaker.
+// trialMissing reports whether the half-open breaker bars some calls from its trial.
 func (g *generationProber) trialMissing() bool {
 	return g.up.Breaker.trialMissing() && !g.up.ending.retiring.Load() && g.up.probing.current() != nil
 }

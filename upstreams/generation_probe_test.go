@@ -17,8 +17,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// After answers that broke off, the probe of a chat model asks for more than a first token until
-// one answer has ended well.
+// TestProbeOfBrokenAnswers: after answers broke off, the probe of a chat model asks for more than
+// a first token, until one answer has ended well.
 func TestProbeOfBrokenAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _ := generating(t, func(int64) engine.Generation { return engine.GenerationOK })
@@ -63,7 +63,8 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 	})
 }
 
-// generating is an upstream whose generation probes are played by verdict, which also counts them.
+// generating returns an upstream whose generation probes get their verdicts from verdict, which
+// receives their number.
 func generating(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstream, sent *atomic.Int64) {
 	t.Helper()
 	u, sent = watched(t, &playedEngine{code: 200}, "vllm"), new(atomic.Int64)
@@ -82,15 +83,15 @@ func generating(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstr
 	return u, sent
 }
 
-// TestGenerationProbeTellsItsPriority: an engine that orders its queue gets the first class's
-// number with a probe, which would otherwise wait behind all calls. An engine that is sent no
-// priorities with calls is sent none with probes.
+// TestGenerationProbeTellsItsPriority: a probe of an engine that orders its queue carries the
+// first class's priority, because it would otherwise wait behind all calls. If calls carry no
+// priority, neither do probes.
 func TestGenerationProbeTellsItsPriority(t *testing.T) {
 	for _, c := range []struct {
 		engine string
 		told   bool
 		kind   string
-		want   string // of the beginning of the body
+		want   string // start of the body
 	}{
 		{"sglang", true, config.KindChat, `{"priority":0,"`},
 		{"vllm", true, config.KindChat, `{"priority":0,"`},
@@ -128,7 +129,7 @@ func TestGenerationProbeTellsItsPriority(t *testing.T) {
 	}
 }
 
-// failAlone fails this many calls of one client.
+// failAlone fails this many calls, all of one client.
 func (u *Upstream) failAlone(t *testing.T, times int) {
 	t.Helper()
 	for range times {
@@ -136,8 +137,8 @@ func (u *Upstream) failAlone(t *testing.T, times int) {
 	}
 }
 
-// A generation probe goes out with the fifth failure, in the slot that this leaves, and at most
-// once a second.
+// TestProbeGeneration: a generation probe uses the slot that the fifth failure frees, and is sent
+// at most once a second.
 func TestProbeGeneration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(int64) engine.Generation { return engine.GenerationOK })
@@ -176,8 +177,8 @@ func TestProbeGeneration(t *testing.T) {
 	})
 }
 
-// If routing avoids an engine and no other call comes to it, two failures are enough: a generation
-// probe follows after a while.
+// TestProbeDoubt: two failures are enough if routing avoids the engine and no other call comes. A
+// generation probe follows after a while.
 func TestProbeDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(n int64) engine.Generation {
@@ -222,8 +223,8 @@ func TestProbeDoubt(t *testing.T) {
 	})
 }
 
-// A failed trial bars its client from the next one: a generation probe becomes the trial, whatever
-// client calls meanwhile.
+// TestGenerationProbeIsTheTrial: a failed trial bars its client from the next one. A generation
+// probe becomes the trial, whichever client calls meanwhile.
 func TestGenerationProbeIsTheTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(n int64) engine.Generation {
@@ -250,7 +251,7 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 		if sent.Load() != 2 || u.slots.inFlight() != 1 {
 			t.Fatalf("%d probes, %d in flight", sent.Load(), u.slots.inFlight())
 		}
-		pass(time.Second) // has failed as well
+		pass(time.Second) // the probe has failed as well
 		if u.Breaker.Position(time.Now()) != BreakerOpen {
 			t.Fatal("the second trial has failed, but the breaker is not open")
 		}
@@ -273,7 +274,8 @@ func TestGenerationProbeIsTheTrial(t *testing.T) {
 	})
 }
 
-// A running probe whose upstream retires ends, and gives its slot back.
+// TestGenerationProbeEndsWithItsUpstream: a running probe ends when its upstream retires, and
+// gives its slot back.
 func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, sent := generating(t, func(int64) engine.Generation { return engine.GenerationFailed })
@@ -288,8 +290,8 @@ func TestGenerationProbeEndsWithItsUpstream(t *testing.T) {
 	})
 }
 
-// A probe that waits in vain condemns only a silent engine. One that serves other calls just had no
-// turn for it.
+// TestGenerationProbeHasNoTurn: a probe that times out condemns only a silent engine. If the
+// engine answers other calls, the probe just had to wait.
 func TestGenerationProbeHasNoTurn(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -337,7 +339,7 @@ func TestGenerationProbeHasNoTurn(t *testing.T) {
 	}
 }
 
-// failWork fails this many calls of one client for a kind of model, each with another body.
+// failWork fails this many calls of one client for a kind of model, each with a different body.
 func (u *Upstream) failWork(key, served, kind string, times int) {
 	for i := range times {
 		if l, ok := u.TryLease(key, PoolText, 0, time.Now()); ok {
@@ -348,7 +350,7 @@ func (u *Upstream) failWork(key, served, kind string, times int) {
 	synctest.Wait()
 }
 
-// askedFor lists what generation probes have asked for.
+// askedFor records what generation probes have asked for.
 type askedFor struct {
 	mu   sync.Mutex
 	list []string
@@ -366,8 +368,8 @@ func (a *askedFor) all() []string {
 	return slices.Clone(a.list)
 }
 
-// working is an upstream with the given models. asked notes what its generation probes ask for;
-// they fail if fails is set.
+// working returns an upstream with the given models, and a record of what its generation probes
+// ask for. The probes fail if fails is set.
 func working(t *testing.T, models []config.Model, fails *atomic.Bool) (u *Upstream, asked *askedFor) {
 	t.Helper()
 	p, err := newTestSet(t, Options{}).Plan([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai"}}, models)
@@ -392,8 +394,9 @@ func working(t *testing.T, models []config.Model, fails *atomic.Bool) (u *Upstre
 	return u, asked
 }
 
-// One client opens no breaker if the served name that it fails for has models of several kinds, or
-// of a kind that has no probe. The edge then probes what it can, preferably a chat model.
+// TestProbeAmongKinds: a single client opens no breaker if the served name it fails on has models
+// of several kinds, or of a kind without a probe. The edge then probes what it can, preferably a
+// chat model.
 func TestProbeAmongKinds(t *testing.T) {
 	model := func(id, served, kind string) config.Model {
 		return config.Model{ID: id, Kind: kind, Deployments: []config.Deployment{{Upstream: "a", Served: served}}}
@@ -403,8 +406,8 @@ func TestProbeAmongKinds(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		models       []config.Model
-		served, kind string // that fail
-		asks         string // the probe's path and model; empty: there is none
+		served, kind string // of the failing calls
+		asks         string // path and model of the probe; empty: no probe
 	}{
 		{"the image behind the chat", []config.Model{chat, image}, "sim", config.KindChat, "/v1/chat/completions sim"},
 		{"before it", []config.Model{image, chat}, "sim", config.KindChat, "/v1/chat/completions sim"},
@@ -444,9 +447,9 @@ func TestProbeAmongKinds(t *testing.T) {
 	}
 }
 
-// Without a generation probe the failures of five clients open the breaker. After that, one of
-// those clients alone does not keep it open: other clients have a second to send the trial before
-// it is that client's again.
+// TestTrialWithoutProbe: without a generation probe the failures of five clients open the
+// breaker. After that, none of those clients can keep it open alone: other clients have a second
+// to send the trial before that client may again.
 func TestTrialWithoutProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _ := working(t, []config.Model{{ID: "flux", Kind: config.KindImage, Deployments: []config.Deployment{{Upstream: "a"}}}}, new(atomic.Bool))

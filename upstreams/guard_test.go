@@ -19,8 +19,8 @@ func waitUntil(t *testing.T, done func() bool) {
 	}
 }
 
-// TestPanicOfRoom: a panic in a callback for room loses neither the slot, nor the upstream's lock,
-// nor its breaker's single trial, nor the goroutine that probes.
+// TestPanicOfRoom: a panic in a callback for room must not leak the slot, the upstream's lock or
+// its breaker's single trial, nor end the probing goroutine.
 func TestPanicOfRoom(t *testing.T) {
 	g := guard.New()
 	set, err := NewSet(Options{Guard: g, OnRoom: func(*Upstream) { panic("room") }})

@@ -18,9 +18,9 @@ import (
 // State is an upstream's state.
 type State uint8
 
-// The states. Pending lasts until the first probe; retiring until the last lease is back. Stalled
-// is up by its probes, but nothing moves although it has work. Busy has work, too, and does not
-// answer its probes (busy.go).
+// The states. Pending lasts until the first probe; retiring until the last lease is back. A
+// stalled upstream answers its probes and has work, but nothing moves. A busy one has work and
+// does not answer its probes (busy.go).
 const (
 	StatePending State = iota
 	StateUp
@@ -38,12 +38,12 @@ func (s State) String() string {
 // takesCalls reports whether calls may be sent in this state, even if only as a last resort.
 func (s State) takesCalls() bool { return s == StateUp || s == StatePending || s == StateStalled }
 
-// unreachableRow is how many calls in a row that cannot reach the engine take it down without a
-// probe.
+// unreachableRow is how many calls in a row must fail to reach the engine to take it down without
+// a probe.
 const unreachableRow = 2
 
 // liveness is the state machine that decides between up and down. It is pure: the caller
-// serialises.
+// serialises the calls.
 //
 // Probes decide by thresholds. Calls outrank them: a call that cannot reach the engine makes the
 // upstream suspect, and then a single failed probe or a second such call takes it down.
@@ -54,14 +54,14 @@ type liveness struct {
 	bad   int // probes in a row that contradict state
 
 	suspect       bool
-	unreachable   int           // independent calls in a row that could not reach the engine
+	unreachable   int           // such calls in a row, of independent sources
 	unreachableBy FailureSource // of the first of them
 }
 
-// serves reports whether the engine is alive, by its probes or by its work.
+// serves reports whether the engine is alive, according to its probes or its work.
 func (l *liveness) serves() bool { return l.state == StateUp || l.state == StateBusy }
 
-// probe takes a probe's verdict.
+// probe applies a probe's verdict.
 func (l *liveness) probe(v verdict) {
 	good := v == verdictGood
 	if good {
@@ -88,8 +88,8 @@ func (l *liveness) probe(v verdict) {
 	}
 }
 
-// works records a sign of work that came although a probe found no answer: it outranks that probe
-// and those before it.
+// works records a sign of work that came although a probe got no answer. It outranks that probe
+// and the failed ones before it.
 func (l *liveness) works() {
 	if l.serves() {
 		l.become(StateUp)
@@ -114,9 +114,9 @@ func (l *liveness) outcome(o Outcome, by FailureSource) (look bool) {
 	return false
 }
 
-// unreachableCall records a call that could not reach the engine. If the request did reach the
-// engine before the connection ended, it may itself be the cause. So a second one from the same
-// client does not take the engine down: the requested probe decides.
+// unreachableCall records a call that could not reach the engine. If the request reached the
+// engine before the connection ended, it may itself be the cause. A second such call from the
+// same client therefore does not take the engine down: the probe decides.
 func (l *liveness) unreachableCall(by FailureSource) (look bool) {
 	if !l.serves() && l.state != StatePending {
 		return false
@@ -134,13 +134,13 @@ func (l *liveness) unreachableCall(by FailureSource) (look bool) {
 	return true
 }
 
-// Health is whether an upstream is up, as its probes and calls show.
+// Health knows from probes and calls whether an upstream is up.
 type Health struct {
 	state    atomic.Uint32 // a State, never retiring
-	suspect  atomic.Bool   // the machine is suspicious, so a call's answer matters to it
-	returned atomic.Int64  // when the upstream last came back from down (ticks); 0: never
-	silent   atomic.Bool   // down, and its calls will get nothing more
-	unheard  atomic.Int64  // since when nothing has come (ticks) from a doubtful busy upstream; 0: it is not doubtful
+	suspect  atomic.Bool   // the machine is suspicious, so calls must report to it
+	returned atomic.Int64  // when it last came back from down (ticks); 0: never
+	silent   atomic.Bool   // down, and its running calls will get no answer
+	unheard  atomic.Int64  // last sign (ticks) of a doubtful busy upstream; 0: not doubtful
 
 	Wake wake.Waker // for an engine that is down or asleep
 
@@ -148,7 +148,7 @@ type Health struct {
 	facts healthFacts
 
 	hooks *hooks
-	back  func() // called just before an upstream that was down is up
+	back  func() // called just before the upstream comes up from down
 }
 
 // healthFacts is what is known of an upstream's health.
@@ -158,15 +158,15 @@ type healthFacts struct {
 	changed  time.Time // when the state last changed
 	downs    uint64    // how often it went down or stalled
 	probedAt time.Time
-	check    *LastCheck // immutable once set, as is failure
+	check    *LastCheck // immutable once set, like failure
 	failure  *LastFailure
 }
 
-// LastCheck is how the last probe went.
+// LastCheck is the result of the last probe.
 type LastCheck struct {
 	OK           bool    `json:"ok"`
 	Reason       string  `json:"reason,omitempty"` // why it failed
-	Status       int     `json:"status,omitempty"` // what the engine answered with
+	Status       int     `json:"status,omitempty"` // status of the engine's answer
 	Milliseconds float64 `json:"milliseconds"`
 }
 
@@ -175,7 +175,7 @@ type LastFailure struct {
 	At     time.Time `json:"at"`
 	During string    `json:"during"`           // probe, call
 	Reason string    `json:"reason"`           // a Cause
-	Detail string    `json:"detail,omitempty"` // why no connection was made: http1.Failure.Detail
+	Detail string    `json:"detail,omitempty"` // why the connect failed: http1.Failure.Detail
 	Status int       `json:"status,omitempty"`
 }
 
@@ -187,8 +187,8 @@ func (f *LastFailure) Why() string {
 	return f.Reason + ": " + f.Detail
 }
 
-// Note records why a call failed, for the state page: the cause, the detail of a failed connect or
-// "", and the engine's status, 0 without an answer.
+// Note records why a call failed, for the state page: the cause, the detail of a failed connect
+// (or ""), and the engine's status (0 without an answer).
 func (h *Health) Note(cause Cause, detail string, status int, now time.Time) {
 	h.mu.Lock()
 	h.facts.failure = &LastFailure{At: now, During: "call", Reason: string(cause), Detail: detail, Status: status}
@@ -197,8 +197,8 @@ func (h *Health) Note(cause Cause, detail string, status int, now time.Time) {
 
 func (h *Health) now() State { return State(h.state.Load()) }
 
-// outcome records a call's outcome, and reports whether a probe should follow at once. It takes no
-// lock while nothing is wrong.
+// outcome records a call's outcome, and reports whether a probe should follow at once. In the
+// normal case it takes no lock.
 func (h *Health) outcome(o Outcome, by FailureSource, now time.Time) (look bool) {
 	if o != OutcomeUnreachable && !h.suspect.Load() {
 		return o == OutcomeTimeout
@@ -210,30 +210,31 @@ func (h *Health) outcome(o Outcome, by FailureSource, now time.Time) (look bool)
 	return look
 }
 
-// verdict is what a probe shows of an engine, judged together with its calls.
+// verdict is the conclusion from a probe, given the engine's calls.
 type verdict uint8
 
 const (
 	verdictGood  verdict = iota
-	verdictBad           // it answered badly, or failed for no known reason
+	verdictBad           // a bad answer, or a failure of unknown cause
 	verdictGone          // it is gone: the connection was refused or reset
-	verdictWaits         // no answer in time, while a call is at work
-	verdictFlows         // no answer in time, while answers of calls come
+	verdictWaits         // no answer in time, while a call runs
+	verdictFlows         // no answer in time, while calls receive answers
 )
 
-// probeResult is how a probe went.
+// probeResult is the result of a probe.
 type probeResult struct {
 	good    bool
-	flows   bool // answers of calls have come since the previous probe
+	flows   bool // calls received answers since the previous probe
 	working bool // the engine has calls
-	lives   bool // a host that accepted no connection still answers on open ones
+	lives   bool // no connection was accepted, but the host answers on open ones
 	status  int
 	err     error
 	took    time.Duration
 }
 
-// verdict judges the result. An engine without time for its probe may be at work. An accepted
-// connection shows no more than that, because the kernel also accepts for a stopped process.
+// verdict judges the result. An engine that does not answer its probe in time may be working.
+// Even an accepted connection shows no more, because the kernel also accepts for a stopped
+// process.
 func (r *probeResult) verdict() verdict {
 	var f *http1.Failure
 	switch {
@@ -277,7 +278,7 @@ func (h *Health) probeEnded(r probeResult) (serves bool) {
 	return h.facts.machine.serves()
 }
 
-// endBusy ends the busy state: the engine works, or counts as dead.
+// endBusy ends the busy state: the upstream is up if the engine works, or down.
 func (h *Health) endBusy(works bool, cause string, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -293,24 +294,24 @@ func (h *Health) endBusy(works bool, cause string, now time.Time) {
 	h.publish(cause, now)
 }
 
-// Silent reports whether the upstream is down because it answers neither its probes nor its calls,
-// as a stopped process does: waiting calls will get nothing. An upstream that is down because it
-// refuses connections may go on with its calls.
+// Silent reports whether the upstream is down because it answers neither its probes nor its
+// calls, as a stopped process does: waiting calls will get no answer. An upstream that is down
+// because it refuses connections may go on with its calls.
 func (h *Health) Silent() bool { return h.silent.Load() }
 
-// Unheard reports whether the upstream is busy, answers no probe, and has sent nothing for longer
-// than its work explains: it may have stopped.
+// Unheard reports whether the upstream is busy, answers no probeand has been silent for longer
+// than its work explains. It may have stopped.
 func (h *Health) Unheard() bool { return h.unheard.Load() != 0 }
 
-// setUnheard records since when nothing has come from a busy upstream, which makes it doubtful. It
-// reports whether the doubt is new.
+// setUnheard records since when a doubtful busy upstream has been silent. It reports whether the
+// doubt is new.
 func (h *Health) setUnheard(since time.Time) (begins bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.now() == StateBusy && h.unheard.Swap(ticks(since)) == 0
 }
 
-// StalledSince returns since when the upstream has been out because no work moves.
+// StalledSince returns since when the upstream has been out because its work does not move.
 func (h *Health) StalledSince() (since time.Time, stalled bool) {
 	if h.now() != StateStalled {
 		return time.Time{}, false
@@ -387,7 +388,7 @@ func (h *Health) publish(cause string, now time.Time) {
 	h.hooks.room()
 }
 
-// lastFailure describes the last failure for an operator.
+// lastFailure describes the newest failure to an operator.
 func (h *Health) lastFailure() string {
 	f := h.read().failure
 	switch {

@@ -10,22 +10,23 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// at returns a moment of the tests' own clock.
+// at returns a moment on the tests' clock.
 func at(d time.Duration) time.Time { return begun.Add(time.Hour + d) }
 
 var begun = time.Now()
 
-// machines are the two state machines of an upstream: one says whether it is up, the other whether
-// calls may pass.
+// machines are the two state machines of an upstream: one decides whether it is up, the other
+// whether calls may pass.
 type machines struct {
 	liveness liveness
 	circuit  circuit
 }
 
-// TestHealth plays scripts against the state machine. A script is words: "+" and "-" are probes ("!"
-// one that was refused, "~" one without an answer beside work, "=" beside answers), a
-// letter a call's outcome (o ok, t timeout, u unreachable, b bad response, f refused, r rejected, g
-// client gone), an upper-case letter that of a half-open trial, and a number lets seconds pass.
+// TestHealth plays scripts against the state machine. A script is a list of words. "+" and "-"
+// are good and bad probes, "!" is a refused one, "~" an unanswered one while calls run, and "="
+// an unanswered one while answers flow. A letter is a call's outcome (o ok, t timeout, u
+// unreachable, b bad response, f refused, r rejected, g client gone), in upper case that of a
+// half-open trial. A number lets that many seconds pass.
 func TestHealth(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
@@ -108,8 +109,8 @@ func TestHealth(t *testing.T) {
 }
 
 // play plays one word of a script and reports whether it asks for a generation probe. After a
-// letter, @KEY and then /BODY say who sent the call; without them each call has a client of its
-// own. "p" is a generation probe and "P" one that is a trial, followed by the result: + ok, -
+// letter, @KEY and then /BODY name the call's source; without them each call has a client of its
+// own. "p" is a generation probe and "P" one that is the trial, followed by the result: + ok, -
 // failed, 0 rejected, ~ refused.
 func play(t *testing.T, h *machines, word string, now *time.Time) (generate bool) {
 	t.Helper()
@@ -146,12 +147,12 @@ func play(t *testing.T, h *machines, word string, now *time.Time) (generate bool
 	return false
 }
 
-// played counts words, so that each can be a client of its own.
+// played counts words, so that each word can have a client of its own.
 var played int
 
-// TestBreakerEvidence: five failures open the breaker by themselves only if they are independent of
-// each other. Otherwise a generation probe is asked for, as often as the script of asks says, and
-// decides.
+// TestBreakerEvidence: five failures open the breaker by themselves only if they are independent
+// of each other. Otherwise they ask for generation probes, as many as asks says, and these
+// decide.
 func TestBreakerEvidence(t *testing.T) {
 	for _, c := range []struct {
 		name, script string
@@ -233,7 +234,8 @@ func (h *machines) breaker(now time.Time) string {
 	return "half-open"
 }
 
-// Passive evidence asks for a probe only when it raises a doubt, and then at once.
+// TestHealthAsksForAProbe: a call's outcome asks for a probe only when it raises a doubt, and
+// then at once.
 func TestHealthAsksForAProbe(t *testing.T) {
 	h := liveness{fall: 3, rise: 2}
 	h.probe(verdictGood)
@@ -262,8 +264,7 @@ func TestWindowForgets(t *testing.T) {
 	}
 }
 
-// TestDownsAreCounted: each time an upstream goes out of service counts once, however soon it
-// returns.
+// TestDownsAreCounted: each time out of service counts once, however short it is.
 func TestDownsAreCounted(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})
 	for _, s := range []State{StateUp, StateDown, StateUp, StateDown, StateDown, StateUp} {

@@ -13,22 +13,22 @@ import (
 // the operator.
 type Guard interface {
 	http1.Guard
-	// Loop runs f until it returns. After a panic it runs f again, after a pause, unless stop is
+	// Loop runs f until it returns. If f panics, Loop pauses and runs f again, unless stop is
 	// closed.
 	Loop(stop <-chan struct{}, place string, f func())
 }
 
-// The places of this package.
+// The places that this package guards.
 const (
 	guardProbe      = "probe"      // a round of an upstream's prober
 	guardGeneration = "generation" // a generation probe
 	guardAddresses  = "addresses"  // a discovery of endpoints
 	guardWake       = "wake"       // a request that wakes an engine
-	guardStall      = "stall"      // a look whether work moves
+	guardStall      = "stall"      // a check whether work moves
 	guardRoom       = "room"       // the waking of calls that wait for room
 )
 
-// unguarded lets panics pass.
+// unguarded does not catch panics.
 type unguarded struct{ http1.Unguarded }
 
 func (unguarded) Loop(_ <-chan struct{}, _ string, f func()) { f() }
@@ -43,7 +43,7 @@ type hooks struct {
 	account func() SlotAccount
 }
 
-// Moment is a time as a pick compares it: on the monotonic clock, so that a step of the wall clock
+// Moment is a time on the monotonic clock, as a pick compares it. A step of the wall clock thus
 // keeps no breaker open.
 type Moment = instant.Time
 

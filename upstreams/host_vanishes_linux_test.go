@@ -20,9 +20,9 @@ import (
 // half for more of its body.
 type busyEngine struct {
 	up    *Upstream
-	conns []*net.TCPConn // the engine's side of the calls
-	end   func()         // makes the engine end every reply
-	lost  chan error     // the failure of each call, or nil if its reply was whole
+	conns []*net.TCPConn // the engine's ends of the connections
+	end   func()         // lets the engine complete every reply
+	lost  chan error     // the failure of each call, nil if its reply was complete
 
 	listener *net.TCPListener
 }
@@ -106,7 +106,7 @@ func (w *busyEngine) call(path string) error {
 	}
 	var body []byte
 	for p := make([]byte, 10); ; {
-		x.Wait(time.Time{}) // like a paused stream
+		x.Wait(time.Time{}) // the client reads slowly
 		n, err := x.Read(p, time.Time{})
 		switch body = append(body, p[:n]...); {
 		case errors.Is(err, io.EOF) && string(body) == "abcdef":
@@ -117,12 +117,12 @@ func (w *busyEngine) call(path string) error {
 	}
 }
 
-// TestHostVanishes: everything was acknowledged when the host vanished, so only failing connects
-// and unanswered probes show it. The system would notice after 35 s.
+// TestHostVanishes: all sent data was acknowledged before the host vanished, so only failing
+// connects and unanswered keep-alive probes show it. The kernel alone would notice after 35 s.
 func TestHostVanishes(t *testing.T) {
 	t.Parallel()
 	w := occupy(t)
-	time.Sleep(100 * time.Millisecond) // what was sent has been acknowledged by then, so only this rule can tell
+	time.Sleep(100 * time.Millisecond) // all data is acknowledged by then: only this rule helps
 	rawserver.DropAll(t, w.listener)
 	for _, c := range w.conns {
 		rawserver.DropAll(t, c)
@@ -149,8 +149,8 @@ func TestHostVanishes(t *testing.T) {
 	w.end()
 }
 
-// TestHostIsThere: connects fail, but running calls go on, because the host shows in another way
-// that it is there.
+// TestHostIsThere: connects fail, but running calls go on, because the host gives another sign of
+// life.
 func TestHostIsThere(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*testing.T, *busyEngine){

@@ -10,32 +10,32 @@ import (
 )
 
 // Lease is one held slot of one upstream, and the only way to reach it. Its holder sends with
-// Exchange and gives it back with Release exactly once. Leases are not pooled: a recycled one would
-// turn a second Release, which is harmless and counted, into the theft of another call's slot.
+// Exchange and gives it back with Release exactly once. Leases are not pooled. A second Release
+// is harmless and counted; on a recycled lease it would release another call's slot.
 type Lease struct {
 	_         noCopy
 	held      atomic.Bool
 	trial     atomic.Bool    // decides a half-open breaker; false again once it has decided
-	failedFor *FailureSource // of a call that failed
+	failedFor *FailureSource // source of a failed call
 	pool      Pool
 	holder    uint8 // see slots.holders
 	up        *Upstream
 	model     *ServedModel     // nil: for no particular model
 	place     *residency.Model // the turn that it has entered; nil: there are no turns
 	prompt    Prompt
-	weight    int64         // tokens that it adds to the upstream's load
+	weight    int64         // tokens it adds to the upstream's load
 	unread    int64         // prompt tokens still to be read, until the first token
-	uncached  int64         // the same, as counted in the upstream's load
-	reading   time.Duration // time to read the prompt, from its first token; 0: no measurement
+	uncached  int64         // the same, as the upstream's load counts it
+	reading   time.Duration // time spent reading the prompt; 0: not measured
 	met       met
 	needs     Features
-	doubt     *Doubt         // settled by the call's end; nil: none
+	doubt     *Doubt         // settled when the call ends; nil: none
 	loading   bool           // it waits for its model to load
 	buffers   bool           // see Buffers
-	exchange  http1.Exchange // not behind a pointer, so that a call allocates once
+	exchange  http1.Exchange // embedded by value, so that a call allocates once
 }
 
-// met is what a call found at its upstream when it got its slot, including itself.
+// met is the work at the upstream when the call got its slot, itself included.
 type met struct {
 	at     Moment
 	calls  float64 // see callsAt
@@ -46,11 +46,11 @@ type met struct {
 type Prompt struct {
 	Tokens   int // estimated
 	Uncached int // tokens that the engine probably has to read
-	// Age is how long ago the engine has read the rest, measured by the blocks that it has begun to
-	// hold since. The unit is the router's own, which reads it back with Lease.Prompt.
+	// Age says how long ago the engine read the cached part, as the number of blocks that it has
+	// started to hold since. The unit is the router's own; Lease.Prompt returns it.
 	Age int
 	// Stays says that the engine holds a part of the prompt that belongs to this conversation
-	// alone. Other edges then have no such reason to send their calls there.
+	// alone. That is a reason to stay there which other edges' calls do not have.
 	Stays bool
 }
 
@@ -61,10 +61,10 @@ func (*noCopy) Lock()   {}
 func (*noCopy) Unlock() {}
 
 // TryLease takes a slot of the pool if one is free and the key with that id may use the upstream
-// now: if the key's failures opened the breaker, its call is not taken as the trial. tokens, the
-// call's estimate, is added to the upstream's load while the lease is held. There is no
-// check-then-act: compare-and-swap decides the limit and the single half-open trial, so the
-// in-flight count never exceeds the limit.
+// now. If the key's failures opened the breaker, its call may not be the trial. tokens, the
+// estimated size of the call, counts in the upstream's load while the lease is held.
+// Compare-and-swap decides both the limit and the single half-open trial, so the in-flight count
+// never exceeds the limit.
 func (u *Upstream) TryLease(key string, p Pool, tokens int, now time.Time) (*Lease, bool) {
 	return lease(u, key, p, Prompt{Tokens: tokens, Uncached: tokens}, 0, now)
 }
@@ -81,11 +81,11 @@ func lease(u *Upstream, key string, p Pool, prompt Prompt, free config.Percent, 
 	if !u.slots.tryTake(p, free) {
 		if trial {
 			u.Breaker.trial.Store(false)
-			u.hooks.room() // calls of pools with room were kept out meanwhile
+			u.hooks.room() // wake calls that the trial barred meanwhile
 		}
 		return nil, false
 	}
-	if u.State() == StateRetiring { // a race: Retire may have seen the slot, so give it back as a release would
+	if u.State() == StateRetiring { // Retire may have seen the slot, so give it back like a release
 		u.set.giveBack(u, p, trial)
 		return nil, false
 	}
@@ -144,9 +144,9 @@ func (l *Lease) leave(o Outcome, now time.Time) {
 // Upstream returns the upstream of the lease.
 func (l *Lease) Upstream() *Upstream { return l.up }
 
-// Exchange returns the lease's one exchange with the upstream. Nothing has been sent. The exchange
-// can be aborted from any goroutine, and the caller must Close it. The connection uses the current
-// settings. Exchange may be called once.
+// Exchange returns the lease's one exchange with the upstream. It has sent nothing yet. The
+// exchange can be aborted from any goroutine, and the caller must Close it. The connection uses
+// the current settings. Exchange may be called once.
 func (l *Lease) Exchange() *http1.Exchange {
 	if !l.held.Load() {
 		bug("exchange of a lease that was released")
@@ -166,7 +166,7 @@ func (l *Lease) Again() *http1.Exchange {
 	return x
 }
 
-// longTrial is how long after its first token a running trial passes.
+// longTrial is how long a trial must run after its first token to pass.
 const longTrial = 3 * time.Second
 
 // FirstToken books the time from sending to the first content. A trial must end well, but one that
@@ -176,9 +176,9 @@ func (l *Lease) FirstToken(ttft time.Duration) {
 	if l.loading {
 		l.model.answered.Store(time.Now().UnixNano())
 	}
-	if l.place == nil || !l.place.Cold() { // a load does not show how fast the engine is
+	if l.place == nil || !l.place.Cold() { // the time includes a load of the model
 		l.up.Averages.ttft.learn(ttft.Seconds(), 0, 0.1)
-		// The engine read this prompt after it had read the one before it.
+		// The engine reads prompts in turn, so this one began after the previous first token.
 		at := int64(l.met.at) + int64(ttft)
 		d := time.Duration(at - max(int64(l.met.at), l.up.slots.reads.Swap(at)))
 		if !l.loading {
@@ -208,14 +208,14 @@ func (l *Lease) Counted(tokens, cached int) {
 	l.weight = int64(uncached)
 }
 
-// Answered books a whole answer's tokens, and the time from the first to the last of them. at is
-// the time of the last one.
+// Answered books the tokens of a complete answer and the time from the first to the last token.
+// at is the time of the last one.
 func (l *Lease) Answered(tokens int, took time.Duration, at time.Time) {
 	if l.model == nil {
 		return
 	}
 	places := float64(l.up.slots.limits.Load().places[l.pool])
-	if l.reading > 0 && l.met.calls <= places { // otherwise the call waited for a place at the engine
+	if l.reading > 0 && l.met.calls <= places { // else it waited for a place at the engine
 		l.model.speed.readPrompt(l.reading, l.weight, l.met, At(at))
 	}
 	calls := (l.met.calls + callsAt(l.up, At(at))) / 2
@@ -229,7 +229,7 @@ func callsAt(u *Upstream, now Moment) float64 {
 	return float64(u.slots.inFlight()+u.slots.fleet.elsewhere.Load().inFlight(PoolText, true)) + usual
 }
 
-// read records that the prompt has been read, or no longer needs to be.
+// read records that the prompt has been read, or will not be read any more.
 func (l *Lease) read() {
 	l.up.Progress.Unread(-l.unread)
 	l.up.slots.unread.Add(-l.uncached)
@@ -240,7 +240,7 @@ func (l *Lease) read() {
 	}
 }
 
-// load records that the engine may first have to load the model: until then its silence shows
+// load records that the engine may first have to load the model: until then its silence means
 // nothing.
 func (l *Lease) load() {
 	if l.up.engine.Load().Has(config.QuirkLoadsOnDemand) && l.model.loads() {
@@ -253,7 +253,7 @@ func (l *Lease) load() {
 func (l *Lease) Loads() bool { return l.loading && l.model.loads() }
 
 // Buffers records that the engine may hold the answer back until it is complete, so its silence
-// shows nothing.
+// means nothing.
 func (l *Lease) Buffers() {
 	if !l.buffers {
 		l.buffers = true
@@ -261,7 +261,7 @@ func (l *Lease) Buffers() {
 	}
 }
 
-// passLongTrial closes the breaker during a call that is still its trial.
+// passLongTrial closes the breaker if this running call is still its trial.
 func (l *Lease) passLongTrial() {
 	defer l.up.hooks.guard.Catch(guardRoom, nil)
 	if l.trial.CompareAndSwap(true, false) {
@@ -269,12 +269,12 @@ func (l *Lease) passLongTrial() {
 	}
 }
 
-// FailedFor sets the source of a call that is about to be released with a failure. Without it the
-// failure counts as that of a call without a key.
+// FailedFor sets the source of a failed call, before its release. Without it the failure counts
+// as one of a call without a key.
 func (l *Lease) FailedFor(f FailureSource) { l.failedFor = &f }
 
-// Release gives the slot back, counts the outcome and wakes calls that wait for room. It must be
-// called exactly once, from any goroutine, when the upstream's reply has ended. A second call only
+// Release gives the slot back, counts the outcome and wakes calls that wait for room. Call it
+// exactly once, from any goroutine, after the upstream's reply has ended. A second call only
 // increments a counter, and panics under `-tags testing`.
 func (l *Lease) Release(o Outcome) { l.ReleaseAt(o, time.Now()) }
 
@@ -313,7 +313,7 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 		l.doubt.resolve(o, At(now))
 	}
 	if o == OutcomeTimeout && l.model != nil && l.model.loads() {
-		o = OutcomeClientGone // a timeout while the engine loads the model is no failure, and shows nothing
+		o = OutcomeClientGone // a timeout while the engine loads the model is not a failure
 		l.up.probing.kick()
 	}
 	l.leave(o, now)
@@ -324,7 +324,7 @@ func (l *Lease) ReleaseAt(o Outcome, now time.Time) {
 // should confirm that the engine fails.
 func (l *Lease) book(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	u := l.up
-	if o.failed() || o == OutcomeRefused || o == OutcomeModelGone { // fast refusals must not look like room
+	if o.failed() || o == OutcomeRefused || o == OutcomeModelGone { // must not look like capacity
 		u.penalty.charge(At(now))
 	}
 	if o == OutcomeClientGone || o == OutcomeTimeout || o == OutcomeStalled || o == OutcomeHandedOver {

@@ -15,7 +15,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// newTestSet makes a set whose upstreams are never probed and whose metrics are dropped.
+// newTestSet returns a set whose upstreams are never probed and whose metrics are dropped.
 func newTestSet(t testing.TB, o Options) *Set {
 	t.Helper()
 	if o.Register == nil {
@@ -28,8 +28,8 @@ func newTestSet(t testing.TB, o Options) *Set {
 	return s
 }
 
-// newTestUpstream makes an upstream outside any set: planned and up but not committed, so it is not
-// probed.
+// newTestUpstream returns an upstream outside any set: it is planned and up but not committed, so
+// it is not probed.
 func newTestUpstream(t testing.TB, c config.Concurrency) *Upstream {
 	t.Helper()
 	s := newTestSet(t, Options{})
@@ -50,7 +50,7 @@ func (u *Upstream) bring(s State) {
 	u.Health.publish("test", time.Now())
 }
 
-// recognised makes the upstream look recognised as another engine, as a probe would.
+// recognised replaces the detected engine, as a probe would.
 func (u *Upstream) recognised(p *engine.Profile) {
 	u.engine.Store(p)
 	u.slots.recognise(p)
@@ -69,9 +69,9 @@ func (u *Upstream) failFor(t testing.TB, client int, o Outcome) {
 	l.Release(o)
 }
 
-// TestLeaseAccounting takes and gives back leases at random, changes limits in between, and
-// compares with a model. The number in flight is the number of leases held. It never exceeds the
-// limit at the time of a lease, and is never negative.
+// TestLeaseAccounting takes and returns leases at random, changes limits in between, and compares
+// with a model. The number in flight equals the leases held, never exceeds the limit when a lease
+// is taken, and is never negative.
 func TestLeaseAccounting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := NewSet(Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
@@ -142,8 +142,8 @@ func TestLeaseAccounting(t *testing.T) {
 	})
 }
 
-// Many goroutines share a limit of three: there is never a fourth lease, and none is left in the
-// end.
+// TestLeaseLimitUnderContention: many goroutines share a limit of three. A fourth lease is never
+// given, and in the end no slot is in use.
 func TestLeaseLimitUnderContention(t *testing.T) {
 	for _, c := range []config.Concurrency{{Shared: 3}, {Text: 3, Vision: 3}} {
 		u := newTestUpstream(t, c)
@@ -186,7 +186,7 @@ func TestDoubleReleaseIsCounted(t *testing.T) {
 	b.Release(OutcomeOK)
 }
 
-// TestHalfOpenLetsOneThrough opens the breaker. Many calls then race for the trial.
+// TestHalfOpenLetsOneThrough lets many calls race for the trial of an open breaker: one gets it.
 func TestHalfOpenLetsOneThrough(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 50})
 	for i := range breakerRow {
@@ -229,8 +229,8 @@ func TestHalfOpenLetsOneThrough(t *testing.T) {
 	}
 }
 
-// TestTrialEndsWell: a first token does not pass a trial. A stream that goes on for some seconds
-// does.
+// TestTrialEndsWell: a first token is not enough for a trial to pass. A stream that runs for some
+// seconds after it is.
 func TestTrialEndsWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newTestUpstream(t, config.Concurrency{Shared: 50})
@@ -273,11 +273,11 @@ func TestTrialEndsWell(t *testing.T) {
 				break
 			}
 		}
-		trial(8 * coolDown).Release(OutcomeOK) // the engine only seemed well
+		trial(8 * coolDown).Release(OutcomeOK) // the engine only seemed to work
 	})
 }
 
-// A full upstream must not use up the trial.
+// TestTrialIsGivenBackWhenFull: a full upstream must not use up the trial.
 func TestTrialIsGivenBackWhenFull(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	held, _ := u.TryLease("", PoolText, 0, time.Now())
@@ -320,8 +320,9 @@ func TestStatesAndLeases(t *testing.T) {
 	}
 }
 
-// A lease is taken while the upstream is retired, step by step: Retire sees the slot and leaves the
-// connections open, so releasing the slot closes them, and lets the next trial through.
+// TestSlotIsGivenBackWhenRetiredInBetween takes a lease step by step while the upstream is
+// retired. Retire sees the slot and leaves the connections open. Releasing the slot closes them,
+// and lets the next trial pass.
 func TestSlotIsGivenBackWhenRetiredInBetween(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 1})
 	s := u.set

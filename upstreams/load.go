@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// Load is the load of one pool of one upstream at one moment, as a pick weighs it.
+// Load is the load of one pool of one upstream at one moment, as seen by a pick.
 type Load struct {
-	Active int     // own leases, exactly, and Elsewhere; of every pool if the pool is shared
-	Taken  int     // used part of Limit as a pick sees it: Active, without Elsewhere if an account decides, and all while it is busy
+	Active int     // own leases (exact) and Elsewhere; of all pools if they share
+	Taken  int     // of Limit: Active, or Limit if busy; Elsewhere only without an account
 	Others int     // work of the engine's other clients, from its last fresh report
-	Usual  float64 // Others averaged over othersTime, which a pick weighs
+	Usual  float64 // average of Others over othersTime, which a pick uses
 	// Elsewhere counts the calls that the other edges of a fleet have reported.
 	Elsewhere int
 	Limit     int     // slots minus those that ghosts hold
-	Places    int     // calls that the engine runs at once: as many as it is given, or fewer if it was seen to queue
-	Tokens    int64   // prompt tokens of the own leases that the engine probably had to read
-	Unread    int64   // those of prompts that have brought no first token yet
-	Reading   float64 // estimated seconds since the engine began to read the first of those
+	Places    int     // calls that run at once: Limit, or fewer if the engine was seen to queue
+	Tokens    int64   // prompt tokens of the own leases, without those probably cached
+	Unread    int64   // those of prompts without a first token yet
+	Reading   float64 // estimated seconds since the engine began to read the first of these
 	Penalty   float64 // recent failures and the slow start after a return, in calls
-	Share     float64 // of the weighted places that one call takes: 1/(Places × Weight)
+	Share     float64 // one call's part of the weighted places: 1/(Places × Weight)
 	Weight    float64 // as configured or discovered
 }
 
-// ReadLoad sets l to a pool's load. It reads only atomics and does not allocate. It writes into the
-// caller's variable, because a pick asks dozens of upstreams, and copying the result would be half
-// the cost of each.
+// ReadLoad sets l to a pool's load. It reads only atomics and does not allocate. A pick reads
+// dozens of upstreams. It passes its own variable, because copying the result would be half the
+// cost of each.
 func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
 	c, word := u.slots.limits.Load(), u.slots.inUse.Load()
 	l.Active, l.Limit, l.Places, l.Share, l.Elsewhere = c.active(word, p), c.net[p], c.places[p], c.share[p], 0
@@ -50,7 +50,7 @@ func (u *Upstream) ReadLoad(l *Load, p Pool, now Moment) {
 	}
 }
 
-// penalty counts failures and refusals as load, so that an upstream which fails fast does not look
+// penalty counts failures and refusals as load, so that a fast-failing upstream does not look
 // idle. The zero value is no penalty.
 type penalty struct{ newest atomic.Pointer[decaying] }
 
@@ -67,7 +67,7 @@ const halfLife = 5 * time.Second
 // avoided for a minute.
 const penaltyMax = 64
 
-// After decayed every penalty is below 0.002 calls and counts as zero.
+// A penalty of this age is below 0.002 calls and counts as zero.
 const decayed = Moment(15 * halfLife)
 
 func (d *decaying) at(now Moment) float64 {
@@ -96,9 +96,9 @@ func (p *penalty) charge(now Moment) {
 
 func (p *penalty) clear() { p.newest.Store(nil) }
 
-// After its return from down an upstream looks a quarter full, and less so over slowStartTime: its
-// share of calls grows gradually. That is a score, not a limit: the only upstream of a route is
-// used in full.
+// After an upstream returns from down it looks a quarter full, and less so over slowStartTime, so
+// its share of calls grows gradually. This is a score and not a limit: if it is a route's only
+// upstream, it is used in full.
 const (
 	slowStartTime  = 3 * time.Second
 	slowStartShare = 0.25
@@ -120,8 +120,8 @@ type Here struct {
 	ID       ID
 	Upstream *Upstream
 	Work     Work
-	// Placed counts the calls that this edge has sent there since it began to share, except those
-	// whose conversation was already there.
+	// Placed counts the calls that this edge has sent there since it began to share, without
+	// those whose conversation was already there.
 	Placed int64
 }
 
@@ -149,7 +149,7 @@ type Elsewhere struct {
 	Placed map[ID]int64
 }
 
-// Share makes every upstream weigh the work of other edges and enforce the limits together with
+// Share makes every upstream count the work of other edges and enforce the limits together with
 // them. If another edge has newly found an upstream down, the upstream is probed at once: the
 // report is a hint, and this edge's own probes decide.
 func (s *Set) Share(e *Elsewhere) {
@@ -165,27 +165,27 @@ func (s *Set) Share(e *Elsewhere) {
 	}
 }
 
-// Divide ends Share: each edge gets its own part of the limits, one of edges.
+// Divide ends Share: this edge may use one part in edges of each limit.
 func (s *Set) Divide(edges int) {
 	for _, u := range s.All() {
 		u.slots.setElsewhere(nil, edges)
 	}
 }
 
-// DownElsewhere reports whether another edge of the fleet says that the upstream is down.
+// DownElsewhere reports whether another edge of the fleet reports the upstream as down.
 func DownElsewhere(u *Upstream) bool {
 	v := u.slots.fleet.elsewhere.Load()
 	return v != nil && v.Down
 }
 
-// elsewhere is the known work of other edges at one upstream. It never changes.
+// elsewhere is the known work of other edges at one upstream. It is immutable.
 type elsewhere struct {
 	Work
 	edges  int
 	placed int64 // fleetSlots.placed at that time
 }
 
-// inFlight returns the count that the pool's limit bounds.
+// inFlight returns the number of calls that count against the pool's limit.
 func (v *elsewhere) inFlight(p Pool, shared bool) int {
 	if v == nil {
 		return 0
@@ -216,14 +216,14 @@ type SlotAccount interface {
 
 // fleetSlots is the part of an upstream's slots that concerns other edges.
 type fleetSlots struct {
-	elsewhere atomic.Pointer[elsewhere] // nil: nothing is known, and each edge has its part
-	edges     atomic.Int64              // edges that then have a part; 0: the configured number
-	placed    atomic.Int64              // calls of Here.Placed
+	elsewhere atomic.Pointer[elsewhere] // nil: unknown, so each edge has its part
+	edges     atomic.Int64              // number of those parts; 0: the configured number
+	placed    atomic.Int64              // see Here.Placed
 	drawn     atomic.Int64              // used slots that the account counts
 	account   atomic.Pointer[SlotAccount]
 }
 
-// draw takes a slot from the account, if there is one. The account guarantees that no slot is taken
+// draw takes a slot from the account, if there is one. The account ensures that no slot is taken
 // twice.
 func (f *fleetSlots) draw(c *capacity) bool {
 	a := f.account.Load()
@@ -248,8 +248,8 @@ func (f *fleetSlots) giveBack() {
 	}
 }
 
-// setElsewhere stores the known work of other edges, or with nil the number of edges that have a
-// part. It returns the previous work.
+// setElsewhere stores the known work of other edges, or, if v is nil, the number of edges that
+// get a part each. It returns the previous work.
 func (s *slots) setElsewhere(v *elsewhere, edges int) (before *elsewhere) {
 	before = s.fleet.elsewhere.Swap(v)
 	if others := s.fleet.edges.Swap(int64(edges)); (before == nil) != (v == nil) || others != int64(edges) {
@@ -260,9 +260,9 @@ func (s *slots) setElsewhere(v *elsewhere, edges int) (before *elsewhere) {
 	return before
 }
 
-// parts returns the number of parts of the slots. If the work of the other edges is known, or an
-// account counts, each edge may use all that the others leave. Otherwise the number of edges seen
-// wins over the configured one. The caller holds mu.
+// parts returns into how many parts the slots are divided. If the work of the other edges is
+// known, or an account counts, it is 1: each edge may use all that the others leave. Otherwise
+// the number of edges seen takes precedence over the configured one. The caller holds mu.
 func (s *slots) parts(l Limits, configured int) int {
 	if l.Exact || s.fleet.elsewhere.Load() != nil {
 		return 1
@@ -280,7 +280,7 @@ func (v *elsewhere) weigh(l *Load, c *capacity, p Pool, placed int64) {
 	if !c.Exact {
 		l.Taken = l.Active
 	}
-	// Until their next report, the other edges are assumed to have sent as many calls as this edge,
-	// since they see the same numbers.
+	// Until their next report, assume that each other edge has sent as many calls as this one,
+	// since all see the same numbers.
 	l.Usual += float64(placed-v.placed) * float64(v.edges-1)
 }

@@ -31,8 +31,8 @@ func TestLimitsOf(t *testing.T) {
 	}
 }
 
-// An edge of a fleet admits its share of the slots, wherever their number comes from. It weighs a
-// call against all slots, since the other edges' calls there are weighed too.
+// TestSlotsOfAFleet: an edge of a fleet admits its part of the slots, whatever the source of
+// their number. It weighs a call against all slots, since it counts the other edges' calls too.
 func TestSlotsOfAFleet(t *testing.T) {
 	for _, c := range []struct {
 		name             string
@@ -62,8 +62,8 @@ func TestSlotsOfAFleet(t *testing.T) {
 	}
 }
 
-// While the edges share, an edge may use all slots. When sharing ends, its part follows from the
-// number of edges it has seen, not from the configured one.
+// While the edges share, an edge may use all slots. When sharing ends, the number of edges it has
+// seen determines its part, not the configured number.
 func TestSlotsByTheEdgesSeen(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 12})
 	u.slots.configure(&config.Upstream{Edges: 2, Concurrency: config.Concurrency{Shared: 12}}, 1, mustProfile(t, "llamacpp"))
@@ -108,8 +108,8 @@ func TestSharedAndSeparatePools(t *testing.T) {
 	}
 }
 
-// From the first report on, a pick weighs others' work as an average over time, however often
-// reports come.
+// TestUsualOthers: from the first report on, a pick uses an average of others' work over time,
+// however often reports come.
 func TestUsualOthers(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})
 	now := time.Now()
@@ -142,7 +142,8 @@ func TestUsualOthers(t *testing.T) {
 	}
 }
 
-// Others' work is the engine's work beyond our own, while the report is fresh.
+// TestOthers: others' work is the engine's work beyond this edge's own, while the report is
+// fresh.
 func TestOthers(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 8})
 	now := time.Now()
@@ -187,15 +188,15 @@ func TestPenalty(t *testing.T) {
 	}
 	near(0, penaltyMax)
 	u.bring(StateDown)
-	u.bring(StateUp) // an outage is over: only the slow start remains
+	u.bring(StateUp) // after the outage only the slow start remains
 	now = time.Now()
 	near(0, 8*slowStartShare)
 	near(slowStartTime/2, 8*slowStartShare/2)
 	near(slowStartTime, 0)
 }
 
-// Only failures and refusals, including those about the model, charge the score: a target that
-// fails must not look idle.
+// TestOutcomesAndPenalty: only failures and refusals, including a 404 about the model, add to the
+// penalty, so that a failing target does not look idle.
 func TestOutcomesAndPenalty(t *testing.T) {
 	for o := range outcomeCount {
 		u := newTestUpstream(t, config.Concurrency{Shared: 8})
@@ -211,8 +212,8 @@ func TestOutcomesAndPenalty(t *testing.T) {
 	}
 }
 
-// TestGhosts plays reports: calls abandoned while their prompt was read, and work that the edge's
-// own calls do not explain.
+// TestGhosts plays reports: calls abandoned while the engine read their prompt, and work that the
+// edge's own calls do not explain.
 func TestGhosts(t *testing.T) {
 	type step struct{ abandoned, unexplained, want int }
 	for _, c := range []struct {
@@ -251,8 +252,8 @@ func TestGhosts(t *testing.T) {
 	}
 }
 
-// TestPlacesSeen plays reports of an engine, two seconds apart: what it runs, what waits in it, and
-// how many calls it is then assumed to run at once.
+// TestPlacesSeen plays reports of an engine, two seconds apart: how many calls run, how many
+// wait, and how many it is then assumed to run at once.
 func TestPlacesSeen(t *testing.T) {
 	type step struct{ running, waiting, want int }
 	for _, c := range []struct {
@@ -285,8 +286,8 @@ func TestPlacesSeen(t *testing.T) {
 	}
 }
 
-// Places affect the weight and do not limit: the engine accepts more calls. They apply to a shared
-// pool and expire with the reports.
+// TestPlacesWeigh: places affect the weight but are not a limit, because the engine accepts more
+// calls. They apply to a shared pool and expire with the reports.
 func TestPlacesWeigh(t *testing.T) {
 	now := time.Now()
 	queue := func(u *Upstream) {
@@ -338,7 +339,7 @@ func TestGhostsDerate(t *testing.T) {
 	if _, ok := u.TryLease("", PoolText, 0, now); ok {
 		t.Error("the ghost's slot was given away")
 	}
-	u.book(nil, 0, now.Add(time.Minute)) // the engine stops reporting, so nothing counts against it
+	u.book(nil, 0, now.Add(time.Minute)) // without reports nothing counts against the engine
 	if got := u.Load(PoolText, now.Add(time.Minute)).Limit; got != 2 {
 		t.Errorf("limit %d after the report aged out", got)
 	}
@@ -365,7 +366,7 @@ func TestAverages(t *testing.T) {
 	}
 }
 
-// A speedometer distinguishes a slow engine from a busy one.
+// TestSpeedometer: a speedometer tells a slow engine from a busy one.
 func TestSpeedometer(t *testing.T) {
 	now := At(time.Now())
 	learn := func(m *speedometer, slowness float64, calls ...float64) {
@@ -421,9 +422,9 @@ func TestSpeedometer(t *testing.T) {
 	}
 }
 
-// The fixed time before a first token does not count as slowness. Of two engines that read equally
-// fast, one gets short prompts. Fewer than ten long prompts do not show a speed; prompts of one
-// length do.
+// TestSpeedometerFixedStart: the fixed time before a first token does not count as slowness. Two
+// engines read equally fast, but one gets only short prompts. Fewer than ten long prompts do not
+// show a speed; prompts of one length do.
 func TestSpeedometerFixedStart(t *testing.T) {
 	now := At(time.Now())
 	reads := func(m *speedometer, prompts int, tokens ...int64) (v Speed, ok bool) {
@@ -464,9 +465,9 @@ func TestSpeedometerFixedStart(t *testing.T) {
 	}
 }
 
-// A lease reports to its model's speed the time since the previous first token over the tokens that
-// the engine had to read by its own count. A prompt that waited for a place does not show how fast
-// prompts are read.
+// TestLeaseShowsSpeed: a lease reports the time since the previous first token, and the tokens
+// that the engine had to read by its own count. A prompt that waited for a place does not show
+// the reading speed.
 func TestLeaseShowsSpeed(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	m := u.Models.Entry("m")
@@ -513,8 +514,9 @@ func TestLeaseShowsSpeed(t *testing.T) {
 	}
 }
 
-// A lease is booked with the tokens that the engine has to read. The engine's count corrects the
-// booking, and a first token ends it, but the stall bound considers the whole prompt.
+// TestLeaseBooksUncachedTokens: a lease counts the tokens that the engine has to read. The
+// engine's count corrects the booking, and a first token ends it. The stall bound uses the whole
+// prompt.
 func TestLeaseBooksUncachedTokens(t *testing.T) {
 	u, now := newTestUpstream(t, config.Concurrency{Shared: 8}), time.Now()
 	look := func(what string, tokens, unread int64) {

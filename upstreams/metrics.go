@@ -10,14 +10,14 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// series are an upstream's own metrics. The set's mutex guards what follows the counters.
+// series are an upstream's own metrics. The set's mutex guards the fields after the counters.
 type series struct {
 	attempts  [outcomeCount]*metrics.Counter
 	abandoned [fateCount]*metrics.Counter
 	generated [engine.GenerationCount]*metrics.Counter
 	wakes     [len(wakeResults)]*metrics.Counter
 
-	shown      atomic.Pointer[metrics.Set] // the same set, for series that come and go
+	shown      atomic.Pointer[metrics.Set] // the same set, to add and remove series
 	set        *metrics.Set                // nil: removed
 	registered bool
 }
@@ -27,14 +27,14 @@ var wakeResults = [...]string{"asked", "failed"}
 
 const wakeAsked, wakeFailed = 0, 1
 
-// count books the fates of abandoned calls.
+// count counts the fates of abandoned calls.
 func (s *series) count(fates [fateCount]int) {
 	for f, n := range fates {
 		s.abandoned[f].Add(n)
 	}
 }
 
-// show makes the set. Every label value is a configured name or a word of the edge's own.
+// show creates the set. Every label value is a configured name or one of the edge's own words.
 func (s *series) show(u *Upstream) {
 	set := metrics.NewSet()
 	s.set = set
@@ -109,7 +109,8 @@ func (s *series) show(u *Upstream) {
 	}
 }
 
-// counter makes the counter at c, or keeps the counter of a revived upstream under its name.
+// counter creates the counter at c, or exposes the existing one of a revived upstream under its
+// name.
 func counter(set *metrics.Set, c **metrics.Counter, name string) {
 	if *c == nil {
 		*c = set.NewCounter(name)

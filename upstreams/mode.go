@@ -10,12 +10,12 @@ import (
 )
 
 // Mode is the operator's setting for an upstream, independent of its probes. It survives reloads
-// with the identity, and ends with the process.
+// that keep the identity, but not a restart.
 type Mode uint8
 
 // The modes. In drain and maintenance no new call goes to the upstream. Its running calls end by
-// themselves, or continue elsewhere when the drain time is over (HandsOver). In maintenance it is
-// not probed either, so that nothing is logged about an engine that is being worked on.
+// themselves, or move elsewhere once the drain time is over (HandsOver). In maintenance it is not
+// probed either, so that nothing is logged about an engine under repair.
 const (
 	ModeReady Mode = iota
 	ModeDrain
@@ -45,8 +45,8 @@ type modeSwitch struct {
 	changed time.Time // zero: never
 }
 
-// handover decides when the calls of an upstream that gets no new ones should leave it: when the
-// configured drain time is over. Calls that no other upstream can take stay.
+// handover decides when running calls should leave an upstream that gets no new ones: after the
+// configured drain time. Calls that no other upstream can take stay.
 type handover struct {
 	due atomic.Bool
 
@@ -54,7 +54,7 @@ type handover struct {
 	timer *time.Timer // nil: the upstream gets calls
 }
 
-// start makes calls leave after a time.
+// start makes calls leave after the given time.
 func (h *handover) start(after time.Duration, hooks *hooks) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,7 +85,7 @@ func (h *handover) stop() {
 // it is drained or removed, and the drain time is over.
 func HandsOver(u *Upstream) bool { return u.ending.handover.due.Load() }
 
-// reviewHandover starts or ends the drain time after a change of mode or configuration.
+// reviewHandover starts or stops the drain time after a change of mode or configuration.
 func reviewHandover(u *Upstream) {
 	if after := u.set.o.DrainTime; u.mode.now() == ModeReady && !u.ending.retiring.Load() {
 		u.ending.handover.stop()
@@ -116,7 +116,8 @@ func (m *modeSwitch) age(now time.Time) float64 {
 // Mode returns the operator's setting.
 func (u *Upstream) Mode() Mode { return u.mode.now() }
 
-// SetMode admits or bars calls. An upstream that returns from maintenance is probed at once.
+// SetMode sets the mode, which admits or bars calls. An upstream that returns from maintenance is
+// probed at once.
 func (u *Upstream) SetMode(m Mode) {
 	before := u.mode.set(m)
 	if before == m {
@@ -126,7 +127,7 @@ func (u *Upstream) SetMode(m Mode) {
 	u.hooks.log.Info("upstream's mode set", zap.Stringer("from", before), zap.Stringer("to", m))
 	u.hooks.room()
 	if before == ModeMaintenance {
-		u.Health.distrust() // its earlier state says little: one bad probe takes it down
+		u.Health.distrust() // its earlier state is old: one bad probe takes it down
 		u.probing.kick()
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"penstock/config"
 )
 
-// TestHandover: calls should leave an upstream that has received no new ones for the drain time,
-// whatever its mode, even if it was removed from the file. An upstream that gets calls again keeps
-// its calls.
+// TestHandover: running calls should leave an upstream that has received no new ones for the
+// drain time, whatever its mode, even if it was removed from the file. If it takes calls again,
+// they stay.
 func TestHandover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := NewSet(Options{DrainTime: func() time.Duration { return time.Minute }})

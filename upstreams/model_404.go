@@ -6,21 +6,21 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// A 404 about a model takes a listed model off its upstream at once. The engine's list decides when
-// it is back. The prober reads the list again at once: a router that was asked while it swapped
-// models has the model back in a moment. A name that flaps, listed and answered with 404 in turn,
-// stays away longer each time, so that a wrong list does not cost a call every tenth of a second.
+// A 404 about a model takes a listed model off its upstream at once. The engine's list decides
+// when the model is back. The prober rereads the list at once, because a router that was swapping
+// models has the model back in a moment. A name that flaps between listed and 404 stays away
+// longer each time, so that a wrong list does not cost a call every tenth of a second.
 //
-// No client takes a model away alone, since engines repeat the client's input in their errors. Two
-// independent sources are needed if a list has shown the model after a 404, or if no list names the
-// model at all.
+// No client takes a model away alone, since engines repeat the client's input in their errors. If
+// a list has shown the model after a 404, or if no list names it at all, two independent sources
+// are needed.
 
 const (
 	// missingUnlisted is how long a name stays away if no list can bring it back.
 	missingUnlisted = 30 * time.Second
 	// missingAgain is how long a listed name stays away after its second 404. Each further one
-	// doubles the time, up to missingAgainMax. That is short: a 404 may also concern only what one
-	// client asked for.
+	// doubles the time, up to missingAgainMax. The times are short, because a 404 may concern
+	// only what one client asked for.
 	missingAgain    = time.Second
 	missingAgainMax = 4 * time.Second
 	// flapsForgotten is the pause after which the next 404 counts as the first again.
@@ -35,22 +35,22 @@ const (
 // missingModel is one served name's newest 404.
 type missingModel struct {
 	at   time.Time
-	hold time.Duration // no list brings the name back before this has passed
+	hold time.Duration // a list brings the name back only after this time
 }
 
-// missingModels holds the names that a 404 keeps away. It never changes, and is bounded: the names
-// are configured ones.
+// missingModels holds the names that a 404 keeps away. It is immutable, and bounded because the
+// names are configured ones.
 type missingModels map[string]missingModel
 
 // flaps counts the losses of one name in quick succession.
 type flaps struct {
 	last  time.Time // newest 404
 	count int
-	by    evidence // the calls that received them
+	by    evidence // the sources of the 404s
 }
 
 // confirmed reports whether more than one client got such a 404. Clients without a key cannot be
-// distinguished, so different bodies count for them.
+// told apart, so different bodies count instead.
 func (r *flaps) confirmed(f FailureSource) bool {
 	return r.by.n >= missingSources || f.Key == "" && r.by.bodyCount >= missingSources
 }
@@ -87,7 +87,7 @@ func (s *ServedModels) gone(f FailureSource, now time.Time) {
 	}
 }
 
-// lately reports whether a model got its 404 so recently that it may soon be back.
+// lately reports whether some model's 404 is so recent that the model may soon be back.
 func (m missingModels) lately(now time.Time) bool {
 	for _, g := range m {
 		if now.Sub(g.at) < missingReread {
@@ -97,7 +97,7 @@ func (m missingModels) lately(now time.Time) bool {
 	return false
 }
 
-// still returns the names that a list whose reading began at begun does not bring back.
+// still returns the names that stay away despite a list whose reading began at begun.
 func (m missingModels) still(p *engine.Profile, list *engine.ModelList, begun time.Time) missingModels {
 	var next missingModels
 	for name, g := range m {

@@ -52,8 +52,9 @@ func TestModelGone(t *testing.T) {
 	}
 }
 
-// A 404 for a model that the engine still lists is checked at once. Each further 404 keeps the
-// model away for longer, up to a bound. Every loss and every return is logged once.
+// TestModelGoneIsCheckedAtOnce: a 404 for a model that the engine still lists is checked at once.
+// Each further 404 keeps the model away for longer, up to a bound. Every loss and every return is
+// logged once.
 func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, lines := observer.New(zap.InfoLevel)
@@ -72,7 +73,7 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 			}
 			gone := time.Now()
 			u.ModelGone(FailureSource{Served: "m"})
-			u.ModelGone(FailureSource{Served: "m"}) // of a call already running: the same loss
+			u.ModelGone(FailureSource{Served: "m"}) // from a call that was running: the same loss
 			if serves(t, u, "m") {
 				t.Fatal("a 404 changed nothing")
 			}
@@ -104,8 +105,8 @@ func TestModelGoneIsCheckedAtOnce(t *testing.T) {
 	})
 }
 
-// A single client or a single body takes a listed model away only once, until the list is read,
-// however often it gets a 404.
+// TestModelGoneByOneClient: a single client or body takes a listed model away only once until the
+// list is read, however often it gets a 404.
 func TestModelGoneByOneClient(t *testing.T) {
 	for name, w := range map[string]func(i int) FailureSource{
 		"one key":  func(i int) FailureSource { return FailureSource{Served: "m", Key: "a", Body: uint64(i + 1)} },
@@ -118,7 +119,7 @@ func TestModelGoneByOneClient(t *testing.T) {
 				u := watched(t, e, "vllm", "m")
 				synctest.Wait()
 				away := 0
-				for i := range 600 { // a minute of it
+				for i := range 600 { // for a minute
 					if i%10 == 0 {
 						u.ModelGone(w(i / 10))
 					}
@@ -139,7 +140,8 @@ func TestModelGoneByOneClient(t *testing.T) {
 	}
 }
 
-// A model that the engine no longer lists stays away, and returns soon after it is listed again.
+// TestModelGoneForGood: a model that the engine no longer lists stays away, and returns soon
+// after it is listed again.
 func TestModelGoneForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{"/v1/models": `{"data":[{"id":"m"}]}`}}
@@ -169,7 +171,7 @@ func TestModelGoneForGood(t *testing.T) {
 	})
 }
 
-// NextChance returns how long the pause takes.
+// TestNextChance: NextChance returns the rest of the pause.
 func TestNextChance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}

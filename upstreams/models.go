@@ -13,7 +13,8 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// ServedModels are the models that an upstream has, from its engine's list and from 404s of calls.
+// ServedModels are the models of an upstream, as its engine's list and the 404s of calls show
+// them.
 type ServedModels struct {
 	view   atomic.Pointer[modelView]
 	places residency.Places // decides turns if the engine keeps few models in memory
@@ -38,7 +39,7 @@ func (s *ServedModels) init(u *Upstream, profile *engine.Profile, st *settings) 
 }
 
 // awaitTurn makes waiting calls look again when the turns change without a call ending. It is
-// called after a call has ended, and after one has begun to wait.
+// called after a call has ended or begun to wait.
 func (s *ServedModels) awaitTurn(now time.Time) {
 	if s.places.Gate() == nil {
 		return
@@ -48,8 +49,8 @@ func (s *ServedModels) awaitTurn(now time.Time) {
 	changeTurns(s, now)
 }
 
-// changeTurns sets the timer that calls turnsChange at the next possible change of turns. The
-// caller holds mu.
+// changeTurns sets the timer that calls turnsChange when the turns may next change. The caller
+// holds mu.
 func changeTurns(s *ServedModels, now time.Time) {
 	g := s.places.Gate()
 	if g == nil {
@@ -72,7 +73,7 @@ func (s *ServedModels) turnsChange() {
 	s.awaitTurn(time.Now())
 }
 
-// modelView is what decides whether a model is served. It never changes.
+// modelView is what decides whether a model is served. It is immutable.
 type modelView struct {
 	profile *engine.Profile
 	list    *engine.ModelList // nil: the engine lists nothing
@@ -94,18 +95,18 @@ func (v *modelView) loaded(served string) (loaded, ok bool) {
 	return m.Loaded, m.LoadedKnown
 }
 
-// ServedModel is one served name at one upstream. The upstream keeps it up to date, so that a pick
-// reads an atomic instead of looking up the name, as Serves and MaxContext do. It lives as long as
-// the upstream, and any goroutine may call its methods.
+// ServedModel is one served name at one upstream. The upstream keeps it up to date, so that a
+// pick reads an atomic instead of looking up the name, as Serves and MaxContext do. It lives as
+// long as the upstream, and any goroutine may call its methods.
 type ServedModel struct {
 	speed       speedometer
 	answers     answerTimes
 	lacking     lacking
 	unavailable atomic.Bool
 	context     atomic.Int64                    // 0: the engine does not say
-	place       atomic.Pointer[residency.Model] // nil: its calls wait for no turn
+	place       atomic.Pointer[residency.Model] // nil: its calls need no turn
 	answered    atomic.Int64                    // when a call found it loaded, Unix nanoseconds
-	away        atomic.Bool                     // it is an adapter that the engine has not used recently
+	away        atomic.Bool                     // an adapter that the engine has not used recently
 	served      string
 	used        time.Time // when the engine last reported this adapter in use; all.mu guards it
 	all         *ServedModels
@@ -121,16 +122,17 @@ func (m *ServedModel) Context() int { return int(m.context.Load()) }
 // too few recent measurements.
 func (m *ServedModel) Speed(v *Speed, now Moment) bool { return m.speed.read(v, now) }
 
-// coldPenalty is how many times full an upstream looks that would first have to load the model: a
-// call is faster where it is loaded, as long as there is room.
+// coldPenalty is the load, in multiples of full, that is added to an upstream which would first
+// have to load the model. A call is faster where the model is loaded, as long as there is room.
 const coldPenalty = 2
 
-// awayPenalty is how many calls busier an upstream looks that would first have to load an adapter,
-// which takes a moment.
+// awayPenalty is the load, in calls, that is added to an upstream which would first have to load
+// an adapter. Loading takes a moment.
 const awayPenalty = 1
 
-// setAdapters records which adapters the engine has loaded according to its newest report: the most
-// recently used ones, as many as fit. If its list publishes no models, no adapter counts as away.
+// setAdapters records which adapters the engine has loaded according to its newest report: as
+// many as fit, the most recently used first. If its list does not publish models, no adapter
+// counts as away.
 func setAdapters(s *ServedModels, a *engine.Adapters, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,19 +186,19 @@ func (m *ServedModel) TryLease(key string, p Pool, prompt Prompt, free config.Pe
 	return l, true
 }
 
-// Wait counts a call that waits for a slot, so that its model gets a turn. quit ends the count; it
-// is nil if there are no turns.
+// Wait counts a call that waits for a slot, so that its model gets a turn. The caller calls quit
+// when the wait ends; quit is nil if there are no turns.
 func (m *ServedModel) Wait(now time.Time) (quit func()) {
 	p := m.place.Load()
 	if p == nil {
 		return nil
 	}
-	if p.Wait(now) { // the call looked before it was counted
+	if p.Wait(now) { // the call checked for a slot before it was counted
 		m.all.hooks.room()
 	}
 	m.all.awaitTurn(now)
 	return func() {
-		if p.Quit() { // it may have kept others out
+		if p.Quit() { // its wait may have kept others out
 			m.all.turnsChange()
 		}
 	}
@@ -223,8 +225,8 @@ func (m *ServedModel) HasTurn(now time.Time) bool {
 	return ok
 }
 
-// takeTurn takes a turn of a model for a request of the edge's own. The turn is nil if there are no
-// turns.
+// takeTurn takes a model's turn for one of the edge's own requests. The turn is nil if there are
+// no turns.
 func (s *ServedModels) takeTurn(served string, now time.Time) (turn *residency.Model, ok bool) {
 	if turn = s.Entry(served).place.Load(); turn == nil {
 		return nil, true
@@ -233,7 +235,7 @@ func (s *ServedModels) takeTurn(served string, now time.Time) (turn *residency.M
 }
 
 // enter takes a turn of a model if it is the model's turn. If that makes room for another model,
-// waiting calls look again.
+// it wakes waiting calls.
 func (s *ServedModels) enter(turn *residency.Model, now time.Time) bool {
 	ok, opens := turn.Enter(now)
 	if opens {
@@ -242,8 +244,8 @@ func (s *ServedModels) enter(turn *residency.Model, now time.Time) bool {
 	return ok
 }
 
-// Loading reports whether the engine seems to be loading a model, judged by the turns: it may
-// answer nothing until then.
+// Loading reports whether the engine seems to be loading a model, judged by the turns. Until it
+// is loaded, the engine may answer nothing.
 func (s *ServedModels) Loading() bool {
 	g := s.places.Gate()
 	return g != nil && g.Loading()
@@ -270,8 +272,8 @@ func (m *ServedModel) setPlace() {
 	}
 }
 
-// Entry returns the entry of a served name, the same one while the configuration expects the name
-// here. The caller passes only expected names, so the map is bounded.
+// Entry returns the entry of a served name. It stays the same while the configuration expects the
+// name here. The caller passes only expected names, so the map is bounded.
 func (s *ServedModels) Entry(served string) *ServedModel {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,8 +289,8 @@ func (s *ServedModels) Entry(served string) *ServedModel {
 }
 
 // Serves reports whether the upstream has the model now. It is false only if the engine's list is
-// authoritative and lacks the name, or if the engine answered 404 for it and no later list had it.
-// It does not allocate.
+// authoritative and lacks the name, or if the engine answered 404 for it and no later list has
+// the name. Serves does not allocate.
 func (s *ServedModels) Serves(served string) bool { return s.view.Load().serves(served) }
 
 // All returns the engine's last list, or nil if the engine lists nothing. The slice is shared and
@@ -308,7 +310,7 @@ func (s *ServedModels) MaxContext(served string) int {
 	return m.Context
 }
 
-// configure applies another engine and other settings.
+// configure applies a changed engine and settings.
 func (s *ServedModels) configure(profile *engine.Profile, st *settings) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,7 +318,7 @@ func (s *ServedModels) configure(profile *engine.Profile, st *settings) {
 	s.setPlaces(s.places.Configure, st.spec.Residents)
 	v := s.view.Load()
 	s.show(profile, v.list, v.listed, v.missing)
-	for served := range s.entries { // of removed models, which an engine may have named
+	for served := range s.entries { // of removed models: an engine can list any number
 		if !slices.Contains(st.expected, served) {
 			delete(s.entries, served)
 			delete(s.flaps, served)
@@ -327,7 +329,7 @@ func (s *ServedModels) configure(profile *engine.Profile, st *settings) {
 	}
 }
 
-// recognise applies another engine.
+// recognise applies a newly detected engine.
 func (s *ServedModels) recognise(profile *engine.Profile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -364,7 +366,7 @@ func found(s *ServedModels) (models []config.Listed, ok bool) {
 	return models, s.found.Listed
 }
 
-// told stores how many models the engine reports that it keeps.
+// told stores how many models the engine can keep loaded, as it reports.
 func (s *ServedModels) told(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

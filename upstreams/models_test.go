@@ -22,7 +22,7 @@ func TestServes(t *testing.T) {
 		{"vllm", "cold", false},
 		{"ollama", "x", true},          // the implicit tag
 		{"ollama", "cold", true},       // loaded by the first request
-		{"llamacpp", "anything", true}, // names are ignored
+		{"llamacpp", "anything", true}, // the engine ignores names
 		{"openai", "unlisted", true},   // the list may be incomplete
 	} {
 		u := newTestUpstream(t, config.Concurrency{})
@@ -37,7 +37,7 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// An open list removes only names that it once had.
+// TestServesVanished: an open list removes only names that it once had.
 func TestServesVanished(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{})
 	first := engine.NewModelList([]engine.ModelInfo{{ID: "a"}, {ID: "b"}}, nil)
@@ -67,7 +67,7 @@ func TestModelFacts(t *testing.T) {
 	}
 }
 
-// serves is Serves, and checks that the name's ServedModel agrees.
+// serves calls Serves and checks that the name's ServedModel agrees.
 func serves(t testing.TB, u *Upstream, served string) bool {
 	t.Helper()
 	want := u.Models.Serves(served)
@@ -77,8 +77,8 @@ func serves(t testing.TB, u *Upstream, served string) bool {
 	return want
 }
 
-// TestAdaptersAtHand: an upstream looks busier for an adapter that its engine has not used
-// recently, as long as it reports the adapters in use. It also reports how many adapters it keeps.
+// TestAdaptersAtHand: while an engine reports its adapters in use, its upstream looks busier for
+// an adapter that it has not used recently. The engine also reports how many adapters it keeps.
 func TestAdaptersAtHand(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 4})
 	u.recognised(mustProfile(t, "vllm"))
@@ -96,7 +96,7 @@ func TestAdaptersAtHand(t *testing.T) {
 		return names
 	}
 	begun := time.Now()
-	_ = away() // the entries are there
+	_ = away() // creates the entries
 	for i, step := range []struct {
 		uses []string
 		want string

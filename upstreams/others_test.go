@@ -16,8 +16,8 @@ import (
 	"penstock/upstreams"
 )
 
-// fleet is several edges in front of the same engines, in virtual time. The edges know of each
-// other only what the engines report every two seconds.
+// fleet simulates several edges in front of the same engines, in virtual time. Unless they share,
+// edges learn of each other only from the engines' reports, every two seconds.
 type fleet struct {
 	t       testing.TB
 	chance  *rand.Rand
@@ -28,17 +28,17 @@ type fleet struct {
 	sets    []*upstreams.Set
 	board   map[*upstreams.Set][]upstreams.Here // what each edge reported last; nil: edges do not share
 	join    func(*upstreams.Set)                // makes an edge share
-	anyEdge bool                                // calls come to the edges at random, not in turn
+	anyEdge bool                                // each call goes to a random edge, not to the edges in turn
 
 	calls, misplaced int // misplaced: sent to an engine that was full while another was not
-	refused          int // while an engine had a free slot
+	refused          int // although an engine had a free slot
 }
 
 type fleetEngine struct {
-	slots   int      // that edges know
-	places  int      // calls that run there at once
+	slots   int      // as edges know them
+	places  int      // calls that can run at once
 	inside  int      // calls that run or wait there
-	waiting []func() // starts those that wait
+	waiting []func() // starts the waiting calls
 	calls   int
 }
 
@@ -108,15 +108,15 @@ func (f *fleet) addEdge(policy string) {
 	}
 }
 
-// fleetBoard is the interval at which sharing edges report their calls to each other.
+// fleetBoard is the interval between two reports of a sharing edge.
 const fleetBoard = 50 * time.Millisecond
 
-// share makes the edges report their calls to each other, each at times of its own.
+// share makes each edge report its calls to the others, at its own times.
 func (f *fleet) share() {
 	f.board = map[*upstreams.Set][]upstreams.Here{}
 	var tell func(s *upstreams.Set)
 	tell = func(s *upstreams.Set) {
-		if !slices.Contains(f.sets, s) { // it was restarted
+		if !slices.Contains(f.sets, s) { // the edge was restarted
 			return
 		}
 		f.board[s] = s.Here(nil)
@@ -157,7 +157,7 @@ func (f *fleet) probe(e *fleetEngine, u *upstreams.Upstream, in time.Duration) {
 	})
 }
 
-// arrivals sends calls at a rate that loads the engines to a given share.
+// arrivals sends calls at a rate that keeps a given share of the engines busy.
 func (f *fleet) arrivals(busy float64) {
 	places := 0
 	for i := range f.engines {
@@ -202,7 +202,7 @@ func (f *fleet) begin(r *routing.Route, lease *upstreams.Lease, target *routing.
 	e.inside++
 	took := time.Duration(math.Exp(f.chance.NormFloat64()-0.5) * float64(fleetCall)) // lognormal
 	begin := func() {
-		f.in(took/20, func() { lease.FirstToken(took / 20) }) // then its prompt is read
+		f.in(took/20, func() { lease.FirstToken(took / 20) }) // by then the prompt is read
 		f.in(took, func() {
 			lease.ReleaseAt(upstreams.OutcomeOK, f.now)
 			e.inside--
@@ -245,8 +245,8 @@ func (f *fleet) run(d time.Duration) {
 	}
 }
 
-// TestEdgesDoNotHerd: reports of others' work are old when they arrive. If edges trusted them, all
-// would fill the engine that looked empty.
+// TestEdgesDoNotHerd: reports of others' work are old when they arrive. If edges trusted them
+// fully, all would fill the engine that looked empty.
 func TestEdgesDoNotHerd(t *testing.T) {
 	for _, c := range []struct {
 		edges   int
@@ -305,8 +305,8 @@ func TestEdgesShare(t *testing.T) {
 	}
 }
 
-// TestFewerPlaces: an engine that runs fewer calls than assumed, and reports a queue, gets its part
-// and no more: no call waits there while another engine has room.
+// TestFewerPlaces: an engine that runs fewer calls than assumed, and reports a queue, gets no
+// more than it can run. No call waits there while another engine has room.
 func TestFewerPlaces(t *testing.T) {
 	for _, c := range []struct {
 		edges int
@@ -332,7 +332,7 @@ func TestFewerPlaces(t *testing.T) {
 	}
 }
 
-// TestOthersThatStay: others' work that lasts counts in full.
+// TestOthersThatStay: lasting work of others counts in full.
 func TestOthersThatStay(t *testing.T) {
 	f := newFleet(t, 1, 2, 32, 1)
 	busy, idle := f.edges[0].Targets()[0].Upstream, f.edges[0].Targets()[1].Upstream

@@ -10,14 +10,14 @@ type Outcome uint8
 const (
 	OutcomeOK          Outcome = iota
 	OutcomeClientGone          // the client left; says nothing about the upstream
-	OutcomeTimeout             // one of our clocks ran out, or the engine answered 504
-	OutcomeUnreachable         // no connection, or reset or closed before a byte
-	OutcomeBadResponse         // a 5xx, a broken or cut reply, a reply that makes no sense
-	OutcomeRefused             // the engine said it is full: 429, 503 with Retry-After, Profile.Overload
+	OutcomeTimeout             // a timeout of the edge, or the engine's 504
+	OutcomeUnreachable         // no connection, or closed before the first byte
+	OutcomeBadResponse         // a 5xx, or a broken, truncated or invalid reply
+	OutcomeRefused             // the engine is full: 429, 503 with Retry-After, Profile.Overload
 	OutcomeRejected            // the engine refused the request itself: 400, 413, 422, Profile.ClientFault
-	OutcomeModelGone           // it answered 404 for a model that it is configured to serve
-	OutcomeStalled             // the call left an upstream that had stalled for another one
-	OutcomeHandedOver          // the call left an upstream whose drain time was over for another one
+	OutcomeModelGone           // 404 for a model that the engine is configured to serve
+	OutcomeStalled             // the call left a stalled upstream for another one
+	OutcomeHandedOver          // the call left a drained upstream for another one
 	outcomeCount
 )
 
@@ -34,20 +34,20 @@ func (o Outcome) failed() bool {
 	return o == OutcomeTimeout || o == OutcomeUnreachable || o == OutcomeBadResponse
 }
 
-// FailureSource is the key and the request of a failed call, as evidence for the breaker. It holds
-// nothing of the request itself: Body is a hash under a seed of this process.
+// FailureSource identifies the key and the request of a failed call, as evidence for the breaker.
+// It holds no content of the request: Body is a hash with this process's seed.
 type FailureSource struct {
 	Key    string        // id of the client's key; empty: none
-	Body   uint64        // hash of the request's body; 0: unknown
-	Served string        // the model's name at the engine, which a generation probe uses
+	Body   uint64        // of the request's body, seeded; 0: unknown
+	Served string        // the model's name at the engine, for a generation probe
 	Kind   string        // of the model
-	Sent   bool          // the request had reached the engine
+	Sent   bool          // the request had been sent to the engine
 	Begun  bool          // the answer had begun, so a first token does not show the failure
-	Limit  time.Duration // how long such a call may wait for its first token; 0: unknown
+	Limit  time.Duration // limit of the wait for its first token; 0: unknown
 }
 
-// independentOf reports whether two failures are independent evidence: neither the same key nor the
-// same body. Calls without a key may all come from one client, so they count as one key.
+// independentOf reports whether two failures are independent evidence: they share neither key nor
+// body. Calls without a key may all come from one client, so they count as one key.
 func (f FailureSource) independentOf(other FailureSource) bool {
 	return f.Key != other.Key && (f.Body == 0 || f.Body != other.Body)
 }

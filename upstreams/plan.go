@@ -32,15 +32,15 @@ type Plan struct {
 type planned struct {
 	up        *Upstream
 	settings  *settings
-	transport *http1.Transport // nil: the upstream keeps its own
+	transport *http1.Transport // nil: the upstream keeps its transport
 	added     bool
 }
 
-// Plan works out which upstreams a configuration keeps, changes and adds. models say which served
-// names are expected where, and engines are the user's profiles in addition to the bundled ones.
-// Plan changes nothing in the set, but it reads certificate files. It looks up endpoints that are
-// discovered for the first time, all at the same time (2 s at most; if that fails, one upstream
-// stands for them until they are found).
+// Plan works out which upstreams a configuration keeps, changes and adds. models define which
+// served names are expected where. engines are the user's profiles, in addition to the bundled
+// ones. Plan changes nothing in the set, but it reads certificate files. It queries new
+// discoveries for their endpoints, in parallel and for at most 2 s. If that fails, one upstream
+// stands in until they are found.
 func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...config.Engine) (*Plan, error) {
 	profiles, err := s.profiles.Load().With(engines)
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *Set) Plan(specs []config.Upstream, models []config.Model, engines ...co
 	return p, nil
 }
 
-// expectedNames returns for each upstream the served names that models expect there, and the work
-// they expect of each name: a served name may belong to models of several kinds.
+// expectedNames returns for each upstream the served names that models expect there, and the
+// kinds of work that each name is for: a served name may belong to models of several kinds.
 func expectedNames(models []config.Model) (out map[string][]string, works map[string][]work) {
 	out, works = map[string][]string{}, map[string][]work{}
 	named, seen := map[[2]string]bool{}, map[[3]string]bool{}
@@ -105,7 +105,7 @@ func (p *Plan) add(spec *config.Upstream, expected []string, works []work) error
 	return nil
 }
 
-// place finds or makes the upstream of an identity.
+// place finds or creates the upstream of an identity.
 func (p *Plan) place(base string, e endpoint, profile *engine.Profile, st *settings) error {
 	id := ID(st.spec.Name + " " + base)
 	if e.key != "" {
@@ -168,16 +168,16 @@ func (s *Set) newUpstream(id ID, st *settings, base string, e endpoint, profile 
 	return u
 }
 
-// Upstream returns the upstreams of a configured name, kept or to be added: one, or one for each
-// discovered endpoint. It returns nil if the name is not in the plan.
+// Upstream returns the upstreams of a configured name, whether kept or added: one, or one for
+// each discovered endpoint. It returns nil if the name is not in the plan.
 func (p *Plan) Upstream(name string) []*Upstream { return p.byName[name] }
 
 // Profiles returns the engine profiles of the plan.
 func (p *Plan) Profiles() *engine.Profiles { return p.profiles }
 
-// Limits returns the slots that an upstream of the plan will have after the commit, as far as is
-// known now: an engine's report will replace them, unless the configuration sets them. It returns
-// the zero Limits for an upstream that the plan leaves out.
+// Limits returns the slots that an upstream of the plan will have after the commit, as far as
+// known now. Unless the configuration sets them, an engine's report will replace them. It returns
+// the zero Limits for an upstream that the plan omits.
 func (p *Plan) Limits(u *Upstream) Limits {
 	i, ok := p.index[u]
 	if !ok {
@@ -201,8 +201,8 @@ func (p *Plan) Added(u *Upstream) bool {
 	return ok && p.items[i].added
 }
 
-// Probe probes the upstreams that the plan adds, once and all at the same time, before anything is
-// committed. It returns when every probe has its verdict (see UnavailableReason) or ctx has ended.
+// Probe probes the added upstreams among ups once, in parallel, before anything is committed. It
+// waits until every probe has its verdict (see UnavailableReason) or ctx ends.
 func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
 	var all sync.WaitGroup
 	for _, u := range ups {
@@ -226,8 +226,8 @@ func (p *Plan) Probe(ctx context.Context, ups []*Upstream) {
 	all.Wait()
 }
 
-// transportConfig describes an upstream's transports. A reload compares the digests to find
-// changes, including the contents of certificate files. The digest reveals no secret.
+// transportConfig describes an upstream's transports. A reload compares digests to find changes,
+// including those in certificate files. The digest reveals no secret.
 type transportConfig struct {
 	options http1.TransportOptions
 	digest  [sha256.Size]byte
@@ -265,7 +265,7 @@ func newTransportConfig(spec *config.Upstream, base, address string, profile *en
 	return l, nil
 }
 
-// hasPort reports whether a host's address includes a port.
+// hasPort reports whether an address includes a port.
 func hasPort(address string) bool {
 	_, err := netip.ParseAddrPort(address)
 	return err == nil

@@ -20,17 +20,18 @@ import (
 const (
 	// modelsEvery is the number of probes between two readings of the models and the capacity.
 	modelsEvery = 5
-	// listFailuresMax is how many readings may fail before the last list is stale and is dropped.
+	// listFailuresMax is how many readings in a row may fail before the last list is dropped as
+	// stale.
 	listFailuresMax = 3
-	// kickPause is the least time between a probe and one that a call's failure asks for.
+	// kickPause is the least time between a probe and one requested by a failed call.
 	kickPause = 100 * time.Millisecond
-	// confirmPause is how soon a first bad probe is checked, and returnPause how soon a first good
-	// one is.
+	// confirmPause is the time to the next probe after a first bad one, and returnPause after a
+	// first good one.
 	confirmPause = time.Second
 	returnPause  = 500 * time.Millisecond
-	// backoffMax bounds the pause between probes of an engine that is down, which doubles from
-	// returnPause to twice the interval. It is short: a probe costs little, and an engine that came
-	// back waits for its traffic during the pause.
+	// backoffMax bounds the pause between probes of an engine that is down. The pause doubles
+	// from returnPause to twice the interval. It is kept short, because a probe costs little and
+	// an engine that has returned gets no traffic until the next one.
 	backoffMax = 10 * time.Second
 	// probeTimeout applies if neither config nor profile sets one.
 	probeTimeout = time.Second
@@ -58,19 +59,19 @@ func probeSettingsOf(p *config.Probe) probeSettings {
 	}
 }
 
-// prober watches one upstream from one goroutine: whether it is alive, which models it has, how
-// busy it is.
+// prober watches one upstream from one goroutine: it finds out whether the engine is alive, which
+// models it has and how busy it is.
 type prober struct {
 	up  *Upstream
 	get http1.GetPage
-	// count is get for the counters alone, which are read in parallel with the probes.
+	// count reads the counters, in parallel with the probes.
 	count http1.GetPage
-	// generate sends a generation probe; nil: there are none.
+	// generate sends a generation probe; nil: no generation probes.
 	generate engine.Generate
-	refresh  func() // drops kept connections: a new one shows that the engine still accepts
+	refresh  func() // drops idle connections: only a new one shows that the engine still accepts
 	rand     func() float64
 	kicks    chan struct{}
-	ctx      context.Context // ends with the prober; generation probes run beside its loop
+	ctx      context.Context // ends with the prober; also for generation probes, which run beside its loop
 	wakes    sync.WaitGroup
 	stop     context.CancelFunc
 	done     chan struct{}
@@ -80,8 +81,8 @@ type prober struct {
 	known        bool   // the engine has been recognised since it last came up
 	listFailures int
 	listsDue     bool
-	source       int    // index of the load source that answered last
-	reads        uint64 // of answers, at the last verdict
+	source       int    // index of the last load source that answered
+	reads        uint64 // answer reads at the last verdict
 	backoff      time.Duration
 	rest         rest
 }
@@ -93,7 +94,7 @@ func newProber(u *Upstream, get http1.GetPage, refresh func()) *prober {
 	}
 }
 
-// start begins probing at once, in a goroutine that ends soon after stop and then calls last.
+// start starts probing at once. Its goroutine ends soon after stop, and calls last at its end.
 func (p *prober) start(last func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.ctx, p.stop = ctx, cancel
@@ -111,7 +112,7 @@ func (p *prober) start(last func()) {
 	})
 }
 
-// kick asks for a probe now. It never blocks, and several kicks count as one.
+// kick asks for a probe now. It never blocks, and several pending kicks count as one.
 func (p *prober) kick() {
 	select {
 	case p.kicks <- struct{}{}:
@@ -152,8 +153,8 @@ func (p *prober) run(ctx context.Context) {
 	}
 }
 
-// pause returns the time to the next probe: the interval within ten percent, less in case of doubt,
-// more while the upstream is down or idle (rest.go).
+// pause returns the time to the next probe: the interval, varied by ten percent. It is shorter in
+// case of doubt, and longer while the upstream is down or idle (rest.go).
 func (p *prober) pause() time.Duration {
 	interval := p.interval(time.Now())
 	machine := p.up.Health.read().machine
@@ -175,8 +176,8 @@ func (p *prober) pause() time.Duration {
 	return time.Duration(float64(pause) * (0.9 + 0.2*p.rand()))
 }
 
-// tick is one probe. It reads models and capacity before it books the verdict, so that an upstream
-// is up only once its models are known.
+// tick runs one probe. It reads models and capacity before it books the verdict, so that an
+// upstream is up only once its models are known.
 func (p *prober) tick(ctx context.Context) {
 	u, s := p.up, p.up.settings.Load()
 	u.hooks.guard.Point(guardProbe)
@@ -187,7 +188,7 @@ func (p *prober) tick(ctx context.Context) {
 		p.engine, p.known, p.listsDue = s.spec.Engine, false, true
 	}
 	var err error
-	if engine.IsAuto(s.spec.Engine) { // the engine decides which page shows its health
+	if engine.IsAuto(s.spec.Engine) { // each kind of engine has its own health page
 		err = p.recognise(ctx, s)
 	}
 	path, timeout, alive := p.healthPage(s)
@@ -200,7 +201,7 @@ func (p *prober) tick(ctx context.Context) {
 		health.Body = bytes.Clone(health.Body)
 		if r := p.reader(timeout); r.Asleep(ctx) {
 			good, err = false, errAsleep
-			u.Health.distrust() // it says so itself
+			u.Health.distrust() // the engine itself reports it
 		}
 	}
 	if good && !engine.IsAuto(s.spec.Engine) && !p.known {
@@ -227,10 +228,11 @@ func (p *prober) tick(ctx context.Context) {
 	}
 }
 
-// errAsleep is the failure of a probe whose engine reports that it sleeps.
+// errAsleep fails the probe of an engine that reports sleep mode.
 var errAsleep = &http1.Failure{Kind: http1.Unreachable, Reason: string(CauseAsleep)}
 
-// wake sends the request that wakes the engine. If that fails, waiting calls look again.
+// wake sends the request that wakes the engine. If the request fails, wake lets waiting calls
+// look again.
 func (p *prober) wake(run wake.Run) {
 	u, last := p.up, time.NewTimer(run.Wait+run.Patience)
 	defer last.Stop()
@@ -242,7 +244,7 @@ func (p *prober) wake(run wake.Run) {
 	case <-p.ctx.Done(): // a reload may have replaced this prober
 		u.Health.Wake.Cancel()
 		return
-	case <-run.Over: // back by itself
+	case <-run.Over: // the engine is back by itself
 		return
 	case <-first.C:
 	}
@@ -264,8 +266,8 @@ func (p *prober) wake(run wake.Run) {
 	}
 }
 
-// healthPage returns which page to ask and which statuses are good: a page that the operator
-// configured must answer 2xx.
+// healthPage returns which page to probe and which statuses are good. A page configured by the
+// operator must answer 2xx.
 func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, alive func(int) bool) {
 	profile := p.up.engine.Load()
 	health := profile.Health()
@@ -282,7 +284,7 @@ func (p *prober) healthPage(s *settings) (path string, timeout time.Duration, al
 	return path, timeout, alive
 }
 
-// patience returns how long to wait for the health page of an engine whose usual limit is timeout.
+// patience returns how long to wait for the health page, given the usual limit.
 func (p *prober) patience(timeout time.Duration) time.Duration {
 	if m := p.up.Health.read().machine; m.state == StateBusy && m.bad == 0 {
 		return max(timeout, busyPatience)
@@ -296,20 +298,20 @@ func (p *prober) book(good bool, status int, err error, took time.Duration) {
 	flows := reads != p.reads
 	p.reads = reads
 	m := p.up.Health.read().machine
-	// A stopped process leaves a generation probe unanswered as well, so that probe alone does not
-	// show that a busy engine is at work.
+	// A stopped process leaves a generation probe unanswered as well, so an unanswered one alone
+	// does not show that a busy engine works.
 	working := hasCalls(p.up) && (m.state != StateBusy || !p.up.generations.alone())
 	r := probeResult{good: good, flows: flows, working: working, status: status, err: err, took: took}
-	// An engine with a full accept queue leaves connects unanswered, like a host that is gone.
-	// After a few more probes the open connections show which it is.
+	// An engine with a full accept queue leaves connects unanswered, like a vanished host. After
+	// a few more probes the open connections tell the two apart.
 	if m.state == StateBusy && !good && m.bad+1 >= max(m.fall, defaultFall) {
 		r.lives = p.up.client.hosts.EndVanished() == 0
 	}
 	serves := p.up.Health.probeEnded(r)
 	if serves && m.state == StateDown && !p.up.Progress.Counts() {
-		p.up.Cache.Empty() // most engines that were down were restarted, and this one has no counters to show it
+		p.up.Cache.Empty() // a restart is the usual cause, and no counters show it here
 	}
-	if !good && !serves { // the returning engine may be another one, or show more of itself once it has loaded
+	if !good && !serves { // it may return as another engine, or report more once it has loaded
 		p.known, p.listsDue = false, true
 		if n := p.up.client.hosts.EndVanished(); n > 0 {
 			p.up.hooks.log.Warn("upstream's host vanished", zap.Int("connections_ended", n))
@@ -320,7 +322,7 @@ func (p *prober) book(good bool, status int, err error, took time.Duration) {
 // recogniseMax bounds a whole recognition: an engine may not answer unknown paths at all.
 const recogniseMax = 5 * time.Second
 
-// recognise detects the engine if the operator leaves it open or the named profile has variants. An
+// recognise detects the engine if the operator names none or the named profile has variants. An
 // error means that the engine does not answer.
 func (p *prober) recognise(ctx context.Context, s *settings) error {
 	u := p.up
@@ -340,7 +342,7 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 	}
 	u.recognition.Lock()
 	defer u.recognition.Unlock()
-	if u.settings.Load() != s { // a reload intervened and may name the engine; the next probe looks again
+	if u.settings.Load() != s { // a reload intervened and may name the engine: the next probe detects it
 		return nil
 	}
 	p.known = true
@@ -353,7 +355,8 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 	return nil
 }
 
-// readModels reads the list of models. health is the page just read, which may be the list's.
+// readModels reads the list of models. health is the page just read, which may be the list
+// itself.
 func (p *prober) readModels(
 	ctx context.Context, healthPath string, health http1.Page, timeout time.Duration, begun time.Time,
 ) {
@@ -380,13 +383,13 @@ func (p *prober) readModels(
 	u.Models.setList(engine.NewModelList(infos, u.Models.view.Load().list), begun)
 }
 
-// reader returns a Reader for the engine that the upstream is believed to run.
+// reader returns a Reader for the engine that the upstream is assumed to run.
 func (p *prober) reader(timeout time.Duration) engine.Reader {
 	return engine.Reader{Get: p.get, Profile: p.up.engine.Load(), Timeout: timeout}
 }
 
-// readCapacity reads how many requests the engine runs at once, and what room their prompts have. A
-// number stays until another one is read.
+// readCapacity reads how many requests the engine runs at once, and how many tokens their prompts
+// may have. A number is kept until another one is read.
 func (p *prober) readCapacity(ctx context.Context, timeout time.Duration) {
 	r := p.reader(timeout)
 	if n, cache, ok := r.Slots(ctx); ok {
@@ -420,8 +423,8 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	if load.Counts {
 		u.count(time.Now(), load.Progress)
 	}
-	// The engine counted at some moment of the exchange. The greater own count errs toward less
-	// work of others.
+	// The engine counted at some moment of the exchange. Of the own counts before and after, the
+	// greater one errs toward less work of others.
 	after := u.slots.inFlight()
 	elsewhere = max(elsewhere, u.slots.fleet.elsewhere.Load().inFlight(PoolText, true))
 	report := &Report{Load: load, OwnAtScrape: max(before, after), Elsewhere: elsewhere, At: time.Now(), Source: path}
@@ -431,7 +434,7 @@ func (p *prober) readLoad(ctx context.Context, timeout time.Duration) {
 	p.bookReport(report, batch, report.At)
 }
 
-// bookReport stores the engine's report; nil for none.
+// bookReport stores the engine's report, or nil if there is none.
 func (p *prober) bookReport(r *Report, batch int, now time.Time) {
 	u := p.up
 	ghosts, places, fates := u.reports.set(r, batch, freshIntervals*p.interval(now), now)
@@ -439,7 +442,7 @@ func (p *prober) bookReport(r *Report, batch int, now time.Time) {
 	u.slots.setSeen(ghosts, places)
 }
 
-// freshIntervals is for how many probe intervals a report stays fresh.
+// freshIntervals is how many probe intervals a report stays fresh.
 const freshIntervals = 3
 
 // probing holds the current prober of an upstream.
@@ -449,7 +452,7 @@ type probing struct {
 	once  sync.Once
 
 	mu     sync.Mutex
-	prober *prober // nil: none
+	prober *prober // nil: not probed
 }
 
 func (p *probing) current() *prober {
@@ -475,7 +478,7 @@ func (p *probing) stop() (done <-chan struct{}) {
 	return nil
 }
 
-// wake makes the prober wake the engine.
+// wake asks the prober to wake the engine.
 func (p *probing) wake(run wake.Run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -490,7 +493,7 @@ func (p *probing) wake(run wake.Run) {
 	})
 }
 
-// kick makes the prober look at once.
+// kick asks the prober for a probe now.
 func (p *probing) kick() {
 	if prober := p.current(); prober != nil {
 		prober.kick()

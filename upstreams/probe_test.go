@@ -18,11 +18,11 @@ import (
 type playedEngine struct {
 	mu    sync.Mutex
 	pages map[string]string
-	other string        // /metrics every other time, as from another engine behind the address
+	other string        // /metrics of every second answer, as from another engine
 	code  int           // of /health; 0: refused
-	slow  time.Duration // before any answer
-	load  time.Duration // before /metrics
-	well  time.Duration // before /health
+	slow  time.Duration // delays every answer
+	load  time.Duration // delays /metrics
+	well  time.Duration // delays /health
 	seen  []time.Time   // of /health
 	asked map[string]int
 }
@@ -77,7 +77,7 @@ func (e *playedEngine) set(code int, slow time.Duration) {
 	e.code, e.slow, e.seen = code, slow, nil
 }
 
-// probes returns the pauses between the health probes since the last set.
+// pauses returns the times between the health probes since the last set.
 func (e *playedEngine) pauses() []time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -94,7 +94,7 @@ func watched(t *testing.T, e *playedEngine, engine string, models ...string) *Up
 	return watchedBy(t, newTestSet(t, Options{}), e, engine, models...)
 }
 
-// watchedBy is watched within a given set.
+// watchedBy runs the prober within a given set.
 func watchedBy(t *testing.T, s *Set, e *playedEngine, engine string, models ...string) *Upstream {
 	t.Helper()
 	var deployed []config.Model
@@ -113,8 +113,8 @@ func watchedBy(t *testing.T, s *Set, e *playedEngine, engine string, models ...s
 	return u
 }
 
-// pass lets time pass in a synctest bubble and then waits for what was due. Otherwise a goroutine
-// that wakes at the same moment might run before the test or after it.
+// pass lets time pass in a synctest bubble and then waits for what was due. Without the wait, a
+// goroutine that wakes at the same moment could run before or after the test's next step.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -158,8 +158,8 @@ func TestProbeSchedule(t *testing.T) {
 	})
 }
 
-// A frozen engine is down after three probes that time out, sooner than three intervals. While down
-// it is probed seldom, and after a good probe quickly.
+// TestProbeFreezeAndReturn: a frozen engine is down after three probes that time out, sooner than
+// three intervals. It is probed seldom while down, and quickly after a good probe.
 func TestProbeFreezeAndReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}
@@ -194,7 +194,8 @@ func TestProbeFreezeAndReturn(t *testing.T) {
 	})
 }
 
-// A single call that finds the engine gone causes a probe at once, and that probe decides.
+// TestProbeOnPassiveEvidence: a single call that finds the engine gone triggers a probe at once,
+// and that probe decides.
 func TestProbeOnPassiveEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}
@@ -214,7 +215,7 @@ func TestProbeOnPassiveEvidence(t *testing.T) {
 	})
 }
 
-// Twenty calls that find the engine gone cause one extra probe, not twenty.
+// TestKicksAreOne: twenty calls that find the engine gone trigger one extra probe, not twenty.
 func TestKicksAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200}
@@ -233,8 +234,8 @@ func TestKicksAreOne(t *testing.T) {
 	})
 }
 
-// A model that a route wants and the engine does not list is looked for with every probe. One that
-// vanishes takes only its own target out of service.
+// TestProbeModels: every probe looks for a model that a route wants and the engine does not list.
+// A model that vanishes takes only its own target out of service.
 func TestProbeModels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		both := `{"data":[{"id":"m","max_model_len":4096},{"id":"n"}]}`
@@ -270,7 +271,7 @@ func TestProbeModels(t *testing.T) {
 	})
 }
 
-// A name by which the engine answers besides a model's own counts as listed.
+// TestProbeReadsAliases: an alias that the engine answers to counts as listed.
 func TestProbeReadsAliases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{
@@ -288,7 +289,7 @@ func TestProbeReadsAliases(t *testing.T) {
 	})
 }
 
-// `auto` detects the engine, and detects it again when another one comes back.
+// TestProbeRecognises: `auto` detects the engine, and detects it again when another one returns.
 func TestProbeRecognises(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{
@@ -315,7 +316,7 @@ func TestProbeRecognises(t *testing.T) {
 	})
 }
 
-// A named engine may turn out to be a variant of itself.
+// TestProbeFindsVariant: a named engine may turn out to be one of its variants.
 func TestProbeFindsVariant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 200, pages: map[string]string{"/": "<h1>Whisper.cpp Server</h1><h2>/v1/audio/transcriptions</h2>"}}
@@ -327,7 +328,7 @@ func TestProbeFindsVariant(t *testing.T) {
 	})
 }
 
-// A server without any page is alive as long as it answers.
+// TestProbeGenericServer: a server without any known page is alive as long as it answers.
 func TestProbeGenericServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &playedEngine{code: 404}

@@ -18,23 +18,23 @@ type Report struct {
 	Source      string    `json:"source"` // the page's path
 }
 
-// unexplained returns the engine's work that the leases of this edge and its fleet do not explain.
+// unexplained returns the engine's work beyond the leases of this edge and its fleet.
 func (r *Report) unexplained() int { return max(0, r.Running+r.Waiting-r.OwnAtScrape-r.Elsewhere) }
 
-// judgedReport is a report with the conclusions from it. It never changes.
+// judgedReport is a report with the conclusions from it. It is immutable.
 type judgedReport struct {
 	Report
-	until  Moment  // when it ages out
-	others int     // the unexplained work minus that of ghosts
-	usual  float64 // others' work on average
+	until  Moment  // when it expires
+	others int     // unexplained work minus ghosts
+	usual  float64 // moving average of others' work
 }
 
 func (r *judgedReport) fresh(now Moment) bool { return r != nil && now <= r.until }
 
 // othersTime is the time constant of the average of others' work. Reports are seconds old, and
-// other edges read the same ones: if each edge used only the newest report, all of them would fill
-// the engine that looked empty until the next one. An average moves slower, and still shows lasting
-// work.
+// other edges read the same ones: if all used only the newest one, they would fill the same
+// seemingly empty engine until the next report. An average moves more slowly, and still shows
+// lasting work.
 const othersTime = 15 * time.Second
 
 // average sets usual from the previous report's average. before may be nil.
@@ -48,8 +48,8 @@ func (r *judgedReport) average(before *judgedReport) {
 	}
 }
 
-// reports holds what an engine reports of its work, and what follows from it: others' work, ghosts
-// and places.
+// reports holds what an engine reports of its work, and what it implies: others' work, ghosts and
+// places.
 type reports struct {
 	last atomic.Pointer[judgedReport] // nil: none yet
 
@@ -58,12 +58,12 @@ type reports struct {
 	places placeTracker
 }
 
-// fate is what happened to an abandoned call's slot in its engine.
+// fate says what happened to an abandoned call's slot in its engine.
 type fate uint8
 
 const (
 	fateFreed   fate = iota // the engine's running count fell
-	fateHeld                // it did not
+	fateHeld                // the running count did not fall
 	fateUnknown             // the engine does not say
 	fateCount
 )
@@ -78,17 +78,17 @@ func (r *reports) abandon() {
 	r.mu.Unlock()
 }
 
-// beginReport is called before a report is read. The report does not judge calls that are
-// abandoned after it.
+// beginReport is called before a report is read. Calls abandoned later are left to the next
+// report.
 func (r *reports) beginReport(now time.Time) (batch int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ghosts.beginReport(now)
 }
 
-// set stores a report, which stays fresh for a while. It returns the number of ghosts, how many
-// requests the engine was seen to run at once (0: as many as it was given), and the fates of
-// abandoned calls. report is nil if the engine reported nothing.
+// set stores a report, which stays fresh for a while. It returns the number of ghosts, the number
+// of requests that the engine was seen to run at once (0: as many as it was given), and the fates
+// of abandoned calls. report is nil if the engine reported nothing.
 func (r *reports) set(
 	report *Report, batch int, freshFor time.Duration, now time.Time,
 ) (ghosts, places int, fates [fateCount]int) {
@@ -115,7 +115,7 @@ func (r *reports) set(
 	return r.ghosts.confirmed, r.places.now, fates
 }
 
-// others returns the work of the engine's other clients: now, and on average.
+// others returns the work of the engine's other clients, now and on average.
 func (r *reports) others(now Moment) (others int, usual float64) {
 	if last := r.last.Load(); last.fresh(now) {
 		return last.others, last.usual
@@ -123,32 +123,32 @@ func (r *reports) others(now Moment) (others int, usual float64) {
 	return 0, 0
 }
 
-// queuesForOthers reports whether the engine has reported, since the given time, that requests wait
-// and that some of its requests are not this edge's.
+// queuesForOthers reports whether the engine has reported, since the given time, that requests
+// wait, and that some of them come from other clients.
 func (r *reports) queuesForOthers(since time.Time) bool {
 	last := r.last.Load()
 	return last != nil && last.At.After(since) && last.Waiting > 0 && last.others > 0
 }
 
 // ghostTracker finds ghosts: slots in which an engine still works after the client has left
-// (llama.cpp's plain requests, some builds of SGLang). From outside that can only be estimated. A
-// ghost is counted only if a call of ours was abandoned *and* the engine's unexplained work rose by
-// as much above its earlier level, in two reports in a row. Earlier work of others is never taken
-// for ghosts. Others' work that arrives in the same seconds can be, while it lasts, and by no more
-// than the abandoned calls. The mutex of its reports guards it.
+// (llama.cpp's plain requests, some builds of SGLang). An edge can only estimate them. It counts
+// a ghost only if one of its own calls was abandoned *and* the engine's unexplained work rose
+// accordingly above its earlier level, in two reports in a row. Earlier work of others is never
+// taken for ghosts. Others' work that arrives in the same seconds can be, while it lasts, but
+// never for more than the abandoned calls. The mutex of its reports guards it.
 type ghostTracker struct {
 	confirmed    int       // ghosts according to the last report
 	baseline     int       // unexplained work before the first abandoned call
 	abandonedNow int       // calls abandoned since the last begin
-	unconfirmed  int       // calls abandoned before that, which the unexplained work may still contain
+	unconfirmed  int       // calls abandoned earlier that the unexplained work may still contain
 	since        time.Time // when the last calls were abandoned
 }
 
-// ghostLife is how long a suspicion lasts without newly abandoned calls.
+// ghostLife is how long after the last abandoned call ghosts are suspected.
 const ghostLife = 10 * time.Minute
 
-// beginReport is called before a report is read. The report does not judge calls abandoned after
-// it.
+// beginReport is called before a report is read. Calls abandoned later are left to the next
+// report.
 func (g *ghostTracker) beginReport(now time.Time) (batch int) {
 	batch, g.abandonedNow = g.abandonedNow, 0
 	if batch > 0 {
@@ -157,8 +157,8 @@ func (g *ghostTracker) beginReport(now time.Time) (batch int) {
 	return batch
 }
 
-// judgeReport evaluates the report's unexplained work. It returns how many abandoned calls' slots
-// the engine has freed since, and how many have just turned out to be held.
+// judgeReport evaluates the report's unexplained work. It returns how many slots of abandoned
+// calls the engine has freed since, and how many it now turns out to hold.
 func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed, held int) {
 	before := g.unconfirmed + batch
 	if before == 0 || now.Sub(g.since) > ghostLife {
@@ -166,30 +166,31 @@ func (g *ghostTracker) judgeReport(batch, unexplained int, now time.Time) (freed
 		return before, 0
 	}
 	unconfirmed := min(before, max(0, unexplained-g.baseline))
-	confirmed := min(unconfirmed, g.unconfirmed) // by two reports in a row
+	confirmed := min(unconfirmed, g.unconfirmed) // confirmed by two reports in a row
 	held = max(0, confirmed-g.confirmed)
 	g.unconfirmed, g.confirmed = unconfirmed, confirmed
 	return before - unconfirmed, held
 }
 
-// placeTracker finds how many requests an engine runs at once: an engine that lets some wait while
-// it runs R has R places, whatever number it was given. The value lasts only after two reports in a
-// row, because a burst of long prompts waits for a moment at an engine with room. The mutex of its
-// reports guards it.
+// placeTracker finds how many requests an engine runs at once: an engine that runs R requests
+// while others wait has R places, however many it was given. The value is kept only after two
+// reports in a row, because even at an engine with room a burst of long prompts waits for a
+// moment. The mutex of its reports guards it.
 type placeTracker struct {
-	now     int       // places according to the last report; 0: unknown
-	lasting float64   // places confirmed by two reports in a row; 0: none yet
+	now     int       // places in the last report; 0: unknown
+	lasting float64   // places in two reports in a row; 0: none yet
 	queued  int       // running requests of the last report, if some waited
 	at      time.Time // of the last report
 }
 
-// placesTime is the time in which the assumed places of an engine that does not queue grow by a
-// factor of e. It may have more than it has shown, as after long prompts, and only more calls can
-// show that. The time is long, because some of those calls wait if it has not.
+// placesTime is the time in which the assumed places of an engine grow by a factor of e while it
+// does not queue. The engine may have more places than it has shown, for example after long
+// prompts, and only more calls can reveal them. The growth is slow, because some of those calls
+// wait if there are no more places.
 const placesTime = 10 * time.Minute
 
-// judgeReport records how many requests an engine runs and how many wait. An engine that runs
-// nothing while some wait is loading, or paused, and shows nothing.
+// judgeReport records how many requests an engine runs and how many wait. If an engine runs none
+// while some wait, it is loading or paused, and the report says nothing about places.
 func (t *placeTracker) judgeReport(running, waiting int, at time.Time) {
 	passed := max(0, at.Sub(t.at))
 	t.at = at

@@ -13,7 +13,7 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// onePlace returns an upstream that keeps one model at a time, and two models of it.
+// onePlace returns an upstream that keeps one model loaded at a time, and two of its models.
 func onePlace(t *testing.T, o Options) (u *Upstream, a, b *ServedModel) {
 	t.Helper()
 	u = withPlaces(t, 1, o)
@@ -32,8 +32,8 @@ func withPlaces(t *testing.T, n int, o Options) *Upstream {
 	return u
 }
 
-// Only calls of the resident model get a lease. A call of another model waits for its turn and is
-// woken then.
+// TestLeaseTakesTurns: only calls of the resident model get a lease. A call of another model
+// waits for its turn, which wakes it.
 func TestLeaseTakesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var woken atomic.Int64
@@ -74,8 +74,8 @@ func TestLeaseTakesTurns(t *testing.T) {
 	})
 }
 
-// The start of a call may make room for another model. The calls that wait for that model are then
-// woken.
+// TestBeginWakesTheNext: the start of a call may make room for another model, and then wakes the
+// calls that wait for that model.
 func TestBeginWakesTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var woken atomic.Int64
@@ -90,7 +90,7 @@ func TestBeginWakesTheNext(t *testing.T) {
 		busy := []*Lease{lease("busy", true)}
 		lease("idle", true).Release(OutcomeOK)
 		quit := u.Models.Entry("waits").Wait(time.Now())
-		lease("waits", false) // the engine would unload the busy one for it
+		lease("waits", false) // the engine would unload the busy model for it
 		before := woken.Load()
 		busy = append(busy, lease("busy", true))
 		if woken.Load() == before {
@@ -104,8 +104,8 @@ func TestBeginWakesTheNext(t *testing.T) {
 	})
 }
 
-// A timeout while the engine loads a model is not a failure of the engine. A timeout after the load
-// is one.
+// TestColdLoadIsNoFailure: a timeout while the engine loads a model is not the engine's failure.
+// A timeout after the load is.
 func TestColdLoadIsNoFailure(t *testing.T) {
 	u, a, _ := onePlace(t, Options{})
 	timeouts := func() {
@@ -131,8 +131,8 @@ func TestColdLoadIsNoFailure(t *testing.T) {
 	}
 }
 
-// A model that has answered a call is loaded, whatever an older list says. Otherwise the engine's
-// silence would pass for a load until the next list.
+// TestAnsweredIsLoaded: a model that has answered a call is loaded, whatever an older list says.
+// Otherwise the engine's silence would pass for a load until the next list.
 func TestAnsweredIsLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestSet(t, Options{})
@@ -160,13 +160,14 @@ func TestAnsweredIsLoaded(t *testing.T) {
 		lease(true, func(l *Lease) { l.FirstToken(time.Second); l.Release(OutcomeClientGone) })
 		lease(false, ok)
 		pass(time.Second)
-		unloaded() // it is loaded again
+		unloaded() // the model is loaded again
 		lease(true, ok)
 		lease(false, ok)
 	})
 }
 
-// The same holds if models take no turns and the engine lists the model as not loaded.
+// TestColdLoadByTheList: a timeout during a load is no failure either if models take no turns and
+// the engine lists the model as not loaded.
 func TestColdLoadByTheList(t *testing.T) {
 	for _, loaded := range []bool{false, true} {
 		s := newTestSet(t, Options{})
@@ -189,8 +190,8 @@ func TestColdLoadByTheList(t *testing.T) {
 	}
 }
 
-// The number of places is the configured one, or the engine's if that is lower. Without a
-// configured number no turns remain.
+// TestPlaces: the number of places is the configured one, or the engine's if that is lower.
+// Without a configured number there are no turns.
 func TestPlaces(t *testing.T) {
 	u, a, _ := onePlace(t, Options{})
 	st := *u.settings.Load()

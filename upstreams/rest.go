@@ -5,23 +5,24 @@ import (
 	"time"
 )
 
-// An idle engine is probed less often: a thousand idle engines would cost the edge more than their
-// calls. An engine is idle if it was up, had all of its models and had no work from anyone for
-// restAfter. The first call ends that: the look of the same second asks for a probe. A call that
-// fails does so at once (health.go).
+// An idle engine is probed less often: probing a thousand idle engines would cost the edge more
+// than their calls. An engine is idle if it has been up, with all of its models and without
+// anyone's work, for restAfter. The first call ends that: the look in the same second asks for a
+// probe. A failed call asks for one at once (health.go).
 
 const (
 	// restAfter is how long an engine must be idle first.
 	restAfter = time.Minute
-	// restFactor is how many times longer the interval then is, up to restIntervalMax.
+	// restFactor is the factor by which idleness lengthens the interval, up to restIntervalMax.
 	restFactor      = 5
 	restIntervalMax = 10 * time.Second
 )
 
-// rest is how long an engine has been idle. The prober's goroutine owns it, except for resting.
+// rest records how long an engine has been idle. The prober's goroutine owns it, except for
+// resting.
 type rest struct {
 	since   time.Time   // when it last had work, or was in doubt
-	work    uint64      // its calls that had ended by then
+	work    uint64      // calls that had ended by then
 	resting atomic.Bool // the next probe comes later than usual
 }
 
@@ -43,7 +44,7 @@ func (p *prober) noteRest(now time.Time) {
 }
 
 // interval returns the current time between two probes. Others' work in the engine's report keeps
-// the usual interval, since the report steers the pick.
+// the usual interval, because picks use the report.
 func (p *prober) interval(now time.Time) time.Duration {
 	usual := p.up.settings.Load().probe.interval
 	if r := p.up.reports.last.Load(); r.fresh(At(now)) && r.Running+r.Waiting > 0 {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestRestInterval: the time between two probes, by how long the engine has been idle.
+// TestRestInterval: the time between two probes depends on how long the engine has been idle.
 func TestRestInterval(t *testing.T) {
 	for _, c := range []struct{ interval, idle, want time.Duration }{
 		{2 * time.Second, 0, 2 * time.Second},
@@ -29,7 +29,7 @@ func TestRest(t *testing.T) {
 	const list = `{"data":[{"id":"m"}]}`
 	for name, c := range map[string]struct {
 		disturb func(*testing.T, *Upstream, *playedEngine)
-		within  time.Duration // the next probe comes
+		within  time.Duration // when the next probe comes
 	}{
 		"nothing": {func(*testing.T, *Upstream, *playedEngine) {}, 0},
 		"a call": {func(t *testing.T, u *Upstream, _ *playedEngine) {

@@ -17,11 +17,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// Options are what a Set needs from its surroundings. The zero value works.
+// Options connect a Set to its surroundings. The zero value works.
 type Options struct {
-	Log *zap.Logger // default: none
+	Log *zap.Logger // default: no log
 
-	// Guard catches panics of the goroutines of the set. Default: they pass.
+	// Guard catches panics of the goroutines of the set. Default: they are not caught.
 	Guard Guard
 	// Register and Unregister add and remove the metrics of one upstream, or of the set. Default:
 	// the metrics package's own registry.
@@ -35,15 +35,15 @@ type Options struct {
 	// resolver.
 	LookupSRV func(ctx context.Context, name string) ([]*net.SRV, error)
 	// OnAddresses is called, from a goroutine of the set, when a discovery has found different
-	// endpoints. The caller plans again.
+	// endpoints. The caller should plan again.
 	OnAddresses func()
-	// OnModels is called, from any goroutine, when the models change of an upstream that publishes
-	// its list. The caller applies the configuration again. It must not block.
+	// OnModels is called, from any goroutine, when an upstream that publishes its list has
+	// changed models. The caller should apply the configuration again. OnModels must not block.
 	OnModels func()
 	// SlotAccount returns the slot account of an upstream whose slots a fleet counts exactly.
 	// Default: this edge alone counts them.
 	SlotAccount func(*Upstream) SlotAccount
-	// OnFree is called, from any goroutine, when a lease was released. It must not block.
+	// OnFree is called, from any goroutine, when a lease has been released. It must not block.
 	OnFree func(*Upstream)
 	// Stall decides what happens to an upstream that has stalled. It is called from a goroutine of
 	// the set. Default: it gets no new calls.
@@ -51,16 +51,16 @@ type Options struct {
 	// DrainTime is how long calls in progress may stay on an upstream that gets no new ones.
 	// Default: forever.
 	DrainTime func() time.Duration
-	// OnRoom is called, from any goroutine, after every other change of which calls an upstream
-	// takes: it came up or went down, its breaker or its mode admitted or barred calls, it gained
-	// or lost a model, or it has more slots. The upstream's lock may be held, so OnRoom must not
-	// block and may read only what a pick reads.
+	// OnRoom is called, from any goroutine, after every other change in the calls that an
+	// upstream takes. It came up or went down, its breaker or mode began to admit or bar calls,
+	// it gained or lost a model, or it has more slots. The upstream's lock may be held, so OnRoom
+	// must not block and may read only what a pick reads.
 	OnRoom func(*Upstream)
 }
 
 // Set holds every live upstream, by identity. It outlives reloads: Plan a configuration, build
-// routes on the plan, Commit it, and once the routes are in use Retire the upstreams that they left
-// out. Plan may be called at any time; Commit and Retire by one goroutine at a time.
+// routes on the plan, Commit it, and and once the routes are in use, Retire the upstreams that
+// they omit. Plan may be called at any time; Commit and Retire only by one goroutine at a time.
 type Set struct {
 	o              Options
 	profiles       atomic.Pointer[engine.Profiles] // of the plan in force
@@ -75,7 +75,7 @@ type Set struct {
 	closed      bool
 }
 
-// NewSet makes an empty set with the bundled profiles.
+// NewSet returns an empty set with the bundled profiles.
 func NewSet(o Options) (*Set, error) {
 	profiles, err := engine.LoadProfiles(nil)
 	if err != nil {
@@ -118,8 +118,9 @@ func NewSet(o Options) (*Set, error) {
 	return s, nil
 }
 
-// Commit puts the plan into force: it swaps settings, and adds new upstreams to the set and probes
-// them at once. It cannot fail. Upstreams that the plan leaves out stay as they are until Retire.
+// Commit puts the plan into force: it swaps settings, and adds new upstreams to the set and
+// probes them at once. It cannot fail. Upstreams that the plan omits stay as they are until
+// Retire.
 func (s *Set) Commit(p *Plan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +139,7 @@ func (s *Set) Commit(p *Plan) {
 	}
 }
 
-// commit puts one upstream's part into force. renewed says that the profiles have changed.
+// commit applies the plan to one upstream. renewed says that the profiles have changed.
 func (s *Set) commit(item *planned, renewed bool) {
 	u, st := item.up, item.settings
 	old := u.settings.Swap(st)
@@ -155,8 +156,8 @@ func (s *Set) commit(item *planned, renewed bool) {
 	}
 }
 
-// adopt applies new settings to the parts of an upstream. It reports whether the upstream must
-// enter the set.
+// adopt applies new settings to the parts of an upstream. It reports whether the upstream must be
+// added to the set.
 func (s *Set) adopt(u *Upstream, old, st *settings, renewed bool) (entering bool) {
 	u.recognition.Lock()
 	defer u.recognition.Unlock()
@@ -174,7 +175,7 @@ func (s *Set) adopt(u *Upstream, old, st *settings, renewed bool) (entering bool
 
 // enter makes an added or revived upstream live. The caller holds mu.
 func (s *Set) enter(u *Upstream) {
-	for _, other := range s.byID { // only one upstream may have a label's series; the newest gets it
+	for _, other := range s.byID { // a label has one set of series, which the newest upstream gets
 		if other != u && other.identity.label == u.identity.label {
 			s.dropMetrics(other)
 		}
@@ -205,7 +206,7 @@ func (s *Set) dropMetrics(u *Upstream) {
 // reprobe starts probing with the settings in force and replaces the previous prober.
 func (s *Set) reprobe(u *Upstream) {
 	transport, err := http1.NewTransport(u.settings.Load().transport.options.ForProbes())
-	if err != nil { // the same link made the main transport
+	if err != nil { // the same configuration made the main transport
 		bug("probe transport: " + err.Error())
 		return
 	}
@@ -233,8 +234,8 @@ func (s *Set) WaitProbed(ctx context.Context, p *Plan) {
 	}
 }
 
-// Retire removes the upstreams that the plan leaves out: they get no new lease and no probe, and
-// are gone when the last lease is back. Call it once no new request can pick one of them.
+// Retire removes the upstreams that the plan omits. They get no new lease and no probe, and are
+// gone once their last lease is returned. Call it when no new request can pick one of them.
 func (s *Set) Retire(p *Plan) {
 	var out []*Upstream
 	s.mu.Lock()
@@ -264,7 +265,7 @@ func (s *Set) freeSlot(u *Upstream, p Pool) {
 	s.o.OnFree(u)
 }
 
-// giveBack gives back an unused slot and ends the breaker's trial.
+// giveBack returns an unused slot and ends the breaker's trial.
 func (s *Set) giveBack(u *Upstream, p Pool, trial bool) {
 	if trial {
 		u.Breaker.trial.Store(false)
@@ -273,8 +274,8 @@ func (s *Set) giveBack(u *Upstream, p Pool, trial bool) {
 	s.removeIdle(u)
 }
 
-// removeIdle removes a retiring upstream that holds no lease any more. Both the release of the last
-// slot and Retire call it, so no upstream is missed.
+// removeIdle removes a retiring upstream without leases. Both the release of the last slot and
+// Retire call it, so no upstream is missed.
 func (s *Set) removeIdle(u *Upstream) {
 	if !u.ending.retiring.Load() || u.slots.inUse.Load() != 0 {
 		return
@@ -282,7 +283,7 @@ func (s *Set) removeIdle(u *Upstream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !u.ending.retiring.Load() || u.slots.inUse.Load() != 0 || u.ending.removed.Swap(true) {
-		return // revived, or another has removed it, in between
+		return // revived or removed in between
 	}
 	if s.byID[u.identity.id] == u {
 		delete(s.byID, u.identity.id)
@@ -325,7 +326,7 @@ func Listed(s *Set) map[string][]config.Listed {
 }
 
 // Close stops all probes, waits for the leases until ctx ends, and closes every connection. It
-// returns ctx's error if leases were left.
+// returns ctx's error if leases remain.
 func (s *Set) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true

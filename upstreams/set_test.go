@@ -23,7 +23,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// registry replaces the metrics package's own.
+// registry replaces the registry of package metrics.
 type registry struct {
 	mu   sync.Mutex
 	sets map[*metrics.Set]bool
@@ -122,7 +122,7 @@ func TestSetLife(t *testing.T) {
 		t.Error("the new credential has the old transport")
 	}
 
-	// Retired with a lease out: it gives no new lease, and is gone when the lease is returned.
+	// Retired while leased: it gives no new lease, and is gone when the lease is returned.
 	apply(t, s, b)
 	if _, ok := ua.TryLease("", PoolText, 0, time.Now()); ok || ua.State() != StateRetiring || len(s.All()) != 2 {
 		t.Errorf("state %v, %d upstreams", ua.State(), len(s.All()))
@@ -135,7 +135,7 @@ func TestSetLife(t *testing.T) {
 		t.Error("the series of a stay")
 	}
 
-	// Revived while it is still retiring: the same upstream continues.
+	// Revived while retiring: the same upstream continues.
 	p = apply(t, s, a, b)
 	ua = p.Upstream("a")[0]
 	lease, _ = ua.TryLease("", PoolText, 0, time.Now())
@@ -149,7 +149,7 @@ func TestSetLife(t *testing.T) {
 		t.Error("not whole after reviving")
 	}
 
-	// A new URL makes a new upstream. The name's series are those of the new one.
+	// A new URL makes a new upstream. The new upstream gets the name's series.
 	lease, _ = ua.TryLease("", PoolText, 0, time.Now())
 	p = apply(t, s, config.Upstream{Name: "a", URL: llama.URL}, b)
 	if p.Upstream("a")[0] == ua || strings.Count(r.text(), `penstock_upstream_up{upstream="a"}`) != 1 {
@@ -166,7 +166,7 @@ func TestSetLife(t *testing.T) {
 	}
 }
 
-// TestOutage stops a real server under traffic and starts it again on the same port.
+// TestOutage stops a real server under traffic and restarts it on the same port.
 func TestOutage(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -324,7 +324,8 @@ func TestNormalizeURL(t *testing.T) {
 	}
 }
 
-// Probes send the upstream's credential, as calls do, and never POST to a page.
+// TestProbesAuthenticate: probes send the upstream's credential, as calls do, and never POST to a
+// page.
 func TestProbesAuthenticate(t *testing.T) {
 	var mu sync.Mutex
 	var bad []string
@@ -347,7 +348,7 @@ func TestProbesAuthenticate(t *testing.T) {
 	}
 }
 
-// TestPlanWithOtherProfiles: the user's own profiles come, change and go with the plan, and the
+// TestPlanWithOtherProfiles: a plan may add, change and remove the user's own profiles, and the
 // upstreams follow.
 func TestPlanWithOtherProfiles(t *testing.T) {
 	s := newTestSet(t, Options{})
@@ -394,8 +395,8 @@ func TestPlanWithOtherProfiles(t *testing.T) {
 	eventually(t, "generic again", is("openai", 16))
 }
 
-// The operator names an engine while it is being recognised as another one. Results found under the
-// old settings do not replace what the new settings say.
+// TestPlanWhileRecognising: the operator names an engine during the detection of another one. A
+// detection under the old settings does not override the new settings.
 func TestPlanWhileRecognising(t *testing.T) {
 	inner := fakeEngine(t, "llamacpp").Config.Handler
 	asked, answer := make(chan struct{}), make(chan struct{})
@@ -428,8 +429,8 @@ func TestPlanWhileRecognising(t *testing.T) {
 	}
 }
 
-// TestOnRoom: a waiting call learns of every way in which a slot becomes free, and of the moment
-// when none can come any more.
+// TestOnRoom: every change that frees a slot wakes waiting calls, as does the moment from which
+// no slot can become free.
 func TestOnRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told, freed atomic.Int64

@@ -10,11 +10,10 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Pool is an admission class: calls of one pool share a limit.
+// Pool is a kind of work: calls of one pool share a limit.
 type Pool uint8
 
-// The pools. A request with images is PoolVision and nothing else; transcription and speech are
-// PoolAudio.
+// The pools. Only requests with images are PoolVision. Transcription and speech are PoolAudio.
 const (
 	PoolText Pool = iota
 	PoolVision
@@ -25,9 +24,9 @@ const (
 // String returns the pool's name as in config, metrics and the catalog.
 func (p Pool) String() string { return [...]string{"text", "vision", "audio"}[p] }
 
-// slotUnit returns one in-flight call of a pool within slots.inUse: three counters of 21 bits in
-// one word. So one compare-and-swap enforces a shared limit as well as a separate one, and a reload
-// may turn one into the other while calls run.
+// slotUnit returns the value of one in-flight call of a pool within slots.inUse, which is three
+// counters of 21 bits in one word. One compare-and-swap thus enforces a shared limit as well as a
+// separate one, and a reload may switch between them while calls run.
 func slotUnit(p Pool) uint64 { return 1 << (slotBits * uint(p)) }
 
 const (
@@ -46,10 +45,11 @@ func inAll(word uint64) int {
 type slots struct {
 	inUse  atomic.Uint64 // of every pool in one word, see slotUnit
 	tokens [poolCount]atomic.Int64
-	unread atomic.Int64 // estimated prompt tokens still to be read
-	reads  atomic.Int64 // Moment since which the engine has been reading the prompt of its next first token
-	// holders counts the leases by a hash of their key, without a lock or an allocation for each
-	// call, and for any number of keys. Two keys that share one of the 256 counters count as one.
+	unread atomic.Int64 // estimated unread prompt tokens
+	reads  atomic.Int64 // Moment since which the engine has been reading its current prompt
+	// holders counts leases by a hash of their key. It needs no lock and no allocation for a
+	// call, however many keys there are. Two keys with the same one of the 256 counters count as
+	// one.
 	holders [256]atomic.Int32
 	limits  atomic.Pointer[capacity]
 
@@ -60,13 +60,13 @@ type slots struct {
 	profile    *engine.Profile
 	reported   int // from the engine; 0: not reported
 	ghosts     int // slots held by ghosts; see ghostTracker
-	places     int // requests that the engine was seen to run at once; 0: as many as it is given; see placeTracker
+	places     int // requests seen to run at once; 0: as many as given; see placeTracker
 
 	fleet fleetSlots
 	hooks *hooks
 }
 
-// tryTake takes a slot of the pool, if one is available besides the part to be left free.
+// tryTake takes a slot of the pool, if one is available beyond the part that must stay free.
 func (s *slots) tryTake(p Pool, free config.Percent) bool {
 	c, others := s.limits.Load(), s.fleet.elsewhere.Load()
 	unit, most := slotUnit(p), c.net[p]
@@ -99,12 +99,12 @@ func (s *slots) give(p Pool) {
 	}
 }
 
-// holderSeed is random for each process, so that clients cannot choose which keys share a counter.
+// holderSeed is random in each process, so that clients cannot make keys share a counter.
 var holderSeed = maphash.MakeSeed()
 
 func holderOf(key string) uint8 { return uint8(maphash.String(holderSeed, key)) }
 
-// HeldBy returns how many slots of an upstream the key with this id holds.
+// HeldBy returns how many of an upstream's slots the key with this id holds.
 func HeldBy(u *Upstream, key string) int { return int(u.slots.holders[holderOf(key)].Load()) }
 
 func (s *slots) inFlight() int { return inAll(s.inUse.Load()) }
@@ -125,7 +125,7 @@ func (s *slots) recognise(profile *engine.Profile) {
 	s.renew()
 }
 
-// setReported stores how many requests the engine reports to run at once.
+// setReported stores how many requests the engine can run at once, by its own report.
 func (s *slots) setReported(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,8 @@ func (s *slots) setReported(n int) {
 	}
 }
 
-// setSeen stores how many slots ghosts hold, and how many places the engine was seen to have.
+// setSeen stores how many slots ghosts hold, and how many requests the engine was seen to run at
+// once.
 func (s *slots) setSeen(ghosts, places int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,14 +175,14 @@ func (s *slots) renew() {
 
 // Limits are the slots that an upstream offers this edge, and the source of the number.
 type Limits struct {
-	Shared bool `json:"shared"` // every pool draws from one; the three numbers are equal
+	Shared bool `json:"shared"` // all pools share one limit, so the three numbers are equal
 	Text   int  `json:"text"`
 	Vision int  `json:"vision"`
 	Audio  int  `json:"audio"`
-	// LimitFromConfig, engine.SlotsReported, SlotsOfProfile or SlotsDefault, and whether it is
-	// shared
+	// Source is LimitFromConfig, or the engine package's SlotsReported, SlotsOfProfile or
+	// SlotsDefault.
 	Source string `json:"source"`
-	Exact  bool   `json:"exact,omitempty"` // the edges of a fleet enforce it together, to the last slot
+	Exact  bool   `json:"exact,omitempty"` // the edges of a fleet enforce the limit jointly and exactly
 }
 
 // LimitFromConfig is the source of limits that the configuration sets.
@@ -190,7 +191,7 @@ const LimitFromConfig = "config"
 // Of returns the limit of a pool.
 func (l *Limits) Of(p Pool) int { return [...]int{l.Text, l.Vision, l.Audio}[p] }
 
-// active returns the count that the pool's limit bounds.
+// active returns the number of calls that count against the pool's limit.
 func (l *Limits) active(word uint64, p Pool) int {
 	if l.Shared {
 		return inAll(word)
@@ -198,9 +199,9 @@ func (l *Limits) active(word uint64, p Pool) int {
 	return inPool(word, p)
 }
 
-// limitsOf takes the slots from the first source that has a number: the file, the engine, the
-// profile, the default. A map in the file makes separate pools, and a pool that it omits has no
-// slots.
+// limitsOf takes the slots from the first source that has a number, in this order: the file, the
+// engine, the profile, the default. A map in the file makes separate pools, and a pool that it
+// omits has no slots.
 func limitsOf(c config.Concurrency, reported int, p *engine.Profile) Limits {
 	switch {
 	case c.Shared > 0:
@@ -239,11 +240,11 @@ func (l Limits) shareOf(edges int) Limits {
 	return l
 }
 
-// newCapacity computes this edge's part, and weighs a call against all of the slots, since other
-// edges' work is weighed, too. It subtracts the ghosts but leaves at least one slot: an engine with
-// only ghosts is still asked. Ghosts and seen places apply only to a shared pool, because with
-// several pools it is not known which one they belong to. Places weigh and do not limit: the engine
-// takes more calls, and queues them.
+// newCapacity computes this edge's part of the limits. A call is weighed against all of the
+// slots, since other edges' work is, too. Ghosts are subtracted, but at least one slot remains,
+// so that an engine full of ghosts still gets calls. Ghosts and seen places apply only to a
+// shared pool, because among several pools it is unknown which one they belong to. Places affect
+// the weight and not the limit: the engine accepts more calls, and queues them.
 func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacity {
 	c := &capacity{Limits: all.shareOf(edges), weight: weight}
 	for p := range poolCount {
@@ -260,8 +261,8 @@ func newCapacity(all Limits, edges, ghosts, places int, weight float64) *capacit
 	return c
 }
 
-// roomier reports whether c may have a free slot that before had not. If the pools no longer share,
-// each of them may.
+// roomier reports whether c may have a free slot that before did not have. If the pools no longer
+// share, each of them may have one.
 func (c *capacity) roomier(before *capacity) bool {
 	for p := range poolCount {
 		if c.net[p] > before.net[p] {

@@ -13,56 +13,56 @@ import (
 	"penstock/upstreams"
 )
 
-// cards is engines on cards of different speeds behind edges, in virtual time. An engine has
-// places, reads one prompt after the other, and writes each answer more slowly the more it writes.
-// Calls that find all slots taken wait at the edge in their order, except behind nginx, which has
-// no slots.
+// cards simulates engines on GPUs of different speeds behind edges, in virtual time. An engine
+// has places, reads one prompt after the other, and writes each answer more slowly the more
+// answers it writes. Calls that find all slots taken wait at the edge in order, except behind
+// nginx, which has no slots.
 type cards struct {
 	*fleet
 	cards   []card
 	pick    string
 	queue   []*cardCall
-	turn    int // of nginx, among those with equally few connections
+	turn    int // nginx's turn among engines with equally few connections
 	ended   []*cardCall
 	missing int // calls that have not ended
 }
 
 type card struct {
-	speed   float64 // 1: 3000 prompt tokens a second, and 30 answer tokens for a single answer
+	speed   float64 // 1 means 3000 prompt tokens a second, and 30 tokens of a lone answer
 	places  int
-	slots   int // slots that edges know of
-	calls   int // that run, wait, or are read
+	slots   int // as edges know them
+	calls   int // running, waiting, or being read
 	running int
 	waiting []*cardCall
-	line    []*cardCall // to be read
+	line    []*cardCall // prompts to read
 	reads   bool
 	unread  float64
-	answers []*cardCall  // in the order of their ends
-	written float64      // answer tokens of a call that has run all the time
-	at      time.Time    // of written
-	engine  *fleetEngine // as edges know it
-	plan    int          // the newest plan for the end of the next answer
+	answers []*cardCall  // ordered by their end
+	written float64      // answer tokens of a call that has run from the start
+	at      time.Time    // time of written
+	engine  *fleetEngine // as edges see it
+	plan    int          // newest event scheduled for the end of the next answer
 }
 
 type cardCall struct {
 	came, sent, first, end time.Time
 	prompt, answer         float64
-	until                  float64 // of card.written
+	until                  float64 // in card.written
 	card                   *card
 	lease                  *upstreams.Lease
 }
 
 const (
 	pickLearned = "learned"
-	pickRoom    = "least-loaded" // nothing is learned
+	pickRoom    = "least-loaded" // learns nothing
 	pickNginx   = "nginx"
-	pickOracle  = "oracle" // knows speeds, lengths, and the rest of each
+	pickOracle  = "oracle" // knows speeds, lengths, and what is left of each call
 )
 
 func (c *card) prefill() float64   { return 3000 * c.speed }
 func (c *card) tokenTime() float64 { return (0.033 + 0.0004*float64(max(0, c.running-1))) / c.speed }
 
-// catchUp writes the card's answers up to now.
+// catchUp advances the card's answers to now.
 func (c *card) catchUp(now time.Time) {
 	if len(c.answers) > 0 {
 		c.written += now.Sub(c.at).Seconds() / c.tokenTime()
@@ -72,7 +72,7 @@ func (c *card) catchUp(now time.Time) {
 
 type cardLoad struct{ prompt, promptSigma, answer, answerSigma float64 }
 
-// capacity is how many calls a second the cards can serve.
+// capacity returns how many calls a second the cards can serve.
 func (l cardLoad) capacity(all []card) (n float64) {
 	for i := range all {
 		c := all[i]
@@ -95,7 +95,7 @@ func newCards(t testing.TB, edges int, pick string, all []card, seed uint64) *ca
 	return c
 }
 
-// play sends n calls at a rate that is a share of the cards' capacity.
+// play sends n calls at a rate of the given share of the cards' capacity.
 func (c *cards) play(l cardLoad, busy float64, n int) {
 	between := float64(time.Second) / (busy * l.capacity(c.cards))
 	lengths := rand.New(rand.NewPCG(7, c.chance.Uint64()))
@@ -125,7 +125,7 @@ func (c *cards) arrive(call *cardCall) {
 	}
 }
 
-// send gives a call to a card if one has room.
+// send sends a call to a card if one has room.
 func (c *cards) send(call *cardCall) bool {
 	at := -1
 	switch c.pick {
@@ -165,7 +165,7 @@ func (c *cards) send(call *cardCall) bool {
 	return true
 }
 
-// firstToken returns when the call would get its first token, in seconds.
+// firstToken returns the time to the call's first token, in seconds.
 func (c *card) firstToken(call *cardCall) float64 { return (c.unread + call.prompt) / c.prefill() }
 
 func (c *cards) admit(d *card) {
@@ -179,7 +179,7 @@ func (c *cards) admit(d *card) {
 	c.planEnd(d)
 }
 
-// read makes the card read the next prompt.
+// read starts reading the card's next prompt.
 func (c *cards) read(d *card) {
 	if d.reads || len(d.line) == 0 {
 		return
@@ -246,9 +246,9 @@ func quantile(v []float64, q float64) float64 {
 
 // cardFigures are averages over many runs.
 type cardFigures struct {
-	first   [3]float64 // p50, p90, p99 of the time to the first token, from when the call came
-	whole   [3]float64 // likewise of the time to the end
-	goodput float64    // share of calls with a first token within two seconds
+	first   [3]float64 // p50, p90, p99 of the time from arrival to first token
+	whole   [3]float64 // likewise, to the end
+	goodput float64    // share of calls with a first token in two seconds
 	last    float64    // share of calls at the last card
 }
 
@@ -279,8 +279,8 @@ func (s *cardSetting) figures(t testing.TB, pick string, seeds, calls int) (out 
 	return out
 }
 
-// cardSetting is a setting to play, and the bounds on the p99 of the time to the first token as
-// multiples of nginx's and the oracle's.
+// cardSetting is a setting to play, with bounds on the p99 of the time to first token, as
+// multiples of nginx's and of the oracle's.
 type cardSetting struct {
 	name          string
 	cards         []card
@@ -290,8 +290,8 @@ type cardSetting struct {
 	nginx, oracle float64
 }
 
-// cardSettings are six equal cards, and six cards of which the last is three times slower, at
-// shares of their capacity.
+// cardSettings returns settings at several shares of capacity, for six equal cards and for six of
+// which the last is three times slower.
 func cardSettings() (all []cardSetting) {
 	alike := slices.Repeat([]card{{speed: 1, places: 48, slots: 48}}, 6)
 	mixed := slices.Clone(alike)
@@ -311,8 +311,8 @@ func cardSettings() (all []cardSetting) {
 }
 
 // TestSpeeds compares picks that follow measured speeds with picks that do not, with nginx's
-// least_conn, and with an oracle that knows everything. BenchmarkSpeeds has more settings: close to
-// full capacity only long runs show anything.
+// least_conn, and with an oracle that knows everything. BenchmarkSpeeds has more settings: close
+// to full capacity only long runs show a difference.
 func TestSpeeds(t *testing.T) {
 	t.Parallel()
 	for _, s := range cardSettings() {
@@ -326,8 +326,9 @@ func TestSpeeds(t *testing.T) {
 				t.Logf("%-12s %+.2f", pick, of[pick])
 			}
 			is, room := of[pickLearned], of[pickRoom]
-			// A dozen calls decide a p99, which is compared with others below. The product used for
-			// unknown speeds evens out batches as well; a pick by time does so only for ten tokens.
+			// A p99 depends on a dozen calls, and bounds below compare it with others. The
+			// product used for unknown speeds evens out batches as well; a pick by time does so
+			// only for ten tokens.
 			for i := range 2 {
 				if is.first[i] > 1.02*room.first[i] || is.whole[i] > 1.15*room.whole[i] {
 					t.Errorf("first token %.2f, whole answer %.2f, and %.2f, %.2f where nothing is learned",
@@ -365,8 +366,8 @@ func BenchmarkSpeeds(b *testing.B) {
 	}
 }
 
-// TestLearnsAnew: an engine that has had no calls for long is tried again, and a change of its
-// speed is noticed.
+// TestLearnsAnew: an engine without calls for long is tried again, so a change in its speed is
+// noticed.
 func TestLearnsAnew(t *testing.T) {
 	c := newCards(t, 1, pickLearned, []card{{speed: 1, places: 8, slots: 8}, {speed: 0.1, places: 8, slots: 8}}, 1)
 	l := cardLoad{1000, 0.5, 100, 0.5}

@@ -12,20 +12,21 @@ import (
 
 // An upstream has stalled if it has work and nothing moves in it (package progress). It then gets
 // no new calls, and calls that have sent nothing to their clients leave it. A look each second
-// detects this, apart from the prober, since a stalled engine may still answer probes. While
-// nothing of ours moves, the look reads the engine's counters more often than the prober does.
+// detects this, beside the prober's probes, because a stalled engine may still answer those.
+// While no call of this edge moves, the look reads the engine's counters more often than the
+// prober does.
 
 const (
 	// lookEvery is the time between two looks.
 	lookEvery = time.Second
-	// countTimeout is how long to wait for counters: llama.cpp answers between two batches.
+	// countTimeout is how long to wait for counters: llama.cpp answers only between two batches.
 	countTimeout = time.Minute
-	// trialAfter is how long an upstream without work stays out if no generation probe can bring it
-	// back. After that its next call shows whether it works.
+	// trialAfter is how long an upstream without work stays out if no generation probe can bring
+	// it back. After that a call is its trial.
 	trialAfter = 30 * time.Second
 )
 
-// Stall is the decision on an upstream that has stalled.
+// Stall is the decision about a stalled upstream.
 type Stall uint8
 
 // The results of Options.Stall.
@@ -35,15 +36,15 @@ const (
 	StallStay                 // it is the last one of a route
 )
 
-// looker is the state of the looks.
+// looker holds the state between looks.
 type looker struct {
-	counting chan counters // receives the counters being read; nil: none are being read
+	counting chan counters // receives the counters; nil: no reading runs
 	outSince time.Time     // zero: it is not out
 	heard    heard
 	busy     bool      // it was busy at the last look
 	since    time.Time // when the busy state being watched began
 	first    time.Time // the first look at that state
-	ended    uint64    // calls, at the last look
+	ended    uint64    // calls ended, at the last look
 }
 
 // counters is one reading of the engine's counters.
@@ -52,7 +53,7 @@ type counters struct {
 	counts bool
 }
 
-// look looks each second whether work moves, until ctx ends.
+// look checks each second whether work moves, until ctx ends.
 func (p *prober) look(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -61,7 +62,7 @@ func (p *prober) look(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			if l.counting != nil {
-				<-l.counting // it uses the transport
+				<-l.counting // the reading uses the transport
 			}
 			return
 		case c := <-l.counting:
@@ -82,7 +83,8 @@ func (p *prober) look(ctx context.Context) {
 	}
 }
 
-// sample passes on the state of the upstream's calls. Work at an idle engine asks for a probe.
+// sample reports the state of the upstream's calls to Progress. If an idle engine has work, it
+// asks for a probe.
 func (p *prober) sample(now time.Time, l *looker) {
 	u := p.up
 	s := progress.Sample{At: now, Held: u.slots.inFlight(), Reads: u.client.answers.Looks(), Ended: endedCalls(u)}
@@ -103,7 +105,7 @@ func readCounters(ctx context.Context, r engine.Reader, to chan<- counters) {
 // judge takes the upstream out when it has stalled, and brings it back when something moves.
 func (p *prober) judge(l *looker, now time.Time) {
 	u, state := p.up, p.up.Health.now()
-	if u.Models.Loading() { // it may answer nothing meanwhile
+	if u.Models.Loading() { // until then it may answer nothing
 		u.Progress.Forget(now)
 	}
 	if l.busy && state == StateUp {
@@ -135,10 +137,10 @@ func (p *prober) judge(l *looker, now time.Time) {
 func (p *prober) stalls(l *looker, now time.Time) {
 	u := p.up
 	if u.Mode() != ModeReady {
-		return // it gets no calls, and its running calls may wait
+		return // it gets no calls anyway, and its running calls may wait
 	}
 	facts := u.Progress.Facts(now)
-	u.set.stalls.Lock() // one at a time, or the last two of a route would go
+	u.set.stalls.Lock() // serialised: otherwise the last two of a route could both go
 	defer u.set.stalls.Unlock()
 	switch u.set.o.Stall(u, now) {
 	case StallOut:

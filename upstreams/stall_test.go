@@ -14,7 +14,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// stallRig is an upstream with calls. A test plays its engine's counters and probes.
+// stallRig is an upstream with calls. The test plays its engine's counters and probes.
 type stallRig struct {
 	*Upstream
 	played *playedEngine
@@ -22,7 +22,7 @@ type stallRig struct {
 	leases []*Lease
 }
 
-// newStallRig makes a rig of a known engine with calls in flight.
+// newStallRig returns a rig for a known engine with calls in flight.
 func newStallRig(t *testing.T, o Options, engineName string, calls int) *stallRig {
 	r := &stallRig{played: &playedEngine{code: http.StatusOK, pages: map[string]string{}}}
 	r.Upstream = watchedBy(t, newTestSet(t, o), r.played, engineName, "m")
@@ -61,7 +61,7 @@ func (r *stallRig) answers(seconds int) {
 	}
 }
 
-// counts sets the engine's counter and what it reports of its calls.
+// counts sets the engine's counter and its report of calls.
 func (r *stallRig) counts(steps int) {
 	r.played.mu.Lock()
 	defer r.played.mu.Unlock()
@@ -69,8 +69,8 @@ func (r *stallRig) counts(steps int) {
 		len(r.leases), steps)
 }
 
-// silent makes all calls wait for their engine. It returns after how many seconds the upstream has
-// another state, or 0 if the state stays.
+// silent makes all calls wait for their engine. It returns the second in which the upstream
+// changes its state, or 0 if the state stays.
 func (r *stallRig) silent(seconds int, each func(second int)) int {
 	was := r.State()
 	for i := range seconds {
@@ -96,8 +96,8 @@ func (r *stallRig) end() {
 	r.leases = nil
 }
 
-// TestStalledOut: an engine that stands still is out of service within 15 s, is tried by generation
-// probes, and is back as soon as one of them succeeds.
+// TestStalledOut: an engine that stands still is out of service within 15 s. Generation probes
+// try it, and the first success brings it back.
 func TestStalledOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 4)
@@ -122,8 +122,8 @@ func TestStalledOut(t *testing.T) {
 	})
 }
 
-// TestLoadIsNoStall: nothing moves while an engine loads a model, however long that takes. After
-// the load, things must move.
+// TestLoadIsNoStall: an engine that loads a model has not stalled, however long the load takes.
+// After the load, its work must move.
 func TestLoadIsNoStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 0)
@@ -147,8 +147,8 @@ func TestLoadIsNoStall(t *testing.T) {
 	})
 }
 
-// TestStalledBack: a moving answer of the edge's own calls brings a stalled engine back, and so
-// does a counter.
+// TestStalledBack: a moving answer to one of the edge's own calls, or a moving counter, brings a
+// stalled engine back.
 func TestStalledBack(t *testing.T) {
 	for name, move := range map[string]func(r *stallRig){
 		"answer":  func(r *stallRig) { r.client.answers.Came(http.StatusOK, []byte("x")) },
@@ -191,8 +191,7 @@ func TestCountersKeepIn(t *testing.T) {
 }
 
 // TestSeveralEngines: two engines behind one address answer the pages in turn. As long as one of
-// them works, the upstream stays in service and none of its calls is lost. It is out when both
-// stand still.
+// them works, the upstream stays in service and keeps its calls. It is out when both stand still.
 func TestSeveralEngines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 8)
@@ -215,7 +214,7 @@ func TestSeveralEngines(t *testing.T) {
 		if at != 0 {
 			t.Errorf("%v after %d s in which one works", r.State(), at)
 		}
-		for range 200 { // in which the longest step fades
+		for range 200 { // in which the maximal step fades
 			r.client.answers.Came(http.StatusOK, []byte("x"))
 			pass(time.Second)
 		}
@@ -230,8 +229,8 @@ func TestSeveralEngines(t *testing.T) {
 	})
 }
 
-// TestSlowCounters: if counters are answered late, between two batches, they are awaited beside the
-// probes.
+// TestSlowCounters: an engine may answer its counters late, between two batches. The look waits
+// for them while probes continue.
 func TestSlowCounters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "llamacpp", 1)
@@ -252,7 +251,7 @@ func TestSlowCounters(t *testing.T) {
 	})
 }
 
-// TestStallNotAllowed: the last target of a route stays, and if too many would stall at once a
+// TestStallNotAllowed: the last target of a route stays, and if too many would leave at once, a
 // generation probe decides.
 func TestStallNotAllowed(t *testing.T) {
 	for answer, want := range map[Stall]Breaker{StallStay: BreakerClosed, StallConfirm: BreakerOpen} {
@@ -293,7 +292,7 @@ func TestStalledUnprobed(t *testing.T) {
 }
 
 // TestTrafficOutranksProbes: an engine whose answers keep coming is up even if it has no time for
-// probes. One whose answers have stopped is busy.
+// probes. Once its answers stop, it is busy.
 func TestTrafficOutranksProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 32)
@@ -306,8 +305,8 @@ func TestTrafficOutranksProbes(t *testing.T) {
 		for r.State() == StateUp && time.Since(begin) < time.Minute {
 			pass(100 * time.Millisecond)
 		}
-		// At most: a probe that the last answer outranks and an interval, ten percent longer, with a
-		// second of waiting for each of the two probes.
+		// At most: an interval and ten percent, a probe that the last answer outranks, and a
+		// second for each of the two probes.
 		if d := time.Since(begin); d > 6400*time.Millisecond || r.State() != StateBusy {
 			t.Errorf("%v after %v", r.State(), d)
 		}

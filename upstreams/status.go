@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/wake"
 )
 
-// Status is everything about an upstream at one moment, as plain data for the status page and for
-// tests. It holds no credential.
+// Status describes an upstream at one moment, as plain data for the status page and for tests. It
+// holds no credential.
 type Status struct {
 	Name          string             `json:"name"`
 	Label         string             `json:"label"`
@@ -24,16 +24,16 @@ type Status struct {
 	Quirks        []string           `json:"quirks,omitempty"`
 	State         string             `json:"state"`
 	StateSeconds  float64            `json:"state_seconds"`
-	Unheard       float64            `json:"unheard_seconds,omitempty"` // busy and silent for this long, which its work does not explain
+	Unheard       float64            `json:"unheard_seconds,omitempty"` // silent for longer than its work explains
 	Downs         uint64             `json:"downs"`                     // how often it went down or stalled, since the start
-	Mode          string             `json:"mode"`                      // ready, drain or maintenance: the operator's setting
+	Mode          string             `json:"mode"`                      // the operator's setting: ready, drain or maintenance
 	ModeSeconds   float64            `json:"mode_seconds"`              // since it was set; -1: never changed
 	Check         *LastCheck         `json:"last_check,omitempty"`
-	Suspect       bool               `json:"suspect"` // a call could not reach it, and no probe has confirmed that yet
+	Suspect       bool               `json:"suspect"` // a call could not reach it; no probe has confirmed that yet
 	Breaker       string             `json:"breaker"`
 	BreakerOpens  float64            `json:"breaker_half_open_in_seconds,omitempty"`
 	Limits        Limits             `json:"limits"`
-	Ghosts        int                `json:"ghosts"` // taken off a shared limit
+	Ghosts        int                `json:"ghosts"` // subtracted from a shared limit
 	Pools         []PoolStatus       `json:"pools"`
 	Others        int                `json:"others"`
 	Report        *Report            `json:"report,omitempty"` // the newest, fresh or not
@@ -42,15 +42,15 @@ type Status struct {
 	Progress      ProgressStatus     `json:"progress"`
 	ProbeAge      float64            `json:"probe_age_seconds"` // -1: none
 	Models        []engine.ModelInfo `json:"models"`
-	Missing       []string           `json:"missing,omitempty"` // expected names that it does not serve now
+	Missing       []string           `json:"missing,omitempty"` // expected names not served now
 	Lacks         []Lack             `json:"lacks,omitempty"`   // features that its siblings have
 	LastFailure   *LastFailure       `json:"last_failure,omitempty"`
 	TTFT          float64            `json:"ttft_seconds"`
 	BytesPerToken float64            `json:"bytes_per_token"` // of prompts; an assumed value before any was counted
 	Speeds        []ModelSpeed       `json:"speeds,omitempty"`
 
-	Attempts  map[string]uint64 `json:"attempts"`  // by result, since the start
-	Abandoned map[string]uint64 `json:"abandoned"` // calls given up, by the fate of their slots
+	Attempts  map[string]uint64 `json:"attempts"`  // by outcome, since the start
+	Abandoned map[string]uint64 `json:"abandoned"` // abandoned calls, by the fate of their slots
 
 	Wake      *wake.Status        `json:"wake,omitempty"`      // for an engine that can be woken
 	Residency *residency.Snapshot `json:"residency,omitempty"` // whose turn it is, if models take turns
@@ -59,17 +59,17 @@ type Status struct {
 	Generation       *LastGeneration   `json:"last_generation_probe,omitempty"`
 }
 
-// ProgressStatus shows whether the upstream works.
+// ProgressStatus shows whether the upstream's work moves.
 type ProgressStatus struct {
 	By    string  `json:"by"`                      // ProgressByCounters or ProgressByAnswers
-	Still float64 `json:"still_seconds,omitempty"` // nothing has moved for this long, although there is work
-	Bound float64 `json:"bound_seconds"`           // after which that is a stall
+	Still float64 `json:"still_seconds,omitempty"` // work has stood still for this long
+	Bound float64 `json:"bound_seconds"`           // from then on, it has stalled
 }
 
 // The sources of an upstream's progress.
 const (
 	ProgressByCounters = "counters" // the engine's own
-	ProgressByAnswers  = "answers"  // answers to its calls
+	ProgressByAnswers  = "answers"  // the answers to the edge's calls
 )
 
 func progressStatus(f progress.Facts) ProgressStatus {
@@ -85,14 +85,15 @@ type PoolStatus struct {
 	Pool    string  `json:"pool"`
 	Active  int     `json:"active"` // calls of this edge
 	Limit   int     `json:"limit"`
-	Places  int     `json:"places"` // as many as slots, or fewer: the engine queued the calls beyond them
+	Places  int     `json:"places"` // calls run at once: the slots, or fewer if the engine was seen to queue
 	Tokens  int64   `json:"tokens"`
 	Penalty float64 `json:"penalty"`
 
 	Elsewhere int `json:"elsewhere,omitempty"` // calls of the fleet's other edges
 }
 
-// Obstacle tells an operator why no call for a served name may go here now; empty if one may.
+// Obstacle explains to the operator why no call for a served name may go here now. It is empty if
+// one may.
 func (u *Upstream) Obstacle(served string, now time.Time) string {
 	switch s := u.State(); {
 	case u.Mode() != ModeReady:
@@ -121,8 +122,8 @@ func (u *Upstream) Obstacle(served string, now time.Time) string {
 	return ""
 }
 
-// UnavailableReason tells the operator why this upstream will not serve a name in the near future.
-// It is empty if the upstream will, or if that is not known yet. An open breaker is no reason: it
+// UnavailableReason explains to the operator why this upstream will not serve a name soon. It is
+// empty if the upstream will, or if that is unknown. An open breaker does not count, because it
 // closes by itself.
 func (u *Upstream) UnavailableReason(served string) string {
 	switch u.Health.now() {

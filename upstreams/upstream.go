@@ -11,11 +11,11 @@ import (
 	"penstock/upstreams/progress"
 )
 
-// Upstream is one engine process (one of those that a discovery finds): its identity, its settings
-// and everything known about it. It survives reloads for as long as its ID is configured. It is
-// used by pointer and never copied, and all of its methods are safe for concurrent use. Its parts
-// have locks of their own and do not know each other. The methods that a pick calls read only
-// atomics and do not allocate.
+// Upstream is one engine process, configured or discovered: its identity, its settings and
+// everything known about it. It survives reloads as long as its ID is configured. It is used by
+// pointer and never copied, and all of its methods are safe for concurrent use. Its parts have
+// locks of their own and do not know each other. The methods that a pick calls read only atomics
+// and do not allocate.
 type Upstream struct {
 	identity identity
 	set      *Set
@@ -23,7 +23,7 @@ type Upstream struct {
 
 	settings    atomic.Pointer[settings]
 	engine      atomic.Pointer[engine.Profile]
-	recognition sync.Mutex // held while the engine, and what follows from it, changes
+	recognition sync.Mutex // held while the engine and everything derived from it change
 	mode        modeSwitch
 	ending      ending
 
@@ -46,12 +46,12 @@ type Upstream struct {
 
 // ending is the state of an upstream's removal.
 type ending struct {
-	leaving           atomic.Bool // its pod is gone: no new calls, although routes still have it
+	leaving           atomic.Bool // its pod is gone: it gets no new calls, although routes have it
 	retiring, removed atomic.Bool
 	handover          handover
 }
 
-// client reaches the upstream.
+// client holds the upstream's connections.
 type client struct {
 	transport atomic.Pointer[http1.Transport] // for calls; a reload may replace it
 	hosts     *http1.HostWatch
@@ -62,7 +62,7 @@ type client struct {
 type identity struct {
 	id      ID
 	name    string // as configured
-	label   string // in metrics and logs: the name, and the address where there are several
+	label   string // its name in metrics and logs, with the address if there are several
 	url     string // the dialled URL
 	address string // the resolved address, or empty
 }
@@ -76,25 +76,25 @@ type settings struct {
 	source    *discovery // the discovery that found it; nil: none
 	found     endpoint
 	expected  []string // served names that routes expect here
-	works     []work   // purposes of their models
+	works     []work   // kinds of work of their models
 }
 
-// ID identifies an upstream: its configured name, its normalised base URL and, where a name stands
-// for several addresses, the address. It is a label for logs and metrics and a key of maps; nothing
+// ID identifies an upstream: its configured name, its normalised base URL and, if a name has
+// several addresses, the address. It is a label for logs and metrics and a key of maps; nothing
 // parses it.
 type ID string
 
-// ID returns the upstream's identity: name, normalised URL and the discovered endpoint.
+// ID returns the upstream's identity: name, normalised URL and discovered endpoint.
 func (u *Upstream) ID() ID { return u.identity.id }
 
 // Name returns the configured name. Upstreams that differ only in their resolved address share it.
 func (u *Upstream) Name() string { return u.identity.name }
 
-// Label returns the name of this upstream in metrics and logs, which no other upstream has.
+// Label returns this upstream's unique name in metrics and logs.
 func (u *Upstream) Label() string { return u.identity.label }
 
-// APIKey returns the credential sent to the engine with each request, so that it can be redacted
-// from the engine's replies.
+// APIKey returns the credential sent to the engine with each request, so that replies can be
+// redacted.
 func (u *Upstream) APIKey() string { return u.settings.Load().spec.APIKey.Value() }
 
 // TagsOf returns the configured tags of an upstream.
@@ -107,14 +107,14 @@ func (u *Upstream) URL() string { return u.identity.url }
 // the first detection.
 func (u *Upstream) Engine() *engine.Profile { return u.engine.Load() }
 
-// ContinuesAnswers reports whether an upstream's engine is known to continue an answer that the
-// request begins.
+// ContinuesAnswers reports whether an upstream's engine can continue an answer whose beginning is
+// in the request.
 func ContinuesAnswers(u *Upstream) bool {
 	return u.settings.Load().spec.Prefill == config.PrefillProven || engine.ContinuesAnswers(u.Engine())
 }
 
-// Priority returns the priority to send with a call of a class: its rank, 0 for the first, in the
-// engine's order. ok is false if the engine is sent no priorities.
+// Priority returns the priority to send with a call of a class. It converts the class's rank, 0
+// for the first, to the engine's order. ok is false if calls to this engine carry no priority.
 func Priority(u *Upstream, rank int) (number int, ok bool) {
 	order := engine.PriorityOrder(u.Engine())
 	if !u.settings.Load().spec.Priorities || order == "" {
@@ -149,7 +149,7 @@ func (u *Upstream) EligibleFor(key string, s State, now Moment) bool {
 	return u.EligibleIn(s, now) && !u.Breaker.Bars(key)
 }
 
-// returns clears what was held against an engine that may have been restarted.
+// returns clears the bad record of an engine that may have been restarted.
 func (u *Upstream) returns() {
 	u.penalty.clear()
 	u.Models.mu.Lock()
@@ -162,8 +162,8 @@ func (u *Upstream) returns() {
 // Limits returns the configured or learned slots, before ghosts are subtracted.
 func (u *Upstream) Limits() Limits { return u.slots.limits.Load().Limits }
 
-// NextChance estimates how long it takes until a call for the served name may go here: 0 if it may
-// now, an hour if nothing is in sight.
+// NextChance estimates how long it takes until a call for the served name may go here: 0 if one
+// may go now, an hour if no chance is in sight.
 func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
 	until := ticks(now)
 	switch s := u.State(); {
@@ -184,9 +184,9 @@ func (u *Upstream) NextChance(served string, now time.Time) time.Duration {
 }
 
 // ModelGone records that the engine answered a call with a 404 about f.Served. A probe starts at
-// once. Only this name leaves the upstream. It stays if f is the only source and the engine listed
-// the name after an earlier 404, or never listed it. The name returns with a later reading of a
-// list that has it, or after 30 s if the engine lists nothing or not everything.
+// once. Only this name leaves the upstream. It stays if f is the only source and the engine
+// listed the name after an earlier 404, or never listed it. The name returns when a later reading
+// of the list has it, or after 30 s if the engine has no list or an incomplete one.
 func (u *Upstream) ModelGone(f FailureSource) {
 	now := time.Now()
 	u.Health.Note(CauseModelGone, "", 404, now)

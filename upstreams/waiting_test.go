@@ -20,8 +20,8 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// world is an edge without requests: real upstreams without probes, real routes, the queues between
-// them, and calls that come, wait, run and go.
+// world is an edge without HTTP. It has real upstreams without probes, real routes and queues,
+// and calls that arrive, wait, run and end.
 type world struct {
 	t       *rapid.T
 	set     *upstreams.Set
@@ -34,7 +34,7 @@ type world struct {
 	turns   bool // models take turns at the upstreams
 
 	wakes, ended atomic.Int64 // since the step began
-	freed        int          // slots, likewise
+	freed        int          // slots freed since the step began
 }
 
 type waitingCall struct {
@@ -42,7 +42,7 @@ type waitingCall struct {
 	q     *queue.Queue
 	need  queue.Need
 	done  chan struct{}
-	once  sync.Once        // closes done
+	once  sync.Once        // guards the close of done
 	over  chan struct{}    // closed at the end
 	lease *upstreams.Lease // the lease that it got
 }
@@ -89,7 +89,7 @@ func (w *world) concurrency() config.Concurrency {
 }
 
 // reload gives the models other upstreams. The last model has no queue, so its calls jump the
-// others' queues. One model may be left out.
+// others' queues. One model may be omitted.
 func (w *world) reload() {
 	f := &config.File{}
 	policies := []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
@@ -126,13 +126,14 @@ func (w *world) reload() {
 	w.queues.OfferAll()
 }
 
-// route returns the newest route of a model, or nil if it has none any more.
+// route returns the newest route of a model, or nil if the model is gone.
 func (w *world) route(model string) *routing.Route {
 	r, _ := w.table.Load().Lookup([]byte(model))
 	return r
 }
 
-// arrive starts a call as the edge does: it takes a slot, or waits if its model has a queue.
+// arrive starts a call as the edge does. The call takes a slot, or waits if its model has a
+// queue.
 func (w *world) arrive() {
 	model := fmt.Sprint("m", rapid.IntRange(0, worldModels-1).Draw(w.t, "model"))
 	r := w.route(model)
@@ -175,7 +176,7 @@ func (w *world) arrive() {
 			if newest := w.route(model); newest != nil {
 				r = newest
 				w.wakes.Add(1)
-			} // else its model is gone, and only the call knows its route
+			} // otherwise its model is gone, and only the call has the route
 			l, err := acquire(r)
 			if errors.As(err, &full) {
 				return false
@@ -207,7 +208,7 @@ func (w *world) release(l *upstreams.Lease, o upstreams.Outcome) {
 	l.Release(o)
 }
 
-// settle waits until everything rests, and collects the calls that no longer wait.
+// settle waits until all goroutines are idle, and collects the calls that no longer wait.
 func (w *world) settle() {
 	synctest.Wait()
 	w.waiting = slices.DeleteFunc(w.waiting, func(c *waitingCall) bool {
@@ -223,8 +224,8 @@ func (w *world) settle() {
 	})
 }
 
-// check fails if a call sleeps although it could have a slot, or although it is certain that there
-// will be none.
+// check fails if a call sleeps although a slot is free for it, or although no slot can become
+// free.
 func (w *world) check() {
 	for _, c := range w.waiting {
 		r, ok := w.table.Load().Lookup([]byte(c.model))
@@ -232,7 +233,7 @@ func (w *world) check() {
 			continue
 		}
 		l, _, err := r.Acquire(&routing.Query{Pool: c.need.Pool, Key: c.need.Key, Exclude: c.need.Tried, Now: time.Now()})
-		if err == nil { // allowed below: such a call has jumped the queue, and ends as others do
+		if err == nil { // allowed below: the call has jumped the queue, and ends normally
 			w.running = append(w.running, l)
 		}
 		var full *routing.FullError
@@ -242,8 +243,8 @@ func (w *world) check() {
 	}
 }
 
-// onTrial reports whether a running call is the trial of one of a route's upstreams, which may then
-// serve the waiting calls.
+// onTrial reports whether a running call is the trial of one of a route's upstreams, whose end
+// may free a slot for the waiting calls.
 func onTrial(r *routing.Route) bool {
 	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool {
 		return t.Upstream.Breaker.Position(time.Now()) == upstreams.BreakerHalfOpen && !t.Upstream.EligibleIn(upstreams.StateUp, upstreams.At(time.Now()))
@@ -255,21 +256,21 @@ func bars(r *routing.Route, key string) bool {
 	return slices.ContainsFunc(r.Targets(), func(t routing.Target) bool { return t.Upstream.Breaker.Bars(key) })
 }
 
-// timeless is a test without a deadline: in a bubble the deadline cannot be asked for.
+// timeless hides the test's deadline, which cannot be read in a bubble.
 type timeless struct{ testing.TB }
 
 // TestNobodySleepsBesideAFreeSlot: whatever happens to the upstreams, routes and calls, no call
-// waits for a slot that it could have, and no more calls are woken than there are slots.
+// waits while a slot is free for it, and no more calls are woken than there are slots.
 func TestNobodySleepsBesideAFreeSlot(t *testing.T) { nobodySleeps(t, false) }
 
-// TestNobodySleepsInItsTurn: the same holds if engines keep few models that take turns, and no turn
-// is left behind.
+// TestNobodySleepsInItsTurn: the same holds for engines whose models take turns, and no turn
+// leaks.
 func TestNobodySleepsInItsTurn(t *testing.T) { nobodySleeps(t, true) }
 
 func nobodySleeps(t *testing.T, turns bool) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(timeless{t}, func(rt *rapid.T) {
-			defer time.Sleep(10 * time.Millisecond) // or the clock stands still, by which the search for a smaller case ends
+			defer time.Sleep(10 * time.Millisecond) // without it the clock stands still, and the search for a smaller case needs it to end
 			w := newWorld(rt, turns)
 			defer w.end()
 			up := func() *upstreams.Upstream { return w.ups[rapid.IntRange(0, worldUpstreams-1).Draw(rt, "upstream")] }
@@ -293,7 +294,7 @@ func nobodySleeps(t *testing.T, turns bool) {
 						}
 						w.release(l, upstreams.OutcomeBadResponse)
 						return true
-					}); ; clients++ { // those with the numbers of keys may wait too, barred from the trial
+					}); ; clients++ { // clients with numbers of keys may wait too, barred from the trial
 						key := fmt.Sprint(clients)
 						l, ok := u.TryLease(key, upstreams.PoolVision, 0, time.Now())
 						if !ok {
@@ -318,7 +319,7 @@ func nobodySleeps(t *testing.T, turns bool) {
 				"ghosts": func() { up().SetGhosts(rapid.IntRange(0, 3).Draw(rt, "ghosts")) },
 				"model gone": func() {
 					u := up()
-					for range 2 { // one refusal alone does not take it away
+					for range 2 { // one 404 alone does not take it away
 						u.ModelGone(upstreams.FailureSource{Served: "s"})
 					}
 				},
