@@ -8,7 +8,8 @@ import (
 	"penstock/translate/chat/answer"
 )
 
-// chatCompletions is POST /v1/chat/completions: the pass-through, where bytes are preserved.
+// chatCompletions is POST /v1/chat/completions. It passes requests through and preserves their
+// bytes.
 var chatCompletions = &Endpoint{
 	Path:          "/v1/chat/completions",
 	Operation:     config.OpChat,
@@ -22,8 +23,8 @@ var chatCompletions = &Endpoint{
 	},
 }
 
-// ChatCopy makes the codec for a copy of a request that is chat underneath. An engine gets the same
-// bytes as from the request's own dialect.
+// ChatCopy makes the codec for a copy of a request that is chat underneath. An engine receives the
+// same bytes as from the request's own dialect.
 func ChatCopy(of *Dialect) Request {
 	r := chatCompletions.New().(*chatRequest)
 	r.lowerEffort, r.countsAtStart = of != ChatDialect, of == messagesDialect
@@ -55,7 +56,7 @@ func (r *chatRequest) Decode(in Input) (err error) {
 	return err
 }
 
-// describeChat records what the client's answer must contain.
+// describeChat records what the answer must contain for this client.
 func describeChat(r *chatRequest, about *Answer) {
 	r.answer.begin(about, r.chat)
 	o := &r.answer.options
@@ -77,7 +78,7 @@ func (r *chatRequest) Unary(about Answer) Unary {
 
 // AppendWhole implements completionWriter.
 func (r *chatRequest) AppendWhole(dst []byte, c *answer.Completion) ([]byte, error) {
-	if !c.ID().HasText() { // TGI gives an empty one
+	if !c.ID().HasText() { // TGI sends an empty one
 		r.answer.options.ID = answerID(chatIDPrefix, r.callID)
 	}
 	return c.Append(dst, &r.answer.options), nil

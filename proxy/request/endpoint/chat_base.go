@@ -13,18 +13,18 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// chatBase is the common part of requests in the dialects that are chat underneath: the chat
-// request, and how it is checked and written for an engine. The parts that only the request or only
-// the answer needs are pooled separately, since a stream may be long.
+// chatBase is the common part of requests in the dialects that are chat underneath. It holds the
+// chat request, checks it and writes it for an engine. The parts that only the request or only the
+// answer needs are pooled separately, because a stream may be long.
 type chatBase struct {
 	held
 	chat          *chat.Request   // nil once it is no longer needed for sending
 	wantsStream   bool            // of chat
 	rules         chat.ModelRules // the model's, with the context length of its engines
-	lowerEffort   bool            // to the nearest effort that the model offers, instead of an error
-	countsAtStart bool            // clients read counts at the start of a stream
+	lowerEffort   bool            // to the nearest effort that the model offers (no refusal)
+	countsAtStart bool            // the client reads counts at the start of a stream
 	segments      [][]byte        // memory for the pieces of the engine's request
-	room          []byte          // and for those that the edge itself writes
+	room          []byte          // memory for the pieces that the edge itself writes
 	answer        chatAnswer
 	events        dialectEvents
 }
@@ -42,7 +42,7 @@ func (b *chatBase) Chat() *chat.Request                     { return b.chat }
 func (b *chatBase) AnswersJSON() bool                       { return true }
 func (b *chatBase) Reads(reply Reply, asked bool) ReplyForm { return textReply(reply, asked) }
 
-// textOnly are the input modalities of a model whose engines are known to take no images.
+// textOnly is the input modality of a model whose engines are known to accept no images.
 var textOnly = []string{"text"}
 
 func (b *chatBase) Check(m *snapshot.Model, now time.Time) (Checked, error) {
@@ -85,13 +85,13 @@ func (l chatLimit) Context(rules *chat.ModelRules) int {
 
 func (l chatLimit) Prompt(_ float64, estimate int) int { return estimate + l.chat.Tokens.Said() }
 
-// Prefix implements Request. The raw elements of `messages` of one turn are a byte prefix of the
-// next turn's, so they can be hashed as they stand.
+// Prefix implements Request. The raw `messages` of one turn are a byte prefix of the next turn's,
+// so they can be hashed as they are.
 func (b *chatBase) Prefix() (tools, messages []byte) {
 	return b.chat.Tools().Raw(), b.chat.Messages().Raw()
 }
 
-// Session implements Request. It knows nothing once the request has been released.
+// Session implements Request. It returns the zero value once the request has been released.
 func (b *chatBase) Session() chat.Session {
 	if b.chat == nil {
 		return chat.Session{}
@@ -99,15 +99,15 @@ func (b *chatBase) Session() chat.Session {
 	return chat.SessionOf(b.chat)
 }
 
-// AsksStream implements Request. It also asks for a stream if the engine can cancel nothing else.
+// AsksStream implements Request. It also asks for a stream if the engine can cancel only streams.
 func (b *chatBase) AsksStream(p *engine.Profile) bool {
 	return b.wantsStream || p.Has(config.QuirkCancelOnlyStreams)
 }
 
 func (b *chatBase) Fill(to Target) (Sending, error) {
 	p, format := to.Upstream.Engine(), formatOf(&to)
-	// Usage in every chunk costs a full parse of each. A stream that may be resumed needs it: the
-	// edge has to know how many tokens there were.
+	// Usage in every chunk costs a full parse of each chunk. A stream that may be resumed needs
+	// it, because the edge must know how many tokens the client has.
 	resumes := b.wantsStream && to.Model.Config.Retry.Resume > 0
 	format.ContinuousUsage = format.ContinuousUsage && (b.countsAtStart || resumes)
 	format.TokenTimings = format.TokenTimings && resumes
@@ -115,7 +115,7 @@ func (b *chatBase) Fill(to Target) (Sending, error) {
 	return jsonSending(p.Path(config.OpChat), to.Stream, b.segments), nil
 }
 
-// formatOf returns the form in which a target's engine takes a chat request for its model.
+// formatOf returns the form in which a target's engine accepts a chat request for its model.
 func formatOf(to *Target) chat.EngineFormat {
 	format := to.Formats.of(to.Upstream.Engine())
 	format.Served, format.Stream, format.Salt, format.Priority = to.Served, to.Stream, to.Salt, to.Priority
@@ -150,7 +150,7 @@ func (b *chatBase) Release() {
 	}
 }
 
-// recycle gives everything back and keeps the memory for the next request.
+// recycle releases everything but keeps the memory for the next request.
 func (b *chatBase) recycle() {
 	b.Release()
 	b.answer.release()
@@ -163,10 +163,10 @@ type chatAnswer struct {
 	completion *answer.Completion
 	options    answer.Options
 	offered    translate.Offered
-	tools      []byte       // the tools' names
+	tools      []byte       // the names of the request's tools
 	facts      answer.Facts // of a completion that was read
 	writer     completionWriter
-	plain      bool // the dialect is chat: a plain completion is spliced without being indexed
+	plain      bool // the dialect is chat: a plain completion is spliced without an index
 }
 
 // completionWriter writes an answer in a dialect.
@@ -185,7 +185,7 @@ func (a *chatAnswer) begin(about *Answer, r *chat.Request) {
 	a.offered = translate.Offered{Tools: r.ToolUse.Offered}
 }
 
-// Append implements Unary. The completion is borrowed until the codec ends.
+// Append implements Unary. It refers to the completion until the codec is recycled.
 func (a *chatAnswer) Append(dst, completion []byte, _ Reply) ([]byte, error) {
 	if a.plain {
 		var done bool
@@ -204,7 +204,7 @@ func (a *chatAnswer) Append(dst, completion []byte, _ Reply) ([]byte, error) {
 	return a.writer.AppendWhole(dst, a.completion)
 }
 
-// PassesOn implements Unary: a completion is changed too much.
+// PassesOn implements Unary. A completion is changed too much to be passed on.
 func (a *chatAnswer) PassesOn(Reply) bool { return false }
 
 func (a *chatAnswer) PassOn(Reply) *PassOn       { panic("BUG: a chat completion is not passed on") }
@@ -220,12 +220,12 @@ func (a *chatAnswer) release() {
 	}
 }
 
-// answerID returns the id of an answer that gets its id from the edge: prefix and the call's id.
+// answerID returns an id for an answer whose id the edge makes: prefix and the call's id.
 func answerID(prefix string, requestID []byte) string {
 	return prefix + string(requestID[len(requestIDPrefix):])
 }
 
-// suspect returns m, or 0 if the engine need not have parsed that markup.
+// suspect returns m, or 0 if the engine was not expected to parse that markup.
 func suspect(m translate.Markup, offered *translate.Offered) translate.Markup {
 	if m.Suspect(*offered) {
 		return m
@@ -242,7 +242,8 @@ type dialectEvents struct {
 func (e *dialectEvents) Markup() translate.Markup { return suspect(e.Stream.Markup(), e.offered) }
 func (*dialectEvents) Ended()                     {}
 
-// AppendBody implements Stream. In these dialects, every reply to a request for a stream is one.
+// AppendBody implements Stream. In these dialects, every reply to a request for a stream is a
+// stream.
 func (*dialectEvents) AppendBody([]byte, []byte, Reply) ([]byte, error) {
 	panic("BUG: a document in place of a stream")
 }
@@ -251,7 +252,7 @@ func (*dialectEvents) MediaType() string { return eventStreamType }
 func (*dialectEvents) InBand() bool      { return true }
 
 // The forms by their words in a profile. Without a word, a request is passed on in the form in
-// which it came.
+// which it arrived.
 var (
 	toolChoiceForms = map[string]chat.ToolChoiceForm{
 		config.ToolChoiceWords: chat.ToolChoiceWords, config.ToolChoiceIgnored: chat.ToolChoiceIgnored,
@@ -264,13 +265,13 @@ var (
 	}
 )
 
-// Formats remembers the form in which engines want a chat request. It may be used from any
-// goroutine.
+// Formats remembers the form in which each engine accepts a chat request. Any goroutine may use
+// it.
 type Formats struct {
 	byProfile sync.Map // *engine.Profile → *chat.EngineFormat
 }
 
-// of returns the format of an engine, without what differs from call to call.
+// of returns the format of an engine, without the parts that differ from call to call.
 func (f *Formats) of(p *engine.Profile) chat.EngineFormat {
 	if t, ok := f.byProfile.Load(p); ok {
 		return *t.(*chat.EngineFormat)
@@ -296,7 +297,7 @@ func (f *Formats) of(p *engine.Profile) chat.EngineFormat {
 	return *t
 }
 
-// Forget drops all formats, after a reload that brings other profiles.
+// Forget drops all formats, because a reload may change profiles.
 func (f *Formats) Forget() { f.byProfile.Clear() }
 
 func members(in []engine.Member) []chat.Member {

@@ -20,70 +20,71 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Request is the codec of one client's request: it reads the request, writes it for engines, and
-// prepares for their replies. It belongs to one call and to its goroutine. Functions take the part
-// of it that they use.
+// Request is the codec of one client's request. It reads the request, writes it for engines, and
+// prepares for their replies. It belongs to one call and to the call's goroutine. Functions accept
+// only the part of it that they use.
 type Request interface {
 	Decoder
 	Prompt
 	Outgoing
 	Replies
-	// Recycle gives back everything, and ends the codec.
+	// Recycle releases everything and ends the use of the codec.
 	Recycle()
 }
 
 // Decoder reads and checks a client's request.
 type Decoder interface {
-	// Decode reads the request and validates what needs no model.
+	// Decode reads the request and validates what does not depend on the model.
 	Decode(in Input) error
 	// Model returns the model's name as the client wrote it.
 	Model() []byte
 	// Streams reports whether the client gets its answer as it is generated. For a form this may
 	// change until the form has been read to its end.
 	Streams() bool
-	// Check applies the rules of the model. now is for the context that its engines report.
+	// Check applies the rules of the model. now decides which of its engines' context reports are
+	// recent.
 	Check(m *snapshot.Model, now time.Time) (Checked, error)
 	// Ended reports whether the client's body was read to its end. A form is read while it is sent.
 	Ended() bool
-	// Came returns how many bytes of the client's body Decode and Fill have read; 0 for a body that
-	// was read before.
+	// Came returns how many bytes of the client's body Decode and Fill have read. It returns 0 for
+	// a body that was read before.
 	Came() int64
 }
 
-// Prompt is the part of a request on which its limits, its route and its engines depend.
+// Prompt is what limits, routing and engines need to know about a request.
 type Prompt interface {
-	// Estimate returns about how many tokens the request and its answer have.
+	// Estimate returns about how many tokens the prompt and the answer have.
 	Estimate(bytesPerToken float64) (prompt, output int)
 	// Limit returns the limit on the answer's tokens.
 	Limit() TokenLimit
 	// Prefix returns the beginning of the prompt, by which a route may find an engine that has
-	// cached it; nil: there is none.
+	// cached it. It returns nil if there is none.
 	Prefix() (tools, messages []byte)
 	// Session returns what the request's body says about its session.
 	Session() chat.Session
-	// Chat returns the chat request while it is held; nil: the request is not chat.
+	// Chat returns the chat request while it is held. It returns nil if the request is not chat.
 	Chat() *chat.Request
 }
 
 // Outgoing writes a request for engines.
 type Outgoing interface {
-	// AsksStream reports whether an engine is asked for a stream.
+	// AsksStream reports whether an engine with the profile p is asked for a stream.
 	AsksStream(p *engine.Profile) bool
-	// Fill makes the request for an engine.
+	// Fill writes the request for an engine.
 	Fill(to Target) (Sending, error)
 	// Spent reports whether a part of the sent request is gone, so that it cannot be sent again.
 	Spent() bool
-	// Release gives back what is held for sending. Nothing can be sent after it.
+	// Release releases what is held for sending. The request cannot be sent after that.
 	Release()
 }
 
 // Replies reads what engines reply to a request.
 type Replies interface {
-	// Reads says, from its head, what a reply with status 200 is. asked says that a stream was
+	// Reads says what a reply with status 200 is, judged by its head. asked says that a stream was
 	// asked for.
 	Reads(reply Reply, asked bool) ReplyForm
-	// AnswersJSON reports whether a whole answer is certain to be JSON, before which white space
-	// means nothing.
+	// AnswersJSON reports whether a whole answer is certain to be JSON, which white space may
+	// precede.
 	AnswersJSON() bool
 	// Unary and Stream prepare for the reply of one attempt.
 	Unary(about Answer) Unary
@@ -108,14 +109,14 @@ type Input struct {
 	Seal     seal.Box // of the key
 }
 
-// Checked is the result of the model's rules.
+// Checked is the result of applying the model's rules.
 type Checked struct {
 	Pool     upstreams.Pool
 	PoolName string // empty: the rules refused the request before its pool was known
-	// PromptBytes is the length of a prompt that is only text, from which the model's bytes per
-	// token are learned; 0 otherwise.
+	// PromptBytes is the length of a prompt that is only text, otherwise 0. The model's bytes per
+	// token are learned from it.
 	PromptBytes int
-	// Dropped names what was left out of the request, from a fixed list.
+	// Dropped names what was omitted from the request, from a fixed list.
 	Dropped []string
 	// Unfit are engines of the model that cannot answer the request.
 	Unfit []upstreams.ID
@@ -123,13 +124,13 @@ type Checked struct {
 
 // TokenLimit is the limit on the tokens of an answer.
 type TokenLimit interface {
-	// TokenLimit returns the limit that the engine is sent; -1: none.
+	// TokenLimit returns the limit that the engine is sent, or -1 if there is none.
 	TokenLimit() int
-	// Fit lowers the limit; a negative limit undoes an earlier Fit.
+	// Fit lowers the limit. A negative limit undoes an earlier Fit.
 	Fit(limit int)
-	// Context returns the model's configured context for this request; 0: not known.
+	// Context returns the model's configured context for this request, or 0 if it is unknown.
 	Context(rules *chat.ModelRules) int
-	// Prompt returns about how many tokens the longest prompt has; estimate is for the whole
+	// Prompt returns about how many tokens the longest prompt has. estimate is for the whole
 	// request.
 	Prompt(bytesPerToken float64, estimate int) int
 }
@@ -139,7 +140,7 @@ type Target struct {
 	Upstream *upstreams.Upstream
 	Model    *snapshot.Model
 	Served   string
-	Stream   bool // it is asked for a stream
+	Stream   bool // the engine is asked for a stream
 	Salt     chat.Salt
 	Priority chat.Priority
 	Formats  *Formats
@@ -147,10 +148,10 @@ type Target struct {
 }
 
 // Refused is what an engine was found to refuse in requests for a model, beyond what its profile
-// says. Such a request is sent in another form. The zero value means nothing.
+// says. Such a request is sent in another form. The zero value means that nothing is refused.
 type Refused struct {
 	Efforts       chat.EffortSet // words of the reasoning effort
-	AdjacentTurns bool           // turns of one role in a row
+	AdjacentTurns bool           // consecutive turns of one role
 }
 
 // And returns the union of r and other.
@@ -158,14 +159,14 @@ func (r Refused) And(other Refused) Refused {
 	return Refused{Efforts: r.Efforts | other.Efforts, AdjacentTurns: r.AdjacentTurns || other.AdjacentTurns}
 }
 
-// Sent is the part of a sent request that an engine may refuse, and accept in another form.
+// Sent is the part of a sent request that an engine may refuse but accept in another form.
 type Sent struct {
 	Limit         int    // on the tokens of the answer; -1: none
 	Effort        string // the word of the reasoning effort; empty: none
-	AdjacentTurns bool   // turns of one role in a row
+	AdjacentTurns bool   // consecutive turns of one role
 }
 
-// SentOf returns the Sent of a request that is still held, as written for a target.
+// SentOf returns the Sent of a request as written for a target. The request must still be held.
 func SentOf(p Prompt, to *Target) Sent {
 	sent, c := Sent{Limit: p.Limit().TokenLimit()}, p.Chat()
 	if c == nil {
@@ -178,8 +179,8 @@ func SentOf(p Prompt, to *Target) Sent {
 }
 
 // PriorityOf returns the priority that an upstream's engine is sent for a call: the rank of its
-// class, if the upstream asks for it. A client's own number stays if the model allows clients to
-// write one.
+// class, if the upstream is configured for it. A client's own number stays if the model allows
+// clients to send one.
 func PriorityOf(u *upstreams.Upstream, m *snapshot.Model, rank int) chat.Priority {
 	number, told := upstreams.Priority(u, rank)
 	if !told {
@@ -188,17 +189,17 @@ func PriorityOf(u *upstreams.Upstream, m *snapshot.Model, rank int) chat.Priorit
 	return chat.Priority{Number: number, Told: true, Own: slices.Contains(m.Config.AllowMembers, "priority")}
 }
 
-// Sending is a request in the form that an engine is sent.
+// Sending is a request in the form in which an engine is sent it.
 type Sending struct {
 	Path, ContentType, Accept string
 	Body                      [][]byte
-	Reader                    io.Reader // in place of Body
+	Reader                    io.Reader // instead of Body
 }
 
-// ErrNoPath is Fill's error for an engine that is known not to have the endpoint.
+// ErrNoPath is Fill's error for an engine that is known to lack the endpoint.
 var ErrNoPath = errors.New("the engine does not have the endpoint")
 
-// Answer holds what only the call knows about its answer.
+// Answer is what a codec needs to know about its call for the answer.
 type Answer struct {
 	Model        *config.Model
 	RequestID    []byte
@@ -211,52 +212,53 @@ type Answer struct {
 // Reply is the head of an engine's reply.
 type Reply interface {
 	Header(name string) []byte
-	// Framed reports whether the end of the body is certain: it does not end with its connection.
+	// Framed reports whether the end of the body is certain, so that it does not end with its
+	// connection.
 	Framed() bool
 }
 
-// ReplyForm says what a reply is.
+// ReplyForm says what form a reply has.
 type ReplyForm uint8
 
 // The forms of a reply.
 const (
-	NotHead       ReplyForm = iota // the head has not come
+	NotHead       ReplyForm = iota // the head has not arrived
 	Whole                          // one document, read to its end
 	Events                         // a stream
-	Bytes                          // passed on as they come
-	WholeOfStream                  // one document in place of the stream that was asked for
-	BytesOfStream                  // bytes in place of the stream, put into events as they come
-	Document                       // of another type: an answer, an error, or the stream
-	Complaint                      // a document where none is possible: an error, or nonsense
+	Bytes                          // passed on as they arrive
+	WholeOfStream                  // one document instead of the requested stream
+	BytesOfStream                  // bytes instead of the stream, put into events as they arrive
+	Document                       // another type: an answer, an error, or the stream
+	Complaint                      // a document where none is expected: an error or an unknown reply
 	WrongType
 )
 
-// Unary is the unary codec: it writes the client's answer for an engine's whole reply.
+// Unary is the unary codec. It writes the client's answer from an engine's whole reply.
 type Unary interface {
 	// Append appends the answer for body. If the engine was asked for a stream, body is a chat
 	// completion.
 	Append(dst, body []byte, reply Reply) ([]byte, error)
-	// PassesOn reports whether a large reply may be passed on as it comes, because next to nothing
-	// in it is changed. PassOn begins this.
+	// PassesOn reports whether a large reply may be passed on as it arrives, because next to
+	// nothing in it changes. PassOn begins to pass it on.
 	PassesOn(reply Reply) bool
 	PassOn(reply Reply) *PassOn
 	// Assembled returns how a completion is assembled from a stream.
 	Assembled() *answer.Options
 	MediaType() string
 	Usage() translate.Usage
-	// Markup returns the markup that the engine should have parsed; 0: none.
+	// Markup returns the markup that the engine should have parsed, or 0 if there is none.
 	Markup() translate.Markup
 }
 
-// Stream is the stream codec: it writes the client's events for an engine's.
+// Stream is the stream codec. It writes the client's events from the engine's events.
 type Stream interface {
 	translate.Stream
-	// Ended records that the reply has come to its framed end.
+	// Ended records that the framed end of the reply has arrived.
 	Ended()
-	// AppendBody appends the events for a reply of the form WholeOfStream, or for a piece of one of
-	// the form BytesOfStream.
+	// AppendBody appends the events for a reply of the form WholeOfStream, or for a piece of a
+	// reply of the form BytesOfStream.
 	AppendBody(dst, body []byte, reply Reply) ([]byte, error)
 	MediaType() string
-	// InBand reports whether errors and keep-alives have a place in the stream. Bytes have none.
+	// InBand reports whether the stream can carry errors and keep-alives. Streams of bytes cannot.
 	InBand() bool
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // compact is POST /v1/responses/compact. The model writes a summary of the conversation, which the
-// client then carries, sealed, in place of it. It is a call like any other: one generation, under
-// the limits of the key.
+// client then sends, sealed, instead of the conversation. It is a call like any other: one
+// generation, under the limits of the key.
 var compact = &Endpoint{
 	Path:          "/v1/responses/compact",
 	listedAs:      "/v1/responses",
@@ -24,8 +24,8 @@ var compact = &Endpoint{
 	New:           func() Request { return newExtension(true) },
 }
 
-// inputTokens is POST /v1/responses/input_tokens: an estimate of a request's prompt, based on what
-// the engines of its model have counted so far. No engine has a counter for the dialect.
+// inputTokens is POST /v1/responses/input_tokens. It estimates the tokens of a prompt from what the
+// engines of its model have counted so far, because no engine can count for this dialect.
 var inputTokens = &Endpoint{
 	Path:      "/v1/responses/input_tokens",
 	listedAs:  "/v1/responses",
@@ -39,7 +39,7 @@ var inputTokens = &Endpoint{
 }
 
 // extensionWriter is Responses for the endpoints below it that the contract does not have: a
-// request that is compacted, or only counted. Neither is a stream.
+// request that is compacted, or only counted. Neither streams.
 type extensionWriter struct {
 	responsesWriter
 	compacts bool

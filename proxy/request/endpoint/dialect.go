@@ -6,23 +6,23 @@ import (
 	"penstock/translate/responses"
 )
 
-// Dialect says how an endpoint reports errors: their shape, and what its contract calls an engine's
-// failure.
+// Dialect says how an endpoint reports errors: their shape, and the status of an engine's failure.
 type Dialect struct {
 	Name string // the name in metrics and log
-	// AnthropicRates says that clients read the levels of their limits in Anthropic's headers, too.
+	// AnthropicRates says that clients also read the levels of their limits in Anthropic's
+	// headers.
 	AnthropicRates bool
 
 	// appendError renders e for a client of this dialect.
 	appendError func(dst []byte, e *apierr.Error, requestID string) []byte
-	// mapError returns an upstream's failure in this dialect's statuses; nil: unchanged.
+	// mapError maps an upstream's failure to this dialect's statuses; nil: unchanged.
 	mapError func(e *apierr.Error) *apierr.Error
-	// prompt is the member that an error names if the prompt is too long for the engine; empty:
-	// messages, or mapError's choice.
+	// prompt is the member that an error names if the prompt is too long for the engine. If it is
+	// empty, mapError names the member, or else it is messages.
 	prompt string
 }
 
-// ErrorOf returns e as this dialect's clients see it.
+// ErrorOf returns e in the form that this dialect's clients see.
 func (d *Dialect) ErrorOf(e *apierr.Error) *apierr.Error {
 	if d.mapError != nil {
 		return d.mapError(e)
@@ -35,7 +35,7 @@ func (d *Dialect) ErrorOf(e *apierr.Error) *apierr.Error {
 	return e
 }
 
-// AppendError appends what ErrorOf returned as a response body.
+// AppendError appends an error that ErrorOf returned, as a response body.
 func (d *Dialect) AppendError(dst []byte, e *apierr.Error, requestID string) []byte {
 	return d.appendError(dst, e, requestID)
 }
@@ -47,9 +47,9 @@ func withChatErrors(name, prompt string) *Dialect {
 	return &Dialect{Name: name, appendError: chatError, prompt: prompt}
 }
 
-// ChatDialect is also the shape of errors that belong to no endpoint: a head that did not parse, an
-// unknown path. ModelsDialect is the catalog's, and ModelsForMessages the catalog's for clients of
-// Messages.
+// ChatDialect is also used for errors that belong to no endpoint, such as an unreadable head or an
+// unknown path. ModelsDialect is the catalog's dialect. ModelsForMessages is the catalog's dialect
+// for clients of Messages.
 var (
 	ChatDialect   = withChatErrors("chat", "")
 	ModelsDialect = withChatErrors("models", "")
@@ -60,10 +60,10 @@ var (
 )
 
 // responsesDialect has the shape of chat's errors outside of a stream. An engine's complaint about
-// messages becomes one about input.
+// messages becomes a complaint about input.
 var responsesDialect = &Dialect{Name: "responses", appendError: chatError, mapError: responses.MapError}
 
-// messagesDialect answers 529 where the others have 502, 503 and 504.
+// messagesDialect answers 529 where the other dialects answer 502, 503 or 504.
 var messagesDialect = &Dialect{
 	Name: "messages", AnthropicRates: true,
 	appendError: func(dst []byte, e *apierr.Error, requestID string) []byte { return e.AppendMessages(dst, requestID) },

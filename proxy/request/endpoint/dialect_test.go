@@ -45,7 +45,7 @@ func TestMessagesError(t *testing.T) {
 		{apierr.HTTPVersion("No."), 505, apierr.TypeInvalidRequest, 0, "No."},
 		{overflow(5000, 4096), 400, apierr.TypeInvalidRequest, 0, "prompt is too long: 5000 tokens > 4096 maximum"},
 		{
-			answer, 400, apierr.TypeInvalidRequest, 0, // agents look for its parts, and read the numbers of the second
+			answer, 400, apierr.TypeInvalidRequest, 0, // agents look for the parts
 			"prompt is too long: 4097 tokens > 4096 maximum; input length and `max_tokens` exceed context limit: 3997 + 100 > 4096, " +
 				"decrease input length or `max_tokens` and try again",
 		},
@@ -55,7 +55,7 @@ func TestMessagesError(t *testing.T) {
 			400, apierr.TypeInvalidRequest, 0, "It cannot be used. Could not process image.",
 		},
 		{
-			apierr.Invalid("max_tokens", apierr.CodeUnsupportedParameter, "It must be image/webp."), // the text alone is no sign
+			apierr.Invalid("max_tokens", apierr.CodeUnsupportedParameter, "It must be image/webp."), // no image
 			400, apierr.TypeInvalidRequest, 0, "It must be image/webp.",
 		},
 		{
@@ -94,7 +94,7 @@ func TestDialectAt(t *testing.T) {
 	}
 }
 
-// TestPromptTooLongParam: the error names the member that holds the prompt on that endpoint.
+// TestPromptTooLongParam checks that the error names the member that holds the endpoint's prompt.
 func TestPromptTooLongParam(t *testing.T) {
 	for _, ep := range All {
 		e := apierr.Invalid("messages", apierr.CodeContextLength, "The request exceeds the available context size.")
@@ -116,8 +116,8 @@ func TestPromptTooLongParam(t *testing.T) {
 	}
 }
 
-// TestShouldRetry: a budget that is used up keeps SDKs from asking again. One of which running
-// calls hold the rest does not, because that may come back within a second.
+// TestShouldRetry checks that a used-up quota keeps SDKs from retrying. A quota of which running
+// calls hold the rest does not, because that may be released within a second.
 func TestShouldRetry(t *testing.T) {
 	for held, want := range map[bool]string{false: "false", true: ""} {
 		var h fasthttp.ResponseHeader
@@ -128,7 +128,8 @@ func TestShouldRetry(t *testing.T) {
 	}
 }
 
-// TestErrorHeaders_Codings: a 415 for a body's coding names the accepted ones (RFC 9110, 15.5.16).
+// TestErrorHeaders_Codings checks that a 415 for a body's coding names the accepted codings (RFC
+// 9110, 15.5.16).
 func TestErrorHeaders_Codings(t *testing.T) {
 	var h fasthttp.ResponseHeader
 	if ErrorHeaders(&h, &apierr.Error{Status: 415, Codings: "gzip, zstd"}); string(h.Peek("Accept-Encoding")) != "gzip, zstd" {

@@ -13,43 +13,43 @@ import (
 	"penstock/translate/chat"
 )
 
-// Endpoint is one generation endpoint: it holds what is the same for all of its calls.
+// Endpoint is one generation endpoint. It holds what is the same for all of its calls.
 type Endpoint struct {
 	Path      string // public path
-	Operation string // what a key's scope calls it (config.Op…)
+	Operation string // the name in a key's scope (config.Op…)
 	Traced    string // the operation's name in the GenAI conventions, if they have one
 	Dialect   *Dialect
-	// Form says that its requests are forms, which have the larger limit and are sent on while they
+	// Form says that requests are forms, which have the larger limit and are sent on while they
 	// arrive.
 	Form bool
-	// CachesPrompts says that engines cache the prompts of its requests, so that those of different
-	// owners may have to be kept apart.
+	// CachesPrompts says that engines cache the prompts of these requests, so that the prompts of
+	// different owners may have to be kept apart.
 	CachesPrompts bool
 	// New makes the codec of one call.
 	New func() Request
-	// Wrapping is how many bytes the edge may add to what the client sent when it makes the body.
+	// Wrapping is how many bytes the edge may add to the client's bytes when it makes the body.
 	Wrapping int64
-	// Local answers without generation by an engine; nil: the call goes to an engine.
+	// Local answers without a generation; nil: the call goes to an engine.
 	Local *Local
 
 	atEngine string // the name in profiles; empty: see operationAtEngine
-	listedAs string // the path for it in a model's supported_endpoints; empty: its own
+	listedAs string // the path by which a model's supported_endpoints lists it; empty: its own
 }
 
-// Local is how an endpoint answers an admitted call by itself, with a count of its prompt. The
-// prompt is held against the key's tokens but not charged.
+// Local is how an endpoint answers an admitted call itself, with a count of its prompt. The prompt
+// is reserved from the key's tokens but not charged.
 type Local struct {
-	// Operation is that of an engine's own counter, which may be asked; empty: the estimate is good
-	// enough.
+	// Operation is the operation of an engine's own counter, which may be asked. If it is empty,
+	// the estimate suffices.
 	Operation string
-	// Segments appends the request to the counter; Read reads its answer.
+	// Segments appends the request for the counter. Read reads the counter's answer.
 	Segments func(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte
 	Read     func(answer []byte) (tokens int, ok bool)
-	// Append appends the client's answer to r. about has the count.
+	// Append appends the client's answer to r. about holds the count.
 	Append func(dst []byte, r Request, about Answer) []byte
 }
 
-// All are the generation endpoints, each a POST.
+// All are the generation endpoints, each for POST.
 var All = append([]*Endpoint{
 	chatCompletions,
 	Responses,
@@ -101,15 +101,15 @@ func (ep *Endpoint) ServedBy(m *snapshot.Model) bool {
 	return m.Serves(ep.Path) || ep.listedAs != "" && m.Serves(ep.listedAs)
 }
 
-// BodyLimit returns the limit on the request body, in bytes: the file's, or a key's if that is
-// smaller.
+// BodyLimit returns the limit on the request body in bytes: the configuration's, or the key's if
+// that is smaller.
 func (ep *Endpoint) BodyLimit(f *config.File, key config.BodyLimits) int64 {
 	all := config.BodyLimits{RequestBody: f.Limits.RequestBody, UploadBody: f.Limits.UploadBody}
 	return min(ep.OwnLimit(all), ep.OwnLimit(key))
 }
 
-// OwnLimit returns the member of l that applies to the endpoint's bodies, or the greatest number if
-// it is not set.
+// OwnLimit returns the member of l that applies to the endpoint's bodies, or the maximum if it is
+// not set.
 func (ep *Endpoint) OwnLimit(l config.BodyLimits) int64 {
 	n, more := l.RequestBody, ep.Wrapping
 	if ep.Form {
@@ -122,7 +122,7 @@ func (ep *Endpoint) OwnLimit(l config.BodyLimits) int64 {
 }
 
 // TooLarge refuses a body that is larger than a limit of OwnLimit or BodyLimit. The refusal names
-// the file's number.
+// the configured number.
 func (ep *Endpoint) TooLarge(most int64) *apierr.Error {
 	if !ep.Form {
 		most -= ep.Wrapping
@@ -147,7 +147,7 @@ func DialectOf(ctx *fasthttp.RequestCtx) *Dialect {
 }
 
 // textReply implements Reads for the endpoints whose answers are one document or a stream of
-// events, whichever was asked for.
+// events, as requested.
 func textReply(reply Reply, asked bool) ReplyForm {
 	isStream := isEventStream(reply)
 	switch {
@@ -161,8 +161,8 @@ func textReply(reply Reply, asked bool) ReplyForm {
 	return WrongType
 }
 
-// The expected tokens of an answer. Answers seldom reach a client's max_tokens, so it counts only
-// up to mostOutput.
+// The expected tokens of an answer. Answers seldom reach a client's max_tokens, so max_tokens
+// counts only up to mostOutput.
 const (
 	usualOutput = 256
 	mostOutput  = 2048
@@ -175,7 +175,7 @@ func expectedOutput(maxTokens int) int {
 	return min(maxTokens, mostOutput)
 }
 
-// noLimit is the TokenLimit of requests that have none.
+// noLimit is the TokenLimit of requests without a limit.
 type noLimit struct{}
 
 func (noLimit) TokenLimit() int                    { return -1 }

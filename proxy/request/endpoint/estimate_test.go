@@ -6,7 +6,7 @@ import (
 	"penstock/translate/chat"
 )
 
-// TestEstimate: a key's limits hold what all choices of an answer together may come to.
+// TestEstimate checks that the estimate covers all choices of an answer together.
 func TestEstimate(t *testing.T) {
 	for body, want := range map[string]int{
 		`"prompt":"a"`:                                                               usualOutput,

@@ -34,7 +34,7 @@ models:
   - {id: edit, kind: image-edit, deployments: [{upstream: o}]}
 `
 
-// form is a multipart body of fields, of which the ones named file are files.
+// form returns a multipart body with the given fields. Fields named file or image become files.
 func form(fields ...string) (body, header string) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -50,8 +50,8 @@ func form(fields ...string) (body, header string) {
 	return b.String(), "Content-Type: " + w.FormDataContentType()
 }
 
-// TestExchanges: for each endpoint a request, what the engine is sent, the engine's reply, and what
-// the client gets.
+// TestExchanges checks, for each endpoint, what the engine is sent for a request and what the
+// client gets for the engine's reply.
 func TestExchanges(t *testing.T) {
 	const json, events = "application/json", "text/event-stream"
 	heard, heardType := form("model", "hear", "language", "en", "file", "RIFFsound")
@@ -210,8 +210,8 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
-// TestNewEndpoint: an endpoint that is one file takes the whole path of a call: limits, errors in
-// its dialect, engines, the answer.
+// TestNewEndpoint checks that an endpoint in a file of its own takes the whole path of a call:
+// limits, errors in its dialect, engines and the answer.
 func TestNewEndpoint(t *testing.T) {
 	endpoint.WithShout(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestNewEndpoint(t *testing.T) {
 	})
 }
 
-// TestNear: a path that misses an endpoint by its version or a slash gets a hint.
+// TestNear checks the hint for a path that misses an endpoint by its version or a slash.
 func TestNear(t *testing.T) {
 	for path, want := range map[string]string{
 		"/v1/v1/chat/completions": "/v1/chat/completions", "/chat/completions": "/v1/chat/completions", "/v1/messages/": "/v1/messages",
@@ -248,7 +248,8 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// TestDialectAt: an error at a path is in the dialect of the endpoint there or above it.
+// TestDialectAt checks that an error at a path has the dialect of the endpoint at or above the
+// path.
 func TestDialectAt(t *testing.T) {
 	for path, want := range map[string]*endpoint.Dialect{
 		"/v1/messages": endpoint.DialectAt([]byte("/v1/messages")), "/v1/messages/none": endpoint.DialectAt([]byte("/v1/messages")), "/v1/messagesx": endpoint.ChatDialect, "/": endpoint.ChatDialect,
@@ -262,7 +263,7 @@ func TestDialectAt(t *testing.T) {
 	}
 }
 
-// TestAllHavePaths: no two endpoints share a path, and each is found at its own.
+// TestAllHavePaths checks that each endpoint is found at its own path, so no two share one.
 func TestAllHavePaths(t *testing.T) {
 	for _, ep := range endpoint.All {
 		if endpoint.At([]byte(ep.Path)) != ep {
@@ -271,7 +272,8 @@ func TestAllHavePaths(t *testing.T) {
 	}
 }
 
-// TestTooLarge: the refusal of a large body names the limit of the file, without what the edge adds.
+// TestTooLarge checks that the refusal of a large body names the configured limit, without the
+// bytes that the edge adds.
 func TestTooLarge(t *testing.T) {
 	for _, ep := range endpoint.All {
 		e := ep.TooLarge(ep.OwnLimit(config.BodyLimits{RequestBody: 4096, UploadBody: 4096}))

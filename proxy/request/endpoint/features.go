@@ -37,7 +37,7 @@ func FeaturesOf(ep *Endpoint, p Prompt) upstreams.Features {
 	return f
 }
 
-// operationAtEngine returns the operation under which engines know the endpoint.
+// operationAtEngine returns the name by which engines' profiles know the endpoint.
 func (ep *Endpoint) operationAtEngine() string {
 	switch ep.Path {
 	case completions.Path:

@@ -8,7 +8,7 @@ import (
 	"penstock/upstreams"
 )
 
-// asked is a chat request as FeaturesOf reads it.
+// asked is a chat request with the part that FeaturesOf reads.
 type asked struct {
 	Request
 	chat *chat.Request
@@ -16,7 +16,7 @@ type asked struct {
 
 func (a asked) Chat() *chat.Request { return a.chat }
 
-// TestFeaturesOf: what a request needs of an engine, by its members.
+// TestFeaturesOf checks what a request needs of an engine, depending on its members.
 func TestFeaturesOf(t *testing.T) {
 	const tools = `"tools":[{"type":"function","function":{"name":"f"}}]`
 	base := upstreams.FeatureOf(config.OpChat)

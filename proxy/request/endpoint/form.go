@@ -13,7 +13,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// imageEdits is POST /v1/images/edits: a form in, JSON out.
+// imageEdits is POST /v1/images/edits: it takes a form and answers JSON.
 var imageEdits = &Endpoint{
 	Path:      "/v1/images/edits",
 	Operation: config.OpImages,
@@ -44,7 +44,7 @@ func (r *editRequest) Unary(about Answer) Unary {
 	return a
 }
 
-// editAnswer is the Unary of an image edit. It may come before the end of the form.
+// editAnswer is the Unary of an image edit. It may arrive before the end of the form.
 type editAnswer struct {
 	forwarded
 	form *body.Form
@@ -52,27 +52,27 @@ type editAnswer struct {
 
 func (a *editAnswer) PassesOn(Reply) bool { return a.form.Ended() }
 
-// formFields are the fields of a form, which say whether the client wants events.
+// formFields are the fields of a form. They also say whether the client wants events.
 type formFields interface {
 	body.Fields
 	Stream() bool
 }
 
-// formRequest is what the codecs of forms have in common. A form is checked while it is read. That
-// may continue while its beginning is already on its way to an engine.
+// formRequest is the common part of the codecs of forms. A form is checked while it is read, even
+// while its beginning is already on its way to an engine.
 type formRequest struct {
 	form      body.Form
 	fields    formFields
-	operation string // by which profiles name the engine's path
+	operation string // the name of the operation in profiles
 	pool      upstreams.Pool
-	engine    *engine.Profile // the engine that it is being sent to
+	engine    *engine.Profile // the profile of the engine that the form is sent to
 }
 
 func (r *formRequest) begin(fields formFields, operation string, pool upstreams.Pool) {
 	r.fields, r.operation, r.pool = fields, operation, pool
 }
 
-// Decode implements Request: it reads the beginning of the form.
+// Decode implements Request. It reads the beginning of the form.
 func (r *formRequest) Decode(in Input) error {
 	r.form.Begin(&in.From, formEnd{r.fields, r}, in.Memory)
 	return r.form.ReadHead(in.Header.ContentType())
@@ -85,7 +85,7 @@ type formEnd struct {
 }
 
 // End implements body.Fields. If the form is already on its way to an engine without events, End
-// refuses a request for events that came after the file.
+// refuses a request for events that follows the file.
 func (e formEnd) End() ([]forward.Field, error) {
 	fields, err := e.formFields.End()
 	if err != nil || !e.Stream() {
@@ -105,12 +105,12 @@ func noStreams() *apierr.Error {
 func (r *formRequest) Model() []byte { return r.fields.Model() }
 func (r *formRequest) Streams() bool { return r.fields.Stream() }
 
-// Check implements Request: fields are checked as they arrive.
+// Check implements Request. The fields are checked as they arrive.
 func (r *formRequest) Check(*snapshot.Model, time.Time) (Checked, error) {
 	return Checked{Pool: r.pool, PoolName: r.pool.String()}, nil
 }
 
-// Estimate implements Request: audio and images have no tokens to count here.
+// Estimate implements Request. Audio and images have no tokens to estimate here.
 func (r *formRequest) Estimate(float64) (prompt, output int) { return 0, 0 }
 func (r *formRequest) Limit() TokenLimit                     { return noLimit{} }
 func (r *formRequest) Prefix() (tools, messages []byte)      { return nil, nil }

@@ -11,21 +11,21 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// The endpoints here take JSON, answer JSON, and have no streams. They change only the model in
-// what they pass on.
+// These endpoints take JSON, answer JSON, and do not stream. In the JSON that they pass on, they
+// change only the model.
 var (
 	embeddings = passing("/v1/embeddings", config.OpEmbeddings, "input", (*forward.Request).DecodeEmbeddings)
 	rerank     = ranking(passing("/v1/rerank", config.OpRerank, "documents", (*forward.Request).DecodeRerank))
 	images     = passing("/v1/images/generations", config.OpImages, "prompt", (*forward.Request).DecodePlain)
 )
 
-// tracedContent is the operation of endpoints that make images and sound.
+// tracedContent is the traced operation of endpoints that make images and audio.
 const tracedContent = "generate_content"
 
 // passing makes an endpoint whose text is in the member prompt.
 func passing(path, operation, prompt string, decode func(r *forward.Request, body []byte) error) *Endpoint {
 	ep := &Endpoint{
-		Path: path, Operation: operation, Traced: operation, // the conventions lack some words
+		Path: path, Operation: operation, Traced: operation, // the conventions lack some of these
 		Dialect: withChatErrors(operation, prompt),
 	}
 	if operation == config.OpImages {
@@ -39,7 +39,7 @@ func passing(path, operation, prompt string, decode func(r *forward.Request, bod
 	return ep
 }
 
-// ranking gives the answers of an endpoint one form.
+// ranking makes the endpoint answer in one form for all engines.
 func ranking(ep *Endpoint) *Endpoint {
 	request := ep.New
 	ep.New = func() Request { return &rerankRequest{request().(*passingRequest)} }
@@ -66,7 +66,7 @@ type rerankAnswer struct {
 	asked *forward.Rerank
 }
 
-// PassesOn implements Unary: all results must be known before the first one is.
+// PassesOn implements Unary. The first result is known only after all results are.
 func (a *rerankAnswer) PassesOn(Reply) bool { return false }
 
 func (a *rerankAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
@@ -85,12 +85,12 @@ type passingRequest struct {
 
 func (r *passingRequest) Decode(in Input) error { return r.decode(&r.own, in.Body.Bytes()) }
 
-// jsonRequest is the common part of the codecs of JSON requests of which the edge reads little more
-// than the model.
+// jsonRequest is the common part of the codecs of JSON requests of which the edge reads little
+// more than the model.
 type jsonRequest struct {
 	held
 	request   *forward.Request
-	operation string // by which profiles name the engine's path
+	operation string // the name of the operation in profiles
 	pool      upstreams.Pool
 	rules     chat.ModelRules // the model's, with the context length of its engines
 	answer    forwarded
@@ -107,7 +107,7 @@ func (r *jsonRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	return Checked{Pool: r.pool, PoolName: r.pool.String()}, r.request.Check(m.ChatRules(now, false, &r.rules))
 }
 
-// Estimate implements Request: only completions have a counted answer.
+// Estimate implements Request. It expects no output tokens, which only completions have.
 func (r *jsonRequest) Estimate(bytesPerToken float64) (prompt, output int) {
 	if bytesPerToken <= 0 {
 		bytesPerToken = 4
@@ -149,7 +149,8 @@ func (r *jsonRequest) Chat() *chat.Request  { return nil }
 func (r *jsonRequest) Release()             {}
 func (r *jsonRequest) Recycle()             {}
 
-// completions is POST /v1/completions, the legacy form of chat. A key that may use chat may use it.
+// completions is POST /v1/completions, the legacy form of chat. A key that may use chat may use
+// it.
 var completions = &Endpoint{
 	Path:          "/v1/completions",
 	Operation:     config.OpChat,
@@ -177,8 +178,8 @@ func (r *completionRequest) Estimate(bytesPerToken float64) (prompt, output int)
 	return prompt, expectedOutput(r.own.Asked()) * r.own.Generated
 }
 
-// Fill implements Request. Engines report cached tokens for completions, and for no other requests
-// that are passed on.
+// Fill implements Request. It sets the salt, because engines report cached tokens for completions,
+// but for no other requests that are passed on.
 func (r *completionRequest) Fill(to Target) (Sending, error) {
 	r.own.SetSalt(to.Salt)
 	return r.jsonRequest.Fill(to)

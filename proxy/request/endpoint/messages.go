@@ -28,7 +28,7 @@ var messagesEndpoint = &Endpoint{
 // messagesWriter adapts Messages to its codec.
 type messagesWriter struct{ messages.Stream }
 
-// The client's form of a request is needed only while it is translated.
+// A request in the client's dialect is needed only while it is translated.
 var (
 	messagesCodecs   = sync.Pool{New: func() any { return &translatedRequest{dialect: new(messagesWriter)} }}
 	messagesRequests = sync.Pool{New: func() any { return new(messages.Request) }}
@@ -60,8 +60,8 @@ func (w *messagesWriter) Describe(about *Answer, o *answer.Options) {
 
 func (w *messagesWriter) Recycle(r *translatedRequest) { messagesCodecs.Put(r) }
 
-// countTokens is POST /v1/messages/count_tokens: an engine's own count if one has a counter,
-// otherwise an estimate. It never fails for lack of an engine.
+// countTokens is POST /v1/messages/count_tokens. It returns an engine's own count if one has a
+// counter, otherwise an estimate. It never fails for lack of an engine.
 var countTokens = &Endpoint{
 	Path:          "/v1/messages/count_tokens",
 	listedAs:      "/v1/messages",

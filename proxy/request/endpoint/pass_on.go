@@ -13,11 +13,11 @@ const (
 	anyType         = "*/*"
 )
 
-// errTooLarge is the error of a reply that is larger than any answer may be.
+// errTooLarge is the error for a reply that is larger than the maximum of an answer.
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
-// PassOn passes a large reply on as it comes, in a form in which the client can tell a reply that
-// breaks off from a complete one.
+// PassOn passes a large reply on as it arrives, in a form in which the client can tell a truncated
+// reply from a complete one.
 type PassOn struct {
 	relay  *forward.Relay // nil: the reply is not JSON
 	answer *forwarded
@@ -35,7 +35,7 @@ func (p *PassOn) Append(dst, piece []byte) ([]byte, error) {
 	return p.relay.Append(dst, piece)
 }
 
-// End ends the reply. It returns an error for a reply that breaks off.
+// End ends the reply. It returns an error if the reply is truncated.
 func (p *PassOn) End() error {
 	if p.relay == nil {
 		return nil
@@ -43,7 +43,7 @@ func (p *PassOn) End() error {
 	return p.relay.End()
 }
 
-// Held returns about how many bytes of the reply are kept, for the memory budget of replies.
+// Held returns about how many bytes of the reply are held, for the memory budget of replies.
 func (p *PassOn) Held() int {
 	if p.relay == nil {
 		return 0
@@ -60,16 +60,16 @@ func (p *PassOn) Usage() translate.Usage {
 	return p.answer.counted(u)
 }
 
-// noEstimate stands for the prompt's tokens if they are not estimated.
+// noEstimate is the forwarded.estimate of an answer whose prompt is not estimated.
 const noEstimate = -1
 
-// forwarded is the Unary of an answer in JSON that is passed on.
+// forwarded is the Unary of a JSON answer that is passed on.
 type forwarded struct {
 	model string
-	// estimate is the length of the prompt, for an answer that does not report its tokens; or
-	// noEstimate.
+	// estimate is the estimated length of the prompt in tokens, for an answer that does not report
+	// its usage; or noEstimate.
 	estimate   int
-	completion bool // it must have choices
+	completion bool // the answer must have choices
 	vectors    forward.VectorForm
 	usage      translate.Usage
 }
@@ -77,7 +77,8 @@ type forwarded struct {
 // begin prepares for the reply of one attempt.
 func (f *forwarded) begin(about *Answer) { f.model, f.estimate = about.Model.ID, about.PromptTokens }
 
-// counted returns the token usage that an answer reports, or the estimate.
+// counted returns the token usage u that an answer reported. If it reported none, counted returns
+// the estimate.
 func (f *forwarded) counted(u translate.Usage) translate.Usage {
 	if !u.Known && f.estimate != noEstimate {
 		return translate.Usage{Prompt: f.estimate, Estimated: true}
@@ -111,7 +112,7 @@ func (f *forwarded) passOn(isJSON bool) *PassOn {
 	return p
 }
 
-// Assembled implements Unary: engines are not asked for a stream in place of JSON.
+// Assembled implements Unary. Engines are never asked for a stream instead of JSON.
 func (f *forwarded) Assembled() *answer.Options {
 	panic("BUG: an answer that is passed on is assembled")
 }

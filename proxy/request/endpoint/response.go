@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// AppendRequestID appends a fresh request id: "req_" and 26 characters of base 32, 128 random bits.
-// The operating system seeds the generator. Ids must not repeat, but they are no secret.
+// AppendRequestID appends a new request id: "req_" and 26 characters of base 32, from 128 random
+// bits. The operating system seeds the generator. Ids must be unique, but need not be secret.
 func AppendRequestID(dst []byte) []byte {
 	const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 	dst = append(dst, requestIDPrefix...)
@@ -27,7 +27,7 @@ func AppendRequestID(dst []byte) []byte {
 
 const requestIDPrefix = "req_"
 
-// Names in the form that fasthttp would otherwise convert them to for each answer.
+// Names in fasthttp's canonical form, so that it need not convert them for each answer.
 var (
 	headerRequestID    = []byte("Request-Id")
 	headerXRequestID   = []byte("X-Request-Id")
@@ -36,15 +36,15 @@ var (
 	overloaded         = []byte("Overloaded")
 )
 
-// HeaderDropped names what was left out of a request.
+// HeaderDropped is the header that names what was omitted from a request.
 const HeaderDropped = "X-Penstock-Dropped"
 
-// DroppedToolCalls names what was left out of an answer: tool calls after the first, if the request
-// forbids parallel ones and the engine made some. A stream's head cannot name it: it has been sent
-// by then.
+// DroppedToolCalls names what was omitted from an answer: the tool calls after the first, if the
+// request forbids parallel calls but the engine made some. A stream cannot name it in its head,
+// which has been sent by then.
 const DroppedToolCalls = "answer:tool_calls"
 
-// CommonHeaders sets the headers of every answer. The request id has two names because SDKs read
+// CommonHeaders sets the headers of every answer. The request id has two headers because SDKs read
 // different ones.
 func CommonHeaders(h *fasthttp.ResponseHeader, id []byte) {
 	h.SetCanonical(headerRequestID, id)
@@ -63,7 +63,7 @@ func (d *Dialect) WriteError(ctx *fasthttp.RequestCtx, e *apierr.Error, requestI
 	ctx.Response.SetBody(d.appendError(nil, e, string(requestID)))
 }
 
-// ErrorHeaders sets the headers of e's status.
+// ErrorHeaders sets the headers that e requires.
 func ErrorHeaders(h *fasthttp.ResponseHeader, e *apierr.Error) {
 	if e.Status == apierr.StatusOverloaded {
 		h.SetStatusMessage(overloaded) // 529 is not registered, so fasthttp has no text for it

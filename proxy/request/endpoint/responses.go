@@ -12,7 +12,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// Responses is POST /v1/responses: stateless, translated to chat and back.
+// Responses is POST /v1/responses. It is stateless, and is translated to chat and back.
 var Responses = &Endpoint{
 	Path:          "/v1/responses",
 	Operation:     config.OpResponses,
@@ -22,8 +22,9 @@ var Responses = &Endpoint{
 	New:           newResponsesRequest,
 }
 
-// Preparation is Responses for a request that generates nothing. It is checked and counted like any
-// other, and its answer is a stream without output. It has no path of its own.
+// Preparation is Responses for a request that generates nothing. Such a request is checked and
+// counted like any other, and its answer is a stream without output. Preparation has no path of its
+// own.
 var Preparation = &Endpoint{
 	Path:      Responses.Path,
 	Operation: config.OpResponses,
@@ -40,7 +41,7 @@ func newResponsesRequest() Request {
 	return r
 }
 
-// noOutput is what an engine would send if it had nothing to say.
+// noOutput is the event of an engine that generated nothing.
 const noOutput = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}],` +
 	`"usage":{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0}}`
 
@@ -59,7 +60,7 @@ func appendNoOutput(dst []byte, r Request, about Answer) []byte {
 // responsesWriter adapts Responses to its codec.
 type responsesWriter struct{ responses.Stream }
 
-// The client's form of a request is needed only while it is translated.
+// A request in the client's dialect is needed only while it is translated.
 var (
 	responsesCodecs   = sync.Pool{New: func() any { return &translatedRequest{dialect: new(responsesWriter)} }}
 	responsesRequests = sync.Pool{New: func() any { return new(responses.Request) }}

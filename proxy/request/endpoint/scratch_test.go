@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// shout is an endpoint that exists in tests only: embeddings, in capitals. All that a new endpoint
-// needs is in this file, and its line in All.
+// shout is an endpoint that exists only in tests: embeddings in capitals. This file and its line
+// in All are all that a new endpoint needs.
 var shout = &Endpoint{
 	Path:      "/v1/shout",
 	Operation: config.OpEmbeddings,

@@ -10,8 +10,8 @@ import (
 	"penstock/upstreams"
 )
 
-// atSomeEngines returns the endpoints of config.SomeEngines. Requests and answers have the engine's
-// own form; only the model is changed in them.
+// atSomeEngines returns the endpoints of config.SomeEngines. Requests and answers have the
+// engine's own form, in which the edge changes only the model.
 func atSomeEngines() (all []*Endpoint) {
 	for i := range config.SomeEngines {
 		all = append(all, atSome(&config.SomeEngines[i]))
@@ -19,7 +19,7 @@ func atSomeEngines() (all []*Endpoint) {
 	return all
 }
 
-// promptAt is the member that holds the text, if that is not input.
+// promptAt is the member that holds the text, for paths where it is not input.
 var promptAt = map[string]string{"/v1/score": "documents", "/tokenize": "prompt", "/detokenize": "tokens"}
 
 func atSome(e *config.EngineEndpoint) *Endpoint {
@@ -44,13 +44,13 @@ func atSome(e *config.EngineEndpoint) *Endpoint {
 	}
 }
 
-// someEnginesRequest is the codec of requests at atSomeEngines.
+// someEnginesRequest is the codec of requests to the endpoints of atSomeEngines.
 type someEnginesRequest struct {
 	passingRequest
 	countsTokens bool // nothing is generated, and nothing is charged
 }
 
-// Check implements Request. It excludes engines that are known not to have the endpoint.
+// Check implements Request. It excludes engines that are known to lack the endpoint.
 func (r *someEnginesRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	out, err := r.passingRequest.Check(m, now)
 	if err != nil {
@@ -74,13 +74,13 @@ func (r *someEnginesRequest) Check(m *snapshot.Model, now time.Time) (Checked, e
 // AtSomeEngines reports whether only some engines have the endpoint.
 func (ep *Endpoint) AtSomeEngines() bool { return ep.atEngine != "" }
 
-// AtNoEngine refuses a call to an endpoint that no engine of the model has.
+// AtNoEngine returns the refusal of a call to an endpoint that no engine of the model has.
 func AtNoEngine() *apierr.Error {
 	return apierr.NotFound(apierr.CodeNotFound,
 		"No engine of the model has this endpoint. GET /v1/models lists each model's endpoints.")
 }
 
-// notWhereStrict refuses an extension of the API.
+// notWhereStrict returns the refusal of an extension of the API.
 func notWhereStrict() *apierr.Error {
 	return apierr.NotFound(apierr.CodeNotFound, "This path is not served here: the operator has set strict.")
 }

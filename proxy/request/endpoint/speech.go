@@ -16,9 +16,9 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// speech is POST /v1/audio/speech: JSON in, and audio or events with audio out. The audio is passed
-// on as it is generated. A client of HTTP/1.0 could not tell a part of it from the whole, so it
-// gets the audio with a length. Events have an end of their own.
+// speech is POST /v1/audio/speech. It takes JSON and answers audio, or events with audio. The
+// audio is passed on as it is generated. A client of HTTP/1.0 could not tell truncated audio from
+// complete audio, so it gets the audio with a length. Events mark their own end.
 var speech = &Endpoint{
 	Path:      "/v1/audio/speech",
 	Operation: config.OpSpeech,
@@ -50,7 +50,7 @@ func (r *speechRequest) Check(m *snapshot.Model, now time.Time) (Checked, error)
 	return out, r.own.Check(m.ChatRules(now, false, &r.rules))
 }
 
-// AsksStream implements Request: plain audio is no stream of events.
+// AsksStream implements Request. Plain audio is not a stream of events.
 func (r *speechRequest) AsksStream(p *engine.Profile) bool {
 	return r.own.EventsFrom() && p.Has(config.QuirkStreamsSpeech)
 }
@@ -60,7 +60,7 @@ func (r *speechRequest) Fill(to Target) (Sending, error) {
 	return r.jsonRequest.Fill(to)
 }
 
-// Reads implements Request: an engine may answer with audio although events were asked for.
+// Reads implements Request. An engine may answer with audio although events were requested.
 func (r *speechRequest) Reads(reply Reply, asked bool) ReplyForm {
 	switch isAudio := audioType(reply.Header("Content-Type")); {
 	case asked && isEventStream(reply):
@@ -92,15 +92,15 @@ func (r *speechRequest) Stream(about Answer) Stream {
 	return s
 }
 
-// speechEvents is the Stream of events that hold audio.
+// speechEvents is the Stream of events that contain audio.
 type speechEvents struct{ forwardedEvents }
 
-// AppendBody implements Stream: the engine's reply is the audio itself.
+// AppendBody implements Stream. The engine's reply is the audio itself.
 func (s *speechEvents) AppendBody(dst, piece []byte, _ Reply) ([]byte, error) {
 	return s.AppendSound(dst, piece), nil
 }
 
-// ErrNoAudio is the error of a reply of bytes that is empty.
+// ErrNoAudio is the error for an empty reply where bytes are expected.
 var ErrNoAudio = errors.New("an answer without bytes")
 
 // speechAnswer is the Unary of audio.
@@ -122,7 +122,7 @@ func (a *speechAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
 func (a *speechAnswer) PassesOn(Reply) bool { return false }
 func (a *speechAnswer) MediaType() string   { return a.mediaType }
 
-// audioStream is the Stream of audio, whose bytes are passed on without it.
+// audioStream is the Stream of audio. The attempt passes the bytes on without it.
 type audioStream struct{ mediaType string }
 
 func (audioStream) Append(dst []byte, _ sse.Event) ([]byte, error)    { return dst, nil }
@@ -141,8 +141,8 @@ func (audioStream) Ended()                                            {}
 func (audioStream) InBand() bool                                      { return false }
 func (s audioStream) MediaType() string                               { return s.mediaType }
 
-// audioType reports whether a 200 of that type may be audio: anything that is not certain to be
-// something else. Engines give audio many types, or none.
+// audioType reports whether a 200 with this content type may be audio. It excludes only types that
+// are certain to be something else, because engines give audio many types, or none.
 func audioType(contentType []byte) bool {
 	for _, other := range [...]string{"text/", jsonType, "application/problem+json", "application/xml"} {
 		if len(contentType) >= len(other) && httptoken.EqualFold(contentType[:len(other)], other) {

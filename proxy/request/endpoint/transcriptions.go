@@ -12,7 +12,8 @@ import (
 	"penstock/upstreams"
 )
 
-// transcriptions is POST /v1/audio/transcriptions: a form in; JSON, text or events out.
+// transcriptions is POST /v1/audio/transcriptions. It takes a form and answers JSON, text or
+// events.
 var transcriptions = &Endpoint{
 	Path:      "/v1/audio/transcriptions",
 	Operation: config.OpTranscriptions,
@@ -37,7 +38,7 @@ func (r *transcriptionRequest) Decode(in Input) error {
 	return r.formRequest.Decode(in)
 }
 
-// Check implements Request. If the client wants events, engines without events are excluded.
+// Check implements Request. If the client wants events, it excludes engines without events.
 func (r *transcriptionRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	out, err := r.formRequest.Check(m, now)
 	if err != nil || !r.own.Stream() {
@@ -55,8 +56,8 @@ func (r *transcriptionRequest) Check(m *snapshot.Model, now time.Time) (Checked,
 	return out, nil
 }
 
-// Reads implements Request: an engine may answer with a whole transcript although a stream was
-// asked for.
+// Reads implements Request. An engine may answer with a whole transcript although a stream was
+// requested.
 func (r *transcriptionRequest) Reads(reply Reply, asked bool) ReplyForm {
 	form := textReply(reply, asked)
 	if form == Document {
@@ -82,11 +83,11 @@ type transcript struct {
 
 func (a *transcript) MediaType() string { return a.request.own.ContentType() }
 
-// Append implements Unary. It refuses text that may be truncated. It also refuses JSON in place of
-// text, which is an error or comes from an engine that does not know the format.
+// Append implements Unary. It refuses text that may be truncated. It also refuses JSON instead of
+// text: such JSON is an error, or comes from an engine that does not know the format.
 func (a *transcript) Append(dst, body []byte, reply Reply) ([]byte, error) {
 	switch {
-	case !a.request.form.Ended(): // it is not known yet what form the answer must have
+	case !a.request.form.Ended(): // the requested format is still unknown
 		return dst, &translate.BadAnswer{Reason: "an answer before the end of the request"}
 	case a.request.own.JSON():
 		return a.forwarded.Append(dst, body, reply)
@@ -104,10 +105,11 @@ func (a *transcript) Append(dst, body []byte, reply Reply) ([]byte, error) {
 
 var errTextOfUnknownLength = &translate.BadAnswer{Reason: "text of unknown length"}
 
-// ErrWrongType is the error of a reply of another media type than was asked for.
+// ErrWrongType is the error for a reply whose media type is not the requested one.
 var ErrWrongType = errors.New("reply of another media type than asked for")
 
-// PassesOn implements Unary: the form that the client wants is known, and the engine answers in it.
+// PassesOn implements Unary. It requires that the requested format is known and that the reply has
+// it.
 func (a *transcript) PassesOn(reply Reply) bool {
 	r := a.request
 	return r.form.Ended() && !r.own.Stream() && (r.own.JSON() || reply.Framed() && !isJSONReply(reply))
@@ -130,7 +132,7 @@ type transcriptStream struct {
 	request *transcriptionRequest
 }
 
-// AppendBody implements Stream: the edge writes a whole transcript as a stream.
+// AppendBody implements Stream. The edge writes a whole transcript as a stream.
 func (s *transcriptStream) AppendBody(dst, body []byte, reply Reply) ([]byte, error) {
 	structured := isJSONReply(reply)
 	switch {

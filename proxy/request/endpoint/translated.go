@@ -31,14 +31,14 @@ type translatedDialect interface {
 	Release()
 	// Decode appends the chat request for a client's body.
 	Decode(dst, client []byte, into *chat.Request, o dialects.Options) ([]byte, error)
-	// Dropped names what was left out of the request.
+	// Dropped names what was omitted from the request.
 	Dropped() []string
-	// Locate words an error about the chat request for the dialect.
+	// Locate rewords an error about the chat request for the dialect.
 	Locate(err error) error
 	// Describe prepares for the answer of one attempt. The options are for an engine's stream that
 	// is assembled before it is translated.
 	Describe(about *Answer, o *answer.Options)
-	// Recycle gives the codec back to the pool of its dialect.
+	// Recycle returns the codec to the pool of its dialect.
 	Recycle(r *translatedRequest)
 }
 
@@ -51,7 +51,7 @@ func (r *translatedRequest) Decode(in Input) error {
 		RedactThinking: redactsThinking(in.Header),
 		MayCompact:     !s.Secrets.Seals.Private(),
 	}
-	if r.counts { // a count goes to engines without the members that they refuse
+	if r.counts { // a count is sent to engines without the members that they refuse
 		o.Refuse = nil
 	}
 	err := in.Body.Translate(func(dst []byte) ([]byte, error) {
@@ -64,8 +64,8 @@ func (r *translatedRequest) Decode(in Input) error {
 	return err
 }
 
-// redactsThinking reports whether a client sends the beta that redacts the thinking in answers of
-// Messages.
+// redactsThinking reports whether a client enables the beta that redacts the thinking in answers
+// of Messages.
 func redactsThinking(h *fasthttp.RequestHeader) bool {
 	for _, v := range h.PeekAll("Anthropic-Beta") {
 		if bytes.Contains(v, []byte("redact-thinking-")) {
@@ -75,7 +75,7 @@ func redactsThinking(h *fasthttp.RequestHeader) bool {
 	return false
 }
 
-// Open implements chat.Opener. A blob without a model belongs to the key alone.
+// Open implements chat.Opener. A blob that names no model belongs to the key alone.
 func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
 	box := r.box
 	if len(model) > 0 {
@@ -85,7 +85,7 @@ func (r *translatedRequest) Open(dst, model, blob []byte) ([]byte, bool) {
 		}
 		box = box.For(m.Config.ID)
 	}
-	if r.decoded { // for an engine's counter, from the same body
+	if r.decoded { // opened again for an engine's counter, from the same body
 		box = box.Uncounted()
 	}
 	return box.Open(dst, blob)

@@ -398,8 +398,8 @@ func NoEndpoint(status int) *Failure {
 	}
 }
 
-// rejected passes on an engine's complaint about the request, with its secrets removed, so that
-// the client can fix the request.
+// rejected passes on an engine's complaint about the request, cleaned, so that the client can fix
+// the request.
 func rejected(status int, e *engineerror.Error) *apierr.Error {
 	a := &apierr.Error{Status: 400, Type: apierr.TypeInvalidRequest, Code: e.Code, Message: e.Message}
 	if status == 413 {

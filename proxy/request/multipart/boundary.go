@@ -36,7 +36,8 @@ func Boundary(contentType []byte) (string, error) {
 	return boundary, nil
 }
 
-// validBoundary checks the alphabet of RFC 2046. A blank inside is legal there and used nowhere.
+// validBoundary checks the alphabet of RFC 2046. It refuses blanks, which are legal but never
+// used.
 func validBoundary(b []byte) bool {
 	if len(b) == 0 || len(b) > maxBoundary {
 		return false
@@ -49,9 +50,9 @@ func validBoundary(b []byte) bool {
 	return true
 }
 
-// parameter reads one "name=value" of a header value, and the semicolon after it. A quoted value is
-// returned without its quotes, its escapes untouched. An unquoted one must be plain: many clients'
-// boundaries hold more than the tokens of RFC 2045.
+// parameter reads one "name=value" of a header value, and the semicolon after it. It returns a
+// quoted value without its quotes, but with its escapes. An unquoted value must satisfy plain: the
+// boundaries of many clients contain characters that tokens (RFC 2045) must not have.
 func parameter(in []byte, plain func([]byte) bool) (name, value, rest []byte, ok bool) {
 	in = trimLeft(in)
 	if len(in) == 0 { // "; " at the end

@@ -10,10 +10,10 @@ import (
 type Part struct {
 	Name string // 1 to 64 letters, digits and "-_.[]"
 	File bool   // it has a file name, which may be empty
-	// Filename is the name under which the file may be passed on: letters, digits and "-_.", at
-	// most the last 64 characters; others are replaced. Empty if the client gave none.
+	// Filename is the name under which the file may be passed on: at most the last 64 characters,
+	// of letters, digits and "-_."; others are replaced. It is empty if the client gave no name.
 	Filename string
-	// ContentType is the media type without parameters, "" if it is missing or malformed.
+	// ContentType is the media type without parameters. It is empty if missing or malformed.
 	ContentType string
 }
 
@@ -22,7 +22,7 @@ const (
 	maxFilename = 64
 )
 
-// parseHead reads the lines of a head, each with its CR LF.
+// parseHead parses the lines of a head. Each line has its CR LF.
 func parseHead(head []byte) (p Part, err error) {
 	var named, typed bool
 	for len(head) > 0 {
@@ -62,7 +62,7 @@ func parseHead(head []byte) (p Part, err error) {
 	return p, nil
 }
 
-// disposition reads the value of a Content-Disposition.
+// disposition parses the value of a Content-Disposition.
 func (p *Part) disposition(value []byte) error {
 	kind, rest, _ := bytes.Cut(value, []byte{';'})
 	if !httptoken.EqualFold(bytes.TrimRight(kind, " \t"), "form-data") {
@@ -105,8 +105,8 @@ func (p *Part) disposition(value []byte) error {
 	return nil
 }
 
-// validName accepts the usual characters of field names. Parsers could read other names in two
-// ways.
+// validName accepts the usual characters of field names. Two parsers could read other names
+// differently.
 func validName(b []byte) bool {
 	if len(b) == 0 || len(b) > maxName {
 		return false
@@ -119,8 +119,9 @@ func validName(b []byte) bool {
 	return true
 }
 
-// harmless returns the last part of a path, with every character replaced that could mean something
-// to a shell, a file system or a parser. Engines need only the end of a file name, ".wav".
+// harmless returns the last part of a path, in which every character is replaced that a shell, a
+// file system or a parser could interpret. Engines need only the end of a file name, such as
+// ".wav".
 func harmless(b []byte) string {
 	b = b[bytes.LastIndexAny(b, `/\`)+1:]
 	b = b[max(0, len(b)-maxFilename):]
@@ -145,7 +146,7 @@ func mediaType(value []byte) string {
 	return string(value)
 }
 
-// isPrintable accepts any bytes but control characters other than the tab.
+// isPrintable accepts any bytes except control characters other than the tab.
 func isPrintable(b []byte) bool {
 	for _, c := range b {
 		if c < ' ' && c != '\t' || c == 0x7f {

@@ -8,23 +8,23 @@ import (
 )
 
 const (
-	// MaxParts is the most parts that a form may have.
+	// MaxParts is the maximum number of parts of a form.
 	MaxParts = 32
-	// MaxHeader is the most bytes that the head of a part may have.
+	// MaxHeader is the maximum length of a part's head in bytes.
 	MaxHeader = 8 << 10
 
 	bufferSize = 32 << 10 // larger than any head and delimiter
 )
 
-// Reader reads one form. One goroutine uses it. Its buffer of 32 KiB is all the memory that it
-// holds.
+// Reader reads one form. Only one goroutine may use it. It holds no memory except its buffer of 32
+// KiB.
 type Reader struct {
 	src     bufio.Reader
 	delim   []byte // CR LF and two dashes before the boundary
-	content int    // how much of what has come is certainly content
+	content int    // how many of the buffered bytes are certainly content
 	state   state
 	parts   int
-	fail    error // the first failure, for all later calls
+	fail    error // the first failure, which all later calls return
 }
 
 type state uint8
@@ -32,16 +32,16 @@ type state uint8
 const (
 	atStart state = iota
 	inBody
-	atDelimiter // the delimiter was taken, but not what follows it
+	atDelimiter // the delimiter was consumed, but not the bytes after it
 	atEnd
 )
 
-// NewReader returns a reader of the form that src yields. boundary is what Boundary returned.
+// NewReader returns a reader of the form in src. boundary comes from Boundary.
 func NewReader(src io.Reader, boundary string) *Reader {
 	return &Reader{src: *bufio.NewReaderSize(src, bufferSize), delim: []byte("\r\n--" + boundary)}
 }
 
-// peek returns the next n bytes, or fewer with an error. The end of src is the fault CutShort.
+// peek returns the next n bytes, or fewer with an error. At the end of src the error is CutShort.
 func (r *Reader) peek(n int) ([]byte, error) {
 	data, err := r.src.Peek(n)
 	if errors.Is(err, io.EOF) {
@@ -50,24 +50,24 @@ func (r *Reader) peek(n int) ([]byte, error) {
 	return data, err
 }
 
-// more waits for at least one more byte after data, which has come, and returns all that has come.
+// more waits for at least one byte after data, the buffered bytes, and returns all buffered bytes.
 func (r *Reader) more(data []byte) ([]byte, error) {
 	_, err := r.peek(len(data) + 1)
 	return r.come(), err
 }
 
-// come returns the bytes that have come and have not been taken.
+// come returns the buffered bytes that were not consumed.
 func (r *Reader) come() []byte {
 	data, _ := r.src.Peek(r.src.Buffered())
 	return data
 }
 
-// take takes n bytes that have come.
+// take consumes n buffered bytes.
 func (r *Reader) take(n int) { _, _ = r.src.Discard(n) }
 
 // Next skips the rest of the current part and reads the head of the next one. It returns io.EOF
-// after the last part, once src has ended too. Other errors are an *Error or what src returned. The
-// Part stays valid.
+// after the last part, once src has ended as well. Other errors are an *Error or come from src.
+// The Part stays valid.
 func (r *Reader) Next() (Part, error) {
 	if r.fail != nil {
 		return Part{}, r.fail
@@ -110,8 +110,8 @@ func (r *Reader) next() (Part, error) {
 	return r.head()
 }
 
-// Read reads the body of the current part. It returns io.EOF at the part's end, and otherwise the
-// errors of Next.
+// Read reads the body of the current part. It returns io.EOF at the end of the part. Other errors
+// are those of Next.
 func (r *Reader) Read(p []byte) (int, error) {
 	if r.fail != nil && !errors.Is(r.fail, io.EOF) {
 		return 0, r.fail
@@ -135,8 +135,8 @@ func (r *Reader) Read(p []byte) (int, error) {
 	}
 }
 
-// search finds out how much of what has come is content, and reads more if that is not known. It
-// returns with some content, or with the delimiter taken.
+// search determines how many of the buffered bytes are content, and reads more if that is unclear.
+// It returns with some content, or with the delimiter consumed.
 func (r *Reader) search() error {
 	for data := r.come(); ; {
 		switch i := bytes.Index(data, r.delim); {
@@ -158,7 +158,7 @@ func (r *Reader) search() error {
 	}
 }
 
-// begun returns how many of the last bytes of data may be the beginning of a delimiter.
+// begun returns how many bytes at the end of data may be the beginning of a delimiter.
 func (r *Reader) begun(data []byte) int {
 	tail := data[max(0, len(data)-len(r.delim)+1):]
 	for len(tail) > 0 {
@@ -174,7 +174,7 @@ func (r *Reader) begun(data []byte) int {
 	return 0
 }
 
-// start takes the first delimiter, which usually has no line end before it.
+// start consumes the first delimiter, which usually has no line end before it.
 func (r *Reader) start() error {
 	first := r.delim
 	data, err := r.peek(1)
@@ -207,7 +207,8 @@ func (r *Reader) skip() error {
 	return nil
 }
 
-// afterDelimiter takes what follows a delimiter and reports whether it was the last one.
+// afterDelimiter consumes what follows a delimiter, and reports whether the delimiter was the last
+// one.
 func (r *Reader) afterDelimiter() (last bool, err error) {
 	two, err := r.peek(2)
 	if err != nil {
@@ -221,7 +222,7 @@ func (r *Reader) afterDelimiter() (last bool, err error) {
 	return last, nil
 }
 
-// epilogue reads src to its end. Only line ends may come.
+// epilogue reads src to its end. It accepts only line ends.
 func (r *Reader) epilogue() error {
 	for {
 		switch two, err := r.peek(2); {
@@ -264,8 +265,8 @@ func (r *Reader) head() (Part, error) {
 
 var blankLine = []byte("\r\n\r\n")
 
-// notAtOnce refuses a body that begins with the delimiter of its own line: some parsers read an
-// empty body there, others content.
+// notAtOnce refuses a body that begins with the delimiter on a line of its own. Some parsers read
+// an empty body there, others read content.
 func (r *Reader) notAtOnce() error {
 	own := r.delim[2:]
 	for data := r.come(); ; {
@@ -282,7 +283,7 @@ func (r *Reader) notAtOnce() error {
 	}
 }
 
-// isCut reports whether err is the end of src.
+// isCut reports whether err is the error for the end of src.
 func isCut(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Reason == CutShort

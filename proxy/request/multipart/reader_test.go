@@ -143,8 +143,8 @@ func TestReaderRefuses(t *testing.T) {
 	}
 }
 
-// TestStandardReaderIsLooser shows why the standard library's reader is not used: two parsers could
-// read in two ways what it accepts.
+// TestStandardReaderIsLooser shows why the standard library's reader is not used: it accepts forms
+// that two parsers could read differently.
 func TestStandardReaderIsLooser(t *testing.T) {
 	t.Parallel()
 	head := "Content-Disposition: form-data; name=\"a\"\r\n"
@@ -192,8 +192,8 @@ func TestReaderTakesTheMost(t *testing.T) {
 	}
 }
 
-// TestReaderTakesWhatIsNotEncoded: encodings that change nothing are accepted in any case, and so
-// is the longest name.
+// TestReaderTakesWhatIsNotEncoded checks that encodings that change nothing are accepted in upper
+// and lower case, and that the longest name is accepted.
 func TestReaderTakesWhatIsNotEncoded(t *testing.T) {
 	t.Parallel()
 	name := strings.Repeat("n", maxName)
@@ -205,7 +205,7 @@ func TestReaderTakesWhatIsNotEncoded(t *testing.T) {
 	}
 }
 
-// A source's own error comes through, and stays.
+// TestReaderPassesErrors checks that the source's own error is returned, also by later calls.
 func TestReaderPassesErrors(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
@@ -279,8 +279,9 @@ func TestFilename(t *testing.T) {
 	}
 }
 
-// FuzzReader compares the reader with the standard library's. What is accepted here is accepted
-// there, with the same names and bytes. How the bytes are split into reads makes no difference.
+// FuzzReader compares the reader with the standard library's. The standard reader must accept
+// every form that this one accepts, with the same names and bytes. How the bytes are split into
+// reads must make no difference.
 func FuzzReader(f *testing.F) {
 	for _, s := range []string{plainForm, "--B--", "--B\nContent-Disposition: form-data; name=\"a\"; filename=\"\\\"\"\n\n\n--B--\n\n", "--B\nContent-Disposition: form-data; name=a\n\n\n--Bx\n--B--"} {
 		f.Add([]byte(crlf(s)), uint64(1))
@@ -318,8 +319,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzWriter is the other direction: every form that the standard library writes within the limits
-// is accepted.
+// FuzzWriter is the other direction. Every form that the standard library writes within the limits
+// must be accepted.
 func FuzzWriter(f *testing.F) {
 	f.Add("model", []byte("whisper"), "a.wav", []byte("\r\n--B\r\n"))
 	f.Fuzz(func(t *testing.T, name string, value []byte, filename string, file []byte) {

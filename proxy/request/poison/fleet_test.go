@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-// told is the fleet of a test: each report of an edge reaches all of them at once.
+// told is the fleet of a test. tell passes the edges' reports to all edges.
 type told struct {
 	edges []*Requests
 	lost  map[uint64][]*upstreams.Upstream
@@ -29,8 +29,9 @@ func (f *told) tell() {
 	}
 }
 
-// TestFleetKnows: a body that cost one engine at each of two edges is refused by a third, while
-// both engines are down for some edge, until one has answered it. All edges hash it alike.
+// TestFleetKnows checks that a third edge refuses a body that cost one engine at each of two
+// edges. It does so while some edge finds both engines down, until an engine has answered the
+// body. All edges must hash the body alike.
 func TestFleetKnows(t *testing.T) {
 	set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
 	if err != nil {

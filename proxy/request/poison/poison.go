@@ -16,29 +16,28 @@ import (
 
 const (
 	memory    = time.Minute // how long a loss is remembered
-	maxBodies = 1024        // bodies that are remembered; in a larger outage the breakers decide
+	maxBodies = 1024        // remembered bodies; in a larger outage the breakers decide
 )
 
-// Requests remembers which engines were lost to which bodies. Its methods may be called from any
-// goroutine.
+// Requests remembers which engines were lost to which bodies. Any goroutine may call its methods.
 type Requests struct {
 	seed   maphash.Seed
 	common atomic.Pointer[string] // the fleet's seed; nil: none
-	until  atomic.Int64           // end of the newest entry in Unix nanoseconds
+	until  atomic.Int64           // the end of the newest entry, in Unix nanoseconds
 	some   atomic.Bool            // shared has entries
-	fleet  Fleet                  // nil: this edge is alone
+	fleet  Fleet                  // nil: this edge is not in a fleet
 
 	mu     sync.Mutex
 	bodies map[uint64]*lostEngines
-	failed map[uint64]time.Time             // bodies that engines have failed at, and until when
+	failed map[uint64]time.Time             // when a failure for a body is forgotten
 	shared map[uint64][]*upstreams.Upstream // what the fleet knows
 }
 
-// Fleet reports to the other edges what this one has found.
+// Fleet reports to the other edges what this edge has found.
 type Fleet interface {
-	// Lost reports for a while that an engine was lost to a body of that hash.
+	// Lost reports for the time life that an engine was lost to a body with this hash.
 	Lost(hash uint64, engine upstreams.ID, life time.Duration)
-	// Cleared reports that a body of that hash was answered.
+	// Cleared reports that a body with this hash was answered.
 	Cleared(hash uint64)
 }
 
@@ -48,16 +47,15 @@ type lostEngines struct {
 	engines []*upstreams.Upstream
 }
 
-// New makes an empty memory.
+// New returns an empty memory.
 func New() *Requests {
 	return &Requests{seed: maphash.MakeSeed(), bodies: map[uint64]*lostEngines{}, failed: map[uint64]time.Time{}}
 }
 
-// ShareBy makes r share with the fleet what this edge records. It must be called before any other
-// method.
+// ShareBy makes r share its records with the fleet. It must be called before any other method.
 func (r *Requests) ShareBy(f Fleet) { r.fleet = f }
 
-// Seed makes r hash bodies under the fleet's seed. It forgets hashes under another seed.
+// Seed makes r hash bodies under the fleet's seed. It forgets the hashes under another seed.
 func (r *Requests) Seed(seed string) {
 	if before := r.common.Load(); before != nil && *before == seed {
 		return
@@ -68,8 +66,8 @@ func (r *Requests) Seed(seed string) {
 	clear(r.bodies)
 }
 
-// Learn replaces what is known of the fleet's losses: which engines its edges have lost to which
-// bodies.
+// Learn replaces what is known of the fleet's losses: the engines that its edges have lost, by
+// body.
 func (r *Requests) Learn(lost map[uint64][]*upstreams.Upstream) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,8 +105,8 @@ func (r *Requests) Record(body []byte, u *upstreams.Upstream, now time.Time) (ha
 	return hash
 }
 
-// RecordFailure records that an engine said that it failed at a body. It returns the hash that
-// ClearFailure takes.
+// RecordFailure records that an engine reported a failure of its own for a body. It returns the
+// hash that ClearFailure takes.
 func (r *Requests) RecordFailure(body []byte, now time.Time) (hash uint64) {
 	hash = r.Hash(body)
 	r.mu.Lock()
@@ -124,7 +122,7 @@ func (r *Requests) RecordFailure(body []byte, now time.Time) (hash uint64) {
 	return hash
 }
 
-// Fails reports whether an engine has failed at a body in the last minute.
+// Fails reports whether an engine has reported a failure for the body in the last minute.
 func (r *Requests) Fails(body []byte, now time.Time) bool {
 	hash := r.Hash(body)
 	r.mu.Lock()
@@ -151,7 +149,7 @@ func (r *Requests) Hash(body []byte) uint64 {
 	return max(1, binary.LittleEndian.Uint64(h.Sum(nil)))
 }
 
-// Clear forgets a body that was answered.
+// Clear forgets the losses of a body that was answered.
 func (r *Requests) Clear(hash uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,7 +160,7 @@ func (r *Requests) Clear(hash uint64) {
 	}
 }
 
-// Blocks reports whether two engines that were lost to body are still down.
+// Blocks reports whether at least two engines that were lost to body are still down.
 func (r *Requests) Blocks(body []byte, now time.Time) bool {
 	if now.UnixNano() >= r.until.Load() && !r.some.Load() {
 		return false

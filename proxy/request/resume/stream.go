@@ -16,12 +16,12 @@ type Stream struct {
 	memory *limit.Memory
 	held   int64
 	sent   int  // length of begun.Text when an engine was last asked to continue it
-	tokens int  // of begun: no more than engines report, and no more than can have been shown
-	told   int  // the most tokens that engines have reported so far
-	over   bool // nothing is kept any longer
+	tokens int  // of begun: at most what engines report, and at most what can have been shown
+	told   int  // the highest count that engines have reported so far
+	over   bool // nothing is kept anymore
 }
 
-// Wrap returns a Stream around codec. It takes memory for what it keeps from memory.
+// Wrap returns a Stream around codec. It reserves the memory for what it keeps from memory.
 func Wrap(codec endpoint.Stream, memory *limit.Memory) *Stream {
 	s := &Stream{Stream: codec, memory: memory}
 	s.reader.Reset("", 0)
@@ -48,9 +48,10 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return out, nil
 }
 
-// count counts the tokens of an event that had so many bytes for the client: what the engine
-// reports, but at most one for each byte, or for an event without any. An engine's count decides
-// how much another one has left to say, and whether an answer that broke off was at its end.
+// count counts the tokens of an event that had the given number of bytes for the client. It trusts
+// the engine's count, but to at most one token for each byte, or to one for an event without
+// bytes. The count decides how many tokens another engine may still generate, and whether an
+// answer that broke off had reached its limit.
 func (s *Stream) count(bytes int) {
 	if told := s.Usage().Completion; told > s.told {
 		s.tokens += min(told-s.told, max(bytes, 1))
@@ -62,11 +63,11 @@ func (s *Stream) count(bytes int) {
 func (s *Stream) Tokens() int { return s.tokens }
 
 const (
-	leastKept = 4 << 10  // what is reserved at least
-	pooled    = 64 << 10 // beyond that, a released buffer is garbage worth a collection
+	leastKept = 4 << 10  // the minimum reservation
+	pooled    = 64 << 10 // a released buffer above this size is garbage worth a collection
 )
 
-// keep adds a piece to a text.
+// keep appends a piece to a kept text.
 func (s *Stream) keep(to *[]byte, piece []byte) {
 	if len(piece) == 0 || s.over {
 		return
@@ -83,23 +84,24 @@ func (s *Stream) keep(to *[]byte, piece []byte) {
 	*to = append(*to, piece...)
 }
 
-// Keeps reports whether another engine can continue the answer from where it stands.
+// Keeps reports whether another engine could still continue the answer.
 func (s *Stream) Keeps() bool { return !s.over }
 
-// Yields releases everything if so much memory is taken that new requests need the rest.
+// Yields releases everything if more than half of the memory is taken, because new requests need
+// the rest.
 func (s *Stream) Yields() {
 	if s.memory.Used() > s.memory.Limit()/2 {
 		s.Release()
 	}
 }
 
-// Said reports whether there is a text to continue that no engine has been asked to continue yet.
+// Said reports whether there is text that no engine has been asked to continue yet.
 func (s *Stream) Said() bool { return len(s.begun.Text) > s.sent }
 
-// Awaits reports whether the engine that is to continue the answer has sent nothing yet.
+// Awaits reports whether the engine that was asked to continue the answer has sent nothing yet.
 func (s *Stream) Awaits() bool { return s.sent > 0 && !s.Said() }
 
-// Thought reports whether the engine must read the reasoning, too.
+// Thought reports whether the answer has reasoning, which the next engine must read as well.
 func (s *Stream) Thought() bool { return len(s.begun.Reasoning) > 0 }
 
 // Begun returns the beginning of the answer. It is valid until the next event.
@@ -120,7 +122,7 @@ func (s *Stream) NextEngine() {
 	s.reader.Reset("", 0)
 }
 
-// Release releases what is kept. Further calls do nothing.
+// Release releases what is kept, and ends the keeping. Further calls do nothing.
 func (s *Stream) Release() {
 	if s.held > pooled {
 		s.memory.Discard(s.held)

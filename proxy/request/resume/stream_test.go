@@ -42,8 +42,8 @@ func add(t *testing.T, s *Stream, deltas ...string) (out string) {
 	return out
 }
 
-// TestKept: a stream keeps what was shown: whole characters, reasoning apart, as the engine wrote
-// it.
+// TestKept checks that a stream keeps what was shown as the engine wrote it: in whole characters,
+// with the reasoning apart.
 func TestKept(t *testing.T) {
 	s := wrap(limit.NewMemory(1 << 20))
 	add(t, s, `"role":"assistant","content":""`, `"reasoning_content":"hm"`, `"reasoning_content":";"`)
@@ -69,8 +69,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestNotKept: what no engine can continue, or finds no memory, is not kept, and all memory is
-// given back.
+// TestNotKept checks that a stream keeps nothing that no engine can continue or that finds no
+// memory, and that it releases all memory.
 func TestNotKept(t *testing.T) {
 	for name, deltas := range map[string][]string{
 		"a tool call":            {`"content":"I look"`, `"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}]`},
@@ -93,7 +93,7 @@ func TestNotKept(t *testing.T) {
 	}
 }
 
-// TestYields: when half of the memory is taken, kept streams make room.
+// TestYields checks that kept streams release their memory once half of the budget is taken.
 func TestYields(t *testing.T) {
 	m := limit.NewMemory(64 << 10)
 	s := wrap(m)
@@ -109,7 +109,7 @@ func TestYields(t *testing.T) {
 	}
 }
 
-// TestKeptGrows: a long answer costs one reservation for each doubling.
+// TestKeptGrows checks that a long answer costs one reservation for each doubling.
 func TestKeptGrows(t *testing.T) {
 	m := limit.NewMemory(8 << 20)
 	s := wrap(m)
@@ -128,8 +128,8 @@ func TestKeptGrows(t *testing.T) {
 	}
 }
 
-// TestTokens: the tokens that an engine reports count as far as the client can have been shown
-// them.
+// TestTokens checks that the tokens that an engine reports count only as far as the client can
+// have been shown them.
 func TestTokens(t *testing.T) {
 	counted := func(text string, tokens int) sse.Event {
 		return sse.Event{Data: fmt.Appendf(nil, `{"id":"c","object":"chat.completion.chunk","created":1,"model":"x",`+

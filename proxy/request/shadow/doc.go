@@ -1,32 +1,34 @@
 // Package shadow sends copies of calls to another model's engines. It reads and counts their
-// answers and throws them away (models[].shadow).
+// answers and discards them (models[].shadow).
 //
 // # What a copy may not do
 //
-// The copied call must not notice. The edge sends the request to the call's own engine before it
-// does anything for a copy. The copy runs on a goroutine of its own, with its own bytes. The caller
-// only hashes the beginning of the conversation, takes a slot and copies the body.
+// A copy must not affect the call. The edge sends the request to the call's own engine before it
+// does anything for a copy. The copy runs on a goroutine of its own, with its own bytes. The
+// call's goroutine only hashes the beginning of the conversation, takes a slot and copies the
+// body.
 //
 // A copy takes only a slot that is free at once, beyond the model's reserve. The upstream must be
-// up, its breaker closed and less than half of its slots taken, and no call may wait for the model.
-// A copy waits in no queue and wakes no engine. It is sent again only once, in a form that its
-// engine accepts, as calls are (Changes).
+// up, its breaker closed and less than half of its slots taken, and no call may be waiting for the
+// model. A copy does not wait in a queue and does not wake an engine. It is sent again only once,
+// in a form that its engine accepts, like a call (Changes).
 //
-// A copy ends with its client: the call's attempt.Abort ends the copy's. After the call has been
-// answered the copy continues, because a slower engine is to be measured, too. A drain ends all
+// A copy ends when its client leaves: the call's attempt.Abort ends the copy's. After the call has
+// been answered the copy continues, so that slower engines are measured as well. A drain ends all
 // copies at once.
 //
-// Its memory counts like that of calls: the body in limits.body_memory, the reply in
-// limits.reply_memory. It is charged to no key, and appears neither in the ledger nor in the usage.
-// Its failures are recorded for the status page, but not for the breaker, health and poison. Its
-// first tokens teach the speeds of engines, as those of calls do.
+// The memory of a copy counts like that of a call: the body against limits.body_memory, the reply
+// against limits.reply_memory. A copy is charged to no key, and appears neither in the ledger nor
+// in the usage. Its failures are recorded for the status page, but not for the breaker, health and
+// poison. Its first tokens update the measured speeds of engines, like those of calls.
 //
-// The consent of the call's key applies: a prompt goes to no external upstream that the key has not
-// listed. The key needs no right to the other model, because it gets nothing from it.
+// The consent of the call's key applies: a prompt is sent only to those external upstreams that
+// the key has listed. The key needs no right to the other model, because it receives nothing from
+// it.
 //
 // # Design
 //
-// All dialects that are chat underneath are copied as their chat request. The copy is decoded anew,
-// because a codec belongs to one call and its goroutine. As with arms, a hash decides which
-// conversations are copied, so all turns of a conversation are copied or none.
+// A call in any dialect that is chat underneath is copied as its chat request. The copy is decoded
+// anew, because a codec belongs to one call and its goroutine. As with arms, a hash decides which
+// conversations are copied, so either all turns of a conversation are copied or none.
 package shadow

@@ -38,7 +38,7 @@ func (p *shadow) run() {
 	p.attempt.End(upstreams.OutcomeOK, time.Now())
 }
 
-// finish gives back what the copy holds, and counts it. A copy that has not ended well reports
+// finish releases what the copy holds, and counts the copy. If the copy has failed, finish reports
 // nothing to the upstream's breaker.
 func (p *shadow) finish() {
 	now := time.Now()
@@ -57,7 +57,7 @@ func (p *shadow) count(now time.Time) {
 	observe.Shadowed(p.of.o.Calls, &p.record, p.model.Config.ID, p.end, now.Sub(p.record.Start).Seconds())
 }
 
-// failed records what a failure means for the copy. It notes a failure of the engine for the status
+// failed records the outcome of a failed copy. It notes a failure of the engine for the status
 // page.
 func (p *shadow) failed(f *failure.Failure) {
 	switch cause := p.abort.Cause(); {
@@ -90,7 +90,8 @@ func (p *shadow) decode() error {
 	return nil
 }
 
-// change prepares to ask once more, in a form that the copy's engine may accept, as for a call.
+// change prepares to ask the engine once more, in a form that it may accept, like changer for a
+// call.
 func (p *shadow) change(why *failure.Failure) bool {
 	if p.model.Rules.Strict || p.attempt.Target() == nil || p.abort.Cause() != nil {
 		return false
@@ -108,7 +109,7 @@ func (p *shadow) change(why *failure.Failure) bool {
 	return true
 }
 
-// target returns the engine of the copy, with what it is known to refuse.
+// target returns the engine of the copy, together with what that engine is known to refuse.
 func (p *shadow) target() endpoint.Target {
 	up, served := p.place.lease.Upstream(), p.place.target.Served
 	return endpoint.Target{
@@ -119,7 +120,8 @@ func (p *shadow) target() endpoint.Target {
 	}
 }
 
-// ask sends the copy to its engine, with again set once more, and reads the answer to its end.
+// ask sends the copy to its engine and reads the answer to its end. again is set for the second
+// time.
 func (p *shadow) ask(again bool) error {
 	lease, target := p.place.lease, p.place.target
 	exchange := lease.Exchange
@@ -201,8 +203,8 @@ type unknownBody struct{}
 
 func (unknownBody) BodyHash() uint64 { return 0 }
 
-// leaver implements attempt.Mover: a copy leaves an engine that has stalled or is drained, and
-// moves to no other one.
+// leaver implements attempt.Mover. A copy leaves an engine that has stalled or is drained, but
+// does not move to another one.
 type leaver struct{}
 
 func (leaver) Leave() bool { return true }

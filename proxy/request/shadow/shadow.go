@@ -18,7 +18,7 @@ import (
 	"penstock/upstreams"
 )
 
-// Options are what copies share with calls.
+// Options are the parts that copies share with calls.
 type Options struct {
 	Guard   *guard.Guard
 	Replies *limit.Memory
@@ -37,7 +37,7 @@ type Shadows struct {
 // New returns a Shadows without copies.
 func New(o Options) *Shadows { return &Shadows{o: o, running: map[*shadow]struct{}{}} }
 
-// Call is a call to copy. Begin keeps only the models, and members that do not change.
+// Call describes a call to copy. Begin keeps only the models, and members that do not change.
 type Call struct {
 	Model     *snapshot.Model // with a Shadow
 	Endpoint  *endpoint.Endpoint
@@ -49,23 +49,24 @@ type Call struct {
 	Tiers     uint8  // that the key lists
 	Pool      upstreams.Pool
 	Tokens    int // of the prompt, estimated
-	Rank      int // behind every class of calls
+	Rank      int // after every class of calls
 	Abort     *attempt.Abort
 	Formats   *endpoint.Formats
 	Changes   Changes
-	// Owner is the owner of the prompts, which a salt keeps apart in the other model's engines.
+	// Owner is the owner of the prompts, whom a salt keeps apart in the other model's engines.
 	Owner string
 	Salt  func(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt
 }
 
-// Changes tells, and learns, in which form engines accept requests that they have refused.
+// Changes knows and learns in which form engines accept requests that they have refused.
 type Changes interface {
 	// Known returns what an engine is known to refuse in requests for a model that it serves.
 	Known(up upstreams.ID, served string, now time.Time) endpoint.Refused
-	// After says in which form a refused request may be accepted: with a limit on the answer's
-	// tokens (0: as before), or without what refused names. ok is false if no change would help.
+	// After returns the form in which a refused request may be accepted: with a limit on the
+	// answer's tokens (0: unchanged), or without what refused names. ok is false if no change would
+	// help.
 	After(why *failure.Failure, sent endpoint.Sent) (limit int, refused endpoint.Refused, ok bool)
-	// Learn records that an engine has accepted a request without what it had refused.
+	// Learn records that an engine has accepted a request without what it had refused before.
 	Learn(up upstreams.ID, served string, refused endpoint.Refused, now time.Time)
 }
 
@@ -91,14 +92,14 @@ type shadow struct {
 	end      observe.ShadowEnd
 }
 
-// place is the slot that a copy has taken, and the salt for the engine's cache.
+// place is the slot that a copy has taken, and the salt for the engine's prompt cache.
 type place struct {
 	lease  *upstreams.Lease
 	target *routing.Target
 	salt   chat.Salt
 }
 
-// Begin begins a copy of a call if the call falls within the share and a slot is free.
+// Begin starts a copy of a call if the call falls within the share and a slot is free.
 func (s *Shadows) Begin(c *Call) {
 	to := c.Model.Shadow
 	number := routing.CallNumber(c.Key, chat.Beginning(c.Request.Chat()))
@@ -130,7 +131,8 @@ func (s *Shadows) Begin(c *Call) {
 	go s.o.Guard.Once(guard.Shadow, p.run)
 }
 
-// refused reports whether there is to be no copy, and records why. Otherwise the copy has a slot.
+// refused reports whether the call is not copied, and records why. If it returns false, the copy
+// has a slot.
 func (p *shadow) refused(c *Call, number uint64, now time.Time) bool {
 	switch {
 	case !routing.Open(p.model.Route, c.Tiers):
@@ -143,8 +145,8 @@ func (p *shadow) refused(c *Call, number uint64, now time.Time) bool {
 	return true
 }
 
-// acquire takes a slot that is free even for a call without a key, at an upstream that is healthy
-// and less than half busy.
+// acquire takes a slot beyond the model's reserve, at an upstream that is healthy and less than
+// half busy.
 func (p *shadow) acquire(c *Call, number uint64, now time.Time) bool {
 	if p.model.Crowded() {
 		return false
@@ -174,15 +176,15 @@ func (p *shadow) acquire(c *Call, number uint64, now time.Time) bool {
 	return true
 }
 
-// idles reports whether an upstream is up and less than half of its slots are taken. Slots that
-// other clients of the engine take count, as far as they are known.
+// idles reports whether an upstream is up and less than half of its slots are taken. The slots
+// that other clients of the engine take also count, as far as they are known.
 func idles(u *upstreams.Upstream, p upstreams.Pool, now time.Time) bool {
 	var load upstreams.Load
 	u.ReadLoad(&load, p, upstreams.At(now))
 	return u.State() == upstreams.StateUp && 2*(load.Active+load.Others) < load.Limit
 }
 
-// add registers a copy that is to run. It returns false once the edge drains.
+// add registers a copy before it runs. It returns false once the edge drains.
 func (s *Shadows) add(p *shadow) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,7 +208,7 @@ func (s *Shadows) Running() int {
 	return len(s.running)
 }
 
-// End ends all copies, because the edge drains. No more copies begin.
+// End ends all copies because the edge drains, and prevents new ones.
 func (s *Shadows) End() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// TestEventAllocations: sending an event of a stream as a message allocates nothing, also on a
-// named lane.
+// TestEventAllocations checks that sending a stream's event as a message allocates nothing, even
+// on a named lane.
 func TestEventAllocations(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")

@@ -20,24 +20,24 @@ import (
 )
 
 const (
-	// maxQueued is how many calls may wait for the running one.
+	// maxQueued is how many calls may wait for the running call.
 	maxQueued = 16
-	// longest is how long a connection lasts, as the protocol says.
+	// longest is how long a connection lasts according to the protocol.
 	longest = 60 * time.Minute
 )
 
 // calls are the calls of one connection. They run one after the other, on a goroutine that exists
-// only while there are calls. Fields that other goroutines use are below mu.
+// only while there are calls. The fields that other goroutines use are below mu.
 type calls struct {
 	terms  *terms
 	peer   *peer
-	key    *auth.Key // nil: none was asked for
-	head   []header  // of each call's request
+	key    *auth.Key // nil: the edge requires none
+	head   []header  // the headers of each call's request
 	query  []byte
-	raw    net.Conn     // as the server knows it
+	raw    net.Conn     // the connection as the server knows it
 	client *listen.Conn // beneath raw; nil if the connection is not one of ours (tests)
 	shown  *cert.Peer   // the client by its certificate; nil: it has none
-	until  time.Time    // when the connection has lasted long enough
+	until  time.Time    // when the connection ends because of its age
 	lanes  lanes
 
 	mu      sync.Mutex
@@ -48,10 +48,11 @@ type calls struct {
 	heard   time.Time // when the last call ended
 }
 
-// callHeaders are the headers of the upgrade that a call reads, besides the one of an end user.
+// callHeaders are the headers of the upgrade that a call reads, in addition to the end-user
+// header.
 var callHeaders = [...]string{fasthttp.HeaderHost, fasthttp.HeaderAuthorization, "X-Api-Key", "Traceparent", "Tracestate"}
 
-// keepHead keeps the part of the upgrade's head that each call's request has.
+// keepHead keeps the part of the upgrade's head that each call's request repeats.
 func (c *calls) keepHead(ctx *fasthttp.RequestCtx) {
 	names := callHeaders[:]
 	if n := c.terms.services.Current().Secrets.EndUsers; n != nil && n.Header() != "" {
@@ -65,7 +66,7 @@ func (c *calls) keepHead(ctx *fasthttp.RequestCtx) {
 	c.query = append(c.query, ctx.URI().QueryString()...)
 }
 
-// enqueue lets a turn run after those before it, or refuses it.
+// enqueue queues a turn to run after those before it, or refuses it.
 func (c *calls) enqueue(t *turn) *apierr.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,7 +97,7 @@ func (c *calls) keep(m *message) *apierr.Error {
 
 // mayWait returns an error if a message may not wait for the calls before it. All messages that
 // wait on a connection must together be no longer than one request, and a key may have no more
-// waiting messages than concurrent calls. A message without a call before it does not wait.
+// waiting messages than concurrent calls. A message with no call before it does not wait.
 func (c *calls) mayWait(m *message) *apierr.Error {
 	if !c.running {
 		return nil
@@ -116,14 +117,14 @@ func (c *calls) mayWait(m *message) *apierr.Error {
 	return refused
 }
 
-// work runs turns until none waits.
+// work runs turns until none is waiting.
 func (c *calls) work() {
 	for c.runNext() {
 	}
 }
 
-// runNext runs the turn that has waited longest. It returns false if there is none, or if none may
-// run.
+// runNext runs the turn that has waited longest. It returns false if no turn is waiting or none
+// may run.
 func (c *calls) runNext() (more bool) {
 	t := c.dequeue()
 	if t == nil {
@@ -144,7 +145,7 @@ func (c *calls) runNext() (more bool) {
 	status := c.run(t)
 	if code, reason := c.terms.verdict(c.key); code != 0 {
 		c.peer.close(code, reason)
-	} else if status == 401 { // all others will get it, too
+	} else if status == 401 { // all further calls would get it as well
 		c.peer.close(websocket.StatusPolicyViolation, reasonKey)
 	} else if status == 500 {
 		c.peer.panicked()
@@ -152,14 +153,14 @@ func (c *calls) runNext() (more bool) {
 	return true
 }
 
-// dequeue takes the turn that has waited longest. If there is none, the connection becomes idle; if
-// it has ended, its memory is given back.
+// dequeue takes the turn that has waited longest. If there is none, the connection becomes idle.
+// If the connection has ended, dequeue releases its memory.
 func (c *calls) dequeue() *turn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.ended() && len(c.queue) > 0 {
 		t := c.queue[0]
-		c.queue[0], c.queue = nil, c.queue[1:] // an idle connection holds no message
+		c.queue[0], c.queue = nil, c.queue[1:] // an idle connection must not hold messages
 		c.begun++
 		return t
 	}
@@ -172,7 +173,7 @@ func (c *calls) dequeue() *turn {
 }
 
 // acknowledge records that the client has processed a response. It returns false for more reports
-// than there were calls: those count as requests.
+// than there were calls; these count as requests.
 func (c *calls) acknowledge() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,14 +184,14 @@ func (c *calls) acknowledge() bool {
 	return true
 }
 
-// ended reports whether no call may begin any longer. If a client leaves silently, the edge knows
-// it before reading from the connection fails. This also ends the running call.
+// ended reports whether no further call may begin. If a client leaves silently, the edge notices
+// this before a read from the connection fails. The running call then ends as well.
 func (c *calls) ended() bool {
 	return c.peer.ended.Load() || c.client != nil && c.client.Gone()
 }
 
-// run runs a turn as a call, and writes its answer. It returns the status of the call; 0: there was
-// none.
+// run runs a turn as a call, and writes its answer. It returns the status of the call, or 0 if
+// there was no call.
 func (c *calls) run(t *turn) (status int) {
 	to := c.lanes.at(t.lane)
 	if to == nil {
@@ -224,14 +225,14 @@ func (c *calls) run(t *turn) (status int) {
 	if c.answer(ctx, events) != nil {
 		return fasthttp.StatusInternalServerError
 	}
-	if !events.kept && from != nil { // the protocol: a failed turn ends the chain that it continues
+	if !events.kept && from != nil { // a failed turn ends its chain (protocol)
 		c.lanes.drop(from)
 	}
 	return ctx.Response.StatusCode()
 }
 
 // refuse reports to the client that its message does not become a call. The message counts as a
-// request of the key; if the key is above that limit, refuse reports this instead.
+// request of the key. If the key has no requests left, refuse reports that instead.
 func (c *calls) refuse(lane string, e *apierr.Error) {
 	if limited := call.TakeRequest(c.terms.services.Current(), c.key, time.Now()); limited != nil {
 		e = limited
@@ -260,13 +261,13 @@ func (c *calls) request(t *turn, before []byte) *fasthttp.RequestCtx {
 	return ctx
 }
 
-// outlived reports whether the connection has lasted as long as it may.
+// outlived reports whether the connection has reached its maximum age.
 func (c *calls) outlived() bool { return !time.Now().Before(c.until) }
 
 const reasonOutlived = "the connection has lasted 60 minutes"
 
-// answer writes the answer of a call: the events of a stream, which may still have to be made, or
-// an error. It fails if the connection has failed or a stream breaks off.
+// answer writes the answer of a call: the events of a stream, which may not have been generated
+// yet, or an error. It fails if the connection has failed or a stream breaks off.
 func (c *calls) answer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error) {
 	response := &ctx.Response
 	switch stream := response.BodyStream(); {
@@ -298,18 +299,18 @@ func (c callConn) NetConn() net.Conn { return c.client }
 // Read implements net.Conn.
 func (callConn) Read([]byte) (int, error) { return 0, io.EOF }
 
-// SetReadDeadline implements net.Conn: the message has come.
+// SetReadDeadline implements net.Conn. The message has already arrived.
 func (callConn) SetReadDeadline(time.Time) error { return nil }
 
-// endIdle keeps new calls from beginning, unless a call is running or they have been kept out
-// already. It returns true if it has done so; the caller must then close the connection.
+// endIdle prevents further calls, unless a call is running or further calls are already prevented.
+// If it returns true, the caller must close the connection.
 func (c *calls) endIdle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.running && c.peer.ended.CompareAndSwap(false, true)
 }
 
-// idle returns how long there has been no call; 0 while one runs.
+// idle returns how long no call has been running, or 0 while one runs.
 func (c *calls) idle() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -319,8 +320,8 @@ func (c *calls) idle() time.Duration {
 	return time.Since(c.heard)
 }
 
-// end runs after the connection has ended. A running call ends: its client has left. Its memory is
-// given back after that.
+// end runs after the connection has ended. A running call ends because its client has left. The
+// memory of the connection is released after that.
 func (c *calls) end() {
 	c.peer.ended.Store(true)
 	if c.client != nil {
@@ -334,7 +335,7 @@ func (c *calls) end() {
 	}
 }
 
-// release gives back what the connection holds in memory.
+// release releases the memory that the connection holds.
 func (c *calls) release() {
 	for _, t := range c.queue {
 		t.message.release()

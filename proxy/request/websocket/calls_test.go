@@ -14,8 +14,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestGoneClientBeginsNothing: when the running call ends because its client has left, waiting
-// calls do not begin, whether or not the reading of the connection has failed yet.
+// TestGoneClientBeginsNothing checks that waiting calls do not begin after the running call has
+// ended because its client left, even if no read from the connection has failed yet.
 func TestGoneClientBeginsNothing(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,7 +51,7 @@ func TestGoneClientBeginsNothing(t *testing.T) {
 		}
 		return &turn{message: m}
 	}
-	c.running = true // as if one were running
+	c.running = true // as if a call were running
 	if refused := c.enqueue(wait()); refused != nil {
 		t.Fatal(refused)
 	}

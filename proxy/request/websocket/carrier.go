@@ -18,8 +18,8 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Carrier takes the connections of clients that ask for WebSocket, and carries their calls. Its
-// methods may be called from any goroutine.
+// Carrier takes over the connections of clients that request WebSocket, and carries their calls.
+// Any goroutine may call its methods.
 type Carrier struct {
 	terms terms
 
@@ -29,14 +29,14 @@ type Carrier struct {
 	opened   uint64
 }
 
-// shareOfKey is the part of limits.connections that the WebSocket connections of one key may take,
-// 1/4. They stay open without a call, and so could lock out the clients of other keys.
+// shareOfKey says that the WebSocket connections of one key may take 1/4 of limits.connections.
+// They stay open without a call, so they could lock out the clients of other keys.
 const shareOfKey = 4
 
-// mostOfKey returns how many connections one key may have.
+// mostOfKey returns the maximum number of connections of one key.
 func mostOfKey(connections int) int { return max(1, connections/shareOfKey) }
 
-// room reports whether a key may have one more connection.
+// room reports whether a key may open one more connection.
 func (c *Carrier) room(key *auth.Key) bool {
 	if key == nil {
 		return true
@@ -46,7 +46,7 @@ func (c *Carrier) room(key *auth.Key) bool {
 	return c.ofKey[key.ID] < mostOfKey(c.terms.services.Current().Config.Limits.Connections)
 }
 
-// New makes a carrier of calls for s.
+// New returns a Carrier whose calls use s.
 func New(s *call.Services, draining func() bool) *Carrier {
 	return &Carrier{
 		terms: terms{
@@ -58,15 +58,15 @@ func New(s *call.Services, draining func() bool) *Carrier {
 	}
 }
 
-// carried adapts an endpoint to bodies that are made of messages: the limit applies to what clients
-// send.
+// carried adapts an endpoint to bodies that are built from messages. The limit then applies to the
+// bytes that clients send.
 func carried(ep *endpoint.Endpoint) *endpoint.Endpoint {
 	made := *ep
 	made.Wrapping = int64(len(inputMember) + len(userStart) + len(userEnd) + len(inputEnd) + 2*len(comma))
 	return &made
 }
 
-// Wants reports whether a request asks for a protocol upgrade.
+// Wants reports whether a request asks for WebSocket.
 func Wants(ctx *fasthttp.RequestCtx) bool {
 	return ctx.IsGet() && string(ctx.URI().PathOriginal()) == endpoint.Responses.Path &&
 		asksWebSocket(ctx.Request.Header.Peek(fasthttp.HeaderUpgrade))
@@ -82,8 +82,8 @@ func asksWebSocket(list []byte) bool {
 	return false
 }
 
-// Upgrade takes over the connection of a request, or returns why not. It finds the key, and applies
-// the rules for web pages, as for a call. The server's own rules have been applied before.
+// Upgrade takes over the connection of a request, or returns why it does not. It finds the key and
+// applies the rules for web pages, as for a call. The server's own rules were applied before.
 func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	snap, h := c.terms.services.Current(), &ctx.Request.Header
 	if !snap.Config.Responses.WebSocket {
@@ -119,8 +119,8 @@ func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	return nil
 }
 
-// off refuses a WebSocket request if WebSocket is not served. Its status makes Codex continue by
-// POST at once: after any other it retries for seven seconds.
+// off refuses a WebSocket request if WebSocket is disabled. The status makes Codex continue by
+// POST at once; after any other status it would retry for seven seconds.
 func (c *Carrier) off(ctx *fasthttp.RequestCtx) *apierr.Error {
 	ctx.Response.Header.Set(fasthttp.HeaderUpgrade, "HTTP/1.1")
 	ctx.Response.Header.Set(fasthttp.HeaderConnection, fasthttp.HeaderUpgrade)
@@ -128,15 +128,15 @@ func (c *Carrier) off(ctx *fasthttp.RequestCtx) *apierr.Error {
 		"WebSocket is not served here: send a POST.")
 }
 
-// Connections returns how many connections are open, and how many were opened.
+// Connections returns how many connections are open, and how many were opened in total.
 func (c *Carrier) Connections() (open int, opened uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.sessions), c.opened
 }
 
-// Review ends the connections that may not continue, because the edge drains, the configuration no
-// longer has WebSocket, or the key is gone. Each ends once its call has ended.
+// Review ends the connections that may not continue because the edge drains, the configuration no
+// longer has WebSocket, or the key is gone. Each connection ends after its running call.
 func (c *Carrier) Review() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// open runs a connection within a synctest bubble and returns the client's end of it.
+// open runs a connection in a synctest bubble and returns the client's end of it.
 func open(t *testing.T) (client net.Conn, c *Carrier) {
 	t.Helper()
 	f := &config.File{Auth: config.AuthNone}
@@ -68,7 +68,7 @@ func next(t *testing.T, c net.Conn) (op byte, payload string) {
 	return head[0] & 0xf, string(b)
 }
 
-// say writes a masked frame; its mask is zeros.
+// say writes a masked frame whose mask is all zeros.
 func say(c net.Conn, op byte, payload string) {
 	_, _ = c.Write(append([]byte{0x80 | op, 0x80 | byte(len(payload)), 0, 0, 0, 0}, payload...))
 }
@@ -80,8 +80,8 @@ const (
 	opPong  = 0xa
 )
 
-// TestSilentPeer: a client that does not answer the first ping is dropped a minute after it
-// connected.
+// TestSilentPeer checks that a client that does not answer the first ping is dropped a minute
+// after it connected.
 func TestSilentPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, c := open(t)
@@ -99,7 +99,7 @@ func TestSilentPeer(t *testing.T) {
 	})
 }
 
-// TestIdle: a client that only answers pings is closed with 1000 after ten minutes.
+// TestIdle checks that a client that only answers pings is closed with 1000 after ten minutes.
 func TestIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, c := open(t)
@@ -126,8 +126,8 @@ func TestIdle(t *testing.T) {
 	})
 }
 
-// TestSilentAfterClose: a client that does not confirm a close in the middle of a message, silent
-// or sending, is dropped after five seconds.
+// TestSilentAfterClose checks a client that does not confirm a close in the middle of a message,
+// whether it is silent or sending. It must be dropped after five seconds.
 func TestSilentAfterClose(t *testing.T) {
 	for _, sends := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -165,8 +165,8 @@ func TestSilentAfterClose(t *testing.T) {
 	}
 }
 
-// TestLongest: after an hour a connection gets the protocol's error for that and is closed, however
-// busy it is.
+// TestLongest checks that a busy connection, too, gets the protocol's error after an hour and is
+// closed.
 func TestLongest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, _ := open(t)
@@ -190,7 +190,7 @@ func TestLongest(t *testing.T) {
 				if after := time.Since(begun); after < longest || after > longest+pingEvery {
 					t.Errorf("told after %v", after)
 				}
-				for op, payload = next(t, client); op == opPing; op, payload = next(t, client) { // it was due at the same time
+				for op, payload = next(t, client); op == opPing; op, payload = next(t, client) { // due at the same time
 				}
 				if op != opClose || payload[:2] != "\x03\xe8" {
 					t.Errorf("%d %q", op, payload)

@@ -5,20 +5,20 @@ import (
 	"unicode/utf8"
 )
 
-// errCloseReason ends the reading of a connection whose close frame has a reason that is not UTF-8.
-// The library confirms such a close like any other; RFC 6455, 8.1, requires 1007.
+// errCloseReason ends the reading of a connection whose close frame has a reason that is not
+// UTF-8. The library confirms such a close like any other, but RFC 6455, 8.1, requires 1007.
 var errCloseReason = errors.New("the reason of a close is not UTF-8")
 
-// closeFrame follows the payload of a close frame: two bytes of code, then the reason.
+// closeFrame tracks the payload of a close frame: two bytes of code, then the reason.
 type closeFrame struct {
 	mask  [4]byte
-	bytes []byte // unmasked; nil outside of such a frame
+	bytes []byte // unmasked; nil outside of a close frame
 }
 
-// mostControl is how long the payload of a control frame may be (RFC 6455, 5.5).
+// mostControl is the maximum payload of a control frame (RFC 6455, 5.5).
 const mostControl = 125
 
-// begin takes the head of a close frame. The library refuses a malformed one.
+// begin receives the head of a close frame. The library refuses a malformed one.
 func (c *closeFrame) begin(head []byte, length uint64) {
 	masked := head[1]&0x80 != 0
 	if head[0] != 0x88 || !masked || length <= 2 || length > mostControl {
@@ -28,7 +28,7 @@ func (c *closeFrame) begin(head []byte, length uint64) {
 	c.bytes = make([]byte, 0, length)
 }
 
-// take takes bytes of the payload. After the last one it reports a reason that is not UTF-8.
+// take receives bytes of the payload. After the last one it reports a reason that is not UTF-8.
 func (c *closeFrame) take(p []byte) error {
 	if c.bytes == nil {
 		return nil

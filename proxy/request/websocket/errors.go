@@ -9,7 +9,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The codes that the protocol has for errors of a connection.
+// The protocol's codes for errors of a connection.
 const (
 	codePrevious   = "previous_response_not_found"
 	codeOutlived   = "websocket_connection_limit_reached"
@@ -38,13 +38,14 @@ var (
 		"Together, the calls waiting on this connection would exceed the size limit of one request. Wait for a response.")
 )
 
-// conversationTooLarge refuses a turn that is too large together with what it continues.
+// conversationTooLarge returns the refusal of a turn that is too large together with what it
+// continues.
 func conversationTooLarge(limit int64) *apierr.Error {
 	return apierr.New(fasthttp.StatusRequestEntityTooLarge, apierr.CodeRequestTooLarge,
 		"The conversation of this connection is larger than the limit of %d bytes: begin a new one, or compact it and send it without previous_response_id.", limit)
 }
 
-// leadOf returns the beginning of every message of a named lane; nil for the default lane.
+// leadOf returns the beginning of every message of a named lane, or nil for the default lane.
 func leadOf(lane string) []byte {
 	if lane == "" {
 		return nil
@@ -55,7 +56,7 @@ func leadOf(lane string) []byte {
 // header is a header of a request or of an answer.
 type header struct{ name, value string }
 
-// appendHeaders appends the headers that an event carries, with a comma.
+// appendHeaders appends an event's headers, followed by a comma.
 func appendHeaders(dst []byte, headers []header) []byte {
 	dst = append(dst, `"headers":{`...)
 	for i, h := range headers {
@@ -78,7 +79,7 @@ func headersOf(from *fasthttp.Response, names ...string) (headers []header) {
 	return headers
 }
 
-// errorEvent returns the event for an error that a call was answered with.
+// errorEvent returns the event for an error that answered a call.
 func errorEvent(lane string, from *fasthttp.Response) []byte {
 	headers := headersOf(from, "X-Request-Id", fasthttp.HeaderRetryAfter, "X-Should-Retry")
 	return appendError(nil, lane, from.StatusCode(), from.Body(), headers)
@@ -94,8 +95,8 @@ func appendError(dst []byte, lane string, status int, body []byte, headers []hea
 	return append(dst, body[1:]...)
 }
 
-// steerFailed returns the answer to an event that asks to change an engine's input while it
-// answers. The answer returns the input, for a call of its own.
+// steerFailed returns the answer to an event that asks to change an engine's input during its
+// answer. The answer contains the input, so that the client can send it in a call of its own.
 func steerFailed(d *jsonx.Doc) []byte {
 	dst := []byte(`{"type":"response.steer.failed","sequence_number":0,"error":{"type":"invalid_request_error","code":"`)
 	dst = append(dst, codeSteerFails+`","message":"Engines cannot be steered here. Send the input in a response.create."},"steer":{`...)
@@ -113,7 +114,7 @@ func steerFailed(d *jsonx.Doc) []byte {
 	return append(dst, `}}`...)
 }
 
-// appendLane appends the member that names an event's lane to the client, with a comma.
+// appendLane appends the member that names an event's lane, followed by a comma.
 func appendLane(dst []byte, lane string) []byte {
 	if lane == "" {
 		return dst

@@ -7,7 +7,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// eventWriter turns the events of a stream into messages. It keeps the response that they end with,
+// eventWriter turns the events of a stream into messages. It keeps the response in the last event,
 // for the turns that continue it.
 type eventWriter struct {
 	peer     *peer
@@ -15,7 +15,7 @@ type eventWriter struct {
 	turn     *turn
 	to, from *lane
 	kept     bool // the response has ended well
-	leftOut  int  // how many events were left out
+	leftOut  int  // how many events were omitted
 	dropped  []header
 	lead     []byte // the beginning of every message of a named lane
 	pieces   [][]byte
@@ -28,10 +28,11 @@ var (
 	eventEnd  = []byte("\n\n")
 )
 
-// Write implements io.Writer. p has whole events, each with one line of data. A comment, which
-// keeps readers of streams waiting, means nothing here. Data without an event's name only ends the
-// stream. A stream that fails has an error and then the failed response. Here each of the two would
-// end a turn, so only the response is sent, with the error's sequence number.
+// Write implements io.Writer. p contains whole events, each with one line of data. Comments are
+// dropped: they only keep readers of streams waiting. Data without an event name only marks the
+// end of the stream and is dropped as well. A stream that fails has an error and then the failed
+// response. Over WebSocket each of the two would end a turn, so only the response is sent, with
+// the error's sequence number.
 func (w *eventWriter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		var event []byte
@@ -51,7 +52,7 @@ func (w *eventWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// message makes the message of an event, in pieces.
+// message returns the message of an event, in pieces.
 func (w *eventWriter) message(name, data []byte) [][]byte {
 	w.pieces = w.pieces[:0]
 	if len(w.lead) > 0 {
@@ -69,14 +70,14 @@ func (w *eventWriter) message(name, data []byte) [][]byte {
 	default:
 		w.pieces = append(w.pieces, data)
 	}
-	for i := 1; i <= before; i++ { // join them into one object
+	for i := 1; i <= before; i++ { // join the pieces into one object
 		w.pieces[i] = w.pieces[i][1:]
 	}
 	return w.pieces
 }
 
-// response appends the pieces of the data of an event with a response, and adds the id of the
-// response that it continues. The last such event's response is kept.
+// response appends the pieces of an event whose data contains a response. It adds the id of the
+// response that this one continues. If the event ends the stream, the response is kept.
 func (w *eventWriter) response(data []byte, ended bool) {
 	if w.turn.previous == "" && !ended && w.leftOut == 0 {
 		w.pieces = append(w.pieces, data)
@@ -103,5 +104,5 @@ func (w *eventWriter) response(data []byte, ended bool) {
 	w.pieces = p.edits.Segments(w.pieces, data)
 }
 
-// eventOptions are for the edge's own events, which may repeat any part of a request.
+// eventOptions are for parsing the edge's own events, which may repeat any part of a request.
 var eventOptions = jsonx.Options{Record: 2, MaxDepth: jsonx.DefaultMaxDepth + 8}

@@ -13,14 +13,13 @@ import (
 	"penstock/translate/apierr"
 )
 
-// The buffers that a connection holds while it is open. A larger message is read and written past
-// them.
+// The sizes of the buffers that a connection holds while it is open. Larger messages bypass them.
 const (
 	readBuffer  = 1 << 10
 	writeBuffer = 2 << 10
 )
 
-// handshake is the writer that websocket.Accept needs for a request. fasthttp sends the answer.
+// handshake is the http.ResponseWriter that websocket.Accept needs. fasthttp sends the answer.
 type handshake struct {
 	header http.Header
 	status int
@@ -37,10 +36,10 @@ func (h *handshake) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		bufio.NewReaderSize(h.conn, readBuffer), bufio.NewWriterSize(h.conn, writeBuffer)), nil
 }
 
-// accept checks the handshake of a request and prepares its answer, or returns what is wrong.
+// accept checks the handshake of a request and prepares the answer, or returns what is wrong.
 func accept(ctx *fasthttp.RequestCtx) (*peer, *apierr.Error) {
 	from := &ctx.Request.Header
-	if n := body.Announced(from); n > 0 || n == -1 { // -2: none, in a GET
+	if n := body.Announced(from); n > 0 || n == -1 { // -2: a GET without a body
 		ctx.SetConnectionClose()
 		return nil, apierr.BadRequest("A request for WebSocket has no body: messages follow the answer.")
 	}
@@ -59,7 +58,7 @@ func accept(ctx *fasthttp.RequestCtx) (*peer, *apierr.Error) {
 	h := &handshake{header: http.Header{}, conn: &lateConn{raw: ctx.Conn()}}
 	p := &peer{late: h.conn, writing: make(chan struct{}, 1)}
 	ws, err := websocket.Accept(h, &request, &websocket.AcceptOptions{
-		InsecureSkipVerify: true, // origins are checked as everywhere else
+		InsecureSkipVerify: true, // origins are checked as for every request
 		CompressionMode:    websocket.CompressionDisabled,
 		OnPingReceived:     func(ctx context.Context, _ []byte) bool { return p.mayPong(ctx) },
 	})

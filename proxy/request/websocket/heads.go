@@ -13,29 +13,29 @@ var errAnnounced = errors.New("a message is announced that is too large")
 // errEmptyFrames ends the reading of a message with more empty frames than mostEmptyFrames.
 var errEmptyFrames = errors.New("a message has too many empty frames")
 
-// mostEmptyFrames is how many frames of a message may be empty. Each costs work, and no bound on
-// bytes stops them. A library sends one or two when it flushes.
+// mostEmptyFrames is how many frames of a message may be empty. Each one costs work, and no limit
+// on bytes bounds their number. A library sends one or two when it flushes.
 const mostEmptyFrames = 1000
 
-// frameHeads follows the heads of frames (RFC 6455, 5.2) in what a client sends. The library does
-// not expose lengths, so without frameHeads a message that is too large could be refused only after
-// its bytes have come. frameHeads checks lengths and the reason of a close; the library finds all
-// other violations of the protocol.
+// frameHeads tracks the heads of frames (RFC 6455, 5.2) in the bytes that a client sends. The
+// library does not expose lengths, so without frameHeads a message that is too large could be
+// refused only after its bytes have arrived. frameHeads checks lengths and the reason of a close.
+// The library finds all other violations of the protocol.
 type frameHeads struct {
-	most  func() int64 // of a message
-	wrong error        // nothing is read after it
+	most  func() int64 // the maximum length of a message
+	wrong error        // the violation; nothing is read after it
 
 	head    [14]byte
-	n       int    // bytes of head that have come
-	rest    uint64 // of the frame's payload
-	message uint64 // announced so far for the message
-	empty   int    // empty frames of the message
+	n       int    // bytes of head that have arrived
+	rest    uint64 // remaining bytes of the frame's payload
+	message uint64 // bytes announced for the message so far
+	empty   int    // empty frames of the message so far
 	closing closeFrame
 }
 
-// scan takes bytes as they come. It returns how many of them the library may see: all, except for
-// the last byte of a close whose reason is wrong. Without that byte the library does not confirm
-// the close.
+// scan tracks bytes as they arrive. It returns how many of them the library may see: all, except
+// for the last byte of a close whose reason is invalid. Without that byte the library does not
+// confirm the close.
 func (f *frameHeads) scan(p []byte) int {
 	for at := 0; at < len(p) && f.wrong == nil; {
 		if f.rest > 0 {
@@ -56,7 +56,7 @@ func (f *frameHeads) scan(p []byte) int {
 	return len(p)
 }
 
-// next begins the payload once the head is complete.
+// next begins with the payload once the head is complete.
 func (f *frameHeads) next() {
 	size, length := 2, uint64(f.head[1]&0x7f)
 	switch length {

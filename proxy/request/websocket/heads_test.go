@@ -8,14 +8,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestFrameHeads: however the bytes are split, a message is found too large at the head that shows
-// it, and no sooner.
+// TestFrameHeads checks that a message is found too large exactly at the head that makes it so,
+// however the bytes are split.
 func TestFrameHeads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 300
 		f := frameHeads{most: func() int64 { return most }}
 		var wire []byte
-		message, at := uint64(0), -1 // where in wire the head ends that is too much
+		message, at := uint64(0), -1 // where in wire the head ends that makes the message too large
 		for range rapid.IntRange(1, 8).Draw(t, "frames") {
 			op := rapid.SampledFrom([]byte{0, 1, 2, 8, 9, 10}).Draw(t, "op")
 			n := rapid.SampledFrom([]uint64{0, 1, 100, 125, 126, 200, 300, 301, 65535, 65536, 1 << 40, 1<<64 - 1}).Draw(t, "length")
@@ -45,7 +45,7 @@ func TestFrameHeads(t *testing.T) {
 			if op < 8 {
 				message += n
 			}
-			if at >= 0 || n > 1<<16 { // of a control frame, which the library refuses
+			if at >= 0 || n > 1<<16 { // the length of a control frame, which the library refuses
 				break
 			}
 			wire = append(wire, make([]byte, n)...)
@@ -60,7 +60,7 @@ func TestFrameHeads(t *testing.T) {
 	})
 }
 
-// TestEmptyFrames: each message may have a bounded number of empty frames. Pings do not count.
+// TestEmptyFrames checks the limit on the empty frames of each message. Pings do not count.
 func TestEmptyFrames(t *testing.T) {
 	f := frameHeads{most: func() int64 { return 300 }}
 	empty, piece, ping := []byte{0, 0x80, 1, 2, 3, 4}, []byte{0, 1, 'x'}, []byte{0x89, 0}
@@ -80,8 +80,8 @@ func TestEmptyFrames(t *testing.T) {
 	}
 }
 
-// TestCloseReason: however the bytes are split, the library never sees the last byte of a close
-// whose reason is not UTF-8.
+// TestCloseReason checks that the library never sees the last byte of a close whose reason is not
+// UTF-8, however the bytes are split.
 func TestCloseReason(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := frameHeads{most: func() int64 { return 300 }}

@@ -8,15 +8,16 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// memory is the part of the memory of bodies that the conversations of all connections hold. They
-// may hold half of it, so that data that waits between turns does not keep calls out. The
-// conversations of one of several keys may hold half of that; a single conversation may have more.
+// memory is the part of the memory for bodies that the conversations of all connections hold. They
+// may hold half of it, so that data that waits between turns does not keep calls out. If there are
+// several keys, the conversations of one key may hold half of that; a single conversation may hold
+// more.
 type memory struct {
 	bodies *limit.Memory
 	held   atomic.Int64
 }
 
-// reserve takes n bytes. ofKey counts them for a key; nil: for none.
+// reserve reserves n bytes. It also counts them in ofKey, unless ofKey is nil.
 func (m *memory) reserve(n int64, ofKey *atomic.Int64) bool {
 	if ofKey != nil {
 		if sum := ofKey.Add(n); sum > n && sum > m.bodies.Limit()/4 {
@@ -42,28 +43,28 @@ func (m *memory) discard(n int64, ofKey *atomic.Int64) {
 	m.bodies.Discard(n)
 }
 
-// maxLanes is how many named lanes a connection may have, as the protocol says.
+// maxLanes is the protocol's limit on the named lanes of a connection.
 const maxLanes = 32
 
-// lanes are the conversations of a connection. Each lane has its last response, in the form in
-// which a request that continues it would have it in input. If there is no memory for them, or if
-// together they are longer than one request may be, the least recently used lane loses its
+// lanes are the conversations of a connection. Each lane has its last response, in the form that
+// input would have in a request that continues it. If there is no memory for the conversations, or
+// if they are together longer than one request may be, the least recently used lane loses its
 // conversation first.
 type lanes struct {
 	memory *memory
 	ofKey  *atomic.Int64 // bytes of the key's conversations, on all connections; nil: not counted
 	limit  func() int64
-	list   []*lane // in order of use, the latest last
+	list   []*lane // in order of use, the most recent one last
 	named  int
 }
 
 type lane struct {
 	name  string // empty: the default lane
-	last  string // the id of its last response; empty: there is none to continue
+	last  string // the id of its last response; empty: there is nothing to continue
 	items []byte // elements of input, with commas between them
 }
 
-// at returns the lane of a name, or nil if there are too many lanes.
+// at returns the lane with a name, or nil if there are too many lanes.
 func (l *lanes) at(name string) *lane {
 	i := slices.IndexFunc(l.list, func(x *lane) bool { return x.name == name })
 	switch {
@@ -81,7 +82,7 @@ func (l *lanes) at(name string) *lane {
 	return x
 }
 
-// holding returns the lane whose last response has the id, or nil.
+// holding returns the lane whose last response has the given id, or nil.
 func (l *lanes) holding(id string) *lane {
 	for _, x := range l.list {
 		if x.last == id && id != "" {
@@ -91,8 +92,8 @@ func (l *lanes) holding(id string) *lane {
 	return nil
 }
 
-// keep makes a response the last one of lane x. It joins the conversation before it, which from
-// holds (nil: none), the input of the request, in pieces, and the output.
+// keep makes a response the last one of lane x. It joins the earlier conversation, which from
+// holds (nil: none), the pieces of the request's input, and the output.
 func (l *lanes) keep(x, from *lane, id string, input [][]byte, output []byte) {
 	var parts [][]byte
 	if from != nil && len(from.items) > 0 {
@@ -120,7 +121,7 @@ func (l *lanes) keep(x, from *lane, id string, input [][]byte, output []byte) {
 }
 
 // makeRoom reserves n bytes for the conversation of x, which continues that of from. If necessary,
-// other lanes lose theirs.
+// other lanes lose their conversations.
 func (l *lanes) makeRoom(x, from *lane, n int64) bool {
 	for {
 		held := n
@@ -140,13 +141,13 @@ func (l *lanes) makeRoom(x, from *lane, n int64) bool {
 	}
 }
 
-// drop forgets the conversation of a lane.
+// drop removes the conversation of a lane.
 func (l *lanes) drop(x *lane) {
 	l.memory.discard(int64(len(x.items)), l.ofKey)
 	x.last, x.items = "", nil
 }
 
-// release forgets all conversations.
+// release removes all conversations.
 func (l *lanes) release() {
 	for _, x := range l.list {
 		l.drop(x)

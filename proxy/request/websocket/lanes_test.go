@@ -11,15 +11,15 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestLanes compares the lanes with a model. A response that may be continued has exactly the items
-// of its chain. Together they are no larger than the limit and half of the budget, and take as much
-// memory as recorded. Whatever is dropped, the most recently used lane comes last.
+// TestLanes compares the lanes with a model. A response that may be continued must have exactly
+// the items of its chain. All of them together must stay within the limit and half of the budget,
+// and take as much memory as recorded.
 func TestLanes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := int64(rapid.IntRange(10, 200).Draw(t, "limit"))
 		budget := limit.NewMemory(int64(rapid.IntRange(10, 400).Draw(t, "budget")))
 		l := lanes{memory: &memory{bodies: budget}, limit: func() int64 { return most }}
-		chains := map[string]string{} // by id: its conversation
+		chains := map[string]string{} // the conversation, by the id of its last response
 		for n := range rapid.IntRange(1, 60).Draw(t, "turns") {
 			to := l.at(rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(t, "lane"))
 			previous := rapid.SampledFrom(append([]string{""}, held(&l)...)).Draw(t, "previous")
@@ -66,7 +66,7 @@ func TestLanes(t *testing.T) {
 	})
 }
 
-// held returns the ids that may be continued.
+// held returns the ids of the responses that may be continued.
 func held(l *lanes) (ids []string) {
 	for _, x := range l.list {
 		if x.last != "" {
@@ -76,8 +76,8 @@ func held(l *lanes) (ids []string) {
 	return ids
 }
 
-// TestOldestLeavesFirst: the least recently used lane makes room, and never the one that is
-// continued.
+// TestOldestLeavesFirst checks that the least recently used lane makes room, and never the lane
+// that is being continued.
 func TestOldestLeavesFirst(t *testing.T) {
 	l := lanes{memory: &memory{bodies: limit.NewMemory(1 << 20)}, limit: func() int64 { return 30 }}
 	ten := []byte("0123456789")
@@ -89,7 +89,7 @@ func TestOldestLeavesFirst(t *testing.T) {
 	if got := strings.Join(held(&l), " "); got != "c a d" {
 		t.Errorf("kept: %s", got)
 	}
-	l.keep(l.at("e"), l.holding("c"), "e", [][]byte{ten[:8]}, nil) // 19 bytes, made from c's
+	l.keep(l.at("e"), l.holding("c"), "e", [][]byte{ten[:8]}, nil) // 19 bytes, built from c's
 	if got := strings.Join(held(&l), " "); got != "c e" {
 		t.Errorf("kept: %s", got)
 	}
@@ -99,8 +99,8 @@ func TestOldestLeavesFirst(t *testing.T) {
 	}
 }
 
-// TestLanes_Share: the conversations of one key, on all of its connections, have half of the memory
-// for conversations. A single one may have all of it, and others find room.
+// TestLanes_Share checks that the conversations of one key, over all of its connections, may hold
+// half of the memory for conversations. A single conversation may hold all of it.
 func TestLanes_Share(t *testing.T) {
 	m := &memory{bodies: limit.NewMemory(400)}
 	var one, other atomic.Int64

@@ -11,21 +11,21 @@ import (
 	"penstock/translate/apierr"
 )
 
-// firstPiece is what is reserved for a message before its size is known.
+// firstPiece is what is reserved for a message whose size is still unknown.
 const firstPiece = 4 << 10
 
-// errSlow ends the reading of a message that drips.
+// errSlow ends the reading of a message that arrives too slowly.
 var errSlow = errors.New("the message came too slowly")
 
-// message is a client's message, whose bytes are reserved in the memory of bodies. Until it begins
-// as a call it is an incomplete body of its key.
+// message is a client's message. Its bytes are reserved from the memory for bodies. Until it
+// becomes a call, it counts as an incomplete body of its key.
 type message struct {
 	bytes  []byte
 	memory body.Reservation
-	place  *limit.Key // among the waiting messages of its key; nil: it has none
+	place  *limit.Key // its place among the waiting messages of its key; nil: none
 }
 
-// grow doubles the room for bytes, up to the first byte above most.
+// grow doubles the capacity for bytes, up to the first byte above most.
 func (m *message) grow(most int64) bool {
 	size := min(max(2*int64(cap(m.bytes)), firstPiece), most+1)
 	before := m.memory.Held()
@@ -46,15 +46,15 @@ func (m *message) begin() {
 	}
 }
 
-// release gives back the message's memory.
+// release releases the message's memory.
 func (m *message) release() {
 	m.memory.Discard(m.memory.Held())
 	m.begin()
 	m.bytes = nil
 }
 
-// room makes room for more bytes of a message, up to the first one above most, or refuses it.
-// Beyond the first piece it asks whether the message may wait, before more of it is stored.
+// room makes room for more bytes of a message, up to the first byte above most, or refuses it.
+// Beyond the first piece it first checks whether the message may wait.
 func (s *session) room(m *message, most int64) *apierr.Error {
 	if cap(m.bytes) > 0 {
 		if refused := s.calls.keep(m); refused != nil {
@@ -67,9 +67,9 @@ func (s *session) room(m *message, most int64) *apierr.Error {
 	return nil
 }
 
-// receive reads a message to its end, or until it is too large. The error is an *apierr.Error if it
-// is too large, may not wait or finds no memory. In the last two cases the message has been
-// skipped.
+// receive reads a message to its end, or until it is too large. It returns an *apierr.Error if the
+// message is too large, may not wait or finds no memory. In the last two cases the rest of the
+// message has been skipped.
 func (s *session) receive(r io.Reader) (*message, error) {
 	snap := s.terms.services.Current()
 	m := &message{memory: body.NewReservation(s.terms.services.Bodies, call.ReadingOf(snap, s.key))}
@@ -77,7 +77,7 @@ func (s *session) receive(r io.Reader) (*message, error) {
 	begun, armed := time.Now(), time.Time{}
 	defer s.disarm()
 	came := int64(0)
-	var refused *apierr.Error // if set, the rest of the message is skipped
+	var refused *apierr.Error // if not nil, the rest of the message is skipped
 	for {
 		now := time.Now()
 		if body.Drips(now.Sub(begun), came, m.memory.Held(), rate) {
@@ -116,7 +116,7 @@ func (s *session) receive(r io.Reader) (*message, error) {
 	}
 }
 
-// slowOr returns errSlow for an error that a deadline has caused.
+// slowOr returns errSlow for an error that a deadline caused, and other errors unchanged.
 func slowOr(err error) error {
 	if body.TimedOut(err) {
 		return errSlow
@@ -129,5 +129,5 @@ func (s *session) arm(now time.Time) {
 	_ = s.raw.SetReadDeadline(now.Add(s.terms.services.Current().Config.Timeouts.ClientBody.D()))
 }
 
-// disarm removes that deadline: between messages a client may be silent.
+// disarm removes that deadline, because a client may be silent between messages.
 func (s *session) disarm() { _ = s.raw.SetReadDeadline(time.Time{}) }

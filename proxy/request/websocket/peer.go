@@ -17,31 +17,30 @@ import (
 
 const (
 	// pingEvery is how often the peer is pinged, which also keeps balancers before the edge from
-	// closing the connection. A peer that has not answered within this time has gone.
+	// closing the connection. A peer that does not answer within this time counts as gone.
 	pingEvery = 30 * time.Second
 	// pongPatience is how long the answer to a ping waits for the message that is being written.
 	pongPatience = 4 * time.Second
-	// closeTime is how long the peer has to confirm a close. The library would read the rest of a
-	// message without a bound.
+	// closeTime is how long the peer may take to confirm a close. The library would read the rest
+	// of a message without a limit.
 	closeTime = 5 * time.Second
 )
 
-// peer is the client's side of a connection, for writing. Its methods may be called from any
-// goroutine.
+// peer is the writing side of a connection. Any goroutine may call its methods.
 type peer struct {
 	ws      *websocket.Conn
 	late    *lateConn
 	writing chan struct{} // holds an element while a message is being written
-	joint   []byte        // owned by the writer
-	ended   atomic.Bool   // nothing new begins
+	joint   []byte        // only the current writer uses it
+	ended   atomic.Bool   // nothing new may begin
 	refused *observe.Calls
 	guard   *guard.Guard
 }
 
-// lateConn is a connection that exists once fasthttp has sent the answer to its request.
+// lateConn is a connection that is set once fasthttp has sent the answer to its request.
 type lateConn struct {
 	net.Conn
-	raw   net.Conn // closed in its place
+	raw   net.Conn // the connection that Close closes
 	heads frameHeads
 }
 
@@ -57,7 +56,8 @@ func (c *lateConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements net.Conn. A connection that was never set belongs to fasthttp.
+// Close implements net.Conn. A connection that was never set belongs to fasthttp and is not
+// closed.
 func (c *lateConn) Close() error {
 	if c.Conn == nil {
 		return nil
@@ -65,12 +65,12 @@ func (c *lateConn) Close() error {
 	return c.raw.Close()
 }
 
-// close ends the connection with a code. Nothing new begins, and the peer has some seconds to
+// close closes the connection with a code. Nothing new begins, and the peer has closeTime to
 // confirm.
 func (p *peer) close(code websocket.StatusCode, reason string) {
 	p.ended.Store(true)
 	defer time.AfterFunc(closeTime, p.cut).Stop()
-	_ = p.ws.Close(code, reason) // it is closed either way
+	_ = p.ws.Close(code, reason) // the connection is closed either way
 }
 
 // cut closes the socket.
@@ -89,10 +89,10 @@ func (p *peer) refuse(lane string, e *apierr.Error) {
 	if n := e.RetryAfterSeconds(); n > 0 {
 		headers = []header{{fasthttp.HeaderRetryAfter, strconv.Itoa(n)}}
 	}
-	_ = p.send(appendError(nil, lane, e.Status, e.Append(nil), headers)) // after a failure, reading fails, too
+	_ = p.send(appendError(nil, lane, e.Status, e.Append(nil), headers)) // on failure, reading fails too
 }
 
-// ping reports whether the peer answers, or is still being written to.
+// ping reports whether the peer answers, or a message to it is still being written.
 func (p *peer) ping() bool {
 	select {
 	case p.writing <- struct{}{}:
@@ -105,9 +105,9 @@ func (p *peer) ping() bool {
 	return p.ws.Ping(limit) == nil
 }
 
-// mayPong reports whether to answer a ping. While the peer does not take a message that is being
-// written, a ping is not answered: the peer would not see the answer, and waiting for it would end
-// the connection.
+// mayPong reports whether to answer a ping. While the peer does not read a message that is being
+// written, its ping is not answered: the peer would not see the answer, and waiting for it would
+// end the connection.
 func (p *peer) mayPong(ctx context.Context) bool {
 	limit, cancel := context.WithTimeout(ctx, pongPatience)
 	defer cancel()
@@ -121,10 +121,10 @@ func (p *peer) mayPong(ctx context.Context) bool {
 }
 
 // joined is the length up to which a message is joined into one frame before it is written. A
-// longer one is written piece by piece.
+// longer message is written piece by piece.
 const joined = 64 << 10
 
-// send writes a message, given in pieces, within the time of listen.Conn.SetWriteTimeout.
+// send writes a message, given in pieces, within the time limit of listen.Conn.SetWriteTimeout.
 func (p *peer) send(pieces ...[]byte) error {
 	p.writing <- struct{}{}
 	defer func() { <-p.writing }()
@@ -149,7 +149,7 @@ func (p *peer) send(pieces ...[]byte) error {
 	return w.Close()
 }
 
-// join joins pieces. It keeps the buffer of a small message for the next one.
+// join joins pieces. It keeps the buffer of a small message for the next message.
 func (p *peer) join(pieces [][]byte) []byte {
 	message := p.joint[:0]
 	for _, piece := range pieces {

@@ -19,14 +19,15 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// idleTime is how long a connection may have no call. It may hold a conversation in memory.
+// idleTime is how long a connection may have no call. It is bounded because a connection may hold
+// a conversation in memory.
 const idleTime = 10 * time.Minute
 
-// session is one connection. Its goroutine reads it for as long as it is open.
+// session is one connection. Its goroutine reads the connection as long as it is open.
 type session struct {
 	terms  *terms
 	key    *auth.Key
-	raw    net.Conn     // as the server knows it
+	raw    net.Conn     // the connection as the server knows it
 	client *listen.Conn // beneath raw; nil if the connection is not one of ours (tests)
 	peer   *peer
 	calls  calls
@@ -56,8 +57,8 @@ func newSession(
 	return s
 }
 
-// takeConn is called by fasthttp when the answer has been sent. A plain connection leaves fasthttp,
-// which then holds no buffers for it; see listen.Conn.DetachOnClose.
+// fasthttp calls takeConn after it has sent the answer. A plain connection leaves fasthttp, which
+// then holds no buffers for it; see listen.Conn.DetachOnClose.
 func (s *session) takeConn(from net.Conn) {
 	g := s.terms.services.Guard
 	defer g.Catch(guard.WebSocket, nil)
@@ -82,7 +83,7 @@ func (s *session) serve() {
 	if s.client != nil {
 		s.client.SetWriteTimeout(s.terms.services.Current().Config.Timeouts.Write.D())
 	}
-	s.peer.ws.SetReadLimit(-1) // receive has a limit of its own
+	s.peer.ws.SetReadLimit(-1) // receive has its own limit
 	s.opened(s)
 	if code, reason := s.terms.verdict(s.key); code != 0 {
 		s.peer.close(code, reason)
@@ -94,7 +95,7 @@ func (s *session) serve() {
 	}
 }
 
-// next reads a message and does what it asks for. It returns false at the end of the connection.
+// next reads a message and handles it. It returns false once the connection has ended.
 func (s *session) next() bool {
 	kind, r, err := s.peer.ws.Reader(context.Background())
 	switch {
@@ -124,14 +125,14 @@ func (s *session) next() bool {
 	return s.take(m)
 }
 
-// tooLarge ends the connection of a client that sends, or announces, too much.
+// tooLarge closes the connection of a client that sends, or announces, too much.
 func (s *session) tooLarge(refused *apierr.Error) {
 	s.calls.refuse("", refused)
 	s.linger()
 	s.peer.close(websocket.StatusMessageTooBig, refused.Message)
 }
 
-// linger lets the client, which is still sending, read why the connection is closed.
+// linger lets a client that is still sending read why the connection is closed.
 func (s *session) linger() {
 	if s.client != nil {
 		s.client.Linger()
@@ -146,7 +147,7 @@ const (
 	typeCancel    = "response.cancel" // of other APIs
 )
 
-// take does what a message asks for. It returns false at the end of the connection.
+// take handles a message. It returns false once the connection has ended.
 func (s *session) take(m *message) bool {
 	p := parsers.Get().(*parser)
 	defer p.recycle()
@@ -189,14 +190,14 @@ func (s *session) take(m *message) bool {
 	return true
 }
 
-// takeRequest takes one of the key's requests for a message that does not become a call. It returns
-// the refusal if the key has none left.
+// takeRequest charges one request to the key for a message that does not become a call. It returns
+// the refusal if the key has no requests left.
 func (s *session) takeRequest() *apierr.Error {
 	return call.TakeRequest(s.terms.services.Current(), s.key, time.Now())
 }
 
-// readFailed ends the connection after a failed read. It sends no close if the connection itself
-// has failed, because the peer has ended it, or if one was sent before.
+// readFailed closes the connection after a failed read. It sends no close frame if the connection
+// itself has failed, if the peer has ended it, or if one was sent before.
 func (s *session) readFailed(err error) {
 	var failed net.Error
 	switch {
@@ -214,7 +215,7 @@ func (s *session) readFailed(err error) {
 	}
 }
 
-// end runs after the reading has ended.
+// end runs after the reading of the connection has ended.
 func (s *session) end() {
 	if s.timer != nil {
 		s.timer.Stop()
@@ -224,7 +225,7 @@ func (s *session) end() {
 	s.closed(s)
 }
 
-// tick checks an open connection.
+// tick checks an open connection: its age, its idle time, and whether the peer answers a ping.
 func (s *session) tick() {
 	defer s.terms.services.Guard.Catch(guard.WebSocket, nil)
 	s.terms.services.Guard.Point("websocket.tick")

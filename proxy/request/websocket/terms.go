@@ -15,12 +15,12 @@ import (
 type terms struct {
 	services *call.Services
 	draining func() bool
-	create   fasthttp.RequestHandler // of a call
-	prepare  fasthttp.RequestHandler // of a call that generates nothing
-	memory   memory                  // of conversations
+	create   fasthttp.RequestHandler // for a call
+	prepare  fasthttp.RequestHandler // for a call that generates nothing
+	memory   memory                  // for conversations
 }
 
-// verdict returns the code with which a connection of a key ends; 0: it may continue.
+// verdict returns the code with which a connection of a key must close, or 0 if it may continue.
 func (t *terms) verdict(key *auth.Key) (code websocket.StatusCode, reason string) {
 	switch snap := t.services.Current(); {
 	case t.draining():
@@ -36,9 +36,9 @@ func (t *terms) verdict(key *auth.Key) (code websocket.StatusCode, reason string
 
 const reasonKey = "the key is not valid any more"
 
-// bodyLimit returns how long a message of a key may be. It applies to the waiting messages of a
-// connection together, and to its conversations together: the same limit as for the body of a
-// request.
+// bodyLimit returns the maximum length of a key's message, which is the limit for the body of a
+// request. It also applies to the sum of a connection's waiting messages, and to the sum of its
+// conversations.
 func (t *terms) bodyLimit(key *auth.Key) int64 {
 	return endpoint.Responses.BodyLimit(t.services.Current().Config, key.Bodies())
 }

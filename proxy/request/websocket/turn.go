@@ -9,15 +9,15 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// turn is a call that a client has asked for and that waits to run.
+// turn is a call that a client has requested and that waits to run.
 type turn struct {
 	message  *message
 	lane     string // empty: the default lane
 	previous string // the response that it continues; empty: none
 	warmUp   bool   // nothing is generated
 
-	// The body of its request is head, the conversation before it, input, tail. If the message has
-	// no input to which anything could be joined, the body is head alone.
+	// The body of the turn's request consists of head, the earlier conversation, input and tail.
+	// If the message has no input that anything could be joined to, the body is head alone.
 	head, input, tail [][]byte
 	joins             bool
 }
@@ -37,7 +37,7 @@ var memberNames = []string{"type", "stream_id", "previous_response_id", "generat
 
 var messageMembers = jsonx.NewNames(memberNames...)
 
-// parser holds what reading a message needs. It is pooled.
+// parser holds what is needed to parse a message. It is pooled.
 type parser struct {
 	doc   jsonx.Doc
 	edits jsonx.Edits
@@ -51,7 +51,7 @@ func (p *parser) recycle() {
 	parsers.Put(p)
 }
 
-// read reads the members of a message, and its type.
+// read reads the members of a message, and returns its type.
 func (p *parser) read(src []byte, v *[memberCount]jsonx.Value) (kind string, refused *apierr.Error) {
 	if err := p.doc.Parse(src, jsonx.Options{Record: 1}); err != nil {
 		return "", apierr.FromJSON(err, "")
@@ -66,7 +66,7 @@ func (p *parser) read(src []byte, v *[memberCount]jsonx.Value) (kind string, ref
 	return textOf(v[memberType]), nil
 }
 
-// textOf returns the text of a string; empty for anything else.
+// textOf returns the text of a string, or "" for any other value.
 func textOf(v jsonx.Value) string {
 	if !v.IsString() {
 		return ""
@@ -74,7 +74,7 @@ func textOf(v jsonx.Value) string {
 	return string(v.AppendText(nil))
 }
 
-// turn makes a turn from a message, which it borrows.
+// turn makes a turn from a message, and keeps a reference to the message.
 func (p *parser) turn(m *message, v *[memberCount]jsonx.Value) (*turn, *apierr.Error) {
 	t := &turn{message: m, lane: textOf(v[memberLane]), previous: textOf(v[memberPrevious])}
 	if l := v[memberLane]; chat.Given(l) && (!l.IsString() || !validLane(t.lane)) {
@@ -138,7 +138,7 @@ func (t *turn) split(p *parser, src []byte, v *[memberCount]jsonx.Value) {
 	}
 }
 
-// body returns the pieces of the request's body, with before inserted, and their length.
+// body returns the pieces of the request's body, with before inserted, and their total length.
 func (t *turn) body(before []byte) (pieces [][]byte, size int64) {
 	pieces = append(pieces, t.head...)
 	if t.joins {
