@@ -67,7 +67,7 @@ func (c *circuit) outcome(o Outcome, by FailureSource, trial bool, now time.Time
 		if trial {
 			c.close(now)
 		}
-	case o.failed():
+	case o.Failed():
 		c.failures++
 		c.broken = c.broken || by.Begun
 		c.rowEvidence.add(by, now)

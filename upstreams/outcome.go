@@ -29,8 +29,8 @@ func (o Outcome) String() string {
 	}[o]
 }
 
-// failed reports whether the outcome counts against the upstream.
-func (o Outcome) failed() bool {
+// Failed reports whether the outcome counts against the upstream.
+func (o Outcome) Failed() bool {
 	return o == OutcomeTimeout || o == OutcomeUnreachable || o == OutcomeBadResponse
 }
 

@@ -8,7 +8,7 @@ import "strconv"
 //   - draining, maintenance and retiring, which an operator asked for
 //   - down, stalled and pending, in which the upstream takes no calls
 //   - breaker open and half-open
-//   - failing, with more failed calls in the last minute than Bounds allows
+//   - failing, with more failed attempts in the last minute than Bounds allows
 //   - suspect, when a call could not reach it and no probe has confirmed that
 //   - incomplete, when it refuses a feature that others answer, or lacks a model
 //   - busy
@@ -20,10 +20,9 @@ type Badge struct {
 	Lasts bool // Since is how long the badge has lasted
 }
 
-// Badge returns the worst of the upstream's mode, its health, its breaker and the share of its
-// calls that fail.
+// Badge returns the worst of the upstream's mode, its health, its breaker and the share of attempts
+// that fail there.
 func (u *Upstream) Badge() Badge {
-	n := &u.History.Minute
 	switch {
 	case u.Mode == "drain":
 		return Badge{"draining", "hold", "◐", true}
@@ -39,7 +38,7 @@ func (u *Upstream) Badge() Badge {
 		return Badge{"breaker open", "down", "✕", false}
 	case u.Breaker != "closed":
 		return Badge{"breaker " + u.Breaker, "warn", "!", false}
-	case Bounds.Failed.share(n.Failed, n.Calls):
+	case Bounds.Attempts.share(u.failed()):
 		return Badge{"failing", "warn", "!", false}
 	case u.Suspect:
 		return Badge{"suspect", "warn", "!", false}

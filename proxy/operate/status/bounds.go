@@ -9,13 +9,15 @@ type Bound struct {
 	Least int     // below so many calls of the kind nothing is reported: one or two are no trouble
 }
 
-// Bounds is the table of bounds. TTFT and Queue apply to the 95th percentile, which a single slow
+// Bounds is the table of bounds. Failed applies to calls, Attempts to what an upstream was asked,
+// whether or not a retry then helped the call. TTFT and Queue apply to the 95th percentile, which a single slow
 // stream among 20 does not reach.
-var Bounds = struct{ Failed, Full, TTFT, Queue Bound }{
-	Failed: Bound{"PenstockErrors", 0.02, 3},
-	Full:   Bound{"PenstockFull", 0.05, 3},
-	TTFT:   Bound{"PenstockTTFTHigh", 2, 20},
-	Queue:  Bound{"PenstockQueueing", 1, 5},
+var Bounds = struct{ Failed, Attempts, Full, TTFT, Queue Bound }{
+	Failed:   Bound{"PenstockErrors", 0.02, 3},
+	Attempts: Bound{"PenstockUpstreamFails", 0.02, 3},
+	Full:     Bound{"PenstockFull", 0.05, 3},
+	TTFT:     Bound{"PenstockTTFTHigh", 2, 20},
+	Queue:    Bound{"PenstockQueueing", 1, 5},
 }
 
 // share reports whether n calls of all are too many.

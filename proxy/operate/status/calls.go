@@ -1,7 +1,9 @@
 package status
 
 import (
+	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -144,7 +146,8 @@ type Reason struct {
 	Code     string    `json:"code"`
 	Cause    string    `json:"cause,omitempty"` // of a failure at an engine, a word of upstreams.Causes
 	Status   int       `json:"status"`
-	Limit    string    `json:"limit,omitempty"` // of a key
+	Engine   int       `json:"engine_status,omitempty"` // 0: the engine did not answer
+	Limit    string    `json:"limit,omitempty"`         // of a key
 	Model    string    `json:"model,omitempty"`
 	Key      string    `json:"key,omitempty"`
 	Upstream string    `json:"upstream,omitempty"`
@@ -156,8 +159,15 @@ type Reason struct {
 
 // ID identifies the reason for as long as it is counted.
 func (r *Reason) ID() string {
-	return strings.Join([]string{r.Code, r.Cause, r.Limit, r.Key, r.Model, r.Upstream}, " ")
+	cause := r.Cause
+	if r.Engine != 0 {
+		cause += strconv.Itoa(r.Engine)
+	}
+	return strings.Join([]string{r.Code, cause, r.Limit, r.Key, r.Model, r.Upstream}, " ")
 }
+
+// why says why the calls failed, in words.
+func (r *Reason) why() string { return reason(cmp.Or(r.Cause, r.Code), r.Engine) }
 
 func reasons(counts []observe.ReasonCount) []Reason {
 	out := make([]Reason, 0, len(counts))
@@ -165,6 +175,7 @@ func reasons(counts []observe.ReasonCount) []Reason {
 		c := &counts[i]
 		out = append(out, Reason{
 			Code: c.Code, Cause: c.Cause, Status: c.Status, Limit: c.Limit, Model: c.Model, Key: c.Key, Upstream: c.Upstream,
+			Engine: c.EngineStatus,
 			Failed: c.Outcome.Failed(), Count: c.Count, Minute: c.Minute, Last: c.Last,
 		})
 	}

@@ -24,7 +24,7 @@ func (u *Upstream) rank() int {
 		return rankHold
 	case u.State == "down" || u.State == "stalled":
 		return rankOut
-	case u.trouble() != "" || u.Suspect || Bounds.Failed.share(u.History.Minute.Failed, u.History.Minute.Calls):
+	case u.trouble() != "" || u.Suspect || Bounds.Attempts.share(u.failed()):
 		return rankTrouble
 	case u.active() > 0 || u.History.Ended > 0 || u.Hour.Downs > 0:
 		return rankBusy

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 )
@@ -123,13 +122,12 @@ func (s *Status) blame(model string) string {
 		for i := range all {
 			if r := &all[i]; r.Model == model && r.Failed {
 				where[r.Upstream] += r.Minute
-				why[cmp.Or(r.Cause, r.Code)] += r.Minute
+				why[r.why()] += r.Minute
 			}
 		}
 	}
 	at, most, all := greatest(where)
 	code, _, _ := greatest(why)
-	code = words(code)
 	switch {
 	case all == 0:
 		return ""
@@ -168,20 +166,40 @@ func greatest(counts map[string]int) (name string, most, all int) {
 	return name, most, all
 }
 
-// failing says that an upstream fails calls, although no model fails as a whole.
+// failing says that an upstream fails, although no model fails as a whole, because retries or other
+// upstreams make up for it. It also says why and what to do.
 func (s *Status) failing(u *Upstream) string {
-	n := &u.History.Minute
-	if !Bounds.Failed.share(n.Failed, n.Calls) || s.told(u.Name) {
+	if !Bounds.Attempts.share(u.failed()) || s.told(u.Name) {
 		return ""
 	}
 	why := map[string]int{}
-	for i := range s.Failures {
-		if r := &s.Failures[i]; r.Upstream == u.Name {
-			why[cmp.Or(r.Cause, r.Code)] += r.Minute
+	for i := range s.Attempts {
+		if r := &s.Attempts[i]; r.Upstream == u.Name {
+			why[r.why()] += r.Minute
 		}
 	}
-	code, _, _ := greatest(why)
-	return u.Label + " fails " + shareOf(n.Failed, n.Calls) + " (" + words(code) + ")"
+	most, _, _ := greatest(why)
+	return u.Label + " " + u.fails(most) + ": see its log, or take it out (penstock drain " + u.Label + ")"
+}
+
+// failed returns how many attempts at the upstream failed in the last minute, and how many there
+// were. Those that a retry hid from the clients count, too.
+func (u *Upstream) failed() (n, all int) {
+	m := &u.History.Minute
+	return m.Failed + m.Retried, m.Calls + m.Retried
+}
+
+// fails says which share of the attempts fails, and why; why may be empty.
+func (u *Upstream) fails(why string) string {
+	n, all := u.failed()
+	text := fmt.Sprintf("fails %d %% of what it is asked (%d of %d in the last minute", percent(n, all), n, all)
+	if hidden := u.History.Minute.Retried; hidden > 0 {
+		text += fmt.Sprintf(", %d of them hidden by retries", hidden)
+	}
+	if why != "" {
+		text += "; " + why
+	}
+	return text + ")"
 }
 
 // told reports whether the sentence of a failing model already mentions the upstream.

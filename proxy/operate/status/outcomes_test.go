@@ -53,6 +53,9 @@ func (d *desk) end(model, upstream string, change func(*observe.Record)) {
 	if change != nil {
 		change(r)
 	}
+	if r.Outcome.Failed() && r.Attempts > 0 { // as each failed call has a failed attempt
+		r.Failed = append(r.Failed, observe.FailedAttempt{Upstream: upstream, Cause: r.Cause, Fault: true})
+	}
 	d.calls.Begin()
 	d.calls.Finish(r, time.Now())
 }
@@ -132,7 +135,18 @@ func TestVerdictByOutcomes(t *testing.T) {
 			if second%4 == 0 {
 				d.end("qwen", "tgi-1", broken)
 			}
-		}, "tgi-1 fails 20 % of its calls (15 of 75 in the last minute) (answer cut off)", ModelServed},
+		}, "tgi-1 fails 20 % of what it is asked (15 of 75 in the last minute; answer cut off)", ModelServed},
+		{"retries hide what an upstream fails", func(d *desk, second int) {
+			d.end("qwen", "tgi-2", func(r *observe.Record) {
+				r.Attempts, r.Failed = 2, []observe.FailedAttempt{{Upstream: "tgi-1", Cause: "status", EngineStatus: 500, Fault: true}}
+			})
+		}, "tgi-1 fails 50 % of what it is asked (60 of 120 in the last minute, 60 of them hidden by retries; status 500): " +
+			"see its log, or take it out (penstock drain tgi-1). Every model is served.", ModelServed},
+		{"a status has its number", func(d *desk, _ int) {
+			d.end("qwen", "tgi-1", func(r *observe.Record) {
+				r.Outcome, r.Code, r.Cause, r.EngineStatus = observe.UpstreamFail, "upstream_failed", "status", 500
+			})
+		}, "all on tgi-1 (status 500)", ModelDegraded},
 		{"a model is full", func(d *desk, _ int) {
 			for range 18 {
 				d.end("qwen", "", refusedFull)
@@ -227,7 +241,7 @@ func TestAlertsHaveTheBounds(t *testing.T) {
 			expr[r.Alert] = r.Expr
 		}
 	}
-	for _, b := range []Bound{Bounds.Failed, Bounds.Full, Bounds.TTFT, Bounds.Queue} {
+	for _, b := range []Bound{Bounds.Failed, Bounds.Attempts, Bounds.Full, Bounds.TTFT, Bounds.Queue} {
 		var got []string
 		for _, m := range comparison.FindAllStringSubmatch(expr[b.Alert], -1) {
 			got = append(got, m[1])
@@ -235,6 +249,15 @@ func TestAlertsHaveTheBounds(t *testing.T) {
 		want := []string{strconv.FormatFloat(b.Most, 'g', -1, 64), strconv.Itoa(b.Least)}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s compares with %q, and the verdict with %q:\n%s", b.Alert, got, want, expr[b.Alert])
+		}
+	}
+	if results := regexp.MustCompile(`result=~"([a-z_|]+)"`).FindStringSubmatch(expr[Bounds.Attempts.Alert]); results == nil {
+		t.Errorf("%s counts no results", Bounds.Attempts.Alert)
+	} else {
+		for o := upstreams.OutcomeOK; o <= upstreams.OutcomeHandedOver; o++ {
+			if slices.Contains(strings.Split(results[1], "|"), o.String()) != o.Failed() {
+				t.Errorf("%s: a fault for the alert: %v, for the verdict: %v", o, !o.Failed(), o.Failed())
+			}
 		}
 	}
 	outcomes := regexp.MustCompile(`outcome=~"([a-z_|]+)"`).FindStringSubmatch(expr[Bounds.Failed.Alert])

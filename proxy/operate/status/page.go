@@ -119,6 +119,7 @@ var helpers = template.FuncMap{
 	"ownpools": ownPools,
 	"amounts":  amountsOf,
 	"plural":   count,
+	"add":      func(a, b int) int { return a + b },
 	"int":      func(n int64) int { return int(n) },
 	"pool":     poolWord,
 	"active":   slotsInUse,

@@ -21,8 +21,8 @@ func (u *Upstream) Runbook() string {
 		return "PenstockUpstreamStalled"
 	case u.Breaker != "closed":
 		return "PenstockBreakerOpen"
-	case Bounds.Failed.share(u.History.Minute.Failed, u.History.Minute.Calls):
-		return Bounds.Failed.Alert
+	case Bounds.Attempts.share(u.failed()):
+		return Bounds.Attempts.Alert
 	}
 	return ""
 }

@@ -26,7 +26,7 @@ func TestRunbooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	named := regexp.MustCompile(`"(Penstock[A-Za-z]+)"`).FindAllStringSubmatch(string(source), -1)
-	for _, b := range []Bound{Bounds.Failed, Bounds.Full, Bounds.TTFT, Bounds.Queue} {
+	for _, b := range []Bound{Bounds.Failed, Bounds.Attempts, Bounds.Full, Bounds.TTFT, Bounds.Queue} {
 		named = append(named, []string{"", b.Alert})
 	}
 	if len(named) < 15 {
@@ -48,6 +48,7 @@ func TestRunbooksOfTroubles(t *testing.T) {
 		"":                                func(*Status) {},
 		"PenstockModelWithoutEngine":      func(s *Status) { s.Models[0].Ready = false },
 		"PenstockErrors":                  func(s *Status) { n := &s.Models[0].History.Minute; n.Calls, n.Failed = 9, 3 },
+		"PenstockUpstreamFails":           func(s *Status) { n := &s.Upstreams[0].History.Minute; n.Calls, n.Retried = 9, 3 },
 		"PenstockFull":                    func(s *Status) { n := &s.Models[1].History.Minute; n.Calls, n.Full = 9, 3 },
 		"PenstockUpstreamDown":            func(s *Status) { s.Upstreams[0].State, s.Upstreams[1].State = "down", "down" },
 		"PenstockUpstreamStalled":         func(s *Status) { s.Upstreams[1].State = "stalled" },

@@ -41,9 +41,10 @@ type Status struct {
 	Hour        Hour            `json:"hour"`
 	Events      []Event         `json:"events"` // newest first
 	Keys        []Key           `json:"keys"`
-	Calls       []Call          `json:"calls"`    // in flight, oldest first, then ended, newest first
-	Refusals    []Reason        `json:"refusals"` // before an engine was asked, of the last five minutes, by reason
-	Failures    []Reason        `json:"failures"` // at an engine, likewise
+	Calls       []Call          `json:"calls"`           // in flight, oldest first, then ended, newest first
+	Refusals    []Reason        `json:"refusals"`        // before an engine was asked, of the last five minutes, by reason
+	Failures    []Reason        `json:"failures"`        // at an engine, likewise
+	Attempts    []Reason        `json:"failed_attempts"` // at an engine, likewise, also of calls that a retry saved
 	Total       observe.History `json:"total"`
 	Fleet       *fleet.State    `json:"fleet,omitempty"`
 
@@ -532,7 +533,7 @@ func (s *Status) measure(o *observe.Outlook) {
 			s.Keys[i].refusedBy(o.Refusals)
 		}
 	}
-	s.Refusals, s.Failures = reasons(o.Refusals), reasons(o.Failures)
+	s.Refusals, s.Failures, s.Attempts = reasons(o.Refusals), reasons(o.Failures), reasons(o.Attempts)
 	for i := range s.Models {
 		s.Models[i].History = o.Model(s.Models[i].ID)
 	}

@@ -240,13 +240,13 @@ func upstreamRow(u *Upstream) Row {
 	case badge.Class == "warn", u.Mode != "ready":
 		r.Level = LevelDegraded
 	}
-	switch n := &u.History.Minute; {
+	switch {
 	case u.Mode != "ready" && u.ModeWho != "":
 		r.Why = strings.TrimSpace(r.Why + " by " + u.ModeWho)
 	case badge.Word == "busy" && r.Why == "":
 		r.Why = Busy
 	case badge.Word == "failing":
-		r.Why = "fails " + shareOf(n.Failed, n.Calls)
+		r.Why = u.fails("")
 	}
 	active, limit, elsewhere := 0, 0, 0
 	for _, p := range ownPools(u) {
@@ -261,7 +261,7 @@ func upstreamRow(u *Upstream) Row {
 	}
 	r.Cells = []string{
 		u.Label, state, part(active, limit), u.Limits.Source,
-		strconv.Itoa(u.History.Ended), strconv.Itoa(u.History.Failed), millis(u.History.TTFTP95Millis),
+		strconv.Itoa(u.History.Ended + u.History.Retried), strconv.Itoa(u.History.Failed + u.History.Retried), millis(u.History.TTFTP95Millis),
 		newest(&u.History), downs, u.EngineTitle, cached(u.History.Prompts),
 	}
 	where := u.URL
@@ -424,7 +424,7 @@ func reasonRow(c *Reason) Row {
 		r.More = append(r.More, "over limit: "+c.Limit)
 	}
 	if c.Cause != "" {
-		r.More = append(r.More, "cause "+c.Cause+": "+meaningOf(c.Cause))
+		r.More = append(r.More, "cause "+withStatus(c.Cause, c.Engine)+": "+meaningOf(c.Cause))
 	}
 	r.More = append(r.More, fmt.Sprintf("status %d, last at %s", c.Status, c.Last.Format(time.TimeOnly)))
 	return r

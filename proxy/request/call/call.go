@@ -202,8 +202,8 @@ func (c *Call) noteFailed(f *failure.Failure, now time.Time) {
 	}
 	c.record.Failed = append(c.record.Failed, observe.FailedAttempt{
 		Upstream: c.record.Upstream, Cause: string(f.Cause), EngineStatus: f.Status, Arm: c.record.Arm,
-		Rejected: f.Cause == upstreams.CauseRejected,
-		After:    c.times.asked.Sub(c.record.Start), Took: now.Sub(c.times.asked),
+		Rejected: f.Cause == upstreams.CauseRejected, Fault: f.Outcome.Failed(),
+		After: c.times.asked.Sub(c.record.Start), Took: now.Sub(c.times.asked),
 	})
 }
 

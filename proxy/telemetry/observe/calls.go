@@ -142,7 +142,11 @@ func (c *Calls) count(r *Record, now time.Time) {
 		c.series.word(familyDropped, name).Inc()
 	}
 	for i := range r.Failed {
-		c.series.failed(&r.Failed[i])
+		a := &r.Failed[i]
+		c.series.failed(a)
+		if a.Fault && r.retried(i) {
+			c.series.pair(r.Model, a.Upstream).retry(now)
+		}
 	}
 	m.used(r)
 	c.series.countKey(r)

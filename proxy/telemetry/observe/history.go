@@ -31,6 +31,7 @@ type slot struct {
 	in, out                 float64 // tokens
 	prompts                 Prompts
 	ok, failed, full, other uint32
+	retried                 uint32 // attempts of calls that were then tried elsewhere
 	ttft, wait              [len(historyBounds) + 1]uint16
 }
 
@@ -105,6 +106,13 @@ func (h *history) finish(r *Record, now time.Time) {
 	s.prompts.book(r)
 	h.prompts.book(r)
 	h.spread(float64(r.CompletionTokens-r.streamed), now.Add(-r.outputTime(now)), now)
+}
+
+// retry books an attempt that failed here and was followed by another one.
+func (h *history) retry(now time.Time) {
+	h.mu.Lock()
+	h.slot(stepOf(now)).retried++
+	h.mu.Unlock()
 }
 
 func (h *history) spread(tokens float64, from, to time.Time) {

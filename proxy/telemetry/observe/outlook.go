@@ -8,6 +8,7 @@ type Outlook struct {
 	Total             History
 	Models, Upstreams map[string]*History
 	Failures          []ReasonCount // at an engine
+	Attempts          []ReasonCount // that failed, of the same calls and of others
 	Refusals          []ReasonCount // before one was asked
 }
 
@@ -38,6 +39,7 @@ func (c *Calls) Outlook(now time.Time) *Outlook {
 	o := &Outlook{
 		Models: map[string]*History{}, Upstreams: map[string]*History{},
 		Failures: c.Recent.Failures.Counts(now), Refusals: c.Recent.Refusals.Counts(now),
+		Attempts: c.Recent.Attempts.Counts(now),
 	}
 	present := max(1, time.Duration(now.UnixNano()-last*int64(historyStep)).Seconds())
 	for i := range o.Refusals {

@@ -33,6 +33,8 @@ type Reason struct {
 	Key      string // its id, of a refusal
 	Upstream string // of a failure
 	Cause    string // of a failure, a word of upstreams.Causes
+
+	EngineStatus int // of a failure, the status of the engine's answer; 0: there was none
 }
 
 // ReasonCount is how many calls a reason has ended within ReasonWindow.
@@ -122,7 +124,8 @@ func (r *Reasons) Counts(now time.Time) []ReasonCount {
 	slices.SortFunc(out, func(a, b ReasonCount) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), b.Last.Compare(a.Last), cmp.Compare(a.Code, b.Code),
 			cmp.Compare(a.Model, b.Model), cmp.Compare(a.Key, b.Key), cmp.Compare(a.Limit, b.Limit),
-			cmp.Compare(a.Upstream, b.Upstream), cmp.Compare(a.Status, b.Status), cmp.Compare(a.Outcome, b.Outcome))
+			cmp.Compare(a.Upstream, b.Upstream), cmp.Compare(a.Status, b.Status), cmp.Compare(a.Outcome, b.Outcome),
+			cmp.Compare(a.EngineStatus, b.EngineStatus), cmp.Compare(a.Cause, b.Cause))
 	})
 	return out
 }

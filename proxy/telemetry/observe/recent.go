@@ -35,6 +35,8 @@ type Recent struct {
 	Refusals Reasons
 	// Failures are those that failed at an engine.
 	Failures Reasons
+	// Attempts are the failed attempts of all calls that count against their upstream.
+	Attempts Reasons
 }
 
 // kept holds calls of one kind. Its memory grows with them, up to keptRows.
@@ -156,7 +158,13 @@ func (r *Recent) add(rec *Record, now time.Time) {
 	if failed {
 		r.Failures.add(Reason{
 			Code: rec.Code, Status: rec.Status, Outcome: rec.Outcome, Model: rec.Model, Upstream: rec.Upstream, Cause: rec.Cause,
+			EngineStatus: rec.EngineStatus,
 		}, now)
+	}
+	for i := range rec.Failed {
+		if a := &rec.Failed[i]; a.Fault {
+			r.Attempts.add(Reason{Upstream: a.Upstream, Cause: a.Cause, EngineStatus: a.EngineStatus}, now)
+		}
 	}
 	r.calls.add(rec, now)
 }

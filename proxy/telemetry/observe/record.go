@@ -131,8 +131,14 @@ type FailedAttempt struct {
 	EngineStatus int           // of the engine's answer; 0: there was none
 	Arm          string        // of the upstream, as in Record
 	Rejected     bool          // the engine refused the request itself
+	Fault        bool          // it counts against the upstream
 	After        time.Duration // from the start of the call to that of the attempt
 	Took         time.Duration
+}
+
+// retried reports whether the failed attempt with this number was followed by another one.
+func (r *Record) retried(i int) bool {
+	return i < len(r.Failed)-1 || !r.Outcome.Failed() || r.Failed[i].Upstream != r.Upstream
 }
 
 // outputTime returns how long the generation took after the first token.

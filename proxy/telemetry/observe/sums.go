@@ -8,8 +8,9 @@ type History struct {
 	TTFTMillis      []float64 `json:"ttft_p50_ms"`
 	TTFTP50Millis   float64   `json:"ttft_p50_ms_5m"`
 	TTFTP95Millis   float64   `json:"ttft_p95_ms_5m"`
-	Ended           int       `json:"calls_5m"`  // at an engine, however they ended
-	Failed          int       `json:"failed_5m"` // of these
+	Ended           int       `json:"calls_5m"`   // at an engine, however they ended
+	Failed          int       `json:"failed_5m"`  // of these
+	Retried         int       `json:"retried_5m"` // failed attempts that are in neither, see Minute
 	Prompts         Prompts   `json:"prompts_5m"`
 	Minute          Minute    `json:"minute"`
 }
@@ -18,6 +19,7 @@ type History struct {
 type Minute struct {
 	Calls   int     `json:"calls"`   // that ended, refused ones included
 	Failed  int     `json:"failed"`  // by an upstream, or for lack of one
+	Retried int     `json:"retried"` // attempts that failed and that a retry hid from the client
 	Full    int     `json:"full"`    // found every slot in use
 	Limited int     `json:"limited"` // were over a limit of their key
 	In      float64 `json:"prompt_tokens"`
@@ -48,6 +50,7 @@ type sum struct {
 	in, out                 float64
 	prompts                 Prompts
 	ok, failed, full, other int
+	retried                 int
 	ttft                    times
 }
 
@@ -80,6 +83,7 @@ func (t *sums) addSlot(s *slot, age int64) {
 	step.prompts.add(&s.prompts)
 	step.ok, step.failed = step.ok+int(s.ok), step.failed+int(s.failed)
 	step.full, step.other = step.full+int(s.full), step.other+int(s.other)
+	step.retried += int(s.retried)
 	if s.ok+s.failed+s.full+s.other == 0 {
 		return // no call has ended, so no time was booked
 	}
@@ -103,6 +107,7 @@ func (t *sums) add(o *sums) {
 		step.prompts.add(&more.prompts)
 		step.ok, step.failed = step.ok+more.ok, step.failed+more.failed
 		step.full, step.other = step.full+more.full, step.other+more.other
+		step.retried += more.retried
 		step.ttft.add(&more.ttft)
 	}
 	t.minute.add(&o.minute)
@@ -134,10 +139,12 @@ func (t *sums) recent() History {
 		all.add(&step.ttft)
 		out.Ended += step.ok + step.failed + step.full + step.other
 		out.Failed += step.failed
+		out.Retried += step.retried
 		out.Prompts.add(&step.prompts)
 		if i >= historySlots-int(minuteSlots) {
 			m.Calls += step.ok + step.failed + step.full + step.other
 			m.Failed += step.failed
+			m.Retried += step.retried
 			m.Full += step.full
 			m.In += step.in
 			m.Out += max(0, step.out)
