@@ -8,27 +8,27 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// account is a key's usage as this edge knows it: a limit.Account. Its methods may be called from
-// any goroutine.
+// account is this edge's view of a key's usage: a limit.Account. Any goroutine may call its
+// methods.
 type account struct {
 	terms *terms
 	id    string
-	edge  string // the edge that reports the use
+	edge  string // the edge that reports the usage
 
 	mu     sync.Mutex
 	usage  usage
-	active time.Duration // the last time that a call took something
-	queued bool          // it has something to report
+	active time.Duration // when a call last took something
+	queued bool          // in the queue of accounts with something to report
 
-	turns *turns // of slots that calls wait for; nil: calls are refused
+	turns *turns // the queue of calls that wait for slots; nil: calls are refused
 
 	number       uint64  // of the last message
-	born         string  // the account's birth in the store, by the last answer
+	born         string  // the account's birth id in the store, by the last answer
 	flying, next *flight // the message under way, and the next one
 	sent         time.Duration
-	unheard      bool // the store may have forgotten what calls hold
+	unheard      bool // the store may have lost what calls hold
 	answered     time.Duration
-	unanswered   int // requests that have waited in vain since the last answer
+	unanswered   int // failed requests since the last answer
 }
 
 func newAccount(t *terms, id string) *account {
@@ -44,18 +44,18 @@ func (a *account) Take(l config.KeyLimits, now time.Time) limit.Decision {
 }
 
 // Reserve takes a place in the key's concurrency and holds an estimate of its tokens. The caller
-// must give held back to Settle.
+// must pass held to Settle.
 func (a *account) Reserve(l config.KeyLimits, estimate int64, now time.Time) (held int64, d limit.Decision) {
 	held = min(max(estimate, 0), int64(l.TokensPerMinute))
 	return held, a.take(limitsOf(l), needs{tokens: held, slots: 1}, now)
 }
 
-// Settle frees the place and charges the used tokens instead of the held ones.
+// Settle frees the place, and charges the used tokens in place of the held ones.
 func (a *account) Settle(held, used int64) {
 	a.settle(needs{tokens: held, slots: 1}, needs{tokens: used})
 }
 
-// settle charges what a call has used instead of what it held.
+// settle charges what a call has used in place of what it held.
 func (a *account) settle(held, used needs) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -64,8 +64,8 @@ func (a *account) settle(held, used needs) {
 	a.queue()
 }
 
-// take takes what a call needs of each cell, or nothing. It waits for the store if this edge does
-// not hold enough.
+// take takes what a call needs of each cell, or nothing. If this edge does not hold enough, it
+// waits for the store.
 func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	now := a.terms.since(at)
 	a.mu.Lock()
@@ -89,8 +89,8 @@ func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 // fenceBefore is how long before the end of its lease an edge gives up what it holds.
 const fenceBefore = 2 * time.Second
 
-// waitedBefore reports whether the reserving call has already waited in vain for its request: no
-// call waits twice. The caller holds mu.
+// waitedBefore reports whether the call that reserves has already waited in vain when it took its
+// request: no call waits twice. The caller holds mu.
 func (a *account) waitedBefore(n needs) bool {
 	if !a.usage.lost || n[slots] == 0 || a.unanswered == 0 {
 		return false
@@ -106,7 +106,7 @@ const patience = 25 * time.Millisecond
 // is free. ok is false if only the store can decide. The caller holds mu.
 func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool) {
 	u := &a.usage
-	if u.lost || a.turns != nil && a.turns.waited() { // a slot freed here may be another edge's turn
+	if u.lost || a.turns != nil && a.turns.waited() { // it may be another edge's turn
 		return d, false
 	}
 	lacking := u.lacking(n, false, now, a.terms.edges())
@@ -114,8 +114,8 @@ func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool
 		u.hold(n)
 		return allowed, true
 	}
-	// Other edges may give back what they hold, so an answer is good only for a moment. Slots come
-	// back by themselves, at any time, and a message under way may be giving something back.
+	// Other edges may return what they hold, so an answer is good only for a moment. Slots become
+	// free at any time, and a message under way may be returning something.
 	known := a.flying == nil && now-a.answered < patience
 	if c := &u.cells[lacking]; known && c.kind != slot && c.seen && u.missing(lacking, n, now) > 0 {
 		return u.refuse(lacking, n, now), true
@@ -144,8 +144,8 @@ func (a *account) takeAlone(n needs, now time.Duration) limit.Decision {
 	return allowed
 }
 
-// Levels returns what is left of the requests and of the tokens: what this edge holds, and what was
-// free at the last answer.
+// Levels returns the remaining requests and tokens: what this edge holds, and what was free at the
+// last answer.
 func (a *account) Levels(l config.KeyLimits, now time.Time) (r, t limit.Level) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

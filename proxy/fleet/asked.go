@@ -12,28 +12,28 @@ var (
 )
 
 // asked records the commands that the client has sent on a connection, so that an unsolicited reply
-// is noticed. It counts as the client does: each command has one reply. Messages that the store
-// sends by itself (RESP3's pushes, and in RESP2 arrays once there is a subscription) are not
-// replies, except for the first confirmation of a subscription.
+// is noticed. It counts one reply for each command, as the client does. Messages that the store
+// sends by itself are not replies: in RESP3 pushes, and in RESP2 arrays once there is a
+// subscription. The exception is the first confirmation of a subscription.
 type asked struct {
 	mu             sync.Mutex
-	sent, answered uint64         // commands
-	subscriptions  []subscription // those without a reply yet
-	further        int            // confirmations of the one that had its reply last
-	arrays         []arrayReply   // those without a reply yet
-	resp3, resp2   bool           // RESP3 was asked for; there was a subscription without it
+	sent, answered uint64         // numbers of commands
+	subscriptions  []subscription // without a reply yet
+	further        int            // confirmations still due after the last subscription's reply
+	arrays         []arrayReply   // without a reply yet
+	resp3, resp2   bool           // RESP3 was requested; there was a subscription in RESP2
 }
 
 // subscription is a command that subscribes.
 type subscription struct {
-	number   uint64 // of commands before it
+	number   uint64 // the number of commands before it
 	channels int
 }
 
-// arrayReply is a command whose first reply members the client reads without checking how many
-// there are.
+// arrayReply is a command of whose reply the client reads the first members without checking the
+// length.
 type arrayReply struct {
-	number uint64 // of commands before it
+	number uint64 // the number of commands before it
 	least  int
 }
 
@@ -50,7 +50,7 @@ func (a *asked) ask(f *replyForm) error {
 		a.resp2 = !a.resp3
 	case strings.HasPrefix(name, "UNSUBSCRIBE"), strings.HasPrefix(name, "PUNSUBSCRIBE"),
 		strings.HasPrefix(name, "SUNSUBSCRIBE"):
-		return errUnsubscribe // unsubscribing has several replies, in forms of its own
+		return errUnsubscribe // unsubscribing has several replies, each in another form
 	case name == "ROLE":
 		a.arrays = append(a.arrays, arrayReply{a.sent, 1})
 	case name == "SENTINELGET-MASTER-ADDR-BY-NAME":
@@ -60,12 +60,12 @@ func (a *asked) ask(f *replyForm) error {
 	return nil
 }
 
-// hear handles a reply, or what the store sends by itself.
+// hear handles a reply, or a message that the store sends by itself.
 func (a *asked) hear(f *replyForm) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	word := f.member(0)
-	confirms, ends := false, false // a subscription
+	confirms, ends := false, false // of a subscription
 	push := f.top == '>' || a.resp2 && strings.IndexByte("*~%", f.top) >= 0 && f.members > 0 && word != "pong"
 	if push && f.members > 1 {
 		switch word {
@@ -90,7 +90,7 @@ func (a *asked) hear(f *replyForm) error {
 	case a.answered == a.sent, confirms && !subscribes, subscribes && word == "QUEUED":
 		return errUnasked
 	case isError(f) && f.spaces < 2 && (strings.HasPrefix(word, "MOVED") || strings.HasPrefix(word, "ASK")):
-		return errReplyForm // the client takes the third word
+		return errReplyForm // the client reads the third word
 	}
 	if len(a.arrays) > 0 && a.arrays[0].number == a.answered {
 		if (f.top == '*' || f.top == '~') && f.members < a.arrays[0].least {
@@ -108,7 +108,7 @@ func (a *asked) hear(f *replyForm) error {
 	return nil
 }
 
-// spacesOf returns the minimum number of spaces that the client expects in a sentinel's message.
+// spacesOf returns the number of spaces that the client needs at least in a sentinel's message.
 func spacesOf(channel string) int {
 	switch channel {
 	case "+sentinel", "+reboot":

@@ -27,7 +27,7 @@ const (
 	saysUnsubscribed = "3\r\n+unsubscribe\r\n_\r\n:0\r\n"
 )
 
-// exchange is what the client sends, what the store does, and why the last byte of that does not
+// exchange holds what the client sends, what the store does, and why the last byte of that does not
 // pass.
 type exchange struct {
 	sent, comes string
@@ -64,7 +64,8 @@ var exchanges = map[string]exchange{
 	"ask nobody":                         {commandPing, "!3\r\nASK\r\n", errReplyForm},
 }
 
-// An unsolicited reply does not pass, but messages that the store may send by itself do.
+// TestAsked checks that an unsolicited reply does not pass, while messages that the store may send
+// by itself do.
 func TestAsked(t *testing.T) {
 	all := maps.Clone(exchanges)
 	maps.Copy(all, sentinelExchanges)
@@ -99,8 +100,8 @@ var unasked = []string{
 	"%1\r\n+version\r\n*0\r\n", "%1\r\n+version\r\n_\r\n", "%1\r\n*0\r\n*0\r\n", "%1\r\n+proto\r\n+x\r\n", "%1\r\n+proto\r\n:3\r\n", "-ERR unknown command 'HELLO'\r\n",
 }
 
-// hostileStore answers each time that it hears something with the next of what it says, and then
-// ends the connection. It has one client.
+// hostileStore answers each input with the next text of says, and then closes the connection. It
+// serves one client.
 func hostileStore(says []string) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 	var dialled atomic.Bool
 	return func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
@@ -124,8 +125,8 @@ func hostileStore(says []string) func(context.Context, string, *net.Dialer, *tls
 	}
 }
 
-// talkTo does what an edge does with a store. The client panics in its own goroutines, so the test
-// only has to end.
+// talkTo does what an edge does with a store. The client panics in its own goroutines, so it
+// suffices that the test ends.
 func talkTo(says ...string) {
 	options := clientOptions(&StoreOptions{Addresses: []string{"store:1"}})
 	options.DialCtxFn, options.Dialer.Timeout = hostileStore(says), 20*time.Millisecond
@@ -149,7 +150,7 @@ const (
 	welcomes2 = "-ERR unknown command 'HELLO'\r\n+OK\r\n+OK\r\n"
 )
 
-// The process survives whatever a store says, at any time.
+// TestHostileStore checks that the process survives any output of a store at any time.
 func TestHostileStore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		says := rapid.SliceOfN(rapid.SampledFrom(append(unasked, welcomes, welcomes2)), 0, 6).Draw(t, "says")
@@ -165,8 +166,8 @@ func FuzzHostileStore(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, first, second, third, fourth string) { talkTo(first, second, third, fourth) })
 }
 
-// An unsolicited message of the store, at its first reply or later, costs an error at most. Once
-// the store answers correctly the edge continues with it.
+// TestUnaskedReplies checks that an unsolicited message of the store, at its first reply or later,
+// causes an error at most. Once the store answers correctly, the edge continues with it.
 func TestUnaskedReplies(t *testing.T) {
 	for _, command := range []string{"", "HELLO", "CLIENT", "EVALSHA", "PING"} {
 		store := miniredis.RunT(t)
@@ -176,8 +177,8 @@ func TestUnaskedReplies(t *testing.T) {
 	}
 }
 
-// surviveReply makes a store give a reply to a command ("": to any) instead of its own. A push comes
-// in addition to its own.
+// surviveReply makes a store send reply to the command to ("": to any) in place of its own reply. A
+// push is sent in addition to it.
 func surviveReply(t *testing.T, store *miniredis.Miniredis, reply, to string) {
 	var sends atomic.Bool
 	store.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
@@ -211,8 +212,8 @@ func findAgain(t *testing.T, r *remote, after string) {
 	}
 }
 
-// A store that has left out a reply answers each command with the reply of the one before it. The
-// edge does not keep that connection.
+// TestReplyLeftOut checks that the edge does not keep a connection on which the store has skipped a
+// reply, because each command then gets the reply to the previous one.
 func TestReplyLeftOut(t *testing.T) {
 	store := miniredis.RunT(t)
 	r := startRemote(t, store.Addr())

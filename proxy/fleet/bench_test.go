@@ -10,8 +10,8 @@ import (
 	"penstock/config"
 )
 
-// BenchmarkTake measures the admission of a call for which the edge holds enough, and of one that
-// asks the store (the twin, which takes no time).
+// BenchmarkTake measures the admission of a call for which the edge holds enough, and of a call
+// that asks the store (the twin, which takes no time).
 func BenchmarkTake(b *testing.B) {
 	for name, perMinute := range map[string]int{"held": 1 << 30, "drawn": 1 << 10} {
 		b.Run(name, func(b *testing.B) {
@@ -29,10 +29,9 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// BenchmarkScript measures what the script of an account costs an otherwise idle real store:
-// messages of four edges back to back, by the store's own measure. After a pause of some
-// milliseconds it takes several times as long, as any script does, because of the processor's
-// caches.
+// BenchmarkScript measures the cost of an account's script in an otherwise idle real store, by the
+// store's own measure, with messages of four edges back to back. After a pause of some milliseconds
+// the script takes several times as long, like any script, because of the processor's caches.
 func BenchmarkScript(b *testing.B) {
 	store := newRealStore(b)
 	r := newRemote(StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"})

@@ -8,12 +8,12 @@ import (
 	"net"
 )
 
-// These bound one reply. The largest replies hold all keys of the store, or the rows of a day.
-// 130,000 keys with entries of 500 bytes each fit.
+// These bound one reply. The largest replies hold all keys of the store, or the rows of a day. They
+// have room for 130,000 keys with entries of 500 bytes.
 const (
 	maxBulk     = 8 << 20  // bytes of one string
-	maxLine     = 64 << 10 // bytes of a line
-	maxElements = 1 << 18  // of all arrays of a reply; a pair of a map counts as two
+	maxLine     = 64 << 10 // bytes of one line
+	maxElements = 1 << 18  // in all arrays of a reply; a pair of a map counts as two
 	maxReply    = 64 << 20 // bytes
 	maxNesting  = 16
 )
@@ -27,7 +27,7 @@ var (
 	errReplySize    = errors.New("the store's reply is too long")
 )
 
-// dialBounded opens a connection whose replies are bounded.
+// dialBounded opens a connection with bounded replies.
 func dialBounded(ctx context.Context, address string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
 	var c net.Conn
 	var err error
@@ -43,7 +43,7 @@ func dialBounded(ctx context.Context, address string, d *net.Dialer, t *tls.Conf
 }
 
 // boundedConn is a connection to the store. The client allocates what a reply announces before the
-// data has arrived. So a reply above a bound ends the connection before the client sees the
+// data has arrived, so a reply above a bound ends the connection before the client sees the
 // announced number. The client also panics at an unsolicited reply, so such a reply ends the
 // connection before the client has all of it.
 type boundedConn struct {
@@ -61,8 +61,8 @@ func bound(c net.Conn) *boundedConn {
 	return b
 }
 
-// Write sends commands. It counts them first, because a reply may come at once. The client calls it
-// from one goroutine at a time.
+// Write sends commands. It counts them first, because a reply may arrive at once. The client calls
+// Write from one goroutine at a time.
 func (c *boundedConn) Write(p []byte) (int, error) {
 	if _, err := c.sent.scan(p); err != nil {
 		return 0, err
@@ -70,7 +70,7 @@ func (c *boundedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Read reads what the store sends. The client calls it from one goroutine at a time.
+// Read reads the store's output. The client calls Read from one goroutine at a time.
 func (c *boundedConn) Read(p []byte) (int, error) {
 	if c.err != nil {
 		return 0, c.err
@@ -83,33 +83,33 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// replyForm follows the form of replies (RESP2 and RESP3) byte by byte. Of their content it holds
-// only the beginning.
+// replyForm parses the form of replies (RESP2 and RESP3) byte by byte. It keeps only the beginning
+// of their content.
 type replyForm struct {
 	next     replyPart
-	kind     byte // of the value that is being read
-	line     int  // bytes of the line so far
-	number   int  // that the line announces
+	kind     byte // of the current value
+	line     int  // bytes of the current line so far
+	number   int  // announced by the line
 	negative bool
 	streamed bool // the line announces '?': parts follow until an end mark
-	cr       bool // the last byte of the line was one
-	left     int  // bytes of the string
+	cr       bool // the line's last byte was a CR
+	left     int  // remaining bytes of the string
 	parents  [maxNesting]parent
 	depth    int
-	elements int // of the whole reply
+	elements int // in the whole reply
 	bytes    int
 
-	ended   func(*replyForm) error // takes a whole reply before its last byte passes
-	top     byte                   // its kind
-	members int                    // of an array or the like: those that have been read
-	kept    int                    // of how many members the beginning is kept
+	ended   func(*replyForm) error // gets a whole reply before its last byte passes
+	top     byte                   // the reply's kind
+	members int                    // members read so far, of an array or the like
+	kept    int                    // the number of members whose beginnings are kept
 	word    [48]byte               // the beginning of a string, or of the first members
 	letters int
-	ends    [3]int // of the members in word
+	ends    [3]int // the ends of the members in word
 	spaces  int    // in a string, or in the last of those members
 }
 
-// member returns the beginning of one of the first members, or of a string that is not a member.
+// member returns the beginning of one of the first members, or of a string outside an array.
 func (f *replyForm) member(n int) string {
 	switch {
 	case f.members == 0 && n == 0:
@@ -122,7 +122,7 @@ func (f *replyForm) member(n int) string {
 	return string(f.word[f.ends[n-1]:f.ends[n]])
 }
 
-// replyPart is what the next byte belongs to.
+// replyPart says what the next byte belongs to.
 type replyPart uint8
 
 const (
@@ -130,7 +130,7 @@ const (
 	partText              // a line up to its end
 	partNumber            // a line that announces a length
 	partLineEnd           // its \n
-	partString            // left bytes
+	partString            // the remaining bytes of a string
 	partCR
 	partLF
 	partChunk // the kind of a part of a streamed string
@@ -138,19 +138,19 @@ const (
 
 // parent is an array, a map or the like whose elements are being read.
 type parent struct {
-	left      int  // elements that have to come; streaming: until one that ends it
-	pairs     bool // of a map or an attribute
-	attribute bool // it describes the value that follows, and is not one itself
-	odd       bool // streaming: the number of elements that have come
+	left      int  // elements to come; streaming: until the end mark
+	pairs     bool // a map or an attribute
+	attribute bool // describes the value that follows, without being a value
+	odd       bool // streaming: the number of elements so far is odd
 }
 
 const streaming = -1
 
-// scan follows some bytes. It returns how many of them are good, and what is wrong with the next
+// scan parses some bytes. It returns how many of them are good, and what is wrong with the next
 // one.
 func (f *replyForm) scan(p []byte) (int, error) {
 	for i := 0; i < len(p); {
-		if f.next == partString { // the reply's bound was checked with the length
+		if f.next == partString { // the length was checked against the reply's bound
 			n := min(f.left, len(p)-i)
 			f.keep(p[i : i+n])
 			f.left -= n
@@ -243,7 +243,7 @@ func (f *replyForm) text(b byte) error {
 		}
 		return f.end(false)
 	}
-	if f.cr { // the CR before did not end the line
+	if f.cr { // the previous CR did not end the line
 		f.keep([]byte{'\r'})
 	}
 	if f.cr = b == '\r'; !f.cr {
@@ -255,7 +255,7 @@ func (f *replyForm) text(b byte) error {
 	return nil
 }
 
-// keep stores bytes of a string. A string longer than word matches no word.
+// keep stores bytes of a string. A string longer than the field word matches no word.
 func (f *replyForm) keep(p []byte) {
 	if f.depth > 1 || f.members >= f.kept {
 		return
@@ -283,7 +283,7 @@ func (f *replyForm) digit(b byte) error {
 	return nil
 }
 
-// fits checks the part of a length that is known so far.
+// fits checks the known part of a length.
 func (f *replyForm) fits() error {
 	switch f.kind {
 	case '$', '!', '=', ';':
@@ -298,14 +298,14 @@ func (f *replyForm) fits() error {
 	return nil
 }
 
-// announced is called at the end of a line with a length.
+// announced handles the end of a line with a length.
 func (f *replyForm) announced() error {
 	null := f.negative
 	if null && (f.number != 1 || f.kind == '%' || f.kind == '|' || f.kind == ';') {
 		return errReplyForm
 	}
 	if null && f.depth == 0 {
-		f.top = '_' // as in the client, whatever is null
+		f.top = '_' // as in the client, for any kind of null
 	}
 	switch f.kind {
 	case '$', '!', '=':
@@ -343,7 +343,7 @@ func (f *replyForm) string() error {
 	return nil
 }
 
-// stringEnd is called after the \r\n of a string, or of a value of fixed length.
+// stringEnd handles the \r\n of a string, or the end of a value of fixed length.
 func (f *replyForm) stringEnd() error {
 	switch f.kind {
 	case ';':
@@ -384,7 +384,7 @@ func (f *replyForm) open() error {
 	return nil
 }
 
-// end is called after each value, and after an attribute.
+// end handles the end of a value or of an attribute.
 func (f *replyForm) end(attribute bool) error {
 	f.next = partKind
 	for !attribute {

@@ -26,7 +26,7 @@ type fromStore struct {
 
 func (c fromStore) Read(p []byte) (int, error) { return c.sent.Read(p) }
 
-// bounded returns the part of a store's output that passes. The client has asked for more than that.
+// bounded returns the part of a store's output that passes. The client's requests would allow more.
 func bounded(sent io.Reader) (string, error) {
 	c := bound(fromStore{sent: sent})
 	c.asked.sent = math.MaxUint64
@@ -50,7 +50,8 @@ var largestReplies = []string{
 	"%131072\r\n" + strings.Repeat(":1\r\n", maxElements),
 }
 
-// Everything sent passes, and the connection's next reply is a separate one.
+// TestGoodReplies checks that valid replies pass whole, and that the connection's next reply is
+// parsed separately.
 func TestGoodReplies(t *testing.T) {
 	for _, reply := range append(largestReplies, goodReplies...) {
 		sent := reply + reply + "*262144\r\n"
@@ -97,7 +98,7 @@ var badReplies = []struct {
 	{"$0000000000000000000", "0\r\n", errReplyForm},
 }
 
-// The valid bytes before a bad one pass, and nothing after them.
+// TestBadReplies checks that the valid bytes before a bad one pass, and nothing after them.
 func TestBadReplies(t *testing.T) {
 	for _, test := range badReplies {
 		for _, before := range []string{"", "+OK\r\n%1\r\n+a\r\n:1\r\n"} {
@@ -109,7 +110,7 @@ func TestBadReplies(t *testing.T) {
 	}
 }
 
-// Strings that are each short enough are too long together.
+// TestLongReply checks that strings that are each short enough can be too long together.
 func TestLongReply(t *testing.T) {
 	one := "$8388608\r\n" + strings.Repeat("a", maxBulk) + "\r\n"
 	sent := "*?\r\n" + strings.Repeat(one, maxReply/maxBulk)
@@ -119,7 +120,8 @@ func TestLongReply(t *testing.T) {
 	}
 }
 
-// However the bytes are cut, the same bytes pass, and nothing is allocated for them.
+// TestSplitReplies checks that the same bytes pass however they are split, and that parsing
+// allocates nothing.
 func TestSplitReplies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		replies := slices.Clone(goodReplies)
@@ -153,7 +155,7 @@ func TestSplitReplies(t *testing.T) {
 	}
 }
 
-// The output is the beginning of the input, and all of it if there is no error.
+// FuzzReplies checks that the output is a prefix of the input, and all of it if there is no error.
 func FuzzReplies(f *testing.F) {
 	for _, reply := range goodReplies {
 		f.Add(reply)
@@ -173,8 +175,9 @@ func FuzzReplies(f *testing.F) {
 	})
 }
 
-// A store that announces more than possible costs an error and no memory, at its first reply and
-// later. Once it answers correctly the edge continues with it.
+// TestHugeReplies checks that a store that announces more than is possible causes an error and
+// allocates nothing, at its first reply and later. Once it answers correctly, the edge continues
+// with it.
 func TestHugeReplies(t *testing.T) {
 	for _, reply := range []string{"*2147483647\r\n", "$2147483647\r\nabc", "%-1\r\n"} {
 		store := miniredis.RunT(t)

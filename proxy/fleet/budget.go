@@ -9,11 +9,12 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// Budgets are accounts, too: one for each key and period, named by the period, so that a new one
-// begins with nothing. Time does not pay what was charged. An edge reports what it has used since
-// the period began; over restarts it does so under the name of its ledger. So the store can forget
-// everything, and an edge can end in any way: reported use is counted once, and unreported use is
-// reported later. A dead edge's holds are free again, because they may not have been used.
+// Budgets are accounts, too: one for each key and period. The period is part of the name, so that a
+// new period begins with nothing. Time does not pay what was charged. An edge reports what it has
+// used since the period began; over restarts it does so under the name of its ledger. The store may
+// therefore forget everything, and an edge may end in any way: reported use is counted once, and
+// unreported use is reported later. What a dead edge held becomes free again, because it may not
+// have been used.
 
 // budgetKinds are the cells of a budget: requests (unused), tokens, and millionths of money.
 var budgetKinds = [cells]kind{slot, budget, budget}
@@ -25,7 +26,7 @@ var budgetNames = [limit.Periods][cells]string{
 	limit.Month: {tokens: limit.TokensPerMonth, spent: limit.SpendPerMonth},
 }
 
-// keyBudget is a key's budgets as this edge knows them: a limit.Budget.
+// keyBudget is this edge's view of a key's budgets: a limit.Budget.
 type keyBudget struct {
 	terms    *terms
 	id, edge string
@@ -33,7 +34,7 @@ type keyBudget struct {
 
 	mu      sync.Mutex
 	current [limit.Periods]*periodBudget
-	before  [limit.Periods]*periodBudget // for calls that began then
+	before  [limit.Periods]*periodBudget // the previous periods, for calls that began in them
 }
 
 // periodBudget is a budget in one period.
@@ -45,8 +46,8 @@ type periodBudget struct {
 	spent money.Amount // by this edge, exactly; the account counts in millionths
 }
 
-// NewBudget returns the budget of a key over the whole fleet. used returns what this edge has used
-// of it. edge is the name under which the edge has reported its use before; empty if it has none.
+// NewBudget returns the budget of a key over the whole fleet. used returns the use of this edge.
+// edge is the name under which the edge has reported use before; empty if it has none.
 func NewBudget(f *Fleet, id, edge string, used limit.Used) limit.Budget {
 	return newKeyBudget(&f.terms, id, edge, used)
 }
@@ -55,13 +56,13 @@ func newKeyBudget(t *terms, id, edge string, used limit.Used) *keyBudget {
 	return &keyBudget{terms: t, id: id, edge: edge, used: used}
 }
 
-// of returns the budget of a period at now, which starts from what this edge has used of it.
+// of returns the budget of the period at now. It starts from what this edge has used of it.
 func (b *keyBudget) of(period int, now time.Time) *periodBudget {
 	number, _ := limit.PeriodOf(period, now)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.current[period]
-	if p != nil && p.number >= number { // a clock that was set back stays in the later period
+	if p != nil && p.number >= number { // after a clock was set back, the later period stays
 		return p
 	}
 	name := now.UTC().Format([limit.Periods]string{limit.Day: "2006-01-02", limit.Month: "2006-01"}[period])
@@ -81,7 +82,7 @@ func (b *keyBudget) of(period int, now time.Time) *periodBudget {
 	return next
 }
 
-// heldIn returns the budget of a period in which a call holds something; nil if there is none.
+// heldIn returns the budget of the period in which a call holds something; nil if there is none.
 func (b *keyBudget) heldIn(period int, number int64) *periodBudget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,8 +94,8 @@ func (b *keyBudget) heldIn(period int, number int64) *periodBudget {
 	return nil
 }
 
-// millionths returns what an account holds or counts for a: rounded up to a whole one, because
-// otherwise each edge could spend a fraction of one beyond the limit.
+// millionths returns the amount that an account holds or counts for a. It rounds up to a whole
+// millionth, because otherwise each edge could spend a fraction of one beyond the limit.
 func millionths(a money.Amount) int64 {
 	if a.Picos > 0 {
 		return a.Micros + 1
@@ -102,7 +103,7 @@ func millionths(a money.Amount) int64 {
 	return a.Micros
 }
 
-// needsOf returns what is held of a budget's cells.
+// needsOf converts a cost to the cells of a budget.
 func needsOf(c limit.Cost) needs { return needs{tokens: c.Tokens, spent: millionths(c.Spend)} }
 
 // Hold implements limit.Budget.
@@ -129,9 +130,9 @@ func (b *keyBudget) Hold(l *config.KeyLimits, expected limit.Cost, now time.Time
 	return held, allowed
 }
 
-// tell makes the accounts of the budgets from a period on report to the store. A call that was
-// refused before has not asked these accounts, but a new process may have to report what the
-// process before it has used.
+// tell makes the accounts of the budgets, beginning with period from, report to the store. A call
+// that was refused earlier has not asked these accounts, but a new process may have to report what
+// the previous process used.
 func (b *keyBudget) tell(l *config.KeyLimits, from int, now time.Time) {
 	for period := from; period < limit.Periods; period++ {
 		if of := limit.OfPeriod(l, period); of.Tokens > 0 || !of.Spend.Zero() {
@@ -144,7 +145,7 @@ func (b *keyBudget) tell(l *config.KeyLimits, from int, now time.Time) {
 	}
 }
 
-// atMost returns what a call holds: all of a budget, if it may use more than that.
+// atMost returns what a call holds: the expected cost, but at most the whole budget.
 func atMost(c, budget limit.Cost) limit.Cost {
 	if budget.Tokens > 0 {
 		c.Tokens = min(c.Tokens, budget.Tokens)
@@ -155,9 +156,10 @@ func atMost(c, budget limit.Cost) limit.Cost {
 	return c
 }
 
-// refusal returns what the fleet has used, as far as this edge knows, and whether a call would be
-// admitted if the running ones ended without using anything. If the edge may give only a part of
-// what is left, the refusal holds that part, and the time at which the edge will know of the rest.
+// refusal returns what the fleet has used, as far as this edge knows. It also reports whether a
+// call would be admitted if the running ones ended without using anything. If the edge may grant
+// only a part of the rest, the refusal holds that part, and the time at which the edge will know
+// the rest.
 func (a *account) refusal(limits, n needs) limit.Refused {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -200,10 +202,10 @@ func (b *keyBudget) Used(period int, now time.Time) limit.Cost {
 	return costOf(used)
 }
 
-// used returns what all edges have used of a budget, as far as this one knows.
+// used returns what all edges have used of a budget, as far as this edge knows.
 func (c *cell) used() int64 { return max(int64(c.debt), c.charged) }
 
-// Settle implements limit.Budget. A call's use counts in the period in which the call ends.
+// Settle implements limit.Budget. The use of a call counts in the period in which the call ends.
 func (b *keyBudget) Settle(held limit.Held, used limit.Cost, now time.Time) {
 	for period, number := range held.At {
 		if number == 0 {

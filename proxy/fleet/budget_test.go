@@ -11,12 +11,12 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// budgetEdge is an edge with a ledger that loses nothing.
+// budgetEdge is an edge whose ledger loses nothing.
 type budgetEdge struct {
 	fleet  *Fleet
 	line   *line
 	budget *keyBudget
-	used   limit.Cost // by its ledger, in the period
+	used   limit.Cost // in the period, by its ledger
 	held   []limit.Held
 }
 
@@ -42,7 +42,7 @@ func (w *world) settleAll() {
 	}
 }
 
-// unknown is what the edge has used, and what its calls hold, beyond its reports.
+// unknown returns the use and the holds of the edge that its reports do not cover.
 func (e *budgetEdge) unknown(told *twinEdge) (c limit.Cost) {
 	c = e.used
 	for _, h := range e.held {
@@ -55,10 +55,11 @@ func (e *budgetEdge) unknown(told *twinEdge) (c limit.Cost) {
 	return c
 }
 
-// Messages may be lost, late, repeated or overtaken, edges killed and restarted, and the store may
-// forget everything. In the end the store's account equals the use of all edges. No call is
-// admitted that does not fit into the budget with what is used and held. One thing is added to
-// that: whenever an edge's lease runs out, what the edge has used and holds but not reported.
+// TestBudgetOfAFleet loses, delays, repeats and reorders messages, kills and restarts edges, and
+// makes the store forget everything. In the end the store's account equals the use of all edges. A
+// call is admitted only if it fits into the budget with what is used and held. One allowance is
+// added: whenever an edge's lease expires, what that edge has used and holds without having
+// reported it.
 func TestBudgetOfAFleet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.KeyLimits{
@@ -144,9 +145,9 @@ func TestBudgetOfAFleet(t *testing.T) {
 				e.budget.Settle(e.held[0], limit.Cost{}, w.now)
 				e.held = e.held[1:]
 			}
-			_, _ = e.budget.Hold(&limits, limit.Cost{Tokens: 1}, w.now) // a budget that has forgotten looks again
+			_, _ = e.budget.Hold(&limits, limit.Cost{Tokens: 1}, w.now) // a forgotten budget checks again
 			sum.Tokens += e.used.Tokens
-			sum.Spend.Micros += millionths(e.used.Spend) // each edge tells whole millionths
+			sum.Spend.Micros += millionths(e.used.Spend) // each edge reports whole millionths
 		}
 		for _, e := range all {
 			for _, p := range e.budget.current {
@@ -170,7 +171,8 @@ func TestBudgetOfAFleet(t *testing.T) {
 	})
 }
 
-// A used-up day does not keep a started edge from reporting its use of the month.
+// TestRefusedDayTellsMonth checks that an edge that starts on a used-up day still reports its use
+// of the month.
 func TestRefusedDayTellsMonth(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 500, SpendPerMonth: money.Amount{Micros: 3000}}
 	w := newWorld(1, config.KeyLimits{}, config.LostClosed)
@@ -186,8 +188,8 @@ func TestRefusedDayTellsMonth(t *testing.T) {
 	}
 }
 
-// A store that forgets does not renew a budget, whichever edges ask first: only what was left by
-// their last answers is available.
+// TestForgottenBudget checks that a budget does not begin anew when the store forgets it, whichever
+// edges ask first: only the rest by their last answers is available.
 func TestForgottenBudget(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 5000}
 	w := newWorld(3, config.KeyLimits{}, config.LostDivide)
@@ -211,7 +213,7 @@ func TestForgottenBudget(t *testing.T) {
 		}
 		w.pass(time.Second)
 	}
-	for i := range edges { // each has asked since the last one told
+	for i := range edges { // each has asked since the last report
 		call(i, 20)
 	}
 	w.pass(time.Second)
@@ -224,7 +226,7 @@ func TestForgottenBudget(t *testing.T) {
 		if used > 5000 {
 			t.Fatalf("%d of 5000 tokens were used in round %d", used, round)
 		}
-		if round%2 == 0 { // else they are forgotten before all have told
+		if round%2 == 0 { // otherwise the store forgets them before all have reported
 			w.pass(time.Second)
 		}
 	}
@@ -233,8 +235,8 @@ func TestForgottenBudget(t *testing.T) {
 	}
 }
 
-// TestPartOfForgottenBudget: after a loss an edge says what its part of the rest is, and when to
-// ask again. Then the call fits.
+// TestPartOfForgottenBudget checks that after a loss an edge's refusal has its part of the rest and
+// the time to ask again, and that the call then fits.
 func TestPartOfForgottenBudget(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 3000}
 	w := newWorld(2, config.KeyLimits{}, config.LostDivide)
@@ -259,7 +261,7 @@ func TestPartOfForgottenBudget(t *testing.T) {
 		}
 		return d
 	}
-	ask(1) // it hears of the loss
+	ask(1) // it learns of the loss
 	d := ask(1500)
 	if d.OK || d.Quota == nil || !d.Quota.Held || d.Quota.Part == "" || d.Quota.Part >= "1500" || d.RetryAfter <= time.Second || d.RetryAfter > lease {
 		t.Fatalf("%+v, quota %+v", d, d.Quota)

@@ -18,7 +18,7 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// slowLine is a line for calls that come at once: its store takes a millisecond for an answer.
+// slowLine is a line for simultaneous calls: its store takes a millisecond for an answer.
 type slowLine struct {
 	*line
 	mu    sync.Mutex
@@ -33,8 +33,8 @@ func (s *slowLine) Exchange(ctx context.Context, id string, m *message) (reply, 
 	return s.line.Exchange(ctx, id, m)
 }
 
-// TestBurst: if an idle key has room for a number of simultaneous calls, none of them is refused
-// while the edge reports what it does not use.
+// TestBurst checks that, if an idle key has room for a number of simultaneous calls, none of them
+// is refused while the edge returns what it does not use.
 func TestBurst(t *testing.T) {
 	for name, c := range map[string]struct {
 		limits   config.KeyLimits
@@ -98,22 +98,23 @@ type asking struct {
 	own    needs
 }
 
-// interleaved are calls of an edge, its messages and its reports, in any order that locks allow.
+// interleaved runs calls of an edge, its messages and its reports in any order that the locks
+// allow.
 type interleaved struct {
 	*rapid.T
 	*account
 	twin *twin
 
 	waiting []asking
-	message *message // under way
+	message *message // the one under way
 	reply   reply
 
 	limits needs
-	used   needs // of the limits
+	used   needs // of each limit
 	held   []needs
 }
 
-// begin has a call ask for what there is room for.
+// begin starts a call for which the key has room.
 func (w *interleaved) begin() {
 	n := needs{requests: 1}
 	if rapid.Bool().Draw(w.T, "tokens and a slot") {
@@ -145,7 +146,7 @@ func (w *interleaved) allow(d limit.Decision, n needs) {
 	}
 }
 
-// send has a message leave, which the store answers at once.
+// send sends a message, which the store answers at once.
 func (w *interleaved) send(f *flight) {
 	w.flying = f
 	m := w.account.message(w.terms.now())
@@ -185,8 +186,8 @@ func (w *interleaved) step() {
 	}
 }
 
-// However calls, messages and reports of an edge interleave, no call is refused if the key has room
-// for it.
+// TestNoneIsRefusedForWhomThereIsRoom checks that no call is refused if the key has room for it,
+// however calls, messages and reports of an edge interleave.
 func TestNoneIsRefusedForWhomThereIsRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.KeyLimits{

@@ -7,7 +7,7 @@ import (
 	"penstock/config"
 )
 
-// An account has one cell for each limit of a key.
+// The cells of an account, one for each limit of a key.
 const (
 	requests = iota
 	tokens
@@ -18,38 +18,38 @@ const (
 // needs is how much a call takes of each cell.
 type needs [cells]int64
 
-// cell is what an edge knows of one limit of a key, in units of the limit. The store grants what
-// may be used. It learns of the use afterwards, from the message that asks for more.
+// cell is this edge's view of one limit of a key, in units of the limit. The store grants what may
+// be used, and learns of the use later, from the message that asks for more.
 type cell struct {
 	kind  kind
-	limit int64 // of the whole fleet; 0: none
+	limit int64 // of the whole fleet; 0: no limit
 
-	spare   int64 // granted and not in use; below 0 after a call that used more than its estimate
-	awaited int64 // of spare: drawn for calls that have not taken or left it yet
+	spare   int64 // granted and unused; negative after a call used more than its estimate
+	awaited int64 // part of spare: drawn for calls that have yet to take or leave it
 	running int64 // held by running calls
-	charged int64 // used for good, since the edge began
-	acked   int64 // of charged: reported in the last answered message
+	charged int64 // used for good since the edge began
+	acked   int64 // part of charged: reported in the last answered message
 
-	// At the last answer, less what time has paid since.
+	// As of the last answer, minus what time has paid since.
 	at   time.Duration
-	seen bool    // there was an answer
+	seen bool    // an answer has arrived
 	free float64 // neither held nor owed by any edge
 	debt float64 // of all edges
-	own  float64 // of debt: what this edge charged
+	own  float64 // part of debt: charged by this edge
 
-	// While the store is lost: what this edge may use on its own, as of aloneAt, and whether one
-	// call is admitted whatever it takes.
+	// While the store is lost: what this edge may use on its own, as of aloneAt, and whether it
+	// admits one call regardless of the call's need.
 	alone   float64
 	aloneAt time.Duration
 	grace   bool
-	owed    float64 // the debt that the store knows of, which time pays first
+	owed    float64 // the debt that the store knows, which time pays first
 	forgone float64 // unreported use that time has paid, so that the store need not count it
 
-	// While other edges may hold or have used something that the store does not know of, this edge
-	// takes no more than its part of the slots, no more than part of a budget, and of a rate no
-	// more than part and its part of what time pays.
-	doubted  time.Duration // when that began
-	doubtful time.Duration // when it ends
+	// While other edges may hold or have used something that the store does not know, this edge
+	// takes at most its part of the slots, at most part of a budget, and of a rate at most part
+	// plus its own part of what time pays.
+	doubted  time.Duration // when the doubt began
+	doubtful time.Duration // when the doubt ends
 	part     float64
 	parted   bool // part bounds the slots, too
 }
@@ -58,24 +58,24 @@ type cell struct {
 type kind uint8
 
 const (
-	slot   kind = iota // it comes back when the call ends
-	paid               // it is charged, and time pays it, at limit a minute
-	budget             // it is charged
-	turn               // in a message: a slot that calls of this edge wait for, so edges take turns
+	slot   kind = iota // it is free again when the call ends
+	paid               // it is charged, and time pays it at a rate of limit a minute
+	budget             // it is charged until the period ends
+	turn               // in a message: a slot that calls of this edge wait for, for which edges take turns
 )
 
-// part is the content of a message about one cell.
+// part is a message's content about one cell.
 type part struct {
 	kind    kind
 	limit   int64 // 0: no limit
 	charged int64 // since the edge began
-	base    int64 // of charged: what the store certainly knows, or need not count
-	own     int64 // of the debt: what this edge has charged and time has not paid; of a budget: what all had told
-	least   int64 // cannot be taken away
+	base    int64 // part of charged that the store certainly knows or need not count
+	own     int64 // of the debt: unpaid charges of this edge; of a budget: reported by all edges
+	least   int64 // the amount that cannot be taken away
 	want    int64
 }
 
-// grant is the content of an answer about one cell.
+// grant is an answer's content about one cell.
 type grant struct {
 	held int64
 	debt float64
@@ -83,14 +83,14 @@ type grant struct {
 }
 
 // Prefetch: an edge holds a little more than it uses, so that most calls need no message. Far from
-// the limit all edges together hold a tenth of what is free; near it each holds a hundredth of the
-// limit.
+// the limit all edges together hold a tenth of what is free. Near the limit each edge holds a
+// hundredth of the limit.
 const (
 	farPart  = 10
 	nearPart = 100
 )
 
-// target returns the spare amount that an active edge aims for.
+// target returns the spare amount that an active edge aims at.
 func (c *cell) target(edges int) int64 {
 	if c.far() {
 		return int64(c.free) / int64(farPart*edges)
@@ -101,8 +101,8 @@ func (c *cell) target(edges int) int64 {
 // far reports whether much of the limit is free.
 func (c *cell) far() bool { return c.seen && c.free > float64(c.limit)/2 }
 
-// keep returns how long after the last call an edge keeps what it does not use. Near the limit,
-// other edges may be waiting for it.
+// keep returns how long after the last call an edge keeps its unused amount. Near the limit, other
+// edges may be waiting for it.
 func (c *cell) keep() time.Duration {
 	if c.far() {
 		return keepFar
@@ -115,7 +115,7 @@ const (
 	keepNear = 4 * time.Second
 )
 
-// catchUp makes time pay for the period since the cell's own time.
+// catchUp applies what time has paid since the cell's last update.
 func (c *cell) catchUp(now time.Duration) {
 	passed := (now - c.at).Seconds()
 	if c.at = now; c.kind != paid || passed <= 0 || !c.seen {
@@ -127,17 +127,17 @@ func (c *cell) catchUp(now time.Duration) {
 	}
 }
 
-// need returns what a call takes: a call above the limit takes all of it.
+// need returns what a call takes. A call above the limit takes all of the limit.
 func (c *cell) need(n int64) int64 { return min(n, c.limit) }
 
-// take makes a call hold n, which spare (or alone, without the store) covers.
+// take makes a call hold n. spare covers it or, without the store, alone.
 func (c *cell) take(n int64, lost bool) {
 	c.running += n
 	c.grace = c.grace && n == 0
 	c.back(-n, lost)
 }
 
-// settle ends a call's hold and charges what it used.
+// settle ends a call's hold and charges its use.
 func (c *cell) settle(held, used int64, lost bool) {
 	c.running -= held
 	if c.kind == slot || c.limit == 0 && c.kind == paid {
@@ -149,8 +149,7 @@ func (c *cell) settle(held, used int64, lost bool) {
 	c.back(held-used, lost)
 }
 
-// back makes n usable again. While all edges together hold more than the limit, n is not used
-// again.
+// back makes n usable again, except for what all edges together hold beyond the limit.
 func (c *cell) back(n int64, lost bool) {
 	c.part += float64(n)
 	switch {
@@ -165,18 +164,18 @@ func (c *cell) back(n int64, lost bool) {
 	}
 }
 
-// unacked returns how much of the charged amount the store must still count.
+// unacked returns the part of the charged amount that the store must still count.
 func (c *cell) unacked() int64 { return c.charged - c.base() }
 
-// base returns how much of the charged amount, from its beginning, the store need not count.
+// base returns the first part of the charged amount, which the store need not count.
 func (c *cell) base() int64 { return c.acked + int64(c.forgone) }
 
-// unclaimed returns the spare amount that was not drawn for a call about to take it.
+// unclaimed returns the spare amount that is not drawn for a waiting call.
 func (c *cell) unclaimed() int64 { return c.spare - c.awaited }
 
-// report returns a message's content, and gives back what is unclaimed beyond target. Until the
-// answer comes only the rest can be used: the message may have reached the store even if no answer
-// comes.
+// report returns a message's content, and returns what is unclaimed beyond target. Until the answer
+// arrives only the rest can be used, because the message may have reached the store even if no
+// answer comes.
 func (c *cell) report(target, wanted int64) part {
 	c.spare = min(c.spare, c.awaited+max(target, 0))
 	least, own := c.running+max(c.spare, 0), c.own
@@ -200,9 +199,9 @@ func (c *cell) granted(said part, g grant, now time.Duration) {
 	c.own = min(c.own, c.debt)
 }
 
-// doubt begins the time in which the store has lost its data and may not know what others hold.
-// What this edge held is still its own, and so is its part of what was free at the last answer. If
-// it has continued alone since then, the rest of that part is left.
+// doubt begins a period in which the store has lost its data and may not know what others hold.
+// This edge keeps what it held and its part of what was free at the last answer. If it has
+// continued alone since then, it keeps what remains of that part.
 func (c *cell) doubt(alone bool, now time.Duration, edges int) {
 	part := float64(max(c.spare, 0)) + max(c.free, 0)/float64(edges)
 	if alone {
@@ -214,8 +213,8 @@ func (c *cell) doubt(alone bool, now time.Duration, edges int) {
 	c.part, c.doubted, c.doubtful = part, now, now+lease
 }
 
-// doubtReturn begins the time in which others have yet to report what they used without the store.
-// alone says that this edge, too, has used its own part meanwhile: it continues with the rest of
+// doubtReturn begins a period in which other edges have yet to report what they used without the
+// store. If alone is true, this edge has used its own part, too, and continues with the rest of
 // that part. Otherwise its part is taken from what is free according to the answer.
 func (c *cell) doubtReturn(alone bool, now time.Duration, edges int) {
 	part := max(c.free+float64(c.spare), 0) / float64(edges)
@@ -225,7 +224,7 @@ func (c *cell) doubtReturn(alone bool, now time.Duration, edges int) {
 	c.part, c.doubted, c.doubtful, c.parted = part, now, now+untilAllTold, false
 }
 
-// untilAllTold is the time after its own heartbeat that an edge gives others to find the store
+// untilAllTold is how long after its own heartbeat an edge waits for the others to find the store
 // again.
 const untilAllTold = 2 * heartbeat
 
@@ -243,12 +242,12 @@ func (c *cell) withheld(n int64, now time.Duration, edges int) bool {
 	return c.part < float64(n)
 }
 
-// known returns the debt that the store knew of at the last answer, less what time has paid.
+// known returns the debt that the store knew at the last answer, minus what time has paid.
 func (c *cell) known() float64 { return max(0, c.debt-float64(c.charged-c.acked)) }
 
-// leave begins the time without the store: the edge continues with what it holds and its part of
-// what was free. If that is not fresh, it begins with its part of what time has paid since the
-// store fell silent (its whole part after a minute), and admits one call.
+// leave begins a period without the store. The edge continues with what it holds and its part of
+// what was free. If the last answer is not fresh, it begins with its part of what time has paid
+// since the store fell silent (its whole part after a minute), and admits one call.
 func (c *cell) leave(now time.Duration, fresh bool, silence time.Duration, edges int) {
 	c.alone, c.aloneAt, c.grace, c.owed = float64(c.spare), now, !fresh, c.known()
 	switch {
@@ -266,9 +265,9 @@ func (c *cell) leave(now time.Duration, fresh bool, silence time.Duration, edges
 	c.spare = 0
 }
 
-// earn makes time pay while the store is lost: it gives each edge its part of the rate, up to its
-// part of the limit. The store must not count again what time has paid: otherwise the time without
-// the store would pay twice.
+// earn applies what time pays while the store is lost: each edge gets its part of the rate, up to
+// its part of the limit. The store must not count again what time has paid here, because otherwise
+// the time without the store would pay twice.
 func (c *cell) earn(now time.Duration, edges int) {
 	passed := (now - c.aloneAt).Seconds()
 	c.aloneAt = now

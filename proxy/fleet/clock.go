@@ -6,23 +6,23 @@ import (
 )
 
 // storeClock is what an edge knows of its store's clock from the accounts' answers. If the clock is
-// set forward, the store ends leases of edges that are alive, and gives away what they hold. Time
-// then pays at once what it would have paid until then, which is at most a minute's limit. If the
-// clock is set back, accounts continue from where they were.
+// set forward, the store ends the leases of living edges and grants to others what they hold. Time
+// then pays at once for the skipped period, which is at most a minute's limit. If the clock is set
+// back, accounts continue from their last time.
 type storeClock struct {
 	mu     sync.Mutex
 	known  bool
-	ahead  time.Duration // of this edge's own, at most
-	jumped time.Duration // when it was seen to have been set forward, by this edge's own
-	ever   bool          // it was
+	ahead  time.Duration // the most by which the store's clock was ahead of this edge's
+	jumped time.Duration // when a jump forward was noticed, by this edge's clock
+	ever   bool          // a jump was noticed
 }
 
 // clockJump is longer than the time that a lease can lose because an edge sends late.
 const clockJump = 2 * time.Second
 
 // setForward takes a reading of the store's clock that was made between two times of this edge's
-// own clock. It reports whether the store's clock was set forward after an account's last answer.
-// Then the store may have ended leases whose holders have not reported since.
+// clock. It reports whether the store's clock was set forward after an account's last answer. In
+// that case the store may have ended leases whose holders have not reported since.
 func (c *storeClock) setForward(reading, sent, now, answered time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,14 +10,14 @@ import (
 	"penstock/config"
 )
 
-// setClock sets the store's clock.
+// setClock moves the store's clock.
 func (w *world) setClock(by time.Duration) {
 	w.set += by
 	w.tick(time.Millisecond)
 }
 
-// TestClockSetBack: if the store's clock is set back, time pays on as before, and a dead edge's
-// slots come back as soon as usual.
+// TestClockSetBack checks a store's clock that is set back: time pays as before, and a dead edge's
+// slots are free again as soon as usual.
 func TestClockSetBack(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, Concurrency: 4}
 	w := newWorld(2, limits, config.LostDivide)
@@ -50,8 +50,9 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestClockSetForward: if the store's clock is set forward, it ends the leases of living edges. No
-// other edge takes the slots that they hold, and after a lease all free slots can be used.
+// TestClockSetForward checks a store's clock that is set forward, which ends the leases of living
+// edges. No other edge takes the slots that they hold, and after a lease all free slots can be
+// used.
 func TestClockSetForward(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 20}
 	for held, free := range map[int]int{20: 0, 10: 10} {
@@ -60,7 +61,7 @@ func TestClockSetForward(t *testing.T) {
 		w.end(1, w.fill(1, limits, 1, held)) // both know the account
 		w.fill(1, limits, 1, held)
 		w.pass(time.Second)
-		w.fill(0, limits, 1, 1) // by the last answer the edge knows what is free
+		w.fill(0, limits, 1, 1) // its last answer shows what is free
 		before := 0
 		if free > 0 {
 			before = 1
@@ -80,8 +81,8 @@ func TestClockSetForward(t *testing.T) {
 	}
 }
 
-// TestClockOfMembers: an edge that died before the store's clock was set back stays a member for no
-// longer than a lease.
+// TestClockOfMembers checks that an edge that died before the store's clock was set back stays a
+// member for at most a lease.
 func TestClockOfMembers(t *testing.T) {
 	store := miniredis.RunT(t)
 	began := time.Unix(1e9, 0)

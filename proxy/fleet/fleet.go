@@ -15,20 +15,20 @@ import (
 	"penstock/proxy/fleet/sign"
 )
 
-// Options of a fleet.
+// Options configure a fleet.
 type Options struct {
 	Store    StoreOptions
-	Timeout  time.Duration // the most that a call waits for the store
-	Edges    int           // that are expected; more may show themselves. 0: unknown
+	Timeout  time.Duration // the longest that a call waits for the store
+	Edges    int           // the expected number; more may appear. 0: unknown
 	WhenLost string        // config.LostDivide, LostOpen or LostClosed
 
-	Signer  *sign.Signer // of edges' own entries; nil: nothing is signed
+	Signer  *sign.Signer // signs edges' own entries; nil: nothing is signed
 	Metrics *metrics.Set
 	Self    func() Member // what this edge reports about itself
 	Log     *zap.Logger
 }
 
-// Fleet is this edge's place in a fleet. Its methods may be called from any goroutine.
+// Fleet is this edge's membership in a fleet. Any goroutine may call its methods.
 type Fleet struct {
 	terms terms
 	self  func() Member
@@ -36,30 +36,31 @@ type Fleet struct {
 
 	signer  *sign.Signer
 	clock   storeTime   // by the last heartbeat
-	ignored atomic.Bool // members, at the last heartbeat
+	ignored atomic.Bool // the last heartbeat had more members than are read
 
 	client  *atomic.Pointer[valkey.Client]
 	members atomic.Pointer[[]Member]
 	up      atomic.Bool // the store's last logged state
 	told    atomic.Bool
-	refused atomic.Bool // by the store, at the last heartbeat
-	late    atomic.Bool // its answer was, at the last heartbeat
+	refused atomic.Bool // the store refused the last heartbeat
+	late    atomic.Bool // the last heartbeat's answer was late
 	prefix  string      // of the store's keys and channels
 
 	forgotten atomic.Int64 // how often the store did not know this edge
 
-	taken atomic.Bool // there are slots that edges take turns with
+	taken atomic.Bool // edges take turns with some slots
 
-	edgesBefore int64 // how many edges were seen before the store forgot them; counts until
+	edgesBefore int64 // edges seen before the store forgot them; valid until
 	edgesUntil  time.Duration
 
 	mu        sync.Mutex
-	reporting map[*account]struct{} // those with something to report
-	wake      chan struct{}         // there is something to report
-	ask       chan struct{}         // a heartbeat is due
+	reporting map[*account]struct{} // accounts with something to report
+	wake      chan struct{}         // receives when there is something to report
+	ask       chan struct{}         // requests a heartbeat
 }
 
-// New returns an edge's place in a fleet. Run reaches the store; until then it counts as lost.
+// New returns an edge's membership in a fleet. Run connects to the store; until then the store
+// counts as lost.
 func New(o Options) *Fleet {
 	r := newRemote(o.Store)
 	r.refused.log = o.Log
@@ -86,7 +87,8 @@ func newFleet(o *Options, s store) *Fleet {
 	return f
 }
 
-// Account returns a new account of a key. Two accounts of one key would count against each other.
+// Account returns a new account of a key. Call it once for each key, because two accounts of one
+// key would count against each other.
 func (f *Fleet) Account(id string) limit.Account { return newAccount(&f.terms, "k:"+id) }
 
 // SetEdges sets the expected number of edges; 0: unknown.
@@ -95,8 +97,8 @@ func (f *Fleet) SetEdges(n int) { f.terms.expected.Store(int64(n)) }
 // Available reports whether the store takes messages.
 func (f *Fleet) Available() bool { return f.terms.store.Available() }
 
-// Client returns the connection to the store, for the other data in it. It returns an error until
-// the store was reached once.
+// Client returns the connection to the store, for other data in it. It returns an error until the
+// store was reached once.
 func (f *Fleet) Client() (valkey.Client, error) {
 	if c := f.client.Load(); c != nil {
 		return *c, nil

@@ -8,18 +8,18 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// flight is a message with the calls that wait for it. The grant belongs to these calls until each
-// has taken its part or left: no report gives the grant back, and no later call takes it.
+// flight is a message and the calls that wait for it. The grant belongs to these calls until each
+// has taken or left its part: until then no report returns the grant, and no later call takes it.
 type flight struct {
 	done   chan struct{}
 	err    error // set before done is closed
-	wanted needs // of the calls that wait
+	wanted needs // of the waiting calls
 }
 
 func newFlight() *flight { return &flight{done: make(chan struct{})} }
 
-// askStore asks the store, together with all waiting calls of the key, and decides by its answer.
-// The caller holds mu, which is released while the message is under way.
+// askStore asks the store in one message with all waiting calls of the key, and decides by its
+// answer. The caller holds mu, which is released while the message is under way.
 func (a *account) askStore(n needs, now time.Duration) limit.Decision {
 	own := a.usage.needsOf(n)
 	f, leads := a.join(own)
@@ -40,7 +40,7 @@ func (a *account) askStore(n needs, now time.Duration) limit.Decision {
 	return a.decide(f, n, own, now+waited)
 }
 
-// join adds a call to those that wait for the next message. The first of them sends it.
+// join adds a call to those that wait for the next message. The first of these calls sends it.
 func (a *account) join(own needs) (f *flight, leads bool) {
 	if leads = a.next == nil; leads {
 		a.next = newFlight()
@@ -51,7 +51,7 @@ func (a *account) join(own needs) (f *flight, leads bool) {
 	return a.next, leads
 }
 
-// decide ends a call's wait: the call takes its part of the grant, or leaves it. The caller holds
+// decide ends a call's wait: the call takes its part of the grant or leaves it. The caller holds
 // mu.
 func (a *account) decide(f *flight, n, own needs, now time.Duration) limit.Decision {
 	answered := f.answered()
@@ -100,7 +100,7 @@ func (a *account) lead(ctx context.Context, f *flight) bool {
 		a.waitFor(ctx, a.flying)
 	}
 	a.next = nil
-	if a.flying != nil || !a.terms.store.Available() { // it has taken too long
+	if a.flying != nil || !a.terms.store.Available() { // the previous one took too long
 		f.err = context.DeadlineExceeded
 		close(f.done)
 		return false
@@ -122,11 +122,11 @@ func (a *account) send(ctx context.Context, f *flight) {
 	r, err = a.terms.store.Exchange(ctx, a.id, &m)
 }
 
-// errUnheard is the outcome of a message that a panic kept from being sent.
+// errUnheard is the outcome of a message that was not sent because of a panic.
 var errUnheard = errors.New("the message was not sent")
 
-// message returns the next message. Until its answer comes only what the message keeps can be used.
-// The caller holds mu, and has set flying.
+// message returns the next message. Until its answer comes, only the amount that the message keeps
+// can be used. The caller holds mu and has set flying.
 func (a *account) message(now time.Duration) message {
 	a.number++
 	m := message{edge: a.edge, number: a.number, born: a.born}

@@ -10,10 +10,10 @@ import (
 	"penstock/config"
 )
 
-// Link is the store's connection for the parts of a fleet other than the limits. The outcomes of
-// its commands count for the breaker, too. Its methods may be called from any goroutine.
+// Link gives access to the store for the parts of a fleet other than the limits. The outcomes of
+// its commands count for the breaker, too. Any goroutine may call its methods.
 type Link struct {
-	Edge   string // this edge's id, which is new with every start
+	Edge   string // this edge's id, which changes with every start
 	remote *remote
 	terms  *terms
 }
@@ -30,7 +30,7 @@ func (l *Link) Available() bool { return l.remote.Available() }
 // Edges returns how many edges share what is free while the store is lost.
 func (l *Link) Edges() int { return l.terms.edges() }
 
-// Run runs a script on one key, which gets the fleet's prefix.
+// Run runs a script on one key, to which it adds the fleet's prefix.
 func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []string) ([]valkey.ValkeyMessage, error) {
 	c := l.remote.client.Load()
 	if c == nil {
@@ -55,7 +55,7 @@ func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) e
 	return err
 }
 
-// Read returns up to count entries of a stream after the one with the given id, and the last id.
+// Read returns up to count entries of a stream after the entry with the given id, and the last id.
 func (l *Link) Read(ctx context.Context, key, after string, count int) (entries [][]byte, last string, err error) {
 	c := l.remote.client.Load()
 	if c == nil {
@@ -76,13 +76,13 @@ func (l *Link) Read(ctx context.Context, key, after string, count int) (entries 
 
 func (l *Link) key(key string) string { return l.remote.options.Prefix + ":{" + key + "}" }
 
-// Slots are the slots of one upstream, which the edges of a fleet count together: an account with
-// nothing but a concurrency.
+// Slots counts the slots of one upstream over the whole fleet: an account whose only limit is a
+// concurrency.
 type Slots struct{ account *account }
 
-// NewSlots returns the account of an upstream's slots. Two accounts of one upstream would count
-// against each other. waited reports whether calls of this edge wait for a slot, and wake makes one
-// of them try again. Neither may block on the account.
+// NewSlots returns the account of an upstream's slots. Call it once for each upstream, because two
+// accounts would count against each other. waited reports whether calls of this edge wait for a
+// slot, and wake makes one of them try again. Neither may block on the account.
 func NewSlots(f *Fleet, upstream string, waited func() bool, wake func()) *Slots {
 	f.taken.Store(true)
 	a := newAccount(&f.terms, "u:"+upstream)
@@ -90,11 +90,11 @@ func NewSlots(f *Fleet, upstream string, waited func() bool, wake func()) *Slots
 	return &Slots{a}
 }
 
-// Take takes one of limit slots, if one is free in the whole fleet.
+// Take takes one of limit slots if one is free in the whole fleet.
 func (s *Slots) Take(limit int, now time.Time) bool {
 	_, d := s.account.Reserve(config.KeyLimits{Concurrency: limit}, 0, now)
 	return d.OK
 }
 
-// Give gives a slot back.
+// Give returns a slot.
 func (s *Slots) Give() { s.account.Settle(0, 0) }

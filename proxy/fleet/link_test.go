@@ -11,8 +11,8 @@ import (
 	"penstock/config"
 )
 
-// A stream can be read from any entry on, keeps about as many entries as requested, and does not
-// exist before the first.
+// TestStream checks that a stream can be read from any entry on, keeps about as many entries as
+// requested, and does not exist before its first entry.
 func TestStream(t *testing.T) {
 	server := miniredis.RunT(t)
 	l := &Link{remote: startRemote(t, server.Addr())}
@@ -57,8 +57,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// The slots of an upstream: never one too many over the fleet, those of a dead edge come back after
-// its lease, and without the store each edge has its part.
+// TestSlots checks the slots of an upstream: the fleet never uses more than there are, the slots of
+// a dead edge are free after its lease, and without the store each edge has its part.
 func TestSlots(t *testing.T) {
 	w := newWorld(2, config.KeyLimits{}, config.LostDivide)
 	waited, wake := func() bool { return false }, func() {}

@@ -14,22 +14,22 @@ import (
 	"penstock/proxy/fleet/sign"
 )
 
-// Member is what an edge reports about itself with every heartbeat.
+// Member is an edge's report about itself in every heartbeat.
 type Member struct {
-	Name     string `json:"name"` // of its machine
+	Name     string `json:"name"` // of the edge's machine
 	Version  string `json:"version"`
 	Config   string `json:"config"` // digest of the configuration in force
 	Started  int64  `json:"started"`
 	InFlight int    `json:"in_flight"`
 
-	// These are empty for an edge of a version before them.
-	Generation uint64 `json:"generation,omitempty"` // of its configuration
-	Calls      uint64 `json:"calls,omitempty"`      // that have ended since its start
-	Level      string `json:"level,omitempty"`      // of its verdict, as on its status page
+	// These are empty for an edge of an older version.
+	Generation uint64 `json:"generation,omitempty"` // the configuration's number
+	Calls      uint64 `json:"calls,omitempty"`      // calls that have ended since the start
+	Level      string `json:"level,omitempty"`      // the verdict's level, as on the status page
 	Verdict    string `json:"verdict,omitempty"`
 	Self       bool   `json:"self,omitempty"`
 	ID         string `json:"id"`
-	Expires    int64  `json:"expires,omitempty"` // when it does not count any more, in ms of the store's clock
+	Expires    int64  `json:"expires,omitempty"` // when the entry expires, in ms of the store's clock
 }
 
 // membersMost is the maximum number of edges in a fleet. Further entries in the store are ignored.
@@ -38,13 +38,14 @@ const membersMost = 256
 // storeTime is the store's clock at the last heartbeat. Only the goroutine of the heartbeats uses
 // it.
 type storeTime struct {
-	reading int64 // ms; 0: none yet
+	reading int64 // ms; 0: no heartbeat yet
 	at      time.Duration
 }
 
 func (t *storeTime) now(own time.Duration) int64 { return t.reading + (own - t.at).Milliseconds() }
 
-// heartbeat is how often an edge announces itself, and how long it waits for the answer.
+// heartbeat is the interval at which an edge announces itself, and the longest that it waits for
+// the answer.
 const heartbeat = time.Second
 
 // Heartbeats announces this edge to the others until ctx ends. While the store does not answer,
@@ -63,7 +64,7 @@ func (f *Fleet) Heartbeats(ctx context.Context) {
 	}
 }
 
-// beatNow sends a heartbeat at once, which closes a breaker that a moment's silence has opened.
+// beatNow sends a heartbeat at once. It closes a breaker that a moment's silence has opened.
 func beatNow(f *Fleet) {
 	select {
 	case f.ask <- struct{}{}:
@@ -88,7 +89,7 @@ func (f *Fleet) beat(ctx context.Context) {
 		f.clock = storeTime{int64(a.clock / 1000), now}
 		f.terms.lastHeartbeat.Store(int64(now))
 		f.meet(a.said)
-		if !a.known && before > 0 { // it has lost the others, too: they announce themselves again
+		if !a.known && before > 0 { // the store has lost the others, too: they announce themselves again
 			f.edgesBefore, f.edgesUntil = before, now+lease
 		}
 		if now < f.edgesUntil {
@@ -99,7 +100,7 @@ func (f *Fleet) beat(ctx context.Context) {
 			f.forgotten.Add(1)
 		}
 	}
-	// a failed first heartbeat is logged, although it changes nothing
+	// A failed first heartbeat is logged although it changes no state.
 	up, told := f.terms.store.Available(), f.told.Swap(true)
 	if was := f.up.Swap(up); was != up || !told && err != nil {
 		if up && told {
@@ -144,8 +145,8 @@ func (f *Fleet) tell(up bool, err error) {
 	f.log.Warn("the fleet's store does not answer: limits are held without it", lost, zap.Error(err))
 }
 
-// meet takes over the edges that are alive. It does not trust what it reads: the writer may be an
-// edge of another version, or no edge at all.
+// meet records the edges that are alive. It does not trust their entries: the writer may be an edge
+// of another version, or another program.
 func (f *Fleet) meet(all []string) {
 	members, ignored := make([]Member, 0, min(len(all), membersMost)), 0
 	seen := map[string]bool{}
@@ -156,7 +157,7 @@ func (f *Fleet) meet(all []string) {
 			continue
 		case m.ID == f.terms.edge:
 			m.Self = true
-		case len(members) >= membersMost-1 || !f.counts(&m, said): // this edge itself has its place
+		case len(members) >= membersMost-1 || !f.counts(&m, said): // one place is this edge's own
 			ignored++
 			continue
 		}
@@ -194,7 +195,7 @@ func (f *Fleet) Members() []Member {
 // State is the fleet as this edge sees it.
 type State struct {
 	StoreAnswers bool     `json:"store_answers"`
-	StoreRefuses bool     `json:"store_refuses,omitempty"` // it answers, but refuses this edge
+	StoreRefuses bool     `json:"store_refuses,omitempty"` // the store answers, but refuses this edge
 	StoreLate    bool     `json:"store_late,omitempty"`    // the store answers too late for calls
 	WhenLost     string   `json:"when_lost"`
 	Members      []Member `json:"members"`
@@ -211,7 +212,7 @@ func (f *Fleet) State() *State {
 	}
 }
 
-// Configurations returns how many configurations the members have.
+// Configurations returns how many different configurations the members have.
 func (s *State) Configurations() int {
 	seen := map[string]bool{}
 	for i := range s.Members {

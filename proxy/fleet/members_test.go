@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/fleet/sign"
 )
 
-// TestForgedMembers: entries written without a secret of the fleet make no members, so they divide
-// no limit. A copied text counts once, and not for long.
+// TestForgedMembers checks that entries written without a secret of the fleet make no members and
+// so divide no limit. A copied entry counts once, and not for long.
 func TestForgedMembers(t *testing.T) {
 	secrets := []string{"the secret"}
 	now := time.Now()
@@ -27,7 +27,7 @@ func TestForgedMembers(t *testing.T) {
 	good := Member{ID: "two", Name: "b", Expires: ms(time.Minute)}
 	for what, c := range map[string]struct {
 		written []string
-		want    int // members
+		want    int // number of members
 	}{
 		"as it was said":      {[]string{said("ps", "the secret", good)}, 2},
 		"twice":               {[]string{said("ps", "the secret", good), said("ps", "the secret", good)}, 2},
@@ -62,8 +62,8 @@ func TestForgedMembers(t *testing.T) {
 	}
 }
 
-// TestMembersAreBounded: a store full of forged edges does not make a page of megabytes, and this
-// edge is always one of the members.
+// TestMembersAreBounded checks that a store full of forged edges does not make a page of megabytes,
+// and that this edge is always a member.
 func TestMembersAreBounded(t *testing.T) {
 	w := newWorld(1, config.KeyLimits{}, config.LostDivide)
 	f := w.edges[0]

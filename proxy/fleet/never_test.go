@@ -9,7 +9,8 @@ import (
 	"penstock/config"
 )
 
-// exact is one account of all that the fleet admits: what is owed, what is held and what runs.
+// exact is one account of everything that the fleet admits: what is owed, what is held and what
+// runs.
 type exact struct {
 	*rapid.T
 	*world
@@ -17,18 +18,18 @@ type exact struct {
 	at     time.Time
 	owed   [cells]float64
 	calls  []runningCall
-	beyond [cells]float64 // what the store had granted when it lost its data
+	beyond [cells]float64 // granted by the store before it lost its data
 
-	held, running int64 // by calls whose edge's lease has not run out
+	held, running int64 // by calls whose edge's lease has not expired
 }
 
 type runningCall struct {
 	edge  int
 	held  int64
-	freed bool // its edge's lease ran out: what it held is used, and its slot is free
+	freed bool // its edge's lease expired: what it held is used, and its slot is free
 }
 
-// pay makes time pay.
+// pay applies what time pays.
 func (e *exact) pay() {
 	passed := e.now.Sub(e.at).Minutes()
 	e.at = e.now
@@ -37,7 +38,8 @@ func (e *exact) pay() {
 	}
 }
 
-// admit makes a call ask at an edge, and fails if one edge would refuse what the fleet admits.
+// admit starts a call at an edge, and fails if an edge with the whole limit would refuse a call
+// that the fleet admits.
 func (e *exact) admit(i int) {
 	if !e.keys[i].Take(e.limits, e.now).OK {
 		return
@@ -73,14 +75,14 @@ func (e *exact) end(n int) {
 	}
 }
 
-// done counts what a call has used, and its end.
+// done counts a call's use and its end.
 func (e *exact) done(c *runningCall, used int64) {
 	e.pay()
 	e.owed[tokens] += float64(used)
 	e.held, e.running = e.held-c.held, e.running-1
 }
 
-// kill ends an edge's process, with its calls, and begins another one.
+// kill ends an edge's process with its calls, and starts another process.
 func (e *exact) kill(i int) {
 	for n := len(e.calls) - 1; n >= 0; n-- {
 		if e.calls[n].edge == i {
@@ -90,7 +92,7 @@ func (e *exact) kill(i int) {
 	e.start(i)
 }
 
-// used is all that is owed or held of each cell, with what edges hold for calls to come.
+// used returns what is owed and held of each cell, including what edges hold for future calls.
 func (e *exact) used() [cells]float64 {
 	e.pay()
 	all := [cells]float64{e.owed[requests], e.owed[tokens] + float64(e.held), float64(e.running)}
@@ -105,7 +107,7 @@ func (e *exact) used() [cells]float64 {
 	return all
 }
 
-// covered fails if the store does not know of all that is used: it would grant it once more.
+// covered fails if the store does not know all of the use, because it would then grant it again.
 func (e *exact) covered() {
 	a := e.twin.accounts["a"]
 	for i, used := range e.used() {
@@ -120,11 +122,12 @@ func (e *exact) covered() {
 	}
 }
 
-// forget makes the store lose its data. It then does not know what all have used and hold.
+// forget makes the store lose its data. The store then does not know what the edges have used and
+// hold.
 func (e *exact) forget() {
 	e.beyond = e.used()
 	for _, c := range e.calls {
-		if c.freed { // its edge has told of it once more since
+		if c.freed { // its edge has reported it again since
 			e.beyond[tokens] += float64(c.held)
 			e.beyond[slots]++
 		}
@@ -132,7 +135,7 @@ func (e *exact) forget() {
 	e.twin.forget()
 }
 
-// lapsed makes the store give away what an edge's calls hold.
+// lapsed makes the store release what an edge's calls hold.
 func (e *exact) lapsed(id string) {
 	for n := range e.calls {
 		if c := &e.calls[n]; e.edges[c.edge].terms.edge == id && !c.freed {
@@ -142,7 +145,7 @@ func (e *exact) lapsed(id string) {
 	}
 }
 
-// meanwhile is what happens while an answer is on its way to an edge.
+// meanwhile runs what happens while an answer is on its way to an edge.
 func (e *exact) meanwhile(i int) {
 	l := e.lines[i]
 	was := l.meanwhile
@@ -157,10 +160,10 @@ func (e *exact) meanwhile(i int) {
 	}
 }
 
-// Whatever is lost, late, repeated or overtaken, however calls of several edges interleave, and
-// whatever edges are killed: the fleet never admits a request, a token or a call at once more than
-// one edge with the whole limit would. Two things add to it: calls that go on although the lease of
-// their edge has run out, and what was granted when the store lost its data.
+// TestNeverMoreThanOneEdge loses, delays, repeats and reorders messages, interleaves calls of
+// several edges, and kills edges. The fleet never admits more requests, tokens or simultaneous
+// calls than one edge with the whole limit would. Two allowances are added: calls that continue
+// although their edge's lease has expired, and what was granted when the store lost its data.
 func TestNeverMoreThanOneEdge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.KeyLimits{

@@ -8,8 +8,9 @@ import (
 	"penstock/config"
 )
 
-// TestOutage: while the store is lost the edges continue with their parts, and the fleet uses at
-// most its limit and a hundredth of it. Once the store is back, the limit is shared again.
+// TestOutage checks that the edges continue with their parts while the store is lost, and that the
+// fleet then uses at most its limit and a hundredth more. Once the store is back, the edges share
+// the limit again.
 func TestOutage(t *testing.T) {
 	const edges, perMinute = 4, 600
 	for _, share := range []float64{0.3, 1.5} {
@@ -18,7 +19,7 @@ func TestOutage(t *testing.T) {
 			w := newWorld(edges, limits, config.LostDivide)
 			random := rand.New(rand.NewPCG(3, 4))
 			owed, worst := 0.0, 0.0
-			admitted := [3]int{} // before, while and after the store is lost
+			admitted := [3]int{} // before, during and after the loss of the store
 			calls := [3]int{}
 			for at := time.Duration(0); at < 6*time.Minute; {
 				phase := int(at / (2 * time.Minute))
@@ -48,7 +49,7 @@ func TestOutage(t *testing.T) {
 			}
 			for phase, n := range admitted {
 				least := min(0.98*float64(calls[phase]), 0.98*2*perMinute)
-				if phase == 1 && skew { // one edge's part is all that the edge has
+				if phase == 1 && skew { // the edge has only its own part
 					least /= edges
 				}
 				if float64(n) < least {
@@ -59,12 +60,12 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestReturnOneByOne: edges find a store again one after the other. The first does not take what
-// the others have used but not reported yet, nor what the store has forgotten.
+// TestReturnOneByOne checks edges that find a store again one after the other. The first one takes
+// neither what the others have used and not yet reported, nor what the store has forgotten.
 func TestReturnOneByOne(t *testing.T) {
 	const edges, perMinute = 4, 600
 	for n := range 4 {
-		all, forgets := n&1 == 0, n&2 == 2 // all: the first has calls while the store is lost, too
+		all, forgets := n&1 == 0, n&2 == 2 // all: the first edge has calls while the store is lost, too
 		limits := config.KeyLimits{RequestsPerMinute: perMinute}
 		w := newWorld(edges, limits, config.LostDivide)
 		owed, admitted := 0.0, 0
@@ -118,7 +119,7 @@ func TestReturnOneByOne(t *testing.T) {
 	}
 }
 
-// Each setting's decision for a call of a key when the store was never reached.
+// TestLost checks how each setting decides on a call of a key if the store was never reached.
 func TestLost(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 8, TokensPerMinute: 4000, Concurrency: 4}
 	for lost, want := range map[string]int{config.LostDivide: 1, config.LostOpen: 20, config.LostClosed: 0} {
@@ -145,7 +146,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// A call that ended while the store was lost, and one that began then, leave nothing behind.
+// TestReturn checks that a call that ended while the store was lost, and a call that began then,
+// leave nothing behind.
 func TestReturn(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 8}
 	w := newWorld(2, limits, config.LostDivide)
@@ -182,8 +184,8 @@ func TestReturn(t *testing.T) {
 	}
 }
 
-// Use that the store has heard of, although its answer was lost, is paid by time there. The edge
-// that continues alone does not pay it again.
+// TestUnheardAnswer checks use that has reached the store although its answer was lost. Time pays
+// it in the store, and an edge that continues alone does not pay it again.
 func TestUnheardAnswer(t *testing.T) {
 	limits := config.KeyLimits{TokensPerMinute: 600}
 	w := newWorld(1, limits, config.LostDivide)
@@ -198,7 +200,7 @@ func TestUnheardAnswer(t *testing.T) {
 	w.pass(time.Second)
 	l.cut, l.mute = true, never
 	key.Settle(100, 0)
-	key.Reserve(limits, 10, w.now) // is decided without the store
+	key.Reserve(limits, 10, w.now) // decided without the store
 	w.pass(5 * time.Second)
 	key.Settle(100, 100)
 	l.cut = false
@@ -208,8 +210,8 @@ func TestUnheardAnswer(t *testing.T) {
 	}
 }
 
-// fill starts calls at an edge, each with a place and some tokens, until none is admitted or there
-// are as many as wanted. It returns their number.
+// fill starts calls at an edge, each with a place and some tokens, until one is refused or the
+// wanted number is reached. It returns their number.
 func (w *world) fill(edge int, l config.KeyLimits, tokens int64, most int) (n int) {
 	for ; n < most; n++ {
 		if _, d := w.keys[edge].Reserve(l, tokens, w.now); !d.OK {
@@ -227,7 +229,8 @@ func (w *world) end(edge, calls int) {
 	w.pass(time.Millisecond)
 }
 
-// An edge that dies leaves no slot behind, and what it held of the rates counts as used.
+// TestDeadEdge checks that an edge that dies leaves no slot occupied, and that what it held of the
+// rates counts as used.
 func TestDeadEdge(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 4}
 	w := newWorld(2, limits, config.LostDivide)
@@ -246,7 +249,7 @@ func TestDeadEdge(t *testing.T) {
 		w.pass(asksEvery)
 		n = w.fill(1, limits, 400, 1)
 	}
-	if after > 9500*time.Millisecond { // so that it is ten seconds on a slow machine, too
+	if after > 9500*time.Millisecond { // leaves time for a slow machine within ten seconds
 		t.Errorf("the slots of the dead edge are free after %s", after)
 	}
 	if n := w.fill(1, limits, 400, 9); n != 3 {
@@ -257,7 +260,8 @@ func TestDeadEdge(t *testing.T) {
 	}
 }
 
-// The store forgets everything: each edge remembers its part, and the fleet stays within its limit.
+// TestForgetfulStore checks that, when the store forgets everything, each edge keeps its part and
+// the fleet stays within its limit.
 func TestForgetfulStore(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	w := newWorld(3, limits, config.LostDivide)
@@ -277,8 +281,8 @@ func TestForgetfulStore(t *testing.T) {
 	}
 }
 
-// The slots of calls that have ended are free at every edge at once, and while the store is lost
-// no edge has more than its part.
+// TestSlotsMove checks that the slots of ended calls are free at every edge at once, and that no
+// edge has more than its part while the store is lost.
 func TestSlotsMove(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 6}
 	w := newWorld(3, limits, config.LostDivide)
@@ -303,8 +307,8 @@ func TestSlotsMove(t *testing.T) {
 	}
 }
 
-// An emptied store learns of the running calls again as soon as a heartbeat finds that it has
-// forgotten.
+// TestRemind checks that an emptied store learns of the running calls again as soon as a heartbeat
+// shows that it has forgotten them.
 func TestRemind(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 4}
 	w := newWorld(2, limits, config.LostDivide)
@@ -321,9 +325,9 @@ func TestRemind(t *testing.T) {
 	}
 }
 
-// After the store has lost its data no edge takes more than its part of the slots for a lease,
-// because calls are running that the store does not know of. Then all slots are free for any edge
-// again. An account that has only expired is not divided.
+// TestForgottenSlots checks that, for a lease after the store has lost its data, no edge takes more
+// than its part of the slots, because the store does not know all running calls. After that any
+// edge may use all free slots. An account that has only expired is not divided.
 func TestForgottenSlots(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 4}
 	w := newWorld(2, limits, config.LostDivide)
@@ -353,8 +357,8 @@ func TestForgottenSlots(t *testing.T) {
 	}
 }
 
-// TestForgottenOnce: if an edge gets no answer after the store has forgotten everything, it reports
-// its part again, and the store counts it once.
+// TestForgottenOnce checks that an edge that gets no answer after the store has forgotten
+// everything reports its part again, and that the store counts it once.
 func TestForgottenOnce(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	w := newWorld(1, limits, config.LostDivide)
@@ -373,8 +377,8 @@ func TestForgottenOnce(t *testing.T) {
 	}
 }
 
-// A call that has waited for its request in vain does not wait again for its tokens, and the next
-// call asks again.
+// TestWaitsOnce checks that a call that has waited in vain for its request does not wait again for
+// its tokens, and that the next call asks again.
 func TestWaitsOnce(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 4}
 	w := newWorld(2, limits, config.LostOpen)
@@ -398,8 +402,9 @@ func TestWaitsOnce(t *testing.T) {
 	}
 }
 
-// TestLostFromTheStart: with a store that was never there a key that no edge has seen has its whole
-// part of the limits per minute after a minute, and before that of what time has paid.
+// TestLostFromTheStart checks a key that no edge has seen, with a store that was never reached.
+// After a minute it has its whole part of the limits per minute, and before that its part of what
+// time has paid.
 func TestLostFromTheStart(t *testing.T) {
 	const edges = 4
 	limits := config.KeyLimits{RequestsPerMinute: 60, TokensPerMinute: 6000}
@@ -424,8 +429,9 @@ func TestLostFromTheStart(t *testing.T) {
 	}
 }
 
-// An edge that starts while the store is away takes half of what the fleet shares, unless its file
-// says how many edges there are: an edge with a store is hardly alone.
+// TestEdgesUnknown checks that an edge that starts while the store is away takes half of what the
+// fleet shares, unless its file has the number of edges: an edge with a store is probably not
+// alone.
 func TestEdgesUnknown(t *testing.T) {
 	for _, c := range []struct{ expected, seen, want int }{{0, 0, 2}, {1, 0, 1}, {4, 0, 4}, {0, 1, 1}, {0, 3, 3}, {2, 3, 3}, {4, 3, 4}} {
 		w := newWorld(1, config.KeyLimits{}, config.LostDivide)

@@ -21,7 +21,7 @@ type world struct {
 	keys   []*account
 	limits config.KeyLimits
 	lost   string
-	set    time.Duration // the store's clock, so much forward
+	set    time.Duration // how far the store's clock is ahead
 }
 
 func newWorld(edges int, limits config.KeyLimits, lost string) *world {
@@ -35,7 +35,7 @@ func newWorld(edges int, limits config.KeyLimits, lost string) *world {
 	return w
 }
 
-// start begins an edge's process, which is another one each time.
+// start starts an edge's process, with a new id each time.
 func (w *world) start(i int) {
 	o := Options{Edges: len(w.edges), WhenLost: w.lost, Timeout: 25 * time.Millisecond, Log: zap.NewNop(), Metrics: metrics.NewSet()}
 	f := newFleet(&o, w.lines[i])
@@ -43,13 +43,13 @@ func (w *world) start(i int) {
 	w.edges[i], w.keys[i] = f, newAccount(&f.terms, "a")
 }
 
-// tick lets time pass.
+// tick advances the time.
 func (w *world) tick(d time.Duration) {
 	w.now = w.now.Add(d)
 	w.twin.now = 1e9 + (w.now.Sub(w.began) + w.set).Milliseconds()
 }
 
-// pass lets time pass, and the edges report.
+// pass advances the time while the edges report.
 func (w *world) pass(d time.Duration) {
 	w.tick(d)
 	for i, f := range w.edges {
@@ -60,7 +60,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-// messages returns how many messages there were.
+// messages returns the number of messages so far.
 func (w *world) messages() (n uint64) {
 	for _, f := range w.edges {
 		n += f.terms.metrics.sent.Get()
@@ -68,14 +68,14 @@ func (w *world) messages() (n uint64) {
 	return n
 }
 
-// TestUse: what the fleet admits of a load is what one edge would admit, however the load is
+// TestUse checks that the fleet admits as much of a load as one edge would, however the load is
 // spread.
 func TestUse(t *testing.T) {
 	for _, edges := range []int{4, 16} {
 		for _, perMinute := range []int{60, 600, 6000} {
 			for _, share := range []float64{0.3, 1.5} {
 				if edges == 16 && perMinute == 6000 {
-					continue // long, and no other than 600
+					continue // takes long and shows nothing that 600 does not
 				}
 				for name, spread := range map[string]func(n int, r float64, at time.Duration) int{
 					"even":   func(n int, r float64, _ time.Duration) int { return int(r * float64(n)) },

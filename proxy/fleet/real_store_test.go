@@ -23,18 +23,18 @@ import (
 	"penstock/config"
 )
 
-// realStore is a redis-server of the machine.
+// realStore is a redis-server on this machine.
 type realStore struct {
 	t    testing.TB
 	args []string
 	port string
 	cmd  *exec.Cmd
 
-	output bytes.Buffer  // what it printed; read after ended
+	output bytes.Buffer  // what it has printed; read it only after ended
 	ended  chan struct{} // closed at the end of cmd
 }
 
-// newRealStore starts one with its data in memory only.
+// newRealStore starts a redis-server with its data in memory only.
 func newRealStore(t testing.TB, args ...string) *realStore {
 	t.Helper()
 	return newRealProgram(t, func(port string) []string {
@@ -42,8 +42,8 @@ func newRealStore(t testing.TB, args ...string) *realStore {
 	})
 }
 
-// newRealProgram starts a redis-server with these arguments for its port. Where the machine has none
-// the test is skipped, but never in CI.
+// newRealProgram starts a redis-server with the arguments that args returns for its port. Without a
+// redis-server on the machine the test is skipped, except in CI.
 func newRealProgram(t testing.TB, args func(port string) []string) *realStore {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -69,7 +69,7 @@ func newRealProgram(t testing.TB, args func(port string) []string) *realStore {
 
 func (s *realStore) address() string { return "127.0.0.1:" + s.port }
 
-// start starts it again at its port.
+// start starts the program again at its port.
 func (s *realStore) start() {
 	s.t.Helper()
 	if !s.listens() {
@@ -77,8 +77,8 @@ func (s *realStore) start() {
 	}
 }
 
-// listens starts the program and tells whether it listens. One whose port, or whose cluster's port, is
-// in use ends by itself.
+// listens starts the program and reports whether it listens. The program ends by itself if its
+// port, or its cluster's port, is in use.
 func (s *realStore) listens() bool {
 	s.t.Helper()
 	s.output.Reset()
@@ -145,11 +145,11 @@ type realEdges struct {
 	keys     []*account
 	admitted atomic.Int64
 	refused  atomic.Int64
-	longest  atomic.Int64 // wait for a decision
+	longest  atomic.Int64 // the longest wait for a decision
 }
 
-// slowMachine is longer than any answer of a store takes on a busy machine: an edge that gives up
-// while the others do not takes its part of what they take, too.
+// slowMachine is longer than a store takes for any answer on a busy machine. An edge that gives up
+// while the others do not would take its part in addition to what they take.
 const slowMachine = 300 * time.Millisecond
 
 func newRealEdges(t *testing.T, n int, s StoreOptions) *realEdges {
@@ -193,7 +193,7 @@ func (a *realEdges) wait(t *testing.T, what string, holds func(*Fleet) bool) {
 	t.Fatalf("not within 10 s: %s", what)
 }
 
-// load has every edge make calls for a time.
+// load makes every edge run calls for the time d.
 func (a *realEdges) load(limits config.KeyLimits, pause, d time.Duration) {
 	var callers sync.WaitGroup
 	for _, key := range a.keys {
@@ -214,8 +214,8 @@ func (a *realEdges) load(limits config.KeyLimits, pause, d time.Duration) {
 	callers.Wait()
 }
 
-// TestRealStore: on a real store, while its scripts are flushed, its clients killed, it is stopped
-// and started again, empty: the fleet stays within its limit.
+// TestRealStore checks that the fleet stays within its limit on a real store whose scripts are
+// flushed, whose clients are killed, and which is stopped and started again, empty.
 func TestRealStore(t *testing.T) {
 	t.Parallel()
 	acl := filepath.Join(t.TempDir(), "acl")
@@ -227,7 +227,7 @@ func TestRealStore(t *testing.T) {
 	fleet := newRealEdges(t, 4, StoreOptions{Addresses: []string{store.address()}, User: "penstock", Password: "secret"})
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	began := time.Now()
-	most := func(share float64) int64 { // one edge's, and a share of a minute's limit
+	most := func(share float64) int64 { // one edge's limit, and a share of a minute's limit
 		return int64(600 + time.Since(began).Seconds()*10 + share*600)
 	}
 	step := func(what string, share float64) {
@@ -267,8 +267,8 @@ func TestRealStore(t *testing.T) {
 	t.Logf("%d admitted of at most %d, %d refused; longest wait %s", fleet.admitted.Load(), most(0), fleet.refused.Load(), time.Duration(fleet.longest.Load()))
 }
 
-// TestRealStoreRefuses: what a real store answers about a right that is missing, to a command and
-// within a script, and about a key of another program, is taken for that.
+// TestRealStoreRefuses checks that a real store's answers about a missing right, for a command and
+// within a script, and about a key of another program are recognized.
 func TestRealStoreRefuses(t *testing.T) {
 	t.Parallel()
 	store := newRealStore(t)
@@ -296,8 +296,8 @@ func TestRealStoreRefuses(t *testing.T) {
 	}
 }
 
-// TestRealStoreTakesNothing: a store that answers, but takes no message for a reason of its own, is
-// lost at once, and the log names the remedy.
+// TestRealStoreTakesNothing checks that a store that answers, but accepts no message for a reason
+// of its own, counts as lost at once, and that the log names the remedy.
 func TestRealStoreTakesNothing(t *testing.T) {
 	t.Parallel()
 	store := newRealStore(t)
@@ -327,8 +327,8 @@ func TestRealStoreTakesNothing(t *testing.T) {
 	}
 }
 
-// movingAddress leads new connections to one of several stores. Those that are there stay where they
-// are, as behind a balancer or a virtual address.
+// movingAddress leads new connections to one of several stores. Existing connections stay where
+// they are, as behind a balancer or a virtual address.
 type movingAddress struct {
 	listener net.Listener
 	to       atomic.Pointer[string]
@@ -371,9 +371,9 @@ func (m *movingAddress) carry(from net.Conn) {
 	_, _ = io.Copy(from, to)
 }
 
-// TestRealStoreFailsOver: after a fail-over behind one address the old primary lives on as a replica,
-// and so does the connection to it. Limits are shared again at the new primary; a replica is none,
-// even if it takes writes.
+// TestRealStoreFailsOver checks a fail-over behind one address, after which the old primary lives
+// on as a replica and keeps the connection. Limits are then shared at the new primary. A replica
+// does not count as a store, even if it accepts writes.
 func TestRealStoreFailsOver(t *testing.T) {
 	t.Parallel()
 	old, next := newRealStore(t, "--repl-diskless-sync-delay", "0"), newRealStore(t, "--repl-diskless-sync-delay", "0")
@@ -405,7 +405,7 @@ func TestRealStoreFailsOver(t *testing.T) {
 	follow(old, next)
 	waitSaid(t, "the store is lost", func() bool { f.beat(t.Context()); return !f.Available() })
 	old.say("CONFIG SET replica-read-only no")
-	for range 4 * redialFirst { // the address leads to the old one still
+	for range 4 * redialFirst { // the address still leads to the old primary
 		f.beat(t.Context())
 	}
 	if f.Available() || !f.State().StoreRefuses {

@@ -10,11 +10,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// storeRights are the rights that the store's user needs besides its keys and channels.
+// storeRights are the rights that the store's user needs in addition to its keys and channels.
 const storeRights = "+evalsha +eval +script|load +hmget +hgetall +hset +hdel +pexpire +time +xadd +xread +publish +subscribe +ping +hello +role +client|setname"
 
-// refusalOf returns the code of an error with which the store refuses a request: the store works,
-// and only this request is the problem. Other errors mean that the store cannot be used now.
+// refusalOf returns the code of an error with which the store refuses a request. The store then
+// works, and only this request is the problem. Other errors mean that the store cannot be used now.
 func refusalOf(err error) string {
 	answer, ok := valkey.IsValkeyErr(err)
 	if !ok || answer.IsNil() {
@@ -28,18 +28,18 @@ func refusalOf(err error) string {
 		return "NOPERM"
 	case unknownCommand(text):
 		return noCommand
-	case code != strings.ToUpper(code): // the client has cut off ERR
+	case code != strings.ToUpper(code): // the client has removed ERR
 		return "ERR"
 	}
 	return ""
 }
 
-// noCommand is our code for a store that lacks, or no longer has, a command that a fleet needs. The
+// noCommand is our code for a store that lacks, or has lost, a command that a fleet needs. The
 // store has no code for that.
 const noCommand = "NOCOMMAND"
 
-// unknownCommand reports whether an error names an unknown command, sent by the client or called
-// within a script: "unknown command 'EVALSHA', with args ..." (Valkey, Redis), "Unknown Redis
+// unknownCommand reports whether an error names an unknown command, which either the client or a
+// script has called: "unknown command 'EVALSHA', with args ..." (Valkey, Redis), "Unknown Redis
 // command called from script".
 func unknownCommand(text string) bool {
 	text = strings.ToLower(text[:min(len(text), 100)])
@@ -48,7 +48,7 @@ func unknownCommand(text string) bool {
 		strings.HasPrefix(text, "unknown valkey command")
 }
 
-// refusedBy returns the code of an error with which the store refuses a heartbeat, and would refuse
+// refusedBy returns the code of an error with which the store refuses a heartbeat and would refuse
 // any message: a refusal, or a code in remedies.
 func refusedBy(err error) string {
 	if code := refusalOf(err); code != "" {
@@ -65,7 +65,7 @@ func refusedBy(err error) string {
 	return ""
 }
 
-// remedies holds the remedies for errors that keep a store from taking any message of an edge.
+// remedies holds the remedies for errors because of which a store accepts no message of an edge.
 var remedies = map[string]string{
 	"OOM":        "the store's memory is full: raise its maxmemory, or remove data that is not a fleet's",
 	"MISCONF":    "the store cannot write its data to its disk: make room there, or see the store's own log",
@@ -79,7 +79,7 @@ var remedies = map[string]string{
 	"WRONGPASS": "correct user and password of fleet.store",
 }
 
-// remedyOf says how to end a refusal.
+// remedyOf returns how to end a refusal.
 func remedyOf(code, prefix string) string {
 	if remedy := remedies[code]; remedy != "" {
 		return remedy

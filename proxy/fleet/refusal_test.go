@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestUnknownCommand: a command that the store lacks is not a failure of the key that it was for.
+// TestUnknownCommand checks that a command that the store lacks does not count as a failure of the
+// command's key.
 func TestUnknownCommand(t *testing.T) {
 	for text, want := range map[string]bool{
 		"unknown command 'EVALSHA', with args beginning with: 'a' ":   true,

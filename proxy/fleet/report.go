@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// When an edge reports use to the store. Near the limit it reports soon, because others wait for
-// it.
+// When an edge reports use to the store. Near the limit it reports early, because other edges wait
+// for the rest.
 const (
 	reportFar   = 500 * time.Millisecond
 	reportNear  = 50 * time.Millisecond
-	renewAfter  = 4 * time.Second // holds of calls that run
+	renewAfter  = 4 * time.Second // for holds of running calls
 	reportTick  = 50 * time.Millisecond
 	reportsMost = 100 // in a tick: 2,000 messages a second
 )
@@ -35,8 +35,8 @@ func (f *Fleet) queue(a *account) {
 	}
 }
 
-// nextReport returns when the account has to report something: use, unneeded holds, or that calls
-// still run. The caller holds mu.
+// nextReport returns when the account has to report: use, unneeded holds, or that calls still run.
+// something is false if there is nothing to report. The caller holds mu.
 func (a *account) nextReport() (at time.Duration, something bool) {
 	add := func(t time.Duration) {
 		if !something || t < at {
@@ -62,7 +62,7 @@ func (a *account) nextReport() (at time.Duration, something bool) {
 			add(a.sent)
 		case c.unacked() != 0:
 			add(a.sent + period)
-		case c.unclaimed() > 2*target: // other edges may wait for it
+		case c.unclaimed() > 2*target: // other edges may be waiting for it
 			add(a.sent)
 		case c.spare > 0:
 			add(a.active + c.keep())
@@ -89,7 +89,7 @@ func (f *Fleet) remind() {
 	}
 }
 
-// Reports reports use to the store until ctx ends, and then gives back what this edge holds.
+// Reports reports use to the store until ctx ends, and then returns what this edge holds.
 func (f *Fleet) Reports(ctx context.Context) {
 	tick := time.NewTicker(reportTick)
 	defer tick.Stop()
@@ -123,9 +123,9 @@ func (f *Fleet) queuedAccounts() []*account {
 	return all
 }
 
-// forget removes an account from those with something to report, unless it has something again.
+// forget removes an account from the queue, unless it has something to report again.
 func (f *Fleet) forget(a *account) {
-	a.mu.Lock() // before f.mu, as when an account queues itself
+	a.mu.Lock() // before f.mu, the order in which an account queues itself
 	defer a.mu.Unlock()
 	if !a.queued {
 		f.mu.Lock()
@@ -135,7 +135,7 @@ func (f *Fleet) forget(a *account) {
 }
 
 // reportDue sends the due reports, up to the number left in this tick. It returns how many accounts
-// have something to report now or later.
+// have something to report, now or later.
 func (f *Fleet) reportDue(now time.Duration, left *int) int {
 	all := f.queuedAccounts()
 	for _, a := range all {
@@ -153,7 +153,8 @@ func (f *Fleet) reportDue(now time.Duration, left *int) int {
 	return len(all)
 }
 
-// reportIfDue sends the account's report if it is due. queued is false if there is none.
+// reportIfDue sends the account's report if it is due. queued is false if there is nothing to
+// report.
 func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -174,7 +175,7 @@ func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
 	return true, true
 }
 
-// giveBack makes every account give back what it does not use, for at most a second.
+// giveBack makes every account return what it does not use. It takes at most a second.
 func (f *Fleet) giveBack() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

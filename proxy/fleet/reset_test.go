@@ -14,13 +14,13 @@ import (
 	"penstock/config"
 )
 
-// resetting leads to a store, and resets connections: as a node of a cluster does that fails over, or
-// a balancer between.
+// resetting leads to a store and resets connections, like a node of a cluster during a fail-over,
+// or a balancer on the way.
 type resetting struct {
 	net.Listener
 	store string
-	armed atomic.Int32 // of messages to an account that come next
-	after bool         // the message arrives, and its answer does not
+	armed atomic.Int32 // how many of the next messages to an account
+	after bool         // the message arrives, but not its answer
 	done  atomic.Int32
 	conns sync.WaitGroup
 }
@@ -62,7 +62,7 @@ func (r *resetting) lead(c *net.TCPConn) {
 		for {
 			n, err := to.Read(buf)
 			if err != nil || cut.Load() {
-				_ = c.SetLinger(0) // a reset, not an end
+				_ = c.SetLinger(0) // a reset instead of an orderly end
 				c.Close()
 				return
 			}
@@ -101,9 +101,9 @@ func containsAccount(p []byte) bool {
 	return false
 }
 
-// TestReset: a connection that is reset under a message costs no call its answer: the message is sent
-// once more, whether the first has arrived or not, and the account is as if it had been sent once. The
-// breaker stays closed. Where the second is lost, too, that counts once.
+// TestReset checks that a reset connection costs no call its answer: the message is sent once more,
+// whether the first one has arrived or not, and the account is as if it had been sent once. The
+// breaker stays closed. If the second message is lost, too, that counts as one failure.
 func TestReset(t *testing.T) {
 	for name, after := range map[string]bool{"before the store has the message": false, "after it": true} {
 		t.Run(name, func(t *testing.T) {

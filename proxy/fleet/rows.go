@@ -14,9 +14,9 @@ import (
 )
 
 // Usage in the store is a hash for each day, with a field for each key, model and edge. A field
-// holds everything that the edge has counted on that day. So a row can be written twice, and
-// readers add the rows up. A second hash holds end users in place of models; they are parts of the
-// keys' rows, not additional use. An edge with a ledger keeps its name over restarts.
+// holds the edge's sum for that day, so a row can be written twice, and readers add the rows up. A
+// second hash holds end users in place of models; their use is part of the keys' rows. An edge with
+// a ledger keeps its name over restarts.
 
 // usageKept is how long the store keeps a day after its last row.
 const usageKept = 70 * 24 * time.Hour
@@ -24,17 +24,17 @@ const usageKept = 70 * 24 * time.Hour
 // rowsAtOnce bounds one command.
 const rowsAtOnce = 500
 
-// Rows sends an edge's usage to the store, and reads the usage of all edges. Its methods may be
-// called from any goroutine.
+// Rows sends an edge's usage to the store, and reads the usage of all edges. Any goroutine may call
+// its methods.
 type Rows struct {
 	remote    *remote
 	usage     *observe.Usage
 	forgotten func() int64
-	wake      chan struct{} // there are new rows
+	wake      chan struct{} // receives when there are new rows
 
 	mu       sync.Mutex
-	edge     string                               // who counts; empty before the first rows
-	reminded int64                                // forgotten, when all rows were last sent again
+	edge     string                               // the edge's name in the rows
+	reminded int64                                // value of forgotten when all rows were last sent again
 	pending  map[rowsOf]map[string]observe.Amount // by field
 }
 
@@ -54,8 +54,8 @@ func NewRows(f *Fleet, usage *observe.Usage) *Rows {
 	}
 }
 
-// Add takes changed rows, once a second. Run sends them at once, so that an edge that is killed
-// loses no more than that second.
+// Add adds changed rows; it is called once a second. Run sends them at once, so that an edge that
+// is killed loses no more than that second.
 func (r *Rows) Add(edge string, rows []observe.UsageRow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,8 +99,8 @@ func fieldOf(words ...string) string {
 	return string(text)
 }
 
-// Run sends new rows, and once a second those that the store did not take or has forgotten, until
-// ctx ends. Then it sends what is left.
+// Run sends new rows until ctx ends, and once a second those that the store did not accept or has
+// forgotten. At the end it sends the remaining rows.
 func (r *Rows) Run(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -119,7 +119,7 @@ func (r *Rows) Run(ctx context.Context) {
 	}
 }
 
-// send sends pending rows. Rows that the store does not take stay pending.
+// send sends pending rows. Rows that the store does not accept stay pending.
 func (r *Rows) send(ctx context.Context) {
 	r.remind()
 	for {
@@ -156,7 +156,7 @@ func (r *Rows) next() (of rowsOf, rows map[string]observe.Amount) {
 	return of, nil
 }
 
-// putBack makes rows pending again, except those with a newer one.
+// putBack makes rows pending again, except rows that have become newer.
 func (r *Rows) putBack(of rowsOf, rows map[string]observe.Amount) {
 	if len(rows) == 0 {
 		return
@@ -210,7 +210,7 @@ func (r *Rows) key(of rowsOf) string {
 	return key
 }
 
-// Read returns the rows of all edges for the kept days, including those of end users on request.
+// Read returns the rows of all edges for the kept days; with users, also those of end users.
 func (r *Rows) Read(ctx context.Context, now time.Time, users bool) ([]observe.UsageRow, error) {
 	c := r.remote.client.Load()
 	if c == nil {

@@ -12,29 +12,29 @@ import (
 )
 
 // The script of an account, which runs in the store. Its SHA is its version: edges of two versions
-// may share a store as long as the layout of the account stays.
+// may share a store as long as the account's layout is the same.
 //
 //go:embed account.lua
 var source string
 
 var script = valkey.NewLuaScript(source)
 
-// lease is how long the store keeps what an edge holds after its last message. Slots of a killed
-// edge must be usable again within ten seconds. The last of these seconds is for other edges to
+// lease is how long the store keeps what an edge holds after the edge's last message. Slots of a
+// killed edge must be usable again within ten seconds, of which the last one is for other edges to
 // ask.
 const lease = 9 * time.Second
 
 // message is one message to an account.
 type message struct {
 	edge   string
-	number uint64 // from 1, of this process
+	number uint64 // from 1, within this process
 	born   string
 	parts  [cells]part
 }
 
 // args returns the arguments of the script, for an edge whose messages are numbered from began. A
-// repeated message (repetition is 1) has a number of its own, which the store accepts after the
-// first one's.
+// repeated message (repetition is 1) has its own number, which the store accepts after that of the
+// first.
 func (m *message) args(began, repetition uint64) []string {
 	out, number := make([]string, 0, 4+7*cells), began+2*m.number+repetition
 	out = append(out, m.edge, strconv.FormatUint(number, 10), strconv.FormatInt(lease.Milliseconds(), 10), m.born)
@@ -52,7 +52,7 @@ type reply struct {
 	birth  string
 	grants [cells]grant
 	later  uint64        // the number of the message that has overtaken this one
-	clock  time.Duration // of the store, at the answer
+	clock  time.Duration // the store's clock at the answer
 }
 
 var errOvertaken = errors.New("a later message was there first")

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestScript: the script and its twin in Go give the same answers to any messages.
+// TestScript checks that the script and its twin in Go give the same answers to any messages.
 func TestScript(t *testing.T) {
 	server := miniredis.RunT(t)
 	r := newRemote(StoreOptions{Addresses: []string{server.Addr()}, Prefix: "ps"})
@@ -23,7 +23,7 @@ func TestScript(t *testing.T) {
 	heard := server.NewSubscriber()
 	defer heard.Close()
 	heard.Subscribe("ps:turns")
-	words := make(chan string, 100) // what the store has said of turns
+	words := make(chan string, 100) // the store's messages about turns
 	go func() {
 		for m := range heard.Messages() {
 			words <- m.Message
@@ -35,11 +35,11 @@ func TestScript(t *testing.T) {
 		id, began := fmt.Sprint("key-", run), time.UnixMilli(1e12)
 		other := &twin{now: began.UnixMilli()}
 		var said []string
-		for len(words) > 0 { // of a run that has failed
+		for len(words) > 0 { // left by a failed run
 			<-words
 		}
 		other.publish = func(id, edge string) { said = append(said, id+" "+edge) }
-		births := map[string]string{"": ""} // of the twin, by the script's
+		births := map[string]string{"": ""} // the twin's births, by those of the script
 		charged := map[string]int64{}
 		kinds := [cells]kind{paid, paid, slot}
 		if rapid.Bool().Draw(t, "a budget") {
@@ -75,7 +75,7 @@ func TestScript(t *testing.T) {
 			if (err == nil) != (wantErr == nil) {
 				t.Fatalf("%v, the twin: %v", err, wantErr)
 			}
-			if err != nil && got.later != 2*want.later+1 { // each has a number for its repetition, too
+			if err != nil && got.later != 2*want.later+1 { // each number has a second one for its repetition
 				t.Fatalf("message %d is later, the twin: %d", (got.later-1)/2, want.later)
 			}
 			if err == nil {
@@ -101,8 +101,8 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// TestForgedNumbers: an account whose numbers no script has written is reset. It grants no more
-// than the limit, and nothing of what was forged stays.
+// TestForgedNumbers checks that an account whose numbers no script has written is reset. It grants
+// no more than the limit, and keeps nothing of what was forged.
 func TestForgedNumbers(t *testing.T) {
 	for _, field := range []string{"all", "e:one", "known", "ahead"} {
 		for _, number := range []string{"nan", "-nan", "inf", "-inf", "1e300", "word"} {

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Exchanges with sentinels. The client takes words of their messages, and members of replies, with
-// no look at how many there are.
+// Exchanges with sentinels. The client reads words of their messages, and members of replies,
+// without checking the number.
 var sentinelExchanges = map[string]exchange{
 	"a primary":                       {commandMaster, "*2\r\n+127.0.0.1\r\n+1\r\n", nil},
 	"no primary":                      {commandMaster, "*-1\r\n", nil},
@@ -40,7 +40,7 @@ const (
 	saysOn        = ">3\r\n+message\r\n"
 )
 
-// hostileSentinel answers what is asked, or with other things in its place.
+// hostileSentinel answers what is asked, or replaces parts of the answer.
 type hostileSentinel struct{ master, role, says string }
 
 func (h hostileSentinel) dial(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
@@ -53,7 +53,7 @@ func (h hostileSentinel) dial(context.Context, string, *net.Dialer, *tls.Config)
 			if err != nil {
 				return
 			}
-			// each command begins with its name: *N $N NAME
+			// Each command begins with its name: *N $N NAME
 			answer := ""
 			for _, command := range strings.Split(string(heard[:n]), "*")[1:] {
 				switch {
@@ -80,7 +80,8 @@ func (h hostileSentinel) dial(context.Context, string, *net.Dialer, *tls.Config)
 	return bound(edge), nil
 }
 
-// Whatever a sentinel says, or the store that it names, the process goes on.
+// TestHostileSentinel checks that the process survives any answer of a sentinel, or of the store
+// that it names.
 func TestHostileSentinel(t *testing.T) {
 	const good = "*2\r\n+127.0.0.1\r\n+1\r\n"
 	message := func(channel, text string) string {

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// store is where accounts live. Its methods may be called from any goroutine.
+// store is where accounts live. Any goroutine may call its methods.
 type store interface {
 	// Exchange sends a message to an account and returns its answer.
 	Exchange(ctx context.Context, id string, m *message) (reply, error)
@@ -24,23 +24,24 @@ type store interface {
 	Available() bool
 	// Missed counts a call that has waited in vain for a message that another call sent.
 	Missed()
-	// Misses returns how many times in a row a message was not answered, or a call waited in vain.
+	// Misses returns the number of consecutive failures: messages without an answer, and calls that
+	// waited in vain.
 	Misses() int
-	// Heartbeat tells the store that this edge is alive. With errLate it returns an answer, too.
+	// Heartbeat announces this edge to the store. With errLate it returns an answer, too.
 	Heartbeat(ctx context.Context, edge, said string) (alive, error)
-	// Eviction returns the store's maxmemory-policy; "" if the user may not ask for it.
+	// Eviction returns the store's maxmemory-policy; "" if the user has no right to read it.
 	Eviction(ctx context.Context) string
 	Close()
 }
 
 // alive is the answer to a heartbeat.
 type alive struct {
-	said  []string // by all edges that are alive
+	said  []string // by all living edges
 	known bool     // the store knew this edge
-	clock uint64   // of the store, in millionths of a second
+	clock uint64   // the store's clock, in millionths of a second
 }
 
-// StoreOptions say where the store is.
+// StoreOptions describe how to reach the store.
 type StoreOptions struct {
 	Addresses      []string // of the store, or of the sentinels
 	SentinelMaster string
@@ -53,8 +54,8 @@ type StoreOptions struct {
 	Prefix string      // of the store's keys
 }
 
-// clientOptions disables the client's cache and its retries (we decide what is repeated), keeps
-// buffers small, notices a silent peer within a second, and bounds replies.
+// clientOptions disables the client's cache and its retries (the edge decides what is repeated),
+// keeps buffers small, notices a silent peer within a second, and bounds replies.
 func clientOptions(o *StoreOptions) valkey.ClientOption {
 	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: time.Second}
 	return valkey.ClientOption{
@@ -80,25 +81,25 @@ var membersSource string
 
 var membersScript = valkey.NewLuaScript(membersSource)
 
-// failuresToOpen is how many failures in a row open the breaker: then no call waits for the store
-// until it answers a heartbeat. The first heartbeat is sent at once.
+// failuresToOpen is how many consecutive failures open the breaker: then no call waits for the
+// store until it answers a heartbeat. The first heartbeat is sent at once.
 const failuresToOpen = 3
 
 // remote is the store behind a client, with a breaker.
 type remote struct {
 	options  StoreOptions
-	client   atomic.Pointer[valkey.Client] // nil: the store was not reached yet, or is not any more
-	failures atomic.Int32                  // in a row; failuresToOpen and more: open
+	client   atomic.Pointer[valkey.Client] // nil: the store was not reached yet, or is lost
+	failures atomic.Int32                  // consecutive; open from failuresToOpen on
 	refused  refusals
-	opened   func()        // the breaker has opened
+	opened   func()        // called when the breaker opens
 	late     time.Duration // longer than any call waits; 0: unknown
 
-	// Of the goroutine of the heartbeats.
-	failed      int  // heartbeats in a row
-	redialAfter int  // so many
+	// Only the heartbeats' goroutine uses these.
+	failed      int  // consecutive heartbeats
+	redialAfter int  // the number of failed heartbeats
 	primary     bool // confirmed since the last failure
 
-	began atomic.Uint64 // the number that messages are counted from; 0: there was no heartbeat yet
+	began atomic.Uint64 // the base of message numbers; 0: no heartbeat yet
 }
 
 var errUnreached = errors.New("the store has not been reached yet")
@@ -112,7 +113,7 @@ func newRemote(o StoreOptions) *remote {
 // Available reports whether the breaker is closed.
 func (r *remote) Available() bool { return r.failures.Load() < failuresToOpen }
 
-// connect makes the client if there is none. Only the goroutine of the heartbeats calls it.
+// connect opens the client if there is none. Only the heartbeats' goroutine calls it.
 func (r *remote) connect() error {
 	if r.client.Load() != nil {
 		return nil
@@ -129,10 +130,10 @@ func (r *remote) connect() error {
 func Dial(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(clientOptions(&o)) }
 
 // Exchange sends a message to an account. If the connection ends, Exchange sends the message once
-// more over another one. Whether the first one has arrived makes no difference. Messages are
-// numbered from the store's time, in millionths of a second, at the first heartbeat of this
-// process. So they are above all numbers of an earlier process of the same name, which ended before
-// that heartbeat.
+// more over another one. It makes no difference whether the first one has arrived. Messages are
+// numbered from the store's time at the first heartbeat of this process, in millionths of a second.
+// An earlier process of the same name has ended before that heartbeat, so all its numbers are
+// lower.
 func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, error) {
 	c, first, began := r.client.Load(), r.began.Load(), time.Now()
 	if c == nil || first == 0 {
@@ -151,19 +152,19 @@ func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, er
 }
 
 // isReset reports whether a connection ended while a message was under way. The client opens
-// another one for the next message.
+// another connection for the next message.
 func isReset(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// unheardMost is how many message numbers of a process may reach the store after the process has
-// ended.
+// unheardMost is how many message numbers of a process may still reach the store after the process
+// has ended.
 const unheardMost = 2000
 
 // countOutcome counts the outcome of a command on a key. An overtaken message has reached the
-// store. A refusal says nothing about other keys. A message for which no call would have waited
-// that long says nothing about messages that calls wait for.
+// store. A refusal says nothing about other keys. A message that took longer than any call waits
+// says nothing about messages that calls wait for.
 func (r *remote) countOutcome(key string, began time.Time, err error) {
 	if code := refusalOf(err); code != "" {
 		r.refused.tell(key, code, err)
@@ -174,10 +175,10 @@ func (r *remote) countOutcome(key string, began time.Time, err error) {
 	}
 }
 
-// isLate reports whether an answer that arrives now is of no use to calls.
+// isLate reports whether an answer that arrives now is too late for calls.
 func (r *remote) isLate(began time.Time) bool { return r.late > 0 && time.Since(began) > r.late }
 
-// outcome counts an outcome for the breaker, which only a heartbeat closes.
+// outcome counts an outcome for the breaker. Only a heartbeat closes the breaker.
 func (r *remote) outcome(err error) {
 	if err == nil || errors.Is(err, errOvertaken) {
 		if r.Available() {
@@ -194,8 +195,8 @@ func (r *remote) Missed() { r.outcome(context.DeadlineExceeded) }
 
 func (r *remote) Misses() int { return int(r.failures.Load()) }
 
-// Heartbeat tells the store that this edge is alive. It closes the breaker, unless the answer is
-// late: then it returns errLate with the answer.
+// Heartbeat announces this edge to the store. It closes the breaker, unless the answer is late:
+// then it returns errLate with the answer.
 func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err error) {
 	if err := r.connect(); err != nil {
 		return alive{}, err
@@ -250,15 +251,15 @@ func parseMembers(result valkey.ValkeyResult) (a alive, err error) {
 
 var errOther = errors.New("the store's answer has an unexpected form")
 
-// refuseReplica asks the store for its role, at first and after each failure. A replica that takes
-// writes would lose them with the next copy of its primary.
+// refuseReplica asks the store for its role, at first and after each failure. A replica that
+// accepts writes would lose them at the next synchronization with its primary.
 func (r *remote) refuseReplica(ctx context.Context) error {
 	if r.primary || r.options.Cluster || r.options.SentinelMaster != "" { // these find primaries
 		return nil
 	}
 	c := *r.client.Load()
 	answer, err := c.Do(ctx, c.B().Role().Build()).ToArray()
-	if err != nil && refusalOf(err) == "" { // old users may not ask, some proxies lack ROLE
+	if err != nil && refusalOf(err) == "" { // old users may lack the right, and some proxies lack ROLE
 		return err
 	}
 	if len(answer) > 0 {
@@ -272,17 +273,17 @@ func (r *remote) refuseReplica(ctx context.Context) error {
 
 var errReplica = errors.New("READONLY it is a replica")
 
-// The client is made anew after redialFirst failed heartbeats in a row, and after twice as many
+// The client is replaced after redialFirst consecutive failed heartbeats, and after twice as many
 // each time.
 const (
 	redialFirst = 3
 	redialMost  = 30
 )
 
-// redial ends the client after a number of failed heartbeats in a row. The client's connection may
-// still lead to a store that has become a replica, or lacks its primary, while the address already
-// leads to another one. And once a store has left out a reply, each later command on that
-// connection gets the reply to the one before it.
+// redial replaces the client after a number of consecutive failed heartbeats. The client's
+// connection may still lead to a store that has become a replica or lacks its primary, while the
+// address already leads to another store. And once a store has skipped a reply, each later command
+// on that connection gets the reply to the previous one.
 func (r *remote) redial(err error) {
 	if err == nil || errors.Is(err, errLate) {
 		r.failed, r.redialAfter = 0, redialFirst
@@ -300,7 +301,7 @@ func (r *remote) redial(err error) {
 func (r *remote) Eviction(ctx context.Context) string {
 	c := *r.client.Load()
 	policy, err := c.Do(ctx, c.B().ConfigGet().Parameter("maxmemory-policy").Build()).AsStrMap()
-	if err != nil { // most users of a store may not ask
+	if err != nil { // most users of a store have no right to ask
 		return ""
 	}
 	return policy["maxmemory-policy"]

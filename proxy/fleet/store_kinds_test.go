@@ -22,8 +22,8 @@ import (
 	"penstock/config/testkit/selfsigned"
 )
 
-// TestRealStoreSentinel: a sentinel promotes the replica of a primary that is killed. The edges find it
-// by themselves, and what the replica knew still counts.
+// TestRealStoreSentinel checks that the edges follow when a sentinel promotes the replica of a
+// killed primary, and that what the replica knew still counts.
 func TestRealStoreSentinel(t *testing.T) {
 	t.Parallel()
 	primary := newRealStore(t)
@@ -59,7 +59,8 @@ func TestRealStoreSentinel(t *testing.T) {
 		t.Error("the replica is not promoted")
 	}
 	fleet.load(limits, 2*time.Millisecond, time.Second)
-	// the parts of an edge without the store, and a hundredth of a minute for what the replica lacked
+	// The parts of an edge without the store, and a hundredth of a minute's limit for what the
+	// replica lacked.
 	most := int64(600 + 10*time.Since(began).Seconds() + 0.02*600)
 	if n := fleet.admitted.Load(); n < 600 || n > most {
 		t.Errorf("%d requests of at most %d", n, most)
@@ -67,8 +68,8 @@ func TestRealStoreSentinel(t *testing.T) {
 	t.Logf("%d of at most %d requests", fleet.admitted.Load(), most)
 }
 
-// TestRealStoreCluster: the accounts of a cluster live on all of its nodes, and one whose slot moves to another
-// node is followed there.
+// TestRealStoreCluster checks that the accounts of a cluster live on all of its nodes, and that an
+// edge follows an account whose slot moves to another node.
 func TestRealStoreCluster(t *testing.T) {
 	t.Parallel()
 	var nodes []*realStore
@@ -88,7 +89,7 @@ func TestRealStoreCluster(t *testing.T) {
 	fleet := newRealEdges(t, 3, StoreOptions{Addresses: []string{nodes[0].address()}, Cluster: true})
 	limits := config.KeyLimits{RequestsPerMinute: 600}
 	began := time.Now()
-	for _, id := range []string{"b", "c", "d", "e"} { // beside a, so that each node has some
+	for _, id := range []string{"b", "c", "d", "e"} { // in addition to a, so that each node has some
 		for _, f := range fleet.edges {
 			if d := newAccount(&f.terms, id).Take(limits, time.Now()); !d.OK {
 				t.Errorf("key %s: %+v", id, d)
@@ -119,7 +120,7 @@ func TestRealStoreCluster(t *testing.T) {
 	}
 }
 
-// moveSlot moves a key's slot to another node, as an operator does who adds one.
+// moveSlot moves a key's slot to another node, as when an operator adds a node.
 func (s *realStore) moveSlot(t *testing.T, key string, nodes []*realStore) {
 	t.Helper()
 	slot := strings.Trim(s.say("CLUSTER KEYSLOT "+key), ":\r\n")
@@ -143,7 +144,7 @@ func (s *realStore) moveSlot(t *testing.T, key string, nodes []*realStore) {
 	}
 }
 
-// TestRealStoreTLS: a store that speaks TLS only, asks for a certificate and knows users.
+// TestRealStoreTLS checks a store that speaks only TLS, requires a certificate and has users.
 func TestRealStoreTLS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -196,7 +197,7 @@ func TestRealStoreTLS(t *testing.T) {
 	fleet.keys[0].Settle(held[2], 50)
 }
 
-// aclFile holds a user with the rights that the documents name, and no others.
+// aclFile writes a user with exactly the rights that the documents name.
 func aclFile(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "acl")
@@ -207,8 +208,8 @@ func aclFile(t *testing.T) string {
 	return name
 }
 
-// TestRealStorePaused: while the store lets all clients wait, no call waits for longer than the timeout
-// more than a few times, and the limit holds.
+// TestRealStorePaused checks that, while the store makes all clients wait, only a few calls wait
+// longer than the timeout, and the limit holds.
 func TestRealStorePaused(t *testing.T) {
 	t.Parallel()
 	store := newRealStore(t)
@@ -232,7 +233,8 @@ func TestRealStorePaused(t *testing.T) {
 	}
 }
 
-// TestRealStoreEviction: of a store that may drop accounts the log warns, and of no other.
+// TestRealStoreEviction checks that the log warns of a store that may drop accounts, and only of
+// such a store.
 func TestRealStoreEviction(t *testing.T) {
 	t.Parallel()
 	for policy, warned := range map[string]int{"noeviction": 0, "allkeys-lru": 1} {
@@ -250,7 +252,7 @@ func TestRealStoreEviction(t *testing.T) {
 	}
 }
 
-// waitSaid waits until a server says what it should.
+// waitSaid waits until holds returns true, for something that a server should report.
 func waitSaid(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for range 800 {
@@ -262,10 +264,11 @@ func waitSaid(t *testing.T, what string, holds func() bool) {
 	t.Fatalf("not within 20 s: %s", what)
 }
 
-// freePort returns a port that nothing listens on, below those that the kernel gives to connections
-// and to other listeners: a store that is killed finds its own free when it comes back. The port of a
-// cluster's nodes among themselves, 10,000 above, is below them too, and above all that freePort
-// returns: it takes connections and resets those of a client, which would be taken for the store's.
+// freePort returns an unused port below those that the kernel gives to connections and to other
+// listeners, so that a killed store finds its port free when it comes back. The port of a cluster's
+// nodes among themselves is 10,000 higher. It is also below the kernel's range, and above all ports
+// that freePort returns: it accepts connections and resets those of clients, which would look like
+// the store.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 100 {

@@ -17,7 +17,7 @@ import (
 	"penstock/config"
 )
 
-// startRemote is a client of a store.
+// startRemote returns a client of a store.
 func startRemote(t *testing.T, address string) *remote {
 	t.Helper()
 	r := newRemote(StoreOptions{Addresses: []string{address}, Prefix: "ps"})
@@ -33,8 +33,8 @@ func beat(t testing.TB, r *remote) error {
 	return err
 }
 
-// The breaker is open until the first heartbeat, opens after three failures in a row, and closes
-// with a heartbeat.
+// TestBreaker checks that the breaker is open until the first heartbeat, opens after three
+// consecutive failures, and closes with a heartbeat.
 func TestBreaker(t *testing.T) {
 	store := miniredis.RunT(t)
 	r := startRemote(t, store.Addr())
@@ -68,8 +68,8 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// A key that the store refuses is that key's problem: it is reported with its remedy, others go on, and no
-// breaker opens.
+// TestRefusedKey checks that a refusal by the store concerns only the key: it is reported with its
+// remedy, other keys continue, and the breaker stays closed.
 func TestRefusedKey(t *testing.T) {
 	store := miniredis.RunT(t)
 	log, lines := observer.New(zap.WarnLevel)
@@ -107,8 +107,8 @@ func TestRefusedKey(t *testing.T) {
 	}
 }
 
-// A store whose user may not do what an edge needs is not said to be silent, and the rights are
-// named.
+// TestRefusedEdge checks that a store whose user lacks the edge's rights is not reported as silent,
+// and that the log names the rights.
 func TestRefusedEdge(t *testing.T) {
 	store := miniredis.RunT(t)
 	log, lines := observer.New(zap.WarnLevel)
@@ -135,8 +135,9 @@ func TestRefusedEdge(t *testing.T) {
 	}
 }
 
-// A store that answers, but later than calls wait, is lost until a heartbeat is answered in time: no
-// late answer closes the breaker. The members are known meanwhile, and the log names the remedy.
+// TestLateStore checks that a store that answers later than calls wait is lost until a heartbeat is
+// answered in time: no late answer closes the breaker. The members are known in the meantime, and
+// the log names the remedy.
 func TestLateStore(t *testing.T) {
 	store := miniredis.RunT(t)
 	log, lines := observer.New(zap.WarnLevel)
@@ -171,7 +172,8 @@ func TestLateStore(t *testing.T) {
 	waitSaid(t, "the store answers in time", func() bool { f.beat(t.Context()); return f.Available() && f.State().Trouble() == "" })
 }
 
-// A store that takes connections and says nothing costs a call its deadline and no more.
+// TestSilentStore checks that a store that accepts connections and never answers costs a call its
+// deadline and no more.
 func TestSilentStore(t *testing.T) {
 	store := miniredis.RunT(t)
 	r := startRemote(t, store.Addr())
@@ -192,7 +194,7 @@ func TestSilentStore(t *testing.T) {
 	}
 }
 
-// Members come and go, and what another edge writes cannot hurt.
+// TestMembers checks that members come and go, and that another edge's entry does no harm.
 func TestMembers(t *testing.T) {
 	store := miniredis.RunT(t)
 	began := time.Unix(1e9, 0)

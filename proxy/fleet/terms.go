@@ -12,16 +12,16 @@ type terms struct {
 	edge          string // new with every start, so that its messages are numbered from 1
 	epoch         time.Time
 	clock         func() time.Time
-	timeout       time.Duration // the most that a call waits for the store
+	timeout       time.Duration // the longest that a call waits for the store
 	whenLost      string
 	store         store
 	metrics       series
 	expected      atomic.Int64   // edges; 0: unknown
-	seen          atomic.Int64   // edges, at the last heartbeat
+	seen          atomic.Int64   // edges at the last heartbeat
 	waiting       atomic.Int64   // calls that wait for the store
 	back          atomic.Int64   // when the store was found again, by now; 0: it was never lost
-	lastHeartbeat atomic.Int64   // when the store last answered one, by now; 0: at the start
-	report        func(*account) // schedules its report
+	lastHeartbeat atomic.Int64   // when the store last answered a heartbeat, by now; 0: at the start
+	report        func(*account) // schedules the account's report
 
 	storeClock storeClock
 }
@@ -32,19 +32,19 @@ func (t *terms) now() time.Duration { return t.since(t.clock()) }
 func (t *terms) since(now time.Time) time.Duration { return now.Sub(t.epoch) }
 
 // enoughWait reports whether, after one unanswered request, enough calls wait for the store to
-// declare it lost. More calls must not wait in vain.
+// declare it lost. Further calls must not wait in vain.
 func (t *terms) enoughWait() bool {
 	misses := t.store.Misses()
 	return misses > 0 && misses+int(t.waiting.Load()) >= failuresToOpen
 }
 
-// silence returns how long the store has not answered a heartbeat.
+// silence returns the time since the store last answered a heartbeat.
 func (t *terms) silence(now time.Duration) time.Duration {
 	return now - time.Duration(t.lastHeartbeat.Load())
 }
 
-// edges returns how many edges share what is free while the store is lost: the expected number, or
-// the seen number if that is greater. If neither is known it is config.UnknownEdges.
+// edges returns how many edges share what is free while the store is lost: the expected or the seen
+// number, whichever is greater. If neither is known it is config.UnknownEdges.
 func (t *terms) edges() int {
 	if t.edgesUnknown() {
 		return config.UnknownEdges

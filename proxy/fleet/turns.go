@@ -8,18 +8,17 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// turns is what an account of slots has in addition to a key's account: a queue of waiting calls.
-// Calls may also wait at other edges, and the store makes the waiting edges take turns. It sets a
-// free slot aside for the first of them and notifies it. An edge that has got a slot and waits for
-// more goes to the end of the line. So an edge with many ending calls does not keep its slots for
-// its own queue.
+// turns extends an account of slots by a queue of waiting calls. Calls may wait at several edges,
+// and the store makes these edges take turns: it reserves a free slot for the first edge and
+// notifies it. An edge that has got a slot and waits for more goes to the end of the line, so an
+// edge with many ending calls does not keep its slots for its own queue.
 type turns struct {
-	waited func() bool // calls of this edge wait
+	waited func() bool // reports whether calls of this edge wait
 	wake   func()      // makes one of them try again
-	asked  bool        // the last message said that they wait
+	asked  bool        // the last message reported that calls wait
 }
 
-// askAgain is how long an edge whose calls wait goes without a message. It bounds how long a free
+// askAgain is the interval at which an edge whose calls wait asks again. It bounds how long a free
 // slot stays unused if the store's notice was lost. It also keeps the edge's turn, which ends after
 // a second without a message.
 const askAgain = 50 * time.Millisecond
@@ -31,8 +30,8 @@ func (t *turns) say(p *part) {
 	}
 }
 
-// spareTarget returns the spare amount that an account aims for in a cell. It is zero for slots
-// that other edges may wait for. The caller holds the account's mu.
+// spareTarget returns the spare amount that an account aims at in a cell. It is zero for slots for
+// which other edges may wait. The caller holds the account's mu.
 func spareTarget(a *account, c *cell) int64 {
 	if a.turns != nil {
 		return 0
@@ -40,16 +39,16 @@ func spareTarget(a *account, c *cell) int64 {
 	return c.target(a.terms.edges())
 }
 
-// HearTurns listens to the store until ctx ends. When it is this edge's turn, a call that waits for
-// a slot tries again.
+// HearTurns listens to the store until ctx ends. At each turn of this edge, a call that waits for a
+// slot tries again.
 func HearTurns(ctx context.Context, f *Fleet) {
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if c, err := f.Client(); err == nil && f.taken.Load() {
-			own, _ := c.Dedicate() // some stores take no commands beside a subscription
+			own, _ := c.Dedicate() // some stores accept no commands beside a subscription
 			channel := own.B().Subscribe().Channel(f.prefix + ":turns").Build()
-			// it returns when the connection is lost
+			// It returns when the connection is lost.
 			_ = own.Receive(ctx, channel, func(m valkey.PubSubMessage) { hearTurn(f, m.Message) })
 			own.Close()
 		}
@@ -60,8 +59,8 @@ func HearTurns(ctx context.Context, f *Fleet) {
 	}
 }
 
-// hearTurn handles a message of the store, which names an account and the edge whose turn it is
-// there. If no call waits any more, hearTurn passes the turn on.
+// hearTurn handles a message of the store, which names an account and the edge whose turn it is. If
+// no call of this edge waits any more, hearTurn passes the turn on.
 func hearTurn(f *Fleet, said string) {
 	id, edge, _ := strings.Cut(said, " ")
 	if edge != f.terms.edge {

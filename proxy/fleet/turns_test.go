@@ -10,15 +10,15 @@ import (
 	"penstock/config"
 )
 
-// queue holds the calls of one edge for an engine whose slots the fleet counts exactly, as
-// queue.Queues does: waiting calls are tried when a slot may be free, one after the other.
+// queue holds the calls of one edge for an engine whose slots the fleet counts exactly, like
+// queue.Queues: when a slot may be free, waiting calls try one after the other.
 type queue struct {
 	slots     *Slots
 	waiting   int
 	running   int
-	awake     bool // a call that waits is to try
+	awake     bool // a waiting call should try
 	dead      bool
-	overtaken int // slots that others got since the first call began to wait
+	overtaken int // slots that other edges got since the first call began to wait
 }
 
 // hall is a fleet with a queue at every edge.
@@ -27,8 +27,8 @@ type hall struct {
 	t      fataler
 	limit  int
 	queues []*queue
-	deaf   func() bool // what the store says of turns is lost
-	turns  []string    // it has said
+	deaf   func() bool // reports whether the store's next message about turns is lost
+	turns  []string    // published by the store
 }
 
 type fataler interface {
@@ -46,7 +46,7 @@ func newHall(t fataler, edges, limit int) *hall {
 	return h
 }
 
-// arrive brings a call to an edge, as picker.acquire does: it takes a slot, or waits in line.
+// arrive adds a call at an edge, like picker.acquire: it takes a slot or waits in the queue.
 func (h *hall) arrive(i int) {
 	q := h.queues[i]
 	if q.waiting == 0 && h.take(i) {
@@ -85,8 +85,8 @@ func (h *hall) take(i int) bool {
 	return true
 }
 
-// settle lets everything happen that needs no time: reports that are due at once, turns that are
-// said, and the tries of calls that wait.
+// settle runs everything that needs no time: reports that are due at once, published turns, and the
+// tries of waiting calls.
 func (h *hall) settle() {
 	for range 1000 {
 		h.pass(0)
@@ -113,7 +113,7 @@ func (h *hall) settle() {
 			}
 			q.waiting--
 			q.overtaken = 0
-			q.awake = q.waiting > 0 // as there is room by what the edge knows, the next one tries
+			q.awake = q.waiting > 0 // the edge sees room, so the next one tries
 		}
 		if !tried && len(said)+len(h.turns) == 0 {
 			return
@@ -122,7 +122,7 @@ func (h *hall) settle() {
 	h.t.Fatalf("it comes to no rest")
 }
 
-// fair fails if an edge's calls were passed over, or a slot is free beside a waiting call.
+// fair fails if an edge's calls were passed over, or if a slot is free while a call waits.
 func (h *hall) fair(settled bool) {
 	held := 0
 	for _, q := range h.queues {
@@ -139,9 +139,9 @@ func (h *hall) fair(settled bool) {
 	}
 }
 
-// However calls come and end at several edges: none of them waits for long while others are served,
-// no slot is free beside one that waits, not even where the store's word of a turn is lost, and there
-// is never a call too many.
+// TestTurns lets calls arrive and end at several edges in any order. No call waits for long while
+// others are served, no slot is free while a call waits, even if the store's message about a turn
+// is lost, and there is never a call too many.
 func TestTurns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHall(t, rapid.IntRange(2, 5).Draw(t, "edges"), rapid.SampledFrom([]int{1, 2, 5, 120}).Draw(t, "slots"))
@@ -163,7 +163,7 @@ func TestTurns(t *testing.T) {
 					q = h.queues[i]
 				}
 			case 4:
-				if q.waiting > 0 { // its client leaves
+				if q.waiting > 0 { // its client disconnects
 					q.waiting--
 					h.settle()
 				}
@@ -174,7 +174,7 @@ func TestTurns(t *testing.T) {
 			}
 			h.fair(lost == 0)
 		}
-		for range 3 { // each that was not told asks
+		for range 3 { // each edge that got no message asks
 			h.pass(askAgain)
 			h.settle()
 		}
@@ -187,8 +187,9 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// A queue whose calls never end is not in the way of others, and an edge that has all slots gives
-// one in turn to each that waits, however many calls wait at itself.
+// TestTurnsOfABusyEdge checks that a queue whose calls never end does not block others, and that an
+// edge that has all slots gives one in turn to each waiting edge, however many calls wait at the
+// edge itself.
 func TestTurnsOfABusyEdge(t *testing.T) {
 	h := newHall(t, 3, 4)
 	for range 30 {
@@ -207,12 +208,13 @@ func TestTurnsOfABusyEdge(t *testing.T) {
 	}
 }
 
-// The turn of a dead edge ends, and its slots come back with its lease.
+// TestTurnOfADeadEdge checks that the turn of a dead edge ends, and that its slots are free when
+// its lease expires.
 func TestTurnOfADeadEdge(t *testing.T) {
 	h := newHall(t, 3, 2)
 	h.arrive(0)
 	h.arrive(0)
-	h.arrive(1) // waits, first
+	h.arrive(1) // waits, as the first
 	h.arrive(2) // waits
 	h.queues[1].dead, h.lines[1].cut = true, true
 	h.end(0)
@@ -227,7 +229,7 @@ func TestTurnOfADeadEdge(t *testing.T) {
 		t.Fatalf("a second after an edge has died, %d calls of another run", n)
 	}
 	h.queues[0].dead, h.lines[0].cut = true, true
-	h.queues[0].running = 0 // they end at the engine, too
+	h.queues[0].running = 0 // its calls end at the engine, too
 	h.arrive(2)
 	for range int(lease/askAgain) + 20 {
 		h.pass(askAgain)

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// twin is the script of an account rewritten in Go. The property tests run on it, because it is a
-// thousand times faster. TestScript keeps the two equal.
+// twin is an account's script rewritten in Go. The property tests use it because it is a thousand
+// times faster. TestScript keeps the two equal.
 type twin struct {
 	now      int64 // ms
 	births   int64
 	accounts map[string]*twinAccount
 
-	lapsed  func(id, edge string, e *twinEdge) // the lease of an edge has run out; may be nil
-	publish func(id, edge string)              // it is the edge's turn; may be nil
+	lapsed  func(id, edge string, e *twinEdge) // called when an edge's lease has expired; may be nil
+	publish func(id, edge string)              // called when it is the edge's turn; may be nil
 }
 
 type twinAccount struct {
@@ -163,14 +163,14 @@ func (t *twin) answer(id string, m *message) (r reply, err error) {
 // line connects one edge to the twin, and can lose messages.
 type line struct {
 	twin  *twin
-	cut   bool   // the store is known to be lost
-	began uint64 // what messages are numbered from
+	cut   bool   // the edge knows that the store is lost
+	began uint64 // the base of message numbers
 
-	lose, mute func() bool // the next message is not heard; its answer is not
-	late       []func()    // messages that will be heard again, later
+	lose, mute func() bool // the next message is lost; its answer is lost
+	late       []func()    // messages that will arrive again later
 	repeat     func() bool
-	delay      func() bool // a message that is not heard is heard later
-	meanwhile  func()      // happens while an answer is on its way
+	delay      func() bool // reports whether a lost message arrives later
+	meanwhile  func()      // runs while an answer is on its way
 }
 
 func never() bool { return false }
@@ -181,7 +181,7 @@ func (l *line) Exchange(_ context.Context, id string, m *message) (reply, error)
 	again := sent
 	hear := func() { _, _ = l.twin.answer(id, &again) }
 	if l.lose() {
-		if l.delay() { // it is heard for the first time when the edge has long given up on it
+		if l.delay() { // it arrives for the first time long after the edge has given up
 			l.late = append(l.late, hear)
 		}
 		return reply{}, context.DeadlineExceeded
@@ -197,7 +197,7 @@ func (l *line) Exchange(_ context.Context, id string, m *message) (reply, error)
 	return r, err
 }
 
-// hearLate delivers the held-back messages to the store.
+// hearLate delivers the delayed messages to the store.
 func (l *line) hearLate() {
 	for _, late := range l.late {
 		late()
@@ -219,7 +219,8 @@ func (l *line) Eviction(context.Context) string { return "" }
 
 func (l *line) Close() {}
 
-// turnsOf returns how many edges have their turn before one, all if it has none, and the others.
+// turnsOf returns how many edges have their turn before edge (all, if it has none), and the turns
+// of the others.
 func (a *twinAccount) turnsOf(edge string, now int64) (ahead int, others []twinTurn) {
 	ahead = -1
 	for _, w := range a.turns {
@@ -233,7 +234,7 @@ func (a *twinAccount) turnsOf(edge string, now int64) (ahead int, others []twinT
 	return ahead, others
 }
 
-// wait gives an edge whose calls wait still its place among the turns.
+// wait inserts an edge whose calls still wait at its place among the turns.
 func (a *twinAccount) wait(edge string, p *part, granted int64, ahead int, now int64) {
 	if p.kind != turn || granted >= p.want && granted > p.least {
 		return
@@ -244,7 +245,7 @@ func (a *twinAccount) wait(edge string, p *part, granted int64, ahead int, now i
 	a.turns = slices.Insert(a.turns, ahead, twinTurn{edge, now + lease.Milliseconds()/10})
 }
 
-// fairWant is what an edge may want of free slots when others wait for them, too.
+// fairWant returns how many free slots an edge may want if others wait for slots, too.
 func (p *part) fairWant(free int64, ahead, others int) int64 {
 	if p.kind != slot && p.kind != turn || others == 0 {
 		return p.want

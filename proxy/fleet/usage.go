@@ -7,7 +7,7 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// usage is the arithmetic of all limits of a key at this edge. Its account's mutex guards it.
+// usage is the arithmetic of all limits of a key at this edge. The account's mutex guards it.
 type usage struct {
 	cells  [cells]cell
 	names  [cells]string
@@ -15,12 +15,12 @@ type usage struct {
 	lost   bool // the edge continues without the store
 }
 
-// names of the limits of a key, by cell.
+// names of a key's limits, by cell.
 var names = [cells]string{limit.RequestsPerMinute, limit.TokensPerMinute, limit.Concurrency}
 
 var allowed = limit.Decision{OK: true}
 
-// follow takes over limits that a reload has changed. It gives up grants under the old ones.
+// follow adopts limits that a reload has changed. It returns grants under the old limits.
 func (u *usage) follow(l needs) {
 	if l == u.limits {
 		return
@@ -38,8 +38,8 @@ func limitsOf(l config.KeyLimits) needs {
 	return needs{int64(l.RequestsPerMinute), int64(l.TokensPerMinute), int64(l.Concurrency)}
 }
 
-// fenceAfter gives up what the store will soon give away: after a lease without an answer others
-// may hold it. silence is the time since the last answer. The caller holds mu.
+// fenceAfter gives up what the store will soon grant to others: after a lease without an answer
+// they may hold it. silence is the time since the last answer. The caller holds mu.
 func (u *usage) fenceAfter(silence time.Duration) {
 	if silence <= lease-fenceBefore {
 		return
@@ -50,7 +50,7 @@ func (u *usage) fenceAfter(silence time.Duration) {
 }
 
 // lacking returns the first cell of which this edge does not hold enough for a call, or -1. A call
-// may take what other calls have drawn only if it has drawn as well. The caller holds mu.
+// may use what was drawn for waiting calls only if drawn is true. The caller holds mu.
 func (u *usage) lacking(n needs, drawn bool, now time.Duration, edges int) int {
 	for i := range u.cells {
 		c := &u.cells[i]
@@ -68,7 +68,7 @@ func (u *usage) lacking(n needs, drawn bool, now time.Duration, edges int) int {
 	return -1
 }
 
-// needsOf returns what a call takes of each cell: a call above a limit takes all of it.
+// needsOf returns what a call takes of each cell. A call above a limit takes all of it.
 func (u *usage) needsOf(n needs) needs {
 	for i := range n {
 		n[i] = u.cells[i].need(n[i])
@@ -76,7 +76,7 @@ func (u *usage) needsOf(n needs) needs {
 	return n
 }
 
-// await sets aside what was drawn for calls.
+// await reserves what was drawn for waiting calls.
 func (u *usage) await(n needs) {
 	for i := range u.cells {
 		u.cells[i].awaited += n[i]
@@ -90,7 +90,7 @@ func (u *usage) unawait(n needs) {
 	}
 }
 
-// hold takes what every cell covers.
+// hold takes from every cell what a call needs. Every cell must cover it.
 func (u *usage) hold(n needs) {
 	for i := range u.cells {
 		c := &u.cells[i]
@@ -110,7 +110,7 @@ func (u *usage) missing(i int, n needs, now time.Duration) float64 {
 	return float64(c.need(n[i])) - float64(c.unclaimed()) - c.free
 }
 
-// refuse returns the refusal of a call by a cell.
+// refuse returns the refusal of a call because of a cell.
 func (u *usage) refuse(i int, n needs, now time.Duration) limit.Decision {
 	c := &u.cells[i]
 	d := limit.Decision{LimitName: u.names[i], Limit: c.limit, RetryAfter: time.Second}
@@ -121,14 +121,14 @@ func (u *usage) refuse(i int, n needs, now time.Duration) limit.Decision {
 	return d
 }
 
-// settle ends a call's holds, and charges what it used.
+// settle ends a call's holds and charges its use.
 func (u *usage) settle(held, used needs) {
 	for i := range u.cells {
 		u.cells[i].settle(held[i], used[i], u.lost)
 	}
 }
 
-// leave switches to running without the store, after the store has been silent for some time.
+// leave switches to working without the store, after the store has been silent for some time.
 func (u *usage) leave(now time.Duration, fresh bool, silence time.Duration, edges int) {
 	u.lost = true
 	for i := range u.cells {
@@ -136,7 +136,7 @@ func (u *usage) leave(now time.Duration, fresh bool, silence time.Duration, edge
 	}
 }
 
-// refuseAlone decides by the edge's own part.
+// refuseAlone decides with the edge's own part.
 func (u *usage) refuseAlone(n needs, edges int) limit.Decision {
 	for i := range u.cells {
 		c := &u.cells[i]
@@ -153,8 +153,8 @@ func (u *usage) refuseAlone(n needs, edges int) limit.Decision {
 	return allowed
 }
 
-// earn makes time pay in every cell while the store is lost. An edge that admits nothing during
-// that time gets no part: others may have used everything.
+// earn applies what time pays in every cell while the store is lost. An edge that admits nothing
+// during that time gets no part, because others may have used everything.
 func (u *usage) earn(now time.Duration, t *terms) {
 	if !u.lost || t.whenLost == config.LostClosed {
 		return

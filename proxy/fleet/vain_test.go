@@ -14,7 +14,7 @@ import (
 	"penstock/config"
 )
 
-// hungStore is a store that takes messages but answers none.
+// hungStore is a store that accepts messages but answers none.
 type hungStore struct{ *remote }
 
 func (s hungStore) Exchange(ctx context.Context, _ string, _ *message) (reply, error) {
@@ -23,8 +23,9 @@ func (s hungStore) Exchange(ctx context.Context, _ string, _ *message) (reply, e
 	return reply{}, ctx.Err()
 }
 
-// TestWaitsInVain: when the store hangs, three calls of an edge wait for nothing, of whatever keys,
-// none for longer than it may, and then the breaker is open and the store is asked again at once.
+// TestWaitsInVain checks a store that hangs: three calls of an edge wait in vain, for any keys,
+// none longer than allowed. Then the breaker is open, and the next request to the store follows at
+// once.
 func TestWaitsInVain(t *testing.T) {
 	for _, keys := range []int{1, 2, 3} {
 		synctest.Test(t, func(t *testing.T) {

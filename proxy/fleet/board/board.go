@@ -18,14 +18,14 @@ import (
 	"penstock/upstreams"
 )
 
-// How often an edge sends its work.
+// The intervals at which an edge sends its work.
 const (
-	busyPeriod = 50 * time.Millisecond  // while it has calls, or others have
+	busyPeriod = 50 * time.Millisecond  // while it or others have calls
 	idlePeriod = 250 * time.Millisecond // otherwise
-	wholeEvery = time.Second            // all of an edge's work, changed or not
-	freshFor   = 2 * time.Second        // how long an answer counts without another
-	patience   = 200 * time.Millisecond // with one message
-	factsMost  = 64                     // in one message
+	wholeEvery = time.Second            // all of an edge's work, even if unchanged
+	freshFor   = 2 * time.Second        // how long an answer stays valid without another
+	patience   = 200 * time.Millisecond // for one message
+	factsMost  = 64                     // for one message
 )
 
 // Link is the connection to the store. *fleet.Link implements it.
@@ -43,47 +43,47 @@ type Upstreams interface {
 	Divide(edges int)
 }
 
-// Options of a board.
+// Options configure a board.
 type Options struct {
 	Edge      string // this edge's id, new with every start
 	Link      Link
 	Upstreams Upstreams
 	Poison    Poison
-	Signer    *sign.Signer // of operators' modes; nil: nothing is signed
+	Signer    *sign.Signer // signs operators' modes; nil: nothing is signed
 	Log       *zap.Logger
 	Metrics   *metrics.Set
 }
 
-// Board is this edge's side of the board. Its methods may be called from any goroutine.
+// Board is this edge's side of the board. Any goroutine may call its methods.
 type Board struct {
 	o        Options
 	exchange func(ctx context.Context, m *message) (reply, error)
 	clock    func() time.Time
-	seed     string // of a new board, with the number of the message that makes it
+	seed     string // of a new board, together with the number of the message that creates it
 	wake     chan struct{}
 	answered atomic.Int64 // Unix nanoseconds of the last answer; 0: none
 	edges    atomic.Int64
 
-	// Of Run alone.
+	// Only Run uses these.
 	number uint64
-	told   string    // work that the board has; sameWork: not known
-	whole  time.Time // when all of the work was sent last
+	told   string    // the work that the board has; sameWork: unknown
+	whole  time.Time // when all of the work was last sent
 	here   []upstreams.Here
 	busy   bool      // some edge has work
-	cared  time.Time // for what it signs, the last time
+	cared  time.Time // when it last checked the modes that it signs
 
 	mu      sync.Mutex
 	facts   map[string]string // of the whole fleet
 	version string
-	pending []fact // that the board has not received
-	numbers uint64 // of facts
+	pending []fact // not yet received by the board
+	numbers uint64 // the last number of a fact
 	applied map[string]string
-	ignored map[string]string // modes that do not count, and were logged
+	ignored map[string]string // invalid modes that were logged
 
-	corrected time.Time // when the board's time of the first secret was corrected
+	corrected time.Time // when the board's record of the first secret was corrected
 }
 
-// New returns an edge's side of the board, which exchanges nothing before Run.
+// New returns an edge's side of the board. It exchanges nothing before Run.
 func New(o Options) *Board {
 	var seed [16]byte
 	_, _ = rand.Read(seed[:]) // it never fails
@@ -175,8 +175,8 @@ func (b *Board) message(text string, now time.Time) *message {
 	return m
 }
 
-// lose continues without the board once its last answer is too old: with this edge's part of the
-// slots, one part for each of the edges that also divide the limits of keys.
+// lose switches to working without the board once its last answer is too old: the edge then has its
+// own part of the slots. There are as many parts as edges that divide the limits of keys.
 func (b *Board) lose(now time.Time) {
 	b.busy = false
 	if now.Sub(time.Unix(0, b.answered.Load())) >= freshFor {
@@ -218,7 +218,7 @@ func (b *Board) elsewhere(r *reply, own works) *upstreams.Elsewhere {
 	return e
 }
 
-// put sends the fleet a fact. An empty value makes the fleet forget the fact.
+// put sends a fact to the fleet. An empty value makes the fleet forget the fact.
 func (b *Board) put(name, value string, life time.Duration) {
 	b.mu.Lock()
 	b.putLocked(name, value, life)
@@ -229,8 +229,8 @@ func (b *Board) put(name, value string, life time.Duration) {
 	}
 }
 
-// putLocked does what put does. The caller holds mu. A later fact replaces a waiting one of the
-// same name.
+// putLocked is put for a caller that holds mu. A later fact replaces a pending one of the same
+// name.
 func (b *Board) putLocked(name, value string, life time.Duration) {
 	b.numbers++
 	next := b.pending[:0:0]
@@ -249,7 +249,7 @@ func (b *Board) putLocked(name, value string, life time.Duration) {
 // pendingMost bounds the facts that wait for the store.
 const pendingMost = 1024
 
-// learn takes over the facts of an answer, and drops the pending ones that the board has received.
+// learn adopts the facts of an answer, and drops the pending facts that the board has received.
 func (b *Board) learn(m *message, r *reply) {
 	b.mu.Lock()
 	if n := len(m.facts); n > 0 {
@@ -280,8 +280,8 @@ func seedOf(version string) string {
 	return seed
 }
 
-// remember sends a board that has forgotten everything the facts that stay until they are revoked.
-// The caller holds mu.
+// remember sends the permanent facts again to a board that has forgotten everything. The caller
+// holds mu.
 func (b *Board) remember(before map[string]string) {
 	for name, value := range before {
 		if _, there := b.facts[name]; !there && strings.HasPrefix(name, modePrefix) {

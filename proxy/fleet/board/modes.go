@@ -16,27 +16,27 @@ const modePrefix = "m:"
 // ModeSetting is an operator's mode for an upstream, at every edge.
 type ModeSetting struct {
 	Mode    string `json:"mode"`
-	Who     string `json:"who"`               // asked for it
+	Who     string `json:"who"`               // the operator who set it
 	When    int64  `json:"when"`              // Unix seconds
-	Edge    string `json:"edge,omitempty"`    // which has signed it
-	Expires int64  `json:"expires,omitempty"` // Unix seconds: when it becomes invalid, unless it is signed again
+	Edge    string `json:"edge,omitempty"`    // the edge that signed it
+	Expires int64  `json:"expires,omitempty"` // Unix seconds: when it becomes invalid unless it is signed again
 }
 
-// A mode stays until an operator asks for another one, so edges sign it again long before it
-// expires. The expiry bounds how long a copy of a mode can be put back into the store.
+// A mode stays until an operator sets another one, so edges sign it again long before it expires.
+// The expiry bounds how long a copy of a mode can be put back into the store.
 const (
 	modeLife  = 7 * 24 * time.Hour
-	renewMode = 6 * 24 * time.Hour // so much before its end
+	renewMode = 6 * 24 * time.Hour // the remaining time at which it is signed again
 	careEvery = time.Hour
 )
 
-// SetMode makes every other edge set the mode of an upstream; the caller has set it here. It
-// returns at once: while the store is away the other edges learn of it later.
+// SetMode makes every other edge set the mode of an upstream; the caller has set it at this edge.
+// It returns at once: while the store is away, the other edges learn of the mode later.
 func (b *Board) SetMode(id upstreams.ID, m upstreams.Mode, who string, now time.Time) {
 	name := modePrefix + Name(id)
 	b.mu.Lock()
 	s := ModeSetting{Mode: m.String(), Who: who, When: now.Unix()}
-	if last, err := parseMode(b.applied[name]); err == nil { // its edge may have another clock
+	if last, err := parseMode(b.applied[name]); err == nil { // the edge that set it may have another clock
 		s.When = max(s.When, last.When+1)
 	}
 	value := b.sign(name, s, now)
@@ -45,7 +45,7 @@ func (b *Board) SetMode(id upstreams.ID, m upstreams.Mode, who string, now time.
 	b.put(name, value, 0)
 }
 
-// sign returns the fact of a mode.
+// sign returns a mode as a signed fact.
 func (b *Board) sign(name string, s ModeSetting, now time.Time) string {
 	if b.o.Signer != nil {
 		s.Edge, s.Expires = b.o.Edge, now.Add(modeLife).Unix()
@@ -67,7 +67,7 @@ func (b *Board) counts(name, value string, s *ModeSetting, now time.Time) bool {
 	return b.o.Signer.Counts(sign.Mode, name, value, now) && (s.Expires == 0 || s.Expires >= now.Unix())
 }
 
-// isOlder reports whether a mode was asked for before the applied one. The caller holds mu.
+// isOlder reports whether a mode was set before the applied one. The caller holds mu.
 func (b *Board) isOlder(name string, s *ModeSetting) bool {
 	last, err := parseMode(b.applied[name])
 	return b.o.Signer != nil && err == nil && s.When < last.When
@@ -82,8 +82,8 @@ func (b *Board) Mode(id upstreams.ID) (s ModeSetting, ok bool) {
 	return s, err == nil
 }
 
-// applyModes sets the modes that operators have asked other edges for. It does not trust what it
-// reads: the writer may be an edge of another version, or no edge at all.
+// applyModes sets the modes that operators have set at other edges. It does not trust their
+// entries: the writer may be an edge of another version, or another program.
 func (b *Board) applyModes() {
 	type change struct {
 		up   *upstreams.Upstream
@@ -127,7 +127,7 @@ func (b *Board) applyModes() {
 	}
 }
 
-// ignore remembers and logs an invalid mode. The caller holds mu.
+// ignore records and logs an invalid mode. The caller holds mu.
 func (b *Board) ignore(name, value string, up *upstreams.Upstream) {
 	b.ignored[name] = value
 	b.o.Log.Warn("a mode in the fleet's store is ignored: it is old, or not signed for this upstream with one of fleet.secrets",
@@ -156,11 +156,11 @@ func (b *Board) careForModes(now time.Time) {
 	}
 }
 
-// secretFact is the fact that says when the fleet's first secret appeared.
+// secretFact is the fact that records when the fleet's first secret appeared.
 const secretFact = "s:since"
 
-// heedSecret takes over that time. It corrects the board's value at most once a minute, because
-// edges with other secrets may correct it, too. The caller holds mu.
+// heedSecret adopts that time. It corrects the board's value at most once a minute, because edges
+// with other secrets may correct it, too. The caller holds mu.
 func (b *Board) heedSecret(now time.Time) {
 	correction := b.o.Signer.Appeared(b.facts[secretFact], now)
 	if correction != "" && now.Sub(b.corrected) >= time.Minute {

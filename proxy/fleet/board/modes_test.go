@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestForgedModes: write access to the store without a secret of the fleet drains no engine and
-// ends no drain.
+// TestForgedModes checks that write access to the store without a secret of the fleet neither
+// drains an engine nor ends a drain.
 func TestForgedModes(t *testing.T) {
 	drain := func(w *world, e, up int) string {
 		u := w.edges[e].ups[up]
@@ -63,8 +63,8 @@ func TestForgedModes(t *testing.T) {
 	}
 }
 
-// TestModesAreRenewed: a mode outlives its signature while an edge is running. A copy from the
-// store does not: an edge that starts later ignores it.
+// TestModesAreRenewed checks that a mode outlives its signature while an edge is running. A copy
+// from the store does not: an edge that starts later ignores it.
 func TestModesAreRenewed(t *testing.T) {
 	w := newWorld(t, 0, 0)
 	w.add(t, 1)

@@ -10,10 +10,10 @@ import (
 
 // Poison remembers which engines were lost to which bodies. *poison.Requests implements it.
 type Poison interface {
-	// Seed sets the value with which bodies are hashed, the same at every edge.
+	// Seed sets the value with which bodies are hashed. It is the same at every edge.
 	Seed(seed string)
-	// Learn replaces the fleet's knowledge: lost holds engines by the hash of the body that they
-	// were lost to.
+	// Learn replaces the fleet's knowledge: lost maps the hash of a body to the engines that were
+	// lost to it.
 	Learn(lost map[uint64][]*upstreams.Upstream)
 }
 
@@ -24,7 +24,8 @@ func poisonName(hash uint64, id upstreams.ID) string {
 	return poisonPrefix + strconv.FormatUint(hash, 16) + ":" + Name(id)
 }
 
-// Lost tells every edge for a while that an upstream was lost to a body with that hash.
+// Lost reports to every edge, for the time life, that an upstream was lost to a body with that
+// hash.
 func (b *Board) Lost(hash uint64, id upstreams.ID, life time.Duration) {
 	b.put(poisonName(hash, id), "1", life)
 }
@@ -50,7 +51,7 @@ func (b *Board) Cleared(hash uint64) {
 	}
 }
 
-// applyPoison passes on what the fleet knows of requests that kill engines.
+// applyPoison passes on the fleet's knowledge of requests that kill engines.
 func (b *Board) applyPoison(seed string, facts map[string]string) {
 	b.o.Poison.Seed(seed)
 	byName := make(map[string]*upstreams.Upstream, len(b.here))

@@ -17,7 +17,8 @@ import (
 	"penstock/upstreams"
 )
 
-// edge is an edge of a fleet in virtual time. It is the Upstreams and the Poison of its board.
+// edge is an edge of a fleet in virtual time. It implements the Upstreams and the Poison of its
+// board.
 type edge struct {
 	board     *Board
 	line      *line
@@ -25,7 +26,7 @@ type edge struct {
 	calls     []int // by upstream
 	down      []bool
 	elsewhere *upstreams.Elsewhere
-	parts     int // of the slots; 0: they are shared
+	parts     int // the number of parts of the slots; 0: the slots are shared
 	seed      string
 	lost      map[uint64][]*upstreams.Upstream
 }
@@ -44,7 +45,7 @@ func (e *edge) Divide(edges int)                            { e.elsewhere, e.par
 func (e *edge) Seed(seed string)                            { e.seed = seed }
 func (e *edge) Learn(lost map[uint64][]*upstreams.Upstream) { e.lost = lost }
 
-// Available and Run make a line a Link.
+// Available and Run make line implement Link.
 func (l *line) Available() bool { return !l.cut }
 
 func (l *line) Edges() int { return l.edges }
@@ -74,7 +75,7 @@ func newWorld(t require, edges, ups int) *world {
 
 type require interface{ Fatal(...any) }
 
-// add starts an edge before a number of upstreams.
+// add starts an edge with n upstreams.
 func (w *world) add(t require, n int) *edge {
 	set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
 	if err != nil {
@@ -111,7 +112,7 @@ func (w *world) round() {
 	}
 }
 
-// check compares what every edge knows of the others with what they have.
+// check compares every edge's view of the others with their actual work.
 func (w *world) check(t interface{ Fatalf(string, ...any) }) {
 	for i, e := range w.edges {
 		if e.elsewhere == nil || e.elsewhere.Edges != len(w.edges) {
@@ -132,9 +133,8 @@ func (w *world) check(t interface{ Fatalf(string, ...any) }) {
 	}
 }
 
-// TestBoard: two rounds after any loss, repetition or reordering, any edge's death or any loss of
-// the store's data, every edge knows exactly what the others have, their modes and what was lost to
-// which body.
+// TestBoard loses, repeats and reorders messages, kills edges and empties the store. Two rounds
+// later every edge knows exactly the others' work and modes, and what was lost to which body.
 func TestBoard(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const ups = 3
@@ -170,7 +170,7 @@ func TestBoard(t *testing.T) {
 				e.board.Cleared(uint64(1 + u))
 			case 7:
 				if rapid.IntRange(0, 5).Draw(t, "who") == 0 {
-					w.edges = append(w.edges[:i], w.edges[i+1:]...) // dead
+					w.edges = append(w.edges[:i], w.edges[i+1:]...) // it dies
 					faulty(w.add(t, ups))
 				}
 			case 8:
@@ -179,14 +179,14 @@ func TestBoard(t *testing.T) {
 				e.board.step(context.Background())
 			}
 		}
-		for _, e := range w.edges { // what is late comes now or never
+		for _, e := range w.edges { // delayed messages arrive now or never
 			for _, late := range e.line.late {
 				late()
 			}
 			e.line.lose, e.line.mute, e.line.repeat, e.line.late, e.line.cut = never, never, never, nil, false
 		}
 		w.round()
-		for range 4 { // the leases of those that are dead
+		for range 4 { // the leases of dead edges expire
 			w.pass(lease / 3)
 			w.round()
 		}
@@ -209,8 +209,9 @@ func TestBoard(t *testing.T) {
 	})
 }
 
-// The work of a dead edge disappears with its lease. After two seconds a cut-off edge no longer
-// weighs the others' work: it then has its part, by the number of seen edges.
+// TestDeadEdge checks that the work of a dead edge disappears with its lease. After two seconds a
+// cut-off edge no longer weighs the others' work: it then has its part, by the number of seen
+// edges.
 func TestDeadEdge(t *testing.T) {
 	w := newWorld(t, 2, 1)
 	one, two := w.edges[0], w.edges[1]
@@ -233,8 +234,8 @@ func TestDeadEdge(t *testing.T) {
 	}
 }
 
-// A mode reaches every edge, even one that starts later, and survives a store that forgets. What
-// was lost to a body is forgotten after a minute.
+// TestFacts checks that a mode reaches every edge, even one that starts later, and survives a store
+// that forgets. What was lost to a body is forgotten after a minute.
 func TestFacts(t *testing.T) {
 	w := newWorld(t, 2, 2)
 	one, two := w.edges[0], w.edges[1]
@@ -281,7 +282,7 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// The store gets only numbers, and hashes of ids.
+// TestRetention checks that the store gets only numbers, and hashes of ids.
 func TestRetention(t *testing.T) {
 	w := newWorld(t, 1, 2)
 	e := w.edges[0]

@@ -20,8 +20,8 @@ var source string
 
 var script = valkey.NewLuaScript(source)
 
-// lease is how long the board keeps an edge's work after its last message. It is short, because the
-// calls of a dead edge end at the engines, too.
+// lease is how long the board keeps an edge's work after its last message. It is short, because a
+// dead edge's calls end at the engines, too.
 const lease = 3 * time.Second
 
 // Name returns the name of an upstream in the store: a hash of its id.
@@ -73,7 +73,7 @@ func parseWorks(text string) (works, error) {
 // fact is one fact on its way to the board.
 type fact struct {
 	number      uint64
-	name, value string // "": it is over
+	name, value string // empty value: the fact is over
 	life        time.Duration
 }
 
@@ -81,7 +81,7 @@ type fact struct {
 type message struct {
 	edge    string
 	number  uint64
-	work    string // sameWork: as before
+	work    string // sameWork: unchanged
 	version string // of the facts that the edge knows
 	seed    string // for a new board
 	facts   []fact
@@ -104,7 +104,7 @@ type reply struct {
 	edges   int
 	works   works
 	version string
-	facts   map[string]string // nil: as before
+	facts   map[string]string // nil: unchanged
 }
 
 var errOvertaken = errors.New("a later message was there first")

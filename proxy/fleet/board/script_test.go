@@ -24,7 +24,7 @@ func drawWork(t *rapid.T) string {
 	return w.String()
 }
 
-// TestScript: the script and its twin in Go give the same answers to any messages.
+// TestScript checks that the script and its twin in Go give the same answers to any messages.
 func TestScript(t *testing.T) {
 	server := miniredis.RunT(t)
 	client, err := valkey.NewClient(valkey.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true, ForceSingleClient: true})
@@ -74,8 +74,8 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// What another edge writes does no harm: a board that is truncated or has no numbers is not an
-// answer.
+// TestDamaged checks that a malformed board does no harm: if it is truncated or lacks numbers, it
+// does not count as an answer.
 func TestDamaged(t *testing.T) {
 	for _, text := range []string{"aa 1 2 3", "aa 1 2 3 x", "aa", "aa 1 2 3 4 bb"} {
 		if w, err := parseWorks(text); err == nil {

@@ -6,8 +6,8 @@ import (
 	"maps"
 )
 
-// twin is the board's script rewritten in Go, on which the property tests run. TestScript keeps the
-// two equal.
+// twin is the board's script rewritten in Go, for the property tests. TestScript keeps the two
+// equal.
 type twin struct {
 	now    int64 // ms
 	seed   string
@@ -102,7 +102,7 @@ func (t *twin) answer(m *message) (reply, error) {
 	return r, nil
 }
 
-// reap takes out what has ended.
+// reap removes what has expired.
 func (t *twin) reap() {
 	t.first = t.now + lease.Milliseconds()
 	for name, e := range t.edges {
@@ -130,9 +130,9 @@ func (t *twin) reap() {
 type line struct {
 	twin               *twin
 	cut                bool
-	edges              int // that share, while it is cut
+	edges              int // the number that shares, while it is cut
 	lose, mute, repeat func() bool
-	late               []func() // messages that will be heard again, later
+	late               []func() // messages that will arrive again later
 }
 
 func (l *line) exchange(_ context.Context, m *message) (reply, error) {

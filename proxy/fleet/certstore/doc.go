@@ -5,20 +5,21 @@
 //
 // The store has one hash for each ACME directory. A field is one of certmagic's keys (the account,
 // a certificate, its private key, the answer to a challenge) and holds a change number and a blob.
-// A blob is sealed by the seal keys of the configuration (translate/seal, AES-256-GCM) and bound to
-// the directory and the field. So write access to the store is not enough to read a key, to forge
-// an entry, or to replace the entry of one domain with that of another. A version is sealed with
-// the text. It only rises: an older entry in place of a newer one is refused. A refusal is counted
-// and logged, once for each blob.
+// A blob is sealed with the seal keys of the configuration (translate/seal, AES-256-GCM) and bound
+// to the directory and the field. Access to the store is therefore not enough to read a key, to
+// forge an entry, or to replace the entry of one domain with that of another. The sealed text
+// contains a version, which only rises: an older entry in place of a newer one is refused. Each
+// refused blob is counted and logged once.
 //
 // # Changes
 //
-// The change number of the hash only rises, even if the store was emptied. A read asks for entries
-// with a higher number than the last one read, and usually there are none. Put replaces what was
-// read last and nothing newer.
+// The change number of the hash only rises, even if the store was emptied. A read requests entries
+// with a higher number than the last one read, and usually gets none. Put replaces an entry only if
+// it has not changed since the last read.
 //
 // # A lock
 //
-// One edge at a time orders a certificate for a domain. Its lock ends after a lease unless it is
-// renewed, by the store's clock. So the lock of a dead edge is free after the lease.
+// One edge at a time orders a certificate for a domain. By the store's clock, its lock expires
+// after a lease unless the edge renews it. The lock of a dead edge is therefore free after the
+// lease.
 package certstore

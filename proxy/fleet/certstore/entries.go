@@ -8,7 +8,7 @@ type EntryKind string
 // The kinds of entries. Versions before certmagic stored accounts and certificates as their own
 // kinds.
 const (
-	EntryValue       EntryKind = "value"       // of a key of certmagic's
+	EntryValue       EntryKind = "value"       // of one of certmagic's keys
 	EntryAccount     EntryKind = "account"     // the account's key, as PEM
 	EntryCertificate EntryKind = "certificate" // of a domain: a key and its certificates, as PEM
 )
@@ -25,24 +25,24 @@ type EntryState uint8
 const (
 	Good   EntryState = iota
 	Forged            // sealed by no edge of the fleet, or for another place
-	Stale             // sealed by a key that this edge does not have, or not any more
-	Older             // than one that this edge had before
+	Stale             // sealed with a key that this edge lacks
+	Older             // older than an entry that this edge had before
 )
 
-// String returns the state as metrics name it.
+// String returns the state's name in metrics.
 func (s EntryState) String() string { return [...]string{"good", "forged", "stale", "older"}[s] }
 
-// Entry is one thing that the edges share.
+// Entry is one value that the edges share.
 type Entry struct {
 	Kind  EntryKind
 	Name  string // certmagic's key, or the domain
-	Text  []byte // of a good one; empty: it was deleted
+	Text  []byte // of a good entry; empty: it was deleted
 	State EntryState
 }
 
 var (
-	// ErrChanged says that nothing was put, because another edge was faster.
+	// ErrChanged reports that nothing was written, because another edge was faster.
 	ErrChanged = errors.New("another edge was faster")
-	// ErrLockLost says that an order was abandoned.
+	// ErrLockLost reports that an order was abandoned.
 	ErrLockLost = errors.New("the lock in the fleet's store was lost, so another edge continues")
 )

@@ -14,32 +14,32 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Lease is how long a lock lasts without renewal. After it another edge takes over from an edge
+// Lease is how long a lock lasts without renewal. After that another edge takes over from an edge
 // that has died.
 const Lease = 10 * time.Second
 
 const (
-	leaseRenewed = Lease / 5              // how old a claim gets
-	leaseMargin  = time.Second            // before the end of its lease an edge stops its work
-	askPeriod    = 500 * time.Millisecond // between two questions for a lock
-	answerTime   = 2 * time.Second        // of the store
+	leaseRenewed = Lease / 5              // the age at which a claim is renewed
+	leaseMargin  = time.Second            // how long before its lease expires an edge stops its work
+	askPeriod    = 500 * time.Millisecond // between two requests for a lock
+	answerTime   = 2 * time.Second        // the longest wait for the store
 )
 
 // Storage is certmagic's storage in the fleet's store. It keeps what it has read, and asks the
-// store only for later changes. Its methods may be called from any goroutine.
+// store only for later changes. Any goroutine may call its methods.
 type Storage struct {
 	store *Store
 	guard *guard.Guard
 
 	mu     sync.Mutex
 	values map[string]value  // by certmagic's key
-	before map[string]value  // by kind and name, of versions before certmagic
-	held   map[string]func() // ends the renewals of a lock
+	before map[string]value  // by kind and name, from versions before certmagic
+	held   map[string]func() // each ends the renewals of a lock
 }
 
 type value struct {
-	text  []byte    // nil: sealed by keys that this edge does not have, so it is left alone
-	since time.Time // when this edge has read or written it
+	text  []byte    // nil: sealed with keys that this edge lacks, so it is left alone
+	since time.Time // when this edge last read or wrote it
 }
 
 var _ acme.Fleet = (*Storage)(nil)
@@ -52,7 +52,7 @@ func NewStorage(s *Store, g *guard.Guard) *Storage {
 // Available reports whether the store takes messages.
 func (s *Storage) Available() bool { return s.store.Available() }
 
-// read takes over the changes in the store. The caller holds mu.
+// read adopts the changes in the store. The caller holds mu.
 func (s *Storage) read(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -72,7 +72,7 @@ func (s *Storage) read(ctx context.Context) error {
 		switch {
 		case e.State == Stale:
 			into[at] = value{nil, time.Now()}
-		case e.State != Good || len(e.Text) == 0: // it is put right
+		case e.State != Good || len(e.Text) == 0: // it gets restored
 			delete(into, at)
 		default:
 			into[at] = value{e.Text, time.Now()}
@@ -123,7 +123,7 @@ func (s *Storage) Store(ctx context.Context, key string, text []byte) error {
 	return s.put(ctx, key, text)
 }
 
-// put writes a value; an empty one means none. The caller holds mu.
+// put writes a value. An empty text deletes it. The caller holds mu.
 func (s *Storage) put(ctx context.Context, key string, text []byte) (err error) {
 	for range 5 {
 		if err = s.read(ctx); err != nil {
@@ -215,8 +215,8 @@ func (s *Storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, erro
 	return certmagic.KeyInfo{}, fs.ErrNotExist
 }
 
-// Lock implements certmagic.Locker. The lock is renewed until Unlock. If it cannot be renewed in
-// time, Storage ends the attempt that holds it, because another edge may begin one.
+// Lock implements certmagic.Locker. The lock is renewed until Unlock. If the renewal fails for too
+// long, Storage ends the attempt that holds the lock, because another edge may begin one.
 func (s *Storage) Lock(ctx context.Context, name string) error {
 	for {
 		granted, err := s.TryLock(ctx, name)
@@ -253,7 +253,7 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 		defer close(ended)
 		whole := false
 		defer func() {
-			if !whole { // a panic: the lock is no longer renewed
+			if !whole { // after a panic the lock is no longer renewed
 				acme.Lose(ctx, ErrLockLost)
 			}
 		}()

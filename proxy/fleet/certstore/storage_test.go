@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/front/acme"
 )
 
-// TestStorage: what one edge stores another loads, lists and deletes, and the store's copy is
-// sealed.
+// TestStorage checks that an edge loads, lists and deletes what another edge has stored, and that
+// the store's copy is sealed.
 func TestStorage(t *testing.T) {
 	f := newFleet(t)
 	a, b := NewStorage(f.edge("a"), nil), NewStorage(f.edge("b"), nil)
@@ -69,8 +69,8 @@ func TestStorage(t *testing.T) {
 	}
 }
 
-// TestLock: a second edge, and the same one, wait for a lock. Losing it ends the attempt that holds
-// it.
+// TestLock checks that a second edge, and also the same one, waits for a lock, and that losing a
+// lock ends the attempt that holds it.
 func TestLock(t *testing.T) {
 	f := newFleet(t)
 	a, b := NewStorage(f.edge("a"), nil), NewStorage(f.edge("b"), nil)
@@ -111,7 +111,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// TestBefore: entries of versions before certmagic are read.
+// TestBefore checks that entries of versions before certmagic are read.
 func TestBefore(t *testing.T) {
 	f := newFleet(t)
 	old := f.edge("a")

@@ -18,12 +18,12 @@ import (
 	"penstock/translate/seal"
 )
 
-// Options of an edge's side of the entries.
+// Options configure an edge's side of the entries.
 type Options struct {
 	Link      Link
-	Edge      string          // this edge's id, which is new with every start
+	Edge      string          // this edge's id, which changes with every start
 	Directory string          // URL of the authority's directory
-	Secrets   func() []string // the first seals, all open
+	Secrets   func() []string // the first one seals, all open
 	Log       *zap.Logger
 	Metrics   *metrics.Set
 }
@@ -31,23 +31,23 @@ type Options struct {
 // Store reads and writes sealed entries.
 type Store struct {
 	o       Options
-	key     string                      // of the hash, without the fleet's prefix
+	key     string                      // the hash's key, without the fleet's prefix
 	refused map[string]*metrics.Counter // by reason
 
 	mu      sync.Mutex
-	secrets []string // that keys are of
+	secrets []string // the secrets of the current seal keys
 	since   time.Time
-	old     []Entry // good, and sealed by another secret than the first
+	old     []Entry // good, but sealed with another secret than the first
 	keys    *seal.Keys
-	number  string // the change number that was read last
+	number  string // the last change number that was read
 	fields  map[string]*field
 }
 
-// field is what is known of an entry.
+// field is what this edge knows of an entry.
 type field struct {
-	change  string // its number in the store; "0": it was not there
-	version uint64 // of the last good one
-	blob    string // that was refused last
+	change  string // its number in the store; "0": the entry did not exist
+	version uint64 // of the last good entry
+	blob    string // the last one that was refused
 }
 
 // New returns an edge's side of the entries of a directory.
@@ -67,8 +67,8 @@ func New(o Options) *Store {
 // Available reports whether the store takes messages.
 func (s *Store) Available() bool { return s.o.Link.Available() }
 
-// Changes returns the entries that have changed since the last call. whole says that these are all
-// entries, as in the first call and on request.
+// Changes returns the entries that have changed since the last call. whole reports that these are
+// all entries, as in the first call and if all is true.
 func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +96,8 @@ func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole b
 	return entries, whole, nil
 }
 
-// sealAnewAfter is how long after new secrets were set entries sealed with older ones are sealed
-// again: by then every edge has the new ones.
+// sealAnewAfter is how long after a change of secrets the entries of older secrets are sealed
+// again. By then every edge has the new ones.
 const sealAnewAfter = 10 * time.Minute
 
 // sealAnew seals entries of older secrets again with the first one, so that the older secrets can
@@ -109,7 +109,7 @@ func (s *Store) sealAnew(ctx context.Context) {
 		return
 	}
 	for _, e := range old {
-		_ = s.write(ctx, e) // the next reading of all finds it again
+		_ = s.write(ctx, e) // the next complete read finds it again
 	}
 }
 
@@ -131,7 +131,7 @@ func (s *Store) open(name, value string) (e Entry, ok bool) {
 	change, blob, _ := strings.Cut(value, " ")
 	e = Entry{Kind: EntryKind(kind), Name: of}
 	if !e.Kind.Known() {
-		return e, false // of a later version of the program
+		return e, false // from a later version of the program
 	}
 	f := s.field(name)
 	f.change = change
@@ -189,7 +189,7 @@ var remedies = map[EntryState]string{
 	Older:  "find out whether the store was rolled back, or who else can write to it: this edge restores the entry",
 }
 
-// refuse counts and logs a refused entry, once.
+// refuse counts and logs a refused entry once.
 func (s *Store) refuse(f *field, e Entry, blob string) {
 	if f.blob == blob {
 		return
@@ -202,7 +202,7 @@ func (s *Store) refuse(f *field, e Entry, blob string) {
 
 var errTooLong = errors.New("the entry is too long to be sealed")
 
-// Put replaces an entry as Changes last returned it. It returns ErrChanged if another edge was
+// Put replaces an entry that Changes has returned. It returns ErrChanged if another edge was
 // faster.
 func (s *Store) Put(ctx context.Context, e Entry) error {
 	s.mu.Lock()
@@ -210,7 +210,7 @@ func (s *Store) Put(ctx context.Context, e Entry) error {
 	return s.write(ctx, e)
 }
 
-// write is Put. The caller holds mu.
+// write is Put for a caller that holds mu.
 func (s *Store) write(ctx context.Context, e Entry) error {
 	name := fieldOf(e.Kind, e.Name)
 	f := s.field(name)
@@ -232,14 +232,14 @@ func (s *Store) write(ctx context.Context, e Entry) error {
 	return nil
 }
 
-// Claim asks for a lock for the time of a Lease. To keep the lock, claim it again before that time
-// is over.
+// Claim requests a lock for the time of a Lease. To keep the lock, claim it again before the lease
+// expires.
 func (s *Store) Claim(ctx context.Context, name string) (granted bool, err error) {
 	words, err := s.words(ctx, claimScript, 1, name, s.o.Edge, milliseconds(Lease), milliseconds(kept))
 	return err == nil && words[0] == "granted", err
 }
 
-// Release gives a lock back.
+// Release frees a lock.
 func (s *Store) Release(ctx context.Context, name string) error {
 	_, err := s.words(ctx, releaseScript, 1, name, s.o.Edge)
 	return err

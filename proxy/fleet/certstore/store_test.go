@@ -23,7 +23,7 @@ func (l link) Run(ctx context.Context, script *valkey.Lua, key string, args []st
 	return script.Exec(ctx, l.client, []string{"ps:{" + key + "}"}, args).ToArray()
 }
 
-// fleet is some edges with one store.
+// fleet is several edges with one store.
 type fleet struct {
 	t     *testing.T
 	redis *miniredis.Miniredis
@@ -50,7 +50,7 @@ func (f *fleet) pass(d time.Duration) {
 	f.redis.SetTime(f.now)
 }
 
-// edge returns an edge's side, with these secrets; none: those of the fleet.
+// edge returns an edge's side with the given secrets, or with those of the fleet.
 func (f *fleet) edge(name string, secrets ...string) *Store {
 	if len(secrets) == 0 {
 		secrets = []string{strings.Repeat("k", 32)}
@@ -93,7 +93,7 @@ func (f *fleet) wantRead(s *Store, all, whole bool, want ...string) {
 	}
 }
 
-const hash = "ps:{acme:" // and the directory
+const hash = "ps:{acme:" // followed by the directory
 
 func (f *fleet) hash() string {
 	for _, key := range f.redis.Keys() {
@@ -105,8 +105,8 @@ func (f *fleet) hash() string {
 	return ""
 }
 
-// TestChanges: an edge reads what is there, then what is new, its own and others'; more than fits into one answer, too. What
-// the store has of it is sealed.
+// TestChanges checks that an edge first reads all entries and then only new ones, of its own and of
+// others, even if they do not fit into one answer. The store's copy is sealed.
 func TestChanges(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -133,8 +133,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestPutReplacesWhatWasRead: of two edges that write at once one succeeds. The other succeeds once
-// it has read that.
+// TestPutReplacesWhatWasRead checks that one of two edges that write at once succeeds, and that the
+// other succeeds after it has read that change.
 func TestPutReplacesWhatWasRead(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -154,8 +154,9 @@ func TestPutReplacesWhatWasRead(t *testing.T) {
 	f.wantRead(b, false, false, "account  again")
 }
 
-// TestRefused: an entry that no edge has sealed, or that was sealed for another domain or
-// directory, by other keys or earlier, is refused and counted once. It can be replaced.
+// TestRefused checks that an entry is refused and counted once if no edge has sealed it, or if it
+// was sealed for another domain or directory, with other keys, or earlier than a known one. It can
+// be replaced.
 func TestRefused(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -197,7 +198,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestClaims: one edge at a time has a lock, another after its lease or its release.
+// TestClaims checks that one edge at a time has a lock, and that another gets it after the lease or
+// the release.
 func TestClaims(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -210,7 +212,7 @@ func TestClaims(t *testing.T) {
 	claim(a, true)
 	claim(b, false)
 	f.pass(Lease / 2)
-	claim(a, true) // it stays
+	claim(a, true) // it keeps the lock
 	f.pass(Lease / 2)
 	claim(b, false)
 	f.pass(Lease / 2)
@@ -224,8 +226,8 @@ func TestClaims(t *testing.T) {
 	claim(b, true)
 }
 
-// TestNewSecrets: ten minutes after a new secret was set, it seals all lasting entries, so the old
-// one can be removed.
+// TestNewSecrets checks that, ten minutes after a new secret was set, all permanent entries are
+// sealed with it, so that the old one can be removed.
 func TestNewSecrets(t *testing.T) {
 	f := newFleet(t)
 	old, newer := strings.Repeat("k", 32), strings.Repeat("n", 32)

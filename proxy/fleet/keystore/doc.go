@@ -3,28 +3,28 @@
 // # An entry
 //
 // The store has one hash for all keys: an entry for each key, by its id, and a change number. An
-// entry is what a keys_file lists for a key, as JSON (for a revoked key: that it is revoked), with
-// a version and an HMAC under a secret of the configuration. So write access to the store is not
-// enough to make a key or to raise a limit. Versions only rise: an older entry in place of a newer
-// one is refused and corrected, and a missing one is put back. A refusal is counted and logged,
-// once for each text. An edge without a memory cannot know which version was the last; edges that
-// have run for longer correct it.
+// entry is the key's entry of a keys_file as JSON (or a mark that the key is revoked), with a
+// version and an HMAC under a secret of the configuration. Write access to the store is therefore
+// not enough to make a key or to raise a limit. Versions only rise: an older entry in place of a
+// newer one is refused and corrected, and a missing one is restored. Each refused text is counted
+// and logged once. An edge that has just started cannot know which version was the last; edges that
+// have run for longer correct the store.
 //
 // # The edge's side
 //
-// Keys.Run asks for the change number twice a second, and reads all entries when it has changed.
-// When the store publishes a change, Keys.Listen makes Run ask at once. So a revocation takes some
+// Keys.Run reads the change number twice a second, and all entries when it has changed. When the
+// store publishes a change, Keys.Listen makes Run read at once. A revocation therefore takes some
 // milliseconds, or half a second and a round trip if the message is lost. All keys are held in
 // memory, and no call asks the store for one. While the store is away the last keys stay.
 //
 // Until an edge has read the keys once it is not ready, and refuses a key that is not in its file
 // with 503. An edge that may start with a copy (fleet.keys.store: cached) writes the entries to a
-// file in the store's form and reads them by the same rules.
+// file in the store's form and reads them with the same checks.
 //
 // # The operator's side
 //
 // An operator changes entries through an edge's admin listener (Keys.Update), or by a command with
-// its own Writer. Both sign what they put, by compare and set. A version is the store's time in
-// microseconds, or one more than the last, whichever is greater: so it rises even past an entry
-// that was lost.
+// its own Writer. Both sign their entries and write them by compare and set. A version is the
+// store's time in microseconds, or one more than the last version, whichever is greater. It is
+// therefore also higher than that of an entry that was lost.
 package keystore

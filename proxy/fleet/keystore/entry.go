@@ -23,14 +23,14 @@ type entry struct {
 	key     config.Key
 }
 
-// The reasons for which an entry is refused, as the label of a metric.
+// The reasons for refusing an entry, as the label of a metric.
 const (
 	forged = "forged" // not signed with the secret, or truncated
-	older  = "older"  // than one that this edge has read before
-	broken = "broken" // signed, but no key of this version of the program
+	older  = "older"  // older than an entry that this edge has read
+	broken = "broken" // signed, but invalid for this version of the program
 )
 
-// refusal is why an entry is refused.
+// refusal is the reason for refusing an entry.
 type refusal struct {
 	reason string
 	err    error
@@ -66,7 +66,7 @@ func verify(secrets []string, id, raw string) (e entry, err error) {
 		return e, &refusal{forged, errors.New("it does not have the form of an entry")}
 	}
 	for _, secret := range secrets {
-		if hmac.Equal([]byte(raw), []byte(seal(secret, id, version, body))) { // as it was written, to the letter
+		if hmac.Equal([]byte(raw), []byte(seal(secret, id, version, body))) { // exactly as it was written
 			return entry{id: id, version: version, raw: raw, body: body}, nil
 		}
 	}

@@ -17,45 +17,45 @@ import (
 	"penstock/config"
 )
 
-// Options of an edge's keys.
+// Options configure an edge's keys.
 type Options struct {
-	Secrets []string                      // the first signs, all are good for reading
-	Client  func() (valkey.Client, error) // of the store; an error until it was reached once
+	Secrets []string                      // the first one signs, all verify
+	Client  func() (valkey.Client, error) // returns the store's client, or an error until the store was reached once
 	Prefix  string                        // of the store's keys
-	Cache   string                        // file with a copy of the entries; "": no copy
+	Cache   string                        // the file with a copy of the entries; "": no copy
 
 	Use     func([]config.Key) // gets the keys whenever they change, sorted by id
 	Log     *zap.Logger
 	Metrics *metrics.Set
 }
 
-// Keys are the keys of the store as an edge has read them. Run and Listen may be called once each.
-// Wait and Starting may be called from any goroutine, also on a nil *Keys.
+// Keys are the store's keys as an edge has read them. Run and Listen may be called once each. Any
+// goroutine may call Wait and Starting, also on a nil *Keys.
 type Keys struct {
 	opts    Options
 	nudge   chan struct{}
-	asked   chan chan struct{} // by Update: closed when what the store has then is in use
+	asked   chan chan struct{} // from Update: closed once the store's current content is in use
 	ready   chan struct{}
 	refused map[string]*metrics.Counter // by reason
 	count   atomic.Int64                // keys that are not revoked
 
 	// Only Run uses these.
 	held        map[string]entry
-	lastRefused map[string]string // the refused entry that was logged last, by id
-	change      string            // the change number that was read last
+	lastRefused map[string]string // the last refused entry that was logged, by id
+	change      string            // the last change number that was read
 	looks       int
-	failures    int // of looks, in a row
+	failures    int // consecutive failed reads
 }
 
-// period is how often the change number is read. A revocation takes at most that long if its
-// message is lost.
+// period is the interval at which the change number is read. A revocation takes at most that long
+// if its message is lost.
 const period = 500 * time.Millisecond
 
-// wholeEach is the number of looks after which everything is read, even without a change: that
-// corrects an entry that was put back or taken away without changing the number.
+// wholeEach is the number of periods after which everything is read, even without a change. This
+// corrects an entry that was put back or removed without changing the number.
 const wholeEach = 20
 
-// New returns the keys of an edge, with those of the copy if there is one.
+// New returns the keys of an edge, including those of the copy if there is one.
 func New(o Options) *Keys {
 	k := &Keys{
 		opts: o, nudge: make(chan struct{}, 1), asked: make(chan chan struct{}), ready: make(chan struct{}), held: map[string]entry{},
@@ -80,7 +80,7 @@ func New(o Options) *Keys {
 	return k
 }
 
-// Starting returns what the edge waits for before it is ready.
+// Starting returns what the edge still waits for before it is ready.
 func (k *Keys) Starting() string {
 	if k == nil || k.isReady() {
 		return ""
@@ -111,18 +111,18 @@ func (k *Keys) Run(ctx context.Context) {
 	}
 }
 
-// Listen makes Run look whenever the store publishes a change, until ctx ends.
+// Listen makes Run read whenever the store publishes a change, until ctx ends.
 func (k *Keys) Listen(ctx context.Context) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		if c, err := k.opts.Client(); err == nil {
-			own, _ := c.Dedicate() // a connection of its own: some stores take no commands beside a subscription
-			// it returns when the connection is lost
+			own, _ := c.Dedicate() // some stores accept no commands beside a subscription
+			// Receive returns when the connection is lost.
 			changes := own.B().Subscribe().Channel(hashName(k.opts.Prefix)).Build()
 			_ = own.Receive(ctx, changes, func(valkey.PubSubMessage) { k.hurry() })
 			own.Close()
-			k.hurry() // something may have been missed
+			k.hurry() // a change may have been missed
 		}
 		select {
 		case <-tick.C:
@@ -174,7 +174,7 @@ func (k *Keys) Update(ctx context.Context, id string, next func(entry string) (s
 	return nil
 }
 
-// InForce tells an operator when a change takes effect.
+// InForce returns, in words for an operator, when a change takes effect.
 func (k *Keys) InForce() string { return "It is in force at all edges within a second." }
 
 func (k *Keys) hurry() {
@@ -203,8 +203,8 @@ func (k *Keys) look(ctx context.Context) {
 	}
 }
 
-// tellAfter is how many looks in a row must fail before a failure is logged: at the start the store
-// is often reached a moment later.
+// tellAfter is the number of consecutive failed reads before a failure is logged: at the start, the
+// store is often reached a moment later.
 const tellAfter = 3
 
 func (k *Keys) read(ctx context.Context, c valkey.Client) error {
@@ -245,7 +245,7 @@ func (k *Keys) read(ctx context.Context, c valkey.Client) error {
 }
 
 // changeOf reads the number of the last change. It returns "" if the store has no number that the
-// next change would raise. The entries are then read each time.
+// next change would raise; the entries are then read each time.
 func changeOf(m valkey.ValkeyMessage) string {
 	text, _ := m.ToString() // nil: no key has been written yet
 	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n >= changeMost {
@@ -266,8 +266,8 @@ func (k *Keys) isReady() bool {
 	}
 }
 
-// merge takes over entries and reports whether the keys have changed. For entries that are gone, or
-// older than the held ones, it calls restore. A nil restore means that nothing can be corrected.
+// merge adopts entries and reports whether the keys have changed. For entries that are gone, or
+// older than the held ones, it calls restore. If restore is nil, nothing can be corrected.
 func (k *Keys) merge(all map[string]string, restore func(id, expected, raw string)) (changed bool) {
 	for id, raw := range all {
 		held, has := k.held[id]
@@ -297,7 +297,7 @@ func (k *Keys) merge(all map[string]string, restore func(id, expected, raw strin
 	return changed
 }
 
-// refuse counts and logs a refused entry, once.
+// refuse counts and logs a refused entry once.
 func (k *Keys) refuse(id, raw string, err error) {
 	if last, before := k.lastRefused[id]; before && last == raw {
 		return
@@ -321,7 +321,7 @@ func (k *Keys) restore(ctx context.Context, c valkey.Client, id, expected, raw s
 	}
 }
 
-// use puts the keys that are not revoked into force.
+// use puts all keys that are not revoked into force.
 func (k *Keys) use() {
 	var keys []config.Key
 	for _, e := range k.held {
@@ -335,7 +335,7 @@ func (k *Keys) use() {
 	k.opts.Log.Info("the keys of the store are in force", zap.Int("keys", len(keys)))
 }
 
-// keep writes the copy.
+// keep writes the copy to the file.
 func (k *Keys) keep() {
 	if k.opts.Cache == "" {
 		return

@@ -62,7 +62,7 @@ func (e *edge) ids() string {
 	return strings.Join(e.inUse, " ")
 }
 
-// whole makes the next look read everything.
+// whole makes the next read a complete one.
 func (e *edge) whole(t testing.TB) {
 	t.Helper()
 	e.change = "unknown"
@@ -82,7 +82,8 @@ func add(t testing.TB, w *Writer, id string) {
 	}
 }
 
-// A new key is in force, a revoked one is not, and its id can be used again.
+// TestKeys checks that a new key is in force, that a revoked one is not, and that its id can be
+// used again.
 func TestKeys(t *testing.T) {
 	store := miniredis.RunT(t)
 	client := dial(t, store.Addr())
@@ -124,7 +125,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// Entries written without the secret are refused, and the last keys stay.
+// TestForged checks that entries written without the secret are refused, and that the last keys
+// stay.
 func TestForged(t *testing.T) {
 	store := miniredis.RunT(t)
 	client := dial(t, store.Addr())
@@ -163,12 +165,12 @@ func TestForged(t *testing.T) {
 			t.Errorf("%s: in force: %q", what, e.ids())
 		}
 		store.HDel("ps:{keys}", "k:"+c.id)
-		e.whole(t) // an entry that is gone is put right
+		e.whole(t) // a missing entry is restored
 		if store.HGet("ps:{keys}", "k:a") != last {
 			t.Errorf("%s: the store has not the last entry again", what)
 		}
 	}
-	store.HSet("ps:{keys}", "k:a", first) // an older one, beside the change number
+	store.HSet("ps:{keys}", "k:a", first) // an older entry, without changing the number
 	e.whole(t)
 	if store.HGet("ps:{keys}", "k:a") != last {
 		t.Error("an older entry stays in the store")
@@ -178,13 +180,13 @@ func TestForged(t *testing.T) {
 	if store.HGet("ps:{keys}", "k:a") != last || e.ids() != "a b" {
 		t.Errorf("after the store was emptied: %q", e.ids())
 	}
-	if err := stranger.Revoke(t.Context(), "b"); err != nil { // it cannot read that b is in force
+	if err := stranger.Revoke(t.Context(), "b"); err != nil { // it cannot verify that b is in force
 		t.Fatal(err)
 	}
 	if e.whole(t); e.ids() != "a b" {
 		t.Errorf("a stranger has revoked a key: %q", e.ids())
 	}
-	if err := w.Revoke(t.Context(), "b"); err != nil { // over what the stranger has written
+	if err := w.Revoke(t.Context(), "b"); err != nil { // replaces the stranger's entry
 		t.Fatal(err)
 	}
 	if e.whole(t); e.ids() != "a" {
@@ -192,7 +194,8 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// An edge with a copy starts without the store, and the copy is read by the same rules.
+// TestCopy checks that an edge with a copy starts without the store, and reads the copy with the
+// same checks.
 func TestCopy(t *testing.T) {
 	store := miniredis.RunT(t)
 	client := dial(t, store.Addr())
@@ -229,7 +232,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// Whatever the store shows, an edge adopts nothing unsigned, and never goes back.
+// TestNeverBack checks that an edge adopts nothing unsigned and never goes back to an older entry,
+// whatever the store contains.
 func TestNeverBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		k := New(Options{Secrets: []string{secret}, Use: func([]config.Key) {}, Log: zap.NewNop(), Metrics: metrics.NewSet()})
@@ -277,8 +281,8 @@ func TestNeverBack(t *testing.T) {
 	})
 }
 
-// A revocation reaches an edge by the message, and without it within a second. While the store is
-// away the keys stay.
+// TestNudge checks that a revocation reaches an edge by the message, and without it within a
+// second. While the store is away, the keys stay.
 func TestNudge(t *testing.T) {
 	store := miniredis.RunT(t)
 	client, other := dial(t, store.Addr()), dial(t, store.Addr())
@@ -308,8 +312,8 @@ func TestNudge(t *testing.T) {
 	}
 }
 
-// TestForgedChangeNumber: whatever replaces the change number in the store, a revocation takes
-// effect at the next look.
+// TestForgedChangeNumber checks that a revocation takes effect at the next read, whatever replaces
+// the change number in the store.
 func TestForgedChangeNumber(t *testing.T) {
 	for _, number := range []string{"1e300", "1e15", "9007199254740993", "99999999999999999999", "-1", "-1e300", "nan", "inf", "text"} {
 		store := miniredis.RunT(t)

@@ -22,14 +22,14 @@ var putScript = valkey.NewLuaScript(putSource)
 
 // Fields of the hash.
 const (
-	keyField    = "k:" // and the id
+	keyField    = "k:" // followed by the id
 	changeField = "n"
 )
 
 // hashName is the name of the hash with the keys, and of the channel for changes.
 func hashName(prefix string) string { return prefix + ":{keys}" }
 
-// put writes an entry if the store holds the expected one; "" expects none.
+// put writes an entry if the store holds the expected one. "" expects that there is none.
 func put(ctx context.Context, c valkey.Client, prefix, id, expected, raw string) (bool, error) {
 	done, err := putScript.Exec(ctx, c, []string{hashName(prefix)}, []string{id, expected, raw}).AsInt64()
 	return done == 1, err
@@ -101,8 +101,8 @@ func (w *Writer) List(ctx context.Context) ([]Listed, error) {
 	return all, nil
 }
 
-// Add puts a new key into the store: an entry of a keys_file. A new key may have the id of a
-// revoked one.
+// Add puts a new key, in the form of an entry of a keys_file, into the store. A new key may have
+// the id of a revoked one.
 func (w *Writer) Add(ctx context.Context, fields map[string]any) error {
 	body, err := json.Marshal(fields)
 	if err != nil {
@@ -156,11 +156,11 @@ func (w *Writer) Revoke(ctx context.Context, id string) error {
 	})
 }
 
-// errBusy says that another writer changed the entry at each of our attempts.
+// errBusy reports that another writer changed the entry during each attempt.
 var errBusy = errors.New("this key is being changed elsewhere: try again")
 
-// change replaces the body of a key's entry with what next makes of the existing one, unless next
-// returns an error. A forged entry is replaced like any other.
+// change replaces the body of a key's entry with what next returns for the existing one, unless
+// next returns an error. A forged entry is replaced like any other.
 func (w *Writer) change(ctx context.Context, id string, next func(e entry, there bool) (string, error)) error {
 	name := hashName(w.prefix)
 	for range 10 {
@@ -177,7 +177,7 @@ func (w *Writer) change(ctx context.Context, id string, next func(e entry, there
 		}
 		raw := ""
 		if len(found) == 1 {
-			raw, _ = found[0].ToString() // nil: there is none
+			raw, _ = found[0].ToString() // nil: there is no entry
 		}
 		e, _ := open(w.secrets, id, raw) // an unreadable entry counts as empty
 		body, err := next(e, raw != "")

@@ -18,10 +18,10 @@ import (
 
 const (
 	period    = 100 * time.Millisecond
-	patience  = 500 * time.Millisecond // with all exchanges of one period
+	patience  = 500 * time.Millisecond // for all exchanges of one period
 	entryMost = 64                     // placements in an entry
 	keptMost  = 60_000                 // entries of a route, in the store
-	readMost  = 1000                   // entries, at once
+	readMost  = 1000                   // entries in one read
 )
 
 // Link is the connection to the store.
@@ -31,25 +31,25 @@ type Link interface {
 	Read(ctx context.Context, key, after string, count int) (entries [][]byte, last string, err error)
 }
 
-// Options of an edge's side of the streams.
+// Options configure an edge's side of the streams.
 type Options struct {
 	Link    Link
-	Secret  string // that all edges have: the store's password
+	Secret  string // shared by all edges: the store's password
 	Routes  func() []*routing.Route
 	Metrics *metrics.Set
 }
 
-// Exchange tells the other edges where conversations live, and learns from them.
+// Exchange sends this edge's placements to the other edges and reads theirs.
 type Exchange struct {
 	o    Options
 	seal cipher.AEAD
-	last map[string]string // the entry that was read last, by model
+	last map[string]string // the last entry that was read, by model
 
 	told, learned, unread *metrics.Counter
 	fresh                 []routing.Placement
 }
 
-// New returns an edge's side of the streams, which exchanges nothing before Run.
+// New returns an edge's side of the streams. It exchanges nothing before Run.
 func New(o Options) *Exchange {
 	key := sha256.Sum256([]byte("placements of conversations\x00" + o.Secret))
 	block, err := aes.NewCipher(key[:])
@@ -101,7 +101,8 @@ func (e *Exchange) step(ctx context.Context) {
 // stream returns the name of a model's stream.
 func stream(model string) string { return fmt.Sprintf("r:%016x", xxhash.Sum64String(model)) }
 
-// tell appends this edge's placements. It drops those that it cannot send: they are only advice.
+// tell appends this edge's placements. It drops those that it cannot send, because they are only
+// advice.
 func (e *Exchange) tell(ctx context.Context, model string, p *routing.Places) error {
 	e.fresh = p.TakeFresh(e.fresh[:0])
 	for rest := e.fresh; len(rest) > 0; {
@@ -115,8 +116,7 @@ func (e *Exchange) tell(ctx context.Context, model string, p *routing.Places) er
 	return nil
 }
 
-// learn reads what was appended since the last time; the first time, it reads everything in the
-// stream.
+// learn reads the entries since the last read. The first time it reads the whole stream.
 func (e *Exchange) learn(ctx context.Context, model string, p *routing.Places) {
 	after, known := e.last[model]
 	if !known {

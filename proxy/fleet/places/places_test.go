@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// streams are the store of a test, which can fail.
+// streams is the store of a test, which can fail.
 type streams struct {
 	kept map[string][][]byte
 	fail func() bool
@@ -50,7 +50,7 @@ func (s *streams) Read(_ context.Context, key, after string, count int) ([][]byt
 	return all[from:to], strconv.Itoa(to), nil
 }
 
-// route is the route of an edge that shares, with an engine.
+// route returns the route of an edge that shares placements, with one engine.
 func route(t require) *routing.Route {
 	set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
 	if err != nil {
@@ -78,8 +78,8 @@ func newExchange(t require, s *streams, secret string) (*Exchange, *routing.Rout
 
 func never() bool { return false }
 
-// Whatever the store fails to do now and then, an edge learns every placement that was appended, in
-// the order of the stream and once; an edge that starts late learns all of them.
+// TestExchange checks that an edge learns every appended placement once and in the order of the
+// stream, even if the store fails now and then. An edge that starts late learns all of them.
 func TestExchange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		chance := rapid.IntRange(0, 40).Draw(t, "faults in a hundred")
@@ -109,8 +109,9 @@ func TestExchange(t *testing.T) {
 	})
 }
 
-// An edge with another secret understands nothing and counts it; an entry of another model's stream,
-// a cut one and one that was tampered with count for nothing, too.
+// TestForeignEntries checks that an edge with another secret reads nothing and counts the entries.
+// An entry of another model's stream, a truncated one and one that was tampered with are ignored,
+// too.
 func TestForeignEntries(t *testing.T) {
 	s := &streams{kept: map[string][][]byte{}, fail: never}
 	one, _ := newExchange(t, s, "secret")
@@ -130,7 +131,7 @@ func TestForeignEntries(t *testing.T) {
 	}
 }
 
-// Neither a prompt, nor its hashes, nor a model's name is in the store.
+// TestRetention checks that neither a prompt, nor its hashes, nor a model's name is in the store.
 func TestRetention(t *testing.T) {
 	s := &streams{kept: map[string][][]byte{}, fail: never}
 	e, _ := newExchange(t, s, "secret")

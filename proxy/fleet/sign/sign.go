@@ -3,13 +3,13 @@
 // drain an engine.
 //
 // A signature is HMAC-SHA256 over the store's prefix, the kind and the name of the text, and the
-// text itself, which contains the edge and the time of expiry. So no text is valid in another
-// fleet, at another place or after its time. The first secret signs and all of them verify, so
-// secrets can be exchanged one edge after the other.
+// text itself, which contains the edge and the time of expiry. Therefore no text is valid in
+// another fleet, at another place or after its expiry. The first secret signs and all of them
+// verify, so secrets can be replaced at one edge after the other.
 //
-// For a day after an edge of the fleet first had a secret, texts without a signature stay valid:
-// edges without a secret yet, and edges of an older version, send such texts. A text with a wrong
-// signature is never valid.
+// For a day after the fleet's first secret appeared, texts without a signature stay valid, because
+// edges that have no secret yet, and edges of an older version, send such texts. A text with a
+// wrong signature is never valid.
 package sign
 
 import (
@@ -29,12 +29,12 @@ const Grace = 24 * time.Hour
 // The kinds of signed texts.
 const (
 	Member = "member" // an edge, by its id
-	Mode   = "mode"   // an operator's wish for an upstream, by the upstream's name
+	Mode   = "mode"   // an operator's mode for an upstream, by the upstream's name
 	Since  = "since"  // when the fleet's first secret appeared
 )
 
-// Signer signs and verifies. Its methods may be called from any goroutine. A nil Signer signs
-// nothing and accepts everything.
+// Signer signs and verifies. Any goroutine may call its methods. A nil Signer signs nothing and
+// accepts everything.
 type Signer struct {
 	prefix  string
 	secrets []string
@@ -88,7 +88,8 @@ func (s *Signer) Signed(kind, name, text string) bool {
 	return false
 }
 
-// Counts reports whether a text is valid at a time: it is signed, or need not be signed yet.
+// Counts reports whether a text is valid at a time: it is signed, or a signature is not required
+// yet.
 func (s *Signer) Counts(kind, name, text string, now time.Time) bool {
 	if s == nil || s.Signed(kind, name, text) {
 		return true
@@ -97,15 +98,14 @@ func (s *Signer) Counts(kind, name, text string, now time.Time) bool {
 	return since > 0 && now.Before(time.Unix(since, 0).Add(Grace)) && !strings.Contains(text, `"mac"`)
 }
 
-// appeared says when the fleet's first secret appeared.
+// appeared records when the fleet's first secret appeared.
 type appeared struct {
 	Since int64 `json:"since"` // Unix seconds
 }
 
-// Appeared takes over the store's record of when the first secret appeared; the earliest time wins.
-// It returns the correction for the store, or nothing if the store is right. A
-// text signed with an older secret is signed again, because otherwise removing that secret would
-// begin another day.
+// Appeared adopts the store's record of when the first secret appeared; the earliest time counts.
+// It returns a correction for the store, or "" if the store is right. A text signed with an older
+// secret is signed again, because otherwise removing that secret would begin another day.
 func (s *Signer) Appeared(stored string, now time.Time) (correction string) {
 	if s == nil {
 		return ""

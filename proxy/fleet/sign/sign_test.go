@@ -11,8 +11,8 @@ type said struct {
 	Expires int64  `json:"expires"`
 }
 
-// TestCounts: what an edge of the fleet has said counts, in its place. What one without a secret can
-// make of it does not.
+// TestCounts checks that a text of an edge of the fleet is valid in its place, and that changes
+// made without a secret are not.
 func TestCounts(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	s := New("ps", []string{"the new secret", "the old secret"})
@@ -48,8 +48,9 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestGrace: for a day after the first secret appeared anywhere in the fleet unsigned texts count, over
-// restarts of edges and whatever is written in the store; wrongly signed ones never do.
+// TestGrace checks that, for a day after the first secret appeared anywhere in the fleet, unsigned
+// texts are valid, over restarts of edges and with any text in the store. Wrongly signed texts
+// never are.
 func TestGrace(t *testing.T) {
 	began := time.Unix(1e9, 0)
 	secrets := []string{"the secret"}

@@ -21,7 +21,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Options are what a Reloader reads from and works on.
+// Options are the dependencies of a Reloader.
 type Options struct {
 	Log     *zap.Logger
 	Guard   *guard.Guard
@@ -29,31 +29,32 @@ type Options struct {
 	Set     *upstreams.Set
 	Keys    *snapshot.Sources
 	Queues  *queue.Queues
-	Started time.Time // when the process was
+	Started time.Time // when the process started
 
-	// Load reads the configuration again: it returns the file, or nil with what is wrong. Nil means
-	// that there is no file.
+	// Load reads the configuration again. It returns the file, or nil and its problems. A nil Load
+	// means that there is no file.
 	Load func() (*config.File, config.Problems)
-	// Parse reads the text of a candidate, as Load reads the file in place. Nil means that Load is
+	// Parse reads the text of a candidate, as Load reads the file in place. If it is nil, Load is
 	// used.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
 	// Public and Admin are the addresses of the listeners. A reload cannot move them, so a file
 	// must not open them to other machines without keys.
 	Public, Admin string
 	Certificate   *listen.Certificate // nil without TLS
-	// AdminCertificate is that of the admin listener; nil without TLS.
+	// AdminCertificate is the admin listener's certificate; nil without TLS.
 	AdminCertificate *listen.Certificate
 
-	// Draining reports whether the edge drains. The service manager is then told of no reloads.
+	// Draining reports whether the edge drains. If so, the service manager gets no notice of
+	// reloads.
 	Draining func() bool
-	// OnCommit is called when the upstreams and the certificate of a file are in use, but not yet
-	// its models. newCertificate says that the certificate was read again.
+	// OnCommit is called once the upstreams and the certificate of a file are in use, but before
+	// its models are. newCertificate is true if the certificate was read again.
 	OnCommit func(f *config.File, newCertificate bool)
-	// OnSwap is called when the snapshot of a file has become the running one. newProfiles says
-	// that the engines' profiles have changed.
+	// OnSwap is called once the snapshot of a file has become the running one. newProfiles is true
+	// if the engines' profiles have changed.
 	OnSwap func(f *config.File, newProfiles bool)
 	// OnRevoke is called when keys or their hashes were removed and on_revoke is abort. It must end
-	// calls that began with a key that the ring does not hold.
+	// all calls whose key is missing in the ring.
 	OnRevoke func(*auth.Ring)
 	// OnKeys is called when keys of the fleet's store have changed.
 	OnKeys func()
@@ -64,26 +65,26 @@ type Reloader struct {
 	opts     Options
 	current  atomic.Pointer[snapshot.Snapshot]
 	versions versions
-	triggers chan string // at most one trigger that waits to read the files
-	// addresses and models hold at most one trigger each: of SourceAddresses, of SourceModels.
+	triggers chan string // holds at most one trigger for a reload that reads the files
+	// addresses and models hold at most one trigger each, of SourceAddresses and of SourceModels.
 	addresses, models ofSet
 	last              atomic.Pointer[Result]
 	counters          counters
-	profiles          *engine.Profiles // of the running configuration; held by reloading
+	profiles          *engine.Profiles // of the running configuration; guarded by reloading
 
 	reading   sync.Mutex    // held while a file is read and its keys come into force
-	newest    *config.File  // of the valid files that were read; held by reading
-	filesRead atomic.Uint64 // valid files that were read and differ from the one before
-	reloading sync.Mutex    // held while the rest of a file is judged and comes into force
+	newest    *config.File  // the newest valid file that was read; guarded by reading
+	filesRead atomic.Uint64 // counts valid files that differ from the previous one
+	reloading sync.Mutex    // held while the rest of a file is checked and comes into force
 	swapping  sync.Mutex    // held while one snapshot replaces another
 	shared    atomic.Pointer[snapshot.SharedKeys]
 }
 
 // ofSet holds the triggers of reloads that read no file. Such a reload applies the running file
-// again because upstreams have other addresses or other models.
+// again, because upstreams have other addresses or other models.
 type ofSet struct {
 	triggers chan string
-	awaited  *atomic.Bool // a reload waits to look at what has changed
+	awaited  *atomic.Bool // a reload is waiting and will see all changes until it begins
 }
 
 func newOfSet() ofSet { return ofSet{make(chan string, 1), new(atomic.Bool)} }
@@ -127,7 +128,7 @@ func (r *Reloader) Start(f *config.File) error {
 	if err = r.apply(candidate{file: f, keys: keys}, new(Result)); err != nil || len(f.Discover) == 0 {
 		return err
 	}
-	return r.reapply(Request{Source: SourceModels}, new(Result)) // with what the first probes have found
+	return r.reapply(Request{Source: SourceModels}, new(Result)) // with the results of the first probes
 }
 
 // Running returns the running configuration.
@@ -136,7 +137,7 @@ func (r *Reloader) Running() *snapshot.Snapshot { return r.current.Load() }
 // Last returns the result of the last reload, or nil if there was none.
 func (r *Reloader) Last() *Result { return r.last.Load() }
 
-// Versions returns the running version, which is last, and the older ones that still have calls.
+// Versions returns the older versions that still have calls, followed by the running version.
 func (r *Reloader) Versions() []*snapshot.ConfigVersion { return r.versions.inUse() }
 
 // Summary describes the running configuration in one line, for the service manager.
@@ -156,7 +157,7 @@ func (r *Reloader) Reload(q Request) *Result {
 	}
 	begun := time.Now()
 	res, err := r.attempt(q, begun)
-	for errors.Is(err, errSuperseded) && q.Source == SourceRequest { // the operator gets the result of the newest files
+	for errors.Is(err, errSuperseded) && q.Source == SourceRequest { // the operator waits for the newest files
 		res, err = r.attempt(q, begun)
 	}
 	if err != nil {
@@ -166,7 +167,7 @@ func (r *Reloader) Reload(q Request) *Result {
 	res.KeysInForce = res.KeysInForce && !res.OK
 	res.Version = r.Running().Version
 	res.Seconds = time.Since(begun).Seconds()
-	if !q.DryRun && !errors.Is(err, errSuperseded) { // the reload that took its place logs
+	if !q.DryRun && !errors.Is(err, errSuperseded) { // the reload that superseded it logs
 		r.record(q, res)
 	}
 	if notify {
@@ -192,7 +193,8 @@ func (r *Reloader) attempt(q Request, begun time.Time) (res *Result, err error) 
 	return res, r.judge(q, next, res)
 }
 
-// reapply applies the running file again, after upstreams have got other addresses or other models.
+// reapply applies the running file again, after upstreams have changed their addresses or their
+// models.
 func (r *Reloader) reapply(q Request, res *Result) error {
 	r.reloading.Lock()
 	defer r.reloading.Unlock()
@@ -210,15 +212,16 @@ func (r *Reloader) reapply(q Request, res *Result) error {
 	}, res)
 }
 
-// swap makes the result of next the running snapshot. It calls next with the running snapshot, one
-// goroutine at a time, so that keys that another reload has just put into force are not lost.
+// swap replaces the running snapshot by the result of next, which it calls with the running one. It
+// runs in one goroutine at a time, so that keys that another reload has just put into force are not
+// lost.
 func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot) {
 	r.swapping.Lock()
 	defer r.swapping.Unlock()
 	s := next(r.current.Load())
-	if shared := r.shared.Load(); s.SharedNumber != shared.Number { // they changed meanwhile
+	if shared := r.shared.Load(); s.SharedNumber != shared.Number { // they have changed in the meantime
 		other, err := s.WithShared(shared, r.opts.Keys)
-		if err != nil { // each of them was checked
+		if err != nil { // each of them was checked before
 			panic("BUG: keys of the store that make no ring: " + err.Error())
 		}
 		s = other
@@ -227,13 +230,13 @@ func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot
 	r.opts.Keys.Issued.Follow(config.IssuerURLs(s.Config))
 }
 
-// FileWarning is the log message for each warning of a configuration file. The member problem holds
-// the warning itself.
+// FileWarning is the log message for each warning of a configuration file. The log line's member
+// problem holds the warning itself.
 const FileWarning = "the configuration file has a warning"
 
-// record stores, counts and logs how a reload ended. A reload for other addresses or models does
-// not replace the result of a refused file. A request to go back without an earlier configuration
-// says nothing about the file.
+// record stores, counts and logs the result of a reload. A reload for other addresses or models
+// does not replace the result of a refused file, and neither does a request to go back without an
+// earlier configuration.
 func (r *Reloader) record(q Request, res *Result) {
 	before := r.last.Load()
 	if !(q.Back && !res.OK) && (ofSetFor(r, res.Source) == nil || !res.OK || before == nil || before.OK) {

@@ -21,17 +21,17 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// reloads is a Reloader whose steps the test can hold: each step receives from its channel, which
-// is closed where the test lets it pass.
+// reloads is a Reloader whose steps the test can hold. Each step receives from its channel, and a
+// test closes the channel of a step that need not wait.
 type reloads struct {
 	*Reloader
 	t      *testing.T
-	texts  chan string   // what the file says, one a reading
-	read   chan struct{} // gets one for each reading that has begun
-	commit chan struct{} // gets one for each commit that has begun
-	goOn   chan struct{} // a commit waits for it
+	texts  chan string   // the file's content, one text for each reading
+	read   chan struct{} // receives a value when a reading begins
+	commit chan struct{} // receives a value when a commit begins
+	goOn   chan struct{} // a commit waits for a value from it
 
-	results chan *Result // of begin
+	results chan *Result // the results of begin's reloads
 }
 
 // variant returns the text of file n. The files differ in a setting that is neither a key nor a
@@ -94,8 +94,8 @@ func newReloads(t *testing.T) *reloads {
 	return r
 }
 
-// begin starts a reload that reads text. When the next one reads its own, this one waits for the
-// models.
+// begin starts a reload that reads text. By the time the next reload reads its own text, this one
+// waits for the models.
 func (r *reloads) begin(source, text string) {
 	go func() { r.results <- r.Reload(Request{Source: source}) }()
 	<-r.read
@@ -116,12 +116,12 @@ func (r *reloads) run() {
 	})
 }
 
-// TestSameFileReadAgain: other reloads that read the same file do not delay an operator's reload.
-// Otherwise fast signals could delay it forever.
+// TestSameFileReadAgain checks that an operator's reload is not delayed by other reloads that read
+// the same file. Otherwise fast signals could delay it forever.
 func TestSameFileReadAgain(t *testing.T) {
 	r := newReloads(t)
 	r.begin(sourceFile, variant(1))
-	<-r.commit // the others wait for it, and have read their file when the next begins to read its own
+	<-r.commit // the others wait for it; each has read its file when the next one begins to read
 	r.begin(SourceRequest, variant(2))
 	r.begin(sourceSignal, variant(2))
 	r.begin(sourceFile, variant(2))
@@ -141,17 +141,17 @@ func TestSameFileReadAgain(t *testing.T) {
 	}
 }
 
-// TestNewerFileReadMeanwhile: an operator's reload that waits while a newer file is read returns
-// the result of the newest one.
+// TestNewerFileReadMeanwhile checks the result of an operator's reload that waits while a newer
+// file is read: it is the newest file's.
 func TestNewerFileReadMeanwhile(t *testing.T) {
 	r := newReloads(t)
 	r.begin(sourceFile, variant(1))
 	<-r.commit
 	r.begin(SourceRequest, variant(2))
 	r.begin(sourceSignal, variant(3))
-	r.begin(sourceSignal, variant(3)) // the one before has read its file now
+	r.begin(sourceSignal, variant(3)) // the previous reload has read its file now
 	close(r.goOn)
-	<-r.read // the operator's
+	<-r.read // by the operator's reload
 	r.texts <- variant(3)
 	for (<-r.results).Source != SourceRequest {
 	}
@@ -160,7 +160,8 @@ func TestNewerFileReadMeanwhile(t *testing.T) {
 	}
 }
 
-// TestBack: the configuration before the running one comes back once, but a revoked key does not.
+// TestBack checks that the configuration before the running one comes back once, but without a
+// revoked key.
 func TestBack(t *testing.T) {
 	r := newReloads(t)
 	close(r.goOn)
@@ -194,7 +195,7 @@ func TestBack(t *testing.T) {
 	if res := r.Reload(back); res.OK || res.Version != r.Running().Version || len(res.Problems) != 1 {
 		t.Errorf("a second time: %+v", res)
 	}
-	r.texts <- text("b.example", "longer") // the file, which nobody has mended
+	r.texts <- text("b.example", "longer") // the file in place is still the refused one
 	if res := r.Reload(Request{Source: SourceRequest, Force: true}); !res.OK || len(res.Changes) != 1 {
 		t.Errorf("the file again: %+v", res)
 	}
@@ -203,7 +204,7 @@ func TestBack(t *testing.T) {
 	}
 }
 
-// TestTriggersMerge: however many triggers come while the files are read, one more reading follows.
+// TestTriggersMerge checks that any number of triggers during a reading causes one more reading.
 func TestTriggersMerge(t *testing.T) {
 	r := newReloads(t)
 	close(r.goOn)
@@ -212,14 +213,14 @@ func TestTriggersMerge(t *testing.T) {
 	<-r.read
 	for range 50 {
 		r.Trigger(sourceSignal)
-		time.Sleep(time.Millisecond) // time to take each one, which must not happen
+		time.Sleep(time.Millisecond) // time to handle each one, which must not happen
 	}
 	r.texts <- variant(1)
-	<-r.read // has taken all 50
+	<-r.read // covers all 50
 	for range cap(r.texts) - 1 {
 		r.texts <- variant(2)
 	}
-	if res := r.Reload(Request{Source: SourceRequest}); !res.OK { // readings are served in their order
+	if res := r.Reload(Request{Source: SourceRequest}); !res.OK { // readings keep their order
 		t.Error(res.Problems)
 	}
 	if further := len(r.read); further != 1 {
@@ -227,8 +228,8 @@ func TestTriggersMerge(t *testing.T) {
 	}
 }
 
-// TestAddressesBesideFile: new addresses take effect although a reload of the unchanged file was
-// triggered at the same time.
+// TestAddressesBesideFile checks that new addresses take effect although a reload of the unchanged
+// file was triggered at the same time.
 func TestAddressesBesideFile(t *testing.T) {
 	r := newReloads(t)
 	r.texts <- variant(0)
@@ -240,16 +241,16 @@ func TestAddressesBesideFile(t *testing.T) {
 	<-r.commit
 }
 
-// TestAddressesMerge: however many addresses change while reloads for them wait behind a slow one,
-// one more reload follows, and a change after its beginning causes another.
+// TestAddressesMerge checks that any number of address changes, while a reload for them waits
+// behind a slow one, causes one more reload, and that a change after its beginning causes another.
 func TestAddressesMerge(t *testing.T) {
 	r := newReloads(t)
 	r.run()
 	r.Trigger(SourceAddresses)
-	<-r.commit // and it is slow
+	<-r.commit // a slow one
 	trigger := func() {
 		r.Trigger(SourceAddresses)
-		for len(r.addresses.triggers) > 0 { // until it is taken
+		for len(r.addresses.triggers) > 0 { // until Run has taken it
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -257,11 +258,11 @@ func TestAddressesMerge(t *testing.T) {
 		trigger()
 	}
 	r.goOn <- struct{}{}
-	<-r.commit // has taken all 50, but for the last one, if that was not looked at yet
+	<-r.commit // covers all 50, except the last one if that came later
 	trigger()
 	close(r.goOn)
 	<-r.commit
-	if res := r.Reload(Request{Source: SourceAddresses}); !res.OK { // reloads are served in their order
+	if res := r.Reload(Request{Source: SourceAddresses}); !res.OK { // reloads keep their order
 		t.Error(res.Problems)
 	}
 	if further := len(r.commit) - 1; further > 1 {
@@ -269,7 +270,8 @@ func TestAddressesMerge(t *testing.T) {
 	}
 }
 
-// TestWarnings: a file with a warning is served, and the warning is in the result, with its line.
+// TestWarnings checks that a file with a warning is served, and that the result holds the warning
+// with its line.
 func TestWarnings(t *testing.T) {
 	r := newReloads(t)
 	close(r.goOn)

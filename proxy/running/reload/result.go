@@ -4,7 +4,7 @@ import "time"
 
 // The sources of reloads, as the log names them. SourceAddresses applies the same file over
 // upstreams whose resolved addresses have changed, SourceModels over upstreams that list other
-// models. SourceRequest is an operator who waits for the result.
+// models. SourceRequest is an operator's request, which waits for the result.
 const (
 	SourceAddresses = "addresses"
 	SourceModels    = "models"
@@ -13,13 +13,13 @@ const (
 	sourceSignal    = "SIGHUP"
 )
 
-// Request says how to reload. A changed file and SIGHUP set only the source.
+// Request configures a reload. A changed file and SIGHUP set only the source.
 type Request struct {
 	Source string // for the log: file, SIGHUP, request
 	Force  bool   // apply even if a serving model loses all slots
-	DryRun bool   // only say what would change
-	// Candidate is the text of another file, for a dry run. Nil means the file that the edge was
-	// started with.
+	DryRun bool   // only report what would change
+	// Candidate is the text of another file, for a dry run. Nil means the file with which the edge
+	// was started.
 	Candidate []byte
 	// Called is the name that problems give the candidate. Empty means the place where it is read.
 	Called string
@@ -27,7 +27,7 @@ type Request struct {
 	// file.
 	Back bool
 
-	onRead func() // called when it begins to read the files, or to look at the addresses; may be nil
+	onRead func() // called before the files are read or the addresses are checked; may be nil
 }
 
 // Result is the result of one reload. It holds names of settings and problems of the file, but no
@@ -39,15 +39,15 @@ type Result struct {
 	DryRun    bool      `json:"dry_run,omitempty"`
 	Forced    bool      `json:"forced,omitempty"`
 	Unchanged bool      `json:"unchanged,omitempty"` // the file equals the running one
-	// KeysInForce says that the file was refused and only its keys came into force; for a dry run,
-	// that they would. If it is false, nothing of a refused file came into force, or its keys did
-	// not change.
+	// KeysInForce reports that the file was refused and only its keys came into force; for a dry
+	// run, that they would. If it is false, nothing of a refused file came into force, or its keys
+	// did not change.
 	KeysInForce bool             `json:"keys_in_force,omitempty"`
-	Version     uint64           `json:"version"` // of the running configuration, afterwards
+	Version     uint64           `json:"version"` // of the running configuration after the reload
 	Changes     []string         `json:"changes,omitempty"`
 	Capacity    []CapacityChange `json:"capacity,omitempty"` // models whose slots or upstreams change
 	Restart     []string         `json:"needs_restart,omitempty"`
 	Problems    []string         `json:"problems,omitempty"`
-	Warnings    []string         `json:"warnings,omitempty"` // of the file, which was still read
+	Warnings    []string         `json:"warnings,omitempty"` // of the file, which was read nevertheless
 	Seconds     float64          `json:"seconds"`
 }

@@ -12,24 +12,24 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Trigger asks for a reload and returns at once. Triggers that arrive while one is waiting are
+// Trigger requests a reload and returns at once. Triggers that arrive while one is waiting are
 // merged with it. A trigger after the files were read causes another reload, so the newest file is
-// always read. Trigger may be called from any goroutine.
+// always read. Any goroutine may call Trigger.
 func (r *Reloader) Trigger(source string) {
 	waiting := r.triggers
-	if o := ofSetFor(r, source); o != nil { // reads no file, so it cannot replace one that does
+	if o := ofSetFor(r, source); o != nil { // reads no file, so it cannot replace a reload that does
 		waiting = o.triggers
 	}
 	select {
 	case waiting <- source:
-	default: // the waiting trigger's reload will see the same
+	default: // the waiting trigger's reload will see the same files
 	}
 }
 
-// Run handles triggers until ctx ends. Each reload has its own goroutine: the keys of a file must
-// not wait for another reload that waits for names or engines. Run takes the next trigger when the
-// previous reload begins to read the files, so at most one waits for them, however fast signals
-// arrive.
+// Run handles triggers until ctx ends. Each reload has its own goroutine, because the keys of a
+// file must not wait for another reload that waits for names or engines. Run takes the next trigger
+// once the previous reload begins to read the files. At most one reload therefore waits for the
+// files, however fast signals arrive.
 func (r *Reloader) Run(ctx context.Context) {
 	for {
 		select {
@@ -38,7 +38,7 @@ func (r *Reloader) Run(ctx context.Context) {
 			begins := sync.OnceFunc(func() { close(reads) })
 			r.start(Request{Source: source, onRead: func() {
 				select {
-				case <-r.triggers: // it came before the files are read: this reload serves it
+				case <-r.triggers: // it came before the files are read, so this reload covers it
 				default:
 				}
 				begins()
@@ -54,17 +54,17 @@ func (r *Reloader) Run(ctx context.Context) {
 	}
 }
 
-// startOfSet starts a reload that reads no file, unless one is already about to run.
+// startOfSet starts a reload that reads no file, unless one is waiting to run.
 func startOfSet(r *Reloader, source string) {
 	o := ofSetFor(r, source)
-	if o.awaited.Swap(true) { // without this, fast triggers would pile up
+	if o.awaited.Swap(true) { // otherwise frequent triggers would pile up
 		return
 	}
 	begins := sync.OnceFunc(func() { o.awaited.Store(false) })
 	r.start(Request{Source: source, onRead: begins}, begins)
 }
 
-// start runs one reload and then ended, which also runs after a panic.
+// start runs one reload in a goroutine and then calls ended, even after a panic.
 func (r *Reloader) start(q Request, ended func()) {
 	go r.opts.Guard.Once(guard.Reload, func() {
 		defer ended()
@@ -72,8 +72,8 @@ func (r *Reloader) start(q Request, ended func()) {
 	})
 }
 
-// watchInterval is how often files are checked when no event reports a change, as for a file that
-// is mounted by itself. There, too, keys must take effect within a second.
+// watchInterval is how often files are checked when no event reports a change. A file that is
+// mounted by itself has no events, and its keys, too, must take effect within a second.
 const watchInterval = 500 * time.Millisecond
 
 // OnChange triggers a reload on SIGHUP and, with `watch`, when a file of the configuration changes,

@@ -9,7 +9,7 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// versions are the running version and the older ones that still have calls.
+// versions holds the running version and the older ones that still have calls.
 type versions struct {
 	mu  sync.Mutex
 	all []*snapshot.ConfigVersion
@@ -36,7 +36,7 @@ func (g *versions) add(n *snapshot.ConfigVersion) {
 	g.all = append(g.all, n)
 }
 
-// inUse returns the running version, which is last, and the older ones that still have calls.
+// inUse returns the older versions that still have calls, followed by the running version.
 func (g *versions) inUse() []*snapshot.ConfigVersion {
 	g.mu.Lock()
 	defer g.mu.Unlock()

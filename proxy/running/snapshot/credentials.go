@@ -15,27 +15,28 @@ import (
 type Credentials struct {
 	Keys       *auth.Ring
 	KeyLimits  limit.Bound
-	*Sources            // that they were made from
+	*Sources            // what they were built from
 	Hosts      []string // see browser.OwnHosts
-	FileNumber uint64   // of their file, in the order of reading
-	Ahead      bool     // the models of their file are not in force
+	FileNumber uint64   // the file's number, in reading order
+	Ahead      bool     // the models of the file are not in force
 
-	SharedNumber uint64   // of the keys beside the file's
-	changing     []string // models that are to change with the file, if they are ahead
+	SharedNumber uint64   // the number of the shared keys
+	changing     []string // models that the file changes, if Ahead
 }
 
-// SharedKeys are keys of the fleet's store. They are replaced as a whole, by keys with a higher
-// number.
+// SharedKeys are the keys in the fleet's store. Only a complete set with a higher number replaces
+// them.
 type SharedKeys struct {
 	Keys   []config.Key
 	Number uint64
 }
 
-// Sources are what credentials are made from besides a file. They live across all reloads.
+// Sources are the parts besides a file from which credentials are built. They live across all
+// reloads.
 type Sources struct {
 	Limits *limit.Keys
 	Issued *jwks.Keeper
-	Shared bool // the fleet's store has keys, too, which are not known before they get a number
+	Shared bool // the fleet's store has keys, too; until they have a number they are unknown
 }
 
 func (o *Sources) ring(f *config.File, all []config.Key, shared *SharedKeys) (*auth.Ring, error) {
@@ -45,8 +46,8 @@ func (o *Sources) ring(f *config.File, all []config.Key, shared *SharedKeys) (*a
 	})
 }
 
-// NewCredentials makes the credentials of a file that was just read, and of the keys beside it.
-// Keys that stay keep the state of their limits.
+// NewCredentials builds the credentials of a file that was just read and of the shared keys. Keys
+// that stay keep the state of their limits.
 func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
 	all := withShared(f, shared.Keys)
 	ring, err := o.ring(f, all, shared)
@@ -58,8 +59,8 @@ func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials
 	}, nil
 }
 
-// withShared returns the keys of the file and those beside it. If an id or a hash appears twice,
-// the file's key wins; among the others, the first.
+// withShared returns the file's keys and the shared keys. If an id or a hash appears twice, the
+// file's key takes precedence, or else the first shared key.
 func withShared(f *config.File, shared []config.Key) []config.Key {
 	if len(shared) == 0 {
 		return f.Keys
@@ -88,8 +89,7 @@ func withShared(f *config.File, shared []config.Key) []config.Key {
 }
 
 // AheadOf returns the credentials of the file next while the models of s stay in force. Rights that
-// next takes from its keys are gone at once. Rights that it gives them to models that it changes
-// are withheld.
+// next removes from its keys are gone at once. Rights to models that next changes are withheld.
 func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
 	c.Ahead = true
 	if !s.Open() {
@@ -107,7 +107,7 @@ func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys,
 	return c, nil
 }
 
-// WithShared returns the snapshot with other keys beside those of its file.
+// WithShared returns the snapshot with other shared keys beside those of its file.
 func (s *Snapshot) WithShared(shared *SharedKeys, o *Sources) (*Snapshot, error) {
 	c, err := NewCredentials(s.Config, shared, o)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Snapshot) WithShared(shared *SharedKeys, o *Sources) (*Snapshot, error)
 }
 
 // LimitsOf returns the limits of a key in force, or of a token; nil if the configuration no longer
-// has the key. Callers that share the limits of their template have those of its entry.
+// has the key. Callers that share the limits of their template have the limits of its entry.
 func (c *Credentials) LimitsOf(key *auth.Key) *limit.Key {
 	switch {
 	case key.Template == nil:

@@ -1,8 +1,8 @@
 // Package snapshot holds one configuration as requests need it: the compiled form of a file over
-// the running upstreams. It is complete and immutable. A request loads it once and keeps it to its
-// end. A reload builds the next one whole and swaps one pointer (package proxy).
+// the running upstreams. It is complete and immutable. A request loads it once and keeps it until
+// it ends. A reload builds the next one completely and replaces one pointer (package proxy).
 //
-// A snapshot does not hold what outlives a reload, but points to it: health and in-flight calls in
+// A snapshot only points to the state that outlives a reload: health and in-flight calls in
 // upstreams, the state of keys' limits and the queues of models in proxy/access/limit. Only a
 // ConfigVersion changes: it counts the calls that began with its snapshot.
 //
@@ -11,5 +11,5 @@
 // same version. While the credentials are Ahead of the models, a key has no right to a model that
 // the new file changes (AheadOf).
 //
-// Both the request path and reloading import this package. It knows neither.
+// Both the request path and reloading import this package. It imports neither.
 package snapshot

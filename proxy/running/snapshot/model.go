@@ -15,18 +15,18 @@ import (
 	"penstock/translate/chat"
 )
 
-// Model is one public model as the request path needs it: its route, its clocks and its rules.
+// Model is one public model as the request path needs it: its route, its timeouts and its rules.
 type Model struct {
 	Config    *config.Model
 	Route     *routing.Route
 	Clocks    config.Timeouts
 	Rules     chat.ModelRules
-	lowered   chat.ModelRules // Rules, for the dialects that lower an effort
+	lowered   chat.ModelRules // Rules for the dialects that lower an effort
 	endpoints []string
 	Queue     *queue.Queue // nil: a full pool is refused at once
 	Price     money.Price
 	Shadow    *Model // gets a copy of some calls; nil: no copies
-	// Deprecation and Sunset are values for the headers of these names; nil without a date.
+	// Deprecation and Sunset are the values of the headers with these names; nil without a date.
 	Deprecation, Sunset []byte
 }
 
@@ -79,8 +79,8 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.
 // Serves reports whether the model answers on the endpoint at path.
 func (m *Model) Serves(path string) bool { return slices.Contains(m.endpoints, path) }
 
-// ChatRules returns the model's rules for a chat request. If the file does not set the context, the
-// engines' reports do. The result is then stored in room.
+// ChatRules returns the model's rules for a chat request. If the file does not set the context
+// length, the engines' reports do; the result is then stored in room.
 func (m *Model) ChatRules(now time.Time, lowerEffort bool, room *chat.ModelRules) *chat.ModelRules {
 	limits := &m.Rules
 	if lowerEffort {
@@ -94,7 +94,7 @@ func (m *Model) ChatRules(now time.Time, lowerEffort bool, room *chat.ModelRules
 	return room
 }
 
-// queueOf returns the model's queue, which outlives reloads; nil when the model has none.
+// queueOf returns the model's queue, which outlives reloads; nil if the model has none.
 func queueOf(m *config.Model, queues *queue.Queues) *queue.Queue {
 	if m.Queue.Depth == 0 {
 		return nil

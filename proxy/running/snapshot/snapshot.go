@@ -21,8 +21,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Snapshot is everything a request needs of one configuration, complete and immutable. Live state
-// (health, in-flight, limits in use) is outside and found by identity.
+// Snapshot is everything that a request needs of one configuration, complete and immutable. Live
+// state (health, in-flight, limits in use) lies outside and is found by identity.
 type Snapshot struct {
 	*ConfigVersion
 	Config *config.File
@@ -32,24 +32,25 @@ type Snapshot struct {
 	Models  []Model // by routing.Route.Index
 	Refused Refused
 	Secrets Secrets
-	// Floors are the floors of the classes of calls, in order; nil if no call has a class.
+	// Floors are the floors of the classes of calls, in the classes' order; nil if no call has a
+	// class.
 	Floors []config.Percent
-	// Flex says that the file uses classes, so that a call that asks for flex gets the last class.
-	// If only keys made at run time may have a class, such a call keeps its key's class.
+	// Flex reports that the file uses classes, so that a call that requests flex gets the last
+	// class. If only keys made at run time may have a class, such a call keeps its key's class.
 	Flex bool
 }
 
 // Refused are the request members that steer engines.
 type Refused struct {
-	BySome *chat.RefusedMembers // that steer some engine
-	// ByAll are the members that no model lets through, for a request whose model is not known yet.
+	BySome *chat.RefusedMembers // those that steer some engine
+	// ByAll are the members that every model refuses, for a request whose model is not known yet.
 	ByAll *chat.RefusedMembers
 }
 
 // Secrets hide clients' data.
 type Secrets struct {
-	Seals    *seal.Keys     // of reasoning that clients carry
-	EndUsers *enduser.Namer // of the users behind requests; nil: not configured
+	Seals    *seal.Keys     // encrypt reasoning that clients carry
+	EndUsers *enduser.Namer // names the users behind requests; nil: not configured
 }
 
 // Source is what a snapshot is built from.
@@ -57,9 +58,9 @@ type Source struct {
 	File        *config.File
 	Plan        *upstreams.Plan
 	Credentials Credentials
-	Running     *Snapshot // the one that the new one replaces; nil: it is the first
+	Running     *Snapshot // the one to replace; nil: it is the first
 	Queues      *queue.Queues
-	Started     time.Time // when the process was
+	Started     time.Time // when the process started
 	Now         time.Time
 }
 
@@ -101,7 +102,7 @@ func New(from *Source) (*Snapshot, error) {
 	return s, err
 }
 
-// sealKeys returns the file's seal keys, or those that the process has made for itself.
+// sealKeys returns the file's seal keys, or those that the process has generated.
 func sealKeys(f *config.File, running *Snapshot) *seal.Keys {
 	secrets := make([]string, len(f.Seal.Keys))
 	for i, key := range f.Seal.Keys {
@@ -117,7 +118,7 @@ func sealKeys(f *config.File, running *Snapshot) *seal.Keys {
 }
 
 // refusedMembers returns the request members that steer any of the engines. They are refused
-// whichever engine a call would go to, so that a request has the same meaning at every engine.
+// whatever engine a call would go to, so that a request means the same at every engine.
 func refusedMembers(all *engine.Profiles) *chat.RefusedMembers {
 	var out []string
 	seen := map[string]bool{}
@@ -145,7 +146,7 @@ func (s *Snapshot) DiscoveredModels() []config.Discovered { return config.Discov
 // Open reports whether requests need no credential.
 func (s *Snapshot) Open() bool { return s.Config.Auth == config.AuthNone }
 
-// Lookup finds a model by its id or an alias.
+// Lookup finds a model by its id or by an alias.
 func (s *Snapshot) Lookup(name []byte) (*Model, bool) {
 	r, ok := s.Routes.Lookup(name)
 	if !ok {
@@ -155,8 +156,8 @@ func (s *Snapshot) Lookup(name []byte) (*Model, bool) {
 }
 
 // NearestModel returns the id or alias of the model that a client may have meant by an unknown
-// name, or "". It considers the models that the client's key may use. A nil key may use what an
-// edge without keys serves.
+// name, or "". It considers the models that the client's key may use. A nil key may use the models
+// that an edge without keys serves.
 func (s *Snapshot) NearestModel(name string, key *auth.Key) string {
 	var names []string
 	for i := range s.Models {
@@ -173,8 +174,8 @@ func (s *Snapshot) ModelByID(id string) (*Model, bool) {
 	return m, ok && m.Config.ID == id
 }
 
-// InPlace reports whether the model takes system messages in the middle of a conversation. It is
-// false for a model that does not exist, which is refused later.
+// InPlace reports whether the model accepts system messages in the middle of a conversation. It is
+// false for an unknown model, which is refused later.
 func (s *Snapshot) InPlace(name []byte) bool {
 	m, ok := s.Lookup(name)
 	if !ok {
@@ -189,8 +190,8 @@ func (s *Snapshot) InPlace(name []byte) bool {
 	return false
 }
 
-// RefusedAtHosted returns the members that a model refuses because of a hosted engine. Nil: the
-// model has none, or does not exist, which is refused later.
+// RefusedAtHosted returns the members that a model refuses because of a hosted engine. It is nil
+// for a model without such members, and for an unknown model, which is refused later.
 func (s *Snapshot) RefusedAtHosted(name []byte) *chat.RefusedMembers {
 	if m, ok := s.Lookup(name); ok && routing.External(m.Route) {
 		return m.Rules.Refuse
@@ -212,9 +213,9 @@ func (s *Snapshot) QueueConfigs() []queue.Use {
 	return uses
 }
 
-// MayUse reports whether a model may answer calls of a key (nil for none) at all: the key's
-// patterns allow the model, and its tiers one of the model's upstreams, or another model may step
-// in.
+// MayUse reports whether a model may answer calls of a key (nil for none) at all. The key's
+// patterns must allow the model, and its tiers must allow one of the model's upstreams, unless a
+// fallback may answer.
 func (s *Snapshot) MayUse(key *auth.Key, m *Model) bool {
 	var tiers uint8
 	if key != nil {
@@ -229,14 +230,13 @@ func (s *Snapshot) MayUse(key *auth.Key, m *Model) bool {
 }
 
 // Authenticate checks the credential of a request and, if the connection has one, the sender's
-// certificate (peer may be nil). It returns nil without an error when there is neither. It refuses
-// a certificate of one key together with the credential of another, and a certificate that a
-// browser shows for a page of another origin.
+// certificate (peer may be nil). It returns nil without an error if there is neither. It refuses
+// the certificate of one key together with the credential of another, and a certificate that a
+// browser presents for a page of another origin.
 func (s *Snapshot) Authenticate(
 	h *fasthttp.RequestHeader, query []byte, peer *cert.Peer, now time.Time,
 ) (*auth.Key, error) {
-	// PeekAll's slice is valid only until the next PeekAll. More than two values are as wrong as
-	// two.
+	// PeekAll's slice is valid only until the next PeekAll. Two values are as wrong as more.
 	var bearer [2][]byte
 	n := copy(bearer[:], h.PeekAll(fasthttp.HeaderAuthorization))
 	cred, present, err := auth.Extract(&auth.Request{

@@ -14,13 +14,13 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// handedOver are the places that start functions guarded elsewhere.
-var handedOver = map[string][]string{ // those that hand a function to DetachOnClose
+// handedOver are the places of functions that pass a function to DetachOnClose.
+var handedOver = map[string][]string{ // passed to DetachOnClose
 	"proxy/front/listen/detached.go detached.run": {"proxy/request/call/stream_hijacked.go hijackedStream.serve", "proxy/request/websocket/session.go session.serve"},
 }
 
-// unserved are the places of commands other than serve, and of serve before it serves. A panic
-// there ends the command, with its stack.
+// unserved are the places of commands other than serve, and of serve before it accepts connections.
+// A panic there ends the command with its stack.
 var unserved = map[string]bool{
 	"upstreams/engine/detect.go Discover":        true,
 	"proxy/tools/batch/batch.go run.all":         true,
@@ -30,8 +30,8 @@ var unserved = map[string]bool{
 	"proxy/operate/top/top.go loop.ask":          true, // a panic becomes Run's
 }
 
-// TestGoroutinesAreGuarded: all code of the edge that starts a goroutine, directly or not, catches
-// its panics under a place, and each place catches something.
+// TestGoroutinesAreGuarded checks that all code of the edge that starts a goroutine, directly or
+// not, catches its panics under a place, and that each place catches something.
 func TestGoroutinesAreGuarded(t *testing.T) {
 	s := readSources(t)
 	used, found := map[string]bool{}, 0
@@ -56,7 +56,8 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 	}
 }
 
-// function is one of the edge's, with its methods' receiver in its name: "proxy/request/call/relay.go relay.run".
+// function identifies a function of the edge, with a method's receiver in its name:
+// "proxy/request/call/relay.go relay.run".
 type function struct {
 	name, pkg string
 	decl      *ast.FuncDecl
@@ -64,7 +65,7 @@ type function struct {
 
 type sources struct {
 	funcs  []function
-	words  map[string]string     // constants of a package that are words: "upstreams.guardProbe"
+	words  map[string]string     // a package's string constants: "upstreams.guardProbe"
 	called map[string][]function // by package and bare name
 }
 
@@ -132,7 +133,8 @@ func receiver(e ast.Expr) string {
 	return fmt.Sprint(e)
 }
 
-// places returns the places under which the panics of f, and of what f starts, are caught.
+// places returns the places under which the panics of f, and of everything that f starts, are
+// caught.
 func (s *sources) places(t *testing.T, f function) (found []string) {
 	add := func(place, what string) {
 		switch {
@@ -175,7 +177,8 @@ func (s *sources) started(pkg string, c *ast.CallExpr) string {
 	return ""
 }
 
-// run returns the place of a function that begins with a Catch, given as a literal or by the name of a method.
+// run returns the place of a function that begins with a Catch. The function is a literal or the
+// name of a method.
 func (s *sources) run(pkg string, e ast.Expr) string {
 	var bodies []*ast.BlockStmt
 	switch e := e.(type) {
@@ -202,7 +205,7 @@ func (s *sources) catches(pkg string, d *ast.DeferStmt) string {
 	return ""
 }
 
-// handed returns the place under which a function catches.
+// handed returns the place under which a function catches panics.
 func (s *sources) handed(t *testing.T, name string) (place string) {
 	for _, f := range s.funcs {
 		if f.name == name {

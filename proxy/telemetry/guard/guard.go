@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// A place that panics stormPanics times within stormTime does not stop by itself. It counts as
-// stopped once calmTime has passed without a panic.
+// A place that panics stormPanics times within stormTime is in a storm, which is over once calmTime
+// has passed without a panic.
 const (
 	stormPanics = 10
 	stormTime   = 10 * time.Second
@@ -20,15 +20,15 @@ const (
 )
 
 // The pause before a goroutine restarts grows from firstPause to lastPause. After a run of
-// steadyTime the pause is short again.
+// steadyTime it is short again.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 10 * time.Second
 	steadyTime = time.Minute
 )
 
-// Guard catches the panics of one edge. Its methods may be called from any goroutine. A nil Guard
-// catches nothing.
+// Guard catches the panics of one edge. Any goroutine may call its methods. A nil Guard catches
+// nothing.
 type Guard struct {
 	log    atomic.Pointer[zap.Logger]
 	places map[string]*record
@@ -41,7 +41,7 @@ type record struct {
 	mu     sync.Mutex
 	newest [stormPanics]time.Time // a ring; next is the oldest
 	next   int
-	storm  bool // the place did not stop, and has not been calm since
+	storm  bool // the panics came too fast, and the place has not been calm since
 }
 
 // New returns a Guard that knows every place of Places.
@@ -53,7 +53,7 @@ func New() *Guard {
 	return g
 }
 
-// LogTo sets the log that panics are written to.
+// LogTo sets the log for panics.
 func (g *Guard) LogTo(log *zap.Logger) { g.log.Store(log) }
 
 // Panics returns how many panics a place has had.
@@ -64,8 +64,8 @@ func (g *Guard) Panics(place string) uint64 {
 	return 0
 }
 
-// Storm returns a place whose panics do not stop: ten within ten seconds, and no thirty seconds
-// without one since then. It is empty if there is none.
+// Storm returns a place in a storm: ten panics within ten seconds, and since then no thirty seconds
+// without a panic. It returns "" if there is none.
 func (g *Guard) Storm(now time.Time) string {
 	for _, name := range places {
 		if g.places[name].stormy(now) {
@@ -92,8 +92,7 @@ func (g *Guard) Catch(place string, after func()) {
 // Once runs f. A panic ends f and nothing else.
 func (g *Guard) Once(place string, f func()) { g.run(place, f) }
 
-// Loop runs f until it returns. After a panic it runs f again, after a pause, unless stop is
-// closed.
+// Loop runs f until it returns. After a panic it pauses and runs f again, unless stop is closed.
 func (g *Guard) Loop(stop <-chan struct{}, place string, f func()) {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		begun := time.Now()
@@ -151,8 +150,8 @@ func (r *record) stormy(now time.Time) bool {
 	return r.storm
 }
 
-// stack returns where the running goroutine is, as functions and lines only. Go's own stack traces
-// print words of memory beside each function, and some are pieces of keys and prompts.
+// stack returns the stack of the running goroutine as functions and lines. Go's own stack traces
+// print words of memory beside each function, and some of these are pieces of keys and prompts.
 func stack() string {
 	var at [64]uintptr
 	var b strings.Builder

@@ -16,8 +16,8 @@ import (
 
 const secret = "CANARY-guard"
 
-// TestCatch: a panic ends only what it has passed, is counted for its place and logged without its
-// value. A panic of after is caught, too, and so is one of the log.
+// TestCatch checks that a panic ends only the functions below Catch, and is counted for its place
+// and logged without its value. A panic of after is caught, too, and so is a panic of the log.
 func TestCatch(t *testing.T) {
 	var log bytes.Buffer
 	g := guard.New()
@@ -55,7 +55,8 @@ type panicking struct{}
 func (panicking) Write([]byte) (int, error) { panic(secret) }
 func (panicking) Sync() error               { return nil }
 
-// TestLoop: the pauses grow up to ten seconds, a long run makes them short again, and the end of f or stop ends it.
+// TestLoop checks that the pauses grow up to ten seconds, that a long run makes them short again,
+// and that the loop ends with f or with stop.
 func TestLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, stop := guard.New(), make(chan struct{})
@@ -96,7 +97,7 @@ func TestLoop(t *testing.T) {
 	})
 }
 
-// TestStorm: ten panics of one place within ten seconds, and then thirty calm ones.
+// TestStorm checks ten panics of one place within ten seconds, followed by thirty calm ones.
 func TestStorm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guard.New()

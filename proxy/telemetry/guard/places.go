@@ -3,36 +3,36 @@ package guard
 // The places at which a panic is caught, as the label of penstock_panics_total, and what a
 // panic there costs.
 const (
-	Handler    = "handler"     // the request: 500 in its dialect's form; of a call also its connection
+	Handler    = "handler"     // the request: 500 in its dialect's form; a call also loses its connection
 	Admin      = "admin"       // the operator's request: 500
 	Connection = "connection"  // the request: an error, or the connection
 	Stream     = "stream"      // the stream, which is cut
 	Shadow     = "shadow"      // the copy of one call
 	End        = "end"         // the rest of one call's accounting; slot, key and memory are free
-	StatusPage = "status_page" // the page's connection; its script comes again
+	StatusPage = "status_page" // the page's connection; its script reconnects
 	WebSocket  = "websocket"   // the connection: 1011
 	Accept     = "accept"      // one accept; accepting starts again
-	Clients    = "clients"     // one round of the watch, or the notice that one client has left
+	Clients    = "clients"     // one round of the watch, or the notice that one client has disconnected
 	Linger     = "linger"      // the rest of one client's body
-	Probe      = "probe"       // one probe; a reload's look at an upstream, which then counts as unknown
+	Probe      = "probe"       // one probe, or a reload's check of an upstream, which then counts as unknown
 	Stall      = "stall"       // one check of an engine's counters
 	Generation = "generation"  // one generation probe; its slot is freed, the breaker stays as it is
-	Addresses  = "addresses"   // one look-up; the answers of before stay
-	Names      = "names"       // one look-up; the last addresses stay
-	Engines    = "engines"     // one look at idle connections, or the early end of one write or probe
+	Addresses  = "addresses"   // one look-up; the previous answers stay
+	Names      = "names"       // one look-up; the previous addresses stay
+	Engines    = "engines"     // one check of idle connections, or the early end of one write or probe
 	Wake       = "wake"        // one request for a sleeping engine
-	Room       = "room"        // one waking of calls that wait, or one trial: the next freed slot or failure brings another
+	Room       = "room"        // one wake-up of waiting calls, or one trial; the next freed slot or failure brings another
 	Reload     = "reload"      // one reload, or one SIGHUP
-	Files      = "files"       // one look at the files
+	Files      = "files"       // one check of the files
 	History    = "history"     // one second of the page's history
 	Log        = "log"         // the lines of one write, counted as dropped
 	Spans      = "spans"       // one batch of spans, counted as dropped
 	Watchdog   = "watchdog"    // one sign of life
-	Shutdown   = "shutdown"    // the hurry of a drain, which has its own end; SIGQUIT still ends the process
+	Shutdown   = "shutdown"    // the hurry of a drain, which ends anyway; SIGQUIT still ends the process
 	Fleet      = "fleet"       // one round of the fleet's work
 	Ledger     = "ledger"      // one round of the ledger's work
 	Issuers    = "issuers"     // one fetch of an issuer's keys
-	ACME       = "acme"        // one round of renewals or one order; of a challenge its request: 500
+	ACME       = "acme"        // one round of renewals or one order; for a challenge its request: 500
 )
 
 var places = []string{

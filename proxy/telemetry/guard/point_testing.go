@@ -4,7 +4,7 @@ package guard
 
 import "sync"
 
-// injected holds the points that must panic, and how often each, by guard.
+// injected holds the points that must panic, with the remaining number of panics, by guard.
 var injected = struct {
 	mu    sync.Mutex
 	times map[*Guard]map[string]int
@@ -20,14 +20,14 @@ func (g *Guard) Inject(point string, times int) {
 	injected.times[g][point] = times
 }
 
-// Left returns how many of Inject's panics are still to come at a point.
+// Left returns how many of Inject's panics a point has still to raise.
 func (g *Guard) Left(point string) int {
 	injected.mu.Lock()
 	defer injected.mu.Unlock()
 	return injected.times[g][point]
 }
 
-// Point panics when Inject has asked for it.
+// Point panics if Inject has armed it.
 func (g *Guard) Point(point string) {
 	if g.take(point) {
 		panic("injected at " + point)

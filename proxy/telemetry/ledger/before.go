@@ -13,14 +13,14 @@ type condition int
 
 const (
 	written condition = iota
-	waiting           // the process before this one writes it
+	waiting           // the previous process writes it
 	failing
 )
 
 func conditionOf(err error) condition {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) && len(joined.Unwrap()) > 1 {
-		return failing // it is not even read
+		return failing // the file cannot even be read
 	}
 	var locked *LockedError
 	switch {
@@ -32,18 +32,18 @@ func conditionOf(err error) condition {
 	return failing
 }
 
-// before is what this process has read of its predecessor's ledger while the predecessor still had
-// the lock.
+// before holds what this process has read of its predecessor's ledger while the predecessor still
+// had the lock.
 type before struct {
 	mu   sync.Mutex
 	rows map[rowID]observe.Amount
-	file os.FileInfo // when it was read last
+	file os.FileInfo // at the last read
 }
 
 func (b *before) forget() { b.rows = nil }
 
-// add remembers rows of a file, and returns what is new in them. A day that is no longer kept
-// individually was added while it still was.
+// add records rows of a file, and returns what is new in them. A day that is no longer kept
+// individually was added while it was still kept.
 func (b *before) add(rows []observe.UsageRow, all bool) (news []observe.UsageRow) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,13 +64,13 @@ func (b *before) add(rows []observe.UsageRow, all bool) (news []observe.UsageRow
 	return news
 }
 
-// differs reports whether the file differs from the one that was read last.
+// differs reports whether the file has changed since the last read.
 func (b *before) differs(file os.FileInfo) bool {
 	was := b.file
 	return was == nil || !os.SameFile(was, file) || was.Size() != file.Size() || !was.ModTime().Equal(file.ModTime())
 }
 
-// of returns what a key has used from one day to another, according to the rows of models.
+// of returns a key's usage from one day to another, from the rows of models.
 func (b *before) of(key string, from, to int64) (sum observe.Amount) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// TestFollow: what the previous process still counts while it drains is added once, wherever its
-// last line is cut.
+// TestFollow checks that what the previous process still counts while it drains is added once,
+// wherever its last line is cut.
 func TestFollow(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)
@@ -43,7 +43,7 @@ func TestFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, cut := range []int{len(whole) - 5, len(whole), len(whole) - 1} { // a line that is being written
+	for _, cut := range []int{len(whole) - 5, len(whole), len(whole) - 1} { // the last line is being written
 		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestUnreadable: an unreadable ledger of the previous process is a failure, not a wait.
+// TestUnreadable checks that an unreadable ledger of the previous process is a failure, not a wait.
 func TestUnreadable(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)
@@ -95,7 +95,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// However rounds of an edge and of the one that follows it come, over days that stop being kept one by one, both say what was counted.
+// TestFollowedSumIsWhatWasCounted runs rounds of an edge and of the one that follows it in any
+// order, over days that stop being kept individually. Both report what was counted.
 func TestFollowedSumIsWhatWasCounted(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		path := test.TempDir() + "/l"
@@ -114,7 +115,7 @@ func TestFollowedSumIsWhatWasCounted(test *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			switch rapid.IntRange(0, 5).Draw(t, "what") {
 			case 0:
-				if err := first.round(); err != nil { // each is asked every second, so no day passes without
+				if err := first.round(); err != nil { // both run every second, so neither misses a day
 					t.Fatal(err)
 				}
 				first.now = first.now.AddDate(0, 0, rapid.IntRange(0, 30).Draw(t, "days"))

@@ -12,7 +12,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// deliverer delivers JSON lines to a sink. An error means that the sink may not have taken them.
+// deliverer delivers JSON lines to a sink. After an error it is unknown whether the sink has
+// received them.
 type deliverer interface {
 	deliver(lines []byte, within time.Duration) error
 }
@@ -54,7 +55,7 @@ func (path toFile) deliver(lines []byte, _ time.Duration) (err error) {
 	}()
 	var last [1]byte
 	if info, err := f.Stat(); err == nil && info.Size() > 0 {
-		if _, err := f.ReadAt(last[:], info.Size()-1); err == nil && last[0] != '\n' { // a write that failed has left it
+		if _, err := f.ReadAt(last[:], info.Size()-1); err == nil && last[0] != '\n' { // left by a failed write
 			lines = append([]byte("\n"), lines...)
 		}
 	}

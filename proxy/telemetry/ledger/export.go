@@ -17,27 +17,27 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Export passes the ledger's rows to a sink. A row is the whole amount of its day, as in the
-// ledger, so a sink may get it twice and keeps the last of each id. Acknowledged rows are kept
-// beside the ledger in a file of the same form, from which an export resumes after any end. While a
+// Export sends the ledger's rows to a sink. A row holds all usage of its day, as in the ledger, so
+// a sink may get it twice and keeps the last row of each id. Acknowledged rows are kept beside the
+// ledger in a file of the same form, from which an export resumes after any kind of end. While a
 // sink is away, only the last row of each id waits for it.
 type Export struct {
 	sink Sink
 	to   deliverer
-	file file // what was acknowledged
+	file file // the acknowledged rows
 	log  *zap.Logger
 	now  func() time.Time
 
 	usage   *observe.Usage
 	acked   map[rowID]observe.Amount // nil until the file was read
-	failing bool                     // what was logged last
+	failing bool                     // the last logged state
 
 	ok, failed *metrics.Counter
 
 	mu      sync.Mutex
 	header  header // of the ledger; empty until it was opened
 	pending map[rowID]observe.UsageRow
-	since   time.Time // when the first of pending came
+	since   time.Time // when the first of pending was added
 }
 
 // Sink is the destination of rows: a file or a URL.
@@ -53,7 +53,7 @@ func (s *Sink) place() string {
 	return s.URL
 }
 
-// shown returns the sink's place without possible secrets: webhooks have theirs in the path.
+// shown returns the sink's place without possible secrets, which webhooks have in their paths.
 func (s *Sink) shown() string {
 	u, err := url.Parse(s.URL)
 	if s.File != "" || err != nil {
@@ -64,8 +64,8 @@ func (s *Sink) shown() string {
 
 // exportedRow is a row in the form that a sink gets.
 type exportedRow struct {
-	// ID is made of the edge, day, key, and model or end user. Of two rows with one id, the one
-	// with more calls counts.
+	// ID consists of the edge, the day, the key, and the model or end user. Of two rows with one
+	// id, the one with more calls counts.
 	ID   string `json:"id"`
 	Edge string `json:"edge"`
 	Row
@@ -98,13 +98,13 @@ func (x *Export) Behind() time.Duration {
 	return max(0, x.now().Sub(x.since))
 }
 
-// add takes changed rows, and the header of the ledger that counts them.
+// add adds changed rows, and sets the header of the ledger that counts them.
 func (x *Export) add(h header, rows []observe.UsageRow) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.header = h
 	for i := range rows {
-		if rows[i].Day == observe.DayBefore { // the single days were passed on
+		if rows[i].Day == observe.DayBefore { // its single days were exported
 			continue
 		}
 		if len(x.pending) == 0 {
@@ -114,7 +114,7 @@ func (x *Export) add(h header, rows []observe.UsageRow) {
 	}
 }
 
-// Run passes rows on until ctx ends.
+// Run exports rows until ctx ends.
 func (x *Export) Run(ctx context.Context) {
 	wait := period
 	for {
@@ -131,15 +131,15 @@ func (x *Export) Run(ctx context.Context) {
 	}
 }
 
-// Close passes on what is left, once, and closes the file. Run must have ended.
+// Close exports the remaining rows in a single attempt, and closes the file. Run must have ended.
 func (x *Export) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = x.round(ctx, time.Second) // the rest stays in the ledger, and goes after the next start
+	_ = x.round(ctx, time.Second) // the ledger keeps the rest, which is sent after the next start
 	return x.file.close()
 }
 
-// round passes on all pending rows, and records the outcome.
+// round sends all pending rows, and records the outcome.
 func (x *Export) round(ctx context.Context, within time.Duration) error {
 	err := x.open()
 	for err == nil && ctx.Err() == nil {
@@ -166,7 +166,8 @@ func (x *Export) round(ctx context.Context, within time.Duration) error {
 	return err
 }
 
-// open reads what was acknowledged, once the ledger is open, and finds what was not.
+// open reads the acknowledged rows, once the ledger is open, and finds the rows that are missing
+// there.
 func (x *Export) open() error {
 	x.mu.Lock()
 	h := x.header
@@ -209,7 +210,7 @@ func (x *Export) next() (rows []observe.UsageRow, h header) {
 	return rows, x.header
 }
 
-// acknowledge records that the sink has taken rows.
+// acknowledge records that the sink has received rows.
 func (x *Export) acknowledge(rows []observe.UsageRow) error {
 	var lines []byte
 	x.mu.Lock()
@@ -229,7 +230,7 @@ func (x *Export) acknowledge(rows []observe.UsageRow) error {
 	return x.file.write(lines)
 }
 
-// rewrite rewrites everything acknowledged, without the days that usage no longer has.
+// rewrite rewrites all acknowledged rows, without the days that usage no longer has.
 func (x *Export) rewrite() error {
 	oldest := observe.DayOf(x.now()) - observe.UsageDays
 	for id := range x.acked {

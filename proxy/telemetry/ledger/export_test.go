@@ -19,7 +19,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// taker is a sink that keeps the last row of each id, and may fail before or after it has.
+// taker is a sink that keeps the last row of each id, and may fail before or after that.
 type taker struct {
 	rows  map[string]exportedRow
 	calls int
@@ -49,7 +49,7 @@ func (s *taker) deliver(lines []byte, _ time.Duration) error {
 	return nil
 }
 
-// total returns the sum of what keys used of models.
+// total returns the sum of the usage of models by keys.
 func (s *taker) total() (sum observe.Amount) {
 	for _, r := range s.rows {
 		if r.User == "" {
@@ -59,7 +59,7 @@ func (s *taker) total() (sum observe.Amount) {
 	return sum
 }
 
-// ofUsers returns the sum of what end users used.
+// ofUsers returns the sum of the usage of end users.
 func (s *taker) ofUsers() (sum observe.Amount) {
 	for _, r := range s.rows {
 		if r.User != "" && r.Model == "" {
@@ -88,8 +88,8 @@ func exportTo(path string, now time.Time, to deliverer) (*edge, error) {
 
 func (e *edge) kill2() { _ = e.file.close(); _ = e.exports[0].file.close() }
 
-// However the sink fails and however edges end, the sink finally has what was counted, and a start
-// resends nothing that it has acknowledged.
+// TestExportIsWhatWasCounted checks that the sink finally has what was counted, however the sink
+// fails and however edges end, and that a start sends nothing again that the sink has acknowledged.
 func TestExportIsWhatWasCounted(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		path, now := filepath.Join(test.TempDir(), "l"), noon
@@ -112,7 +112,7 @@ func TestExportIsWhatWasCounted(test *testing.T) {
 			case 0:
 				now = now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "hours")) * time.Hour)
 				e.now = now
-			case 1: // the disk has all, and the sink what it took
+			case 1: // the disk has everything, and the sink what it received
 				if err := e.round(); err != nil {
 					t.Fatal(err)
 				}
@@ -150,7 +150,8 @@ func TestExportIsWhatWasCounted(test *testing.T) {
 	})
 }
 
-// TestExportToFile: the file has a line for each delivery, begins a new one after a torn one, and may be moved away.
+// TestExportToFile checks that the file has a line for each delivery, that a delivery after a
+// truncated line begins on a new one, and that the file may be moved away.
 func TestExportToFile(t *testing.T) {
 	path := tempLedger(t)
 	out := filepath.Join(filepath.Dir(path), "out.jsonl")
@@ -190,8 +191,8 @@ func TestExportToFile(t *testing.T) {
 	}
 }
 
-// TestExportToURL: a sink that is missing, refuses or hangs costs an error, and gets everything
-// once it takes rows again.
+// TestExportToURL checks that a sink that is missing, refuses or hangs causes an error, and gets
+// everything once it accepts rows again.
 func TestExportToURL(t *testing.T) {
 	sink := &taker{rows: map[string]exportedRow{}, fails: func() (bool, bool) { return false, false }}
 	var status atomic.Int64

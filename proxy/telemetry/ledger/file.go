@@ -23,18 +23,18 @@ func (e *LockedError) Error() string {
 type file struct {
 	path   string
 	lock   *os.File
-	f      *os.File // nil until it was opened
+	f      *os.File // nil until it is opened
 	header header
-	size   int64 // of whole lines
+	size   int64 // of complete lines
 	small  int64 // the size after the last rewrite
 }
 
-// growth is how much a file may grow, beyond four times its size, before it is rewritten.
+// growth is by how much a file may exceed four times its size after the last rewrite before it is
+// rewritten.
 const growth = 16 << 20
 
-// Check returns an error if a path holds something that no edge has written as its ledger. It
-// returns none if there is nothing at the path, or if the path cannot be read now: Run deals with
-// that.
+// Check returns an error if the file at a path exists but was not written by an edge as its ledger.
+// It returns nil if there is no file, or if the path cannot be read now: Run handles that.
 func Check(path string) error {
 	info, _ := os.Stat(path)
 	if info == nil {
@@ -51,8 +51,8 @@ func Check(path string) error {
 	return foreign(path, err)
 }
 
-// foreign names the path of a file that is not a ledger, and says what to do. It ignores other
-// errors.
+// foreign adds the file's path and a remedy to the error of a file that is not a ledger. For other
+// errors it returns nil.
 func foreign(path string, err error) error {
 	if !errors.Is(err, errForeign) {
 		return nil
@@ -109,14 +109,14 @@ func (f *file) takeLock() error {
 	}
 	lock, err := os.OpenFile(f.lockName(), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		readable, readErr := os.Open(f.lockName()) // of a disk that is read-only
+		readable, readErr := os.Open(f.lockName()) // on a read-only disk
 		switch {
 		case readErr == nil:
 			lock = readable
 		case errors.Is(err, os.ErrPermission):
 			return fmt.Errorf("%w: give the user of the edge the right to write in %s", err, filepath.Dir(f.path))
 		default:
-			return err // readErr may say only that there is no lock yet
+			return err // readErr may only report that there is no lock yet
 		}
 	}
 	if err := process.Lock(lock); err != nil {
@@ -180,7 +180,7 @@ func syncFolder(path string) {
 	}
 }
 
-// grown reports whether the file is worth rewriting.
+// grown reports whether the file should be rewritten.
 func (f *file) grown() bool { return f.size > growth+4*f.small }
 
 // write appends lines and syncs them. After a failed write it cuts off the remains. If that fails,

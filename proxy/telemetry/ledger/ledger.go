@@ -17,15 +17,15 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Options of a ledger.
+// Options configure a ledger.
 type Options struct {
-	Path  string // empty: rows are only passed on
+	Path  string // empty: rows are only exported
 	Usage *observe.Usage
-	// Wait makes Open follow a ledger that another edge still writes until that edge ends, instead
-	// of refusing it.
+	// Wait makes Open follow a ledger that another edge still writes, until that edge ends. Without
+	// it Open refuses such a ledger.
 	Wait bool
-	// Restored is called with newly learned usage of others, after it was added to Usage. Open does
-	// not call it.
+	// Restored is called with usage of others that was newly read, after it was added to Usage.
+	// Open does not call it.
 	Restored func(rows []observe.UsageRow)
 
 	// Sinks get the rows that have changed, once a second, with the name of the edge that counts
@@ -39,23 +39,24 @@ type Options struct {
 	Now     func() time.Time // nil: time.Now
 }
 
-// Ledger keeps usage on disk. Run and Close are for one goroutine.
+// Ledger keeps usage on disk. Only one goroutine may use Run and Close.
 type Ledger struct {
 	o       Options
 	file    file
-	opened  bool                       // locked and read, and its rows added to usage
-	handed  bool                       // the pending rows went to the sinks
-	pending map[rowID]observe.UsageRow // not on the disk yet
+	opened  bool                       // locked and read, with its rows added to usage
+	handed  bool                       // the sinks have received the pending rows
+	pending map[rowID]observe.UsageRow // not on disk yet
 	day     int64                      // of the last round
-	logged  condition                  // what was logged last
+	logged  condition                  // the last logged state
 	exports []*Export
 	before  before
 
 	rounds, failed, bad *metrics.Counter
-	behind              atomic.Int64 // since when rows wait, Unix nanoseconds; 0: none
+	behind              atomic.Int64 // since when rows have been waiting, Unix nanoseconds; 0: none
 }
 
-// period is how often rows are written. A killed edge loses at most the usage of one period.
+// period is the interval at which rows are written. A killed edge loses at most the usage of one
+// period.
 const period = time.Second
 
 // Open opens an edge's ledger and adds its contents to usage. Open fails if another edge writes the
@@ -100,10 +101,11 @@ func Open(o Options) (*Ledger, error) {
 	return l, nil
 }
 
-// Edge returns the name under which others know this ledger's rows; empty while it is not open.
+// Edge returns the name under which other edges know this ledger's rows; empty until the ledger is
+// open.
 func (l *Ledger) Edge() string { return l.file.header.Edge }
 
-// Exports returns the exports, each to be run by its own goroutine.
+// Exports returns the exports. Each must run in its own goroutine.
 func (l *Ledger) Exports() []*Export { return l.exports }
 
 // Unsaved returns how long rows have been waiting for the disk.
@@ -131,7 +133,7 @@ func (l *Ledger) open() error {
 	return l.rewrite()
 }
 
-// adopt takes over the file's contents.
+// adopt adopts the file's contents.
 func (l *Ledger) adopt(c *content) {
 	l.opened = true
 	if c.torn || c.bad > 0 {
@@ -158,12 +160,12 @@ func (l *Ledger) adopt(c *content) {
 	}
 }
 
-// follow adds to usage what the process before this one has written since the last round.
+// follow adds to usage what the previous process has written since the last round.
 func (l *Ledger) follow() error {
 	info, err := os.Stat(l.file.path)
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
-			return nil // it has not written yet
+			return nil // nothing written yet
 		}
 		return err
 	}
@@ -184,8 +186,8 @@ func (l *Ledger) follow() error {
 	return nil
 }
 
-// inherit adds to usage what a file holds and usage lacks. Rows of end users wait until all is set:
-// a user who drops out of the list has fewer calls after that, not more.
+// inherit adds to usage what a file holds and usage lacks. Rows of end users are added only if all
+// is true, because a user who drops out of the list has fewer calls from then on.
 func (l *Ledger) inherit(c *content, all bool) {
 	news := l.before.add(c.rows, all)
 	if len(news) == 0 && !all {
@@ -201,9 +203,9 @@ func (l *Ledger) inherit(c *content, all bool) {
 	}
 }
 
-// Inherited returns what a key has used from one day to another, both included, according to the
-// ledger as it was when it was opened late. Other processes have counted that use, or this one has
-// before its ledger had a name.
+// Inherited returns a key's usage from one day to another, both included, from the ledger as it was
+// when it was opened late. Other processes have counted that usage, or this one has before its
+// ledger had a name.
 func (l *Ledger) Inherited(key string, from, to int64) observe.Amount {
 	return l.before.of(key, from, to)
 }
@@ -219,8 +221,8 @@ func (l *Ledger) rewrite() error {
 	return nil
 }
 
-// collect takes the rows that have changed. Sinks get them once the ledger is open, because only
-// then do the rows hold all that is known of their days.
+// collect collects the rows that have changed. Sinks get them once the ledger is open, because only
+// then do the rows hold all known usage of their days.
 func (l *Ledger) collect() {
 	var rows []observe.UsageRow
 	l.o.Usage.Changed(func(r observe.UsageRow) {
@@ -241,7 +243,7 @@ func (l *Ledger) collect() {
 	}
 }
 
-// Run writes what has changed, once a second, until ctx ends.
+// Run writes the changed rows once a second until ctx ends.
 func (l *Ledger) Run(ctx context.Context) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
@@ -255,7 +257,7 @@ func (l *Ledger) Run(ctx context.Context) {
 	}
 }
 
-// round writes what has changed since the last one.
+// round writes the rows that have changed since the last round.
 func (l *Ledger) round() error {
 	l.collect()
 	if l.o.Path == "" {
@@ -296,7 +298,7 @@ func (l *Ledger) countRound(err error) {
 		l.behind.Store(0)
 	case failing:
 		l.failed.Inc()
-	case waiting: // neither
+	case waiting: // neither good nor failed
 	}
 	if is == l.logged {
 		return
@@ -316,7 +318,7 @@ func (l *Ledger) countRound(err error) {
 	}
 }
 
-// Close writes what has changed and closes the ledger. Run must have ended.
+// Close writes the changed rows and closes the ledger. Run must have ended.
 func (l *Ledger) Close() error {
 	err := l.round()
 	l.countRound(err)

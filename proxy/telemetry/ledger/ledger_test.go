@@ -23,7 +23,7 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// edge is an edge's usage with its ledger, at a time of the test's.
+// edge is an edge's usage with its ledger, at a time that the test sets.
 type edge struct {
 	*Ledger
 	calls *observe.Calls
@@ -54,7 +54,7 @@ func mustOpen(t testing.TB, path string, now time.Time) *edge {
 	return e
 }
 
-// call ends a call of n prompt tokens.
+// call counts a finished call of n prompt tokens.
 func (e *edge) call(key, model string, n int) {
 	e.calls.Begin()
 	e.calls.Finish(&observe.Record{
@@ -70,8 +70,8 @@ func (e *edge) total() observe.Amount { return e.calls.Usage.Report(e.now, e.now
 
 func tempLedger(t testing.TB) string { return filepath.Join(t.TempDir(), "usage.ledger") }
 
-// TestRestart: what was counted survives an orderly end and a kill, except for what came after the
-// last round.
+// TestRestart checks that counted usage survives an orderly end and a kill, except for usage after
+// the last round.
 func TestRestart(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -105,7 +105,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestDays: days that are no longer kept stay in the total, also over restarts.
+// TestDays checks that days that are no longer kept stay in the total, also over restarts.
 func TestDays(t *testing.T) {
 	path, now := tempLedger(t), noon
 	const days, restarts = 80, 7
@@ -132,13 +132,13 @@ func TestDays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lines := bytes.Count(text, []byte("\n")); lines != 1+62+1 { // the header, the days, those before
+	if lines := bytes.Count(text, []byte("\n")); lines != 1+62+1 { // the header, the days, and the days before
 		t.Errorf("%d lines", lines)
 	}
 }
 
-// TestCut: wherever a kill has cut the file, reading it gives a state that was written, and the
-// ledger continues from it.
+// TestCut checks that, wherever a kill has cut the file, reading it gives a state that was written,
+// and the ledger continues from it.
 func TestCut(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -154,7 +154,7 @@ func TestCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := bytes.IndexByte(whole, '\n') + 1
-	for end := first; end <= len(whole); end += 13 { // of lines of another length: everywhere in a line
+	for end := first; end <= len(whole); end += 13 { // the lines differ in length, so this cuts everywhere in a line
 		if err := os.WriteFile(path, whole[:end], 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -175,8 +175,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestChangedLine: a changed line is left out and counted; the next line of its row says everything
-// again.
+// TestChangedLine checks that a changed line is skipped and counted, and that the next line of its
+// row contains all of its usage.
 func TestChangedLine(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -203,8 +203,8 @@ func TestChangedLine(t *testing.T) {
 	}
 }
 
-// TestLocked: a ledger refuses a second edge. An edge that takes over waits, and adds what the
-// first has counted.
+// TestLocked checks that a ledger refuses a second edge, and that an edge that takes over waits and
+// adds what the first has counted.
 func TestLocked(t *testing.T) {
 	path := tempLedger(t)
 	first := mustOpen(t, path, noon)
@@ -247,7 +247,7 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// TestForeignFile: a file that no edge has written is neither read nor overwritten.
+// TestForeignFile checks that a file that no edge has written is neither read nor overwritten.
 func TestForeignFile(t *testing.T) {
 	for name, text := range map[string]string{
 		"text": "keys:\n  - id: a\n", "no line": "x", "other lines": string(appendLine(nil, Row{Key: "a"})),
@@ -277,8 +277,8 @@ func TestForeignFile(t *testing.T) {
 	}
 }
 
-// TestCheck: Check refuses what is not a file, and accepts a ledger, an empty file and a missing
-// one, without creating anything.
+// TestCheck checks that Check refuses anything but a file, and accepts a ledger, an empty file and
+// a missing one, without creating anything.
 func TestCheck(t *testing.T) {
 	path := tempLedger(t)
 	for _, other := range []string{filepath.Dir(path), os.DevNull} {
@@ -305,7 +305,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestNoDisk: without its folder the ledger waits, reports that, and is written as soon as
+// TestNoDisk checks that a ledger without its folder waits, reports that, and is written as soon as
 // possible.
 func TestNoDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "not", "there", "usage.ledger")
@@ -332,8 +332,8 @@ func TestNoDisk(t *testing.T) {
 	}
 }
 
-// TestFailedWrite: rows of a failed write are written with the next, and nothing of the failure
-// remains.
+// TestFailedWrite checks that rows of a failed write are written with the next one, and that
+// nothing of the failed write remains.
 func TestFailedWrite(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -362,9 +362,9 @@ func TestFailedWrite(t *testing.T) {
 	}
 }
 
-// However edges end and begin, in whatever order their rounds come, and whatever is cut from the
-// end of the file, the ledger says what was counted up to a round, and after an orderly end
-// everything.
+// TestSumIsWhatWasCounted starts and ends edges in several ways, runs their rounds in any order,
+// and cuts the end of the file. The ledger holds what was counted up to some round, and everything
+// after an orderly end.
 func TestSumIsWhatWasCounted(test *testing.T) {
 	rapid.Check(test, func(t *rapid.T) {
 		path, now := filepath.Join(test.TempDir(), "l"), noon
@@ -410,8 +410,8 @@ func TestSumIsWhatWasCounted(test *testing.T) {
 	})
 }
 
-// TestLinesHoldNames: lines hold configured names and numbers, and reading gives back what was
-// written.
+// TestLinesHoldNames checks that lines hold configured names and numbers, and that reading them
+// returns what was written.
 func TestLinesHoldNames(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)
@@ -435,7 +435,8 @@ func TestLinesHoldNames(t *testing.T) {
 	}
 }
 
-// FuzzRead: reading any file causes no panic, and what was read can be written and read again.
+// FuzzRead checks that reading any file causes no panic, and that the result can be written and
+// read again.
 func FuzzRead(f *testing.F) {
 	text := appendLine(nil, header{Format: format, Version: version, Edge: "e", Since: noon})
 	text = appendLine(text, Row{Day: "2026-11-22", Key: "k", Model: "m", Amount: observe.Amount{Calls: 1}})
@@ -457,7 +458,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestForgedLines: lines that no edge can have counted are left out, whatever their checksum says.
+// TestForgedLines checks that lines that no edge can have counted are skipped, even with a valid
+// checksum.
 func TestForgedLines(t *testing.T) {
 	var text []byte
 	text = appendLine(text, header{Format: format, Version: version})
@@ -482,8 +484,8 @@ func TestForgedLines(t *testing.T) {
 	}
 }
 
-// TestEndUsers: rows of end users are kept beside those of their key, and do not count as the
-// key's. An edge that knows no end users treats them as changed lines, not as the key's.
+// TestEndUsers checks that rows of end users are kept beside those of their key, and do not count
+// as the key's. An edge of an older version treats them as changed lines.
 func TestEndUsers(t *testing.T) {
 	path := tempLedger(t)
 	e := mustOpen(t, path, noon)

@@ -19,7 +19,7 @@ import (
 type header struct {
 	Format  string    `json:"format"`
 	Version int       `json:"version"`
-	Edge    string    `json:"edge"` // the name under which others know the rows of this ledger
+	Edge    string    `json:"edge"` // the name under which other edges know the rows of this ledger
 	Since   time.Time `json:"since"`
 }
 
@@ -47,10 +47,10 @@ func rowOf(r *observe.UsageRow) Row {
 }
 
 // mostCounted is more than an edge can count in its lifetime. Sums of larger numbers would
-// overflow, and a key with a negative use would get all of its budget back.
+// overflow, and a key with a negative usage would get all of its budget back.
 const mostCounted = 1 << 53
 
-// usage returns the row in the form that usage counts.
+// usage returns the row in the form in which usage is counted.
 func (r *Row) usage() (observe.UsageRow, error) {
 	out := observe.UsageRow{Key: r.Key, Model: r.Model, User: r.User, Day: observe.DayBefore, Amount: r.Amount}
 	if max(r.Calls, r.Prompt, r.Cached, r.Completion, r.Estimated) > mostCounted {
@@ -65,8 +65,8 @@ func (r *Row) usage() (observe.UsageRow, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// userMark begins the lines of end users. An edge of an older version leaves these lines out;
-// without the mark it would take them for other rows of their keys.
+// userMark begins the lines of end users. An edge of an older version skips these lines; without
+// the mark it would mistake them for other rows of their keys.
 const userMark = "u"
 
 // appendLine appends a line with its checksum.
@@ -84,8 +84,8 @@ func appendLine(dst []byte, v any) []byte {
 
 var errLine = errors.New("the line does not fit its checksum")
 
-// parseLine reads what appendLine writes, without the line's end. If it returns errLine, into may
-// hold the readable part of the line, so that a warning can name it.
+// parseLine parses a line of appendLine without its line end. If it returns errLine, into may hold
+// the readable part of the line, so that a warning can name it.
 func parseLine(line []byte, into any) error {
 	sum, text, found := bytes.Cut(bytes.TrimPrefix(line, []byte(userMark)), []byte(" "))
 	var want [4]byte
@@ -100,7 +100,7 @@ func parseLine(line []byte, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// mostLost is how many lost rows are named.
+// mostLost is the maximum number of lost rows that a warning names.
 const mostLost = 10
 
 // String names the row for operators.
@@ -124,20 +124,20 @@ const maxLine = 64 << 10
 // content is the content of a file.
 type content struct {
 	header header
-	rows   []observe.UsageRow // one a day
-	good   int64              // bytes up to the end of the last whole line
-	torn   bool               // a cut line follows
-	bad    int                // lines that were left out
-	lost   []rowID            // rows of such lines without a good line, as far as they can be read
-	// emptied says that there was a ledger here before of which nothing is left.
+	rows   []observe.UsageRow // one for each day
+	good   int64              // bytes up to the end of the last complete line
+	torn   bool               // a truncated line follows
+	bad    int                // lines that were skipped
+	lost   []rowID            // rows that have only skipped lines, as far as they can be read
+	// emptied reports that there was a ledger of which nothing is left.
 	emptied bool
 }
 
-// errForeign is the error for a file that was not written by an edge.
+// errForeign is the error for a file that no edge has written.
 var errForeign = errors.New("not the ledger of a penstock")
 
-// read reads a ledger. It refuses a file that does not begin like one, so that nothing else is ever
-// overwritten.
+// read reads a ledger. It refuses a file that does not begin like one, so that no other file is
+// ever overwritten.
 func read(from io.Reader) (c content, err error) {
 	in, at := bufio.NewReaderSize(from, maxLine), map[rowID]int{}
 	for {

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// warnings opens the ledger and returns what the log says then.
+// warnings opens the ledger and returns the log.
 func warnings(t *testing.T, path string) string {
 	t.Helper()
 	core, logs := observer.New(zapcore.WarnLevel)
@@ -29,7 +29,8 @@ func warnings(t *testing.T, path string) string {
 	return text.String()
 }
 
-// TestLossIsNamed: a ledger that lost some or all rows is opened with a warning of what is lost.
+// TestLossIsNamed checks that a ledger that has lost some or all rows is opened with a warning that
+// names the loss.
 func TestLossIsNamed(t *testing.T) {
 	path := tempLedger(t)
 	if w := warnings(t, path); w != "" {
@@ -52,7 +53,7 @@ func TestLossIsNamed(t *testing.T) {
 	if w := warningsOf(t, path, changed); !strings.Contains(w, "key team-a, model m, 2026-11-22") || strings.Contains(w, "team-b") {
 		t.Errorf("a changed row: %s", w)
 	}
-	// A later line of the row says it all again.
+	// A later line of the row contains the same usage.
 	whole := append(bytes.Clone(changed), bytes.SplitAfter(text, []byte("\n"))[1]...)
 	whole = append(whole, bytes.SplitAfter(text, []byte("\n"))[2]...)
 	if w := warningsOf(t, path, whole); !strings.Contains(w, "left_out:1") || strings.Contains(w, "team-") {
@@ -69,7 +70,7 @@ func TestLossIsNamed(t *testing.T) {
 	}
 }
 
-// warningsOf is warnings for a ledger with that text.
+// warningsOf is warnings for a ledger with the given text.
 func warningsOf(t *testing.T, path string, text []byte) string {
 	t.Helper()
 	if err := os.WriteFile(path, text, 0o600); err != nil {
@@ -78,7 +79,8 @@ func warningsOf(t *testing.T, path string, text []byte) string {
 	return warnings(t, path)
 }
 
-// TestFolderWithoutRights: the error names the missing right, and not the lock that could not be made.
+// TestFolderWithoutRights checks that the error names the missing right, and not the lock that
+// could not be created.
 func TestFolderWithoutRights(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root may write everywhere")

@@ -7,8 +7,9 @@ import (
 )
 
 // For each arm of a model, and for the rest, the edge keeps what a comparison needs: counts, and
-// spreads of what the call's own arm answered at the first try. A call that was redirected to
-// another arm counts there only by its end, because redirected calls are not a fair sample.
+// spreads of the answers that the arm gave to its own calls at the first attempt. For a call that
+// was redirected to another arm only its end counts there, because redirected calls are not a fair
+// sample.
 
 // Spread counts values by size: the numbers of buckets with their counts, in order.
 type Spread [][2]uint64
@@ -41,7 +42,7 @@ func (s Spread) Count() (n uint64) {
 	return n
 }
 
-// Since returns what has been added to s since an earlier state of it.
+// Since returns the values that were added to s after an earlier state of it.
 func (s Spread) Since(earlier Spread) (out Spread) {
 	for _, b := range s {
 		for _, e := range earlier {
@@ -56,7 +57,7 @@ func (s Spread) Since(earlier Spread) (out Spread) {
 	return out
 }
 
-// spread is a Spread that grows.
+// spread is a Spread to which values can be added.
 type spread [buckets]atomic.Uint32
 
 func (s *spread) add(v float64) {
@@ -75,15 +76,15 @@ func (s *spread) read() Spread {
 	return out
 }
 
-// Arm is what an edge knows of an arm's calls since its start.
+// Arm is what an edge has counted of an arm's calls since its start.
 type Arm struct {
-	Name    string `json:"arm"` // NoArm: of the rest
+	Name    string `json:"arm"` // NoArm: the rest
 	Calls   uint64 `json:"calls"`
 	Failed  uint64 `json:"failed"`  // at the arm's upstreams, even if answered elsewhere
-	Refused uint64 `json:"refused"` // there was no slot for them, or no upstream that takes calls
-	Left    uint64 `json:"left"`    // the client left
+	Refused uint64 `json:"refused"` // no slot was free, or no upstream takes calls
+	Left    uint64 `json:"left"`    // the client disconnected
 
-	TTFT   Spread `json:"ttft_seconds"` // from sending to the first event of a stream
+	TTFT   Spread `json:"ttft_seconds"` // from sending a request to the first event of its stream
 	Speed  Spread `json:"tokens_per_second"`
 	Length Spread `json:"completion_tokens"`
 
@@ -99,7 +100,7 @@ type ModelArms struct {
 	Arms  []Arm  `json:"arms"` // the rest is first
 }
 
-// Since returns what has been added to a since an earlier state of it.
+// Since returns what was counted in a after an earlier state b.
 func (a *Arm) Since(b *Arm) Arm {
 	finish := map[string]uint64{}
 	for word, n := range a.Finish {
@@ -119,9 +120,9 @@ type armStats struct {
 	finish                       [len(Finishes)]atomic.Uint64
 }
 
-// count counts a call that was meant for the arm, wherever it ended. If the arm refuses a request,
-// that is its failure only when another arm answers it: otherwise the request is at fault, or the
-// arm has received it in another form.
+// count counts a call that was meant for the arm, wherever it ended. A request that the arm refuses
+// is its failure only if another arm answers it: otherwise the request is at fault, or the arm has
+// received it in another form.
 func (a *armStats) count(r *Record, took float64) {
 	name, tried, rejected := r.ownArm(), false, false
 	a.calls.Add(1)
@@ -201,7 +202,7 @@ func (s *series) arm(model, name string) *armStats {
 	return a
 }
 
-// ArmsOf returns what is known of a model's arms; the rest comes first.
+// ArmsOf returns the counts of a model's arms; the rest comes first.
 func (c *Calls) ArmsOf(model string, arms ...string) ModelArms {
 	out := ModelArms{Model: model}
 	for _, name := range slices.Insert(arms, 0, NoArm) {
@@ -218,8 +219,8 @@ func (c *Calls) ArmsOf(model string, arms ...string) ModelArms {
 	return out
 }
 
-// OfArm returns how many calls of a model ended at an arm, how many of the arm's calls ended
-// elsewhere, and how many of its own calls it had no slot for or did not take.
+// OfArm returns three counts: the calls of a model that ended at an arm, the arm's own calls that
+// ended elsewhere, and its own calls for which it had no slot or that it did not accept.
 func (c *Calls) OfArm(model, arm string) (ended, missed, refused int64) {
 	a, ok := c.series.arms.get(armKey{model, arm})
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"penstock/config/instant"
 )
 
-// Calls counts finished calls, writes their access lines and remembers the newest. It is safe for
+// Calls counts finished calls, writes their access lines and keeps the newest calls. It is safe for
 // concurrent use.
 type Calls struct {
 	log    accessLog
@@ -28,7 +28,7 @@ type Calls struct {
 	Usage *Usage
 }
 
-// NewCalls registers the edge's own metrics in set and logs access lines to log as l says.
+// NewCalls registers the edge's own metrics in set. l configures the access lines in log.
 func NewCalls(set *metrics.Set, log *zap.Logger, l config.Log) *Calls {
 	c := &Calls{
 		log: accessLog{log, l.Format == config.LogFormatConsole}, series: newSeries(set),
@@ -57,13 +57,13 @@ func (c *Calls) InFlight() int64 { return c.inflight.Load() }
 func (c *Calls) Finished() uint64 { return c.finished.Get() }
 
 // Configured sets the models, upstreams and keys that the configuration names now. Other series are
-// dropped. A call that outlives its model is counted under "-", one that outlives its key under
-// "other".
+// dropped. A call whose model has been removed is counted under "-", and one whose key has been
+// removed under "other".
 func (c *Calls) Configured(models, upstreams, keys []string) { c.series.keep(models, upstreams, keys) }
 
-// Finish counts r, remembers it and writes its line. It is called exactly once per Begin. The call
-// stays in flight until all of that is done, so that code that waits for the last call misses none
-// of it.
+// Finish counts r, keeps it and writes its line. It is called exactly once for each Begin. The call
+// stays in flight until that is done, so that code that waits for the last call sees all calls
+// counted.
 func (c *Calls) Finish(r *Record, now time.Time) {
 	defer c.inflight.Add(-1)
 	c.finished.Inc()
@@ -103,7 +103,7 @@ func (c *Calls) OfClass(model, class string) int64 {
 	return 0
 }
 
-// FellBack returns how many calls of a model were answered by another model, or asked it last.
+// FellBack returns how many calls of a model were answered by the model to, or asked it last.
 func (c *Calls) FellBack(model, to string) int64 {
 	if n, ok := c.series.fallbacks.get(fallbackKey{model, to}); ok {
 		return n.Load()
@@ -114,7 +114,8 @@ func (c *Calls) FellBack(model, to string) int64 {
 // Refused counts a request that was refused before it became a call, by the code of the refusal.
 func (c *Calls) Refused(code string) { c.series.word(familyErrors, dash(code)).Inc() }
 
-// Left counts a client that left before its request became a call, with none of its body sent.
+// Left counts a client that disconnected before its request became a call, without sending any of
+// its body.
 func (c *Calls) Left() { c.series.word(familyAborts, string(PhaseBody)).Inc() }
 
 func (c *Calls) count(r *Record, now time.Time) {
@@ -185,24 +186,24 @@ func (c *Calls) count(r *Record, now time.Time) {
 }
 
 // Meter measures one stream while it runs: the gaps between its events, and the tokens as they
-// arrive. All streams of a model share the same memory words for counting, so each Meter keeps its
-// measurements in its own memory for a moment and adds them all at once.
+// arrive. All streams of a model share their counters, so each Meter collects its measurements for
+// a moment and then adds them all at once.
 type Meter struct {
 	model *modelSeries
 	pair  *history
 	last  instant.Time
 	seen  int
-	moved int // seen of other upstreams before
+	moved int // seen at previous upstreams
 
-	handed instant.Time // when the following members were last handed over
-	told   int          // of seen
+	handed instant.Time // when the following members were last added
+	told   int          // the part of seen that was counted
 	kept   int
-	gaps   [16]float64 // in seconds, as many as kept
+	gaps   [16]float64 // in seconds; the first kept ones are valid
 }
 
-// keepFor is how long a Meter keeps its measurements, as long as events arrive. It is less than the
-// time between two reads of the counts. The last measurements before a silence wait for the next
-// event or the end.
+// keepFor is how long a Meter keeps its measurements, as long as events arrive. It is shorter than
+// the time between two reads of the counters. The last measurements before a silence wait for the
+// next event or the end.
 const keepFor = 250 * time.Millisecond
 
 // Meter returns the meter of a new stream. Model and upstream are configured names.
@@ -221,7 +222,7 @@ func (c *Calls) Move(m *Meter, model, upstream string) {
 }
 
 // Note records how many events have arrived by now. Events that arrive together count as one gap:
-// how bytes are cut into reads says nothing about how fast they were made.
+// how bytes are split into reads says nothing about how fast the engine generated them.
 func (m *Meter) Note(events int, at instant.Time) {
 	if m.model == nil || events == m.seen {
 		return
@@ -258,7 +259,7 @@ func (m *Meter) End(r *Record) {
 	r.streamed = m.moved + m.seen
 }
 
-// Tick folds the events of running streams into the history. Call it about every second: it makes a
+// Tick adds the events of running streams to the history. Call it about every second: it makes a
 // stream visible while it runs.
 func (c *Calls) Tick(now time.Time) {
 	for _, h := range c.series.pairs.all() {
