@@ -58,7 +58,7 @@ func (a *account) nextReport() (at time.Duration, something bool) {
 		switch {
 		case c.limit == 0:
 			continue
-		case c.far() && c.unclaimed() < target/2 && a.terms.now()-a.active < c.keep(): // or the next calls wait
+		case c.far() && c.unclaimed() < target/2 && a.terms.now()-a.active < c.keep(): // or the next ones wait
 			add(a.sent)
 		case c.unacked() != 0:
 			add(a.sent + period)

@@ -19,7 +19,7 @@ type ModeSetting struct {
 	Who     string `json:"who"`               // the operator who set it
 	When    int64  `json:"when"`              // Unix seconds
 	Edge    string `json:"edge,omitempty"`    // the edge that signed it
-	Expires int64  `json:"expires,omitempty"` // Unix seconds: when it becomes invalid unless it is signed again
+	Expires int64  `json:"expires,omitempty"` // Unix seconds: invalid from then on, unless signed again
 }
 
 // A mode stays until an operator sets another one, so edges sign it again long before it expires.

@@ -20,7 +20,7 @@ import (
 // Options configure an edge's keys.
 type Options struct {
 	Secrets []string                      // the first one signs, all verify
-	Client  func() (valkey.Client, error) // returns the store's client, or an error until the store was reached once
+	Client  func() (valkey.Client, error) // the store's client; an error until the store was reached once
 	Prefix  string                        // of the store's keys
 	Cache   string                        // the file with a copy of the entries; "": no copy
 

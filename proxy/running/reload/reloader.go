@@ -157,7 +157,7 @@ func (r *Reloader) Reload(q Request) *Result {
 	}
 	begun := time.Now()
 	res, err := r.attempt(q, begun)
-	for errors.Is(err, errSuperseded) && q.Source == SourceRequest { // the operator waits for the newest files
+	for errors.Is(err, errSuperseded) && q.Source == SourceRequest { // waits for the newest files
 		res, err = r.attempt(q, begun)
 	}
 	if err != nil {

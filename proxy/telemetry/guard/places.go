@@ -14,7 +14,7 @@ const (
 	Accept     = "accept"      // one accept; accepting starts again
 	Clients    = "clients"     // one round of the watch, or the notice that one client has disconnected
 	Linger     = "linger"      // the rest of one client's body
-	Probe      = "probe"       // one probe, or a reload's check of an upstream, which then counts as unknown
+	Probe      = "probe"       // one probe; a reload's check of an upstream, which then is unknown
 	Stall      = "stall"       // one check of an engine's counters
 	Generation = "generation"  // one generation probe; its slot is freed, the breaker stays as it is
 	Addresses  = "addresses"   // one look-up; the previous answers stay

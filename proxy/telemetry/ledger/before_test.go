@@ -43,7 +43,7 @@ func TestFollow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, cut := range []int{len(whole) - 5, len(whole), len(whole) - 1} { // the last line is being written
+	for _, cut := range []int{len(whole) - 5, len(whole), len(whole) - 1} { // the last line is cut
 		if err := os.WriteFile(path, whole[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,7 @@ func (path toFile) deliver(lines []byte, _ time.Duration) (err error) {
 	}()
 	var last [1]byte
 	if info, err := f.Stat(); err == nil && info.Size() > 0 {
-		if _, err := f.ReadAt(last[:], info.Size()-1); err == nil && last[0] != '\n' { // left by a failed write
+		if _, err := f.ReadAt(last[:], info.Size()-1); err == nil && last[0] != '\n' { // after a failed write
 			lines = append([]byte("\n"), lines...)
 		}
 	}

@@ -132,7 +132,7 @@ func TestDays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lines := bytes.Count(text, []byte("\n")); lines != 1+62+1 { // the header, the days, and the days before
+	if lines := bytes.Count(text, []byte("\n")); lines != 1+62+1 { // header, days, the days before
 		t.Errorf("%d lines", lines)
 	}
 }
@@ -154,7 +154,7 @@ func TestCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := bytes.IndexByte(whole, '\n') + 1
-	for end := first; end <= len(whole); end += 13 { // the lines differ in length, so this cuts everywhere in a line
+	for end := first; end <= len(whole); end += 13 { // everywhere in a line
 		if err := os.WriteFile(path, whole[:end], 0o600); err != nil {
 			t.Fatal(err)
 		}
