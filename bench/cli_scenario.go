@@ -107,7 +107,7 @@ func (c *RunCmd) play(ctx context.Context, notes io.Writer) (end func(), err err
 	if err != nil {
 		return nil, exit.With(exit.Failed, err.Error())
 	}
-	c.BaseURL, c.Admin, c.AdminToken, c.APIKey, c.Fleet = f.URL, f.Admin, "", "", f
+	c.BaseURL, c.Admin, c.AdminToken, c.APIKey, c.Fleet = f.URL, f.Admin, "", f.Key, f
 	c.Engine = f.EngineURLs()
 	c.Events, c.ReadyCheck = s.At, 10*time.Second
 	return f.Close, nil

@@ -79,7 +79,7 @@ func TestScenarioArguments(t *testing.T) {
 }
 
 func TestScenariosAreTold(t *testing.T) {
-	for _, name := range []string{"", "agent", "failover", "mixed", "overload", "wedge"} {
+	for _, name := range []string{"", "agent", "failover", "fair", "mixed", "overload", "wedge"} {
 		var b bytes.Buffer
 		if err := (&ScenariosCmd{Name: name}).run(&b); err != nil {
 			t.Fatal(err)

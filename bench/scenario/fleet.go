@@ -21,6 +21,9 @@ type fleetSpec struct {
 	// Models are entries of the edge's configuration without their deployments: each goes to every
 	// engine that serves it.
 	Models []modelSpec `yaml:"models"`
+	// Keys are API keys of the edge, and what each of them asks for in the event "fair"; the run
+	// itself then has a key of weight 1. If empty, the edge demands no keys.
+	Keys []keySpec `yaml:"keys"`
 	// Required is true when the scenario makes no sense against other people's engines.
 	Required bool `yaml:"required"`
 }
@@ -57,8 +60,10 @@ type fleet struct {
 	out     map[string]bool // engines that are not in the edge's configuration
 	weight  int             // of every second engine: changed by reload, so that there is something to reload
 	edge    *process.Child
-	URL     string // of the edge, without /v1
+	keys    map[string]string // API keys, by id
+	URL     string            // of the edge, without /v1
 	Admin   string
+	Key     string // the run's API key; empty: the edge demands none
 }
 
 type fleetEngine struct {
@@ -85,6 +90,7 @@ func StartFleet(ctx context.Context, spec fleetSpec) (f *fleet, err error) {
 		}
 		f.engines[e.Name] = one
 	}
+	f.makeKeys()
 	if err = f.writeConfig(); err != nil {
 		return f, err
 	}
@@ -112,7 +118,9 @@ func (f *fleet) config() string { return filepath.Join(f.dir, "edge.yaml") }
 // writeConfig writes the edge's configuration for the engines that are in it.
 func (f *fleet) writeConfig() error {
 	var b strings.Builder
-	b.WriteString("listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }\nauth: none\nlog: { access: false, debug_headers: true }\nupstreams:\n")
+	b.WriteString("listen: 127.0.0.1:0\nadmin: { listen: 127.0.0.1:0 }\nlog: { access: false, debug_headers: true }\n")
+	f.appendKeys(&b)
+	b.WriteString("upstreams:\n")
 	for i, e := range f.spec.Engines {
 		if f.out[e.Name] {
 			continue
@@ -154,7 +162,7 @@ func (f *fleet) writeConfig() error {
 var verbs = []string{"crash", "restart", "remove", "add", "wedge", "recover"}
 
 const wantVerb = "%q: want crash, restart, remove, add, wedge or recover with an engine, " +
-	"busy with a model and a duration, or reload"
+	"busy or fair with a model and a duration, or reload"
 
 // Do applies an event to the fleet. "crash ENGINE" kills its process, "restart ENGINE" starts it
 // again on the same address. "remove ENGINE" and "add ENGINE" rewrite the configuration, "reload"
@@ -162,6 +170,8 @@ const wantVerb = "%q: want crash, restart, remove, add, wedge or recover with an
 // that still answers its probes, and ends when the edge has taken it out; "recover ENGINE" resumes
 // it, and ends when the edge has it back. "busy MODEL DURATION" sends calls to a model's engines
 // that are silent for so long, and ends with them: it fails if the edge took an engine for stalled.
+// "fair MODEL DURATION" keeps all keys of the spec asking for so long: it fails if one of them gets
+// more or less than its share.
 //
 // It returns what was seen of the edge, if the event watches it.
 func (f *fleet) Do(ctx context.Context, what string) (seen string, err error) {
@@ -176,6 +186,9 @@ func (f *fleet) Do(ctx context.Context, what string) (seen string, err error) {
 	case "busy":
 		model, silence, _ := strings.Cut(name, " ")
 		seen, err = f.busy(ctx, model, silence)
+	case "fair":
+		model, span, _ := strings.Cut(name, " ")
+		seen, err = f.fair(ctx, model, span)
 	}
 	if err != nil {
 		return "", err
@@ -202,7 +215,7 @@ func (f *fleet) act(ctx context.Context, what string) error {
 		return client.Post(ctx, "http://"+e.addr, "/sim/event", []byte(`{"do":"stall=24h"}`), "", false)
 	case "recover":
 		return client.Post(ctx, "http://"+e.addr, "/sim/reset", nil, "", false)
-	case "busy":
+	case "busy", "fair":
 		return nil
 	case "remove":
 		if len(f.out) == len(f.spec.Engines)-1 {
@@ -225,13 +238,16 @@ func (s *fleetSpec) checkDo(what string) error {
 	verb, name, _ := strings.Cut(what, " ")
 	switch {
 	case what == "reload":
-	case verb == "busy":
-		model, silence, _ := strings.Cut(name, " ")
-		if d, err := time.ParseDuration(silence); err != nil || d <= 0 {
+	case verb == "busy", verb == "fair":
+		model, span, _ := strings.Cut(name, " ")
+		if d, err := time.ParseDuration(span); err != nil || d <= 0 {
 			return fmt.Errorf(wantVerb, what)
 		}
 		if !slices.ContainsFunc(s.Models, func(m modelSpec) bool { return m.ID == model }) {
 			return fmt.Errorf("%q: there is no model %q", what, model)
+		}
+		if verb == "fair" && !s.saturates(model) {
+			return fmt.Errorf("%q: want engines with concurrency, one key that asks for less than that at once, and two that ask for more", what)
 		}
 	case !slices.Contains(verbs, verb):
 		return fmt.Errorf(wantVerb, what)

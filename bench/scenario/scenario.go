@@ -35,6 +35,7 @@ type Scenario struct {
 // Names is the order in which they are listed.
 var Names = []string{
 	"chat", "agent", "rag", "batch", "vision", "audio", "overload", "mixed", "failover", "wedge", "reload",
+	"fair",
 }
 
 // Find reads one of the bundled scenarios.
@@ -119,6 +120,9 @@ func (s *Scenario) Explanation() string {
 		}
 	}
 	b.WriteByte('\n')
+	for _, k := range s.Fleet.Keys {
+		fmt.Fprintf(&b, "  key      %s, weight %d: %d calls at once, each with %d tokens to read and %d to write\n", k.ID, k.Weight, k.Loops, k.Prompt, k.Answer)
+	}
 	for _, at := range s.At {
 		when, what, _ := strings.Cut(at, ":")
 		fmt.Fprintf(&b, "  at %-5s %s\n", when, what)

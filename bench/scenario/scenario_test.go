@@ -20,7 +20,7 @@ func TestScenarioFilesAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{
-		"", "name: a", good + "more: 1\n", good + "at: [crash x]\n", good + "at: ['1s:crash y']\n", good + "at: ['1s:explode x']\n", good + "at: ['1s:busy m']\n", good + "at: ['1s:busy x 1s']\n", strings.Replace(good, "duration: 1s", "", 1),
+		"", "name: a", good + "more: 1\n", good + "at: [crash x]\n", good + "at: ['1s:crash y']\n", good + "at: ['1s:explode x']\n", good + "at: ['1s:busy m']\n", good + "at: ['1s:busy x 1s']\n", good + "at: ['1s:fair m 1s']\n", strings.Replace(good, "duration: 1s", "", 1),
 	} {
 		if s, err := parseScenario([]byte(bad)); err == nil {
 			t.Errorf("%q is read as %+v", bad, s)

@@ -120,7 +120,7 @@ func (f *fleet) awaitAlarm(ctx context.Context, model string) error {
 // call makes a call of a stream, and reads it to its end.
 func (f *fleet) call(ctx context.Context, model, more string) error {
 	body := fmt.Sprintf(`{"model":%q,"stream":true,"messages":[{"role":"user","content":"Are you there?"}],%s}`, model, more)
-	t, err := client.NewTarget(f.URL, false, nil)
+	t, err := client.NewTarget(f.URL, false, client.Bearer(f.Key))
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func TestCompletion(t *testing.T) {
 				{nil, "check ", ""},
 				{nil, "mai", "maintenance"},
 				{nil, "serve check", ""},
-				{nil, "bench --scenario fa", "failover"},
+				{nil, "bench --scenario fail", "failover"},
 				{nil, "bench scenarios re", "reload"},
 				{nil, "explain capacity", "capacity_full"},
 				{nil, "explain upstreams.wa", "upstreams.wake upstreams.wake.after upstreams.wake.method upstreams.wake.url"},

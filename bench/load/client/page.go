@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -19,7 +20,8 @@ import (
 type page struct {
 	Status   int
 	Body     []byte
-	Upstream string // that answered, if an edge names it
+	Upstream string        // that answered, if an edge names it
+	Queue    time.Duration // how long the call waited at the edge, if it says so, in milliseconds
 }
 
 // Fetch gets or, with a body, posts any page of a target. It is used for requests beside the load.
@@ -56,7 +58,10 @@ func (t *Target) Ask(ctx context.Context, path string, body []byte, headers []by
 	if err != nil {
 		return nil, err
 	}
-	return &page{c.head.StatusCode(), bytes.Clone(text), string(c.head.Peek("X-Penstock-Upstream"))}, nil
+	queue, _ := strconv.Atoi(string(c.head.Peek("X-Penstock-Queue-Ms"))) // 0 without an edge
+	return &page{
+		c.head.StatusCode(), bytes.Clone(text), string(c.head.Peek("X-Penstock-Upstream")), time.Duration(queue) * time.Millisecond,
+	}, nil
 }
 
 // Models lists the models of a target. An error says how to fix it.

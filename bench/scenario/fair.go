@@ -1,0 +1,247 @@
+package scenario
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"penstock/bench/load/client"
+)
+
+// keySpec is an API key of the edge, and its appetite in the event "fair".
+type keySpec struct {
+	ID     string `yaml:"id"`
+	Weight int    `yaml:"weight"`
+	// Loops is how many calls the key has at once: each loop sends the next call when the last one
+	// is answered.
+	Loops  int `yaml:"loops"`
+	Prompt int `yaml:"prompt"` // words of each call: a token or so each
+	Answer int `yaml:"answer"` // tokens of each answer
+}
+
+// runKey is the id of the key of the run's own calls.
+const runKey = "bench"
+
+// makeKeys gives every key of the spec, and the run, a secret.
+func (f *fleet) makeKeys() {
+	if len(f.spec.Keys) == 0 {
+		return
+	}
+	f.Key = "sk-" + rand.Text()
+	f.keys = map[string]string{runKey: f.Key}
+	for _, k := range f.spec.Keys {
+		f.keys[k.ID] = "sk-" + rand.Text()
+	}
+}
+
+// appendKeys writes the keys into the edge's configuration.
+func (f *fleet) appendKeys(b *strings.Builder) {
+	if len(f.spec.Keys) == 0 {
+		b.WriteString("auth: none\n")
+		return
+	}
+	b.WriteString("keys:\n")
+	for _, k := range append([]keySpec{{ID: runKey, Weight: 1}}, f.spec.Keys...) {
+		fmt.Fprintf(b, "  - { id: %s, weight: %d, hash: \"sha256:%x\" }\n", k.ID, k.Weight, sha256.Sum256([]byte(f.keys[k.ID])))
+	}
+}
+
+// slots returns how many calls of a model its engines take at once; 0: no bound.
+func (s *fleetSpec) slots(model string) int {
+	n := 0
+	for _, e := range s.Engines {
+		if e.serves(model) {
+			if e.Concurrency == 0 {
+				return 0
+			}
+			n += e.Concurrency
+		}
+	}
+	return n
+}
+
+// saturates reports whether the keys can show how they share a model: two of them or more always
+// have a call that waits, and one asks for little.
+func (s *fleetSpec) saturates(model string) bool {
+	slots, large, small := s.slots(model), 0, 0
+	for _, k := range s.Keys {
+		switch {
+		case k.ID == "" || k.ID == runKey || k.Weight < 1 || k.Loops < 1 || k.Prompt < 1 || k.Answer < 1:
+			return false
+		case k.Loops > slots:
+			large++
+		default:
+			small++
+		}
+	}
+	return slots > 0 && large >= 2 && small >= 1
+}
+
+// enoughCalls is how many calls of each key are counted at least, however slow the machine is.
+const enoughCalls = 5
+
+// keyService is what a key was served while all keys asked.
+type keyService struct {
+	Calls   int
+	Tokens  int64           // uncached prompt tokens + 4 x answer tokens, in all
+	Largest int64           // of one call
+	Waits   []time.Duration // for a slot, as the edge reports them
+}
+
+func (s *keyService) add(tokens int64, wait time.Duration) {
+	s.Calls++
+	s.Tokens += tokens
+	s.Largest = max(s.Largest, tokens)
+	s.Waits = append(s.Waits, wait)
+}
+
+// median returns the median wait; 0 without calls.
+func (s *keyService) median() time.Duration {
+	if len(s.Waits) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(s.Waits))[len(s.Waits)/2]
+}
+
+// fair keeps all keys asking for a time, and judges how they shared the model. It counts from the
+// moment at which every key has had an answer, so that all of them wait, until the time is over and
+// enough calls of each key are answered.
+func (f *fleet) fair(ctx context.Context, model, span string) (seen string, err error) {
+	limit, err := time.ParseDuration(span)
+	if err != nil {
+		return "", err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	keys := f.spec.Keys
+	var mu sync.Mutex
+	var failed error
+	begun, over := false, false
+	served := make([]keyService, len(keys))
+	all := func(atLeast int) bool {
+		return !slices.ContainsFunc(served, func(s keyService) bool { return s.Calls < atLeast })
+	}
+	timer := time.AfterFunc(limit, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if over = true; begun && all(enoughCalls) {
+			stop()
+		}
+	})
+	defer timer.Stop()
+	var loops sync.WaitGroup
+	for i, k := range keys {
+		for n := range k.Loops {
+			loops.Go(func() {
+				for call := 0; ctx.Err() == nil; call++ {
+					tokens, wait, err := f.ask(ctx, model, &k, fmt.Sprintf("%d-%d", n, call))
+					mu.Lock()
+					switch {
+					case ctx.Err() != nil: // the count has ended
+					case err != nil:
+						failed = fmt.Errorf("a call of %s: %w", k.ID, err)
+						stop()
+					default:
+						served[i].add(tokens, wait)
+						if !begun && all(1) {
+							begun = true
+							clear(served)
+						}
+						if over && begun && all(enoughCalls) {
+							stop()
+						}
+					}
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	loops.Wait()
+	switch {
+	case failed != nil:
+		return "", failed
+	case !begun || !over || !all(enoughCalls):
+		return "", errors.New("the run ended before enough calls were answered")
+	}
+	return judge(keys, served, f.spec.slots(model))
+}
+
+// judge compares what keys were served with their weights. It reads no clock: only tokens, and the
+// waits of one key beside those of another in the same queue.
+//
+// A key that always has a call waiting is served in proportion to its weight, up to 5 % and the
+// calls that hold the slots when the count begins and ends. A key with fewer calls than slots waits
+// less than half as long as the key that waits longest: it is not behind that key's backlog.
+func judge(keys []keySpec, served []keyService, slots int) (seen string, err error) {
+	var tokens, largest int64
+	weights := 0
+	var longest time.Duration
+	for i, k := range keys {
+		if k.Loops > slots {
+			weights += k.Weight
+			tokens += served[i].Tokens
+			largest = max(largest, served[i].Largest)
+			longest = max(longest, served[i].median())
+		}
+	}
+	var parts []string
+	var wrong []error
+	for i, k := range keys {
+		if k.Loops <= slots {
+			wait := served[i].median()
+			parts = append(parts, fmt.Sprintf("%s waited %d ms (the longest: %d ms)", k.ID, wait.Milliseconds(), longest.Milliseconds()))
+			if wait > longest/2 {
+				wrong = append(wrong, fmt.Errorf("%s, which asks for little, waited %d ms, and the longest of the others %d ms",
+					k.ID, wait.Milliseconds(), longest.Milliseconds()))
+			}
+			continue
+		}
+		due := float64(tokens) * float64(k.Weight) / float64(weights)
+		part := fmt.Sprintf("%s %.1f %% of the tokens (due: %.1f %%)", k.ID,
+			100*float64(served[i].Tokens)/float64(tokens), 100*float64(k.Weight)/float64(weights))
+		parts = append(parts, part)
+		if off := float64(served[i].Tokens) - due; max(off, -off) > due/20+float64(int64(slots)*largest) {
+			wrong = append(wrong, fmt.Errorf("not by weight: %s", part))
+		}
+	}
+	return strings.Join(parts, ", "), errors.Join(wrong...)
+}
+
+// ask makes one call of a key, and returns what it was served and how long it waited. No two calls
+// of a key begin with the same word, so that no cache makes one of them cheaper.
+func (f *fleet) ask(ctx context.Context, model string, k *keySpec, name string) (tokens int64, wait time.Duration, err error) {
+	t, err := client.NewTarget(f.URL, false, client.Bearer(f.keys[k.ID]))
+	if err != nil {
+		return 0, 0, err
+	}
+	body := fmt.Appendf(nil, `{"model":%q,"messages":[{"role":"user","content":%q}],"sim":{"tokens":%d}}`,
+		model, k.ID+"-"+name+strings.Repeat(" word", k.Prompt-1), k.Answer)
+	p, err := t.Ask(ctx, t.Path+"/v1/chat/completions", body, t.Headers)
+	switch {
+	case err != nil:
+		return 0, 0, errors.New(client.Reason(err))
+	case p.Status != 200:
+		return 0, 0, fmt.Errorf("status %d", p.Status)
+	}
+	var answer struct {
+		Usage struct {
+			Prompt  int64 `json:"prompt_tokens"`
+			Answer  int64 `json:"completion_tokens"`
+			Details struct {
+				Cached int64 `json:"cached_tokens"`
+			} `json:"prompt_tokens_details"`
+		} `json:"usage"`
+	}
+	if err := json.Unmarshal(p.Body, &answer); err != nil || answer.Usage.Answer == 0 {
+		return 0, 0, errors.New("the answer has no usage")
+	}
+	u := answer.Usage
+	return u.Prompt - u.Details.Cached + 4*u.Answer, p.Queue, nil
+}
