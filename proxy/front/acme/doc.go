@@ -4,45 +4,46 @@
 // # What certmagic does, and what we do
 //
 // certmagic orders certificates, solves challenges, asks for the authority's advice on renewals
-// (RFC 9773), and stores its data in a folder or, with its locks, in the fleet's store. Manager.Run
-// decides when it checks a domain: one after the other, every 10 minutes, in the foreground. So
-// every order ends with the edge, one manager leaves nothing in certmagic's process-wide queues,
-// and an operator sees the result of each attempt. certmagic keeps one goroutine for each directory
-// and account, its limit of orders, until the process ends.
+// (RFC 9773), and stores its data in a folder or, with its locks, in the fleet's store.
+// Manager.Run decides when certmagic checks a domain: one domain after the other, every 10
+// minutes, in the foreground. Thus every order ends when the edge ends, a manager leaves nothing
+// in certmagic's process-wide queues, and an operator sees the result of each attempt. For each
+// directory and account, certmagic keeps one goroutine, its limit of orders, until the process
+// ends.
 //
-// Each domain has its own certificate, so that one with wrong DNS delays no other. No handshake
-// ever waits for an order, and a name that a client sends never causes one.
+// Each domain has its own certificate, so that a domain with wrong DNS does not delay the others.
+// No handshake ever waits for an order, and a name that a client sends never causes an order.
 //
 // # Pauses
 //
-// The pause after a failure begins at 2 minutes and doubles up to 6 hours, with up to a quarter
-// more at random. The time of the last attempt is stored beside the certificates, and is checked
-// while the domain's lock is held: a process that restarts again and again orders once in 2
-// minutes, and the edges of a fleet together order no more often than one. The current certificate
-// stays in use meanwhile, even after it expires: a client then sees what is wrong. Until there is a
-// first certificate, a handshake for a domain fails. A handshake without a name, such as the
-// service manager's watchdog makes, gets a certificate that no client trusts.
+// The pause after a failure begins at 2 minutes and doubles up to 6 hours, plus a random extra of
+// up to a quarter. The time of the last attempt is stored beside the certificates, and is checked
+// while the domain's lock is held. Thus a process that restarts again and again orders only once
+// in 2 minutes, and the edges of a fleet together order no more often than one edge. Meanwhile the
+// current certificate stays in use, even after it expires, because a client then sees what is
+// wrong. Until there is a first certificate, a handshake for a domain fails. A handshake without a
+// name, like that of the service manager's watchdog, gets a certificate that no client trusts.
 //
 // # Challenges
 //
 // The public listener answers TLS-ALPN-01 (RFC 8737): Challenge returns the certificate for a
 // handshake that negotiates acme-tls/1 (package listen). A separate listener answers HTTP-01
-// (http.go). It redirects browsers to https without the query string, and answers API calls with a
-// 403: a redirected program would keep sending its key over plain HTTP. certmagic tries to listen
-// at our listener's address, finds it in use and served, and opens no listener.
+// (http.go). It redirects browsers to https without the query string. It answers API calls with a
+// 403, because a redirected program would keep sending its key over plain HTTP. certmagic tries to
+// listen at our listener's address, finds the address in use and served, and opens no listener.
 //
 // # A fleet
 //
 // Edges with one store (Fleet, which proxy/fleet/certstore implements) share the account,
 // certificates, answers and locks. An edge that waits for a domain's lock finds the certificate
-// that the other edge has obtained. When an edge dies, another orders after the lease of its lock.
-// The certificate in use is also in the folder. An edge serves from the folder while the store is
-// away, and restores from it what the store has lost.
+// that the other edge has obtained. When an edge dies, another edge orders after the lease of the
+// dead edge's lock has ended. The certificate in use is also in the folder. An edge serves from
+// the folder while the store is away, and restores from it what the store has lost.
 //
 // # The folder
 //
 // The folder has one subfolder for each directory, because the certificates of an authority's test
-// directory differ from those of its real one. The layout is certmagic's. At the start, the data of
-// versions before certmagic is migrated, from the folder (account.key, DOMAIN.pem) and from the
+// directory differ from those of its real one. The layout is certmagic's. At the start, the data
+// of versions before certmagic is migrated, from the folder (account.key, DOMAIN.pem) and from the
 // store.
 package acme

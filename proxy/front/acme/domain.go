@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// domains are the domains of one configuration. They never change.
+// domains are the domains of one configuration. They do not change.
 type domains struct {
 	order  []*domain
 	byName map[string]*domain
@@ -16,18 +16,19 @@ type domains struct {
 // domain is one name and the state of its certificate.
 type domain struct {
 	name    string
-	current atomic.Pointer[tls.Certificate] // nil: none was obtained yet
+	current atomic.Pointer[tls.Certificate] // nil: not obtained yet
 
 	mu       sync.Mutex
 	failures int       // in a row
 	trouble  string    // why the last attempt failed; empty: it succeeded
 	next     time.Time // of the next check; zero: at once
-	nudged   bool      // next was set to now during a check
-	hurried  bool      // an operator wants it tried again
+	nudged   bool      // next was reset to zero during a check
+	hurried  bool      // an operator wants a new attempt
 	waits    bool      // an order waits for the fleet's store
 }
 
-// again schedules the next attempt for the end of the pause after the last one.
+// again makes the domain due at once, within the recorded pause after its last attempt. Of several
+// failures it leaves one.
 func (d *domain) again() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -37,7 +38,7 @@ func (d *domain) again() {
 	}
 }
 
-// failed counts a failure and returns how many there were in a row.
+// failed counts a failure and returns the number of consecutive failures.
 func (d *domain) failed(trouble string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,7 +47,8 @@ func (d *domain) failed(trouble string) int {
 	return d.failures
 }
 
-// counted adopts the number of failures that other edges, or this one before its start, have had.
+// counted adopts the number of failures that other edges, or this one before its start, have
+// recorded.
 func (d *domain) counted(failures int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,14 +58,14 @@ func (d *domain) counted(failures int) {
 	}
 }
 
-// settled records that a domain needs nothing now.
+// settled records that a domain needs no attempt now.
 func (d *domain) settled() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.failures, d.trouble, d.waits, d.hurried = 0, "", false, false
 }
 
-// hurry records whether an operator wants the domain tried again.
+// hurry records whether an operator wants a new attempt for the domain.
 func (d *domain) hurry(now bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

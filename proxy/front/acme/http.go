@@ -18,19 +18,19 @@ import (
 	"penstock/translate/apierr"
 )
 
-// Server is the listener of HTTP-01 challenges. It answers them, redirects browsers that ask for
-// pages of the edge's domains to https, refuses calls of the API, and knows nothing else.
+// Server is the listener for HTTP-01 challenges. It answers challenges, redirects browsers that
+// ask for pages of the edge's domains to https, and refuses all other requests.
 type Server struct {
 	manager  *Manager
 	guard    *guard.Guard
 	listener *listen.Listener
 	http     *fasthttp.Server
-	port     string // of https, as ":8443"; empty for 443
+	port     string // the https port, as ":8443"; empty for 443
 }
 
 const challengePath = "/.well-known/acme-challenge/"
 
-// NewServer makes the listener of a manager's challenges. It accepts nothing before Serve.
+// NewServer makes the listener for a manager's challenges. It accepts nothing before Serve.
 func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*Server, error) {
 	s := &Server{manager: m, guard: g, port: httpsPort(f)}
 	var err error
@@ -46,8 +46,8 @@ func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*Se
 	return s, nil
 }
 
-// httpsPort is the port that clients are redirected to. If our HTTP listener is not at port 80, a
-// forwarder is in front of it, and in front of the https listener as well.
+// httpsPort returns the port that clients are redirected to. If our HTTP listener is not at port
+// 80, a forwarder is in front of it, and presumably in front of the https listener as well.
 func httpsPort(f *config.File) string {
 	_, port, _ := net.SplitHostPort(f.Listen)
 	if _, own, _ := net.SplitHostPort(f.TLS.ACME.HTTP); port == "443" || own != "80" {
@@ -56,10 +56,10 @@ func httpsPort(f *config.File) string {
 	return ":" + port
 }
 
-// Serve accepts until Close.
+// Serve accepts connections until Close.
 func (s *Server) Serve() error { return s.http.Serve(s.listener) }
 
-// Close ends the server and its connections.
+// Close closes the server and its connections.
 func (s *Server) Close() error {
 	err := s.listener.Close()
 	s.listener.CloseConns()
@@ -98,13 +98,13 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx) {
 		refuse(ctx, fasthttp.StatusNotFound)
 	case !reads(ctx) || callsAPI(ctx):
 		refuseCall(ctx, base)
-	default: // the query string may hold a credential, and no page needs it
+	default: // the query string may contain a credential, and pages do not need it
 		ctx.Response.Header.Set("Location", base+string(ctx.URI().PathOriginal()))
 		ctx.SetStatusCode(fasthttp.StatusPermanentRedirect)
 	}
 }
 
-// fail answers a request that could not be read. Only an API call has a body.
+// fail answers a request that could not be read. If it had a body, it was an API call.
 func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	if errors.Is(err, fasthttp.ErrBodyTooLarge) && httpserver.Check(ctx) == nil {
 		if base, ok := s.base(ctx); ok {
@@ -131,15 +131,15 @@ func (s *Server) base(ctx *fasthttp.RequestCtx) (url string, ok bool) {
 
 func reads(ctx *fasthttp.RequestCtx) bool { return ctx.IsGet() || ctx.IsHead() }
 
-// callsAPI reports whether a program calls the API, as opposed to a browser that looks for a page.
-// A redirected program would send its key over plain HTTP each time, unnoticed.
+// callsAPI reports whether a program calls the API, rather than a browser that asks for a page. A
+// redirected program would send its key over plain HTTP each time, unnoticed.
 func callsAPI(ctx *fasthttp.RequestCtx) bool {
 	path, h := string(ctx.URI().PathOriginal()), &ctx.Request.Header
 	return path == apiPath || strings.HasPrefix(path, apiPath+"/") ||
 		len(h.Peek("Authorization")) > 0 || len(h.Peek("X-Api-Key")) > 0
 }
 
-// apiPath begins the paths of the API.
+// apiPath is the beginning of the API's paths.
 const apiPath = "/v1"
 
 // refuseCall answers an API call. It ignores the rest of the request, but lets the client send all
@@ -164,8 +164,8 @@ func refuse(ctx *fasthttp.RequestCtx, status int) {
 	ctx.SetBodyString(fasthttp.StatusMessage(status) + "\n")
 }
 
-// httpAnswer returns the answer to an HTTP-01 challenge of a domain, also for another edge's order.
-// certmagic's handler is a net/http one.
+// httpAnswer returns the answer to a domain's HTTP-01 challenge, even for another edge's order. It
+// adapts certmagic's handler, which is one of net/http.
 func (m *Manager) httpAnswer(host, token string) (string, bool) {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

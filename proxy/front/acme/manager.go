@@ -22,49 +22,49 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// Options say for which domains to obtain certificates, where and how.
+// Options say for which domains to obtain certificates, and how.
 type Options struct {
 	Domains   []string
 	Email     string         // of the account; may be empty
 	Directory string         // URL of the authority's directory
-	Roots     *x509.CertPool // that sign the directory's certificate; nil: the system's
+	Roots     *x509.CertPool // CAs of the directory's certificate; nil: the system's
 	Folder    string         // for the certificates
 	KID       string         // of the external account binding; empty: none
 	MACKey    []byte         // likewise
 	HTTP      bool           // answer HTTP-01 challenges, not TLS-ALPN-01
-	Challenge net.Addr       // of our listener that answers the challenges
+	Challenge net.Addr       // the address of our listener that answers the challenges
 	Log       *zap.Logger
 }
 
 // Fleet is the storage of edges that obtain their certificates together, with the locks that
-// certmagic needs. Its methods may be called from any goroutine.
+// certmagic needs. Any goroutine may call its methods.
 type Fleet interface {
 	certmagic.Storage
-	// Available reports whether the store takes messages.
+	// Available reports whether the store can be reached.
 	Available() bool
-	// Before returns what versions before certmagic kept in the store: the account's key and the
+	// Before returns what versions before certmagic kept in the store: the account's key, and the
 	// certificates by domain, as PEM.
 	Before(ctx context.Context) (account []byte, certificates map[string][]byte, err error)
 }
 
 // Manager holds the certificates of the edge's domains, and uses certmagic to obtain and renew
-// them. Its methods may be called from any goroutine, but Run only once.
+// them. Any goroutine may call its methods, but Run only once.
 type Manager struct {
 	opts   Options
 	folder *certmagic.FileStorage
-	fleet  Fleet // nil: this edge obtains them alone
+	fleet  Fleet // nil: this edge obtains its certificates alone
 	cache  *certmagic.Cache
 	config *certmagic.Config
 	issuer *issuer
-	wake   chan struct{} // the domains changed, or must be tried at once
+	wake   chan struct{} // the domains have changed, or must be tried at once
 
 	set         atomic.Pointer[domains]
 	placeholder func() *tls.Certificate
 	ok, failed  atomic.Uint64 // orders
 }
 
-// issuer is certmagic's issuer, except that it never asks for an email address at the terminal, and
-// never takes one from another issuer of the process.
+// issuer is certmagic's issuer, but never asks for an email address at the terminal, and never
+// takes one from another issuer of the process.
 type issuer struct{ *certmagic.ACMEIssuer }
 
 // PreCheck implements certmagic.PreChecker.
@@ -75,8 +75,8 @@ func (i *issuer) PreCheck(ctx context.Context, names []string, _ bool) error {
 	return i.ACMEIssuer.PreCheck(ctx, names, false)
 }
 
-// GetRenewalInfo implements certmagic.RenewalInfoGetter. Authorities without advice are not asked
-// again for a while.
+// GetRenewalInfo implements certmagic.RenewalInfoGetter. An authority that gives no advice is not
+// asked again for a while.
 func (i *issuer) GetRenewalInfo(ctx context.Context, c certmagic.Certificate) (acme.RenewalInfo, error) {
 	info, err := i.ACMEIssuer.GetRenewalInfo(ctx, c)
 	if err != nil && ctx.Err() == nil {
@@ -86,21 +86,21 @@ func (i *issuer) GetRenewalInfo(ctx context.Context, c certmagic.Certificate) (a
 	return info, err
 }
 
-// State is what an operator sees of a domain.
+// State is the state of a domain's certificate, for an operator.
 type State struct {
 	Domain              string
 	NotBefore, NotAfter time.Time // zero: there is no certificate yet
-	Failures            int       // in a row
+	Failures            int       // consecutive
 	Trouble             string    // why the last attempt failed, or what an order waits for
 	Waits               bool      // an order waits for the fleet's store
 	Next                time.Time // of the next check
 }
 
-// The clocks of attempts. Let's Encrypt allows five failed validations of a name in an hour.
+// The times of attempts. Let's Encrypt allows five failed validations of a name in an hour.
 const (
-	leastPause   = 2 * time.Minute // between two attempts, over restarts, too
+	leastPause   = 2 * time.Minute // between two attempts, even over restarts
 	mostPause    = 6 * time.Hour
-	hurriedPause = 15 * time.Minute // between two attempts of a fleet on request
+	hurriedPause = 15 * time.Minute // between two attempts of a fleet on an operator's request
 	attemptTime  = 5 * time.Minute
 	lookPeriod   = 10 * time.Minute // between two checks of a valid certificate
 	followPeriod = 10 * time.Second // between two checks for other edges' certificates
@@ -109,7 +109,7 @@ const (
 	never        = 10 * 365 * 24 * time.Hour
 )
 
-// New returns a manager with the certificates of its folder. It creates the folder if needed.
+// New returns a manager with the certificates in its folder. It creates the folder if needed.
 func New(o Options) (*Manager, error) {
 	folder, err := openFolder(o.Folder, o.Directory)
 	if err != nil {
@@ -125,21 +125,21 @@ func New(o Options) (*Manager, error) {
 	}
 	m.set.Store(new(domains))
 	m.SetDomains(o.Domains)
-	for _, d := range m.set.Load().order { // a start counts as an operator's wish
+	for _, d := range m.set.Load().order { // a start counts as an operator's request
 		d.hurry(true)
 	}
 	return m, nil
 }
 
-// configure makes certmagic's side. It shares nothing with certmagic's defaults.
+// configure sets up certmagic. It shares nothing with certmagic's defaults.
 func (m *Manager) configure(s certmagic.Storage) {
 	log := m.opts.Log.Named("certmagic").WithOptions(zap.IncreaseLevel(zap.WarnLevel))
 	if m.cache != nil {
 		m.cache.Stop()
 	}
-	// Run triggers what certmagic would do by itself at these times, so that an order ends with the
-	// edge. certmagic's own rounds find no configuration, and almost always an empty cache. The
-	// interval also decides when a certificate is due.
+	// Run triggers what certmagic would otherwise do by itself at these times, so that an order
+	// ends with the edge. certmagic's own rounds find no configuration, and almost always an empty
+	// cache. The interval also decides when a certificate is due.
 	m.cache = certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert:   func(certmagic.Certificate) (*certmagic.Config, error) { return nil, errOwnRounds },
 		RenewCheckInterval: lookPeriod, OCSPCheckInterval: never, Logger: log,
@@ -168,8 +168,8 @@ func (m *Manager) configure(s certmagic.Storage) {
 
 var errOwnRounds = errors.New("the manager looks at this certificate itself")
 
-// ShareBy makes a manager obtain its certificates together with the other edges of a fleet. It is
-// called before Run.
+// ShareBy makes a manager obtain its certificates together with the other edges of a fleet. It
+// must be called before Run.
 func ShareBy(m *Manager, f Fleet) {
 	m.fleet = f
 	m.configure(f)
@@ -180,8 +180,8 @@ func ShareBy(m *Manager, f Fleet) {
 
 func (m *Manager) storage() certmagic.Storage { return m.config.Storage }
 
-// SetDomains changes the domains. Those that stay keep their certificates; new ones are read from
-// the folder. An operator's reload also calls it, so failed domains are tried again.
+// SetDomains changes the domains. Domains that stay keep their certificates; those of new domains
+// are read from the folder. An operator's reload also calls it, so failed domains are tried again.
 func (m *Manager) SetDomains(names []string) {
 	old, next := m.set.Load(), &domains{byName: map[string]*domain{}}
 	for _, name := range names {
@@ -205,7 +205,7 @@ func wake(m *Manager) {
 	}
 }
 
-// load returns a domain with what the folder holds for it.
+// load returns a domain with the certificate that the folder holds for it.
 func (m *Manager) load(name string) *domain {
 	d, ctx := &domain{name: name}, context.Background()
 	pair, err := m.read(ctx, m.folder, name)
@@ -219,7 +219,7 @@ func (m *Manager) load(name string) *domain {
 		m.opts.Log.Warn("a certificate in tls.acme.folder cannot be used: a new one is ordered",
 			zap.String("domain", name), zap.Error(err))
 		cert, _, _ := m.certificateKeys(name)
-		if err := os.RemoveAll(m.folder.Filename(cert)); err != nil { // certmagic would not continue
+		if err := os.RemoveAll(m.folder.Filename(cert)); err != nil { // else certmagic stops
 			m.opts.Log.Warn("it cannot be removed", zap.String("domain", name), zap.Error(err))
 		}
 	case pair == nil:
@@ -231,12 +231,12 @@ func (m *Manager) load(name string) *domain {
 	return d
 }
 
-// errNoCertificate ends a handshake.
+// errNoCertificate ends a handshake for a domain without a certificate.
 var errNoCertificate = errors.New("there is no certificate for this domain yet")
 
-// Certificate returns the certificate for a handshake. A name that is not one of the domains, or no
-// name, gets the certificate of the first domain that has one: a name that a client sends never
-// causes an order. A domain without a certificate does not get another domain's.
+// Certificate returns the certificate for a handshake. If the name is missing or not one of the
+// domains, it returns the certificate of the first domain that has one; the name never causes an
+// order. A domain without a certificate does not get another domain's.
 func (m *Manager) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	set := m.set.Load()
 	if d := set.byName[plainName(hello.ServerName)]; d != nil {
@@ -263,7 +263,7 @@ func (m *Manager) open(ctx context.Context, name string) bool {
 	return m.set.Load().byName[name] != nil && m.storage().Exists(ctx, m.tokenKey(name))
 }
 
-// Challenge returns the certificate that answers a TLS-ALPN-01 challenge, also for another edge's
+// Challenge returns the certificate that answers a TLS-ALPN-01 challenge, even for another edge's
 // order.
 func (m *Manager) Challenge(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if m.opts.HTTP || !m.open(hello.Context(), plainName(hello.ServerName)) {
@@ -311,7 +311,7 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-// round checks each domain that is due, and returns when the next one is.
+// round checks each domain that is due, and returns when the next domain is due.
 func (m *Manager) round(ctx context.Context) time.Time {
 	earliest := time.Now().Add(lookPeriod)
 	for _, d := range m.set.Load().order {
@@ -334,36 +334,36 @@ func (m *Manager) round(ctx context.Context) time.Time {
 	return earliest
 }
 
-// errStoreLost is the reason why a domain waits.
+// errStoreLost is the reason for which a domain waits.
 var errStoreLost = errors.New("the fleet's store does not answer, so no certificate is ordered: another edge may be ordering it")
 
-// attemptState is what certmagic's events report during one look.
+// attemptState is what certmagic's events report during one call of look.
 type attemptState struct {
 	domain   *domain
-	noted    bool      // a failure was noted
-	next     time.Time // when the next attempt is, after a failure
+	noted    bool      // a failure was recorded
+	next     time.Time // the time of the next attempt after a failure
 	obtained bool
-	wait     time.Time // when the next attempt may be made; zero: this one was
+	wait     time.Time // when the next attempt is allowed; zero: this one was
 }
 
 type attemptContext struct{}
 
 type loseContext struct{}
 
-// WithLoss returns an attempt's context, which lose ends.
+// WithLoss returns a context for an attempt, which Lose can end through lose.
 func WithLoss(ctx context.Context, lose context.CancelCauseFunc) context.Context {
 	return context.WithValue(ctx, loseContext{}, lose)
 }
 
-// Lose ends the attempt that ctx belongs to: its lock was lost.
+// Lose ends the attempt that ctx belongs to, because its lock was lost.
 func Lose(ctx context.Context, err error) {
 	if lose, ok := ctx.Value(loseContext{}).(context.CancelCauseFunc); ok {
 		lose(err)
 	}
 }
 
-// look makes certmagic obtain or renew a domain's certificate if it is time, and returns when to
-// look again.
+// look makes certmagic obtain or renew a domain's certificate if it is due. It returns the time of
+// the next call.
 func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 	if m.fleet != nil {
 		if !m.fleet.Available() {
@@ -394,7 +394,7 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 	m.use(ctx, d)
 	now := time.Now()
 	switch {
-	case ctx.Err() != nil: // the edge ends
+	case ctx.Err() != nil: // the edge is ending
 		return now.Add(leastPause)
 	case !state.wait.IsZero():
 		return m.follow(state.wait)
@@ -420,8 +420,8 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 
 func (m *Manager) fleetAvailable() bool { return m.fleet == nil || m.fleet.Available() }
 
-// follow returns when to look again if the next look is due at a time: an edge of a fleet looks
-// earlier, to find what another edge has obtained.
+// follow returns when to look again if the next look is due at the time due. An edge of a fleet
+// looks earlier, to find what another edge has obtained.
 func (m *Manager) follow(due time.Time) time.Time {
 	if soon := time.Now().Add(followPeriod); m.fleet != nil && soon.Before(due) {
 		return soon
@@ -429,8 +429,8 @@ func (m *Manager) follow(due time.Time) time.Time {
 	return due
 }
 
-// takeOverFleet copies into the store what versions before certmagic kept, and what the folder has
-// and the store lacks.
+// takeOverFleet copies into the store the data of versions before certmagic, and what the folder
+// has but the store lacks.
 func (m *Manager) takeOverFleet(ctx context.Context, name string) error {
 	registration, _ := m.accountKeys()
 	cert, _, _ := m.certificateKeys(name)
@@ -477,7 +477,7 @@ func (m *Manager) putBack(ctx context.Context, keys ...string) error {
 	return nil
 }
 
-// use puts the storage's certificate into use. It also copies a fleet's certificate to the folder,
+// use starts to use the storage's certificate. It also copies a fleet's certificate to the folder,
 // from which an edge serves while the store is away.
 func (m *Manager) use(ctx context.Context, d *domain) {
 	pair, err := m.read(ctx, m.storage(), d.name)
@@ -498,7 +498,7 @@ func (m *Manager) use(ctx context.Context, d *domain) {
 	m.opts.Log.Info("certificate in use", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
 }
 
-// keep copies what the fleet has of a domain, and its account, into the folder.
+// keep copies a domain's certificate and the account from the fleet's store into the folder.
 func (m *Manager) keep(ctx context.Context, name string) {
 	registration, key := m.accountKeys()
 	certKey, keyKey, meta := m.certificateKeys(name)
@@ -515,7 +515,8 @@ func (m *Manager) keep(ctx context.Context, name string) {
 	}
 }
 
-// onEvent is certmagic's callback before and after an order. certmagic holds the domain's lock.
+// onEvent is certmagic's callback before and after an order. certmagic holds the domain's lock
+// then.
 func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any) error {
 	state, ok := ctx.Value(attemptContext{}).(*attemptState)
 	if !ok {
@@ -531,7 +532,7 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 			return errTooSoon
 		}
 		next := now.Add(leastPause)
-		// a process that is killed now, again and again, still orders only once in leastPause
+		// A process that is killed now, again and again, still orders only once in leastPause.
 		return noteAttempt(ctx, m.folder, d.name, attempt{now, next, next, failures})
 	case "cert_failed":
 		if ctx.Err() == nil {
@@ -546,8 +547,8 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 
 var errTooSoon = errors.New("the last attempt was too recent")
 
-// obtained counts an order that succeeded. An authority that issues certificates that are due at
-// once is not asked all the time.
+// obtained counts a successful order. It records a pause, so that an authority whose certificates
+// are due at once is not asked all the time.
 func (m *Manager) obtained(ctx context.Context, d *domain) {
 	m.ok.Add(1)
 	pair := d.current.Load()
@@ -560,7 +561,7 @@ func (m *Manager) obtained(ctx context.Context, d *domain) {
 	m.opts.Log.Info("certificate obtained", zap.String("domain", d.name), zap.Time("not_after", pair.Leaf.NotAfter))
 }
 
-// recordFailure counts a failed attempt, then records and returns the time of the next one.
+// recordFailure counts a failed attempt. It records and returns the time of the next one.
 func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next time.Time) {
 	m.failed.Add(1)
 	failures := d.failed(describe(err, m.opts.HTTP))
@@ -568,7 +569,7 @@ func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next
 	pause := min(leastPause<<min(failures-1, 20), mostPause)
 	pause += rand.N(pause / 4)
 	allowed := leastPause
-	if m.fleet != nil { // an operator reloads each of its edges
+	if m.fleet != nil { // an operator reloads each edge of the fleet
 		allowed = min(pause, hurriedPause)
 	}
 	next = now.Add(pause)
@@ -577,16 +578,16 @@ func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next
 	}
 	log := m.opts.Log.Warn
 	if pair := d.current.Load(); pair == nil || now.After(pair.Leaf.NotAfter) {
-		log = m.opts.Log.Error // clients are not served
+		log = m.opts.Log.Error // clients of this domain are not served
 	}
 	log("certificate not obtained", zap.String("domain", d.name), zap.String("problem", describe(err, m.opts.HTTP)),
 		zap.Int("failures", failures), zap.Int("next_try_in_s", int(pause.Round(time.Second).Seconds())))
 	return next
 }
 
-// describe says why an attempt failed.
+// describe returns a text that says why an attempt failed.
 func describe(err error, overHTTP bool) string {
-	text := plaintext.Line(err.Error()) // an authority's words are shown
+	text := plaintext.Line(err.Error()) // it may contain an authority's text
 	if len(text) > mostTrouble {
 		text = text[:mostTrouble] + " ..."
 	}
@@ -603,5 +604,5 @@ func describe(err error, overHTTP bool) string {
 		"from the internet", text, port)
 }
 
-// mostTrouble is how much of an authority's explanation is shown, in bytes.
+// mostTrouble is how many bytes of an authority's explanation are shown.
 const mostTrouble = 600

@@ -28,9 +28,9 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// certmagic's limit of orders stays for the life of the process
+		// certmagic's limit of orders exists as long as the process.
 		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.(*RingBufferRateLimiter).loop"),
-		// and this one sees within 5 seconds that its lock was given back
+		// This goroutine notices within 5 seconds that its lock was released.
 		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.keepLockfileFresh"),
 	)
 }
@@ -59,7 +59,7 @@ func begin(t *testing.T, o Options) *edge {
 	return e
 }
 
-// public is a listener that an authority reaches: it shows the answers of its manager.
+// public is a listener that an authority reaches. It answers with its manager's certificates.
 type public struct {
 	net.Listener
 	mu sync.Mutex
@@ -124,7 +124,7 @@ func orders(ca *acmeca.CA) int {
 	return n
 }
 
-// oldPair is a certificate in the form of versions before certmagic.
+// oldPair returns a certificate in the form of versions before certmagic.
 func oldPair(t *testing.T, name string) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -148,8 +148,8 @@ func oldKey(t *testing.T, key *ecdsa.PrivateKey) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// TestTakenOver: the first start after a version before certmagic orders nothing, and the next
-// order uses the same account.
+// TestTakenOver checks that the first start after a version before certmagic orders nothing, and
+// that the next order uses the same account.
 func TestTakenOver(t *testing.T) {
 	for _, email := range []string{"", "Ops@example.com"} {
 		p := listenPublic(t)
@@ -197,8 +197,8 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-// TestRestarts: a process that restarts again and again orders once in two minutes, whether its
-// orders fail, it is killed during them, or the authority is down.
+// TestRestarts checks that a process that restarts again and again orders only once in two minutes
+// if its orders are refused or the authority is down.
 func TestRestarts(t *testing.T) {
 	for name, mishap := range map[string]func(*acmeca.Mishaps){
 		"refused": func(m *acmeca.Mishaps) { m.RateLimited = 1000 },
@@ -229,7 +229,7 @@ func TestRestarts(t *testing.T) {
 	}
 }
 
-// TestBinding: an account is bound to one that the authority knows.
+// TestBinding checks that an account can be bound to an external account of the authority.
 func TestBinding(t *testing.T) {
 	p := listenPublic(t)
 	ca := acmeca.Start(t, acmeca.Options{Reach: p.reach, Binding: []byte("secret of an account, 32 bytes at least")})
@@ -251,7 +251,7 @@ func TestBinding(t *testing.T) {
 	}
 }
 
-// TestNames: names that clients send cause no orders.
+// TestNames checks that names that clients send cause no orders.
 func TestNames(t *testing.T) {
 	m, err := New(Options{Domains: []string{"a.test"}, Directory: "https://ca.test/directory", Folder: t.TempDir(), Log: zap.NewNop(), Challenge: &net.TCPAddr{}})
 	if err != nil {

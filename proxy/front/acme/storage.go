@@ -23,7 +23,7 @@ import (
 	"github.com/caddyserver/certmagic"
 )
 
-// openFolder returns the storage of a directory. It creates the directory's folder if needed.
+// openFolder returns the storage for a directory. It creates the directory's folder if needed.
 func openFolder(base, directory string) (*certmagic.FileStorage, error) {
 	at := filepath.Join(base, directoryName(directory))
 	if err := os.MkdirAll(at, 0o700); err != nil {
@@ -32,7 +32,7 @@ func openFolder(base, directory string) (*certmagic.FileStorage, error) {
 	return &certmagic.FileStorage{Path: at}, nil
 }
 
-// directoryName returns a directory's URL as a file name.
+// directoryName turns a directory's URL into a file name.
 func directoryName(directory string) string {
 	name := directory
 	if u, err := url.Parse(directory); err == nil {
@@ -46,7 +46,7 @@ func directoryName(directory string) string {
 	}, strings.ToLower(strings.TrimLeft(name, ".")))
 }
 
-// The keys of certmagic's storage.
+// These return the keys of certmagic's storage.
 
 func (m *Manager) certificateKeys(name string) (cert, key, meta string) {
 	issuer := m.issuer.IssuerKey()
@@ -59,8 +59,8 @@ func (m *Manager) tokenKey(name string) string {
 		certmagic.StorageKeys.Safe(name) + ".json"
 }
 
-// accountKeys returns the keys of the account's registration and private key. certmagic names them
-// after the email address.
+// accountKeys returns the storage keys of the account's registration and private key. certmagic
+// names them after the email address.
 func (m *Manager) accountKeys() (registration, key string) {
 	user, file, keyFile := "default", "default", "default"
 	if email := strings.ToLower(m.opts.Email); email != "" {
@@ -73,19 +73,19 @@ func (m *Manager) accountKeys() (registration, key string) {
 	return at + safe(file) + ".json", at + safe(keyFile) + ".key"
 }
 
-// attemptKey is where a domain's attempts are recorded.
+// attemptKey returns the storage key under which a domain's last attempt is recorded.
 func attemptKey(name string) string { return "attempts/" + certmagic.StorageKeys.Safe(name) + ".json" }
 
-// attempt is what is known of the last attempt to order a certificate. It is stored beside the
-// certificates, so it survives restarts and holds for all edges of a fleet.
+// attempt describes the last attempt to order a certificate. It is stored beside the certificates,
+// so it survives restarts and applies to all edges of a fleet.
 type attempt struct {
 	Tried    time.Time `json:"tried"`
 	Allowed  time.Time `json:"allowed"` // on an operator's request
 	Next     time.Time `json:"next"`
-	Failures int       `json:"failures"` // in a row
+	Failures int       `json:"failures"` // consecutive
 }
 
-// after returns when the next attempt may be made. An attempt in the future was recorded before the
+// after returns when the next attempt is allowed. An attempt in the future was recorded before the
 // clock was set back, and does not count.
 func (a attempt) after(hurried bool, now time.Time) time.Time {
 	switch {
@@ -97,7 +97,7 @@ func (a attempt) after(hurried bool, now time.Time) time.Time {
 	return a.Next
 }
 
-// lastAttempt returns the last attempt that a storage has recorded for a domain.
+// lastAttempt returns the last attempt for a domain that a storage has recorded.
 func lastAttempt(ctx context.Context, s certmagic.Storage, name string) (a attempt) {
 	text, err := s.Load(ctx, attemptKey(name))
 	if err == nil {
@@ -114,9 +114,9 @@ func noteAttempt(ctx context.Context, s certmagic.Storage, name string, a attemp
 	return s.Store(context.WithoutCancel(ctx), attemptKey(name), text)
 }
 
-// allowed returns when a domain may be ordered, and how many times in a row that has failed. The
-// folder holds this edge's attempts; the fleet's store holds how the attempts of all edges have
-// ended. So an edge that dies delays no other.
+// allowed returns when a certificate may be ordered for a domain, and how many consecutive
+// attempts have failed. The folder holds this edge's attempts. The fleet's store holds the results
+// of all edges' attempts, so an edge that dies during an attempt does not delay the others.
 func (m *Manager) allowed(ctx context.Context, d *domain) (at time.Time, failures int) {
 	hurried, now := d.isHurried(), time.Now()
 	own := lastAttempt(ctx, m.folder, d.name)
@@ -131,7 +131,7 @@ func (m *Manager) allowed(ctx context.Context, d *domain) (at time.Time, failure
 	return at, failures
 }
 
-// read returns a domain's certificate from a storage; nil if there is none.
+// read returns a domain's certificate from a storage, or nil if there is none.
 func (m *Manager) read(ctx context.Context, s certmagic.Storage, name string) (*tls.Certificate, error) {
 	certKey, keyKey, _ := m.certificateKeys(name)
 	cert, err := s.Load(ctx, certKey)
@@ -147,7 +147,7 @@ func (m *Manager) read(ctx context.Context, s certmagic.Storage, name string) (*
 	return nil, err
 }
 
-// parsePair reads a certificate and its key, and checks that they match each other and the name.
+// parsePair parses a certificate and its key, and checks that they match each other and the name.
 func parsePair(name string, cert, key []byte) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
@@ -161,9 +161,8 @@ func parsePair(name string, cert, key []byte) (*tls.Certificate, error) {
 	return &pair, pair.Leaf.VerifyHostname(name)
 }
 
-// takeOver copies the data of versions before certmagic to where certmagic looks for it: a domain's
-// certificate (DOMAIN.pem with its key), or the account's key. The old text is only read, and
-// nothing is overwritten.
+// takeOver copies a domain's certificate of a version before certmagic (DOMAIN.pem with its key)
+// to where certmagic looks for it. The old file is only read, and nothing is overwritten.
 func takeOver(ctx context.Context, m *Manager, s certmagic.Storage, name string, pemText []byte) error {
 	certKey, keyKey, metaKey := m.certificateKeys(name)
 	if s.Exists(ctx, certKey) && s.Exists(ctx, keyKey) && s.Exists(ctx, metaKey) {
@@ -187,8 +186,9 @@ func takeOver(ctx context.Context, m *Manager, s certmagic.Storage, name string,
 	return errors.Join(s.Store(ctx, keyKey, key), s.Store(ctx, certKey, cert), s.Store(ctx, metaKey, meta))
 }
 
-// takeOverAccount makes the next order reuse an account by its key. The account has no state, so
-// certmagic asks the authority for it, and the authority makes no second account for the same key.
+// takeOverAccount makes the next order reuse an account by its key. It stores the account without a
+// state, so certmagic asks the authority for it, and the authority does not create a second account
+// for the same key.
 func takeOverAccount(ctx context.Context, m *Manager, s certmagic.Storage, key []byte) error {
 	registration, keyKey := m.accountKeys()
 	if s.Exists(ctx, registration) && s.Exists(ctx, keyKey) {
@@ -205,7 +205,7 @@ func takeOverAccount(ctx context.Context, m *Manager, s certmagic.Storage, key [
 	return errors.Join(s.Store(ctx, keyKey, key), s.Store(ctx, registration, text))
 }
 
-// oldFile reads a file of a version before certmagic; nil if there is none.
+// oldFile reads a file of a version before certmagic. It returns nil if there is none.
 func oldFile(f *certmagic.FileStorage, name string) []byte {
 	text, err := os.ReadFile(filepath.Join(f.Path, name))
 	if err != nil {
@@ -214,9 +214,9 @@ func oldFile(f *certmagic.FileStorage, name string) []byte {
 	return text
 }
 
-// selfSigned returns a certificate that no client trusts. It serves clients that connect without a
+// selfSigned returns a certificate that no client trusts. It is for clients that connect without a
 // name before there is any other certificate: the service manager's watchdog and health checks,
-// which do not verify.
+// which do not verify it.
 func selfSigned() *tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -22,9 +22,9 @@ const (
 		"x-penstock-cached"
 )
 
-// corsHeaders lists what programs in browsers may send: headers that the edge reads, and headers
-// that SDKs add and the edge ignores. SDKs with generated code prefix theirs with corsGenerated,
-// and new versions bring new ones.
+// corsHeaders lists the headers that programs in browsers may send: those that the edge reads, and
+// those that SDKs add and the edge ignores. SDKs with generated code prefix their headers with
+// corsGenerated, and new versions add more.
 var corsHeaders = map[string]bool{
 	"authorization": true, "x-api-key": true, "content-type": true, "accept": true, "user-agent": true,
 	"traceparent": true, "tracestate": true,
@@ -36,12 +36,12 @@ var corsHeaders = map[string]bool{
 
 const (
 	corsGenerated = "x-stainless-"
-	corsMost      = 64 // headers that the answer to a preflight lists
-	corsLongest   = 64 // bytes of a name
+	corsMost      = 64 // headers that the answer to a preflight may list
+	corsLongest   = 64 // bytes of a header's name
 )
 
-// appendAllowed appends those headers of a preflight's list that may be sent. If the preflight
-// lists none, it appends the usual ones.
+// appendAllowed appends those headers of a preflight's list that may be sent. If the list is
+// empty, it appends the usual headers.
 func appendAllowed(dst, asked []byte) []byte {
 	if len(asked) == 0 {
 		return append(dst, corsUsual...)
@@ -67,7 +67,7 @@ func appendAllowed(dst, asked []byte) []byte {
 	return dst
 }
 
-// AllowedOrigin returns the Access-Control-Allow-Origin of the answer to a request, or empty.
+// AllowedOrigin returns the Access-Control-Allow-Origin for the answer to a request, or "".
 func AllowedOrigin(ctx *fasthttp.RequestCtx, origins []string) string {
 	if len(origins) == 0 {
 		return ""
@@ -104,7 +104,7 @@ func Preflight(ctx *fasthttp.RequestCtx, origin string, common func(*fasthttp.Re
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 }
 
-// Share lets pages of origin read the answer.
+// Share lets pages of the given origin read the answer.
 func Share(h *fasthttp.ResponseHeader, origin string) {
 	h.Set("Access-Control-Allow-Origin", origin)
 	h.Set("Access-Control-Expose-Headers", corsExposed)

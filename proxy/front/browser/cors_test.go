@@ -7,8 +7,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// TestPreflightHeaders: a preflight allows the headers that SDKs send in browsers, by name, and no
-// unknown ones.
+// TestPreflightHeaders checks that a preflight allows, by name, the headers that SDKs send in
+// browsers, and no unknown ones.
 func TestPreflightHeaders(t *testing.T) {
 	for _, row := range []struct{ name, asked, want string }{
 		{

@@ -15,9 +15,9 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// CheckPage refuses requests of web pages to an edge without keys: those with a Host that is not
-// this machine's (hosts, see OwnHosts), and those of another origin, unless origins (cors.origins)
-// lists it. Programs send no Origin, and the Host that they were configured with.
+// CheckPage refuses requests by web pages to an edge without keys: those whose Host is not this
+// machine's (hosts, see OwnHosts), and those of another origin that origins (cors.origins) does
+// not list. Programs send no Origin, and send the Host that they were configured with.
 func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error {
 	if slices.Contains(origins, "*") {
 		return nil
@@ -36,19 +36,19 @@ func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error
 }
 
 // ForeignPage reports whether a request comes from a web page of another origin that origins
-// (cors.origins) does not list. A browser sends no preflight for a WebSocket.
+// (cors.origins) does not list. It is needed because a browser sends no preflight for a WebSocket.
 func ForeignPage(h *fasthttp.RequestHeader, origins []string) bool {
 	origin := h.Peek(fasthttp.HeaderOrigin)
 	return foreignOrigin(origin, h.Host()) &&
 		!slices.Contains(origins, "*") && !slices.Contains(origins, string(origin))
 }
 
-// Unasked reports whether a page of another origin sends a request. A browser attaches what it
-// holds for us, such as a certificate, even though its user did not ask for the request.
+// Unasked reports whether a page of another origin sent the request. A browser attaches what it
+// holds for the edge, such as a certificate, even if its user did not ask for the request.
 func Unasked(h *fasthttp.RequestHeader) bool { return ForeignPage(h, nil) || crossSite(h) }
 
-// LocalRequest reports whether a request may reach the admin listener, which is at listening. It
-// refuses another page's Origin and an image or a frame in another page. On loopback it also
+// LocalRequest reports whether a request may reach the admin listener, whose address is listening.
+// It refuses another page's Origin, and an image or a frame in another page. On loopback it also
 // refuses a Host that is not an address of this machine (DNS rebinding).
 func LocalRequest(h *fasthttp.RequestHeader, listening net.Addr) bool {
 	if origin := h.Peek(fasthttp.HeaderOrigin); len(origin) > 0 && !ownOrigin(origin, h.Host()) || crossSite(h) {
@@ -66,8 +66,8 @@ func LocalRequest(h *fasthttp.RequestHeader, listening net.Addr) bool {
 }
 
 // OwnHosts returns the names, besides those of loopback, by which an edge without keys may be
-// called: the name that it listens on, the machine's, and those of the listed origins. With keys
-// there are none.
+// called: the name that it listens on, the machine's name, and those of the listed origins. For an
+// edge with keys it returns none.
 func OwnHosts(f *config.File) (hosts []string) {
 	if f.Auth != config.AuthNone {
 		return nil
@@ -87,8 +87,9 @@ func OwnHosts(f *config.File) (hosts []string) {
 }
 
 // ownHost reports whether a Host header is a name that no foreign DNS server can resolve: an
-// address, a name that is reserved for the own machine (RFC 6761) or network (.internal, as
-// containers call their host), or one of hosts. A request of HTTP/1.0 may have none.
+// address, a name that is reserved for the local machine (RFC 6761) or network (.internal, by
+// which containers call their host), or one of hosts. It accepts an empty one, because HTTP/1.0
+// may omit it.
 func ownHost(host []byte, hosts []string) bool {
 	name := bytes.TrimSuffix(withoutPort(host), []byte{'.'})
 	if len(name) == 0 || name[0] == '[' || isAddress4(name) || httptoken.EqualFold(name, "localhost") {
@@ -111,7 +112,7 @@ func withoutPort(host []byte) []byte {
 }
 
 // isAddress4 reports whether name is an IPv4 address as browsers see it. They treat a name whose
-// last label is a number as an address, so no DNS name can look like one.
+// last label is a number as an address, so no DNS name can look like an address.
 func isAddress4(name []byte) bool {
 	for _, c := range name {
 		if c != '.' && (c < '0' || c > '9') {
@@ -121,9 +122,9 @@ func isAddress4(name []byte) bool {
 	return true
 }
 
-// foreignOrigin reports whether an Origin header names a web page that host has not served. Origins
-// of other schemes belong to programs installed on the machine, such as the extensions of an editor
-// or a browser.
+// foreignOrigin reports whether an Origin header names a web page that host did not serve. Origins
+// of other schemes belong to programs installed on the machine, such as the extensions of an
+// editor or a browser.
 func foreignOrigin(origin, host []byte) bool {
 	if len(origin) == 0 || ownOrigin(origin, host) {
 		return false
@@ -132,13 +133,13 @@ func foreignOrigin(origin, host []byte) bool {
 	return !named || string(scheme) == "http" || string(scheme) == "https"
 }
 
-// ownOrigin reports whether host has served the page that sends this Origin header.
+// ownOrigin reports whether host served the page that sends this Origin header.
 func ownOrigin(origin, host []byte) bool {
 	scheme, from, _ := bytes.Cut(origin, []byte("://"))
 	return (string(scheme) == "http" || string(scheme) == "https") && bytes.EqualFold(from, host)
 }
 
-// crossSite reports whether the browser says that a page of another origin has sent the request,
+// crossSite reports whether, according to the browser, a page of another origin sent the request
 // for an image, a script or a frame. A link that the user follows does not count.
 func crossSite(h *fasthttp.RequestHeader) bool {
 	switch string(h.Peek("Sec-Fetch-Site")) {

@@ -10,7 +10,7 @@ import (
 	"penstock/config"
 )
 
-// keylessFile is a configuration without keys, with top added to it.
+// keylessFile returns a configuration without keys that begins with top.
 func keylessFile(t *testing.T, top string) *config.File {
 	t.Helper()
 	const rest = `
@@ -26,9 +26,10 @@ models: [{ id: m, deployments: [{ upstream: up }] }]
 	return f
 }
 
-// TestKeylessAndWebPages: an edge without keys answers programs, and pages of its own origin and of
-// cors.origins. Any other page that a browser of this machine has open is refused, whether its own
-// name resolves to the edge (DNS rebinding) or it sends a request that needs no preflight.
+// TestKeylessAndWebPages checks that an edge without keys answers programs, pages of its own
+// origin and pages of cors.origins. Any other page in a browser of this machine must be refused,
+// whether the page's name resolves to the edge (DNS rebinding) or the page sends a request that
+// needs no preflight.
 func TestKeylessAndWebPages(t *testing.T) {
 	plain := keylessFile(t, "")
 	listed := keylessFile(t, "cors: { origins: [\"https://chat.example.com\"] }\n")

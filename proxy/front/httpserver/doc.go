@@ -1,14 +1,15 @@
-// Package httpserver is what the HTTP servers of both listeners have in common: fasthttp's
-// settings, the strict reading of request heads, and a router that changes no path.
+// Package httpserver is the common part of both listeners' HTTP servers: fasthttp's settings, the
+// strict check of request heads, and a router that changes no path.
 //
 // fasthttp parses heads leniently. CheckHead checks the accepted heads once more, after package
-// listen has checked the framing of the bytes. Where the two agree with every other parser, no
-// request can be smuggled past a proxy. listen/doc.go says which parser decides what.
+// listen has checked the framing of the bytes. Since only heads pass that every parser reads
+// alike, no request can be smuggled past a proxy. listen/doc.go says which parser decides what.
 //
-// Only the public listener reads a target in absolute form as its origin form (OriginForm), since
-// the admin listener has to compare Host with its own address. Every listener answers OPTIONS *.
+// Only the public listener turns a target in absolute form into its origin form (OriginForm),
+// because the admin listener must compare Host with its own address. Every listener answers
+// OPTIONS *.
 //
-// The settings stop fasthttp from doing what the edge does itself: logging (its messages hold
-// pieces of requests), default headers, and redirects, which would send a key and a prompt
-// elsewhere.
+// The settings stop fasthttp from doing what the edge does itself or must not do: logging (its
+// messages contain parts of requests), default headers, and redirects, which would send a key and
+// a prompt elsewhere.
 package httpserver

@@ -23,8 +23,8 @@ func Check(ctx *fasthttp.RequestCtx) *apierr.Error {
 	return CheckHead(&ctx.Request.Header)
 }
 
-// CheckHead refuses request heads that fasthttp accepts and that another parser on the way may read
-// differently: each such difference is a way to smuggle a request. It decides nothing else.
+// CheckHead refuses request heads that fasthttp accepts but another parser on the way may read
+// differently, because each such difference is a way to smuggle a request. It checks nothing else.
 func CheckHead(h *fasthttp.RequestHeader) *apierr.Error {
 	if p := h.Protocol(); !bytes.Equal(p, protoHTTP11) && !bytes.Equal(p, protoHTTP10) {
 		return apierr.HTTPVersion("Only HTTP/1.1 and HTTP/1.0 are spoken here.")
@@ -33,7 +33,7 @@ func CheckHead(h *fasthttp.RequestHeader) *apierr.Error {
 	if len(uri) == 0 || uri[0] != '/' && !isWholeServer(h) {
 		return apierr.BadRequest("The request target must be a path that begins with a slash, or where the API is served an http or https URL without a user.")
 	}
-	if bytes.IndexByte(uri, '#') >= 0 { // fasthttp cuts the path there, other parsers do not
+	if bytes.IndexByte(uri, '#') >= 0 { // fasthttp cuts the path there, but other parsers do not
 		return apierr.BadRequest("The request target has a fragment.")
 	}
 	hosts, reason := scanHead(h.RawHeaders())
@@ -58,8 +58,8 @@ func isWholeServer(h *fasthttp.RequestHeader) bool {
 	return string(h.RequestURI()) == "*" && h.IsOptions()
 }
 
-// AnswerWholeServer answers OPTIONS * with the methods that some path takes, and reports whether
-// the request was OPTIONS *. It expects a request that has passed Check.
+// AnswerWholeServer answers OPTIONS * with the methods that some path accepts. It returns false
+// for another request. The request must have passed Check.
 func AnswerWholeServer(ctx *fasthttp.RequestCtx, allow string) bool {
 	if !isWholeServer(&ctx.Request.Header) {
 		return false
@@ -70,10 +70,10 @@ func AnswerWholeServer(ctx *fasthttp.RequestCtx, allow string) bool {
 }
 
 // OriginForm rewrites a request target in absolute form, which a server must accept (RFC 9112,
-// 3.2.2), to the origin form that all checks and routes read. The target's authority replaces
-// Host's value; CheckHead still requires one Host header. OriginForm leaves a target as it is if it
-// is not http or https, has user information, has no host or a malformed one, or comes with a
-// malformed Host. CheckHead then refuses it.
+// 3.2.2), to the origin form that all checks and routes read. The target's authority replaces the
+// value of Host; CheckHead still requires one Host header. OriginForm leaves a target unchanged if
+// its scheme is not http or https, if it has user information, if its host is missing or
+// malformed, or if the Host header is malformed. CheckHead then refuses the request.
 func OriginForm(h *fasthttp.RequestHeader) {
 	uri := h.RequestURI()
 	if len(uri) == 0 || uri[0] == '/' || !validHost(h.Host()) {
@@ -84,7 +84,7 @@ func OriginForm(h *fasthttp.RequestHeader) {
 		return
 	}
 	h.SetHostBytes(authority)
-	h.SetRequestURI(target) // a copy: target is a part of what is overwritten
+	h.SetRequestURI(target) // a copy, because target is a part of what is overwritten
 }
 
 // splitAbsolute splits a request target in absolute form into its authority and its origin form.
@@ -98,7 +98,7 @@ func splitAbsolute(uri []byte) (authority []byte, target string, ok bool) {
 		end = len(rest)
 	}
 	authority = rest[:end]
-	if len(authority) == 0 || authority[0] == ':' || !validHost(authority) { // an @ is no character of a host
+	if len(authority) == 0 || authority[0] == ':' || !validHost(authority) { // no @ in a host
 		return nil, "", false
 	}
 	if target = string(rest[end:]); target == "" || target[0] != '/' {
@@ -112,7 +112,7 @@ var (
 	protoHTTP10 = []byte("HTTP/1.0")
 )
 
-// Misframed returns the refusal for what package listen found wrong with a request's bytes.
+// Misframed returns the refusal for an error that package listen found in a request's bytes.
 func Misframed(err error) *apierr.Error {
 	switch {
 	case errors.Is(err, listen.ErrFraming):
@@ -127,8 +127,8 @@ func Misframed(err error) *apierr.Error {
 	return apierr.BadRequest("A line of the request head does not end in CR LF.")
 }
 
-// Unparsed returns what is wrong with a request that err ended before its handler ran. path is the
-// request's, as far as it is known.
+// Unparsed returns the refusal of a request that err ended before its handler ran, and the
+// request's path as far as it is known.
 func Unparsed(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path []byte) {
 	var small *fasthttp.ErrSmallBuffer
 	wrong := listen.FramingError(ctx.Conn())
@@ -149,8 +149,8 @@ func Unparsed(ctx *fasthttp.RequestCtx, err error) (refusal *apierr.Error, path 
 	return apierr.BadRequest(unparsed(err)), path
 }
 
-// unparsed returns in our words what fasthttp found wrong with a head. After the prefix by which we
-// recognise it, fasthttp's message may hold what the client has sent.
+// unparsed describes in our own words the error that fasthttp found in a head. It recognizes
+// fasthttp's message by a prefix, because the rest may contain what the client has sent.
 func unparsed(err error) string {
 	for ; err != nil; err = errors.Unwrap(err) {
 		text := strings.TrimPrefix(err.Error(), "fasthttp: ")
@@ -191,11 +191,11 @@ var unparsedReasons = []struct{ begins, says string }{
 }
 
 // reasonExpect is the refusal of an expectation that the edge does not meet (RFC 9110, 10.1.1) and
-// that fasthttp ignores.
+// that fasthttp would ignore.
 const reasonExpect = "The Expect header asks for something else than 100-continue."
 
-// scanHead walks the raw header lines once. It returns the number of Host headers, or why the head
-// is refused.
+// scanHead walks the raw header lines once. It returns the number of Host headers, or the reason
+// for refusing the head.
 func scanHead(raw []byte) (hosts int, reason string) {
 	sized, chunked := false, false
 	wrong := func(n int, what string) (int, string) {
@@ -245,14 +245,15 @@ func scanHead(raw []byte) (hosts int, reason string) {
 			sized = true
 		}
 	}
-	if sized && chunked { // a proxy before us may use the one, and we the other
+	if sized && chunked { // a proxy before the edge may use the one, and the edge the other
 		return 0, "The head has a Content-Length and a Transfer-Encoding."
 	}
 	return hosts, ""
 }
 
-// validHost accepts what a Host header may hold: a name or an address with an optional port. The
-// edge does not use the value. A strange one is a sign of an attack on a server behind the edge.
+// validHost accepts the characters of a Host header: a name or an address with an optional port.
+// The edge does not use the value, but a strange one is a sign of an attack on a server behind the
+// edge.
 func validHost(b []byte) bool {
 	for _, c := range b {
 		switch {

@@ -19,7 +19,7 @@ func New(f *config.File, g *guard.Guard) *fasthttp.Server {
 		ConnState:             func(c net.Conn, state fasthttp.ConnState) { connState(g, c, state) },
 		ReadTimeout:           f.Timeouts.ClientHeader.D(),
 		IdleTimeout:           f.Timeouts.ClientIdle.D(),
-		ReadBufferSize:        int(f.Limits.Header), // which is how fasthttp bounds a head, to the byte
+		ReadBufferSize:        int(f.Limits.Header), // fasthttp bounds a head by this, to the byte
 		NoDefaultServerHeader: true,
 		NoDefaultContentType:  true,
 		CloseOnShutdown:       true,
@@ -28,7 +28,7 @@ func New(f *config.File, g *guard.Guard) *fasthttp.Server {
 	}
 }
 
-// connState marks a connection as idle or active.
+// connState records whether a connection is idle or active.
 func connState(g *guard.Guard, c net.Conn, state fasthttp.ConnState) {
 	defer g.Catch(guard.Connection, nil)
 	switch state { //nolint:exhaustive // the others say nothing about it
@@ -39,23 +39,22 @@ func connState(g *guard.Guard, c net.Conn, state fasthttp.ConnState) {
 	}
 }
 
-// discardLogger drops fasthttp's messages, because they hold pieces of requests.
+// discardLogger drops fasthttp's messages, because they contain parts of requests.
 type discardLogger struct{}
 
 func (discardLogger) Printf(string, ...any) {}
 
-// NewRouter returns a router that matches the raw path exactly. It redirects and normalises
-// nothing.
+// NewRouter returns a router that matches the raw path exactly. It does not redirect or normalize.
 func NewRouter() *router.Router {
 	r := router.New()
 	r.RedirectTrailingSlash, r.RedirectFixedPath, r.HandleOPTIONS = false, false, false
 	return r
 }
 
-// WrongMethod reads from a router's answer which methods the path takes, and returns them with the
+// WrongMethod reads from a router's answer which methods the path accepts. It returns them and the
 // error that lists them.
 func WrongMethod(ctx *fasthttp.RequestCtx) (allow string, err *apierr.Error) {
-	// The router also lists OPTIONS, which we do not answer here.
+	// The router also lists OPTIONS, which the edge does not answer here.
 	allow = strings.TrimPrefix(string(ctx.Response.Header.Peek("Allow")), "OPTIONS, ")
 	allow = strings.TrimSuffix(allow, ", OPTIONS")
 	return allow, apierr.New(fasthttp.StatusMethodNotAllowed, apierr.CodeMethodNotAllowed,

@@ -8,8 +8,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A target in absolute form becomes the origin form, with its authority as the host. Other targets
-// stay as they are, and CheckHead decides.
+// TestOriginForm checks that a target in absolute form becomes the origin form, with its authority
+// as the host. Other targets stay unchanged, and CheckHead decides about them.
 func TestOriginForm(t *testing.T) {
 	for _, c := range []struct{ target, header, host, uri string }{
 		{"http://api.test/v1/models?limit=1", "Host: front\r\n", "api.test", "/v1/models?limit=1"},

@@ -15,7 +15,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// canned is a connection on which a client has sent a text and waits.
+// canned is a connection on which a client has sent a text and then waits.
 type canned struct {
 	net.Conn
 	io.Reader
@@ -30,8 +30,8 @@ func (c *canned) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 func (c *canned) LocalAddr() net.Addr              { return &net.TCPAddr{} }
 func (c *canned) Close() error                     { return nil }
 
-// The refusal of a head says which part of it is wrong, and repeats nothing that the client has
-// sent.
+// TestRefusedHeads checks that the refusal of a head says which part is wrong, and repeats nothing
+// that the client sent.
 func TestRefusedHeads(t *testing.T) {
 	const line = "POST /v1/canary HTTP/1.1\r\n"
 	for _, c := range []struct{ name, text, says string }{
@@ -83,7 +83,7 @@ func TestRefusedHeads(t *testing.T) {
 	}
 }
 
-// What is wrong with the bytes is said, too.
+// TestMisframed checks that the refusal of misframed bytes says what is wrong.
 func TestMisframed(t *testing.T) {
 	for err, says := range map[error]string{
 		listen.ErrLength: "Content-Length", listen.ErrCoding: "Transfer-Encoding", listen.ErrExtra: "trailers", listen.ErrFraming: "chunk",

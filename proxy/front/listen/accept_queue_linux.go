@@ -20,8 +20,8 @@ func dropSYN(fd uintptr) {
 }
 
 // acceptQueue returns how many connections are ready to be accepted. For a listening socket,
-// tcp_info reports that number as unacknowledged segments (tcp_get_info in the kernel's
-// net/ipv4/tcp.c).
+// tcp_info reports that number in the field for unacknowledged segments (tcp_get_info in the
+// kernel's net/ipv4/tcp.c).
 func acceptQueue(fd uintptr) int {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {

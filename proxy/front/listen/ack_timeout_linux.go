@@ -12,18 +12,18 @@ const (
 	// ackCheckInterval is how often the watch checks the clients that wait for an answer.
 	ackCheckInterval = 10 * time.Second
 	// ackTimeoutChecks is how many checks in a row without an acknowledgement make a host count as
-	// gone: after a minute, as with keep-alive probes on connections without unacknowledged bytes
-	// (see Listen).
+	// gone. That takes a minute, as with keep-alive probes on connections without unacknowledged
+	// bytes (see Listen).
 	ackTimeoutChecks = 6
-	// ackCheckBatch is how many connections are checked before other goroutines may run: ten
+	// ackCheckBatch is how many connections are checked before other goroutines may run. Ten
 	// thousand checks take 45 ms.
 	ackCheckBatch = 64
 )
 
-// checkAcks looks for clients whose host has vanished while an answer is on its way to them. The
-// system would retransmit the answer for a quarter of an hour, and a slow stream fills no buffer
-// meanwhile, so no write fails either. d is how long the host must have acknowledged nothing: the
-// time between checks.
+// checkAcks finds clients whose host has vanished while an answer is in flight. The system would
+// retransmit the answer for a quarter of an hour, and a slow stream would not fill a buffer
+// meanwhile, so no write would fail either. d is how long the host must have acknowledged nothing:
+// the time between checks.
 func (w *disconnectWatch) checkAcks(d time.Duration) {
 	for i, c := range w.ln.snapshot() {
 		if i%ackCheckBatch == ackCheckBatch-1 {
@@ -40,8 +40,8 @@ func (w *disconnectWatch) checkAcks(d time.Duration) {
 	}
 }
 
-// unackedFor reports whether bytes are on their way to the client and its host has acknowledged
-// nothing for d. A host whose program reads late still acknowledges.
+// unackedFor reports whether bytes are in flight to the client and its host has acknowledged
+// nothing for d. A host acknowledges bytes even if its program reads late.
 func unackedFor(c *net.TCPConn, d time.Duration) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {

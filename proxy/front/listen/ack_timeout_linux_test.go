@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// vanish makes the client's host disappear: packets are dropped before TCP sees them, so nothing is
-// acknowledged or reset.
+// vanish makes the client's host disappear. Packets are dropped before TCP sees them, so nothing
+// is acknowledged or reset.
 func vanish(t *testing.T, client *net.TCPConn) {
 	t.Helper()
 	program := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
@@ -25,7 +25,8 @@ func vanish(t *testing.T, client *net.TCPConn) {
 	}
 }
 
-// sweeping is open, but with sweeps at this interval.
+// sweeping returns a listener like open, but with the given interval between acknowledgement
+// checks.
 func sweeping(t *testing.T, every time.Duration) *Listener {
 	t.Helper()
 	l := open(t, Options{})
@@ -40,15 +41,15 @@ func sweeping(t *testing.T, every time.Duration) *Listener {
 	return l
 }
 
-// A client whose host vanishes in the middle of an answer is gone. A client that reads nothing, or
-// has nothing to acknowledge, is not.
+// TestHostVanishes checks that a client whose host vanishes in the middle of an answer counts as
+// gone. A client that does not read, or has nothing to acknowledge, must not.
 func TestHostVanishes(t *testing.T) {
 	const every = 100 * time.Millisecond
 	l := sweeping(t, every)
 	write := func(c *Conn, size int) {
 		t.Helper()
 		_ = c.TCPConn.SetWriteDeadline(time.Now().Add(every))
-		_, _ = c.Write(make([]byte, size)) // more than the buffers hold, perhaps
+		_, _ = c.Write(make([]byte, size)) // perhaps more than the buffers hold
 	}
 	gone, goneClient := pair(t, l)
 	late, _ := pair(t, l)
@@ -59,7 +60,7 @@ func TestHostVanishes(t *testing.T) {
 		defer c.Unwatch(w)
 	}
 	write(late, 8<<20)
-	vanish(t, quietClient) // with nothing on its way
+	vanish(t, quietClient) // with nothing in flight
 	time.Sleep((ackTimeoutChecks + 3) * every)
 	vanish(t, goneClient)
 	write(gone, 1)
@@ -75,7 +76,8 @@ func TestHostVanishes(t *testing.T) {
 	}
 }
 
-// A host that answers again in time is not gone.
+// TestHostIsSilentForAWhile checks that a host that acknowledges again in time does not count as
+// gone.
 func TestHostIsSilentForAWhile(t *testing.T) {
 	l := sweeping(t, time.Hour)
 	server, client := pair(t, l)

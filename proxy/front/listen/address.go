@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// PortOptions are the ways to open a port.
+// PortOptions say how to open a port.
 type PortOptions struct {
-	// Tries is how many ports in a row Listen tries while they are taken. 0 and 1 mean the given
-	// port only.
+	// Tries is how many consecutive ports Listen tries while they are taken. 0 and 1 mean only the
+	// given port.
 	Tries int
-	// ReusePort lets another process listen on the same port at the same time (SO_REUSEPORT), if it
-	// asks for that as well. The kernel spreads new connections over them.
+	// ReusePort lets another process listen on the same port at the same time (SO_REUSEPORT), if
+	// that process sets the option as well. The kernel distributes new connections between them.
 	ReusePort bool
 }
 
-// Listen opens a plain TCP listener on addr (host:port). Multipath TCP, Go's default, does not
-// work: its sockets take no filter (see Listener.CloseGracefully), and their connections do not
+// Listen opens a plain TCP listener on addr (host:port). It turns off Multipath TCP, Go's default,
+// because its sockets accept no filter (see Listener.CloseGracefully) and their connections do not
 // inherit options.
 func Listen(addr string, how PortOptions) (net.Listener, error) {
 	var config net.ListenConfig
 	config.SetMultipathTCP(false)
-	// A waiting client whose host has vanished is noticed within a minute. A few lost probes do not
-	// count as that.
+	// A waiting client whose host has vanished is noticed within a minute, but a few lost probes
+	// do not matter.
 	config.KeepAliveConfig = net.KeepAliveConfig{
 		Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second,
 		Count: 9,

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Certificate is the edge's own certificate pair, and the CAs of the certificates that clients may
-// show. Both can be replaced while connections are open. It is safe for concurrent use.
+// Certificate holds the edge's own certificate pair, and the CAs of the certificates that clients
+// may show. Both can be replaced while connections are open. It is safe for concurrent use.
 type Certificate struct {
 	managed Managed // nil: the pair is in files
 	current atomic.Pointer[tls.Certificate]
 	clients atomic.Pointer[x509.CertPool] // nil: clients are not asked for a certificate
 }
 
-// Managed obtains the edge's certificates in place of files, and answers challenges for its
+// Managed obtains the edge's certificates instead of files, and answers challenges for its
 // domains.
 type Managed interface {
 	// Certificate returns the certificate for a handshake. An error ends the handshake.
@@ -31,8 +31,8 @@ type Managed interface {
 func NewManaged(m Managed) *Certificate { return &Certificate{managed: m} }
 
 // Load reads a pair from files and uses it for new connections. clients holds the CAs of the
-// certificates that clients may show; nil means that clients are not asked for any. On an error
-// nothing changes. Replacing a pair that is still valid with an expired one is an error, too.
+// certificates that clients may show; nil means that clients are not asked for one. On an error
+// nothing changes. It is also an error to replace a pair that is still valid with an expired one.
 func (c *Certificate) Load(certFile, keyFile string, clients *x509.CertPool) error {
 	use, err := c.Prepare(certFile, keyFile, clients)
 	if err == nil {
@@ -42,7 +42,7 @@ func (c *Certificate) Load(certFile, keyFile string, clients *x509.CertPool) err
 }
 
 // Prepare is Load in two steps: it reads and checks the pair, and use applies it to new
-// connections. Where the pairs are managed there are no files, and only clients applies.
+// connections. With managed pairs there are no files, and only clients applies.
 func (c *Certificate) Prepare(certFile, keyFile string, clients *x509.CertPool) (use func(), err error) {
 	if c.managed != nil {
 		return func() { c.clients.Store(clients) }, nil
@@ -66,8 +66,8 @@ func (c *Certificate) Prepare(certFile, keyFile string, clients *x509.CertPool) 
 	}, nil
 }
 
-// Valid returns the times between which the current pair is valid. Both are zero without a pair,
-// with managed pairs, and for a nil Certificate.
+// Valid returns the validity of the current pair. Both times are zero if there is no pair, if
+// pairs are managed, or if c is nil.
 func (c *Certificate) Valid() (from, to time.Time) {
 	if c == nil {
 		return time.Time{}, time.Time{}
@@ -78,16 +78,16 @@ func (c *Certificate) Valid() (from, to time.Time) {
 	return time.Time{}, time.Time{}
 }
 
-// NotAfter returns the end of the current pair's validity; the zero time without a pair.
+// NotAfter returns the end of the current pair's validity, or the zero time without a pair.
 func (c *Certificate) NotAfter() time.Time {
 	_, to := c.Valid()
 	return to
 }
 
-// acmeProtocol is what an authority negotiates to check the answer to its challenge.
+// acmeProtocol is the protocol that an authority negotiates to check the answer to its challenge.
 const acmeProtocol = "acme-tls/1"
 
-// Config returns a server's TLS settings with c: at least TLS 1.2, only HTTP/1.1.
+// Config returns a server's TLS configuration with c: at least TLS 1.2, and only HTTP/1.1.
 func (c *Certificate) Config() *tls.Config {
 	base := tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -103,7 +103,7 @@ func (c *Certificate) Config() *tls.Config {
 	}
 	asking := base.Clone()
 	asking.ClientAuth = tls.VerifyClientCertIfGiven
-	asking.SessionTicketsDisabled = true // a resumed session would bring a certificate that was checked before
+	asking.SessionTicketsDisabled = true // they would skip the check of the certificate
 	base.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if challenge != nil && slices.Contains(hello.SupportedProtos, acmeProtocol) {
 			return challenge, nil

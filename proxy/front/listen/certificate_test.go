@@ -46,7 +46,7 @@ func TestCertificateLoad(t *testing.T) {
 	}
 }
 
-// handshake returns the client's view of a connection over c.
+// handshake returns the client's view of a TLS connection with c.
 func handshake(t *testing.T, c *Certificate, client *tls.Config) (tls.ConnectionState, error) {
 	t.Helper()
 	accepted, dialed := pair(t, open(t, Options{}))
@@ -104,7 +104,7 @@ func TestCertificateConfig(t *testing.T) {
 	}
 }
 
-// An open connection survives a rotation.
+// TestCertificateRotationKeepsConnections checks that an open connection survives a rotation.
 func TestCertificateRotationKeepsConnections(t *testing.T) {
 	var c Certificate
 	cert, key, pool := writeCertificate(t, "edge", time.Now().Add(time.Hour))

@@ -15,7 +15,7 @@ type Waiter interface {
 	ClientGone()
 }
 
-// clientState is whether a connection's client has gone, and the waiter to notify of it.
+// clientState records whether a connection's client has gone, and the waiter to notify.
 type clientState struct {
 	mu     sync.Mutex
 	waiter Waiter
@@ -71,17 +71,17 @@ func (s *clientState) withWaiter(f func(Waiter)) {
 	}
 }
 
-// hasWaiter reports whether a call of the client runs.
+// hasWaiter reports whether a call of the client is running.
 func (s *clientState) hasWaiter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.waiter != nil
 }
 
-// idleState is whether a connection waits for its next request. Times are instant.Times.
+// idleState records whether a connection waits for its next request. Times are instant.Times.
 type idleState struct {
 	since       atomic.Int64 // 0: a request has begun
-	waiting     atomic.Int64 // since when the edge waits for a complete request; 0: it has come
+	waiting     atomic.Int64 // since when the edge waits for a complete request; 0: it has arrived
 	interrupted atomic.Bool  // CloseGracefully has interrupted a read
 }
 
@@ -92,8 +92,8 @@ func (s *idleState) idle() {
 	s.waiting.Store(now)
 }
 
-// begun records the first byte of a request. The time for the rest of its head starts here, except
-// for a client that has shown a key.
+// begun records the first byte of a request. The time for the rest of the head starts here, unless
+// the client has shown a key (known).
 func (s *idleState) begun(known bool) {
 	s.since.Store(0)
 	if known {

@@ -18,11 +18,11 @@ import (
 type Conn struct {
 	*net.TCPConn
 	ln         *Listener
-	address    netip.Addr // see networkOf; a proxied client's, once known
+	address    netip.Addr // see networkOf; a proxied client's address, once known
 	generation uint32
 	fd         int
 	stream     socket.Stream
-	framing    framingChecker // without TLS, which has its own (tlsConn)
+	framing    framingChecker // without TLS; tlsConn has its own
 
 	header *proxyHeader // nil: already read, or absent
 	behind *net.TCPAddr // the client behind a proxy
@@ -34,14 +34,14 @@ type Conn struct {
 	writes  writeDeadline
 	asked   bool          // a request has begun
 	known   atomic.Bool   // see ShowedKey
-	resumed time.Duration // replaces the next read deadline that is set; 0: does not
+	resumed time.Duration // replaces the next read deadline that is set, unless 0
 
 	linger   atomic.Bool
 	closed   atomic.Bool
 	onDetach atomic.Pointer[func()] // what the next Close starts instead of closing
 }
 
-// ConnOf returns the Conn of c, also beneath TLS, or nil.
+// ConnOf returns the Conn of c, even beneath TLS, or nil.
 func ConnOf(c net.Conn) *Conn {
 	for {
 		switch x := c.(type) {
@@ -55,59 +55,59 @@ func ConnOf(c net.Conn) *Conn {
 	}
 }
 
-// Watch notifies w when the client goes. If the client has gone already, it returns true and does
-// not keep w.
+// Watch notifies w when the client leaves. If the client has already left, it returns true and
+// does not keep w.
 func (c *Conn) Watch(w Waiter) (gone bool) { return c.client.watch(w) }
 
-// Unwatch withdraws w. After it has returned, no call of w runs or will run. w need not be
+// Unwatch withdraws w. After it has returned, no method of w is running or will run. w need not be
 // watching.
 func (c *Conn) Unwatch(w Waiter) { c.client.unwatch(w) }
 
 // Gone reports whether the client is known to have left.
 func (c *Conn) Gone() bool { return c.client.isGone() }
 
-// Leave records that the client has gone, for protocols in which a client says so. It notifies the
-// waiter.
+// Leave records that the client has left, for protocols in which a client announces that. It
+// notifies the waiter.
 func (c *Conn) Leave() { c.client.hasLeft(c.ln.guard) }
 
 // SetWriteTimeout gives each later write, and each piece of a large one, at least seven eighths of
-// d from its own start before it fails. The deadline of one answer thus never cuts the next answer
-// on the same connection. Zero d changes nothing.
+// d from its start before it fails. Thus the deadline of one answer never cuts the next answer on
+// the same connection. If d is zero, it changes nothing.
 func (c *Conn) SetWriteTimeout(d time.Duration) {
 	if d > 0 {
 		c.writes.timeout.Store(int64(d))
 	}
 }
 
-// SetWriteDeadline sets the deadline of writes. It ends the effect of SetWriteTimeout.
+// SetWriteDeadline sets the write deadline. It ends the effect of SetWriteTimeout.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.writes.clear()
 	return c.TCPConn.SetWriteDeadline(t)
 }
 
-// SetDeadline sets the deadline of reads and, as SetWriteDeadline does, of writes.
+// SetDeadline sets the read deadline, and the write deadline like SetWriteDeadline.
 func (c *Conn) SetDeadline(t time.Time) error {
 	c.reads.want(c.TCPConn, t)
 	return c.SetWriteDeadline(t)
 }
 
-// DetachOnClose takes the connection from its server: the next Close leaves it open and starts then
-// on a goroutine of its own. then owns the connection and must catch its own panics.
+// DetachOnClose takes the connection from its server. The next Close leaves it open and starts
+// then on another goroutine. then owns the connection and must catch its own panics.
 func (c *Conn) DetachOnClose(then func()) { c.onDetach.Store(&then) }
 
 // Unread puts back the unread bytes of from, the server's buffered reader of this connection.
 func (c *Conn) Unread(from io.Reader) { c.unread.collect(from) }
 
-// Resume prepares the connection for a server that serves it like a new one. The next request's
-// first byte may take as long as on any connection that is kept alive.
+// Resume prepares the connection for a server that serves it like a new one. The first byte of the
+// next request may take as long as on any kept-alive connection.
 func (c *Conn) Resume(idle time.Duration) {
 	c.resumed = idle
 	c.idle.idle()
 	c.framing.enable()
 }
 
-// SetReadDeadline sets the deadline of reads; see Resume. On a closed connection only the read
-// fails.
+// SetReadDeadline sets the read deadline; see Resume. It reports no error on a closed connection,
+// where the read fails instead.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	if c.resumed > 0 {
 		t, c.resumed = time.Now().Add(c.resumed), 0
@@ -116,7 +116,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// read reads what the client sends, until the deadline of reads. After CloseGracefully it ends idle
+// read reads what the client sends, until the read deadline. After CloseGracefully it ends idle
 // connections.
 func (c *Conn) read(p []byte) (int, error) {
 	for {
@@ -130,20 +130,21 @@ func (c *Conn) read(p []byte) (int, error) {
 			return n, err
 		}
 		if !c.idle.interrupted.CompareAndSwap(true, false) && c.reads.passed() {
-			// After the process was stopped, or got no processor time, the deadline may have passed
-			// although the socket holds what the client has sent.
+			// After the process was stopped, or got no processor time, the deadline may have
+			// passed although the socket holds bytes of the client.
 			if n, late := readAvailable(c.TCPConn, p); late == nil {
 				return n, nil
 			}
 			return n, err
 		}
-		// CloseGracefully has interrupted the read, or an earlier deadline has fired. If
-		// CloseGracefully runs now, this resets its deadline; the loop then sees closing.
+		// CloseGracefully has interrupted the read, or an earlier deadline has expired. If
+		// CloseGracefully runs now, restore overwrites its deadline, but the loop then sees
+		// closing.
 		c.reads.restore(c.TCPConn)
 	}
 }
 
-// grace returns how long the connection may be idle once the listener closes.
+// grace returns how long the connection may stay idle while the listener closes.
 func (c *Conn) grace() time.Duration {
 	if c.asked {
 		return idleGrace
@@ -151,8 +152,8 @@ func (c *Conn) grace() time.Duration {
 	return firstGrace
 }
 
-// finalRead reads until an instant.Time, then takes bytes that have arrived anyway. Without any
-// it returns io.EOF.
+// finalRead reads until the instant.Time until, then takes bytes that have arrived anyway. Without
+// such bytes it returns io.EOF.
 func (c *Conn) finalRead(p []byte, until int64) (int, error) {
 	c.reads.hold(c.TCPConn, until)
 	n, err := c.stream.Read(p)
@@ -164,15 +165,15 @@ func (c *Conn) finalRead(p []byte, until int64) (int, error) {
 }
 
 // writePiece is how much of one write must go out within the time of SetWriteTimeout. It is about
-// the room for which the kernel wakes a blocked writer, see send_buffer_linux.go.
+// the free space at which the kernel wakes a blocked writer; see send_buffer_linux.go.
 const writePiece = 64 << 10
 
 // Write writes p, each piece of it within the time of SetWriteTimeout. A slow client may take any
 // time for an answer of many megabytes, but a client that has stopped reading is noticed.
 func (c *Conn) Write(p []byte) (int, error) { return c.WriteNow(p, 0) }
 
-// WriteNow is Write for a caller that has just read the clock as now. Zero now means that it has
-// not.
+// WriteNow is Write for a caller that has just read the clock as now. If now is zero, WriteNow
+// reads the clock.
 func (c *Conn) WriteNow(p []byte, now instant.Time) (int, error) {
 	d := time.Duration(c.writes.timeout.Load())
 	if d == 0 {
@@ -191,11 +192,12 @@ func (c *Conn) WriteNow(p []byte, now instant.Time) (int, error) {
 	}
 }
 
-// Linger makes Close leave the client time to read the written answer, even if it is still sending.
+// Linger makes Close leave the client time to read the written answer, even if it is still
+// sending.
 func (c *Conn) Linger() { c.linger.Store(true) }
 
-// Close ends the connection, unless it is to be detached (see DetachOnClose). Further calls return
-// net.ErrClosed.
+// Close closes the connection, unless it is to be detached (see DetachOnClose). Further calls
+// return net.ErrClosed.
 func (c *Conn) Close() error {
 	if then := c.onDetach.Swap(nil); then != nil {
 		c.ln.detached.run(*then)
@@ -210,8 +212,8 @@ func (c *Conn) Close() error {
 	return c.closeNow()
 }
 
-// Reset closes a connection from Accept with a reset, so that its client does not mistake what it
-// has received for the whole answer.
+// Reset closes a connection from Accept with a reset, so that its client does not mistake the
+// received part for the whole answer.
 func Reset(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.linger.Store(false)
@@ -220,8 +222,8 @@ func Reset(c net.Conn) {
 	}
 }
 
-// closeNow closes the socket. The order matters: the kernel may reuse the descriptor's number as
-// soon as it is closed.
+// closeNow closes the socket. It unregisters the connection first, because the kernel may reuse
+// the descriptor's number as soon as the socket is closed.
 func (c *Conn) closeNow() error {
 	c.ln.unregister(c)
 	return c.TCPConn.Close()

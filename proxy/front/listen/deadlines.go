@@ -11,9 +11,9 @@ import (
 // Deadlines are instant.Times. They are atomic because a shutdown that closes a TLS connection sets
 // one from another goroutine.
 
-// readDeadline is when reads fail. fasthttp sets three for each request, and moving a socket's
-// deadline costs more than parsing a head. So the socket keeps an earlier deadline: when that
-// fires, Conn.read looks at the clock and continues.
+// readDeadline is when reads fail. fasthttp sets three deadlines for each request, and moving a
+// socket's deadline costs more than parsing a head. So the socket keeps an earlier deadline. When
+// that expires, Conn.read checks the clock and continues.
 type readDeadline struct {
 	wanted atomic.Int64
 	held   atomic.Int64 // by the socket
@@ -28,10 +28,10 @@ func (d *readDeadline) want(tcp *net.TCPConn, t time.Time) {
 	}
 }
 
-// hold sets the deadline of the socket.
+// hold sets the deadline of the socket itself.
 func (d *readDeadline) hold(tcp *net.TCPConn, by int64) {
 	d.held.Store(by)
-	_ = tcp.SetReadDeadline(instant.Time(by).Std()) // fails only on a closed connection, and then the read fails
+	_ = tcp.SetReadDeadline(instant.Time(by).Std()) // on a closed connection the read fails
 }
 
 // restore sets the socket's deadline to the wanted one.
@@ -46,18 +46,18 @@ type writeDeadline struct {
 	timeout atomic.Int64 // of one write, in nanoseconds; 0: the caller sets deadlines
 }
 
-// extend moves the deadline to timeout from now. That costs more than a small write, so it happens
-// only when less than seven eighths of it are left.
+// extend moves the deadline to timeout from now. Because that costs more than a small write, it
+// does so only if less than seven eighths of timeout are left.
 func (d *writeDeadline) extend(tcp *net.TCPConn, now instant.Time, timeout time.Duration) {
 	by := now.After(timeout)
 	if instant.Time(d.held.Load()) >= by.After(-timeout/8) {
 		return
 	}
 	d.held.Store(int64(by))
-	_ = tcp.SetWriteDeadline(by.Std()) // fails only on a closed connection, and then the write fails
+	_ = tcp.SetWriteDeadline(by.Std()) // on a closed connection the write fails
 }
 
-// clear leaves deadlines to the caller.
+// clear leaves the deadlines to the caller.
 func (d *writeDeadline) clear() {
 	d.timeout.Store(0)
 	d.held.Store(0)

@@ -1,17 +1,18 @@
 package listen
 
-// ownDescriptors is what the process needs besides the connections of clients and calls: listeners,
-// watches, the log, a few files at a reload, and the minimum of lingering connections.
+// ownDescriptors is what the process needs besides the connections of clients and calls:
+// listeners, watches, the log, a few files during a reload, and the minimum of lingering
+// connections.
 const ownDescriptors = 32 + minLingerConns
 
-// maxAdminConns bounds the connections of the admin listener: of operators, scrapers and probes.
+// maxAdminConns bounds the admin listener's connections: those of operators, scrapers and probes.
 const maxAdminConns = 64
 
-// AdminConns returns how many connections the admin listener may have. They are few even where
-// descriptors are plenty, because any client that reaches the port can open one.
+// AdminConns returns how many connections the admin listener may have. The number is small even if
+// descriptors are plentiful, because any client that reaches the port can open one.
 func AdminConns() int { return adminConns(descriptors()) }
 
-// Descriptors returns how many descriptors the process may have open; 0 if unknown.
+// Descriptors returns how many descriptors the process may have open, or 0 if unknown.
 func Descriptors() int { return descriptors() }
 
 func adminConns(limit int) int {
@@ -21,15 +22,15 @@ func adminConns(limit int) int {
 	return maxAdminConns
 }
 
-// AffordableConns returns how many client connections a process can hold. Each needs a second one
-// to an engine. others is the number of further descriptors (one for each engine's probe); the
-// lingering and the admin connections (AdminConns) need theirs as well. The result is wanted, or
-// less where the limit on descriptors demands it. Past that limit the process could accept no
-// client and, worse, could reach no engine for the accepted ones.
+// AffordableConns returns how many client connections a process can hold. Each one needs a second
+// connection to an engine. others is the number of further descriptors (one for each engine's
+// probe). The lingering connections and the admin connections (AdminConns) need descriptors as
+// well. The result is wanted, or less if the limit on descriptors requires it. Beyond that limit
+// the process could accept no client and, worse, could reach no engine for the accepted ones.
 func AffordableConns(wanted, others int) int { return affordableConns(wanted, others, descriptors()) }
 
 func affordableConns(wanted, others, limit int) int {
-	// Two for each connection, and the lingering ones (SetMax).
+	// Two for each connection, and the lingering connections (SetMax).
 	admin := adminConns(limit)
 	spare := limit - ownDescriptors - others - admin - admin/4
 	if n := max(spare*4/9, (spare-maxLingerConns)/2); limit > 0 && n < wanted {
@@ -39,7 +40,7 @@ func affordableConns(wanted, others, limit int) int {
 }
 
 // lingerConns returns how many client connections may linger at once: at most half of the
-// descriptors that conns connections leave over.
+// descriptors that conns connections leave free.
 func lingerConns(conns, limit int) int {
 	if limit == 0 {
 		return topLingerConns

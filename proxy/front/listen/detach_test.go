@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A connection that leaves its server keeps what the server's reader holds, and lives on after the
-// server's close.
+// TestDetachOnClose checks that a connection that leaves its server keeps the bytes in the
+// server's reader, and stays open after the server's close.
 func TestDetachOnClose(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -55,7 +55,8 @@ func TestDetachOnClose(t *testing.T) {
 	}
 }
 
-// The first read deadline after Resume is the idle time, the next one is what it is set to.
+// TestResume checks that the first read deadline after Resume becomes the idle time, and that the
+// next one is set as given.
 func TestResume(t *testing.T) {
 	server, _ := pair(t, open(t, Options{}))
 	var b [1]byte
@@ -81,9 +82,9 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A later deadline does not change the socket's. The socket's earlier deadline must not end the
-// read early, and neither must a deadline that was cleared. A deadline that is moved earlier must
-// end a waiting read.
+// TestReadDeadlineMoves checks changes of the read deadline. A later deadline does not change the
+// socket's. The socket's earlier deadline must not end the read early, even if the deadline was
+// cleared instead. A deadline that is moved earlier must end a waiting read.
 func TestReadDeadlineMoves(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	read := make(chan error, 1)

@@ -15,15 +15,15 @@ const maxParked = 64
 // parkedFor is how long surplus goroutines wait before they end.
 const parkedFor = 10 * time.Second
 
-// detached runs the functions that connections are detached for. Its goroutines wait for the next
-// one when they are done, because their stacks have grown for streams and requests. A new goroutine
-// would grow its own, which was a quarter of what a short stream cost. A long stream does not keep
-// the larger stack: each collection halves a stack that is used by less than a quarter.
+// detached runs the functions for which connections are detached. A goroutine that is done waits
+// for the next function, because its stack has already grown for streams and requests. Growing a
+// new stack was a quarter of the cost of a short stream. A long stream does not keep the larger
+// stack, because each collection halves a stack of which less than a quarter is used.
 type detached struct {
 	guard  *guard.Guard // for the sweep; nil catches nothing
 	mu     sync.Mutex
-	parked []chan func() // the one that has waited least is the last
-	unused int           // the fewest that were parked since the last sweep
+	parked []chan func() // the goroutine that has waited least is the last
+	unused int           // the minimum that was parked since the last sweep
 	sweep  *time.Timer   // nil while none is parked
 	closed bool
 }
@@ -44,7 +44,7 @@ func (d *detached) run(f func()) {
 	next <- f
 }
 
-// work runs f, and then what run passes to this goroutine.
+// work runs f, and then the functions that run passes to this goroutine.
 func (d *detached) work(f func()) {
 	for next := make(chan func(), 1); f != nil; {
 		f()
@@ -52,7 +52,8 @@ func (d *detached) work(f func()) {
 	}
 }
 
-// park waits for the next function. It returns nil when enough goroutines wait, and after close.
+// park waits for the next function. It returns nil if enough goroutines are waiting, and after
+// close.
 func (d *detached) park(next chan func()) func() {
 	d.mu.Lock()
 	if d.closed || len(d.parked) == maxParked {
@@ -67,8 +68,8 @@ func (d *detached) park(next chan func()) func() {
 	return <-next
 }
 
-// endUnused ends the goroutines that no connection has needed since it ran last. They are those
-// that have waited longest.
+// endUnused ends the goroutines that no connection has needed since its last run: those that have
+// waited longest.
 func (d *detached) endUnused() {
 	defer d.guard.Catch(guard.Clients, nil)
 	d.mu.Lock()
@@ -82,7 +83,7 @@ func (d *detached) endUnused() {
 	d.sweep.Reset(parkedFor)
 }
 
-// close ends the goroutines that wait. The others end when they are done.
+// close ends the waiting goroutines. The others end when they are done.
 func (d *detached) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,7 +91,7 @@ func (d *detached) close() {
 	d.unused, d.closed = 0, true
 }
 
-// end ends the first n goroutines that wait.
+// end ends the first n waiting goroutines.
 func (d *detached) end(n int) {
 	for _, next := range d.parked[:n] {
 		next <- nil

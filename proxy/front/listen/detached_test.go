@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// parkedNow returns how many goroutines wait.
+// parkedNow returns how many goroutines are waiting.
 func (d *detached) parkedNow() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.parked)
 }
 
-// A goroutine that is done waits for the next function. A bounded number of them waits, and none
-// after close. synctest fails if one is left.
+// TestDetachedGoroutines checks that a goroutine that is done waits for the next function, that
+// only a bounded number waits, and none after close. synctest fails if one is left.
 func TestDetachedGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d detached
@@ -52,8 +52,9 @@ func TestDetachedGoroutines(t *testing.T) {
 	})
 }
 
-// Goroutines that no connection has needed for a while end, those that have waited longest first.
-// A rush of streams would otherwise leave its goroutines behind.
+// TestDetachedGoroutinesEndUnused checks that goroutines that no connection has needed for a while
+// end, those that have waited longest first. Otherwise a rush of streams would leave its
+// goroutines behind.
 func TestDetachedGoroutinesEndUnused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d detached
@@ -79,7 +80,7 @@ func TestDetachedGoroutinesEndUnused(t *testing.T) {
 		if n := d.parkedNow(); n != 0 {
 			t.Errorf("%d wait though none was needed", n)
 		}
-		atOnce(2) // and it begins anew
+		atOnce(2) // the pool starts anew
 		time.Sleep(3 * parkedFor)
 		if n := d.parkedNow(); n != 0 {
 			t.Errorf("%d wait though none was needed", n)
@@ -89,8 +90,8 @@ func TestDetachedGoroutinesEndUnused(t *testing.T) {
 	})
 }
 
-// A function that runs for an hour, as a stream may, does not keep the stack that another function
-// has grown for that long.
+// TestDetachedStackShrinks checks that a function that runs for an hour, like a stream, does not
+// keep the stack that another function has grown.
 func TestDetachedStackShrinks(t *testing.T) {
 	var d detached
 	defer d.close()
@@ -119,7 +120,7 @@ func TestDetachedStackShrinks(t *testing.T) {
 	done.Wait()
 }
 
-// deep uses a KiB of stack for each n.
+// deep uses 1 KiB of stack for each n.
 //
 //go:noinline
 func deep(n int) byte {

@@ -69,7 +69,7 @@ func (w *disconnectWatch) add(c *Conn) error {
 	return errors.Join(err, ctl)
 }
 
-// remove forgets c before its descriptor is closed. Closing removes it from the epoll set.
+// remove forgets c before its descriptor is closed. The close removes it from the epoll set.
 func (w *disconnectWatch) remove(c *Conn) {
 	w.mu.Lock()
 	if c.fd >= 0 && w.fds[int32(c.fd)] == c {
@@ -102,9 +102,9 @@ func (w *disconnectWatch) run() {
 	}
 }
 
-// dispatch notifies the connection of ev. If its generation differs, the connection was closed
-// after ev had been fetched, and the descriptor belongs to a new connection. An event comes once,
-// so a panic must not lose the other events of its round.
+// dispatch notifies the connection of ev. If the generation differs, the connection was closed
+// after ev had been fetched, and the descriptor belongs to a new connection. Each event is
+// delivered once, so a panic must not lose the other events of its round.
 func (w *disconnectWatch) dispatch(ev unix.EpollEvent) {
 	defer w.ln.guard.Catch(guard.Clients, nil)
 	w.mu.Lock()

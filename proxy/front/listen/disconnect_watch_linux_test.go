@@ -7,19 +7,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An event that was fetched before its connection was closed must not hit the connection that has
-// the descriptor now.
+// TestStaleEvent checks that an event that was fetched before its connection was closed does not
+// affect the connection that has the descriptor now.
 func TestStaleEvent(t *testing.T) {
 	l := open(t, Options{})
 	first, _ := pair(t, l)
-	client, err := net.Dial("tcp", l.Addr().String()) // before the close, or it would take the descriptor
+	client, err := net.Dial("tcp", l.Addr().String()) // before the close frees a descriptor
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer client.Close()
 	stale := unix.EpollEvent{Events: unix.EPOLLRDHUP, Fd: int32(first.fd), Pad: int32(first.generation)}
 	first.Close()
-	l.watch.dispatch(stale) // nobody has the descriptor
+	l.watch.dispatch(stale) // no connection has the descriptor
 	accepted, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)

@@ -65,7 +65,8 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
-// A client that leaves with unread requests is noticed, too.
+// TestClientGoneBehindUnreadBytes checks that a client that leaves behind unread requests is
+// noticed.
 func TestClientGoneBehindUnreadBytes(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	w := newWaiter()
@@ -80,7 +81,7 @@ func TestClientGoneBehindUnreadBytes(t *testing.T) {
 	server.Unwatch(w)
 }
 
-// A client may leave between its accept and its first call.
+// TestGoneBeforeWatch checks a client that leaves between its accept and its first call.
 func TestGoneBeforeWatch(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -97,8 +98,8 @@ func TestGoneBeforeWatch(t *testing.T) {
 	}
 }
 
-// Pipelined bytes cause no event and stay untouched, and calls on a kept-alive connection do not
-// disturb each other.
+// TestPipelinedBytes checks that pipelined bytes cause no event and stay in the socket, and that
+// calls on a kept-alive connection do not affect each other.
 func TestPipelinedBytes(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	var sent, got bytes.Buffer
@@ -155,8 +156,8 @@ func (r *recycled) ClientGone() {
 	}
 }
 
-// Clients leave at the very moment that their calls end: after Unwatch no callback runs or will
-// run.
+// TestNoCallAfterUnwatch lets clients leave at the moment when their calls end. After Unwatch no
+// callback may run.
 func TestNoCallAfterUnwatch(t *testing.T) {
 	l := open(t, Options{})
 	var late, calls atomic.Int64
@@ -183,8 +184,8 @@ func TestNoCallAfterUnwatch(t *testing.T) {
 	t.Logf("%d callbacks in 1500 calls", calls.Load())
 }
 
-// Thousands of connections come and go on few descriptors. Only a call whose own client has left
-// may be notified.
+// TestDescriptorReuse opens and closes thousands of connections on few descriptors. Only a call
+// whose own client has left may be notified.
 func TestDescriptorReuse(t *testing.T) {
 	l := open(t, Options{})
 	stop := make(chan struct{})
@@ -211,7 +212,7 @@ func TestDescriptorReuse(t *testing.T) {
 		}
 	})
 	for range 4 {
-		group.Go(func() { // the server: a call on each connection, which ends it by the client's wish or its own
+		group.Go(func() { // the server: a call on each connection; either side ends it
 			for c := range accepted {
 				var first [1]byte
 				if _, err := io.ReadFull(c, first[:]); err != nil {
@@ -298,7 +299,7 @@ func TestEachWaiter(t *testing.T) {
 	if len(notified) != 1 || notified[0] != wa {
 		t.Errorf("notified %v", notified)
 	}
-	a.Unwatch(wb) // not its waiter: nothing happens
+	a.Unwatch(wb) // not its waiter: no effect
 	l.EachWaiter(func(w Waiter) { notified = append(notified, w) })
 	if len(notified) != 2 {
 		t.Error("another's Unwatch ended the call")
@@ -306,7 +307,7 @@ func TestEachWaiter(t *testing.T) {
 	a.Unwatch(wa)
 }
 
-// The check for systems without epoll.
+// TestHungUp checks hungUp, which systems without epoll use.
 func TestHungUp(t *testing.T) {
 	l := open(t, Options{})
 	for name, c := range map[string]struct {
@@ -373,7 +374,7 @@ func BenchmarkBeginEnd(b *testing.B) {
 	}
 }
 
-// BenchmarkAcceptClose measures what a connection costs, including the client's side.
+// BenchmarkAcceptClose measures the cost of a connection, including the client's side.
 func BenchmarkAcceptClose(b *testing.B) {
 	l := open(b, Options{})
 	b.ReportAllocs()

@@ -35,12 +35,12 @@ var (
 	ErrExtra = fmt.Errorf("%w: extensions and trailers", ErrFraming)
 )
 
-// keptLineBytes is how much is kept of a line that arrives in pieces. Lines that matter are
-// shorter.
+// keptLineBytes is how many bytes are kept of a line that arrives in pieces. The lines that matter
+// are shorter.
 const keptLineBytes = 64
 
-// chunkRules apply to requests. A chunk size of more than 15 digits is malformed, the extensions of
-// all chunks and the trailers share one bound, and a folded trailer is refused.
+// chunkRules apply to requests. A chunk size of more than 15 digits is malformed. One bound covers
+// the extensions of all chunks and the trailers together. A folded trailer is refused.
 var chunkRules = chunked.Rules{
 	MaxDigits: 15, MaxExtensions: maxExtraBytes, MaxTrailers: maxExtraBytes, Total: true,
 	BlankEnd: true,
@@ -50,27 +50,27 @@ var chunkRules = chunked.Rules{
 // skipped.
 const maxExtraBytes = 16 << 10
 
-// framingChecker follows the requests on a connection as they are read: heads line by line, chunked
-// bodies by a chunked.Decoder, others by their length. fasthttp's parser waits for the rest of a
-// head whose lines end in LF until the header's timeout, accepts trailers that end in LF, and reads
-// extensions without a bound. Bytes that another parser on the way may read differently allow
-// request smuggling, so the first such byte ends the reading. Only the goroutine that serves the
-// connection uses the checker.
+// framingChecker checks the requests on a connection as they are read: heads line by line, chunked
+// bodies with a chunked.Decoder, other bodies by their length. If the lines of a head end in LF,
+// fasthttp's parser waits for the rest of the head until the header's timeout. It also accepts
+// trailers that end in LF, and extensions of any length. Bytes that another parser on the way may
+// read differently allow request smuggling, so the first such byte ends the reading. Only the
+// goroutine that serves the connection uses the checker.
 //
-// The checker is ahead of the server by the bytes that the server has buffered. It therefore counts
-// the requests that have begun, and the server reports each request that it starts (SetActive). An
-// error in a later request does not concern the one that is being served.
+// The checker is ahead of the server by the bytes that the server has buffered. It therefore
+// counts the requests that have begun, and the server reports each request that it starts
+// (SetActive). An error in a later request does not affect the request that is being served.
 type framingChecker struct {
 	state         framingState
 	chunked       bool
 	hasLength     bool            // the head has a Content-Length
 	contentLength uint64          // of the body
-	bodyLeft      uint64          // of it
+	bodyLeft      uint64          // bytes of the body that are still to come
 	chunks        chunked.Decoder // of a chunked body
 
 	lineLength int                 // of the current line so far, without its end
 	pendingCR  bool                // the last byte was a CR
-	partial    [keptLineBytes]byte // the beginning of a line that comes in pieces
+	partial    [keptLineBytes]byte // the beginning of a line that arrives in pieces
 
 	begun          uint32              // requests with at least one byte besides empty lines
 	taken          uint32              // requests that the server has started to read
@@ -87,15 +87,15 @@ type framingState uint8
 
 const (
 	stateOff         framingState = iota // not enabled: the connection has no server yet
-	stateRequestLine                     // empty lines may come before it
+	stateRequestLine                     // empty lines may precede it
 	stateHeader
 	stateBody    // of a known length
 	stateChunked // a chunked body, with its trailers
 )
 
-// feed checks the bytes of a read. It changes them in one case only (see failLineEnd). After a bad
-// byte the next read fails, not the read that brought it: fasthttp takes any error with the first
-// byte for the end of the connection and gives no answer.
+// feed checks the bytes of a read. It changes them only in one case (see failLineEnd). After a bad
+// byte the next read fails, not the read that returned the byte: fasthttp takes any error with the
+// first byte for the end of the connection, and sends no answer.
 func (f *framingChecker) feed(p []byte) {
 	for len(p) > 0 && f.err == nil && f.state != stateOff {
 		if f.state >= stateBody {
@@ -157,7 +157,7 @@ func (f *framingChecker) skipBody(p []byte) []byte {
 		return p[n:]
 	}
 	n, err := f.chunks.SkipFraming(p, &chunkRules)
-	if err != nil && f.hasLength { // the head is refused, however much of its body has come with it
+	if err != nil && f.hasLength { // the head is refused, however much of its body has arrived
 		f.state, f.bodyLeft = stateBody, math.MaxUint64
 		return nil
 	}
@@ -179,7 +179,7 @@ func (f *framingChecker) skipBody(p []byte) []byte {
 	return p
 }
 
-// keepPartial keeps the next piece of an unfinished line.
+// keepPartial keeps the next piece of an incomplete line.
 func (f *framingChecker) keepPartial(piece []byte) {
 	if f.lineLength < keptLineBytes {
 		copy(f.partial[f.lineLength:], piece)
@@ -188,8 +188,8 @@ func (f *framingChecker) keepPartial(piece []byte) {
 }
 
 // failLineEnd records a line at p that ends in CR or LF alone. Before a request, fasthttp would
-// skip such a line end like an empty line, and give no answer if nothing follows. There failLineEnd
-// replaces it with a byte that cannot begin a request.
+// skip such a line end like an empty line, and send no answer if nothing follows. In that case
+// failLineEnd replaces it with a byte that cannot begin a request.
 func (f *framingChecker) failLineEnd(p []byte) {
 	f.err = ErrBareLine
 	if f.state == stateHeader || f.inHead {
@@ -201,7 +201,7 @@ func (f *framingChecker) failLineEnd(p []byte) {
 	f.beginRequest()
 }
 
-// beginRequest counts a new request and forgets the last one.
+// beginRequest counts a new request and resets the state of the last one.
 func (f *framingChecker) beginRequest() {
 	f.begun++
 	f.inHead = true
@@ -209,7 +209,7 @@ func (f *framingChecker) beginRequest() {
 	f.contentLength, f.chunks, f.requestLineLen = 0, chunked.Decoder{}, 0
 }
 
-// endLine handles a finished line. Of a long line only the beginning is kept.
+// endLine handles a complete line. line holds only the beginning of a long one.
 func (f *framingChecker) endLine(line []byte) {
 	length := f.lineLength
 	f.lineLength = 0
@@ -229,7 +229,7 @@ func (f *framingChecker) endLine(line []byte) {
 	}
 }
 
-// prefaceError recognises the first line of another protocol that begins like a request.
+// prefaceError recognizes the first line of another protocol that begins like a request.
 func prefaceError(line []byte) error {
 	switch {
 	case line[0] != 'P':
@@ -253,7 +253,8 @@ func (f *framingChecker) afterHead() framingState {
 	return stateRequestLine
 }
 
-// headerField reads the body's length from a header line. fasthttp checks the rest of the line.
+// headerField reads the length of the body from a header line. fasthttp checks the rest of the
+// line.
 func (f *framingChecker) headerField(line []byte, length int) {
 	if c := line[0] | 0x20; c != 'c' && c != 't' {
 		return
@@ -293,14 +294,14 @@ func (f *framingChecker) enable() {
 // takeRequest counts a request that the server starts to read.
 func (f *framingChecker) takeRequest() { f.taken++ }
 
-// readFailed records a read error. A deadline or our own close does not mean that the client has
-// ended.
+// readFailed records a read error. A deadline, or a close by the edge, does not mean that the
+// client has closed its side.
 func (f *framingChecker) readFailed(err error) {
 	f.readEnded = f.readEnded || !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, net.ErrClosed)
 }
 
-// truncated reports whether the request that is being served will never be complete, although it is
-// well formed so far.
+// truncated reports whether the request that is being served will never be complete, although it
+// has been well formed so far.
 func (f *framingChecker) truncated() bool {
 	return f.readEnded && f.err == nil && f.current() && (f.inHead || f.state > stateRequestLine)
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// TestFraming: the result does not depend on how the bytes are cut, only on the framing.
+// TestFraming checks that the result depends only on the framing, not on how the bytes are cut.
 func TestFraming(t *testing.T) {
 	t.Parallel()
 	const chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -31,7 +31,7 @@ func TestFraming(t *testing.T) {
 		{"\x16\x03\x01\x00\xa5\x01\n", foreign, 1},
 		{"\r\n\r\n\x16\x03", foreign, 1},
 		{"GET / HTTP/1.1\r\n\r\n GET", foreign, 2},
-		{"!#$%&'*+-.^_`|~9Az\x16", good, 1}, // a method may begin so
+		{"!#$%&'*+-.^_`|~9Az\x16", good, 1}, // a method may begin with these
 		{"\r\n", good, 0},
 		{"GET / HTTP/1.1\nHost: a\n\n", bare, 1},
 		{"GET / HTTP/1.1\r\nHost: a\n\r\n", bare, 1},
@@ -93,8 +93,8 @@ func TestFraming(t *testing.T) {
 	}
 }
 
-// TestFramingBeforeARequest: a bare line end before a request becomes a byte that the server cannot
-// skip, and no other byte changes.
+// TestFramingBeforeARequest checks that a bare line end before a request becomes a byte that the
+// server cannot skip, and that no other byte changes.
 func TestFramingBeforeARequest(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -113,8 +113,8 @@ func TestFramingBeforeARequest(t *testing.T) {
 	}
 }
 
-// TestRequestTruncated: a request is truncated when the client's side ends within it, and not at
-// the reader's deadline.
+// TestRequestTruncated checks that a request counts as truncated when the client's side ends
+// within it, but not at the reader's deadline.
 func TestRequestTruncated(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
@@ -122,9 +122,9 @@ func TestRequestTruncated(t *testing.T) {
 		"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n{\n":           true,
 		"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n{\n}":          false,
 		"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n":     true,
-		"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n\r\n": false, // it is malformed
+		"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n\r\n": false, // malformed
 		"POST / HTTP/1.1\r\nHost":                                   true,
-		"GET / HTTP/1.1\r\n\r\nGET":                                 false, // the one that is being served is whole
+		"GET / HTTP/1.1\r\n\r\nGET":                                 false, // the served one is complete
 	} {
 		accepted, dialed := pair(t, open(t, Options{}))
 		SetIdle(accepted)
@@ -150,8 +150,8 @@ func TestRequestTruncated(t *testing.T) {
 	}
 }
 
-// FuzzFraming: however the bytes are cut, the checker accepts the requests that net/http reads, up
-// to the first one that either refuses.
+// FuzzFraming checks that the checker accepts the requests that net/http reads, up to the first
+// request that either of them refuses. How the bytes are cut must make no difference.
 func FuzzFraming(f *testing.F) {
 	const chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for _, text := range []string{
@@ -168,7 +168,7 @@ func FuzzFraming(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte, cut uint8) {
 		if bytes.Count(text, []byte("HTTP/")) != bytes.Count(text, []byte("HTTP/1.1")) || bytes.HasPrefix(text, []byte("\r")) || bytes.Contains(text, []byte("\r\n\r\n\r\n")) {
-			t.Skip() // another version, which has no chunks in net/http, and empty lines before a request, which net/http does not skip
+			t.Skip() // net/http knows no chunks in other versions, and skips no empty lines
 		}
 		l, pieces := framingChecker{state: stateRequestLine}, framingChecker{state: stateRequestLine}
 		l.feed(slices.Clone(text))
@@ -178,7 +178,7 @@ func FuzzFraming(f *testing.F) {
 		if fmt.Sprint(l.err, l.begun, l.state, l.bodyLeft, l.chunks) != fmt.Sprint(pieces.err, pieces.begun, pieces.state, pieces.bodyLeft, pieces.chunks) {
 			t.Fatalf("%q: %v and %d requests at once, %v and %d in pieces of %d", text, l.err, l.begun, pieces.err, pieces.begun, cut)
 		}
-		whole := l.begun // the newest is whole unless it is broken or cut
+		whole := l.begun // the newest is complete unless it is broken or cut
 		if l.err != nil || l.inHead || l.state != stateRequestLine {
 			whole--
 		}
@@ -201,8 +201,8 @@ func FuzzFraming(f *testing.F) {
 	})
 }
 
-// refusesLess reports whether text has nothing that net/http refuses for its content rather than
-// its framing.
+// refusesLess reports whether text contains nothing that net/http refuses for reasons other than
+// framing.
 func refusesLess(text []byte) bool {
 	first := true
 	for line := range strings.Lines(string(text)) {
@@ -218,8 +218,8 @@ func refusesLess(text []byte) bool {
 	return true
 }
 
-// TestFramingOfAConnection: the results are about the request that is being served, however much
-// more was read.
+// TestFramingOfAConnection checks that the results are about the request that is being served,
+// even if more was read.
 func TestFramingOfAConnection(t *testing.T) {
 	t.Parallel()
 	accepted, dialed := pair(t, open(t, Options{}))
@@ -274,7 +274,7 @@ func TestFramingOfAConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantTarget("/v1/messages", true)
-	if err := read("GET /" + strings.Repeat("/", 90) + "\n"); err != nil { // it has been read, and is the next request's
+	if err := read("GET /" + strings.Repeat("/", 90) + "\n"); err != nil { // of the next request
 		t.Fatal(err)
 	}
 	if err := FramingError(accepted); err != nil {

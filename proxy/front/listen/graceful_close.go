@@ -6,24 +6,23 @@ import (
 )
 
 const (
-	// handshakeWait is how long a listener that refuses new connections waits for the last
-	// handshakes.
+	// handshakeWait is how long a listener that refuses new connections waits for handshakes in
+	// progress.
 	handshakeWait = 50 * time.Millisecond
 	// backlogWait bounds the wait for an empty accept queue. Only an overloaded process reaches it.
 	backlogWait = 2 * time.Second
 	// idleGrace is how long a connection may be idle before CloseGracefully ends it. A client that
 	// sends its next request right after an answer needs less, and a shutdown can wait that long.
 	idleGrace = time.Second
-	// firstGrace is the same for a connection that has not sent a request yet. Its client has had
+	// firstGrace is the same for a connection that has not sent a request yet. Its client has seen
 	// no sign of the shutdown, and a busy client may take a second from connecting to sending.
 	firstGrace = 3 * time.Second
 )
 
-// CloseGracefully stops accepting without losing a connection, and returns when the listener is
-// closed. It still accepts connections whose handshake has begun. Later ones are refused, or go to
-// another process on the same port. An idle connection is closed once it has waited for idleGrace,
-// or for firstGrace. A last read finds a request that has arrived by then, and that request is
-// served.
+// CloseGracefully stops accepting without losing a connection, and returns once the listener is
+// closed. It still accepts connections whose handshake has begun. Later connections are refused,
+// or go to another process on the same port. An idle connection is closed after idleGrace or
+// firstGrace. A last read finds a request that has arrived by then, and that request is served.
 func (l *Listener) CloseGracefully() {
 	if l.keepSocket {
 		_ = l.Listener.Close() // the next process accepts the queue
@@ -40,8 +39,8 @@ func (l *Listener) CloseGracefully() {
 }
 
 // CloseAfterBacklog closes a listener once all connections whose handshake had begun are accepted.
-// Another goroutine must keep accepting meanwhile. On Linux the kernel ignores new connections from
-// the start. Elsewhere closing resets those that came after the last check.
+// Another goroutine must keep accepting meanwhile. On Linux the kernel ignores new connections
+// from the start. On other systems the close resets connections that arrive after the last check.
 func CloseAfterBacklog(ln net.Listener) error {
 	control(ln, dropSYN)
 	time.Sleep(handshakeWait)

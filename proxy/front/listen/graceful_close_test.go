@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// answerAll serves l with one word for every line, one connection at a time or more, until it is
+// answerAll serves l with one word for every line, on several connections at once, until l is
 // closed.
 func answerAll(l *Listener, before func()) (ended chan struct{}) {
 	ended = make(chan struct{})
@@ -65,14 +65,14 @@ func dial(t *testing.T, addr net.Addr) net.Conn {
 	return c
 }
 
-// TestCloseGracefullyEmptiesTheQueue: connections that the kernel has accepted but the process has
-// not are served, and the port is closed afterwards.
+// TestCloseGracefullyEmptiesTheQueue checks that connections that the kernel has accepted but the
+// process has not are served, and that the port is closed afterwards.
 func TestCloseGracefullyEmptiesTheQueue(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the accept queue cannot be told here")
 	}
 	l := open(t, Options{})
-	ended := answerAll(l, func() { time.Sleep(2 * time.Millisecond) }) // slower than clients come
+	ended := answerAll(l, func() { time.Sleep(2 * time.Millisecond) }) // slower than clients connect
 	var clients []net.Conn
 	for range 50 {
 		clients = append(clients, dial(t, l.Addr()))
@@ -102,8 +102,9 @@ func TestCloseGracefullyEmptiesTheQueue(t *testing.T) {
 	}
 }
 
-// TestCloseGracefullyServesWhatHasCome: a kept connection whose next request is in the socket when
-// its time is over is served, a silent one is closed, and a working one is left alone.
+// TestCloseGracefullyServesWhatHasCome checks three kept-alive connections at the end of their
+// time. One whose next request is in the socket is served, a silent one is closed, and a busy one
+// is left alone.
 func TestCloseGracefullyServesWhatHasCome(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -112,7 +113,7 @@ func TestCloseGracefullyServesWhatHasCome(t *testing.T) {
 	working.idle.complete()
 	for _, c := range []*Conn{server, silent} {
 		c.asked = true
-		c.idle.since.Store(1) // idle for as long as the process runs
+		c.idle.since.Store(1) // idle since the process began
 	}
 	if _, err := io.WriteString(client, "request"); err != nil {
 		t.Fatal(err)
@@ -130,7 +131,7 @@ func TestCloseGracefullyServesWhatHasCome(t *testing.T) {
 	blocked, working1 := make(chan result, 1), make(chan result, 1)
 	go func() { s, err := read(silent); blocked <- result{s, err} }()
 	go func() { s, err := read(working); working1 <- result{s, err} }()
-	time.Sleep(20 * time.Millisecond) // both wait in their reads, most likely: either order is right
+	time.Sleep(20 * time.Millisecond) // most likely both wait in their reads: either order is right
 	l.CloseGracefully()
 	if got, err := read(server); got != "request" || err != nil {
 		t.Errorf("the request that had come: %q, %v", got, err)
@@ -147,7 +148,7 @@ func TestCloseGracefullyServesWhatHasCome(t *testing.T) {
 	}
 }
 
-// waitUnread waits until something is in the socket.
+// waitUnread waits until the socket has unread bytes.
 func waitUnread(t *testing.T, c *Conn) {
 	t.Helper()
 	in := make([]byte, 1)
@@ -159,8 +160,8 @@ func waitUnread(t *testing.T, c *Conn) {
 	t.Fatal("nothing has come")
 }
 
-// TestCloseGracefullyWaitsForTheNextRequest: a client that has just been answered may send once
-// more.
+// TestCloseGracefullyWaitsForTheNextRequest checks that a client that has just been answered may
+// send one more request.
 func TestCloseGracefullyWaitsForTheNextRequest(t *testing.T) {
 	l := open(t, Options{})
 	ended := answerAll(l, func() {})
@@ -179,8 +180,8 @@ func TestCloseGracefullyWaitsForTheNextRequest(t *testing.T) {
 	}
 }
 
-// TestGraceOfANewcomer: a client that has connected but not asked yet has more time than one that
-// has been answered.
+// TestGraceOfANewcomer checks that a client that has connected but sent no request gets more time
+// than a client that has been answered.
 func TestGraceOfANewcomer(t *testing.T) {
 	for name, o := range map[string]Options{"public": {}, "makes room": {MakeRoom: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -197,8 +198,8 @@ func TestGraceOfANewcomer(t *testing.T) {
 	}
 }
 
-// TestSharedPort: a second listener on the port takes over while the first leaves, and no request
-// is lost.
+// TestSharedPort checks that a second listener on the port takes over while the first one closes,
+// and that no request is lost.
 func TestSharedPort(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("connections are spread by Linux's rules")
@@ -255,7 +256,8 @@ func TestSharedPort(t *testing.T) {
 	<-secondEnded
 }
 
-// TestKeptSocket: a service manager's socket outlives the listener made from it.
+// TestKeptSocket checks that a service manager's socket outlives the listener that was made from
+// it.
 func TestKeptSocket(t *testing.T) {
 	manager, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

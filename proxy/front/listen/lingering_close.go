@@ -9,21 +9,21 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// These bound lingering. A client that reads only after it has sent its whole body still gets its
-// answer, provided that it does not stop sending.
+// These bound the lingering. A client that reads only after it has sent its whole body still gets
+// its answer, provided that it does not stop sending.
 const (
 	lingerTime     = 5 * time.Second
 	lingerBytes    = 256 << 20
-	maxLingerConns = 128  // unless descriptors are left over
-	topLingerConns = 1024 // if they are
-	minLingerConns = 16   // however few connections the listener may have
+	maxLingerConns = 128  // unless enough descriptors are free
+	topLingerConns = 1024 // if enough descriptors are free
+	minLingerConns = 16   // even if the listener may have few connections
 )
 
 var discardBuffers = sync.Pool{New: func() any { b := make([]byte, 16<<10); return &b }}
 
 // closeLingering closes the writing half of c, discards in the background what the client still
-// sends, and calls end. It returns false, and does not call end, if the client has reset the
-// connection or too many connections linger already.
+// sends, and calls end. It returns false without calling end if the client has reset the
+// connection or if too many connections are lingering.
 func (l *Listener) closeLingering(c *net.TCPConn, end func() error) bool {
 	if !l.lingering.tryAcquire() {
 		return false
@@ -41,7 +41,7 @@ func (l *Listener) closeLingering(c *net.TCPConn, end func() error) bool {
 	return true
 }
 
-// discardRequest reads until the client ends, has sent lingerBytes, or the time is over.
+// discardRequest reads until the client ends, has sent lingerBytes, or until has passed.
 func discardRequest(c *net.TCPConn, until time.Time) {
 	_ = c.SetReadDeadline(until)
 	buf := discardBuffers.Get().(*[]byte)

@@ -16,29 +16,29 @@ import (
 
 // Options bound a Listener.
 type Options struct {
-	// MaxConns is how many connections may be open at once; 0 means no bound. One more is answered
-	// with a 503 and closed. MaxPerAddress is the same for the connections of one address, and 0
-	// again means no bound. For IPv6 it counts a /64, because one host may own all of it.
+	// MaxConns is how many connections may be open at once; 0 means no bound. A further connection
+	// is answered with a 503 and closed. MaxPerAddress is the bound for the connections of one
+	// address; 0 means no bound. For IPv6 it applies to a /64, because one host may own all of it.
 	MaxConns, MaxPerAddress int
 	// TLS says that the clients speak TLS. A connection over the bound is then closed without the
 	// 503, which the client could not read.
 	TLS bool
-	// KeepSocket says that the socket outlives this process, because a service manager holds it.
-	// CloseGracefully does not touch its queue.
+	// KeepSocket says that a service manager holds the socket, which therefore outlives this
+	// process. CloseGracefully does not touch its queue.
 	KeepSocket bool
-	// MakeRoom evicts a connection that waits for a complete request, instead of rejecting one over
-	// the bound. It evicts the least needed (see evict) of those that have waited for EvictAfter.
-	// The server calls RequestReceived for each request.
+	// MakeRoom evicts a connection that waits for a complete request, instead of rejecting one
+	// over the bound. It evicts the least needed connection (see evict) among those that have
+	// waited for EvictAfter. The server must call RequestReceived for each request.
 	MakeRoom   bool
 	EvictAfter time.Duration
 	// Guard catches panics in the background and in reading from clients; nil catches none.
 	Guard *guard.Guard
-	// RequestID appends a new request id, for the answer to a connection over the bound; nil: no
+	// RequestID appends a new request id for the answer to a connection over the bound; nil: no
 	// id.
 	RequestID func([]byte) []byte
 }
 
-// Listener accepts *Conn and watches them. Its methods may be called from any goroutine.
+// Listener accepts *Conn and watches them. Any goroutine may call its methods.
 type Listener struct {
 	net.Listener
 	max        atomic.Int64
@@ -83,8 +83,8 @@ func New(ln net.Listener, o Options) (*Listener, error) {
 }
 
 // Accept waits for the next connection within the bound. It does not return a lack of descriptors
-// or memory, because a server ends at an error, and its open connections with it. Instead Accept
-// waits and tries again. It fails only when the listener is closed.
+// or memory, because an error would end the server and its open connections. Instead Accept waits
+// and tries again. It fails only after the listener is closed.
 func (l *Listener) Accept() (net.Conn, error) {
 	pause := time.Duration(0)
 	for {
@@ -106,7 +106,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 			continue
 		}
 		address, header := networkOf(tcp.RemoteAddr()), l.expects(tcp.RemoteAddr())
-		fromProxy := header != nil && header.listed // which has many clients: comesFrom counts them
+		fromProxy := header != nil && header.listed // comesFrom counts a proxy's clients
 		if most := l.maxOfOne.Load(); most > 0 && !fromProxy && l.openOf(address) >= most {
 			l.reject(tcp, tooManyOfOneBody)
 			continue
@@ -127,7 +127,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// register counts a connection and keeps it for snapshot.
+// register counts a connection and adds it to the snapshot.
 func (l *Listener) register(tcp *net.TCPConn, address netip.Addr) *Conn {
 	c := &Conn{TCPConn: tcp, ln: l, fd: -1, address: address}
 	c.idle.idle()
@@ -183,9 +183,9 @@ func (l *Listener) refusalResponse(head, body string) []byte {
 	return append(append(b, "\r\n\r\n"...), body...)
 }
 
-// reject answers and closes a connection over the bound. The socket is new, so the few bytes fit
-// into its buffer. A rejected connection does not count as open while it lingers: otherwise
-// rejected clients would keep others out.
+// reject answers and closes a connection over the bound. The socket is new, so its buffer has room
+// for the few bytes. A rejected connection does not count as open while it lingers, because
+// rejected clients would otherwise keep others out.
 func (l *Listener) reject(c *net.TCPConn, body string) {
 	l.rejected.Add(1)
 	if !l.tls {
@@ -236,14 +236,14 @@ func (l *Listener) snapshot() []*Conn {
 	return slices.Collect(maps.Keys(l.conns))
 }
 
-// Max returns how many connections may be open at once; 0: no bound.
+// Max returns how many connections may be open at once, or 0 if there is no bound.
 func (l *Listener) Max() int64 { return l.max.Load() }
 
 // SetMax changes the bounds on open connections, overall and for one address; 0 means no bound.
 // Connections over a lowered bound stay.
 func (l *Listener) SetMax(conns, ofOne int) {
 	lingering := int64(maxLingerConns)
-	switch quarter := int64(conns) / 4; { // lingering connections need descriptors, too
+	switch quarter := int64(conns) / 4; { // lingering connections need descriptors as well
 	case conns > 0 && l.makeRoom && l.evictAfter == 0:
 		lingering = min(maxLingerConns, quarter) // evict does not close lingering connections
 	case conns > 0:
@@ -267,7 +267,7 @@ func (l *Listener) Evicted() uint64 { return l.evicted.Load() }
 func (l *Listener) AcceptErrors() uint64 { return l.acceptErrors.Load() }
 
 // Release ends the watch and the goroutines that wait for detached connections. Close closes the
-// listener itself. Call Release when no connection is open any more.
+// listener itself. Call Release once no connection is open.
 func (l *Listener) Release() error {
 	l.detached.close()
 	return l.watch.close()

@@ -20,8 +20,9 @@ import (
 
 const reply = "HTTP/1.1 413 Request Entity Too Large\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlarge"
 
-// A client that sends 200 MB before it reads anything still finds the early answer, plain and over
-// TLS, and its connection ends when it does.
+// TestLingerClientWritesEverythingFirst checks that a client that sends 200 MB before it reads
+// anything still gets the early answer, plain and over TLS. The connection must end when the
+// client closes it.
 func TestLingerClientWritesEverythingFirst(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(map[bool]string{false: "plain", true: "TLS"}[secure], func(t *testing.T) {
@@ -64,7 +65,8 @@ func TestLingerClientWritesEverythingFirst(t *testing.T) {
 	}
 }
 
-// If there are no bytes to discard, Close must not wait. A second Close returns an error.
+// TestCloseReturnsAtOnce checks that Close does not wait if there are no bytes to discard, and
+// that a second Close returns an error.
 func TestCloseReturnsAtOnce(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -88,7 +90,7 @@ func TestDiscardIsBounded(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	stop := make(chan struct{})
 	var group sync.WaitGroup
-	group.Go(func() { // drips for ever
+	group.Go(func() { // sends single bytes forever
 		for {
 			select {
 			case <-stop:
@@ -192,7 +194,7 @@ func TestConnectionLimit(t *testing.T) {
 	if l.Rejected() != 10 || l.Open() != 2 {
 		t.Errorf("%d rejected, %d open", l.Rejected(), l.Open())
 	}
-	// Rejected clients still linger, and do not keep others out.
+	// Rejected clients still linger, but must not keep others out.
 	first.Close()
 	for deadline := time.Now().Add(5 * time.Second); l.Open() > 1; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -208,7 +210,8 @@ func TestConnectionLimit(t *testing.T) {
 	second.Close()
 }
 
-// Over TLS a plain answer would only be a broken record.
+// TestConnectionLimitTLS checks that no plain answer is sent over TLS, where it would be a broken
+// record.
 func TestConnectionLimitTLS(t *testing.T) {
 	l := open(t, Options{MaxConns: 1, TLS: true})
 	pair(t, l)
@@ -223,16 +226,16 @@ func TestConnectionLimitTLS(t *testing.T) {
 	}
 }
 
-// With MakeRoom, a connection over the bound evicts the one that has waited longest for a complete
-// request (of the connections of one address). A connection whose request is being answered stays.
-// If that is true of all, the new connection is rejected.
+// TestMakeRoom checks that, with MakeRoom, a connection over the bound evicts the one that has
+// waited longest for a complete request (all have the same address here). A connection whose
+// request is being answered stays. If all connections are such, the new one is rejected.
 func TestMakeRoom(t *testing.T) {
 	l := open(t, Options{MaxConns: 3, MakeRoom: true})
 	busy, busyClient := pair(t, l)
 	SetActive(busy)
 	RequestReceived(busy)
 	half, halfClient := pair(t, l)
-	SetActive(half) // the first byte of a request is there, and no more
+	SetActive(half) // only the first byte of a request has arrived
 	silent, silentClient := pair(t, l)
 	for i, row := range []struct {
 		left   *Conn
@@ -267,7 +270,7 @@ func TestMakeRoom(t *testing.T) {
 	}
 }
 
-// stranger is a listener that first accepts what is not TCP.
+// stranger is a listener whose first connection is not TCP.
 type stranger struct {
 	net.Listener
 	pipe net.Conn
@@ -281,8 +284,8 @@ func (s *stranger) Accept() (net.Conn, error) {
 	return s.Listener.Accept()
 }
 
-// A server ends when Accept fails, so Accept must not fail for one connection that cannot be
-// served.
+// TestAcceptPassesOverStrangers checks that Accept does not fail because of one connection that
+// cannot be served: a server ends when Accept fails.
 func TestAcceptPassesOverStrangers(t *testing.T) {
 	ln, err := Listen("127.0.0.1:0", PortOptions{})
 	if err != nil {
@@ -299,7 +302,7 @@ func TestAcceptPassesOverStrangers(t *testing.T) {
 	}
 }
 
-// failing is a listener that fails a number of times before it works.
+// failing is a listener that fails several times before it works.
 type failing struct {
 	net.Listener
 	errs []error
@@ -314,7 +317,8 @@ func (f *failing) Accept() (net.Conn, error) {
 	return f.Listener.Accept()
 }
 
-// With no descriptors left Accept waits instead of spinning or giving up.
+// TestAcceptBacksOff checks that Accept waits, instead of spinning or giving up, if no descriptors
+// are left.
 func TestAcceptBacksOff(t *testing.T) {
 	ln, err := Listen("127.0.0.1:0", PortOptions{})
 	if err != nil {
@@ -345,14 +349,14 @@ func TestAcceptEndsWithClose(t *testing.T) {
 		ended <- err
 	}()
 	l.Close()
-	// The text is what fasthttp looks for.
+	// fasthttp looks for this text.
 	if err := <-ended; !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "use of closed network connection") {
 		t.Errorf("Accept ends with %v", err)
 	}
 }
 
-// A client that stops reading is cut off, and one deadline does not cut a later answer on the same
-// connection.
+// TestWriteDeadline checks that a client that stops reading is cut off, and that one deadline does
+// not cut a later answer on the same connection.
 func TestWriteDeadline(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -376,11 +380,11 @@ func TestWriteDeadline(t *testing.T) {
 	echo("third")
 
 	start := time.Now()
-	_, err := server.Write(make([]byte, 64<<20)) // nobody reads
+	_, err := server.Write(make([]byte, 64<<20)) // the client does not read
 	if elapsed := time.Since(start); err == nil || elapsed < d/2 || elapsed > 5*time.Second {
 		t.Errorf("a stalled write ended with %v after %v", err, elapsed)
 	}
-	// A deadline of the caller's own is left alone.
+	// A deadline of the caller's own is kept.
 	if err := server.SetWriteDeadline(time.Now().Add(-time.Second)); err != nil {
 		t.Fatal(err)
 	}
@@ -392,8 +396,8 @@ func TestWriteDeadline(t *testing.T) {
 	}
 }
 
-// A large answer is written in full to a client that reads slowly but steadily, although it takes
-// longer than one write may.
+// TestWriteToSlowReader checks that a large answer is written in full to a client that reads
+// slowly but steadily, even if that takes longer than one write may.
 func TestWriteToSlowReader(t *testing.T) {
 	fastset.LeaveOut(t, "a client that reads slowly")
 	t.Parallel()
@@ -430,7 +434,7 @@ func TestWriteToSlowReader(t *testing.T) {
 	if _, err := io.CopyN(io.Discard, client, 1); err != nil {
 		t.Errorf("the answer ends after %v: %v", time.Since(begun), err)
 	}
-	go io.Copy(io.Discard, client) // the writer says whether it came
+	go io.Copy(io.Discard, client) // wrote reports whether everything arrived
 	if err := <-wrote; err != nil {
 		t.Errorf("write: %v", err)
 	}
@@ -474,7 +478,8 @@ func TestListenTriesTheNextPorts(t *testing.T) {
 	}
 }
 
-// An HTTP server works over the listener as over a plain one, connections kept alive.
+// TestServesHTTP checks that an HTTP server works on the listener as on a plain one, with
+// kept-alive connections.
 func TestServesHTTP(t *testing.T) {
 	l := open(t, Options{})
 	server := &http.Server{

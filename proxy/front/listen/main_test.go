@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// waiter counts its calls.
+// waiter counts the calls of ClientGone.
 type waiter struct {
 	called atomic.Int32
 	at     chan time.Time
@@ -30,8 +30,8 @@ func (w *waiter) ClientGone() {
 	}
 }
 
-// noticeLimit is how late a client's departure may be noticed on a busy machine. On an idle one it
-// takes a millisecond.
+// noticeLimit is how late a client's departure may be noticed on a busy machine. On an idle
+// machine it takes a millisecond.
 const noticeLimit = time.Second
 
 func (w *waiter) mustNotice(t *testing.T, since time.Time) {
@@ -52,7 +52,7 @@ func (w *waiter) mustNotBeCalled(t *testing.T) {
 	}
 }
 
-// open returns a listener that ends with the test.
+// open returns a listener that closes when the test ends.
 func open(t testing.TB, o Options) *Listener {
 	t.Helper()
 	ln, err := Listen("127.0.0.1:0", PortOptions{})
@@ -102,7 +102,7 @@ func pair(t testing.TB, l *Listener) (server *Conn, client *net.TCPConn) {
 	return server, dialed.(*net.TCPConn)
 }
 
-// tlsPair puts TLS on both ends, as in a server with a tls.Listener.
+// tlsPair adds TLS to both ends of a connection, as in a server with a tls.Listener.
 func tlsPair(t testing.TB, l *Listener) (server *tls.Conn, client *tls.Conn) {
 	t.Helper()
 	var cert Certificate

@@ -14,22 +14,22 @@ import (
 // waiting is a connection that waits for a complete request.
 type waiting struct {
 	conn    *Conn
-	since   int64      // an instant.Time
+	since   int64      // the address that holds it; see networkOf
 	address netip.Addr // see networkOf
 	known   bool       // a call on it has shown a key
 }
 
-// leastNeeded sorts waiting connections, the least needed first: those that have shown no key
-// before those that have, then those of the address that holds most, then the one that has waited
-// longest. An address that loses a connection holds one fewer, so two addresses with the same
-// number lose connections alternately.
+// leastNeeded sorts waiting connections, the least needed first. Connections whose clients have
+// shown no key precede the others. Among these, the connections of the address that holds most
+// come first, and then the one that has waited longest. An address that loses a connection holds
+// one fewer, so two addresses with the same number lose connections alternately.
 func leastNeeded(conns []waiting) {
 	slices.SortFunc(conns, func(a, b waiting) int {
 		return cmp.Or(compareBool(a.known, b.known), a.address.Compare(b.address), cmp.Compare(b.since, a.since))
 	})
 	type ranked struct {
 		waiting
-		held int // how many its address holds without those that have waited longer
+		held int // how many its address holds, not counting those that have waited longer
 	}
 	all := make([]ranked, 0, len(conns))
 	var last ranked
@@ -60,24 +60,24 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// Checking all connections costs as much as there are. So one check finds room for a batch of new
-// ones, and a check that finds none is not repeated for a moment: a flood must not keep the edge
-// checking.
+// A check costs in proportion to the number of connections. So one check finds room for a batch of
+// new connections, and a check that finds none is not repeated for a moment. A flood must not keep
+// the edge busy with checks.
 const (
 	leastBatch   = 16
-	batchShare   = 64 // of the open connections, one in so many
+	batchShare   = 64 // the divisor of the open connections
 	nothingFound = 20 * time.Millisecond
 )
 
-// room knows which connections may be closed for new ones.
+// room holds the connections that may be closed for new ones.
 type room struct {
 	mu    sync.Mutex
-	next  []waiting // the least needed first, as of the last look
-	again int64     // no look before this instant.Time
+	next  []waiting // the least needed first, as of the last check
+	again int64     // no check before this instant.Time
 }
 
-// evict closes the waiting connection that is needed least. It returns false if every connection is
-// within a request, or spared by mayGo.
+// evict closes the waiting connection that is needed least. It returns false if every connection
+// is within a request, or is spared by mayGo.
 func (l *Listener) evict() bool {
 	if !l.makeRoom {
 		return false
@@ -85,7 +85,7 @@ func (l *Listener) evict() bool {
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
 	for looked := false; ; {
-		if len(l.room.next) == 0 { // or all of an earlier look have been in use since
+		if len(l.room.next) == 0 { // or all of an earlier check have been in use since
 			if looked {
 				return false
 			}
@@ -97,7 +97,7 @@ func (l *Listener) evict() bool {
 		l.room.next = l.room.next[1:]
 		c := w.conn
 		if c.idle.waiting.Load() != w.since || hasUnread(c.TCPConn) || !c.closed.CompareAndSwap(false, true) {
-			continue // its request has come since the look, or is about to be read
+			continue // its request has arrived since the check, or is about to be read
 		}
 		l.evicted.Add(1)
 		_ = c.closeNow() // the connection ends either way
@@ -105,7 +105,7 @@ func (l *Listener) evict() bool {
 	}
 }
 
-// lookForRoom finds the connections that are needed least. The caller holds room.mu.
+// lookForRoom finds the connections that are needed least. The caller must hold room.mu.
 func (l *Listener) lookForRoom() {
 	now := int64(instant.Now())
 	if now < l.room.again {
@@ -137,7 +137,7 @@ func (l *Listener) lookForRoom() {
 
 // mayGo returns the connections that may be closed for new ones: those that have waited since
 // spared or longer. If there are none, it returns those without a key whose address crowds out all
-// others: such an address could otherwise keep the bound full with connections that it renews.
+// others. Such an address could otherwise fill the bound forever with connections that it renews.
 func mayGo(conns []waiting, spared int64, crowds func(netip.Addr) bool) []waiting {
 	old := slices.DeleteFunc(slices.Clone(conns), func(w waiting) bool { return w.since > spared })
 	if len(old) > 0 {
@@ -146,9 +146,9 @@ func mayGo(conns []waiting, spared int64, crowds func(netip.Addr) bool) []waitin
 	return slices.DeleteFunc(conns, func(w waiting) bool { return w.known || !crowds(w.address) })
 }
 
-// keepHalf cuts a list of leastNeeded so that half of the most connections stay with clients that
-// have shown a key. known is how many such clients there are. A flood of clients without a key
-// cannot take them all.
+// keepHalf cuts a list sorted by leastNeeded so that half of the most connections stay with
+// clients that have shown a key. known is the number of such clients. A flood of clients without a
+// key cannot take these connections.
 func keepHalf(conns []waiting, known, most int) []waiting {
 	spare := max(0, known-most/2)
 	for i, c := range conns {
@@ -162,8 +162,8 @@ func keepHalf(conns []waiting, known, most int) []waiting {
 	return slices.Clone(conns)
 }
 
-// networkOf returns the address by which connections are counted. For IPv6 that is the /64, since
-// one host may own all of it.
+// networkOf returns the address by which connections are counted. For IPv6 that is the /64,
+// because one host may own all of it.
 func networkOf(a net.Addr) netip.Addr {
 	tcp, ok := a.(*net.TCPAddr)
 	if !ok {

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// TestLeastNeeded: without a key before with one, then of the address that holds most, then the one that has waited longest.
+// TestLeastNeeded checks the order: connections without a key first, then those of the address
+// that holds most, then the one that has waited longest.
 func TestLeastNeeded(t *testing.T) {
 	many, few, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
 	conns := []waiting{
@@ -30,7 +31,7 @@ func TestLeastNeeded(t *testing.T) {
 	for _, c := range conns {
 		got += fmt.Sprint(c.since, " ")
 	}
-	// many holds three and loses one, then each holds two, and few's has waited longest.
+	// many holds three and loses one. Then each holds two, and few's has waited longest.
 	if want := "7 2 8 5 9 3 1 4 "; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -53,8 +54,8 @@ func TestNetworkOf(t *testing.T) {
 	}
 }
 
-// A newcomer is admitted even if all connections that the last look found have been used since:
-// another look finds room.
+// TestMakeRoom_LooksAgain checks that a newcomer is admitted even if all connections that the last
+// check found have been used since. Another check must find room.
 func TestMakeRoom_LooksAgain(t *testing.T) {
 	l := open(t, Options{MaxConns: 4, MakeRoom: true})
 	var conns []*Conn
@@ -82,8 +83,8 @@ func TestMakeRoom_LooksAgain(t *testing.T) {
 	}
 }
 
-// Old connections may go. Without any, those without a key may go if their address holds more than
-// half.
+// TestMayGo checks that connections that have waited long enough may go. If there are none, those
+// without a key may go if their address holds more than half.
 func TestMayGo(t *testing.T) {
 	flood, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	crowds := func(a netip.Addr) bool { return a == flood }
@@ -107,7 +108,8 @@ func TestMayGo(t *testing.T) {
 	}
 }
 
-// One address cannot fill the bound with connections that it renews.
+// TestMakeRoom_Crowd checks that one address cannot fill the bound with connections that it
+// renews.
 func TestMakeRoom_Crowd(t *testing.T) {
 	l := open(t, Options{MaxConns: 4, MakeRoom: true, EvictAfter: time.Hour})
 	oldest, _ := pair(t, l)
@@ -120,7 +122,8 @@ func TestMakeRoom_Crowd(t *testing.T) {
 	}
 }
 
-// A connection that has not waited long enough, has shown a key or has a request on its way stays.
+// TestMakeRoom_Spares checks that a connection stays if it has not waited long enough, has shown a
+// key, or has a request in flight.
 func TestMakeRoom_Spares(t *testing.T) {
 	l := open(t, Options{MaxConns: 4, MakeRoom: true, EvictAfter: time.Hour})
 	for range 4 { // of one address, but of clients with a key
@@ -146,7 +149,7 @@ func TestMakeRoom_Spares(t *testing.T) {
 	waitFor(t, func() bool { return hasUnread(asking.TCPConn) })
 	silent, _ := pair(t, l)
 	half, _ := pair(t, l)
-	SetActive(half) // the first byte of its head, and no more
+	SetActive(half) // only the first byte of its head has arrived
 	for range 2 {
 		newcomer, _ := pair(t, l)
 		RequestReceived(newcomer)
@@ -186,7 +189,7 @@ func TestMaxPerAddress(t *testing.T) {
 	}
 }
 
-// rejected connects and expects the 503.
+// rejected connects to l and expects the 503.
 func rejected(t *testing.T, l *Listener) {
 	t.Helper()
 	c, err := net.Dial("tcp", l.Addr().String())

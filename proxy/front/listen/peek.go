@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// hungUp reports whether the client has closed its side, or the connection has failed. It takes
-// nothing out of the socket and does not see a FIN behind unread data.
+// hungUp reports whether the client has closed its side, or the connection has failed. It reads
+// nothing from the socket, and does not see a FIN behind unread data.
 func hungUp(c *net.TCPConn) bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -46,7 +46,7 @@ func hasUnread(c *net.TCPConn) bool {
 	return n > 0
 }
 
-// readAvailable reads without waiting. It returns io.EOF when there is nothing to read.
+// readAvailable reads without waiting. It returns io.EOF if there is nothing to read.
 func readAvailable(c *net.TCPConn, p []byte) (int, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {

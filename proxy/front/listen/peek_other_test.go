@@ -2,5 +2,5 @@
 
 package listen
 
-// peeked is always true here: the answer is not known.
+// peeked returns true, because the answer is unknown on these systems.
 func peeked(*Conn, []byte) bool { return true }

@@ -16,26 +16,27 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// A proxy that passes bytes on names its client in a header before the first byte: the PROXY
+// A proxy that forwards bytes names its client in a header before the first byte: the PROXY
 // protocol, versions 1 (text) and 2 (binary), of HAProxy's doc/proxy-protocol.txt. The edge trusts
-// the header, so it takes it from listed peers alone. Without a list nothing here runs.
+// the header, so it accepts it only from listed peers. Without a list none of this code runs.
 
-// proxied are a listener's peers that send the header.
+// proxied holds the peers of a listener that send the header, and counts closed connections.
 type proxied struct {
 	peers                      atomic.Pointer[[]netip.Prefix] // nil: no peers
 	missing, unlisted, invalid atomic.Uint64
 }
 
-// ProxyHeaders counts connections closed because of the PROXY protocol's header.
+// ProxyHeaders counts connections that were closed because of the PROXY protocol's header.
 type ProxyHeaders struct {
 	Missing  uint64 // a listed peer sent none
 	Unlisted uint64 // another peer sent one
-	Invalid  uint64 // a listed peer sent one that cannot be read
+	Invalid  uint64 // a listed peer sent an unreadable one
 }
 
 // SetProxies sets the networks whose connections begin with the PROXY protocol's header. It applies
-// to later connections. A connection of another network that begins with the header is closed, and
-// so is one of these networks without it. With no networks, the header is not recognised.
+// to later connections. A connection from another network that begins with the header is closed.
+// So is a connection from one of these networks without it. If peers is empty, the header is not
+// recognized.
 func (l *Listener) SetProxies(peers []netip.Prefix) {
 	if len(peers) == 0 {
 		l.proxied.peers.Store(nil)
@@ -50,7 +51,8 @@ func (l *Listener) ProxyHeaders() ProxyHeaders {
 	return ProxyHeaders{p.missing.Load(), p.unlisted.Load(), p.invalid.Load()}
 }
 
-// expects returns the header that a new connection may begin with; nil if none is looked for.
+// expects returns the header that a new connection may begin with, or nil if no header is
+// expected.
 func (l *Listener) expects(peer net.Addr) *proxyHeader {
 	peers := l.proxied.peers.Load()
 	if peers == nil {
@@ -64,14 +66,15 @@ func (l *Listener) expects(peer net.Addr) *proxyHeader {
 	return &proxyHeader{listed: slices.ContainsFunc(*peers, func(p netip.Prefix) bool { return p.Contains(ip) })}
 }
 
-// proxyHeader is the beginning of a connection until it has been read.
+// proxyHeader is the beginning of a connection, until it has been read.
 type proxyHeader struct {
-	listed bool // the peer sends the header
+	listed bool // the peer must send the header
 	read   bool
-	bytes  []byte // what has come; then what followed the header
+	bytes  []byte // what has arrived; later what followed the header
 }
 
-// RemoteAddr returns the client's address: the one in the PROXY protocol's header, if there is one.
+// RemoteAddr returns the client's address. If there is a PROXY protocol header, that is the
+// address in the header.
 func (c *Conn) RemoteAddr() net.Addr {
 	if c.behind != nil {
 		return c.behind
@@ -101,7 +104,7 @@ func (c *Conn) readBehindHeader(p []byte) (int, error) {
 	return n, nil
 }
 
-// readHeader reads once, and takes the header when it is complete. Its error ends the connection
+// readHeader reads once, and parses the header when it is complete. An error closes the connection
 // without an answer, because the peer does not speak the agreed protocol.
 func (c *Conn) readHeader(h *proxyHeader) error {
 	var piece [512]byte
@@ -144,8 +147,8 @@ func refuse(count *atomic.Uint64) error {
 	return io.EOF
 }
 
-// comesFrom counts a connection for its client instead of the proxy. If the client is at the bound
-// for one address, comesFrom answers that and returns an error.
+// comesFrom counts a connection for its client instead of for the proxy. If the client has reached
+// the bound for one address, comesFrom answers with that and returns an error.
 func (l *Listener) comesFrom(c *Conn, client netip.Addr) error {
 	l.mu.Lock()
 	most := l.maxOfOne.Load()
@@ -168,30 +171,30 @@ func (l *Listener) comesFrom(c *Conn, client netip.Addr) error {
 	return io.EOF
 }
 
-// leaves undoes one count of an address. The caller holds mu.
+// leaves uncounts one connection of an address. The caller must hold mu.
 func (l *Listener) leaves(address netip.Addr) {
 	if l.ofAddress[address]--; l.ofAddress[address] == 0 {
 		delete(l.ofAddress, address)
 	}
 }
 
-// These are the first bytes of the two versions, and the most that is read of each. For version 2
-// that is enough for a header with addresses and a few hundred bytes of extensions.
+// The first bytes of the two versions, and the maximum that is read of each. For version 2 the
+// maximum suffices for a header with addresses and a few hundred bytes of extensions.
 const (
 	headerV1, mostV1 = "PROXY ", 107
 	headerV2, mostV2 = "\r\n\r\n\x00\r\nQUIT\n", 4096
 	fixedV2          = 16
 )
 
-// headerLength returns one of these in place of a length.
+// headerLength returns one of these instead of a length.
 const (
 	headerPart    = 0  // more bytes are needed
 	headerNone    = -1 // no header
 	headerInvalid = -2
 )
 
-// headerLength returns the length of the header that b begins with, and whether b certainly begins
-// with one.
+// headerLength returns the length of the header that b begins with. found says that b certainly
+// begins with a header.
 func headerLength(b []byte) (length int, found bool) {
 	begins := func(with string) bool { return string(b[:min(len(b), len(with))]) == with[:min(len(b), len(with))] }
 	switch {
@@ -223,11 +226,11 @@ func headerLength(b []byte) (length int, found bool) {
 	return headerNone, false
 }
 
-// errHeader is the error of a header that cannot be read.
+// errHeader is the error for an unreadable header.
 var errHeader = errors.New("a header of the PROXY protocol that cannot be read")
 
-// parseHeader returns the client that a whole header names. It returns nil if the proxy speaks for
-// itself, or does not know its client.
+// parseHeader returns the client that a complete header names. It returns nil if the connection is
+// the proxy's own, or if the proxy does not know its client.
 func (l *Listener) parseHeader(header []byte) (client *net.TCPAddr, err error) {
 	err = errHeader
 	func() {

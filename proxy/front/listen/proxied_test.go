@@ -14,7 +14,7 @@ import (
 
 const request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
-// v2 returns a header of version 2 with that command, protocol and body.
+// v2 returns a header of version 2 with the given command, protocol and body.
 func v2(command, protocol byte, body string) string {
 	return headerV2 + string([]byte{command, protocol, byte(len(body) >> 8), byte(len(body))}) + body
 }
@@ -24,8 +24,8 @@ const (
 	tcp6 = "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x1f\x90\x0f\xa0"
 )
 
-// Whatever a connection begins with, either the edge reads the request and knows the client, or the
-// connection ends and is counted.
+// TestProxyHeader checks the beginnings of connections. The edge must either read the request and
+// know the client, or close the connection and count it.
 func TestProxyHeader(t *testing.T) {
 	const missing, unlisted, invalid = "missing", "unlisted", "invalid"
 	listed, other := []string{"127.0.0.0/8"}, []string{"192.0.2.0/24"}
@@ -109,7 +109,8 @@ func TestProxyHeader(t *testing.T) {
 	}
 }
 
-// The bound on the connections of one address is that of the clients behind a proxy.
+// TestProxyHeader_PerAddress checks that the bound on the connections of one address applies to
+// the clients behind a proxy.
 func TestProxyHeader_PerAddress(t *testing.T) {
 	l := open(t, Options{MaxPerAddress: 1})
 	l.SetProxies([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")})
@@ -135,7 +136,7 @@ func TestProxyHeader_PerAddress(t *testing.T) {
 	}
 }
 
-// Under TLS the header comes before the handshake.
+// TestProxyHeader_TLS checks that the header is read before the TLS handshake.
 func TestProxyHeader_TLS(t *testing.T) {
 	l := open(t, Options{TLS: true})
 	l.SetProxies([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")})
@@ -155,7 +156,7 @@ func TestProxyHeader_TLS(t *testing.T) {
 	}
 }
 
-// FuzzProxyHeader: a possible header is read as the stream parser reads it, without any byte after
+// FuzzProxyHeader checks that a header is parsed as the stream parser does, without any byte after
 // it.
 func FuzzProxyHeader(f *testing.F) {
 	for _, s := range []string{"PROXY TCP4 10.1.2.3 127.0.0.1 8080 4000\r\n", "PROXY UNKNOWN\r\n", v2(0x21, 0x11, tcp4), v2(0x20, 0, ""), v2(0x21, 0x21, tcp6), request} {

@@ -4,7 +4,7 @@ import (
 	"net"
 )
 
-// SetIdle marks a connection of Accept as waiting for a request.
+// SetIdle records that a connection from Accept waits for a request.
 func SetIdle(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.idle.idle()
@@ -14,8 +14,8 @@ func SetIdle(c net.Conn) {
 	}
 }
 
-// SetActive marks c as serving a request. Call it once for each request, when its first byte has
-// arrived.
+// SetActive records that c serves a request. Call it once for each request, after its first byte
+// has arrived.
 func SetActive(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.asked = true
@@ -27,24 +27,23 @@ func SetActive(c net.Conn) {
 }
 
 // RequestReceived records that the head of a request on c is complete. The listener does not evict
-// c before the answer is out.
+// c until the answer has been written.
 func RequestReceived(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.idle.complete()
 	}
 }
 
-// ShowedKey marks c as the connection of a client that has shown a key: others are evicted before
-// it.
+// ShowedKey marks c as the connection of a client that has shown a key. Others are evicted first.
 func (c *Conn) ShowedKey() {
 	if !c.known.Load() {
 		c.known.Store(true)
 	}
 }
 
-// FramingError returns ErrBareLine, ErrFraming or ErrNotHTTP if the request that is being served on
-// c has that error in the bytes read so far, and nil otherwise. The server may have parsed a
-// request that was read in one piece without reaching the error.
+// FramingError returns ErrBareLine, ErrFraming or ErrNotHTTP if the request that is being served
+// on c has that error in the bytes read so far, and otherwise nil. The server may already have
+// parsed a request that was read in one piece, without reaching the error.
 func FramingError(c net.Conn) error {
 	if l := framingOf(c); l != nil && l.current() {
 		return l.err
@@ -53,7 +52,8 @@ func FramingError(c net.Conn) error {
 }
 
 // BodyFramingError is FramingError for a request whose body was read to its end. It also returns
-// ErrFraming if the framing is incomplete: the end of the connection does not end a chunked body.
+// ErrFraming if the framing is incomplete, because the end of the connection does not end a
+// chunked body.
 func BodyFramingError(c net.Conn) error {
 	l := framingOf(c)
 	switch {
@@ -68,15 +68,15 @@ func BodyFramingError(c net.Conn) error {
 }
 
 // RequestComplete reports whether the request that is being served on c was read to its end, body
-// included, so that reading it does not wait any more.
+// included. Reading it then no longer waits.
 func RequestComplete(c net.Conn) bool {
 	l := framingOf(c)
 	return l != nil && l.requestComplete()
 }
 
 // RequestTruncated reports whether the client has left, or closed its side, before the end of the
-// request that is being served on c, although the request is well formed so far. This is known once
-// a read has returned that end.
+// request that is being served on c, although the request is well formed so far. This is known
+// only after a read has returned the end of the connection.
 func RequestTruncated(c net.Conn) bool {
 	l := framingOf(c)
 	return l != nil && l.truncated()
@@ -92,7 +92,7 @@ func RequestPath(c net.Conn) (path []byte, headComplete bool) {
 	return nil, false
 }
 
-// Upgraded says that c carries no HTTP from here on, so its framing is no longer checked.
+// Upgraded records that c carries no HTTP from now on, so its framing is no longer checked.
 func Upgraded(c net.Conn) {
 	if l := framingOf(c); l != nil {
 		l.state = stateOff
@@ -110,7 +110,7 @@ func framingOf(c net.Conn) *framingChecker {
 }
 
 // Read reads what the client sends. ErrBareLine, ErrFraming and ErrNotHTTP end a request. After
-// CloseGracefully an idle connection ends.
+// CloseGracefully it ends an idle connection.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.header != nil {
 		return c.readBehindHeader(p)

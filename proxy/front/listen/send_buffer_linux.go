@@ -7,14 +7,14 @@ import (
 )
 
 // maxUnsent is how many bytes may wait in a socket beyond the client's window. Without a bound the
-// kernel lets a buffer grow to some megabytes and wakes a blocked writer only when a third of it is
-// free again. A client that reads slowly but steadily then looks like one that has stopped, and the
-// write deadline cuts it.
+// kernel lets a buffer grow to some megabytes, and wakes a blocked writer only when a third of it
+// is free again. A client that reads slowly but steadily then looks like one that has stopped, and
+// the write deadline cuts it off.
 const maxUnsent = 128 << 10
 
-// limitSendBuffer sets the bound on c, rather than once on the listener: a service manager's
-// listener may be a multipath one, whose connections inherit nothing. An error costs only the
-// bound.
+// limitSendBuffer sets the bound on c rather than once on the listener. A service manager's
+// listener may use Multipath TCP, whose connections inherit nothing. If setting it fails, only the
+// bound is missing.
 func limitSendBuffer(c *net.TCPConn) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestOthersOn: the listeners on our own address count, not those on other addresses nor
-// connections.
+// TestOthersOn checks that listeners on our own address count, but not connections or listeners on
+// other addresses.
 func TestOthersOn(t *testing.T) {
 	const head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 	row := func(local, state, inode string) string {
@@ -33,7 +33,7 @@ func TestOthersOn(t *testing.T) {
 	}
 }
 
-// TestOtherListeners: a second socket on the address is noticed, and its end.
+// TestOtherListeners checks that a second socket on the address is noticed, as is its end.
 func TestOtherListeners(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:0", "[::1]:0", ":0"} {
 		first, err := Listen(addr, PortOptions{ReusePort: true})

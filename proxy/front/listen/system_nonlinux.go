@@ -4,13 +4,13 @@ package listen
 
 import "net"
 
-// These replace what only Linux has.
+// These replace functions that exist only on Linux.
 
-// dropSYN does nothing without the filter.
+// dropSYN does nothing, because there is no such filter.
 func dropSYN(uintptr) {}
 
-// acceptQueue is always 0: the length is not known.
+// acceptQueue returns 0, because the length is unknown.
 func acceptQueue(uintptr) int { return 0 }
 
-// limitSendBuffer does nothing without TCP_NOTSENT_LOWAT.
+// limitSendBuffer does nothing, because there is no TCP_NOTSENT_LOWAT.
 func limitSendBuffer(*net.TCPConn) {}

@@ -8,10 +8,10 @@ import (
 	"net"
 )
 
-// These replace what only Unix systems have.
+// These replace functions that exist only on Unix systems.
 
-// disconnectWatch does nothing, because sockets cannot be peeked at here. Only a write notices that
-// a client has left.
+// disconnectWatch does nothing, because sockets cannot be peeked at on these systems. Only a write
+// notices that a client has left.
 type disconnectWatch struct{}
 
 func newDisconnectWatch(*Listener) (*disconnectWatch, error) { return &disconnectWatch{}, nil }
@@ -22,14 +22,14 @@ func (*disconnectWatch) remove(*Conn) {}
 
 func (*disconnectWatch) close() error { return nil }
 
-// hasUnread is always false: sockets cannot be peeked at here.
+// hasUnread returns false, because sockets cannot be peeked at on these systems.
 func hasUnread(*net.TCPConn) bool { return false }
 
-// readAvailable never has bytes.
+// readAvailable returns no bytes.
 func readAvailable(*net.TCPConn, []byte) (int, error) { return 0, io.EOF }
 
-// descriptors returns 0: there is no limit.
+// descriptors returns 0, because there is no limit.
 func descriptors() int { return 0 }
 
-// setReusePort fails, because there is no such option here.
+// setReusePort fails, because the option does not exist on these systems.
 func setReusePort(uintptr) error { return errors.New("ports cannot be shared on this system") }

@@ -4,8 +4,8 @@ package listen
 
 import "golang.org/x/sys/unix"
 
-// descriptors returns the limit on the process's open descriptors; 0 if unknown. By now the Go
-// runtime has raised the soft limit to the hard one.
+// descriptors returns the limit on the process's open descriptors, or 0 if unknown. The Go runtime
+// has already raised the soft limit to the hard one.
 func descriptors() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {

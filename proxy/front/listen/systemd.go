@@ -12,14 +12,14 @@ import (
 )
 
 // Sockets are the listeners that a service manager opened for this process (sd_listen_fds(3)); nil
-// where it opened none. The manager keeps them open when this process ends, so that clients that
+// if it opened none. The manager keeps them open when this process ends, so that clients that
 // connect meanwhile wait for the next process.
 type Sockets struct{ Public, Admin net.Listener }
 
 // InheritSockets returns the sockets of the service manager and removes their description from the
-// environment. A socket named "admin" (FileDescriptorName=) is the admin listener's. Of the others
-// the first is the public one and the second the admin's. More sockets, or one that is not TCP, are
-// an error.
+// environment. A socket named "admin" (FileDescriptorName=) becomes the admin listener. Of the
+// others, the first becomes the public listener and the second the admin listener. It is an error
+// if there are more sockets, or one that is not TCP.
 func InheritSockets() (Sockets, error) {
 	var s Sockets
 	for _, f := range activation.Files(true) {
@@ -52,26 +52,26 @@ func inherit(f *os.File, slot *net.Listener) error {
 	return nil
 }
 
-// These are messages to the service manager (sd_notify(3)). Without one ($NOTIFY_SOCKET) nothing is
-// sent. Errors are not logged, because the manager itself reports missing messages.
+// These send messages to the service manager (sd_notify(3)). Without a manager ($NOTIFY_SOCKET)
+// nothing is sent. Errors are not logged, because the manager itself reports missing messages.
 
-// NotifyReady reports that the process serves, after its start or a reload. status is one line for
-// `systemctl status`.
+// NotifyReady reports that the process serves requests, after its start or a reload. status is one
+// line for `systemctl status`.
 func NotifyReady(status string) { notify(daemon.SdNotifyReady + "\nSTATUS=" + status) }
 
-// NotifyReloading reports that a reload has begun; NotifyReady ends it.
+// NotifyReloading reports that a reload has begun. NotifyReady reports its end.
 func NotifyReloading() { notify(daemon.SdNotifyReloading + "\n" + daemon.SdNotifyMonotonicUsec()) }
 
 // NotifyStopping reports that the process drains.
 func NotifyStopping(status string) { notify(daemon.SdNotifyStopping + "\nSTATUS=" + status) }
 
-// NotifyAlive sends the watchdog's message.
+// NotifyAlive sends the message that the watchdog expects.
 func NotifyAlive() { notify(daemon.SdNotifyWatchdog) }
 
 func notify(state string) { _, _ = daemon.SdNotify(false, state) }
 
-// WatchdogInterval returns how often the service manager expects NotifyAlive (WatchdogSec=); 0:
-// never.
+// WatchdogInterval returns how often the service manager expects NotifyAlive (WatchdogSec=), or 0
+// if it never does.
 func WatchdogInterval() time.Duration {
 	d, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {

@@ -30,15 +30,15 @@ func (l *tlsListener) Accept() (net.Conn, error) {
 type tlsConn struct {
 	*tls.Conn
 	ln            *Listener
-	answeredPlain bool // the client spoke plain HTTP and has been answered
+	answeredPlain bool // the client spoke plain HTTP and was answered
 	framing       framingChecker
 	peer          *cert.Peer // see PeerOf
 	peerKnown     bool
 }
 
-// PeerOf returns the peer of c according to the certificate of a TLS connection; nil without one. A
-// connection of another kind may supply its peer by a method CertificatePeer. PeerOf is for the
-// goroutine that serves c's requests.
+// PeerOf returns the peer of c according to the certificate of a TLS connection, or nil without a
+// certificate. A connection of another type may provide its peer by a method CertificatePeer. Only
+// the goroutine that serves c's requests may call PeerOf.
 func PeerOf(c net.Conn) *cert.Peer {
 	switch c := c.(type) {
 	case *tlsConn:
@@ -67,11 +67,11 @@ func (c *tlsConn) Read(p []byte) (int, error) {
 
 const plainHTTPBody = `{"error":{"message":"This port speaks TLS, and the request came without it: write https in its URL.","type":"invalid_request_error","code":"bad_request","param":null}}`
 
-// methodPrefixes are the beginnings of requests, cut to the length of a TLS record's header.
+// methodPrefixes are the beginnings of requests, cut to the length of a TLS record header.
 var methodPrefixes = []string{"GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET"}
 
 // answerPlainHTTP answers a client that sent plain HTTP instead of a handshake. Without the answer
-// the client would only see its connection end.
+// the client would only see its connection close.
 func (c *tlsConn) answerPlainHTTP(err error) bool {
 	var first tls.RecordHeaderError
 	if !errors.As(err, &first) || first.Conn == nil || !slices.Contains(methodPrefixes, string(first.RecordHeader[:])) {

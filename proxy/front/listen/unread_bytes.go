@@ -8,14 +8,14 @@ import (
 // unreadBytes are bytes that were put back for the connection's next reads.
 type unreadBytes struct {
 	bytes      []byte
-	collecting bool // the connection gives errNothingBuffered instead of waiting
+	collecting bool // the connection returns errNothingBuffered instead of waiting
 }
 
 // errNothingBuffered ends the reading of an empty buffer.
 var errNothingBuffered = errors.New("nothing is buffered")
 
-// collect takes the bytes out of from, a buffered reader of the connection. Meanwhile the reader's
-// own reads of the connection arrive at read.
+// collect reads the bytes out of from, a buffered reader of the connection. Meanwhile the reader's
+// own reads of the connection end up in read.
 func (u *unreadBytes) collect(from io.Reader) {
 	u.collecting = true
 	var piece [512]byte
@@ -29,10 +29,10 @@ func (u *unreadBytes) collect(from io.Reader) {
 	u.collecting = false
 }
 
-// any reports whether read serves the connection's next read.
+// any reports whether read must serve the connection's next read.
 func (u *unreadBytes) any() bool { return u.collecting || len(u.bytes) > 0 }
 
-// read reads bytes that were put back. Their framing has been checked.
+// read reads bytes that were put back. Their framing was checked before.
 func (u *unreadBytes) read(p []byte) (int, error) {
 	if u.collecting {
 		return 0, errNothingBuffered

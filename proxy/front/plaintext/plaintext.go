@@ -1,15 +1,15 @@
-// Package plaintext makes foreign text fit to be printed: text of engines, result files and edges
+// Package plaintext makes foreign text safe to print. Text of engines, result files and edges
 // reaches terminals only through it. It is a leaf, like package build: the edge's pages for
 // terminals, the commands and the load tester use it.
 //
 // # Design
 //
 // A terminal executes some characters as commands: it moves its cursor, sets its title, answers as
-// if a person typed, or shows text in a different order. Such text need not come from an attacker's
-// engine: a result is a file that is passed around. So text is cleaned as a whole where it is
-// written, not where each name is read. A name that is added later is then covered, too. Control
-// characters (C0, DEL, C1), format characters (marks that turn the direction of text round, zero
-// widths) and invalid UTF-8 become one question mark each; letters of any script stay. In JSON the
+// if the user had typed, or shows text in a different order. Such text need not come from an
+// attacker's engine, since result files are passed around. So text is cleaned as a whole where it
+// is written, not where each name is read; this also covers names that are added later. Control
+// characters (C0, DEL, C1), format characters (marks that reverse the direction of text, zero
+// widths) and invalid UTF-8 each become one question mark. Letters of any script stay. In JSON the
 // same characters are escaped, which changes no value.
 package plaintext
 
@@ -21,10 +21,10 @@ import (
 	"unicode/utf8"
 )
 
-// Line cleans a text that must fit on one line: line breaks and tabs are control characters, too.
+// Line cleans a text that must fit on one line. It also replaces line breaks and tabs.
 func Line(s string) string { return clean(s, "") }
 
-// Text cleans a text of several lines. It leaves line breaks and tabs in place.
+// Text cleans a text of several lines. It keeps line breaks and tabs.
 func Text(s string) string { return clean(s, "\n\t") }
 
 func clean(s, but string) string {
@@ -36,7 +36,7 @@ func clean(s, but string) string {
 	}, s) // invalid bytes become replacement characters
 }
 
-// drives reports whether r may make a terminal do something other than show it.
+// drives reports whether r may make a terminal do something other than display it.
 func drives(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError
 }
@@ -59,7 +59,7 @@ func JSON(document []byte) []byte {
 	return out
 }
 
-// Writer returns a writer to w that passes on Text of each written piece.
+// Writer returns a writer that applies Text to each written piece and passes it to w.
 func Writer(w io.Writer) io.Writer { return writer{w} }
 
 type writer struct{ io.Writer }

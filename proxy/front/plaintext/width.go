@@ -95,8 +95,8 @@ var wide = &unicode.RangeTable{
 	},
 }
 
-// Cells returns how many cells of a terminal a character takes: none for a mark that combines with
-// the character before it, two for a wide one.
+// Cells returns how many cells of a terminal a character takes: zero for a mark that combines with
+// the preceding character, two for a wide one, and one for others.
 func Cells(r rune) int {
 	switch {
 	case r < 0x300:
@@ -117,7 +117,7 @@ func Width(s string) (n int) {
 	return n
 }
 
-// Cut shortens a line to a number of cells. A line that was cut ends with an ellipsis.
+// Cut shortens a line to a number of cells. A line that was cut ends in an ellipsis.
 func Cut(s string, cells int) string {
 	if Width(s) <= cells {
 		return s
@@ -131,8 +131,8 @@ func Cut(s string, cells int) string {
 	return s
 }
 
-// Pad fills a line up to a number of cells, with blanks after it or, for a number, before it. A
-// longer line is cut.
+// Pad fills a line up to a number of cells: with blanks after it or, for a number, before it. It
+// cuts a longer line.
 func Pad(s string, cells int, number bool) string {
 	s = Cut(s, cells)
 	blanks := strings.Repeat(" ", max(0, cells-Width(s)))
@@ -142,8 +142,8 @@ func Pad(s string, cells int, number bool) string {
 	return s + blanks
 }
 
-// Wrap breaks a text into lines of at most so many cells. It breaks at blanks, and inside a word
-// that is longer than a line. All lines but the first are indented.
+// Wrap breaks a text into lines of at most the given number of cells. It breaks at blanks, and
+// inside a word that is longer than a line. It indents all lines but the first.
 func Wrap(s string, cells int) (lines []string) {
 	cells = max(4, cells)
 	rest, indent := s, ""

@@ -39,7 +39,7 @@ func TestWidth(t *testing.T) {
 	}
 }
 
-// TestFits: cut, padded or wrapped text always fits, and wrapping loses no word.
+// TestFits checks that cut, padded or wrapped text always fits, and that wrapping loses no word.
 func TestFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := Line(rapid.OneOf(rapid.String(), rapid.StringMatching(`([a-z东京🚰]{1,12} ?){0,12}`)).Draw(t, "text"))
