@@ -28,7 +28,7 @@ type fleet struct {
 	sets    []*upstreams.Set
 	board   map[*upstreams.Set][]upstreams.Here // what each edge reported last; nil: edges do not share
 	join    func(*upstreams.Set)                // makes an edge share
-	anyEdge bool                                // each call goes to a random edge, not to the edges in turn
+	anyEdge bool                                // each call goes to a random edge
 
 	calls, misplaced int // misplaced: sent to an engine that was full while another was not
 	refused          int // although an engine had a free slot

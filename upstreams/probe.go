@@ -71,7 +71,7 @@ type prober struct {
 	refresh  func() // drops idle connections: only a new one shows that the engine still accepts
 	rand     func() float64
 	kicks    chan struct{}
-	ctx      context.Context // ends with the prober; also for generation probes, which run beside its loop
+	ctx      context.Context // ends with the prober; used by generation probes too
 	wakes    sync.WaitGroup
 	stop     context.CancelFunc
 	done     chan struct{}
@@ -342,7 +342,7 @@ func (p *prober) recognise(ctx context.Context, s *settings) error {
 	}
 	u.recognition.Lock()
 	defer u.recognition.Unlock()
-	if u.settings.Load() != s { // a reload intervened and may name the engine: the next probe detects it
+	if u.settings.Load() != s { // a reload intervened: the next probe detects the engine
 		return nil
 	}
 	p.known = true

@@ -182,7 +182,7 @@ type Limits struct {
 	// Source is LimitFromConfig, or the engine package's SlotsReported, SlotsOfProfile or
 	// SlotsDefault.
 	Source string `json:"source"`
-	Exact  bool   `json:"exact,omitempty"` // the edges of a fleet enforce the limit jointly and exactly
+	Exact  bool   `json:"exact,omitempty"` // the fleet enforces the limit exactly
 }
 
 // LimitFromConfig is the source of limits that the configuration sets.

@@ -24,12 +24,12 @@ type Status struct {
 	Quirks        []string           `json:"quirks,omitempty"`
 	State         string             `json:"state"`
 	StateSeconds  float64            `json:"state_seconds"`
-	Unheard       float64            `json:"unheard_seconds,omitempty"` // silent for longer than its work explains
+	Unheard       float64            `json:"unheard_seconds,omitempty"` // silent for too long
 	Downs         uint64             `json:"downs"`                     // how often it went down or stalled, since the start
-	Mode          string             `json:"mode"`                      // the operator's setting: ready, drain or maintenance
+	Mode          string             `json:"mode"`                      // the operator's setting
 	ModeSeconds   float64            `json:"mode_seconds"`              // since it was set; -1: never changed
 	Check         *LastCheck         `json:"last_check,omitempty"`
-	Suspect       bool               `json:"suspect"` // a call could not reach it; no probe has confirmed that yet
+	Suspect       bool               `json:"suspect"` // a call failed; no probe has confirmed it
 	Breaker       string             `json:"breaker"`
 	BreakerOpens  float64            `json:"breaker_half_open_in_seconds,omitempty"`
 	Limits        Limits             `json:"limits"`
@@ -85,7 +85,7 @@ type PoolStatus struct {
 	Pool    string  `json:"pool"`
 	Active  int     `json:"active"` // calls of this edge
 	Limit   int     `json:"limit"`
-	Places  int     `json:"places"` // calls run at once: the slots, or fewer if the engine was seen to queue
+	Places  int     `json:"places"` // how many calls run at once
 	Tokens  int64   `json:"tokens"`
 	Penalty float64 `json:"penalty"`
 

@@ -270,7 +270,7 @@ func TestNobodySleepsInItsTurn(t *testing.T) { nobodySleeps(t, true) }
 func nobodySleeps(t *testing.T, turns bool) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(timeless{t}, func(rt *rapid.T) {
-			defer time.Sleep(10 * time.Millisecond) // without it the clock stands still, and the search for a smaller case needs it to end
+			defer time.Sleep(10 * time.Millisecond) // or the clock stands still
 			w := newWorld(rt, turns)
 			defer w.end()
 			up := func() *upstreams.Upstream { return w.ups[rapid.IntRange(0, worldUpstreams-1).Draw(rt, "upstream")] }
@@ -294,7 +294,7 @@ func nobodySleeps(t *testing.T, turns bool) {
 						}
 						w.release(l, upstreams.OutcomeBadResponse)
 						return true
-					}); ; clients++ { // clients with numbers of keys may wait too, barred from the trial
+					}); ; clients++ { // clients with keys may be barred from the trial
 						key := fmt.Sprint(clients)
 						l, ok := u.TryLease(key, upstreams.PoolVision, 0, time.Now())
 						if !ok {

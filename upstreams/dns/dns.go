@@ -1,5 +1,5 @@
-// Package dns finds the engines of a name: its addresses, or those of its SRV records with their
-// ports and weights.
+// Package dns finds the engines behind a DNS name: its addresses, or the hosts of its SRV records
+// with their ports and weights.
 package dns
 
 import (
@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// Bounds on an SRV answer, whatever a name server sends.
+// Bounds on an SRV answer, which hold for any name server.
 const (
 	maxRecords = 1000
 	maxHosts   = 100 // distinct names
 )
 
-// least is the share of a record with weight 0, relative to the mean: RFC 2782 gives it a very
-// small chance.
+// least is the share of a record with weight 0, relative to the mean. RFC 2782 gives such a
+// record a very small chance.
 const least = 0.01
 
 // Resolver asks name servers.
@@ -28,21 +28,21 @@ type Resolver struct {
 	SRV  func(ctx context.Context, name string) ([]*net.SRV, error)
 }
 
-// Endpoint is the place of a service.
+// Endpoint is one address of a service.
 type Endpoint struct {
-	Address string  // with the port of an SRV record
-	Weight  float64 // relative to the mean of the records, which is 1; 0: the name gives none
+	Address string  // with the port, if from an SRV record
+	Weight  float64 // relative to the mean of the records, which is 1; 0: not given
 }
 
 // Name is a name that is looked up repeatedly.
 type Name interface {
-	// Find asks once. The endpoints are sorted by address.
+	// Find queries once. The endpoints are sorted by address.
 	Find(ctx context.Context, r *Resolver) ([]Endpoint, error)
 	// String returns what is queried.
 	String() string
 }
 
-// Host is a name that has addresses.
+// Host is a name with address records.
 type Host string
 
 // Find implements Name.
@@ -76,7 +76,7 @@ func NewService(name string) *Service { return &Service{name: name} }
 func (n *Service) String() string { return "SRV " + n.name }
 
 // Find returns every address of the records with the best priority. A host whose look-up fails
-// keeps its last addresses. A host that does not exist is left out.
+// keeps its last addresses. A host that does not exist is omitted.
 func (n *Service) Find(ctx context.Context, r *Resolver) ([]Endpoint, error) {
 	records, err := r.SRV(ctx, n.name)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// fakeDNS gives the answers that a test sets.
+// fakeDNS gives the answers set by a test.
 type fakeDNS struct {
 	records []*net.SRV
 	hosts   map[string][]string
@@ -89,7 +89,8 @@ func TestLookupSRV(t *testing.T) {
 	}
 }
 
-// A host whose look-up fails keeps its addresses as long as the records name it.
+// TestLookupSRVHostFails: a host whose look-up fails keeps its addresses as long as the records
+// name it.
 func TestLookupSRVHostFails(t *testing.T) {
 	dns := &fakeDNS{
 		records: []*net.SRV{{Target: "a.test.", Port: 1}, {Target: "b.test.", Port: 1}},

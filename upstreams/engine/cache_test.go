@@ -9,7 +9,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// The test reads the cache's size in tokens from pages of vLLM and SGLang.
+// TestCacheTokens reads the size of the cache in tokens from pages of vLLM and SGLang.
 func TestCacheTokens(t *testing.T) {
 	metrics := &config.EngineLoad{
 		Format: config.LoadMetrics, Running: []string{"running"},
@@ -34,8 +34,9 @@ func TestCacheTokens(t *testing.T) {
 	}
 }
 
-// The test reads the pages of llama.cpp's server, build 11669: slots at /props, work at /metrics
-// or, without that, at /slots. Only /slots tells how many tokens all slots hold.
+// TestLlamaCppPages reads the pages of llama.cpp's server, build 11669. It reads slots at /props,
+// and work at /metrics or, without that page, at /slots. Only /slots shows how many tokens all
+// slots hold.
 func TestLlamaCppPages(t *testing.T) {
 	const props = `{"default_generation_settings":{"params":{},"n_ctx":2048},"total_slots":4,"model_alias":"markov","is_sleeping":false}`
 	const metrics = "# TYPE llamacpp:requests_processing gauge\nllamacpp:prompt_tokens_total 1960\nllamacpp:prompt_tokens_cached_total 6\n" +
@@ -47,10 +48,10 @@ func TestLlamaCppPages(t *testing.T) {
 	const disabled = `{"error":{"code":501,"message":"This server does not support this endpoint.","type":"not_supported_error"}}`
 	profile := mustProfile(t, "llamacpp")
 	for name, c := range map[string]struct {
-		pages map[string]string // those that answer 200
+		pages map[string]string // the pages that answer 200
 		slots int
 		cache int    // tokens of all slots
-		path  string // of the page with the load; empty: none
+		path  string // path of the page with the load; empty: none
 		load  Load
 	}{
 		"with --metrics": {

@@ -13,9 +13,9 @@ import (
 	"penstock/config"
 )
 
-// WriteConfig writes the upstreams and models of a configuration for all detected engines: an
-// upstream for each, and each model once with all engines that list it. `doctor` prints them to be
-// pasted, `init` writes them to a file, and a start without a file serves them.
+// WriteConfig writes the upstreams and models of a configuration for all detected engines: one
+// upstream for each engine, and each model once with all engines that list it. `doctor` prints
+// the lines for pasting, `init` writes them to a file, and a start without a file uses them.
 func WriteConfig(w io.Writer, engines []Detection) error {
 	var b bytes.Buffer
 	names := upstreamNames(engines)
@@ -32,7 +32,7 @@ func WriteConfig(w io.Writer, engines []Detection) error {
 }
 
 // upstreamNames names each engine by its host and port, so that the lines of two runs fit in one
-// file. If the host is an address, the profile's name says more.
+// file. If the host is an IP address, it uses the profile's name instead.
 func upstreamNames(engines []Detection) []string {
 	used := map[string]bool{}
 	out := make([]string, len(engines))
@@ -101,17 +101,17 @@ type servedModel struct {
 	id        string
 	kind      string
 	guessed   bool // the kind is a guess from the name
-	vision    bool // every engine takes images: a request with one may go to any of them
-	turns     bool // its calls take turns at an engine that keeps fewer models
-	slots     int  // of all its engines together
+	vision    bool // every engine takes images, since a request may go to any of them
+	turns     bool // the engine keeps fewer models, so calls take turns
+	slots     int  // of all its engines in total
 	upstreams []string
 }
 
-// placeholder is the id of a model whose engine does not list what it serves.
+// placeholder is the model id for an engine that does not list its models.
 const placeholder = "MODEL"
 
-// Served returns the models that clients can name: the listed ones whose names can be an id. An
-// engine that does only one thing and lists nothing has one, named like the engine.
+// Served returns the models that clients can name: the listed ones whose names are valid ids. An
+// engine with a single purpose and no list has one model, named like the engine.
 func (d *Detection) Served() []ModelInfo {
 	served := slices.DeleteFunc(slices.Clone(d.Models), func(m ModelInfo) bool { return !config.CanBeModelID(m.ID) })
 	if len(d.Models) == 0 && d.Refused == 0 && d.Recognised && d.Profile.Path(config.OpChat) == "" {
@@ -138,7 +138,7 @@ func modelsOf(engines []Detection, names []string) []*servedModel {
 				byID[m.id] = m
 				out = append(out, m)
 			}
-			if m.kind != kind { // if engines disagree about a model, the first one gets it
+			if m.kind != kind { // the first of several engines decides a model's kind
 				continue
 			}
 			m.vision = m.vision && models[j].Vision
@@ -150,8 +150,8 @@ func modelsOf(engines []Detection, names []string) []*servedModel {
 	return out
 }
 
-// deepest is the deepest queue that is suggested. A call far back in a deeper one would wait in
-// vain.
+// deepest is the longest queue that the configuration suggests. Calls at the end of a longer one
+// would time out.
 const deepest = 256
 
 func (m *servedModel) write(b *bytes.Buffer) {

@@ -15,8 +15,8 @@ import (
 )
 
 // Recognise detects which engine answers, given the operator's `engine`: any engine for "auto",
-// otherwise the named one or a variant of it. It returns nil if there is no choice. An error means
-// that the engine does not answer.
+// otherwise the named one or a variant of it. It returns nil if no other engine comes into
+// question. An error means that the engine does not answer.
 func (p *Profiles) Recognise(
 	ctx context.Context, get http1.GetPage, timeout time.Duration, engine string,
 ) (*Profile, error) {
@@ -31,8 +31,8 @@ func (p *Profiles) Recognise(
 	return profile, err
 }
 
-// recognise tries the signs of each candidate in order. It returns nil if the engine answers and no
-// candidate fits, and an error if the first page gets no answer at all.
+// recognise tries the signs of each candidate in order. It returns nil if the engine answers and
+// no candidate fits, or an error if the first page gets no answer at all.
 func recognise(ctx context.Context, get http1.GetPage, timeout time.Duration, candidates []*Profile) (*Profile, error) {
 	asked := false
 	for _, profile := range candidates {
@@ -54,7 +54,7 @@ func recognise(ctx context.Context, get http1.GetPage, timeout time.Duration, ca
 	return nil, nil
 }
 
-// shows reports whether a page has everything that a sign requires.
+// shows reports whether a page has everything the sign requires.
 func shows(sign *config.EngineSign, p *http1.Page) bool {
 	switch {
 	case p.Status != cmp.Or(sign.Status, 200):
@@ -76,16 +76,17 @@ func shows(sign *config.EngineSign, p *http1.Page) bool {
 	return false
 }
 
-// Detection is what an engine says about itself.
+// Detection is the result of detecting an engine from its pages.
 type Detection struct {
-	URL        string      `json:"url"`
-	Profile    *Profile    `json:"-"`      // never nil; the generic one if Recognised is false
-	Engine     string      `json:"engine"` // the profile's name
-	Recognised bool        `json:"recognised"`
-	Version    string      `json:"version,omitempty"`
-	Keyed      bool        `json:"keyed"`             // a key was sent
-	Refused    int         `json:"refused,omitempty"` // 401 or 403 if it answered its model list so; otherwise 0
-	Health     int         `json:"health"`            // status of the profile's health page, 0 if it did not answer
+	URL        string   `json:"url"`
+	Profile    *Profile `json:"-"`      // never nil; the generic one if Recognised is false
+	Engine     string   `json:"engine"` // the profile's name
+	Recognised bool     `json:"recognised"`
+	Version    string   `json:"version,omitempty"`
+	Keyed      bool     `json:"keyed"` // a key was sent
+	// 401 or 403 if the model list was refused; else 0
+	Refused    int         `json:"refused,omitempty"`
+	Health     int         `json:"health"` // status of the profile's health page, 0 if it did not answer
 	Healthy    bool        `json:"healthy"`
 	Models     []ModelInfo `json:"models"`
 	Slots      int         `json:"slots"`               // how many requests it runs at once; 0: not reported
@@ -97,16 +98,16 @@ type Detection struct {
 	TriedModel string  `json:"tried_model,omitempty"`
 	Tried      []Trial `json:"tried,omitempty"` // results of Try
 
-	timeouts *config.Timeouts // named in the report; nil: the defaults
+	timeouts *config.Timeouts // for the report; nil: the defaults
 }
 
 // detectTimeout bounds one page of Detect.
 const detectTimeout = 3 * time.Second
 
-// Detect asks the engine at a base URL what it is: engine, version, models, capacity, load. It
-// accepts the URL as people write it, without a scheme or with /v1 at its end. apiKey may be empty.
-// The error is an *http1.Failure if the engine does not answer. It takes about ten small GETs, over
-// one connection if the engine keeps it.
+// Detect finds out about the engine at a base URL: its kind, version, models, capacity and load.
+// The URL may lack a scheme or end with /v1. apiKey may be empty. The error is an *http1.Failure
+// if the engine does not answer. It sends about ten small GETs, over one connection if the engine
+// keeps it open.
 func Detect(ctx context.Context, url, apiKey string, profiles *Profiles) (Detection, error) {
 	if !strings.Contains(url, "://") {
 		url = "http://" + url
@@ -166,8 +167,8 @@ const discoverTimeout = 300 * time.Millisecond
 // discoverTotal bounds a discovery. Most ports are closed and cost nothing.
 const discoverTotal = 2 * time.Second
 
-// Discover looks at all addresses (host:port, see Profiles.UsualAddresses) at once and returns the
-// engines among the listeners, in the order of the addresses. It leaves out a listener that shows
+// Discover checks all addresses (host:port, see Profiles.UsualAddresses) in parallel and returns
+// the engines among the listeners, in the order of the addresses. It omits a listener that shows
 // no sign of an engine and no list of models.
 func Discover(ctx context.Context, addresses []string, profiles *Profiles) []Detection {
 	ctx, cancel := context.WithTimeout(ctx, discoverTotal)

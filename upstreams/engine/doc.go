@@ -5,10 +5,10 @@
 //
 // The edge's knowledge of an engine is a profile: profiles/*.yaml, in the form of config.Engine.
 // Users may add their own. Code asks a Profile about a property (Has, TokenLimitMember, Path),
-// never about a name. A profile starts from the one it is `like`, and finally from the generic one.
-// Variants are detected automatically: an upstream that is configured as `whisper` and was started
-// with OpenAI's path becomes whisper-openai at its first probe. A reload may bring other profiles;
-// upstreams are then recognised anew.
+// never for its name. A profile inherits from the one it is `like`, and ultimately from the
+// generic one. Variants are detected automatically: an upstream that is configured as `whisper`
+// and was started with OpenAI's path becomes whisper-openai at its first probe. If a reload
+// changes the profiles, upstreams are recognised anew.
 //
 // To add an engine, add a file in profiles, a place in detectionOrder, and an archive of its pages
 // in testdata/engines.
@@ -16,19 +16,20 @@
 // # Reading pages
 //
 // A Reader reads what the profile describes: fields of JSON pages (json_fields.go) and samples of
-// Prometheus text (load.go). It gets pages from an http1.GetPage, which has no socket in tests.
-// Every number from an engine is bounded before it is used, and a nonsensical page counts as
-// missing: these pages are advice, and calls decide.
+// Prometheus text (load.go). It gets pages from an http1.GetPage, which tests replace to avoid
+// sockets. Every number from an engine is bounded before use, and an invalid page counts as
+// missing, because pages are only hints and calls decide.
 //
 // # Does it generate?
 //
-// A generation probe (generation.go) is the smallest work for a kind of model, with a check of its
-// answer: one token of chat, an embedding of one word, a second of silence to transcribe. This
-// package defines what to send and how to judge the answer; upstreams decides when a probe is due.
+// A generation probe (generation.go) is the smallest request to a kind of model, with a check of
+// its answer: one token of chat, an embedding of one word, a second of silence to transcribe.
+// This package defines what to send and how to judge the answer; upstreams decides when a probe
+// is due.
 //
-// Trials (trial.go, trials.go) are what `penstock doctor --try` sends: tiny chat calls, each for
-// one thing that agents need, with the flag to start the engine with if it is missing. Nothing else
-// in the doctor generates.
+// Trials (trial.go, trials.go) are what `penstock doctor --try` sends: tiny chat calls, each of
+// which tests one thing that agents need. The result names the engine's flag if that is missing.
+// Nothing else in the doctor generates.
 //
 // # Who calls what
 //

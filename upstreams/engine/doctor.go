@@ -36,20 +36,20 @@ var quirkTexts = map[string]string{
 type DoctorOptions struct {
 	URLs   []string
 	APIKey string
-	Own    []config.Engine // profiles of a configuration, which are tried, too
+	Own    []config.Engine // the configuration's own profiles, to be tried too
 	Try    bool            // also send tiny calls, see Detection.Try
 	Model  string          // for those calls
 	JSON   bool
 
-	Timeouts *config.Timeouts // of the configuration; nil: the defaults
+	Timeouts *config.Timeouts // the configuration's timeouts; nil: the defaults
 }
 
 var verdictTexts = map[TrialVerdict]string{
 	TrialBad: "BAD: ", TrialUnclear: "unclear: ", TrialSkipped: "not tried: ",
 }
 
-// Doctor writes to w what the engines at the URLs are, and configuration lines to paste. The error
-// lists the URLs without an answer, and the engines that failed a trial.
+// Doctor writes a report on the engines at the URLs to w, and configuration lines to paste. The
+// error lists the URLs without an answer, and the engines that failed a trial.
 func Doctor(ctx context.Context, w io.Writer, o *DoctorOptions) error {
 	profiles, err := LoadProfiles(o.Own)
 	if err != nil {
@@ -65,7 +65,7 @@ func Doctor(ctx context.Context, w io.Writer, o *DoctorOptions) error {
 		}
 		found.timeouts = o.Timeouts
 		if found.Among(engines) {
-			continue // it was named twice, perhaps once with /v1 behind it
+			continue // named twice, perhaps once with /v1
 		}
 		if o.Try {
 			problems = append(problems, found.tryAll(ctx, o))
@@ -90,12 +90,12 @@ func Doctor(ctx context.Context, w io.Writer, o *DoctorOptions) error {
 	return errors.Join(problems...)
 }
 
-// Among reports whether one of the detections is of the same URL.
+// Among reports whether one of the detections has the same URL.
 func (d *Detection) Among(engines []Detection) bool {
 	return slices.ContainsFunc(engines, func(e Detection) bool { return e.URL == d.URL })
 }
 
-// tryAll runs the trials and reports how many found something to fix.
+// tryAll runs the trials and reports how many models need a fix.
 func (d *Detection) tryAll(ctx context.Context, o *DoctorOptions) error {
 	if err := d.Try(ctx, o.APIKey, o.Model); err != nil {
 		return fmt.Errorf("%s: %w", d.URL, err)
@@ -112,9 +112,8 @@ func (d *Detection) tryAll(ctx context.Context, o *DoctorOptions) error {
 	return nil
 }
 
-// WriteReport writes the result of a detection for a person. WriteConfig writes the configuration
-// lines that follow from it. Model names are the engine's own; nothing else of its pages is
-// repeated.
+// WriteReport writes the result of a detection for the operator; WriteConfig writes the matching
+// configuration. Model names are quoted from the engine, but nothing else of its pages is.
 func (d *Detection) WriteReport(w io.Writer) error {
 	var b bytes.Buffer
 	p, health := d.Profile, d.Profile.Health().Path
@@ -199,7 +198,8 @@ var formTexts = []struct {
 	}},
 }
 
-// writeForms writes how the engine reads members that others accept in every form.
+// writeForms writes which forms the engine needs for members that other engines accept in any
+// form.
 func writeForms(b *bytes.Buffer, p *Profile) {
 	if words := p.Reasoning().Words; len(words) > 0 && p.Path(config.OpChat) != "" {
 		fmt.Fprintf(b, "  efforts       takes %s; the nearest is sent\n", strings.Join(words, ", "))

@@ -14,7 +14,7 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestReport compares the doctor's words with testdata/doctor and checks that the lines to paste
+// TestReport compares the doctor's report with testdata/doctor and checks that the lines to paste
 // are a config.
 func TestReport(t *testing.T) {
 	for _, engine := range []string{"llamacpp", "llamacpp-router", "ollama", "vllm", "whisper-openai", "openai", "sglang", "llamacpp-locked", "speaches", "tei", "lmstudio", "vllm-audio"} {
@@ -60,7 +60,7 @@ func TestConfigOfSeveral(t *testing.T) {
 		}
 		engines = append(engines, d)
 	}
-	engines = append(engines, engines[2]) // the same again
+	engines = append(engines, engines[2]) // the same engine again
 	var b bytes.Buffer
 	if err := WriteConfig(&b, engines); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestConfigOfSeveral(t *testing.T) {
 	}
 }
 
-// TestConfigOfOddModels: a model that cannot be served as listed is left out; the rest are
+// TestConfigOfOddModels: a model that cannot be served as listed is omitted; the others are
 // configured.
 func TestConfigOfOddModels(t *testing.T) {
 	profiles := mustProfiles(t)

@@ -41,7 +41,7 @@ func mustProfile(t testing.TB, name string) *Profile {
 }
 
 // TestDetect checks that every bundled profile recognises its own pages and no others, and reads
-// from them what it can.
+// everything it can from them.
 func TestDetect(t *testing.T) {
 	profiles := mustProfiles(t)
 	type facts struct {
@@ -101,7 +101,7 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// A llama.cpp server that is still loading answers 503 on every path.
+// TestDetectWhileLoading: a llama.cpp server that is still loading answers 503 on every path.
 func TestDetectWhileLoading(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(503)
@@ -114,7 +114,7 @@ func TestDetectWhileLoading(t *testing.T) {
 	}
 }
 
-// Base URLs are accepted in every form that people write.
+// TestDetectHandwritten: a base URL is accepted in every form that operators write.
 func TestDetectHandwritten(t *testing.T) {
 	engine := fakeEngine(t, "vllm").URL
 	address := strings.TrimPrefix(engine, "http://")
@@ -234,7 +234,7 @@ func TestReasoningForm(t *testing.T) {
 	}
 }
 
-// TestReasoningHistory: the field in which each engine reads the reasoning of earlier turns.
+// TestReasoningHistory: each engine reads the reasoning of earlier turns from its own field.
 func TestReasoningHistory(t *testing.T) {
 	for engine, want := range map[string]string{
 		"openai": "reasoning_content", "sglang": "reasoning_content", "llamacpp": "reasoning_content",
@@ -247,8 +247,8 @@ func TestReasoningHistory(t *testing.T) {
 	}
 }
 
-// TestPrefill: the engines that must be told that a last assistant message is the beginning of the
-// answer, and how.
+// TestPrefill: some engines need request members that mark a last assistant message as the start
+// of the answer.
 func TestPrefill(t *testing.T) {
 	for engine, want := range map[string]string{
 		"vllm":     "add_generation_prompt=false chat_template_kwargs={\"enable_thinking\":false,\"thinking\":false} continue_final_message=true",
@@ -308,7 +308,8 @@ func TestUserProfiles(t *testing.T) {
 	}
 }
 
-// Every bundled profile must be reachable by detection, and every file by its name.
+// TestBundledProfiles: detection can reach every bundled profile, and every file is named like
+// its profile.
 func TestBundledProfiles(t *testing.T) {
 	files, _ := filepath.Glob("profiles/*.yaml")
 	if len(files) != len(detectionOrder) {
@@ -323,7 +324,7 @@ func TestBundledProfiles(t *testing.T) {
 	}
 }
 
-// TestKnownIsReadOnce: each reload asks which profiles exist, and must not read them again.
+// TestKnownIsReadOnce: a reload needs the names of the profiles, and must not parse them again.
 func TestKnownIsReadOnce(t *testing.T) {
 	Known()
 	if n := testing.AllocsPerRun(10, func() { Known() }); n > 0 {

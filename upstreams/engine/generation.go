@@ -20,10 +20,10 @@ type Generation uint8
 // The verdicts. Only OK and Failed say something about the engine.
 const (
 	GenerationOK       Generation = iota
-	GenerationFailed              // it broke off, timed out, or was answered with an error
-	GenerationRefused             // the engine has no room, or works for others
+	GenerationFailed              // broken off, timed out, or answered with an error
+	GenerationRefused             // the engine has no room, or serves others
 	GenerationRejected            // the engine does not accept this probe, or the kind of model has none
-	GenerationAborted             // this side ended it
+	GenerationAborted             // the edge ended it
 	GenerationCount
 )
 
@@ -32,7 +32,7 @@ func (g Generation) String() string {
 	return [...]string{"ok", "failed", "refused", "rejected", "aborted"}[g]
 }
 
-// GenerationStep is one request of a generation probe, and what a good answer to it is.
+// GenerationStep is one request of a generation probe, with the check of its answer.
 type GenerationStep struct {
 	Path        string
 	ContentType string
@@ -45,7 +45,7 @@ type GenerationStep struct {
 const generationMax = 1 << 20
 
 // WithPriority adds a priority to the requests of a probe, for an engine that orders its queue by
-// priorities: without one some engines serve them last.
+// priority. Some engines serve requests without one last.
 func WithPriority(steps []GenerationStep, number int) {
 	for i := range steps {
 		if body := steps[i].Body; len(body) > 0 && body[0] == '{' {
@@ -55,9 +55,10 @@ func WithPriority(steps []GenerationStep, number int) {
 }
 
 // GenerationSteps returns what to send to check whether an engine works for a kind of model: one
-// request, or several of which each is sent only if the engine rejects the one before. toEnd asks a
-// chat model for an answer that reaches its end instead of just a first token. There are no steps
-// if generating is too expensive for a probe (images) or the engine has no path for it.
+// request, or several, each of which is sent only if the engine rejects the previous one. With
+// toEnd a chat model must complete its answer, instead of sending just a first token. There are
+// no steps if the work is too expensive for a probe (images), or if the engine has no path for
+// it.
 func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps []GenerationStep) {
 	prompt, tokens := "ping", 1
 	if toEnd {
@@ -113,21 +114,21 @@ func lists(names ...string) func(any) bool {
 	}
 }
 
-// ranks reports whether an answer is a non-empty ranking: SGLang's is a bare list.
+// ranks reports whether an answer is a non-empty ranking; SGLang's is a bare list.
 func ranks(page any) bool {
 	bare, _ := page.([]any)
 	return len(bare) > 0 || lists("results", "data")(page)
 }
 
-// silenceHeader begins a sound file of silenceSize bytes: one second of 16 bits, PCM, one channel,
-// 16,000 Hz.
+// silenceHeader is the header of a sound file of silenceSize bytes: one second of 16 bits, PCM,
+// one channel, 16,000 Hz.
 const (
 	silenceSize   = 32000
 	silenceHeader = "RIFF\x24\x7d\x00\x00WAVEfmt \x10\x00\x00\x00" +
 		"\x01\x00\x01\x00\x80\x3e\x00\x00\x00\x7d\x00\x00\x02\x00\x10\x00data\x00\x7d\x00\x00"
 )
 
-// silence returns a form with a second of silence to transcribe.
+// silence returns a transcription form with a second of silence.
 func silence(served string) (contentType string, form []byte) {
 	const boundary = "penstock-generation-probe"
 	var b bytes.Buffer
@@ -142,15 +143,15 @@ func silence(served string) (contentType string, form []byte) {
 	return "multipart/form-data; boundary=" + boundary, b.Bytes()
 }
 
-// GenerationResult is a verdict and why it is not OK.
+// GenerationResult is a verdict with the reason if it is not OK.
 type GenerationResult struct {
 	Verdict Generation
 	Reason  string // an http1.Failure's reason, or "status"
 	Status  int    // the engine's status
 }
 
-// Generate sends one step and judges the answer. It is a function so that tests can play an engine
-// without a socket.
+// Generate sends one step and judges the answer. It is a function so that tests can simulate an
+// engine without a socket.
 type Generate func(ctx context.Context, profile *Profile, s *GenerationStep, limit time.Duration) GenerationResult
 
 // GenerateOver returns a Generate over a transport. Every probe has a connection of its own.
@@ -177,7 +178,7 @@ func GenerateOver(t *http1.Transport) Generate {
 		}
 		var f *http1.Failure
 		switch {
-		case ctx.Err() != nil: // whatever came before this side ended it, it decides nothing
+		case ctx.Err() != nil: // an answer from before this side ended it decides nothing
 			return GenerationResult{Verdict: GenerationAborted}
 		case err == nil:
 			if result.Verdict != GenerationOK {
@@ -197,7 +198,7 @@ func GenerateOver(t *http1.Transport) Generate {
 	}
 }
 
-// judge reads the answer to a step.
+// judge reads and judges the answer to a step.
 func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.Time) (Generation, error) {
 	status := x.Status()
 	streamed := status == 200 && bytes.HasPrefix(x.Header("Content-Type"), []byte("text/event-stream"))
@@ -221,7 +222,7 @@ func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.T
 		}
 		switch {
 		case err == io.EOF && streamed: //nolint:errorlint // wrapped, it is a failure's cause
-			return GenerationFailed, nil // it did not reach its end
+			return GenerationFailed, nil // the answer is incomplete
 		case err == io.EOF: //nolint:errorlint // likewise
 			return s.judgeWhole(status, body, profile), nil
 		case err != nil:
@@ -263,7 +264,7 @@ func (s *GenerationStep) judgeWhole(status int, body []byte, profile *Profile) G
 	return GenerationFailed
 }
 
-// failed reports whether the engine sent an error in place of an answer.
+// failed reports whether the engine sent an error instead of an answer.
 func failed(page any) (is bool) {
 	for v := range fields(page, "error") {
 		is = v != "" && v != false
@@ -274,8 +275,8 @@ func failed(page any) (is bool) {
 // finished reports whether a chunk or a completion has a finish reason.
 func finished(page any) bool { return fieldText(page, "choices.*.finish_reason") != "" }
 
-// judgeError judges an error. An error in a stream holds its status itself, since the status of the
-// stream's head is 200.
+// judgeError judges an error. An error in a stream carries its own status, since the stream's
+// head has status 200.
 func judgeError(status int, page any, profile *Profile) Generation {
 	kind, message := fieldText(page, "error.type"), fieldText(page, "error.message")
 	if status == 200 {
@@ -295,7 +296,8 @@ func judgeError(status int, page any, profile *Profile) Generation {
 	case status == 429 || status == 503 || status == 529,
 		profile.Overload(status, kind, message), profile.NotNow(status, kind, message):
 		return GenerationRefused
-	case status == 401 || status == 402 || status == 403: // our credential is wrong, not the probe
+	// the edge's credential is wrong, not the probe
+	case status == 401 || status == 402 || status == 403:
 		return GenerationFailed
 	case status/100 == 4 || profile.ClientFault(status, kind, message):
 		return GenerationRejected

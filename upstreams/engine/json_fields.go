@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// parseJSON decodes a JSON page of an engine. Only probes use it: their pages are small and rare.
+// parseJSON decodes a JSON page of an engine. Only probes use it, whose pages are small and rare.
 func parseJSON(body []byte) (any, error) {
 	var page any
 	if err := json.Unmarshal(body, &page); err != nil {
-		return nil, errNotJSON // the decoder's own text quotes the page
+		return nil, errNotJSON // the decoder's error text quotes the page
 	}
 	return page, nil
 }
 
 var errNotJSON = errors.New("the page is not JSON")
 
-// fields yields every value that a field names: member names and positions joined by dots, * for
-// all elements. It omits null.
+// fields yields every value that a field refers to. A field is a path of member names and
+// positions joined by dots, with * for all elements. fields omits null.
 func fields(page any, field string) iter.Seq[any] {
 	return func(yield func(any) bool) { walk(page, field, yield) }
 }
@@ -79,7 +79,7 @@ func sumField(page any, field string) (total float64, found bool) {
 	return total, found
 }
 
-// meanField is sumField divided by the number of matches.
+// meanField returns sumField divided by the number of matches.
 func meanField(page any, field string) (float64, bool) {
 	n := 0
 	for v := range fields(page, field) {
@@ -91,7 +91,7 @@ func meanField(page any, field string) (float64, bool) {
 	return total / float64(max(1, n)), found && n > 0
 }
 
-// firstField tries fields in order and returns the first number found by how.
+// firstField tries the fields in order and returns the first number that how finds.
 func firstField(page any, names []string, how func(any, string) (float64, bool)) (float64, bool) {
 	for _, name := range names {
 		if v, ok := how(page, name); ok {
@@ -101,8 +101,8 @@ func firstField(page any, names []string, how func(any, string) (float64, bool))
 	return 0, false
 }
 
-// fieldSays reports whether a field is true, or a text or array that contains one of words. known
-// is false if the field is missing.
+// fieldSays reports whether a field is true, or is a text or array that contains one of the
+// words. known is false if the field is missing.
 func fieldSays(page any, field string, words ...string) (yes, known bool) {
 	if field == "" {
 		return false, false

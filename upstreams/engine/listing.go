@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// listingMost bounds the models of one engine.
+// listingMost bounds the number of one engine's models.
 const listingMost = 1024
 
-// Listing is the models that an engine has according to its lists: a model is found with the first
-// list that has it, and lost with the second list in a row that lacks it. An engine that starts, or
-// swaps models, may show an incomplete list for a moment. The zero value has no models and no list.
-// It is not safe for concurrent use.
+// Listing tracks an engine's models through its lists. A model is added by the first list that
+// has it, and removed by the second list in a row that lacks it, because an engine that starts or
+// swaps models may show an incomplete list for a moment. The zero value has no models and no
+// list. It is not safe for concurrent use.
 type Listing struct {
-	Listed bool // there was a list
+	Listed bool // at least one list was read
 	models map[string]ModelInfo
 	absent map[string]bool // models that the newest list lacked
 }
 
 // Observe records a newer list, and reports whether the set of models or their kinds have changed.
 func (f *Listing) Observe(infos []ModelInfo) (changed bool) {
-	if len(infos) > listingMost { // always keep the same ones, whatever the order of the list
+	if len(infos) > listingMost { // keep the same models, whatever the order of the list
 		infos = slices.SortedFunc(slices.Values(infos), func(a, b ModelInfo) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	next, absent := make(map[string]ModelInfo, len(infos)), map[string]bool{}
@@ -57,8 +57,8 @@ func KindOf(p *Profile, m *ModelInfo) string {
 	return kind
 }
 
-// AliasesOf returns the other names that an engine accepts for a model, including the name without
-// a tag that it adds itself.
+// AliasesOf returns the other names that an engine accepts for a model, including the name
+// without the tag that the engine adds.
 func AliasesOf(p *Profile, m *ModelInfo) []string {
 	if name, tagged := strings.CutSuffix(m.ID, p.spec.ImplicitTag); tagged && p.spec.ImplicitTag != "" {
 		return append(slices.Clone(m.Aliases), name)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestListing: a model is found with the first list that has it, and lost with the second list in a
-// row without it.
+// TestListing: the first list with a model adds it, and the second list in a row without it
+// removes it.
 func TestListing(t *testing.T) {
 	var l Listing
 	for i, step := range []struct{ list, want string }{
@@ -21,14 +21,15 @@ func TestListing(t *testing.T) {
 		{"b", ""},
 		{"b", "changed: b"},
 		{"b c", "changed: b c"},
-		{"b c@b", "changed: b c@b"}, // it is another one now
+		{"b c@b", "changed: b c@b"}, // it is a different model now
 		{"", ""},
 		{"", "changed:"},
 	} {
 		var infos []ModelInfo
 		for _, f := range strings.Fields(step.list) {
 			id, parent, _ := strings.Cut(f, "@")
-			infos = append(infos, ModelInfo{ID: id, Parent: parent, Context: i}) // a context that changes is no change
+			// another context does not count as a change
+			infos = append(infos, ModelInfo{ID: id, Parent: parent, Context: i})
 		}
 		got := ""
 		if l.Observe(infos) {
@@ -43,7 +44,7 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// TestListingBound: of a list that is too long, the same models are found in any order.
+// TestListingBound: a list that is too long yields the same models in any order.
 func TestListingBound(t *testing.T) {
 	var l Listing
 	var infos []ModelInfo
@@ -57,7 +58,7 @@ func TestListingBound(t *testing.T) {
 	}
 }
 
-// TestAliasesOf: the name without the tag that an engine adds itself is another name of the model.
+// TestAliasesOf: the name without the tag that the engine adds is an alias of the model.
 func TestAliasesOf(t *testing.T) {
 	for _, c := range []struct{ profile, id, want string }{
 		{"ollama", "llama:latest", "other llama"}, {"ollama", "llama:7b", "other"}, {"vllm", "llama:latest", "other"},
@@ -69,7 +70,7 @@ func TestAliasesOf(t *testing.T) {
 	}
 }
 
-// TestScanAdapters: the newest of several series counts, and one that makes no sense is ignored.
+// TestScanAdapters: the newest of several series counts, and an invalid one is ignored.
 func TestScanAdapters(t *testing.T) {
 	source := vllmLoad
 	source.Adapters = "vllm:lora_requests_info"

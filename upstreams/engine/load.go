@@ -21,14 +21,15 @@ type Load struct {
 
 	Adapters *Adapters `json:"adapters,omitempty"` // nil: not known
 
-	CacheTokens int `json:"cache_tokens,omitempty"` // prompt tokens that its cache has room for; 0: not reported
+	// prompt tokens that fit in its cache; 0: not reported
+	CacheTokens int `json:"cache_tokens,omitempty"`
 }
 
-// Adapters are the adapters that an engine works with.
+// Adapters are the adapters that an engine has in use.
 type Adapters struct {
 	Most  int      `json:"most"` // how many it can work with at once
 	InUse []string `json:"in_use"`
-	at    float64  // of the report
+	at    float64  // time of the report
 }
 
 // readAdapters reads a series whose labels name adapters and whose value is a time. Of several
@@ -88,9 +89,9 @@ func readLoad(source *config.EngineLoad, body []byte) (Load, bool) {
 	return l, l.known(a)
 }
 
-// scanMetrics reads the few wanted samples from a page of Prometheus text, 100 KB and more every
-// few seconds, without copying or allocating. Series of one name (labels) are added up. Unparsable
-// lines are skipped: a report is advice.
+// scanMetrics reads the few wanted samples from a page of Prometheus text without copying or
+// allocating, because such a page has 100 KB or more and is read every few seconds. Series with
+// the same name are added up. Invalid lines are skipped, since a report is only a hint.
 func scanMetrics(source *config.EngineLoad, body []byte) (Load, bool) {
 	var r Load
 	var totals [3]total
@@ -161,8 +162,8 @@ func clampTokens(n float64) int {
 	return int(min(n, 1<<40))
 }
 
-// total adds up the samples of the best-ranked name seen: the first of a list of aliases counts,
-// and later ones only where it is missing.
+// total adds up the samples of the best-ranked name seen. Of a list of aliases the first counts,
+// and later ones only if it is missing.
 type total struct {
 	sum  float64
 	n    int
@@ -189,9 +190,8 @@ func metricName(line []byte) []byte {
 	return line
 }
 
-// sampleValue reads the value after a name: optional labels in braces, blanks, a number, and
-// perhaps a time. It refuses negative numbers and text that is not a number: every wanted sample
-// counts something.
+// sampleValue reads the value after a name: optional labels in braces, blanks, a number, and an
+// optional time. It refuses negative numbers and NaN, because every wanted sample is a count.
 func sampleValue(rest []byte) (float64, bool) {
 	if len(rest) > 0 && rest[0] == '{' {
 		end := labelsEnd(rest)

@@ -72,7 +72,7 @@ func TestReadLoadJSON(t *testing.T) {
 	}
 }
 
-// reference reads the same page in a slow and obvious way.
+// reference reads the same page in a slow, simple way.
 func reference(names []string, page string) (sum float64, n int) {
 	for _, name := range names {
 		line := regexp.MustCompile(`^` + regexp.QuoteMeta(name) + `(?:\{(?:[^"}]|"(?:[^"\\]|\\.)*")*\}[ \t]*|[ \t]+)([^ \t\r]+)(?:[ \t\r].*)?$`)
@@ -96,7 +96,7 @@ func FuzzScanMetrics(f *testing.F) {
 	f.Add("vllm:num_requests_running{a=\"\\\\\"} 1 17\r\n# x\nvllm:omni_num_requests_running\t2")
 	f.Fuzz(func(t *testing.T, page string) {
 		if strings.ContainsFunc(page, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' && r != '\r' || r > '~' }) {
-			t.Skip() // the pattern's dot and classes differ for bytes that are not text
+			t.Skip() // the pattern treats invalid UTF-8 differently
 		}
 		got, _ := scanMetrics(&vllmLoad, []byte(page))
 		running, _ := reference(vllmLoad.Running, page)
@@ -109,8 +109,8 @@ func FuzzScanMetrics(f *testing.F) {
 	})
 }
 
-// FuzzFields reads every bundled profile's fields from any page: nothing panics, and no count is
-// out of range.
+// FuzzFields reads every bundled profile's fields from any page: no page causes a panic or a
+// count out of range.
 func FuzzFields(f *testing.F) {
 	files, _ := os.ReadDir("testdata/engines")
 	for _, file := range files {

@@ -10,20 +10,21 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// ModelInfo is an engine's information on one of its models. A number that it does not report is 0.
+// ModelInfo is an engine's information on one of its models. Unreported numbers are 0.
 type ModelInfo struct {
 	ID          string   `json:"id"`
 	Aliases     []string `json:"aliases,omitempty"`
 	Context     int      `json:"context,omitempty"` // tokens of prompt and answer together
 	Vision      bool     `json:"vision"`            // takes images
 	VisionKnown bool     `json:"vision_known"`
-	Kind        string   `json:"kind,omitempty"` // in the catalog's words, e.g. audio-speech; empty: not reported
-	Loaded      bool     `json:"loaded"`
-	LoadedKnown bool     `json:"loaded_known"`
-	Parent      string   `json:"parent,omitempty"` // for an adapter: the model that it changes
+	// in the catalog's terms, e.g. audio-speech; empty: unknown
+	Kind        string `json:"kind,omitempty"`
+	Loaded      bool   `json:"loaded"`
+	LoadedKnown bool   `json:"loaded_known"`
+	Parent      string `json:"parent,omitempty"` // for an adapter: its base model
 }
 
-// ModelList is one reading of an engine's models. It never changes.
+// ModelList is one reading of an engine's models. It is immutable.
 type ModelList struct {
 	infos  []ModelInfo
 	byName map[string]int  // ids and aliases
@@ -33,7 +34,8 @@ type ModelList struct {
 // namesKept bounds the names remembered from earlier lists.
 const namesKept = 10_000
 
-// NewModelList makes the list of an engine's models. before is its previous list, which may be nil.
+// NewModelList returns the list of an engine's models. before is its previous list, which may be
+// nil.
 func NewModelList(infos []ModelInfo, before *ModelList) *ModelList {
 	l := &ModelList{infos: infos, byName: make(map[string]int, len(infos)), ever: map[string]bool{}}
 	if before != nil && len(before.ever) < namesKept {
@@ -84,8 +86,8 @@ func (l *ModelList) index(p *Profile, served string) int {
 	return i
 }
 
-// Serves reports whether the engine can serve the name according to this list. Without a list it
-// can.
+// Serves reports whether the engine can serve the name according to this list. A nil list serves
+// every name.
 func (l *ModelList) Serves(p *Profile, served string) bool {
 	if l == nil || p.spec.Names == config.NamesIgnored {
 		return true
@@ -97,7 +99,7 @@ func (l *ModelList) Serves(p *Profile, served string) bool {
 	return i >= 0 && (!l.infos[i].LoadedKnown || l.infos[i].Loaded || p.Has(config.QuirkLoadsOnDemand))
 }
 
-// Names reports whether the list has the name, at an engine that does not ignore names.
+// Names reports whether the list has the name, and the engine does not ignore names.
 func (l *ModelList) Names(p *Profile, served string) bool {
 	return p.spec.Names != config.NamesIgnored && l.index(p, served) >= 0
 }
@@ -110,8 +112,8 @@ func (l *ModelList) Decides(p *Profile, served string) bool {
 
 var errNoModelList = errors.New("the engine lists no models")
 
-// Models reads every page about models. Only the first must answer; the others add details. known
-// is that first page, if it has already been read.
+// Models reads every page about models. Only the first page must answer; the others add details.
+// known is the first page if it has already been read.
 func (r *Reader) Models(ctx context.Context, known *http1.Page) ([]ModelInfo, error) {
 	var infos []ModelInfo
 	for i := range r.Profile.spec.Models {
@@ -145,8 +147,8 @@ func isList(content any, field string) bool {
 	return false
 }
 
-// addModels reads one page about models into infos. The first page makes the list; later ones fill
-// in missing details of listed names.
+// addModels reads one page about models into infos. The first page defines the list; later ones
+// fill in missing details of listed models.
 func addModels(infos []ModelInfo, source *config.EngineModel, page any, makes bool) []ModelInfo {
 	index := make(map[string]int, len(infos))
 	for i := range infos {

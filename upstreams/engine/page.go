@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// cached returns a GetPage that fetches every page once and keeps it, including errors. It lives
-// for one detection.
+// cached returns a GetPage that fetches every page once and keeps it, including errors. It is
+// used for one detection.
 func cached(get http1.GetPage) http1.GetPage {
 	type answer struct {
 		page http1.Page
@@ -34,7 +34,7 @@ func cached(get http1.GetPage) http1.GetPage {
 type Reader struct {
 	Get     http1.GetPage
 	Profile *Profile
-	Timeout time.Duration // of each page
+	Timeout time.Duration // for each page
 }
 
 var errNoPage = errors.New("the engine has no such page")
@@ -55,7 +55,7 @@ func decode(page http1.Page) (any, error) {
 	return parseJSON(page.Body)
 }
 
-// Version reads the engine's version; empty if it does not say.
+// Version reads the engine's version; empty if not reported.
 func (r *Reader) Version(ctx context.Context) string {
 	v := r.Profile.spec.Version
 	if v.Path == "" {
@@ -68,8 +68,8 @@ func (r *Reader) Version(ctx context.Context) string {
 	return fieldText(content, v.Field)
 }
 
-// Slots reads how many requests the engine runs at once, and how many tokens of prompts all of them
-// have room for; 0: it does not say. ok is false if it does not say how many it runs.
+// Slots reads how many requests the engine runs at once, and how many prompt tokens fit in all of
+// them (0: not reported). ok is false if the engine does not report the number of requests.
 func (r *Reader) Slots(ctx context.Context) (n, cacheTokens int, ok bool) {
 	for i := range r.Profile.spec.Capacity {
 		v := &r.Profile.spec.Capacity[i]
@@ -88,7 +88,8 @@ func (r *Reader) Slots(ctx context.Context) (n, cacheTokens int, ok bool) {
 	return 0, 0, false
 }
 
-// Residents reads how many models the engine keeps in memory. ok is false if it does not say.
+// Residents reads how many models the engine keeps in memory. ok is false if it does not report
+// that.
 func (r *Reader) Residents(ctx context.Context) (n int, ok bool) {
 	v := r.Profile.spec.Residents
 	if v.Path == "" {
@@ -102,7 +103,7 @@ func (r *Reader) Residents(ctx context.Context) (n int, ok bool) {
 	return clampCount(n64), ok && n64 >= 1
 }
 
-// Asleep reports whether the engine says that it is asleep.
+// Asleep reports whether the engine reports sleep mode.
 func (r *Reader) Asleep(ctx context.Context) bool {
 	v := r.Profile.spec.Asleep
 	if v.Path == "" {
@@ -116,8 +117,8 @@ func (r *Reader) Asleep(ctx context.Context) bool {
 	return asleep
 }
 
-// Load reads the engine's work from the first of its pages that answers, starting with index first.
-// It returns the index and the path of that page, for the next time.
+// Load reads the engine's work from the first of its pages that answers, starting with index
+// first. It returns the index of that page, for the next time, and its path.
 func (r *Reader) Load(ctx context.Context, first int) (l Load, at int, path string, ok bool) {
 	sources := r.Profile.spec.Load
 	for i := range sources {
@@ -139,7 +140,7 @@ func (r *Reader) Counts() bool {
 }
 
 // Progress reads the sum of the engine's work counters from the first of its pages that has them,
-// and that page's path. counts is false if none has counters, or none answers.
+// and that page's path. counts is false if no page has counters or none answers.
 func (r *Reader) Progress(ctx context.Context) (sum float64, path string, counts bool) {
 	sources := r.Profile.spec.Load
 	for i := range sources {
@@ -157,7 +158,8 @@ func (r *Reader) Progress(ctx context.Context) (sum float64, path string, counts
 	return 0, "", false
 }
 
-// DetailOf adds to ReasonOf why no connection to an engine was made; "" for other failures.
+// DetailOf explains why no connection to an engine was made, in addition to ReasonOf. It is ""
+// for other failures.
 func DetailOf(err error) string {
 	if f, ok := errors.AsType[*http1.Failure](err); ok {
 		return f.Detail()
@@ -166,7 +168,7 @@ func DetailOf(err error) string {
 }
 
 // ReasonOf names why a page or a generation probe failed: "status" if there was an answer, a
-// Failure's reason, or ReasonInvalid for an answer that made no sense.
+// Failure's reason, or ReasonInvalid for an invalid answer.
 func ReasonOf(err error) string {
 	var f *http1.Failure
 	switch {

@@ -19,8 +19,8 @@ const (
 	OpDetokenize  = "detokenize"
 )
 
-// defaultPaths are the usual paths of operations. Other operations have none unless the engine's
-// profile names one.
+// defaultPaths are the usual paths of operations. Other operations have a path only if the
+// engine's profile names one.
 var defaultPaths = map[string]string{
 	config.OpChat:           "/v1/chat/completions",
 	OpCompletions:           "/v1/completions",
@@ -35,8 +35,8 @@ var defaultPaths = map[string]string{
 	config.OpModerations:    "/v1/moderations",
 }
 
-// Profile is a compiled engine profile. It never changes and is shared by every upstream of its
-// kind. Slices and maps that its methods return are shared and must not be modified.
+// Profile is a compiled engine profile. It is immutable, and all upstreams with this engine share
+// it. Slices and maps that its methods return are shared and must not be modified.
 type Profile struct {
 	spec    config.Engine
 	paths   map[string]string
@@ -53,7 +53,7 @@ type Member struct {
 // HealthPage is the page that shows whether the engine is alive.
 type HealthPage struct {
 	Path      string
-	Timeout   time.Duration // 0: the profile has none
+	Timeout   time.Duration // 0: not set by the profile
 	AnyStatus bool          // every answer below 500 is good
 }
 
@@ -83,7 +83,8 @@ func newProfile(e *config.Engine) (*Profile, error) {
 
 func members(m map[string]any) ([]Member, error) {
 	out := make([]Member, 0, len(m))
-	for _, name := range slices.Sorted(maps.Keys(m)) { // sorted, so that each call sends the same
+	// sorted, so that all calls send the same order
+	for _, name := range slices.Sorted(maps.Keys(m)) {
 		value, err := json.Marshal(m[name])
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -104,16 +105,17 @@ func (p *Profile) Title() string {
 	return p.spec.Title
 }
 
-// Path returns the path of an operation (config.OpChat and its neighbours, OpCompletions,
+// Path returns the path of an operation (config.OpChat and the like, OpCompletions,
 // OpCountTokens, OpImageEdits, OpDetokenize). It is empty if this engine is known to lack the
 // operation.
 func (p *Profile) Path(op string) string { return p.paths[op] }
 
-// KeepAlive returns how long an idle connection may be kept; the engine drops it later.
+// KeepAlive returns how long the edge may keep an idle connection; the engine closes it later.
 func (p *Profile) KeepAlive() time.Duration { return p.spec.KeepAlive.D() }
 
-// TokenLimitMember returns the request member from which the engine reads a token limit: max_tokens
-// or max_completion_tokens. Empty means that it reads both, so the client's own stays.
+// TokenLimitMember returns the request member from which the engine reads a token limit:
+// max_tokens or max_completion_tokens. It is empty if the engine reads both, so that the client's
+// member stays.
 func (p *Profile) TokenLimitMember() string {
 	if p.spec.TokenLimit == config.TokenLimitAsSent {
 		return ""
@@ -121,12 +123,12 @@ func (p *Profile) TokenLimitMember() string {
 	return p.spec.TokenLimit
 }
 
-// Prefill lists the members to add to a request whose last message is the beginning of the answer.
-// There are none for an engine that continues it by itself, or never does.
+// Prefill lists the members to add to a request whose last message is the beginning of the
+// answer. It is empty for an engine that always or never continues the answer.
 func (p *Profile) Prefill() []Member { return p.prefill }
 
-// ContinuesAnswers reports whether the engine is known to continue an answer that a request has
-// begun, by itself or with the members of Prefill.
+// ContinuesAnswers reports whether the engine is known to continue an answer whose beginning is
+// in the request, by itself or with the members of Prefill.
 func ContinuesAnswers(p *Profile) bool {
 	return len(p.prefill) > 0 || p.Has(config.QuirkContinuesAnswers)
 }
@@ -135,12 +137,12 @@ func ContinuesAnswers(p *Profile) bool {
 // none.
 func (p *Profile) CacheSalt() string { return p.spec.CacheSalt }
 
-// PriorityOrder says which numbers in the member priority an engine serves first:
+// PriorityOrder returns which values of the member priority an engine serves first:
 // config.PriorityLowerFirst or PriorityHigherFirst; empty if it ignores priorities.
 func PriorityOrder(p *Profile) string { return p.spec.Priority }
 
-// Forms says how the engine reads parts of a request that others accept in every form, in the words
-// of config.Engine.
+// Forms describes the forms that the engine needs for parts of a request which other engines
+// accept in any form. The words are those of config.Engine.
 type Forms struct{ ToolChoice, ResponseFormat, NullContent, AdjacentTurns string }
 
 // Forms returns how the engine reads tool_choice, response_format, messages without content and
@@ -152,11 +154,12 @@ func (p *Profile) Forms() Forms {
 // SystemMessages returns "fold" or "in_place".
 func (p *Profile) SystemMessages() string { return p.spec.SystemMessages }
 
-// RefusedMembers lists the request members that steer the engine rather than the model and must be
-// refused. A name that ends in * is a prefix, and outer.inner names a member of the object outer.
+// RefusedMembers lists the request members that must be refused because they control the engine
+// rather than the model. A name that ends in * is a prefix, and outer.inner names a member of the
+// object outer.
 func (p *Profile) RefusedMembers() []string { return p.spec.Refused }
 
-// ClientFault reports whether a 5xx answer is known to be the client's mistake. It is then answered
+// ClientFault reports whether a 5xx answer is known to be the client's fault. It is then answered
 // with 400, never retried and never counted against the upstream. errorType and message come from
 // the engine's error body; either may be empty.
 func (p *Profile) ClientFault(status int, errorType, message string) bool {
@@ -185,16 +188,16 @@ func matches(all []config.EngineError, status int, errorType, message string) bo
 	})
 }
 
-// Reasoning says how a request states a reasoning effort, and which member holds the reasoning of
-// earlier turns.
+// Reasoning describes how a request sets the reasoning effort, and which member holds the
+// reasoning of earlier turns.
 type Reasoning struct {
-	Effort  string   // member for the effort's word; empty: none
+	Effort  string   // member for the effort; empty: none
 	Words   []string // accepted words; empty: none, low, medium, high and xhigh
-	Off, On []Member // to add when reasoning is switched off ("none") or on
+	Off, On []Member // members that switch reasoning off ("none") or on
 	History string   // member of an assistant's message; empty: the engine reads no history
 }
 
-// Reasoning returns how to tell the engine about reasoning.
+// Reasoning returns how to control the engine's reasoning.
 func (p *Profile) Reasoning() Reasoning {
 	r := &p.spec.Reasoning
 	out := Reasoning{Effort: r.Effort, Words: r.Words, Off: p.off, On: p.on, History: r.History}
@@ -204,7 +207,7 @@ func (p *Profile) Reasoning() Reasoning {
 	return out
 }
 
-// Has reports whether the engine has a quirk (config.QuirkOwnHost and its neighbours).
+// Has reports whether the engine has a quirk (config.QuirkOwnHost and the like).
 func (p *Profile) Has(quirk string) bool { return slices.Contains(p.spec.Quirks, quirk) }
 
 // Quirks lists the profile's quirks by name, in the order of the profile.
@@ -232,10 +235,10 @@ const (
 )
 
 // defaultSlots is the assumed number of concurrent requests if neither the engine nor its profile
-// gives one.
+// has a number.
 const defaultSlots = 16
 
-// maxSlots is the most that an upstream can count.
+// maxSlots is the highest number that an upstream can count.
 const maxSlots = 1<<21 - 1
 
 // Slots returns how many requests the engine is assumed to run at once, and the source of the

@@ -18,10 +18,10 @@ import (
 //go:embed profiles/*.yaml
 var bundledFiles embed.FS
 
-// Penstock is the profile of another edge, which discovery may find on the usual ports of engines.
+// Penstock is the profile of another edge, which discovery may find on the engines' usual ports.
 const Penstock = "penstock"
 
-// genericName is the profile from which all others start. An unrecognised engine gets it.
+// genericName is the profile that all others inherit from. An unrecognised engine gets it.
 const genericName = "openai"
 
 // Profiles are all profiles that an upstream may name, in the order in which detection tries them:
@@ -68,7 +68,7 @@ func LoadProfiles(user []config.Engine) (*Profiles, error) {
 	return p, nil
 }
 
-// With returns the profiles with the given ones of the user: p itself if those have not changed.
+// With returns the profiles with the given ones of the user: or p itself if those are the same.
 func (p *Profiles) With(user []config.Engine) (*Profiles, error) {
 	if len(user) == len(p.user) && (len(user) == 0 || reflect.DeepEqual(user, p.user)) {
 		return p, nil
@@ -76,9 +76,9 @@ func (p *Profiles) With(user []config.Engine) (*Profiles, error) {
 	return LoadProfiles(user)
 }
 
-// detectionOrder lists every bundled profile. An engine that also answers like another one (the
-// router of llama.cpp, the simulator that plays vLLM) comes before it. Those that take the most
-// requests to rule out come last.
+// detectionOrder lists every bundled profile. An engine that also answers like another one
+// (llama.cpp's router, or the simulator that plays vLLM) comes before that one. Engines that need
+// the most requests to rule out come last.
 var detectionOrder = []string{
 	"sim", "vllm", "sglang", "trtllm", "llamacpp-router", "llamacpp", "kokoro", "ollama", "whisper-openai", "whisper",
 	"tgi", "tei", "lmstudio", Penstock, "speaches", genericName,
@@ -95,11 +95,11 @@ func Names(user []config.Engine) []string {
 	return slices.Compact(names)
 }
 
-// anyEngine are the profiles that may represent engines of any kind.
+// anyEngine lists the profiles that may represent engines of any kind.
 var anyEngine = []string{genericName, "sim", Penstock}
 
-// Known returns the names that a configuration may use without defining them. Each reading of the
-// configuration needs it, so it is made once.
+// Known returns the names that a configuration may use without defining them. Every load of the
+// configuration needs them, so they are computed once.
 var Known = sync.OnceValue(func() config.Known {
 	k := config.Known{Engines: Names(nil)}
 	profiles, err := LoadProfiles(nil)
@@ -127,7 +127,8 @@ var Known = sync.OnceValue(func() config.Known {
 	return k
 })
 
-// bundledSpecs parses the embedded files. They are part of the program, so an error is a bug.
+// bundledSpecs parses the embedded files. An error is a bug, because they are part of the
+// program.
 func bundledSpecs() (map[string]config.Engine, error) {
 	files, err := fs.Glob(bundledFiles, "profiles/*.yaml")
 	if err != nil {
@@ -148,8 +149,9 @@ func bundledSpecs() (map[string]config.Engine, error) {
 	return specs, nil
 }
 
-// resolve follows `like` down to the generic profile and merges on the way back. A profile
-// that replaces a bundled one of the same name cannot be like it: the name means itself.
+// resolve follows `like` down to the generic profile and merges on the way back. A profile that
+// replaces a bundled one of the same name cannot inherit from it, because the name refers to
+// itself.
 func resolve(specs map[string]config.Engine, name string, path []string) (*config.Engine, error) {
 	e := specs[name]
 	if name == genericName && e.Like == "" {
@@ -172,8 +174,8 @@ func resolve(specs map[string]config.Engine, name string, path []string) (*confi
 	if err != nil {
 		return nil, err
 	}
-	// The signs of an engine are not inherited: a profile that is like vLLM must not claim every
-	// vLLM.
+	// The signs of an engine are not inherited: a profile that is `like` vLLM must not match
+	// every vLLM.
 	below := *base
 	below.Detect, below.Ports, below.Title = nil, nil, ""
 	full := e.Over(&below)
@@ -192,8 +194,8 @@ func (p *Profiles) All() []*Profile { return p.ordered }
 func (p *Profiles) generic() *Profile { return p.byName[genericName] }
 
 // UsualAddresses lists loopback with every usual port of a profile's engine, except those in skip
-// (host:port or :port), sorted. The caller passes its own listeners, so that an edge never takes
-// itself for an engine.
+// (host:port or :port), sorted. The caller passes its own listeners as skip, so that an edge
+// never finds itself.
 func (p *Profiles) UsualAddresses(skip ...string) []string {
 	taken := make(map[string]bool, len(skip))
 	for _, address := range skip {
@@ -231,8 +233,8 @@ func (p *Profiles) Initial(engine string) (*Profile, error) {
 	return profile, nil
 }
 
-// Successor returns the profile in p for an upstream whose configured engine was before and is now:
-// the recognised one, if the operator has not named another.
+// Successor returns an upstream's profile after a reload. before and now are the configured
+// engines. It is the recognised profile unless the operator has named another one.
 func (p *Profiles) Successor(recognised *Profile, before, now string) *Profile {
 	if profile, ok := p.byName[recognised.Name()]; ok && before == now {
 		return profile
@@ -241,8 +243,8 @@ func (p *Profiles) Successor(recognised *Profile, before, now string) *Profile {
 }
 
 // candidates returns the profiles that detection may choose from: all for "auto", otherwise the
-// named one's variants (profiles that are like it and have signs of their own). It is empty if
-// there is no choice.
+// named one's variants (profiles that are like it and have signs of their own). It is empty if no
+// other profile comes into question.
 func (p *Profiles) candidates(engine string) []*Profile {
 	if IsAuto(engine) {
 		return p.ordered

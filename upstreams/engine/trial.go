@@ -15,25 +15,25 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Trial is the result of one tiny call that shows whether an engine does what agents need.
+// Trial is the result of one tiny call that tests one thing which agents need from an engine.
 type Trial struct {
 	Name    string       `json:"name"` // "text", "tool call" and so on
 	Verdict TrialVerdict `json:"verdict"`
-	Text    string       `json:"text"` // for the operator
+	Text    string       `json:"text"` // explanation for the operator
 }
 
 // TrialVerdict is the verdict of a trial.
 type TrialVerdict string
 
-// The verdicts. Only TrialBad says that there is something to fix.
+// The verdicts. Only TrialBad asks for a fix.
 const (
 	TrialOK      TrialVerdict = "ok"
 	TrialBad     TrialVerdict = "bad"
-	TrialUnclear TrialVerdict = "unclear" // the model did not do what would have shown the answer
+	TrialUnclear TrialVerdict = "unclear" // the model did not do what the trial depends on
 	TrialSkipped TrialVerdict = "skipped"
 )
 
-// Names of the trials whose verdicts others depend on.
+// Names of the trials that other trials depend on.
 const (
 	trialToolCall = "tool call"
 	trialThinking = "reasoning on"
@@ -49,12 +49,12 @@ type trier struct {
 	profile   *Profile
 	reader    Reader
 	model     string
-	patience  time.Duration // how long the engine has to notice that its client has left
+	patience  time.Duration // how long the engine may take to notice that its client has left
 	tried     []Trial
 }
 
-// Try sends the engine some tiny calls for one of its chat models, the first if model is empty. Try
-// generates; Detect never does.
+// Try sends the engine some tiny calls for the given chat model, or its first one if model is
+// empty. Try generates; Detect never does.
 func (d *Detection) Try(ctx context.Context, apiKey, model string) error {
 	return d.try(ctx, apiKey, model, abortWithin)
 }
@@ -66,7 +66,7 @@ func (d *Detection) try(ctx context.Context, apiKey, model string, patience time
 	})
 	switch {
 	case d.Profile.Path(config.OpChat) == "":
-		return nil // the engine does something else
+		return nil // the engine has another purpose
 	case i >= 0:
 		model = d.Models[i].ID
 	case model == "":
@@ -98,7 +98,7 @@ func (t *trier) add(name string, v TrialVerdict, text string) {
 	t.tried = append(t.tried, Trial{name, v, text})
 }
 
-// came reports whether a trial of that name passed.
+// came reports whether the trial with that name passed.
 func (t *trier) came(name string) bool {
 	return slices.ContainsFunc(t.tried, func(r Trial) bool { return r.Name == name && r.Verdict == TrialOK })
 }
@@ -142,7 +142,7 @@ func memberValues(members []Member) object {
 	return out
 }
 
-// send sends a request. The caller ends the exchange.
+// send sends a request. The caller closes the exchange.
 func (t *trier) send(ctx context.Context, body object, until time.Time) (x *http1.Exchange, end func(), err error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -222,7 +222,8 @@ func (a *trialAnswer) read(body []byte, part string) {
 	}
 }
 
-// problem says why there is no answer; empty if there is one. It does not repeat the engine's text.
+// problem explains why there is no answer. It is empty if there is one. It does not repeat the
+// engine's text.
 func (a *trialAnswer) problem() string {
 	switch {
 	case a.err != nil && errors.Is(a.err, http1.ErrNotYet):

@@ -17,23 +17,25 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// tryable is a generating engine: its pages come from an archive, its answers are made here.
+// tryable simulates a generating engine. Its pages come from an archive, and it composes the
+// answers.
 type tryable struct {
-	status        map[string]int // by what a request has: tools, response_format, reasoning, prefill, or "" for any
-	plainError    bool           // errors are not JSON
-	leaks         string         // markup in the text: tools, thinking
-	thinks        string         // asked (default), always, never
-	calls         int            // in an answer to tools
+	// by feature of the request: tools, response_format, reasoning, prefill, or "" for any
+	status        map[string]int
+	plainError    bool   // errors are not JSON
+	leaks         string // markup in the text: tools, thinking
+	thinks        string // asked (default), always, never
+	calls         int    // in an answer to tools
 	tool, args    string
 	shapeless     bool   // schemas are ignored
-	begun         string // continues, echoes, counts (in an answer of its own), restarts
-	deaf          bool   // goes on for a client that has left
+	begun         string // continues, echoes, counts (in a new answer), restarts
+	deaf          bool   // keeps generating after its client has left
 	posts, active atomic.Int64
 	mu            sync.Mutex
 	bodies        []string
 }
 
-// running are the engines' metrics of what they work on.
+// running maps engines to their metric for running requests.
 var running = map[string]string{"vllm": "vllm:num_requests_running", "llamacpp": "llamacpp:requests_processing"}
 
 func (f *tryable) serve(t *testing.T, archive string) string {
@@ -133,7 +135,7 @@ func (f *tryable) stream(w http.ResponseWriter, text string) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-// endless streams until the client leaves, or longer.
+// endless streams until the client leaves, or beyond that if deaf.
 func (f *tryable) endless(w http.ResponseWriter, r *http.Request) {
 	f.active.Add(1)
 	leave := func() { f.active.Add(-1) }
@@ -152,16 +154,16 @@ func (f *tryable) endless(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// good is an engine that passes every trial.
+// good returns an engine that passes every trial.
 func good() *tryable { return &tryable{calls: 2, tool: "get_weather", args: `{"city":"Paris"}`} }
 
-// TestTry plays engines that each lack one thing. What want does not name is good.
+// TestTry plays engines that each lack one thing. Trials that want does not name are good.
 func TestTry(t *testing.T) {
 	for name, c := range map[string]struct {
 		engine  string
 		change  func(*tryable)
 		want    map[string]TrialVerdict
-		advises string // in the text of the first trial that is not good
+		advises string // part of the text of the first trial that is not good
 	}{
 		"all there":                {"vllm", func(*tryable) {}, nil, ""},
 		"vLLM without a parser":    {"vllm", func(f *tryable) { f.status = map[string]int{"tools": 400} }, map[string]TrialVerdict{"tool call": TrialBad, "two calls": TrialSkipped}, "--enable-auto-tool-choice --tool-call-parser"},
@@ -223,8 +225,8 @@ func TestTry(t *testing.T) {
 	}
 }
 
-// TestTriedReport: the report lists the trials as text and as JSON. A failed trial is an error, a
-// proven prefill is a line to paste, and without --try nothing is sent.
+// TestTriedReport: the report lists the trials as text and as JSON. A failed trial is an error,
+// and a proven prefill becomes a line to paste. Without --try nothing is sent.
 func TestTriedReport(t *testing.T) {
 	archive := "vllm"
 	ask := func(f *tryable, o DoctorOptions) (string, error) {
@@ -266,7 +268,7 @@ func TestTriedReport(t *testing.T) {
 		found[0].TriedModel != "org/m" || len(found[0].Tried) != 9 || found[0].Tried[0].Verdict != TrialOK {
 		t.Errorf("%v, %v: %s", err, jsonErr, out)
 	}
-	// For an engine that is not known to continue a prefill, the proven prefill is a line to paste.
+	// The line to paste appears for an engine that is not known to continue a prefill.
 	archive = "ollama"
 	for begun, want := range map[string]bool{"": true, "counts": false} {
 		f := good()

@@ -12,11 +12,11 @@ import (
 	"penstock/config"
 )
 
-// The trials, one by one. Texts are for the operator: they name the missing flag, and do not repeat
+// The trials, one by one. Texts are for the operator: they name the missing flag and do not quote
 // the engine's answers.
 
-// thinkingMarkup and toolMarkup are models' own markup, which engines remove from the text if they
-// have the model's parser.
+// thinkingMarkup and toolMarkup are models' own markup, which engines with the model's parser
+// remove from the text.
 var (
 	thinkingMarkup = []string{"<think>", "</think>", "<|channel|>", "[THINK]", "<seed:think>"}
 	toolMarkup     = []string{
@@ -29,7 +29,7 @@ func hasAny(text string, marks []string) bool {
 	return slices.ContainsFunc(marks, func(m string) bool { return strings.Contains(text, m) })
 }
 
-// advice names the flags that make the engine do something, or the cause if there are none.
+// advice names the flags that enable a feature, or the cause if no flag does.
 func advice(flags, without string) string {
 	if flags == "" {
 		return without
@@ -45,7 +45,7 @@ func (t *trier) reasoningAdvice() string {
 	return advice(t.profile.spec.Flags.Reasoning, "it has no parser for this model's reasoning")
 }
 
-// text asks for a word. If it fails, nothing else is tried.
+// text asks for a word. If that fails, nothing else is tried.
 func (t *trier) text(ctx context.Context) {
 	a := t.ask(ctx, t.body(64, []any{userMessage("Say hello.")}))
 	switch p := a.problem(); {
@@ -60,12 +60,12 @@ func (t *trier) text(ctx context.Context) {
 	}
 }
 
-// effortTrial is the name of the trial of reasoning efforts.
+// effortTrial is the name of the trial for reasoning efforts.
 const effortTrial = "efforts"
 
 // efforts tries every effort word that the edge sends to the engine. A model's template may know
-// fewer of them than its engine, and then fails: calls with such a word are sent again without it,
-// after one wasted request.
+// fewer words than its engine, and fail on the others. Each call with such a word then costs one
+// wasted request before it is sent again without the word.
 func (t *trier) efforts(ctx context.Context) {
 	form := t.profile.Reasoning()
 	words := form.Words
@@ -151,7 +151,8 @@ var weatherTool = object{"tools": []any{object{"type": "function", "function": o
 func (t *trier) toolCalls(ctx context.Context) {
 	const two = "two calls"
 	question := userMessage("What is the weather in Paris? Call get_weather to find out.")
-	off := memberValues(t.profile.Reasoning().Off) // a model that thinks for long would not get to a call
+	// a model that reasons for long would not get to a call
+	off := memberValues(t.profile.Reasoning().Off)
 	a := t.ask(ctx, t.body(400, []any{question}, weatherTool, off))
 	name, arguments := "", map[string]any{}
 	var badArguments error
@@ -218,9 +219,9 @@ func (t *trier) schema(ctx context.Context) {
 	}
 }
 
-// prefill begins an answer and checks whether the engine continues it. A model may also continue a
-// count in an answer of its own. The second beginning distinguishes that: it ends within a number,
-// and only the same answer continues with a digit.
+// prefill begins an answer and checks whether the engine continues it. A model may also continue
+// a count in a new answer. The second beginning tells the two apart: it ends within a number, so
+// only a continued answer starts with a digit.
 func (t *trier) prefill(ctx context.Context) {
 	for _, c := range []struct{ begun, next string }{{"1 2 3", "4"}, {"1 2 3 4 5 6 7 8 9 1", "0"}} {
 		messages := []any{
@@ -244,10 +245,10 @@ func (t *trier) prefill(ctx context.Context) {
 	t.add(trialPrefill, TrialOK, "proven, it continues a begun answer")
 }
 
-// abortWithin is how long an engine has to notice that its client has left.
+// abortWithin is how long an engine may take to notice that its client has left.
 const abortWithin = 10 * time.Second
 
-// abort leaves in the middle of a stream, and checks whether the engine stops.
+// abort closes the connection in the middle of a stream and checks whether the engine stops.
 func (t *trier) abort(ctx context.Context) {
 	const name = "abort"
 	before, _, _, known := t.reader.Load(ctx, 0)
@@ -286,8 +287,8 @@ func (t *trier) abort(ctx context.Context) {
 	t.add(name, TrialBad, "it keeps generating after the client has left: others wait for the slot")
 }
 
-// FlagFor names the flag that an engine needs for a feature (tools, forced_tool, effort), or "" if
-// its profile knows none.
+// FlagFor names the flag that an engine needs for a feature (tools, forced_tool, effort), or ""
+// if its profile names none.
 func FlagFor(p *Profile, feature string) string {
 	switch feature {
 	case "tools", "forced_tool":

@@ -10,8 +10,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Wake sends the request that wakes an engine, and returns the status of the answer. The request is
-// the operator's: no body, no credential, nothing from a client.
+// Wake sends the request that wakes an engine, and returns the status of the answer. The operator
+// configures the request. It has no body, no credential and nothing from a client.
 func Wake(ctx context.Context, w config.Wake, upstream string, limit time.Duration) (status int, err error) {
 	u, err := url.Parse(w.URL)
 	if err != nil {
@@ -38,5 +38,5 @@ func Wake(ctx context.Context, w config.Wake, upstream string, limit time.Durati
 	return x.Status(), nil
 }
 
-// wakeConnect bounds the connection of a request that wakes an engine.
+// wakeConnect bounds the connect of a wake request.
 const wakeConnect = 10 * time.Second

@@ -17,8 +17,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestAbort ends an exchange in every phase. The call under way must return Aborted with the cause,
-// and the engine must see the end of the connection within 100 ms.
+// TestAbort aborts an exchange in every phase. The running call must return Aborted with the
+// cause, and the engine must see the connection end within 100 ms.
 func TestAbort(t *testing.T) {
 	streamHead := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 	readUntilError := func(x *Exchange, until time.Time) error {
@@ -31,7 +31,7 @@ func TestAbort(t *testing.T) {
 	}
 	tests := []struct {
 		name   string
-		engine func(p *rawserver.Peer) // up to the point where it only waits
+		engine func(p *rawserver.Peer) // plays up to the point where it only waits
 		body   int
 		reader bool
 		run    func(x *Exchange, r *Request) error
@@ -48,7 +48,7 @@ func TestAbort(t *testing.T) {
 			if err := errors.Join(x.Send(r), x.Await(soon())); err != nil {
 				return err
 			}
-			time.Sleep(60 * time.Millisecond) // the owner is busy elsewhere when it happens
+			time.Sleep(60 * time.Millisecond) // the owner is busy elsewhere during the abort
 			return readUntilError(x, soon())
 		}},
 		{name: "silent stream", engine: func(p *rawserver.Peer) { _, _, _ = p.Request(); p.Send(streamHead + "3\r\nabc\r\n") }, run: func(x *Exchange, r *Request) error {
@@ -76,7 +76,8 @@ func TestAbort(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, TLS %v", tt.name, secure), func(t *testing.T) {
 				checkLeaks(t)
 				var took time.Duration
-				for range 3 { // on a busy machine one try may be late; an abort that has to wait is always late
+				// one try may be late on a busy machine, but an abort that blocks is always late
+				for range 3 {
 					if took = abortOnce(t, secure, tt.body, tt.reader, tt.engine, tt.run); took <= 100*time.Millisecond {
 						return
 					}
@@ -87,7 +88,7 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// abortOnce plays one case and returns how long it took until the engine saw the close.
+// abortOnce plays one case and returns the time until the engine saw the close.
 func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*rawserver.Peer), run func(*Exchange, *Request) error) time.Duration {
 	t.Helper()
 	waiting, closed, begun := make(chan bool), make(chan time.Time, 1), make(chan bool)
@@ -98,7 +99,7 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 		engine(p)
 		waiting <- true
 		if size > 0 {
-			<-begun // what it does to find out would pass for an answer
+			<-begun // its check for the close would look like an answer
 			closed <- untilReset(p)
 			return
 		}
@@ -119,7 +120,7 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 	result := make(chan error, 1)
 	go func() { result <- run(x, r) }()
 	<-waiting
-	time.Sleep(20 * time.Millisecond) // into the blocking call
+	time.Sleep(20 * time.Millisecond) // let it enter the blocking call
 	begin := time.Now()
 	x.Abort(errTestCause)
 	close(begun)
@@ -141,11 +142,12 @@ func abortOnce(t *testing.T, secure bool, size int, reader bool, engine func(*ra
 	return at.Sub(begin)
 }
 
-// untilReset waits, without reading what is queued, until the connection has ended: a busy engine
-// must still be able to notice the end.
+// untilReset waits, without reading what is queued, until the connection has ended: even a busy
+// engine must be able to notice the end.
 func untilReset(p *rawserver.Peer) time.Time {
 	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if _, err := p.TCP.Write([]byte{0}); err != nil { // fails after a reset, also while bytes are queued
+		// fails after a reset, even while bytes are queued
+		if _, err := p.TCP.Write([]byte{0}); err != nil {
 			return time.Now()
 		}
 	}
@@ -241,9 +243,8 @@ func TestAbortBeforeConnected(t *testing.T) {
 	})
 }
 
-// TestAbortRace aborts exchanges at random instants while others follow on the same connections. An
-// exchange that was not aborted must never fail: a late abort must not hit the connection's next
-// exchange.
+// TestAbortRace aborts exchanges at random instants while others follow on the same connections.
+// A late abort must not hit the connection's next exchange: no other exchange may fail.
 func TestAbortRace(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)
@@ -306,7 +307,8 @@ func TestCloseEndsTheExchange(t *testing.T) {
 		_, err := p.Reader.ReadByte()
 		closed <- err
 		for err = nil; err == nil; time.Sleep(time.Millisecond) {
-			_, err = p.Write([]byte("1\r\na\r\n")) // fails only when the other side has stopped reading
+			// fails only once the other side has stopped reading
+			_, err = p.Write([]byte("1\r\na\r\n"))
 		}
 		closed <- err
 	})

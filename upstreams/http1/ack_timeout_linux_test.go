@@ -15,11 +15,11 @@ import (
 // microseconds.
 const testAckTimeout = 300 * time.Millisecond
 
-// lateReply is well beyond testAckTimeout, so that an early failure would show.
+// lateReply is well beyond testAckTimeout, so that an early failure is detected.
 const lateReply = 4 * testAckTimeout
 
-// TestKeptConnectionToAHostThatVanished: a request that was not acknowledged goes to a new
-// connection long before any of the call's timeouts.
+// TestKeptConnectionToAHostThatVanished: an unacknowledged request goes to a new connection long
+// before any of the call's timeouts.
 func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 	for _, size := range []int{10, 100 << 10} { // written by Await, and by Send
 		checkLeaks(t)
@@ -36,7 +36,8 @@ func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 			gate <- true
 			<-gone
 			p.Appear()
-			_ = p.TCP.SetReadDeadline(time.Now().Add(5 * testAckTimeout)) // several of the system's retransmissions
+			// several of the kernel's retransmissions
+			_ = p.TCP.SetReadDeadline(time.Now().Add(5 * testAckTimeout))
 			if n, _ := p.Reader.Read(make([]byte, 10)); n > 0 {
 				p.T.Error("what was sent elsewhere was delivered when the host came back")
 			}
@@ -53,7 +54,7 @@ func TestKeptConnectionToAHostThatVanished(t *testing.T) {
 	}
 }
 
-// TestHostThatVanishesWithinARequest: the exchange fails like one with an unreachable engine, so
+// TestHostThatVanishesWithinARequest: the exchange fails as with an unreachable engine, so
 // another engine may be asked.
 func TestHostThatVanishesWithinARequest(t *testing.T) {
 	for name, serve := range map[string]func(*testing.T, func(*rawserver.Peer)) *rawserver.Server{"plain": rawserver.Serve, "TLS": rawserver.ServeTLS} {
@@ -75,7 +76,7 @@ func TestHostThatVanishesWithinARequest(t *testing.T) {
 	}
 }
 
-// TestEngineThatReadsLate: a window that stays closed does not mean that the host is silent.
+// TestEngineThatReadsLate: a closed window does not mean that the host is silent.
 func TestEngineThatReadsLate(t *testing.T) {
 	fastset.LeaveOut(t, "an engine that reads late")
 	for name, serve := range map[string]func(*testing.T, func(*rawserver.Peer)) *rawserver.Server{"plain": rawserver.Serve, "TLS": rawserver.ServeTLS} {
@@ -89,7 +90,7 @@ func TestEngineThatReadsLate(t *testing.T) {
 				if !ok {
 					p.T.Error("the request did not come")
 				}
-				time.Sleep(lateReply) // then nothing is in flight
+				time.Sleep(lateReply) // by then nothing is in flight
 				p.Send(rawserver.Sized(body[:10]))
 			}).URL())
 			tr.ackTimeout = testAckTimeout

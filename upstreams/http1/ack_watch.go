@@ -6,18 +6,18 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// defaultAckTimeout allows some repetitions over a slow and lossy path, and is less than the 10 s
-// in which a stream commits by default, so that another engine can still be asked. Systems
-// themselves give up only after a quarter of an hour.
+// defaultAckTimeout allows some retransmissions on a slow and lossy path. It is below the default
+// 10 s in which a stream commits, so that another engine can still be asked. Kernels give up only
+// after a quarter of an hour.
 const defaultAckTimeout = 5 * time.Second
 
-// ackWatch decides when to check that the engine's host acknowledges a request. It covers the time
-// before the reply: HostWatch handles hosts that vanish later.
+// ackWatch decides when to check that the engine's host acknowledges a request. It covers the
+// time before the reply; HostWatch handles hosts that vanish later.
 type ackWatch struct {
 	checkAt time.Time // zero: the host has acknowledged all
 }
 
-// begin starts to watch a request that has been written.
+// begin starts watching a written request.
 func (a *ackWatch) begin(now time.Time, timeout time.Duration) { a.checkAt = now.Add(timeout) }
 
 // due reports whether to check now.
@@ -34,8 +34,8 @@ func (a *ackWatch) inTime(c *conn, now time.Time, timeout time.Duration) bool {
 	return silence < timeout
 }
 
-// writtenWithin reports whether the request may have been written less than d ago. An acknowledged
-// request was written long before.
+// writtenWithin reports whether the request may have been written less than d ago. For an
+// acknowledged request it returns false.
 func (a *ackWatch) writtenWithin(d, timeout time.Duration) bool {
 	return !a.checkAt.IsZero() && time.Since(a.checkAt.Add(-timeout)) <= d
 }

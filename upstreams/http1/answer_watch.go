@@ -2,14 +2,14 @@ package http1
 
 import "sync/atomic"
 
-// AnswerWatch shows whether an engine works, judged by the reads of its answers. The zero value is
+// AnswerWatch shows from the reads of an engine's answers whether it works. The zero value is
 // ready for use.
 //
-// Every read of every call reports to it, but not every read writes it: its number is odd if there
-// were reads since the last look, and then further reads only load it.
+// Every read of every call reports to it, but only the first read after a look writes. The number
+// is then odd, and further reads only load it.
 type AnswerWatch struct{ state atomic.Uint64 }
 
-// Looks returns a number that differs from the previous one if there were reads since.
+// Looks returns a number that changes if there were reads since the previous call.
 func (w *AnswerWatch) Looks() uint64 {
 	for {
 		s := w.state.Load()
@@ -22,8 +22,8 @@ func (w *AnswerWatch) Looks() uint64 {
 	}
 }
 
-// Came is called with bytes of a reply's body. Bytes of an error do not show that the engine works.
-// Neither do comments of a stream, which a stalled engine may keep sending.
+// Came records bytes of a reply's body. It ignores the bytes of an error, and a stream's
+// comments, which a stalled engine may keep sending.
 func (w *AnswerWatch) Came(status int, p []byte) {
 	if status != 200 || p[0] == ':' {
 		return

@@ -37,7 +37,7 @@ func TestAnswerWatchLooks(t *testing.T) {
 	}
 }
 
-// TestAnswerWatchRaced: a look at the same time loses no read.
+// TestAnswerWatchRaced: a concurrent look loses no read.
 func TestAnswerWatchRaced(t *testing.T) {
 	var w AnswerWatch
 	var wg sync.WaitGroup
@@ -61,7 +61,7 @@ func TestAnswerWatchRaced(t *testing.T) {
 	wg.Wait()
 }
 
-// BenchmarkAnswerWatch has each core read answers of one upstream.
+// BenchmarkAnswerWatch reads answers of one upstream on every core.
 func BenchmarkAnswerWatch(b *testing.B) {
 	var w AnswerWatch
 	p := []byte("x")

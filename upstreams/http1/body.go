@@ -6,14 +6,14 @@ import (
 	"penstock/upstreams/http1/chunked"
 )
 
-// replyRules are strict, except where engines are known to need more.
+// replyRules are strict, with the exceptions that known engines need.
 var replyRules = chunked.Rules{MaxDigits: 16, MaxExtensions: 1<<10 + 1, MaxTrailers: 8 << 10, Folded: true}
 
 // bodyKind is how a body is framed.
 type bodyKind uint8
 
 const (
-	bodyUnknown bodyKind = iota // the head has not come yet
+	bodyUnknown bodyKind = iota // the head is incomplete
 	bodyNone
 	bodySized
 	bodyChunked
@@ -24,13 +24,13 @@ const (
 type body struct {
 	kind    bodyKind
 	done    bool  // it was read to its end
-	surplus bool  // the read that brought the end also brought bytes behind it
+	surplus bool  // the read that returned the end also returned bytes after it
 	left    int64 // of a sized body
 	chunks  chunked.Decoder
-	later   error // a framing error behind payload that was returned
+	later   error // a framing error after payload that was returned
 }
 
-// begin takes the kind and the length from the head (RFC 9112, 6.3).
+// begin sets the kind and the length from the head (RFC 9112, 6.3).
 func (b *body) begin(method string, h *head) {
 	switch {
 	case method == "HEAD", h.status == 101, h.status == 204, h.status == 304, h.hasLength && h.length == 0:
@@ -72,8 +72,8 @@ func (b *body) consumed(n int64) {
 	}
 }
 
-// payload returns the payload in p, moved together if it is in several chunks. It treats the end
-// and errors like unframe, except that it also keeps an error before any payload.
+// payload returns the payload in p, joined if it spans several chunks. It handles the end and
+// errors like unframe, but it also defers an error that comes before any payload.
 func (b *body) payload(p []byte) []byte {
 	start, err := b.skipFraming(p)
 	n := 0

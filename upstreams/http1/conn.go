@@ -16,32 +16,31 @@ import (
 // its transport. Only close is safe for other goroutines.
 //
 // The conn remembers the socket's deadlines and changes them as rarely as possible, because each
-// change moves a timer of the runtime. A deadline is only a reason to check the clock: read and
-// send decide by the time they were given. So a deadline left over from an earlier exchange costs
-// only one check of the clock when it fires.
+// change moves a timer of the runtime. When a deadline fires, read and send check the clock
+// against the time they were given. A deadline left over from an earlier exchange therefore costs
+// only one check.
 type conn struct {
 	nc      net.Conn        // the connection to read and write: a plainConn, or TLS over it
 	sock    net.Conn        // the socket itself
-	raw     syscall.RawConn // for calls on the descriptor; noSocket if there is none
+	raw     syscall.RawConn // for system calls on the socket; noSocket if it has no descriptor
 	secured bool            // nc is TLS
 	poll    poll
 
-	catchUp catchUp   // of reads, including those by TLS
-	readBy  time.Time // the read deadline the socket holds; zero: none
-	writeBy time.Time // the write deadline the socket holds; zero: none
+	catchUp catchUp   // for reads, including those by TLS
+	readBy  time.Time // the socket's read deadline; zero: none
+	writeBy time.Time // the socket's write deadline; zero: none
 
-	retires     time.Time // when it is too old to be kept, even if in use; set when it is first kept
-	expires     time.Time // while idle: when it becomes too old to be used again
+	retires     time.Time // when it is too old to be kept; set when first kept
+	expires     time.Time // while idle: when it becomes too old for reuse
 	kept        time.Time // while idle: when it became idle
-	unsolicited bool      // unsolicited bytes came right behind a reply
+	unsolicited bool      // unsolicited bytes came right after a reply
 
-	watch    *HostWatch  // knows the connection until it is closed
+	watch    *HostWatch  // tracks the connection until it is closed
 	addr     string      // the host's address in watch
 	vanished atomic.Bool // watch closed it because its host has vanished
 }
 
-// newConn wraps a connected socket, or a connection without one (net.Pipe), which has no
-// descriptor to look at.
+// newConn wraps a connected socket, or a connection without a descriptor (net.Pipe).
 func newConn(sock net.Conn) (*conn, error) {
 	described, ok := sock.(socket.Conn)
 	if !ok {
@@ -61,22 +60,22 @@ func newConn(sock net.Conn) (*conn, error) {
 	return c, nil
 }
 
-// noSocket is the descriptor of a connection without one. It runs nothing.
+// noSocket replaces the descriptor of a connection that has none. It runs nothing.
 type noSocket struct{}
 
 func (noSocket) Control(func(uintptr)) error    { return errors.ErrUnsupported }
 func (noSocket) Read(func(uintptr) bool) error  { return errors.ErrUnsupported }
 func (noSocket) Write(func(uintptr) bool) error { return errors.ErrUnsupported }
 
-// plainConn reads by package socket. A read by package net wakes the runtime's monitor thread if
-// the process was idle (requestWriter.pushAtOnce), at least once for each reply above 4 KiB.
+// plainConn reads by package socket. In an idle process a read by package net wakes the runtime's
+// monitor thread (see requestWriter.pushAtOnce), at least once for each reply above 4 KiB.
 type plainConn struct {
 	net.Conn
 	stream  socket.Stream
-	catchUp *catchUp // of the conn
+	catchUp *catchUp // shared with the conn
 }
 
-// Read implements net.Conn. After its deadline it still returns what has already arrived.
+// Read implements net.Conn. After its deadline it still returns bytes that have already arrived.
 func (c *plainConn) Read(p []byte) (int, error) {
 	n, err := c.stream.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) && c.catchUp.allowed(time.Now()) {
@@ -85,24 +84,24 @@ func (c *plainConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// catchUp decides whether a read returns bytes that have arrived when its deadline has passed. A
-// process that was stopped, or had no processor, finds its deadline passed and the answer in its
-// socket: that answer counts. But an engine that sends without a pause must not outlast its
-// deadline this way, so the time for this is limited.
+// catchUp decides whether a read after its deadline may return bytes that have arrived. If a
+// process was stopped or had no CPU, its deadline may pass while the answer is in its socket, and
+// that answer should count. An engine that sends without a pause must not outlast its deadline
+// this way, so the time is limited.
 type catchUp struct {
 	until time.Time // the deadline of the running read; zero: none
-	of    time.Time // the deadline that was found to have passed
-	since time.Time // when that was found
+	of    time.Time // the deadline that had passed
+	since time.Time // when the read noticed that
 }
 
-// catchUpMost is how long after a deadline reads still return bytes: generous for the contents of a
-// socket and the network.
+// catchUpMost is how long after a deadline reads still return bytes: ample for the bytes in a
+// socket and in the network.
 const catchUpMost = time.Second
 
 // allowed reports whether to check the socket once more.
 func (c *catchUp) allowed(now time.Time) bool {
 	if c.until.IsZero() || now.Before(c.until) {
-		return false // an old deadline has fired, and the read is repeated
+		return false // an old deadline fired, and the read is repeated
 	}
 	if c.of != c.until {
 		c.of, c.since = c.until, now
@@ -111,7 +110,7 @@ func (c *catchUp) allowed(now time.Time) bool {
 }
 
 // close closes the socket at once, from any goroutine and any number of times. A running read or
-// write returns. It sends no close_notify over TLS, which could block behind a write that the
+// write returns. Under TLS it sends no close_notify, which could block behind a write that the
 // engine does not read.
 func (c *conn) close() {
 	_ = c.sock.Close()
@@ -120,16 +119,16 @@ func (c *conn) close() {
 	}
 }
 
-// reset makes the coming close discard unsent bytes and send a reset. It is for requests abandoned
-// half-way: otherwise the kernel would deliver the rest before the engine sees the end.
+// reset makes the coming close discard unsent bytes and send a reset. It is for abandoned
+// requests: otherwise the kernel would deliver the rest before the engine sees the end.
 func (c *conn) reset() {
 	if s, ok := c.sock.(interface{ SetLinger(seconds int) error }); ok {
 		_ = s.SetLinger(0) // fails on a closed socket only
 	}
 }
 
-// read reads what has come, and waits for it no longer than until (zero: without limit). It returns
-// ErrNotYet if the time has passed and nothing has come, and never both bytes and an error.
+// read reads the bytes that have come. It waits for the first one until the given time (zero:
+// without limit), and returns ErrNotYet if none comes. It never returns both bytes and an error.
 func (c *conn) read(p []byte, until time.Time) (int, error) {
 	c.catchUp.until = until
 	c.armRead(until)
@@ -147,8 +146,8 @@ func (c *conn) read(p []byte, until time.Time) (int, error) {
 	}
 }
 
-// late translates the error of a read: it is nil if only an old deadline has fired, and the caller
-// must repeat the read.
+// late translates the error of a read. It returns nil if only an old deadline has fired and the
+// caller must repeat the read.
 func (c *conn) late(err error, until time.Time) error {
 	switch {
 	case !errors.Is(err, os.ErrDeadlineExceeded):
@@ -163,11 +162,12 @@ func (c *conn) late(err error, until time.Time) error {
 // fetches reports whether fetch can be used.
 func (c *conn) fetches() bool { return c.poll.grab != nil && !c.secured }
 
-// fetch is read into a buffer from readBuffers, which it takes only when there is something to
-// read. If n is not 0, the caller owns the buffer; otherwise it is nil. See fetches.
+// fetch is read with a buffer from readBuffers, which it takes only when bytes have come. If n is
+// not 0, the caller owns the buffer; otherwise it is nil. See fetches.
 //
-// fetch first writes poll.unsent, if the connection is quiet. The poller already watches the socket
-// then, so the reply cannot arrive unnoticed. It returns errUnsent if it could not write all of it.
+// fetch first writes poll.unsent, if the connection is quiet. The poller already watches the
+// socket then, so the reply cannot arrive unnoticed. fetch returns errUnsent if it could not
+// write the whole request.
 func (c *conn) fetch(until time.Time) (b *[readBuffer]byte, n int, err error) {
 	c.catchUp.until = until
 	c.armRead(until)
@@ -186,21 +186,22 @@ func (c *conn) fetch(until time.Time) (b *[readBuffer]byte, n int, err error) {
 	}
 }
 
-// fetchNow takes what has arrived although the time has passed, as plainConn.Read does.
+// fetchNow takes bytes that have arrived although the time has passed, as plainConn.Read does.
 func (c *conn) fetchNow() (came bool) {
 	if !c.catchUp.allowed(time.Now()) {
 		return false
 	}
-	_ = c.raw.Control(func(fd uintptr) { came = c.poll.grab(fd) }) // fails on a closed socket only, where nothing has come
+	// fails only on a closed socket, which has no bytes
+	_ = c.raw.Control(func(fd uintptr) { came = c.poll.grab(fd) })
 	return came
 }
 
-// peeks reports whether peek can see received bytes without taking them. If it cannot, an early
-// answer is seen only when the write fails or its time is up.
+// peeks reports whether peek can see received bytes without taking them. Without peeks, an early
+// answer is noticed only when the write fails or times out.
 func (c *conn) peeks() bool { return c.poll.probe != nil }
 
-// peek checks what the socket has received, without waiting and without taking anything. It sees
-// nothing if it cannot look; see peeks.
+// peek checks what the socket has received, without waiting and without taking anything. Without
+// peeks it sees nothing.
 func (c *conn) peek() peeked {
 	if !c.peeks() {
 		return peekedQuiet
@@ -208,8 +209,8 @@ func (c *conn) peek() peeked {
 	return c.poll.peek(c.raw)
 }
 
-// leftover reports whether bytes are there although the engine's host has acknowledged nothing of a
-// request whose first write had size bytes: they cannot be its answer. See errLeftover.
+// leftover reports whether bytes have come although the engine's host has acknowledged nothing of
+// a request whose first write had size bytes. Such bytes cannot be its answer. See errLeftover.
 func (c *conn) leftover(size int) (yes bool) {
 	if c.peek() != peekedData {
 		return false
@@ -218,9 +219,9 @@ func (c *conn) leftover(size int) (yes bool) {
 	return yes
 }
 
-// sendHead writes the head of a request on a kept connection that fetches, between two looks. It
-// returns how many bytes were sent: less than all if the socket takes no more, or is not quiet. The
-// error is errLeftover.
+// sendHead writes the head of a request on a kept connection that supports fetch, with a look
+// before and after the write. It returns how many bytes were sent, which is less than all if the
+// socket is full or not quiet. The error is errLeftover.
 func (c *conn) sendHead(b []byte) (int, error) {
 	p := &c.poll
 	p.head, p.left, p.found, p.err = b, 0, peekedQuiet, errUnsent
@@ -252,11 +253,11 @@ func (c *conn) writeWithin(by time.Time) {
 	c.writeBy = by
 }
 
-// sendPiece bounds one TLS write, so that progress shows between the pieces.
+// sendPiece bounds one TLS write, so that progress is visible between the pieces.
 const sendPiece = 64 << 10
 
-// send writes from the front of v and removes what was written. One call is one attempt: it may
-// leave some of v, with or without an error.
+// send writes from the front of v and removes what was written. A call is one attempt and may
+// leave a part of v, with or without an error.
 func (c *conn) send(v *net.Buffers) (int, error) {
 	if len(*v) > 1 && !c.secured {
 		n, err := v.WriteTo(c.sock)
@@ -276,9 +277,9 @@ func (c *conn) send(v *net.Buffers) (int, error) {
 	return n, err
 }
 
-// interruptUnacked ends a write, until stop is called, if the engine's host has acknowledged
-// nothing for patience. It is for TLS, which cannot continue a write that was interrupted for a
-// check.
+// interruptUnacked ends the running write if the engine's host acknowledges nothing for patience,
+// until stop is called. TLS needs it, because it cannot continue a write after an interruption
+// for a check.
 func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 	done := make(chan struct{})
 	go g.Once(guardEngines, func() {
@@ -291,7 +292,8 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 			case <-look.C:
 			}
 			if silence, _ := c.ask(socket.UnackedFor); silence >= patience {
-				_ = c.sock.SetWriteDeadline(time.Unix(1, 0)) // fails on a closed socket only, which ends the write as well
+				// fails on a closed socket only, which also ends the write
+				_ = c.sock.SetWriteDeadline(time.Unix(1, 0))
 				return
 			}
 		}
@@ -299,9 +301,9 @@ func (c *conn) interruptUnacked(patience time.Duration, g Guard) (stop func()) {
 	return func() { close(done) }
 }
 
-// armWrite makes the next write return after step, and not later than limit after last. On a plain
-// connection an earlier deadline is fine, so the one of the previous exchange mostly serves this
-// one too.
+// armWrite makes the next write return after step, but not later than limit after last. On a
+// plain connection an earlier deadline is fine, so the deadline of the previous exchange mostly
+// serves this one too.
 func (c *conn) armWrite(now, last time.Time, step, limit time.Duration) {
 	if step <= 0 {
 		if !c.writeBy.IsZero() {
@@ -318,12 +320,11 @@ func (c *conn) armWrite(now, last time.Time, step, limit time.Duration) {
 	}
 }
 
-// justKept reports whether the last reply ended so recently that bytes which arrive now belong to
-// it. Later bytes are mostly the 408 with which servers end connections that were idle for too
-// long.
+// justKept reports whether the last reply ended so recently that bytes arriving now belong to it.
+// Later bytes are mostly a 408, with which servers end connections that idle too long.
 func (c *conn) justKept(now time.Time) bool { return now.Sub(c.kept) < time.Second }
 
-// stale reports whether an idle connection is unusable: it was closed, it is broken, or it holds
+// stale reports whether an idle connection is unusable: it is closed or broken, or holds
 // unsolicited bytes that would be taken for the next reply.
 func (c *conn) stale(now time.Time) bool {
 	if c.peek() != peekedQuiet {
@@ -334,8 +335,8 @@ func (c *conn) stale(now time.Time) bool {
 		return false
 	}
 	// A peek cannot see surplus that TLS has already decrypted or buffered, and some systems have
-	// no peek. So read with almost no patience: a healthy connection times out, and the timeout
-	// does not harm the reading side of TLS.
+	// no peek. So read with a minimal deadline. A healthy connection times out, which does not
+	// harm the reading side of TLS.
 	c.readWithin(time.Now().Add(stalePatience))
 	n, err := c.nc.Read(c.poll.one[:])
 	c.readWithin(time.Time{})
@@ -343,15 +344,14 @@ func (c *conn) stale(now time.Time) bool {
 	return n > 0 || !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// ask calls socket.UnackedFor or socket.SilentFor on the connection.
+// ask calls question, socket.UnackedFor or socket.SilentFor, on the connection.
 func (c *conn) ask(question func(fd uintptr) (ms int, yes bool)) (silence time.Duration, yes bool) {
 	ms := 0
 	_ = c.raw.Control(func(fd uintptr) { ms, yes = question(fd) }) // fails on a closed socket only
 	return time.Duration(ms) * time.Millisecond, yes
 }
 
-// ended returns why the connection ended: err, which the socket returned, unless its host has
-// vanished.
+// ended returns why the connection ended: the socket's error err, or that its host has vanished.
 func (c *conn) ended(err error) error {
 	if c.vanished.Load() || errors.Is(err, errUnacked) && c.watch != nil && c.watch.silent(c.addr) {
 		return ErrHostVanished
@@ -368,7 +368,8 @@ func (c *conn) reasonOf(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return ReasonEOF
 	case c != nil && c.secured && !errors.As(err, &errno):
-		return ReasonTLS // an alert: with TLS 1.3 a refused client certificate shows on the first read only
+		// an alert: under TLS 1.3 only the first read shows a refused client certificate
+		return ReasonTLS
 	default:
 		return ReasonReset
 	}

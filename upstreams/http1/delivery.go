@@ -6,19 +6,19 @@ import (
 )
 
 const (
-	// resendWithin bounds how long after the request a kept connection may end for the request to
-	// be sent again: generously a round trip.
+	// resendWithin bounds how soon after the request a kept connection must end for the request
+	// to be sent again. It is ample for a round trip.
 	resendWithin = time.Second
-	// lastWords is how long to listen on a connection that can no longer be written to: what the
-	// engine said before it closed has already arrived.
+	// lastWords is how long to read from a connection after a write failed. It is short, because
+	// what the engine sent before it closed has already arrived.
 	lastWords = 50 * time.Millisecond
 )
 
 // delivery brings a request to the engine: it chooses the connection, and decides whether to send
 // again.
 //
-// A kept connection may turn out to be dead, or to hold bytes that answer something else. Then the
-// request goes to a new connection, once: the failure of a new one is the engine's failure.
+// A kept connection may turn out to be dead, or to hold bytes that answer something else. The
+// request then goes to a new connection, once. If that one fails as well, the engine has failed.
 type delivery struct {
 	t      *Transport
 	c      *conn
@@ -30,7 +30,7 @@ type delivery struct {
 	ack    ackWatch
 }
 
-// start finds a connection for the request and writes it, or leaves the write to the first fill.
+// start finds a connection and writes the request, or leaves the write to the first fill.
 func (d *delivery) start(life *lifetime, in *reply) error {
 	if d.req.BodyReader != nil || d.req.NoReplay {
 		return d.startAnew(life, in)
@@ -62,7 +62,7 @@ func (d *delivery) start(life *lifetime, in *reply) error {
 
 // startAnew writes the request to a new connection.
 func (d *delivery) startAnew(life *lifetime, in *reply) error {
-	d.req.At = time.Time{} // connecting takes time
+	d.req.At = time.Time{} // connecting takes time, so the caller's time is old
 	c, err := d.t.connect(life, d.req.ConnectTimeout)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (d *delivery) startAnew(life *lifetime, in *reply) error {
 	return d.write(life, in)
 }
 
-// attach makes c the connection of this exchange. Abort closes it from now on.
+// attach makes c the connection of this exchange. From now on Abort closes it.
 func (d *delivery) attach(life *lifetime, c *conn, reused bool) error {
 	if err := life.hold(c, nil); err != nil {
 		c.close()
@@ -85,7 +85,7 @@ func (d *delivery) attach(life *lifetime, c *conn, reused bool) error {
 
 // detach closes the connection, so that another one can be used.
 func (d *delivery) detach(life *lifetime) {
-	_ = life.hold(nil, nil) // the caller finds out
+	_ = life.hold(nil, nil) // the caller checks for an abort itself
 	d.t.discard(d.c)
 }
 
@@ -100,7 +100,8 @@ func (d *delivery) write(life *lifetime, in *reply) error {
 	return d.written(life, in, w.write())
 }
 
-// fill waits for more of the reply's head, and first writes a request that start left to it.
+// fill waits for more of the reply's head. It first writes the request if start has left that to
+// it.
 func (d *delivery) fill(life *lifetime, in *reply, until time.Time) error {
 	waiting := d.c.poll.unsent != nil
 	err := in.fill(d.c, earlier(until, d.ack.checkAt))
@@ -128,7 +129,7 @@ func (d *delivery) resume(life *lifetime, in *reply) error {
 	return d.written(life, in, err)
 }
 
-// written decides how the exchange goes on after a write that ended with err.
+// written decides how the exchange continues after a write that returned err.
 func (d *delivery) written(life *lifetime, in *reply, err error) error {
 	if err == nil {
 		life.writing.Store(false)
@@ -153,26 +154,28 @@ func (d *delivery) written(life *lifetime, in *reply, err error) error {
 		d.c.reset()
 		return life.fail(&Failure{Kind: Timeout, Clock: ClockWrite, Reason: ReasonTimeout, Err: err})
 	}
-	// The engine closed or broke the connection. It may have said why.
+	// The engine closed or broke the connection, possibly after a reply that says why.
 	life.writing.Store(false)
 	if in.head.ready || in.got || in.fill(d.c, time.Now().Add(lastWords)) == nil {
-		return nil // Await goes on from here
+		return nil // Await continues from here
 	}
 	return d.lost(life, in, err)
 }
 
-// lost is called when the connection has ended before a byte of the reply came. If a kept
-// connection ends soon, the engine most likely closed it just as the request came: the request is
-// sent again, once, on a new connection. Otherwise the exchange has failed.
+// lost handles a connection that ended before a byte of the reply. If a kept connection ends soon
+// after the request, the engine most likely closed it just as the request came, and lost sends
+// the request again, once, on a new connection. Otherwise the exchange fails.
 func (d *delivery) lost(life *lifetime, in *reply, cause error) error {
 	if err := life.check(); err != nil {
 		return err
 	}
 	cause = d.c.ended(cause)
 	if errors.Is(cause, errUnacked) {
-		d.c.reset() // or the kernel delivers it when the host is back, although by then it was sent elsewhere
+		// else the kernel delivers the request when the host is back, although another engine has
+		// it by then
+		d.c.reset()
 	}
-	vanished := errors.Is(cause, ErrHostVanished) // there will be no new connection to it, either
+	vanished := errors.Is(cause, ErrHostVanished) // a new connection to the host would fail, too
 	if !d.reused || d.sends > 1 || vanished || d.worked(cause) {
 		return life.fail(&Failure{Kind: Unreachable, Reason: d.c.reasonOf(cause), Err: cause})
 	}
@@ -181,20 +184,20 @@ func (d *delivery) lost(life *lifetime, in *reply, cause error) error {
 	return d.startAnew(life, in)
 }
 
-// worked reports whether the engine may have worked on the request before its connection ended with
-// cause: it had all of it, and time.
+// worked reports whether the engine may have worked on the request before its connection ended
+// with cause: it had received all of it, and had time.
 func (d *delivery) worked(cause error) bool {
 	return !d.cut && !errors.Is(cause, errUnacked) && !d.ack.writtenWithin(resendWithin, d.t.ackTimeout)
 }
 
-// answersAnother reports whether more bytes came with the reply on a kept connection: then it is as
-// likely the reply to the previous request, and the right one follows it.
+// answersAnother reports whether more bytes came with the reply on a kept connection. The reply
+// may then belong to the previous request, with the right one after it.
 func (d *delivery) answersAnother(in *reply) bool {
 	return d.reused && d.sends <= 1 && in.followed(d.req.Method)
 }
 
-// replace sends the request again on a new connection, because the bytes on this one do not answer
-// it. unsolicited says that they answer no other request, either.
+// replace sends the request again on a new connection, because the bytes on this one do not
+// answer it. unsolicited says whether they answer no other request either.
 func (d *delivery) replace(life *lifetime, in *reply, unsolicited bool) error {
 	if err := life.check(); err != nil {
 		return err

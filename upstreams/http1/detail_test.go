@@ -12,8 +12,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestDetail: the details of a failed connect that an operator sees hold nothing of a request, of
-// the key, or of anything that has no place in a base URL, however the connect fails.
+// TestDetail: the details of a failed connect that an operator sees contain nothing from a
+// request, no key, and nothing beyond a valid base URL, however the connect fails.
 func TestDetail(t *testing.T) {
 	checkLeaks(t)
 	const canary = "canary-7f3a"
@@ -64,7 +64,8 @@ func TestDetail(t *testing.T) {
 	}
 }
 
-// TestDetail_Bounded: a certificate may list a hundred names, in any script.
+// TestDetail_Bounded: Detail is bounded, although a certificate may list a hundred names in any
+// script.
 func TestDetail_Bounded(t *testing.T) {
 	t.Parallel()
 	f := Failure{Reason: ReasonTLS, Err: errors.New("a" + strings.Repeat("é", 400))}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// connect makes a new connection for an exchange, which may be aborted meanwhile. A limit of 0
+// connect opens a new connection for an exchange, which may be aborted meanwhile. A limit of 0
 // means the default.
 func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) {
 	if limit <= 0 {
@@ -17,7 +17,7 @@ func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) 
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	if err := life.hold(nil, cancel); err != nil { // Abort came before there was anything to cancel
+	if err := life.hold(nil, cancel); err != nil { // Abort came before cancel was set
 		return nil, err
 	}
 	c, failure := t.connectOnce(ctx)
@@ -27,17 +27,17 @@ func (t *Transport) connect(life *lifetime, limit time.Duration) (*conn, error) 
 	return c, nil
 }
 
-// connectOnce makes a new connection, TLS included, before ctx ends. It tries every address of the
-// upstream's name in turn. Each gets an even share of the remaining time, and a failed address is
-// tried last from then on. The failure is that of the address that got furthest: an engine with a
-// bad certificate is still there, even if its name has another address that fails.
+// connectOnce opens a new connection, TLS included, before ctx ends. It tries every address of
+// the upstream's name in turn. Each gets an even share of the remaining time, and a failed
+// address is tried last from then on. It returns the failure of the address that got furthest: a
+// bad certificate is more telling than another address that does not answer.
 func (t *Transport) connectOnce(ctx context.Context) (*conn, *Failure) {
 	if t.idle.isClosed() {
 		return nil, &Failure{Kind: Unreachable, Reason: ReasonClosed, Err: errTransportClosed}
 	}
 	addrs, err := t.dns.addresses(ctx)
 	if err != nil {
-		// Also if the clock ran out: the name lookup failed, and nothing was sent.
+		// The same applies to a timeout: the look-up failed, and nothing was sent.
 		return nil, &Failure{Kind: Unreachable, Reason: ReasonDNS, Err: err}
 	}
 	reason := ""

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	dnsFresh       = 30 * time.Second // older answers are renewed in the background, and used meanwhile
+	dnsFresh       = 30 * time.Second // an older answer is used while it is renewed in the background
 	dnsPause       = time.Second      // between two lookups of a name
-	dnsTimeout     = 10 * time.Second // of one lookup
+	dnsTimeout     = 10 * time.Second // for one lookup
 	unreachableFor = 5 * time.Minute  // how long an unreachable address is tried last
 )
 
 // dnsCache resolves the host of an upstream into addresses to dial. It keeps the last good answer
-// until there is a newer one: a request waits for the resolver only before the first answer.
+// until it has a newer one, so a request waits for the resolver only before the first answer.
 type dnsCache struct {
 	host, port string
 	fixed      []string // for literals and localhost, which need no resolver
@@ -28,8 +28,8 @@ type dnsCache struct {
 
 	mu          sync.Mutex
 	known       []string             // copied on write
-	unreachable map[string]time.Time // when each address could not be reached
-	since       time.Time            // when known was learnt
+	unreachable map[string]time.Time // when each address last failed
+	since       time.Time            // time of known
 	last        time.Time            // when the last lookup began
 	lastErr     error                // of the last lookup
 	pending     chan struct{}
@@ -41,7 +41,7 @@ func newDNSCache(life context.Context, host, port string, g Guard) *dnsCache {
 	case err == nil:
 		n.fixed = []string{net.JoinHostPort(ip.String(), port)}
 	case host == "localhost":
-		// RFC 6761, 6.3: always the loopback. Engines listen on either family.
+		// RFC 6761, 6.3: localhost is always the loopback. Engines listen on either family.
 		n.fixed = []string{net.JoinHostPort("127.0.0.1", port), net.JoinHostPort("::1", port)}
 	}
 	return n
@@ -78,9 +78,9 @@ func (n *dnsCache) addresses(ctx context.Context) ([]string, error) {
 	return nil, n.lastErr
 }
 
-// demote puts an unreachable address behind the others. Otherwise each new connection would first
-// spend its share of the time on it while the resolver returns it first: a name with an IPv6
-// address that leads nowhere would cost every dial a second.
+// demote moves an unreachable address behind the others. Otherwise, as long as the resolver
+// returns it first, every dial would waste its share of the time on it: an IPv6 address that
+// leads nowhere would cost a second each time.
 func (n *dnsCache) demote(addr string) {
 	if n.fixed != nil {
 		return
@@ -94,8 +94,8 @@ func (n *dnsCache) demote(addr string) {
 	n.known = n.ordered(slices.Clone(n.known))
 }
 
-// ordered sorts addrs: reachable ones first, in the resolver's order, then by the time of the
-// failure. The caller holds mu.
+// ordered sorts addrs: reachable ones first, in the resolver's order, then unreachable ones by
+// the time of their failure. The caller holds mu.
 func (n *dnsCache) ordered(addrs []string) []string {
 	for addr, at := range n.unreachable {
 		if time.Since(at) > unreachableFor {
@@ -106,7 +106,7 @@ func (n *dnsCache) ordered(addrs []string) []string {
 	return addrs
 }
 
-// expire makes the next dial renew the answer, because none of its addresses could be reached.
+// expire makes the next dial renew the answer, because none of its addresses was reachable.
 func (n *dnsCache) expire() {
 	if n.fixed != nil {
 		return
@@ -116,7 +116,7 @@ func (n *dnsCache) expire() {
 	n.mu.Unlock()
 }
 
-// errLookup is the result of a lookup that has panicked.
+// errLookup is the error of a lookup that panicked.
 var errLookup = errors.New("the look-up failed")
 
 // resolve looks up the name once, stores the answer and wakes the dials that wait for it.

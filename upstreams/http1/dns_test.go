@@ -14,7 +14,7 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// resolver answers look-ups as a test sets, and counts them.
+// resolver answers look-ups with what a test sets, and counts them.
 type resolver struct {
 	delay time.Duration
 
@@ -24,7 +24,7 @@ type resolver struct {
 	err   error
 }
 
-// answer sets what the following lookups return.
+// answer sets the result of later lookups.
 func (r *resolver) answer(ips []netip.Addr, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +80,7 @@ func TestNames(t *testing.T) {
 			time.Sleep(dnsFresh - time.Second)
 			get(t, n, "10.0.0.1:8000")
 			time.Sleep(2 * time.Second)
-			get(t, n, "10.0.0.1:8000") // too old, but used all the same
+			get(t, n, "10.0.0.1:8000") // too old, but still used
 			time.Sleep(2 * time.Second)
 			get(t, n, "10.0.0.2:8000", "[fd00::2]:8000")
 			if n := r.count(); n != 2 {
@@ -100,7 +100,7 @@ func TestNames(t *testing.T) {
 				time.Sleep(dnsFresh)
 				get(t, n, "10.0.0.1:8000")
 			}
-			r.answer(nil, nil) // an answer without addresses is not an answer either
+			r.answer(nil, nil) // an answer without addresses counts as a failure
 			time.Sleep(2 * time.Second)
 			get(t, n, "10.0.0.1:8000")
 		})
@@ -191,8 +191,8 @@ func TestUnresolvedUpstream(t *testing.T) {
 	}
 }
 
-// TestShunnedAddressComesLast: a shunned address stays last until it is forgotten, whatever the
-// resolver says meanwhile.
+// TestShunnedAddressComesLast: a failed address stays last until the failure is forgotten,
+// whatever the resolver returns meanwhile.
 func TestShunnedAddressComesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const first, second = "[fd00::1]:8000", "10.0.0.1:8000"
@@ -234,13 +234,14 @@ func TestShunnedAddressComesLast(t *testing.T) {
 	})
 }
 
-// TestDialRemembersWhatFailed: a name's dead address delays one dial, not every dial.
+// TestDialRemembersWhatFailed: a dead address delays one dial, not every dial.
 func TestDialRemembersWhatFailed(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)
 	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
 	tr := transportTo(t, "http://engine.internal:"+port)
-	r := &resolver{ips: []netip.Addr{netip.MustParseAddr("127.99.99.99"), netip.MustParseAddr("127.0.0.1")}} // nothing listens on the first
+	// nothing listens on the first address
+	r := &resolver{ips: []netip.Addr{netip.MustParseAddr("127.99.99.99"), netip.MustParseAddr("127.0.0.1")}}
 	tr.dns.lookup = r.lookup
 	mustEcho(t, tr, "once")
 	if got, err := tr.dns.addresses(t.Context()); err != nil || len(got) != 2 || got[0] != s.Listener.Addr().String() {

@@ -1,4 +1,4 @@
-// Package http1 is an HTTP/1.1 client for exchanges with inference engines, which can be ended at
+// Package http1 is an HTTP/1.1 client for inference engines, whose exchanges can be aborted at
 // any instant. A Transport is the client of one upstream, and an Exchange is one request and its
 // reply. Calls use the exchange of their lease; probes, detection and discovery read pages
 // (Transport.Pages). The package knows sockets, framing and failures, but not engines, health or
@@ -6,85 +6,85 @@
 //
 // # Why a client of our own
 //
-// An exchange with an engine lasts from milliseconds to an hour, and it must be possible to end it
-// at any instant. Only closing the socket makes an engine stop generating, so Abort closes it, from
-// any goroutine, in every phase: before anything was sent, while connecting, in the TLS handshake,
-// while writing, while waiting for the head, while reading the body. The available clients
-// (fasthttp's, net/http's) cannot do that in every phase, or pay a goroutine for it. They bound a
-// body by one deadline for all of it. They repeat requests by rules of their own. One of them
-// passes bytes that follow a reply to the next user of the connection.
+// An exchange with an engine lasts from milliseconds to an hour, and the edge must be able to end
+// it at any instant. Only closing the socket makes an engine stop generating, so Abort closes it,
+// from any goroutine, in every phase: before anything was sent, while connecting, in the TLS
+// handshake, while writing, while waiting for the head, while reading the body. The available
+// clients (fasthttp's, net/http's) cannot do that in every phase, or need a goroutine for it.
+// They set one deadline for a whole body. They repeat requests by their own rules. One of them
+// passes bytes that follow a reply to the connection's next user.
 //
 // # The life of an exchange
 //
-// The order is Begin, Send, Await, Read until io.EOF, Close. All of them belong to one goroutine at
-// a time; only Abort does not. The only other goroutine runs while a large request is written over
-// TLS (conn.interruptUnacked). An exchange has three parts:
+// The order is Begin, Send, Await, Read until io.EOF, Close. One goroutine at a time may call
+// them; only Abort may be called by any other. The only other goroutine runs while a large
+// request is written over TLS (conn.interruptUnacked). An exchange has three parts:
 //
 //	lifetime   what Abort shares with the owner: the state, what to close, the first failure
-//	delivery   the request on its way: on which connection, and whether once more
-//	reply      what has come: head, body, and the bytes that have not been taken
+//	delivery   the request: its connection, and whether to send it again
+//	reply      what has come: head, body, and the bytes not yet taken
 //
-// The caller passes the time until which to wait. After that time Await and Read return ErrNotYet,
-// and nothing has changed. The caller may send a keep-alive to its client and call again, or decide
-// that a clock of its own has run out, and abort. The exchange itself knows only the limits for
-// connecting and writing.
+// The caller passes the time until which to wait. After that time Await and Read return ErrNotYet
+// and leave the exchange unchanged. The caller may send a keep-alive to its client and call
+// again, or abort because one of its own timeouts has expired. The exchange itself has limits
+// only for connecting and writing.
 //
-// Exchanges are not pooled: a late Abort would end another request's exchange. Their buffers are
-// pooled. While an exchange waits for the head or (see Wait) the body, it holds no buffer. It takes
-// one of 4 KiB when bytes have come.
+// Exchanges are not pooled, because a late Abort would end another request's exchange. Their
+// buffers are. An exchange that waits for the head or (see Wait) the body holds no buffer. It
+// takes one of 4 KiB once bytes have come.
 //
 // Every failure is a *Failure, which states only facts, from closed sets of kinds, reasons and
 // clocks. Other packages decide what a client sees of it.
 //
 // # Connections
 //
-// A connection has one owner at a time: an exchange, or the idle ones of its transport. It goes
-// back only if the reply was read to the end of its framing, both sides keep the connection, the
-// whole request was written and no byte is left over.
+// A connection has one owner at a time: an exchange, or the idle pool of its transport. It
+// returns to the pool only if the reply was read to the end of its framing, both sides keep the
+// connection, the whole request was written and no byte is left over.
 //
 // Before the next use its socket is checked: one that was closed or holds unsolicited bytes is
-// dropped. It is checked again when the request has left, because an engine that sends a second
-// reply does so within microseconds. Bytes that are there although the engine's host has
-// acknowledged nothing of the request do not answer it, and the request goes to a new connection.
-// This check costs 0.4 us, and finds the one leftover in thirty thousand calls that came between
-// the first check and the write. On a kept connection a reply that came together with further bytes
-// is not believed, either. What remains is a leftover that comes alone, after the request and
-// before its answer: HTTP/1.1 cannot distinguish it (8 to 20 calls of 20,000, 64 at a time, if
-// every fourth reply has a second one within 500 us). So the first unsolicited bytes end the reuse
-// of the upstream's connections for a minute (HostWatch). A pause before each reuse would do the
-// same but need more connections, and some engines (cpp-httplib) serve only as many as they have
+// dropped. It is checked again once the request has left, because an engine that sends a second
+// reply does so within microseconds. Bytes that have come before the engine's host acknowledges
+// anything of the request do not answer it, and the request goes to a new connection. This check
+// costs 0.4 us. In one of thirty thousand calls it finds a leftover that came between the first
+// check and the write. On a kept connection a reply that comes together with further bytes is
+// rejected as well. One case remains: a leftover that comes alone, after the request and before
+// its answer. HTTP/1.1 cannot detect it (8 to 20 calls of 20,000, 64 at a time, if every fourth
+// reply is followed by a second one within 500 us). So the first unsolicited bytes end the reuse
+// of the upstream's connections for a minute (HostWatch). A pause before each reuse would also
+// help but needs more connections, and some engines (cpp-httplib) serve only as many as they have
 // threads.
 //
-// A kept connection may still die, reset or closed before a byte of the reply and within
-// resendWithin of the request. It is then replaced once by a new one, which only Sends reveals.
-// After resendWithin the engine may have worked on the request. The edge keeps idle connections for
-// less time than engines do, so this is rare.
+// A kept connection may still be reset or closed before a byte of the reply. If this happens
+// within resendWithin of the request, the exchange replaces it once by a new one, which only
+// Sends reveals. After resendWithin the engine may have worked on the request. All this is rare,
+// because the edge keeps idle connections for less time than engines do.
 //
 // Nearly every request is small and goes to a kept connection in the clear. It is written within
-// the wait for its reply: the check of the socket, the write and the wait are one stay in the
-// runtime's poller, and the read that would find nothing is left out (poll.sendUnsent). Await sends
-// nothing else. Of a larger request the part that the socket takes at once is written without a
-// deadline, and the rest as the engine reads it (requestWriter.push). Replies are read by package
-// socket (plainConn), whose system calls, unlike those of package net, wake no thread of the
-// runtime. Deadlines are moved as seldom as possible (conn): in a steady state an exchange moves
-// none.
+// the wait for its reply: the check of the socket, the write and the wait happen in one stay in
+// the runtime's poller, without a read that would find nothing (poll.sendUnsent). Await writes no
+// other requests. Of a larger request, the part that fits in the socket is written at once and
+// without a deadline, and the rest as the engine reads it (requestWriter.push). Replies are read
+// by package socket (plainConn), whose system calls, unlike those of package net, wake no thread
+// of the runtime. Deadlines are moved as seldom as possible (conn): in the steady state an
+// exchange moves none.
 //
 // # Hosts that vanish
 //
 // A host that has vanished (a cut cable, a NAT that has forgotten a kept connection) resets
-// nothing, and systems repeat unacknowledged bytes for a quarter of an hour. So Await and the
-// writes check periodically that the request is acknowledged (ackWatch). TCP_USER_TIMEOUT would do
-// it in the kernel, but mistakes an engine that reads late for one that is gone. Once the request
-// is acknowledged, HostWatch takes over. Keep-alives alone take 35 s.
+// nothing, and kernels retransmit unacknowledged bytes for a quarter of an hour. So Await and the
+// writes check periodically that the request is acknowledged (ackWatch). TCP_USER_TIMEOUT would
+// do this in the kernel, but cannot tell an engine that reads late from one that is gone. Once
+// the request is acknowledged, HostWatch takes over. Keep-alives alone take 35 s.
 //
 // # RFC rules that are enforced
 //
-// Replies are parsed strictly (head, body, package chunked); an ambiguous reply is refused.
+// Replies are parsed strictly (head, body, package chunked), and an ambiguous reply is refused.
 // RFC 9112: a status line of HTTP/1.x with three digits (4); CR LF or LF ends a line of the head
 // (2.2), no folded lines and no blank before the colon (5); Content-Length is digits only, and
-// several must agree (6.3); Transfer-Encoding is exactly chunked, without Content-Length
-// (6.1); chunks of HTTP/1.0 are decoded and end the connection (6.1); a reply to HEAD, and those
-// with 101, 204 and 304, have no body (6.3). RFC 9110: names are tokens, values have no control
+// several must agree (6.3); Transfer-Encoding is exactly chunked, without Content-Length (6.1);
+// chunks of HTTP/1.0 are decoded and end the connection (6.1); a reply to HEAD, and those with
+// 101, 204 and 304, have no body (6.3). RFC 9110: names are tokens, values have no control
 // characters (5.5, 5.6.2); at most eight interim replies (15.2). RFC 6761, 6.3: localhost is the
 // loopback.
 package http1

@@ -8,8 +8,8 @@ import (
 	"penstock/upstreams/http1/chunked"
 )
 
-// Exchange is one request and its reply. Every method except Abort must be called by its owner, one
-// at a time. The zero value needs Begin.
+// Exchange is one request and its reply. Only its owner may call its methods, one at a time;
+// Abort may be called by anyone. The zero value needs Begin.
 type Exchange struct {
 	life    lifetime // shared with Abort
 	request delivery
@@ -17,8 +17,8 @@ type Exchange struct {
 	answers *AnswerWatch // of the upstream, for a call; nil: not a call
 }
 
-// Begin makes the zero x an exchange over t, as Transport.Exchange does. The watch, which may be
-// nil, records that the engine answers.
+// Begin initialises the zero x for an exchange over t, as Transport.Exchange does. The watch,
+// which may be nil, records the engine's answers.
 func (x *Exchange) Begin(t *Transport, w *AnswerWatch) {
 	if x.request.t != nil {
 		panic("BUG: an exchange is begun twice")
@@ -26,12 +26,12 @@ func (x *Exchange) Begin(t *Transport, w *AnswerWatch) {
 	x.request.t, x.life.upstream, x.answers = t, t.upstream, w
 }
 
-// Send sends r on an idle connection, or on a new one if there is none, and returns when the whole
-// request has been written. It also returns nil if the engine answers and stops reading earlier:
-// Await then reads the answer. A small request for an idle connection leaves only with Await, which
-// must follow at once. Send copies r and borrows its slices as documented there.
+// Send sends r on an idle connection, or on a new one if there is none, and waits until the whole
+// request has been written. It also returns nil if the engine answers and stops reading before
+// that; Await then reads the answer. A small request for an idle connection is written only by
+// Await, which must follow at once. Send copies r and borrows its slices as documented there.
 //
-// The error is a *Failure: Unreachable, Timeout of the clocks connect and write, or Aborted. Send
+// The error is a *Failure: Unreachable, Timeout (of the connect or write clock), or Aborted. Send
 // may be called once.
 func (x *Exchange) Send(r *Request) error {
 	if x.request.c != nil || x.life.failure != nil {
@@ -51,9 +51,9 @@ func (x *Exchange) Send(r *Request) error {
 // replies are skipped. A reply with status 101 has no body, and its connection is not kept.
 //
 // It returns ErrNotYet when the time has passed; another call continues. Any other error is a
-// *Failure: BadResponse if the reply does not parse or is cut off, Unreachable if there is none,
-// Aborted. If a reused connection turns out to be dead only now, Await sends the request again, and
-// may exceed until by the time that takes.
+// *Failure: BadResponse if the reply does not parse or is truncated, Unreachable if there is
+// none, or Aborted. If a reused connection turns out to be dead only now, Await sends the request
+// again, and may exceed until by the time this takes.
 func (x *Exchange) Await(until time.Time) error {
 	err := x.life.check()
 	if err == nil && x.request.c == nil {
@@ -96,16 +96,16 @@ func (x *Exchange) awaitMore(until time.Time) error {
 	}
 }
 
-// noReplyYet is called when there is no reply at until, or when the acknowledgement must be
-// checked. It returns nil if the caller should keep waiting: until has not come, or the request was
-// sent again because it reached no host.
+// noReplyYet handles a wait that ended without a reply: until has come, or the acknowledgement
+// must be checked. It returns nil if the caller should keep waiting, because until has not come
+// or the request was sent again after it reached no host.
 func (x *Exchange) noReplyYet(until time.Time) error {
 	if gone := x.life.check(); gone != nil {
 		return gone
 	}
 	now := time.Now()
 	if r := &x.request; r.ack.due(now) && !r.ack.inTime(r.c, now, r.t.ackTimeout) {
-		if x.reply.got { // part of a head
+		if x.reply.got { // a part of a head has come
 			r.c.reset()
 			return x.cutOff(errUnacked)
 		}
@@ -117,11 +117,11 @@ func (x *Exchange) noReplyYet(until time.Time) error {
 	return nil
 }
 
-// Read reads decoded bytes of the body into p, as many as have come, and waits for the first one
-// until the given time (zero: without limit). Await must have returned nil.
+// Read reads decoded bytes of the body into p, as many as have come. It waits for the first one
+// until the given time (zero: without limit). Await must have returned nil before.
 //
-// It returns io.EOF when the body is complete by its framing (see Framed), and ErrNotYet when the
-// time has passed: another call continues at any byte. Every other error is a *Failure of kind
+// It returns io.EOF when the body is complete by its framing (see Framed), and ErrNotYet once the
+// time has passed; another call continues at any byte. Every other error is a *Failure of kind
 // BadResponse or Aborted. It never returns bytes together with an error. Large reads go directly
 // into p.
 func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
@@ -152,8 +152,8 @@ func (x *Exchange) Read(p []byte, until time.Time) (int, error) {
 }
 
 // Take returns the unread payload that has arrived, without waiting and without copying it. It
-// returns nil if there is none, or if Read returns an error, which then says more. The caller owns
-// the bytes, and may change them, until its next call of Read, Wait, Take or Close.
+// returns nil if there is none or if Read would return an error. The caller owns the bytes, and
+// may change them, until its next call of Read, Wait, Take or Close.
 func (x *Exchange) Take() []byte {
 	if x.life.check() != nil {
 		return nil
@@ -165,10 +165,10 @@ func (x *Exchange) Take() []byte {
 	return p
 }
 
-// Wait waits until Read has something to return (bytes, the end of the body or a failure), or until
-// the given time has passed (zero: without limit). It is optional. A caller that waits first and
-// then allocates its buffer holds no memory while nothing comes, and neither does the exchange.
-// Wait may return early. It returns false if the time has passed and nothing has come.
+// Wait waits until Read has something to return (bytes, the end of the body or a failure), or
+// until the given time has passed (zero: without limit). It is optional. If the caller waits
+// first and then allocates its buffer, neither the caller nor the exchange holds memory during
+// the wait. Wait may return early. It returns false if the time has passed and nothing has come.
 func (x *Exchange) Wait(until time.Time) bool {
 	return x.life.check() != nil || x.reply.wait(x.request.c, until)
 }
@@ -186,7 +186,7 @@ func (x *Exchange) broken(err error) error {
 	return x.life.fail(&Failure{Kind: BadResponse, Reason: reason, Err: err})
 }
 
-// cutOff fails the exchange because the connection ended within the reply.
+// cutOff fails the exchange because its connection ended within the reply.
 func (x *Exchange) cutOff(err error) error {
 	err = x.request.c.ended(err)
 	reason := x.request.c.reasonOf(err)
@@ -196,9 +196,10 @@ func (x *Exchange) cutOff(err error) error {
 	return x.life.fail(&Failure{Kind: BadResponse, Reason: reason, Err: err})
 }
 
-// Abort ends the exchange, from any goroutine, at any time, any number of times. Its connection is
-// closed at once, and every running or later call returns a *Failure of kind Aborted whose Err is
-// the first call's cause (nil: context.Canceled). After Close it does nothing.
+// Abort ends the exchange. Any goroutine may call it at any time, any number of times. Abort
+// closes the connection at once, and every running or later call returns a *Failure of kind
+// Aborted whose Err is the first call's cause (nil: context.Canceled). After Close it does
+// nothing.
 func (x *Exchange) Abort(cause error) { x.life.abort(cause) }
 
 // Close ends the exchange on the owner's side. It keeps a reusable connection for another exchange,
@@ -237,14 +238,13 @@ func (x *Exchange) Status() int {
 	return x.reply.head.status
 }
 
-// Header returns the value of a reply's header, whatever the case of the name, or nil. If there are
-// several, it returns the first. Only Content-Type, Content-Length, Transfer-Encoding, Connection,
+// Header returns the value of a reply's header, or nil. It ignores the name's case, and returns
+// the first of several headers. Only Content-Type, Content-Length, Transfer-Encoding, Connection,
 // Keep-Alive, Retry-After, Content-Encoding, X-Request-Id and Content-Disposition are kept, and
 // values up to 1 KiB. The value is borrowed until the next Read.
 func (x *Exchange) Header(name string) []byte { return x.reply.head.value(name) }
 
-// ContentLength returns the length of the body that Read will yield, or -1 if it is not known in
-// advance.
+// ContentLength returns the length of the body that Read will yield, or -1 if unknown in advance.
 func (x *Exchange) ContentLength() int64 {
 	switch x.reply.body.kind {
 	case bodyNone:
@@ -256,7 +256,7 @@ func (x *Exchange) ContentLength() int64 {
 }
 
 // Framed reports whether the body's framing marks its end. If not, the body ends when the engine
-// closes the connection, and io.EOF does not mean that it is complete.
+// closes the connection, and io.EOF does not prove that it is complete.
 func (x *Exchange) Framed() bool {
 	return x.reply.body.kind != bodyUntilClose && x.reply.body.kind != bodyUnknown
 }
@@ -265,13 +265,13 @@ func (x *Exchange) Framed() bool {
 // replaced.
 func (x *Exchange) Sends() int { return int(x.request.sends) }
 
-// AtOnce reports whether the request was sent without waiting: it was small, and there was a
-// connection.
+// AtOnce reports whether the request was sent without waiting: it was small, and an idle
+// connection was available.
 func (x *Exchange) AtOnce() bool {
 	return x.request.reused && x.request.sends <= 1 && x.request.small
 }
 
-// Fresh reports whether bytes have come from the engine since the Read before the last one: during
-// the last Read, or during a Wait before it. If not, the bytes of the last Read came with something
-// earlier, such as the head.
+// Fresh reports whether bytes came from the engine during the last Read, or during a Wait just
+// before it. If not, the last Read returned bytes that had come earlier, for example with the
+// head.
 func (x *Exchange) Fresh() bool { return x.reply.fresh }

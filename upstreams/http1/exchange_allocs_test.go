@@ -10,12 +10,12 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestExchangeAllocs: on a warm connection an exchange allocates only itself, and a token of a
-// stream nothing.
+// TestExchangeAllocs: on a warm connection an exchange allocates only itself, and a streamed
+// token allocates nothing.
 func TestExchangeAllocs(t *testing.T) {
 	checkLeaks(t)
 	reply := []byte(rawserver.Sized("0123456789"))
-	s := rawserver.Serve(t, func(p *rawserver.Peer) { // without allocations of its own, which would count as well
+	s := rawserver.Serve(t, func(p *rawserver.Peer) { // must not allocate, which would count as well
 		b := make([]byte, 4096)
 		for {
 			if _, err := p.TCP.Read(b); err != nil {

@@ -10,8 +10,7 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// BenchmarkExchange measures an exchange of 1 KB each way with a server on loopback that does next
-// to nothing.
+// BenchmarkExchange measures an exchange of 1 KB each way with a minimal server on loopback.
 func BenchmarkExchange(b *testing.B) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// pieces is a connection on which a reply arrives in given pieces, each after a wait that finds
+// pieces is a connection that delivers a reply in given pieces, each after a wait that finds
 // nothing, and then ends.
 type pieces struct {
 	net.Conn
@@ -58,8 +58,8 @@ type outcome struct {
 	chunked bool
 }
 
-// receive reads a reply that arrives in pieces of the given sizes, in reads of room bytes. With
-// takes it waits for each piece, and takes what has come.
+// receive reads a reply that arrives in pieces of the given sizes, in reads of room bytes. If
+// takes is set, it waits for each piece and takes it.
 func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, takes bool) outcome {
 	t.Helper()
 	x := &Exchange{}
@@ -93,7 +93,7 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, 
 		if r := &x.reply; takes {
 			if b := &r.body; r.in.empty() && !b.done && b.later == nil && r.ended == nil {
 				r.release()
-				_ = r.fill(x.request.c, past) // as Wait does; Read returns the error
+				_ = r.fill(x.request.c, past) // as Wait does; Read returns its error
 			}
 			o.Body += string(x.Take())
 		}
@@ -119,8 +119,8 @@ func receive(t *testing.T, reply []byte, method string, sizes []byte, room int, 
 	}
 }
 
-// FuzzReply: a reply means the same however it is cut into pieces, and the same as to net/http if
-// both accept it.
+// FuzzReply: the meaning of a reply does not depend on how it is cut into pieces, and is that of
+// net/http if both accept it.
 func FuzzReply(f *testing.F) {
 	for _, reply := range []string{
 		rawserver.Sized("hello"),

@@ -23,7 +23,7 @@ func TestReplies(t *testing.T) {
 
 		status int
 		body   string
-		until  bool // the body ends by the close
+		until  bool // the close ends the body
 		kind   Kind
 		reason string
 		keep   bool // the connection serves the next exchange
@@ -178,8 +178,9 @@ func TestReplies(t *testing.T) {
 
 func TestHeaders(t *testing.T) {
 	checkLeaks(t)
-	for _, pad := range []int{0, 3 << 10, 30 << 10} { // in the buffer, in too much of it, in a larger one
-		body := strings.Repeat("0123456789", 10000) // more than fits behind any head
+	// fits the buffer, fills too much of it, needs a larger one
+	for _, pad := range []int{0, 3 << 10, 30 << 10} {
+		body := strings.Repeat("0123456789", 10000) // more than fits after any head
 		s := rawserver.Serve(t, func(p *rawserver.Peer) {
 			_, _, _ = p.Request()
 			p.Send("HTTP/1.1 429 No\r\nX-Pad: " + strings.Repeat("p", pad) + "\r\ncontent-TYPE:  text/event-stream \t\r\nContent-Type: text/plain\r\n" +
@@ -289,7 +290,7 @@ func TestResume(t *testing.T) {
 	t.Run("TLS", func(t *testing.T) { run(t, rawserver.ServeTLS) })
 }
 
-// TestReadReturnsWhatHasCome: one Read returns several small chunks, and does not wait once it has
+// TestReadReturnsWhatHasCome: one Read returns several small chunks, and does not wait if it has
 // data.
 func TestReadReturnsWhatHasCome(t *testing.T) {
 	checkLeaks(t)
@@ -322,7 +323,7 @@ func TestReadReturnsWhatHasCome(t *testing.T) {
 	}
 }
 
-// TestDeadlines: a wait lasts as long as was asked, whatever deadline the socket had before.
+// TestDeadlines: a wait lasts as long as requested, whatever deadline the socket had before.
 func TestDeadlines(t *testing.T) {
 	checkLeaks(t)
 	release := make(chan bool, 2)
@@ -351,7 +352,8 @@ func TestDeadlines(t *testing.T) {
 			}
 		}
 		release <- true
-		if err := x.Await(time.Time{}); err != nil { // without limit, over a deadline that has passed
+		// without limit, after a deadline that has passed
+		if err := x.Await(time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		if body, err := readAll(x); body != "ok" || err != nil {
@@ -382,7 +384,7 @@ func TestNoDeadlineMoves(t *testing.T) {
 }
 
 func TestReset(t *testing.T) {
-	// A reset differs from an end, within the head and within the body.
+	// A reset is told apart from an end, within the head and within the body.
 	for _, tt := range []struct {
 		name, reply string
 		kind        Kind
@@ -400,7 +402,7 @@ func TestReset(t *testing.T) {
 				_, _, _ = p.Request()
 				p.Send(tt.reply)
 				p.ResetOnClose()
-				<-taken // what was sent before a reset is lost if it has not been read
+				<-taken // unread bytes sent before a reset are lost
 			})
 			defer close(taken)
 			tr := transportTo(t, s.URL())
@@ -485,7 +487,8 @@ func TestTLS(t *testing.T) {
 	})
 	t.Run("an unknown authority", func(t *testing.T) {
 		checkLeaks(t)
-		if _, err := x509.SystemCertPool(); err != nil { // read once; on a busy machine this takes longer than a connect may
+		// read them once: on a busy machine this can exceed the connect timeout
+		if _, err := x509.SystemCertPool(); err != nil {
 			t.Fatal(err)
 		}
 		s := rawserver.ServeTLS(t, rawserver.Echo)

@@ -14,8 +14,7 @@ import (
 
 // Await writes small requests for kept connections.
 
-// unsent is an exchange whose request "second" is left to Await, on a connection that has carried
-// another request.
+// unsent returns an exchange on a reused connection, whose request "second" is left to Await.
 func unsent(t *testing.T, script func(p *rawserver.Peer)) *Exchange {
 	t.Helper()
 	tr := transportTo(t, rawserver.Serve(t, script).URL())
@@ -45,8 +44,8 @@ func TestUnsentWaitsForAwait(t *testing.T) {
 	}
 }
 
-// TestUnsentHoldsNothing: while the exchange awaits its reply, the memory from which the request
-// was written is released.
+// TestUnsentHoldsNothing: the exchange releases the request's memory before it waits for the
+// reply.
 func TestUnsentHoldsNothing(t *testing.T) {
 	checkLeaks(t)
 	answer := make(chan bool)
@@ -108,7 +107,8 @@ func TestUnsentAbortedWhileWaiting(t *testing.T) {
 	}
 }
 
-// TestUnsentToAFullSocket: what the socket does not take at once is written like a large request.
+// TestUnsentToAFullSocket: the rest of a request that does not fit in the socket is written like
+// a large request.
 func TestUnsentToAFullSocket(t *testing.T) {
 	checkLeaks(t)
 	junk, read := make(chan int64, 1), make(chan bool)
@@ -142,7 +142,7 @@ func TestUnsentToAFullSocket(t *testing.T) {
 	}
 }
 
-// TestUnsentInPart: bytes that the socket took are not written again.
+// TestUnsentInPart: bytes that the socket has taken are not written again.
 func TestUnsentInPart(t *testing.T) {
 	checkLeaks(t)
 	x := unsent(t, rawserver.Echo)

@@ -11,7 +11,7 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// readWaiting is readAll with a Wait before each Read, which must then find data.
+// readWaiting is readAll with a Wait before each Read. The Read must then find data.
 func readWaiting(x *Exchange) (string, error) {
 	var b strings.Builder
 	p := make([]byte, 1500)
@@ -28,8 +28,8 @@ func readWaiting(x *Exchange) (string, error) {
 	}
 }
 
-// TestWait: a waiting exchange holds no buffer and waits as long as was asked. What has come is
-// then there for Read.
+// TestWait: a waiting exchange holds no buffer and waits as long as requested. Read then returns
+// what has come.
 func TestWait(t *testing.T) {
 	if !canPeek {
 		t.Skip("Wait needs reads of the bare socket")
@@ -78,7 +78,7 @@ func TestWait(t *testing.T) {
 		})
 		next <- string(rune('0'+len(piece))) + "\r\n" + piece + "\r\n"
 		x.Wait(soon())
-		x.Wait(soon()) // has nothing to wait for
+		x.Wait(soon()) // there is nothing to wait for
 		if n, err := x.Read(p, past); string(p[:n]) != piece || err != nil {
 			t.Fatalf("read %q, %v; want %q without waiting", p[:n], err, piece)
 		}
@@ -91,7 +91,7 @@ func TestWait(t *testing.T) {
 	if n, err := x.Read(p, past); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %d, %v", n, err)
 	}
-	x.Wait(time.Time{}) // would wait forever if the end had not been seen
+	x.Wait(time.Time{}) // would wait forever if it missed the end
 	if !x.reusable() {
 		t.Error("the connection is not fit for another exchange")
 	}
@@ -115,8 +115,8 @@ func TestWaitTLS(t *testing.T) {
 	}
 }
 
-// TestFresh: what came with the head is older than the Read that returns it; what a Read or a Wait
-// before it fetched is not, even where the end of the chunk before lay here already.
+// TestFresh: bytes that came with the head are not fresh. Bytes that a Read, or a Wait before it,
+// has fetched are fresh, even if the end of the previous chunk had already arrived.
 func TestFresh(t *testing.T) {
 	checkLeaks(t)
 	next := make(chan string)
@@ -164,7 +164,7 @@ func TestFresh(t *testing.T) {
 }
 
 // TestAnswerWatch: the body of a reply with status 200 shows that the engine answers. A head, an
-// error or a comment does not.
+// error body or a comment does not.
 func TestAnswerWatch(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply string
@@ -205,8 +205,8 @@ func TestAnswerWatch(t *testing.T) {
 	}
 }
 
-// TestReadsBySocket: a reply that Read takes straight from the connection is read by package
-// socket, also under TLS.
+// TestReadsBySocket: package socket reads a reply that Read takes directly from the connection,
+// even under TLS.
 func TestReadsBySocket(t *testing.T) {
 	checkLeaks(t)
 	for _, s := range []*rawserver.Server{rawserver.Serve(t, rawserver.Echo), rawserver.ServeTLS(t, rawserver.Echo)} {

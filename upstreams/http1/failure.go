@@ -10,13 +10,13 @@ import (
 type Kind uint8
 
 const (
-	// Unreachable means that no connection could be made, or the connection was reset or closed
-	// before one byte of a reply.
+	// Unreachable means that no connection could be made, or that it was reset or closed before
+	// the first byte of a reply.
 	Unreachable Kind = iota + 1
-	// Timeout means that one of the clocks ran out; Failure.Clock names it.
+	// Timeout means that a timeout has expired; Failure.Clock names it.
 	Timeout
-	// BadResponse means that the reply does not parse, ends early, is too large, or is framed in a
-	// way that is not safe to read.
+	// BadResponse means that the reply does not parse, ends early, is too large, or has unsafe
+	// framing.
 	BadResponse
 	// Aborted means that this side ended the exchange. Failure.Err is the cause passed to Abort, or
 	// the error of the request's own body reader. It says nothing about the upstream.
@@ -28,32 +28,34 @@ func (k Kind) String() string {
 	return [...]string{"unknown", "unreachable", "timeout", "bad_response", "aborted"}[k]
 }
 
-// Names of the clocks that a Failure of kind Timeout can carry. ClockConnect and ClockWrite belong
-// to the transport, ClockAnswer to a probe. The clocks of a call belong to its owner, which decides
-// how long to accept ErrNotYet.
+// Names of the clocks in a Failure of kind Timeout. ClockConnect and ClockWrite belong to the
+// transport, ClockAnswer to a probe. A call's own clocks belong to its owner, which decides how
+// long to accept ErrNotYet.
 const (
 	ClockConnect = "connect"
 	ClockAnswer  = "answer"
 	ClockWrite   = "write"
 )
 
-// Reasons a Failure can carry: a closed set of low cardinality, suitable as a metric label.
+// Reasons of a Failure: a closed set of low cardinality, suitable as a metric label.
 const (
-	ReasonConnect   = "connect"              // the connection was refused or could not be made
-	ReasonDNS       = "dns"                  // the upstream's name did not resolve, or not in time
-	ReasonTLS       = "tls"                  // the TLS handshake failed
-	ReasonReset     = "reset"                // the connection was reset
-	ReasonEOF       = "closed_before_answer" // by the engine, before a byte of a reply
-	ReasonSilent    = "silent"               // the engine's host stopped acknowledging, or is no longer reachable
-	ReasonInvalid   = "invalid"              // the reply does not parse, or its framing contradicts itself
-	ReasonTruncated = "truncated"            // the reply ended before its framing said so
-	ReasonTooLarge  = "too_large"            // the reply's head, or a part of its framing, exceeds its limit
-	ReasonEncoding  = "encoding"             // the reply has a content encoding that was not requested
-	ReasonTimeout   = "timeout"              // a clock ran out
-	ReasonAborted   = "aborted"              // ended from this side
-	ReasonBody      = "body"                 // the request's own body reader failed
-	ReasonRequest   = "request"              // the request could not be written
-	ReasonClosed    = "closed"               // the transport was closed
+	ReasonConnect = "connect"              // the connection was refused or could not be made
+	ReasonDNS     = "dns"                  // the upstream's name did not resolve, or not in time
+	ReasonTLS     = "tls"                  // the TLS handshake failed
+	ReasonReset   = "reset"                // the connection was reset
+	ReasonEOF     = "closed_before_answer" // the engine closed it before the first byte of a reply
+	// the engine's host stopped acknowledging or became unreachable
+	ReasonSilent = "silent"
+	// the reply does not parse, or its framing is contradictory
+	ReasonInvalid   = "invalid"
+	ReasonTruncated = "truncated" // the reply ended before the end of its framing
+	ReasonTooLarge  = "too_large" // the reply's head, or a part of its framing, exceeds its limit
+	ReasonEncoding  = "encoding"  // the reply has a content encoding that was not requested
+	ReasonTimeout   = "timeout"   // a timeout expired
+	ReasonAborted   = "aborted"   // this side ended it
+	ReasonBody      = "body"      // the request's own body reader failed
+	ReasonRequest   = "request"   // the request could not be written
+	ReasonClosed    = "closed"    // the transport was closed
 )
 
 // Failure is the error of every failed exchange. It states only facts; other packages decide which
@@ -64,9 +66,9 @@ const (
 type Failure struct {
 	Kind     Kind
 	Upstream string // see TransportOptions
-	Clock    string // the clock that ran out, for Timeout: see ClockConnect and its neighbours
-	Reason   string // see ReasonConnect and its neighbours
-	Sent     bool   // some of the request may have reached the engine, so it may be working on it
+	Clock    string // for Timeout, the expired clock: ClockConnect and the like
+	Reason   string // ReasonConnect and the like
+	Sent     bool   // the engine may have received some of the request and be working on it
 	Err      error  // the cause; may be nil
 }
 
@@ -86,7 +88,7 @@ func (f *Failure) Error() string {
 }
 
 // Detail explains to the operator why no connection was made: "tls: failed to verify certificate:
-// x509: …". It is empty for later failures, whose reason is enough.
+// x509: …". It is empty for later failures, for which the reason is enough.
 func (f *Failure) Detail() string {
 	switch {
 	case f.Err == nil:
@@ -105,6 +107,6 @@ const longestDetail = 300
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// ErrNotYet is returned by Exchange.Await and Exchange.Read when the given time has passed. Nothing
-// is lost and nothing has failed: the same call may be repeated.
+// ErrNotYet is returned by Exchange.Await and Exchange.Read once the given time has passed. It is
+// not a failure: the same call may be repeated.
 var ErrNotYet = errors.New("no byte from the upstream yet")

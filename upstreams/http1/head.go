@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	maxHead      = 64 << 10 // bytes of one head, its last line end included
-	maxHeadLines = 200      // the status line included
+	maxHead      = 64 << 10 // bytes of one head, including its last line end
+	maxHeadLines = 200      // including the status line
 	maxInterim   = 8        // 1xx heads before the reply
-	maxKept      = 1 << 10  // bytes of a header value worth keeping; longer ones are read and dropped
+	maxKept      = 1 << 10  // bytes of a kept header value; longer ones are dropped
 )
 
 // field identifies the response headers that the edge uses. All others are checked and skipped.
@@ -28,7 +28,7 @@ const (
 	fieldContentEncoding
 	fieldRequestID
 	fieldDisposition
-	fields     // how many
+	fields     // the number of fields
 	fieldOther = fields
 )
 
@@ -47,7 +47,7 @@ func fieldOf[T string | []byte](name T) field {
 	return fieldOther
 }
 
-// wireError describes a malformed message. It never quotes it.
+// wireError describes a malformed message without quoting it.
 type wireError struct{ reason, text string }
 
 func (m *wireError) Error() string { return m.text }
@@ -71,8 +71,8 @@ var (
 type span struct{ from, to uint32 }
 
 // head parses the head of a reply, line by line as it arrives. It follows RFC 9112 without its
-// leniencies, except that a line may end in a bare LF, which section 2.2 allows and which is
-// unambiguous for a reply. The zero value is ready for use.
+// leniencies, with one exception: a line may end in a bare LF, which section 2.2 allows and which
+// is unambiguous in a reply. The zero value is ready for use.
 type head struct {
 	next      int // start of the first unparsed line
 	lines     int32
@@ -91,11 +91,11 @@ type head struct {
 
 	ready bool   // the head of the reply itself is complete
 	err   error  // what is wrong with it
-	names []byte // the bytes that the spans of values refer to, once it is ready
+	names []byte // bytes that the spans of values refer to, once ready
 	inBuf bool   // names is the start of the read buffer
 }
 
-// advance parses what has come, and reports whether the head of the reply is complete.
+// advance parses the bytes that have come, and reports whether the head of the reply is complete.
 func (h *head) advance(in *received) (bool, error) {
 	for !h.ready && h.err == nil {
 		done, err := h.parse(in.b[:in.end])
@@ -117,8 +117,8 @@ func (h *head) advance(in *received) (bool, error) {
 	return h.ready, h.err
 }
 
-// keepNames leaves the values of a complete head, which is at the start of b, where they are,
-// unless that would leave too little of the buffer for the body.
+// keepNames keeps the values of a complete head in place at the start of b, unless that leaves
+// too little of the buffer for the body.
 func (h *head) keepNames(b []byte) {
 	h.names, h.inBuf = b[:h.next], true
 	if h.next > readBuffer/2 {
@@ -157,9 +157,9 @@ func (h *head) value(name string) []byte {
 	return h.names[h.values[f].from:h.values[f].to]
 }
 
-// parse continues with the head at the start of b, which holds all of it that has come, earlier
-// parts included. It returns true once it has seen the empty line; head.next is then the size of
-// the head.
+// parse continues with the head at the start of b, which holds all of the head that has come,
+// including parsed parts. It returns true after the empty line; head.next is then the size of the
+// head.
 func (h *head) parse(b []byte) (bool, error) {
 	for {
 		rest := b[h.next:]
@@ -168,7 +168,8 @@ func (h *head) parse(b []byte) (bool, error) {
 			return false, errHeadSize
 		}
 		if h.lines == 0 && !startsHTTP(rest) {
-			return false, errStatusLine // at once: an engine of another protocol may never end a line
+			// at once, because a server of another protocol may never end a line
+			return false, errStatusLine
 		}
 		if end < 0 {
 			return false, nil
@@ -204,7 +205,7 @@ func startsHTTP(b []byte) bool {
 	return string(b[:n]) == httpPrefix[:n]
 }
 
-// statusLine parses "HTTP/1.x NNN", with or without a blank and a reason.
+// statusLine parses "HTTP/1.x NNN", optionally followed by a blank and a reason.
 func (h *head) statusLine(line []byte) bool {
 	const code = len(httpPrefix) + 2
 	if len(line) < code+3 || line[code-1] != ' ' || len(line) > code+3 && line[code+3] != ' ' {
@@ -226,7 +227,8 @@ func (h *head) statusLine(line []byte) bool {
 // fieldLine parses one header line, which starts at offset at of the buffer.
 func (h *head) fieldLine(line []byte, at int) error {
 	colon := httptoken.TokenLength(line)
-	if colon == 0 || colon == len(line) || line[colon] != ':' { // also a folded line, and a blank before the colon
+	// also refuses a folded line, and a blank before the colon
+	if colon == 0 || colon == len(line) || line[colon] != ':' {
 		return errFieldLine
 	}
 	from := colon + 1
@@ -277,9 +279,9 @@ func (h *head) interpret(f field, value []byte) error {
 	return nil
 }
 
-// keepAlive reads timeout=N of the Keep-Alive header. It keeps a fifth as a margin: the engine's
-// clock starts earlier than ours, and its close takes time to arrive. Unparsable values are
-// ignored, since the header is only a hint.
+// keepAlive reads timeout=N of the Keep-Alive header. It subtracts a fifth as a margin, because
+// the engine's clock starts earlier than ours and its close takes time to arrive. Unparsable
+// values are ignored, since the header is only a hint.
 func (h *head) keepAlive(value []byte) {
 	for param := range bytes.SplitSeq(value, []byte{','}) {
 		name, number, found := bytes.Cut(httptoken.TrimBlanks(param), []byte{'='})
@@ -313,7 +315,7 @@ func (h *head) reusable() bool {
 	return h.minor == 1 || h.keep && !h.chunked
 }
 
-// parseLength parses a number of digits only.
+// parseLength parses a number that consists of digits only.
 func parseLength(b []byte) (int64, bool) {
 	if len(b) == 0 {
 		return 0, false

@@ -12,8 +12,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// transportTo returns a transport to url that is closed at the end of the test. The test fails if a
-// goroutine is left then.
+// transportTo returns a transport to url that is closed at the end of the test. The test fails if
+// a goroutine remains then.
 func transportTo(t *testing.T, url string, change ...func(o *TransportOptions)) *Transport {
 	t.Helper()
 	o := TransportOptions{Upstream: "gpu-a", URL: url}
@@ -31,8 +31,8 @@ func transportTo(t *testing.T, url string, change ...func(o *TransportOptions)) 
 	return tr
 }
 
-// checkLeaks makes the test fail if goroutines are left at its end. Call it before any other
-// cleanup is registered.
+// checkLeaks makes the test fail if goroutines remain at its end. Call it before registering any
+// other cleanup.
 func checkLeaks(t *testing.T) {
 	t.Helper()
 	ignore := goleak.IgnoreCurrent()
@@ -61,7 +61,7 @@ func readAll(x *Exchange) (string, error) {
 	}
 }
 
-// roundTrip does a whole exchange and closes it.
+// roundTrip runs a complete exchange and closes it.
 func roundTrip(tr *Transport, r *Request) (status int, body string, x *Exchange, err error) {
 	x = tr.Exchange()
 	defer x.Close()
@@ -85,7 +85,7 @@ func mustEcho(t *testing.T, tr *Transport, body string) *Exchange {
 	return x
 }
 
-// failureOf returns err as a Failure, and checks what every Failure must say.
+// failureOf returns err as a Failure, and checks the fields that every Failure must have.
 func failureOf(t *testing.T, err error) *Failure {
 	t.Helper()
 	var f *Failure
@@ -123,7 +123,7 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Fatal("never: " + what)
 }
 
-// canPeek reports whether this system can look into a socket without taking from it.
+// canPeek reports whether this system can peek into a socket.
 var canPeek = func() bool {
 	var p poll
 	p.bind()

@@ -10,9 +10,9 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// ErrHostVanished is the cause of a Failure whose connection was ended because the engine's host
-// has vanished: it accepts no connections, and nothing has come on this connection since. It wraps
-// ETIMEDOUT, which the system would return half a minute later.
+// ErrHostVanished is the cause of a Failure whose connection was closed because the engine's host
+// has vanished: the host accepts no connections, and nothing has come on this connection since.
+// It wraps ETIMEDOUT, which the kernel would return half a minute later.
 var ErrHostVanished error = vanishedError{}
 
 type vanishedError struct{}
@@ -20,25 +20,25 @@ type vanishedError struct{}
 func (vanishedError) Error() string { return "the upstream's host has vanished" }
 func (vanishedError) Unwrap() error { return syscall.ETIMEDOUT }
 
-// HostWatch knows every connection to the hosts of one upstream, those of calls and of probes, and
-// whether new connections succeed.
+// HostWatch tracks every connection of calls and probes to the hosts of one upstream, and whether
+// new connections succeed.
 //
-// A host that has vanished (a cut cable, a power failure) ends no connection, and if it had
-// acknowledged everything, nothing is missing that would show it. But connecting to it fails in a
-// distinctive way: the time runs out, or there is no route. From the first such failure on, its
-// running connections are probed (see socket.ProbeEverySecond). Once the upstream is down,
-// EndVanished ends those that have brought nothing since. Both signs are needed: an engine whose
-// accept queue is full leaves connects unanswered as well, but its host answers on the running
-// connections. And a refused connect is an answer: a draining engine refuses, and goes on with its
-// calls.
+// A host that has vanished (a cut cable, a power failure) closes no connection, and if it had
+// acknowledged everything, no missing acknowledgement reveals it either. But connecting to it
+// fails in a distinctive way: it times out, or there is no route. From the first such failure on,
+// its open connections are probed (see socket.ProbeEverySecond). Once the upstream is down,
+// EndVanished closes those that have received nothing since. Both signs are needed. An engine
+// whose accept queue is full leaves connects unanswered as well, but its host answers on open
+// connections. A refused connect does not count: a draining engine refuses connects and continues
+// its calls.
 //
-// A request costs nothing here; a new connection costs an entry in a map.
+// Requests cost nothing here, and a new connection costs one map entry.
 type HostWatch struct {
 	doubted atomic.Bool // some host does not accept connections
 
 	// The following fields concern unsolicited bytes; see distrust.
 	surplus      atomic.Int64              // how often such bytes were seen
-	noReuseUntil atomic.Pointer[time.Time] // nil: they were never seen
+	noReuseUntil atomic.Pointer[time.Time] // nil: never seen
 	noReuseFor   time.Duration
 	onDistrust   func(reuseEndsFor time.Duration)
 

@@ -1,7 +1,6 @@
 // Package chunked removes the framing of chunked bodies (RFC 9112, 7.1), of replies and of
-// requests. It is one state machine without input or output of its own, fed byte by byte, so that a
-// body can arrive in any pieces. Lines end in CR LF and nothing else. The Rules hold what the two
-// sides of the edge judge differently.
+// requests. It is one state machine without I/O, fed byte by byte, so that a body can arrive in
+// any pieces. Lines must end in CR LF. Rules describe where the two sides of the edge differ.
 package chunked
 
 import (
@@ -10,40 +9,41 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// The errors of a body that is refused.
+// The errors of a refused body.
 var (
 	ErrMalformed = errors.New("malformed chunk")
 	ErrTooLarge  = errors.New("chunk extension or trailers too large")
 )
 
-// Rules say what is refused beyond the grammar. Extensions and trailers are skipped, so they are
-// bounded and may have no control characters. Trailers are not parsed.
+// Rules restrict bodies beyond the grammar. Extensions and trailers are skipped, so they are
+// bounded and must not have control characters. Trailers are not parsed.
 type Rules struct {
 	MaxDigits     uint8 // of a chunk's size, at most 16
 	MaxExtensions int   // bytes between the size of a chunk and the end of its line
 	MaxTrailers   int   // bytes of all trailers without their line ends
-	// Total makes the extensions of all chunks and the trailers add up, under either limit.
+	// Total adds up the extensions of all chunks and the trailers, and applies each limit to the
+	// sum.
 	Total bool
 	// BlankEnd accepts blanks between a size and the end of its line.
 	BlankEnd bool
-	// Folded accepts trailers that begin with a blank: such a line continues the one before it
-	// (RFC 9112, 5.2).
+	// Folded accepts trailer lines that begin with a blank and so continue the previous line (RFC
+	// 9112, 5.2).
 	Folded bool
 }
 
-// state is the place of the next byte within the framing.
+// state is the position of the next byte within the framing.
 type state uint8
 
 const (
 	inSize      state = iota // in the digits of a size
-	inBlanks                 // after them, in blanks
+	inBlanks                 // in the blanks after a size
 	inExtension              // in the extension
-	atSizeLF                 // at the LF of that line
+	atSizeLF                 // at the LF of the size's line
 	inPayload
-	atPayloadCR // at the CR after it
+	atPayloadCR // at the CR after the payload
 	atPayloadLF
 	atTrailer // at the beginning of a line after the last chunk
-	inTrailer // further on in such a line
+	inTrailer // within such a line
 	atTrailerLF
 	atEndLF // at the LF of the empty line that ends the body
 	atEnd
@@ -54,7 +54,7 @@ type Decoder struct {
 	state   state
 	digits  uint8
 	skipped int32 // bytes of extensions and trailers, as the rules count them
-	payload int64 // of the current chunk, not yet taken
+	payload int64 // bytes of the current chunk not yet taken
 }
 
 // Ended reports whether the body has been read to its end.
@@ -76,8 +76,8 @@ func (d *Decoder) Take(n int64) {
 }
 
 // SkipFraming parses the framing at the beginning of b, up to payload, the end of the body or the
-// end of b. It returns the number of bytes parsed. With an error, b[n] is the refused byte; if it
-// is given again, it is refused again.
+// end of b. It returns the number of bytes parsed. On an error b[n] is the refused byte, and
+// passing it again yields the same error.
 func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
 	n = d.skipPlain(b, r)
 	for n < len(b) && d.state != inPayload && d.state != atEnd {
@@ -89,9 +89,9 @@ func (d *Decoder) SkipFraming(b []byte, r *Rules) (n int, err error) {
 	return n, nil
 }
 
-// skipPlain is SkipFraming for nearly all framing in practice: the end of one chunk and the size of
-// the next, in a stream with an event in each chunk. It leaves everything else, or missing bytes,
-// to step.
+// skipPlain is SkipFraming for the usual case of a stream with one event per chunk: the end of
+// one chunk and the size of the next. It leaves everything else, including missing bytes, to
+// step.
 func (d *Decoder) skipPlain(b []byte, r *Rules) (n int) {
 	if d.state == atPayloadCR && len(b) >= 2 && b[0] == '\r' && b[1] == '\n' {
 		n, d.state = 2, inSize
@@ -117,7 +117,7 @@ func (d *Decoder) skipPlain(b []byte, r *Rules) (n int) {
 	return i + 2
 }
 
-// hexDigits has the value of each digit plus one.
+// hexDigits maps each hexadecimal digit to its value plus one.
 var hexDigits = func() (t [256]uint8) {
 	for i := range 16 {
 		t["0123456789abcdef"[i]], t["0123456789ABCDEF"[i]] = uint8(i+1), uint8(i+1)
@@ -126,7 +126,7 @@ var hexDigits = func() (t [256]uint8) {
 }()
 
 // Unframe moves the payload in b to its beginning. It returns its length, and how many bytes of b
-// were read: all of them unless the body ends or an error comes before.
+// were read: all of them, unless the body ends or an error occurs earlier.
 func (d *Decoder) Unframe(b []byte, r *Rules) (payload, read int, err error) {
 	for read < len(b) && d.state != atEnd {
 		if d.state != inPayload {
@@ -226,7 +226,8 @@ func (d *Decoder) size(b byte, r *Rules) error {
 	default:
 		return ErrMalformed
 	}
-	if d.digits++; d.digits > r.MaxDigits || d.payload>>58 != 0 { // four more bits must leave a positive number
+	// four more bits must fit a positive number
+	if d.digits++; d.digits > r.MaxDigits || d.payload>>58 != 0 {
 		return ErrMalformed
 	}
 	d.payload = d.payload<<4 | int64(digit)
@@ -252,8 +253,8 @@ func (d *Decoder) skip(b byte, limit int) error {
 	return nil
 }
 
-// expect moves to the state next if b is the byte that must come. Otherwise the state stays: if
-// payload before the byte is delivered first, the byte is parsed again and must fail again.
+// expect moves to the state next if b is the byte that must come. Otherwise it keeps the state:
+// if payload before the byte is delivered first, the byte is parsed again and must fail again.
 func (d *Decoder) expect(b, want byte, next state) error {
 	if b != want {
 		return ErrMalformed

@@ -15,7 +15,7 @@ var (
 	lenient = &Rules{MaxDigits: 15, MaxExtensions: 16, MaxTrailers: 16, Total: true, BlankEnd: true}
 )
 
-// decode feeds a body in pieces of n bytes, like a reader that takes the payload out of its buffer.
+// decode feeds a body in pieces of n bytes, like a reader that takes payload from its buffer.
 func decode(b []byte, n int, r *Rules) (payload []byte, rest int, err error) {
 	var d Decoder
 	for len(b) > 0 && !d.Ended() {
@@ -106,8 +106,9 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// FuzzBodies: the result is the same in whatever pieces a body comes, and whether its payload is
-// moved or copied. If the standard library accepts the body, it reads the same.
+// FuzzBodies: the result does not depend on how a body is cut into pieces, or on whether its
+// payload is moved or copied. If the standard library accepts the body, it reads the same
+// payload.
 func FuzzBodies(f *testing.F) {
 	for _, s := range []string{"3\r\nabc\r\n1;x\r\nd\r\n0\r\nX: y\r\n\r\nmore", "1 \r\na\r\n0\r\n\r\n", "4000000000000000\r\na"} {
 		f.Add([]byte(s), uint8(0), true)
