@@ -29,6 +29,10 @@ func NewCursor(src []byte) Cursor { return Cursor{src: src, left: MaxMembers} }
 // At returns the offset after the last byte that was read.
 func (c *Cursor) At() int { return c.at }
 
+// Jump continues at an offset, for a caller that knows the document up to there from another one
+// with the same beginning. Members before it do not count against MaxMembers.
+func (c *Cursor) Jump(at int) { c.at = at }
+
 // Refuse makes the cursor refuse the document.
 func (c *Cursor) Refuse() { c.at, c.refused = len(c.src), true } // nothing more is read
 

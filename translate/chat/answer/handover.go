@@ -31,6 +31,7 @@ func (s *Stream) NextEngine() {
 		s.opening = translate.Opening{}
 	}
 	s.template.reset()
+	s.head.reset()
 	s.held.reset()
 	s.halves = nil
 }

@@ -173,7 +173,7 @@ func (r *Reader) rememberChunk(data []byte, v jsonx.Value, toolCall bool, d *Del
 		r.templateText = nil
 	}
 	if r.template.toolCall = toolCall; toolCall == (r.templateText == nil) {
-		r.template.remember(data, v)
+		r.template.remember(data, v.Start()+1, v.End()-1)
 	}
 }
 

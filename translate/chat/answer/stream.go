@@ -30,6 +30,7 @@ type Stream struct {
 	identity identity // of the first chunk, for a usage chunk made by the edge and for another engine's chunks
 	held     heldEvent
 	template eventTemplate
+	head     chunkHead
 	tools    toolcall.Assembler
 }
 
@@ -57,6 +58,7 @@ func (s *Stream) Reset(o *Options) {
 	s.identity.reset()
 	s.held.reset()
 	s.template.reset()
+	s.head.reset()
 	s.tools.Reset()
 	if o != nil {
 		s.options, s.state.promptEstimate = *o, o.PromptTokens
@@ -75,12 +77,17 @@ func (s *Stream) Held() int { return cap(s.held.event) }
 // The event's data is not kept.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	waits := len(s.halves) > 0 || s.held.awaitsTimings
-	if text, same := s.template.textOf(ev.Data); same && len(ev.Name) == 0 && !waits && !s.Done() {
-		if len(text) > 0 || s.template.toolCall {
-			s.state.deltas++
-			s.started = true
+	if len(ev.Name) == 0 && !waits && !s.Done() {
+		if text, same := s.template.textOf(ev.Data); same {
+			if len(text) > 0 || s.template.toolCall {
+				s.state.deltas++
+				s.started = true
+			}
+			return s.template.append(dst, text), nil
 		}
-		return s.template.append(dst, text), nil
+		if out, ok := s.appendPlain(dst, ev.Data); ok {
+			return out, nil
+		}
 	}
 	c := chunkPool.Get().(*Chunk)
 	ok, err := s.state.parseEvent(c, ev, s.options.N)
@@ -135,7 +142,7 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 	}
 	if v := summary.onlyText; v.Exists() && !summary.stripped && !c.usage.IsObject() && !c.timings.Exists() {
 		s.template.toolCall = summary.toolCall
-		s.template.remember(data, v, dst[start:], s.out.offset(c, v.Start()+1))
+		s.template.remember(data, v.Start()+1, v.End()-1, dst[start:], s.out.offset(c, v.Start()+1))
 	}
 	return dst, nil
 }

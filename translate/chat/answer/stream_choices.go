@@ -68,6 +68,7 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 		rest   []byte   // members to add to the delta
 	)
 	if choice.Finished() {
+		s.template.forget() // text after the end is held back with it
 		pieces = endToolCalls(&s.tools, &choice, s.options.ID)
 		if word := endWord(choice.Finish, s.tools.Any(choice.Index)); word != nil {
 			edits.Set(choice.Finish, word)

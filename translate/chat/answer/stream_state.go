@@ -40,17 +40,26 @@ func (t *streamState) done(n int) bool {
 
 // noteChoice records that the choice c was in a chunk and reports whether that is its first one.
 func (t *streamState) noteChoice(c *Choice) (first bool) {
-	word, bit := c.Index/64, uint64(1)<<(c.Index%64)
+	finish := FinishNone
+	if c.Finished() {
+		finish, _ = finishOf(c.Finish)
+	}
+	return t.noteDelta(c.Index, finish)
+}
+
+// noteDelta is noteChoice for choice n; FinishNone: it has not ended.
+func (t *streamState) noteDelta(n int, finish Finish) (first bool) {
+	word, bit := n/64, uint64(1)<<(n%64)
 	if first = t.seen[word]&bit == 0; first {
 		t.seen[word] |= bit
 		t.choicesSeen++
 		t.unfinished++
 	}
-	if c.Finished() && t.finished[word]&bit == 0 {
+	if finish != FinishNone && t.finished[word]&bit == 0 {
 		t.finished[word] |= bit
 		t.unfinished--
 		if t.finish == FinishNone {
-			t.finish, _ = finishOf(c.Finish)
+			t.finish = finish
 		}
 	}
 	return first

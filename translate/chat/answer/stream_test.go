@@ -84,6 +84,15 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
+// parsed returns an event of which a Stream makes the same as of ev, but always by a parse: the
+// short cuts are only for events without a name.
+func parsed(ev sse.Event) sse.Event {
+	if len(ev.Name) == 0 {
+		ev.Name = []byte("message")
+	}
+	return ev
+}
+
 // The short cut for chunks that differ only in their text gives the same as the long way.
 func TestRepeatIsNotObservable(t *testing.T) {
 	names, streams, answers := upstreams(t)
@@ -102,9 +111,8 @@ func TestRepeatIsNotObservable(t *testing.T) {
 			if _, same := short.template.textOf(ev.Data); same {
 				shortcuts++
 			}
-			long.template.forget()
 			got, gotErr := short.Append(nil, ev)
-			want, wantErr := long.Append(nil, ev)
+			want, wantErr := long.Append(nil, parsed(ev))
 			if !bytes.Equal(got, want) || (gotErr == nil) != (wantErr == nil) {
 				t.Fatalf("%s: event %q: got %q, %v; want %q, %v", name, ev.Data, got, gotErr, want, wantErr)
 			}
@@ -151,9 +159,8 @@ func FuzzStream(f *testing.F) {
 			if err != nil {
 				break
 			}
-			long.template.forget()
 			got, gotErr := s.Append(nil, ev)
-			want, wantErr := long.Append(nil, ev)
+			want, wantErr := long.Append(nil, parsed(ev))
 			if !bytes.Equal(got, want) || (gotErr == nil) != (wantErr == nil) || s.state != long.state {
 				t.Fatalf("event %q: got %q, %v; want %q, %v", ev.Data, got, gotErr, want, wantErr)
 			}

@@ -50,10 +50,9 @@ func (t *template) textOf(data []byte) (text []byte, ok bool) {
 	return data[from:to], true
 }
 
-// remember stores a chunk whose text is v, and reports whether it did. In a stream without matches,
-// in which choices alternate or every chunk has counts, it skips most chunks.
-func (t *template) remember(data []byte, v jsonx.Value) bool {
-	start, end := v.Start()+1, v.End()-1
+// remember stores a chunk whose text is data[start:end], and reports whether it did. In a stream
+// without matches, in which choices alternate or every chunk has counts, it skips most chunks.
+func (t *template) remember(data []byte, start, end int) bool {
 	t.sinceMatch++
 	if len(data) > maxTemplate+end-start || t.sinceMatch > 4 && t.sinceMatch%16 != 0 {
 		t.forget()
@@ -76,13 +75,14 @@ func (t *eventTemplate) append(dst, text []byte) []byte {
 	return append(dst, t.outTail...)
 }
 
-// remember stores a chunk whose text is v, and the client's event for it, in which the unchanged
-// text begins at from. All other changes to the chunk must apply to the next one as well.
-func (t *eventTemplate) remember(data []byte, v jsonx.Value, event []byte, from int) {
-	if !t.template.remember(data, v) {
+// remember stores a chunk whose text is data[start:end], and the client's event for it, in which
+// the unchanged text begins at from. All other changes to the chunk must apply to the next one as
+// well.
+func (t *eventTemplate) remember(data []byte, start, end int, event []byte, from int) {
+	if !t.template.remember(data, start, end) {
 		return
 	}
-	to := from + v.End() - v.Start() - 2
+	to := from + end - start
 	t.outHead, t.outTail = append(t.outHead[:0], event[:from]...), append(t.outTail[:0], event[to:]...)
 }
 

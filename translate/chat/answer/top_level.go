@@ -27,12 +27,24 @@ func (i *identity) reset() { *i = identity{i.id[:0], i.created[:0]} }
 
 // note stores the id and the time of the first chunk that has them.
 func (i *identity) note(c *Chunk) {
-	if len(i.id) == 0 && c.id.HasText() && len(c.id.Raw()) <= maxID {
-		i.id = append(i.id, c.id.Raw()...)
+	if c.id.HasText() {
+		i.noteID(c.id.Raw())
+	}
+	if IsTime(c.created) {
+		i.noteTime(c.created.Raw())
+	}
+}
+
+func (i *identity) noteID(raw []byte) {
+	if len(i.id) == 0 && len(raw) <= maxID {
+		i.id = append(i.id, raw...)
 		jsonx.MendLone(i.id)
 	}
-	if len(i.created) == 0 && IsTime(c.created) {
-		i.created = append(i.created, c.created.Raw()...)
+}
+
+func (i *identity) noteTime(raw []byte) {
+	if len(i.created) == 0 {
+		i.created = append(i.created, raw...)
 	}
 }
 
