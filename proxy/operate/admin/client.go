@@ -22,12 +22,13 @@ type Readiness struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// readyTimeout is how long RequestReady waits for the answer, which costs the edge no work.
+// readyTimeout is how long RequestReady waits for the answer, for which the edge does no work.
 const readyTimeout = 2 * time.Second
 
-// RequestReady asks a running edge whether it takes new requests. The error says why not.
+// RequestReady asks a running edge whether it takes new requests. The error names the reason if it
+// does not.
 func RequestReady(edge Edge) error {
-	edge.Token = "" // /-/ready needs none
+	edge.Token = "" // /-/ready needs no token
 	_, err := edge.get("/-/ready", readyTimeout)
 	return err
 }
@@ -64,7 +65,7 @@ func RequestMode(edge Edge, q ModeRequest, asJSON bool, out io.Writer) (names []
 	return names, nil
 }
 
-// writeAnswer writes a JSON answer of an edge as one line that cannot drive a terminal.
+// writeAnswer writes a JSON answer of an edge as one line that cannot control a terminal.
 func writeAnswer(out io.Writer, body []byte) error {
 	_, err := out.Write(append(plaintext.JSON(bytes.TrimSpace(body)), '\n'))
 	return err
@@ -74,7 +75,7 @@ func writeAnswer(out io.Writer, body []byte) error {
 // goroutines.
 const pageTimeout = 10 * time.Second
 
-// Page returns what an edge's admin listener serves at a path.
+// Page returns the page at a path of an edge's admin listener.
 func Page(edge Edge, path string) ([]byte, error) {
 	return edge.get(path, pageTimeout)
 }
@@ -88,7 +89,7 @@ func notReady(body []byte) error {
 	return errors.New("the edge takes no new requests: it is draining")
 }
 
-// get returns what a running edge's admin listener serves at a path. The error says what to
+// get returns the page at a path of a running edge's admin listener. The error says what to
 // correct.
 func (e Edge) get(path string, timeout time.Duration) (body []byte, err error) {
 	body, _, err = e.ask(fasthttp.MethodGet, path, nil, timeout)
@@ -96,8 +97,8 @@ func (e Edge) get(path string, timeout time.Duration) (body []byte, err error) {
 }
 
 // ask sends one request to a running edge's admin listener. send is the request's body, or nil. It
-// returns the body of a 200 or 422. If several processes listen on the port, note says which one
-// has answered. The error says what to correct.
+// returns the body of a 200 or 422. If several processes listen on the port, note says which of
+// them has answered. The error says what to correct.
 func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body []byte, note string, err error) {
 	edge, token := e.Admin, e.Token
 	if !strings.Contains(edge, "://") {
@@ -151,8 +152,8 @@ func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body
 	return nil, "", fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", edge, res.StatusCode())
 }
 
-// elsewhere says why an address has no such page of an edge: it is the public API's address, which
-// has no such paths, or it contains a path.
+// elsewhere returns why an address has no such page of an edge: it is the address of the public
+// API, which has no such paths, or it contains a path.
 func elsewhere(edge string, req *fasthttp.Request, res *fasthttp.Response) error {
 	text := errorText(res.Body())
 	if strings.HasPrefix(text, nothingHere) && !strings.Contains(text, ownPages) {
@@ -164,7 +165,7 @@ func elsewhere(edge string, req *fasthttp.Request, res *fasthttp.Response) error
 	return nil
 }
 
-// errorText returns the message of an edge's error answer; empty if the body holds none.
+// errorText returns the message of an edge's error answer; empty if the body contains none.
 func errorText(body []byte) string {
 	var answer struct {
 		Error struct {

@@ -19,12 +19,12 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// CanaryOptions says what RequestCanary compares.
+// CanaryOptions configure RequestCanary.
 type CanaryOptions struct {
 	Edge  Edge
 	Model string
 	JSON  bool
-	For   time.Duration // calls from now on, for so long; 0: all calls since the edge's start
+	For   time.Duration // compare calls from now on for this long; 0: all calls since the edge's start
 }
 
 // Exit codes of RequestCanary, besides the code for failures.
@@ -33,8 +33,8 @@ const (
 	exitUnknown = 4
 )
 
-// verdictError is the error of a comparison that does not end well. Its meaning has been written
-// already.
+// verdictError is the error of a comparison with a bad or an uncertain result. The reason has been
+// written already.
 type verdictError int
 
 func (verdictError) Error() string   { return "" }
@@ -44,7 +44,7 @@ const armsTimeout = 5 * time.Second
 
 // RequestCanary compares the arms of a model with the rest and writes the result. If ctx ends
 // early, it compares the calls until then. The error carries an exit code if an arm is worse, or if
-// too little is known of one.
+// an arm has too few calls.
 func RequestCanary(ctx context.Context, o CanaryOptions, w io.Writer) error {
 	arms, err := requestArms(&o)
 	if err != nil {
@@ -113,7 +113,7 @@ func requestArms(o *CanaryOptions) ([]observe.Arm, error) {
 		o.Model, o.Edge.Admin, strings.Join(names, ", "))
 }
 
-// knowsModel returns an error if the edge does not know the model.
+// knowsModel returns an error if the edge has no such model.
 func knowsModel(o *CanaryOptions) error {
 	body, err := o.Edge.get(wholeState, armsTimeout)
 	if err != nil {
@@ -170,7 +170,7 @@ func writeCanary(o *CanaryOptions, all []*canary.Comparison, w io.Writer) error 
 		for j := range c.Rows {
 			writeMeasure(t, &c.Rows[j])
 		}
-		_ = t.Flush() // a buffer takes everything
+		_ = t.Flush() // a buffer accepts everything
 		fmt.Fprintf(&out, "\n%s: %s\n", c.Arm, c.Verdict)
 	}
 	for line := range strings.Lines(out.String()) {

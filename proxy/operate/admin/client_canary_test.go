@@ -11,7 +11,8 @@ import (
 	"penstock/proxy/operate/canary"
 )
 
-// TestCanaryOfUnknownModel: the error for an unknown model does not say that an arm is missing.
+// TestCanaryOfUnknownModel checks that the error for an unknown model does not claim that an arm is
+// missing.
 func TestCanaryOfUnknownModel(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(map[string]string{
@@ -32,7 +33,8 @@ func TestCanaryOfUnknownModel(t *testing.T) {
 	}
 }
 
-// TestCanaryUnits: each number of a comparison has its unit, a short time in milliseconds.
+// TestCanaryUnits checks that each number of a comparison has its unit, and that a short time is in
+// milliseconds.
 func TestCanaryUnits(t *testing.T) {
 	at := func(v float64) *float64 { return &v }
 	for unit, want := range map[string]string{"s": "412 ms", "tokens/s": "0.412 tokens/s"} {

@@ -8,14 +8,14 @@ import (
 	"os"
 )
 
-// Edge is a running edge as its operator reaches it.
+// Edge says how an operator reaches a running edge.
 type Edge struct {
-	Admin  string // base URL or address of its admin listener; an address without a scheme is http
+	Admin  string // base URL or address of the admin listener; an address without a scheme means http
 	Token  string // admin token; empty if the edge has none
 	CACert string // file with the certificates that sign the listener's; empty: those of the system
 }
 
-// trusted returns the TLS settings that verify the edge; nil for those of the system.
+// trusted returns the TLS settings that verify the edge; nil for the system's settings.
 func (e Edge) trusted(secure bool) (*tls.Config, error) {
 	if e.CACert == "" || !secure {
 		return nil, nil
@@ -31,7 +31,7 @@ func (e Edge) trusted(secure bool) (*tls.Config, error) {
 	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
 }
 
-// remedy says what to do if the edge could not be reached.
+// remedy returns what to do if the edge could not be reached.
 func remedy(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var wrongName x509.HostnameError

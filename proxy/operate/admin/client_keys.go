@@ -16,7 +16,7 @@ import (
 // KeyRequest asks a running edge to change a key, or to list its keys.
 type KeyRequest struct {
 	Edge Edge
-	JSON bool // print the edge's answer as it is
+	JSON bool // print the edge's answer unchanged
 }
 
 // Create makes the edge create a key with the members of an entry, and writes it to out.

@@ -12,7 +12,7 @@ type Names struct{ Upstreams, Models []string }
 // wholeState is the path of the state with all rows of its lists.
 const wholeState = "/status?limit=1000000"
 
-// AskNames asks a running edge for its Names.
+// AskNames requests a running edge's Names.
 func AskNames(edge Edge, patience time.Duration) (n Names, err error) {
 	answer, err := edge.get(wholeState, patience)
 	if err != nil {

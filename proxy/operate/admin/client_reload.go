@@ -15,14 +15,14 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-// reloadTimeout is how long RequestReload waits: the edge reads its files and probes new upstreams.
+// reloadTimeout is how long RequestReload waits, because the edge reads its files and probes new
+// upstreams.
 const reloadTimeout = 30 * time.Second
 
 // RequestReload asks a running edge to reload as q says, and writes to w what changed, or would
-// change. The edge itself sets q.Source. edge is the base URL or the address of its admin listener;
-// token is the admin token, empty if the edge has none. The error says why nothing was reloaded:
-// every problem of the files, one to a line, or why the edge could not be reached. With asJSON the
-// edge's answer is written in place of the text.
+// change. The edge sets q.Source. The error says why nothing was reloaded: every problem of the
+// files, one on each line, or why the edge could not be reached. With asJSON, RequestReload writes
+// the edge's answer in place of the text.
 func RequestReload(edge Edge, q reload.Request, asJSON bool, w io.Writer) error {
 	path := fmt.Sprintf("/-/reload?force=%t&dry_run=%t&back=%t", q.Force, q.DryRun, q.Back)
 	if q.Called != "" {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRefusalsOfAnEdge: an edge's words for a refusal are passed on; any other answer is not from
-// an edge.
+// TestRefusalsOfAnEdge checks that an edge's text for a refusal is passed on, and that any other
+// answer is reported as not coming from an edge.
 func TestRefusalsOfAnEdge(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"error":{"message":"Too many wrong admin tokens came from this address.\u001b[2J Retry in 3 seconds."}}`: "refuses: Too many wrong admin tokens came from this address.",

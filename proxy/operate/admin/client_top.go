@@ -14,13 +14,13 @@ import (
 	"penstock/proxy/operate/top"
 )
 
-// TopOptions says what Top shows and where.
+// TopOptions configure Top.
 type TopOptions struct {
 	Edge         Edge
 	Out          io.Writer
-	JSON         bool          // once, as the edge returns it
+	JSON         bool          // once, in the edge's form
 	Width        int           // of the lines of plain text, in characters
-	In, Terminal *os.File      // to show the state until the user quits, not once
+	In, Terminal *os.File      // to show the state until the user quits, instead of once
 	Interval     time.Duration // between two requests; at least minInterval
 	Colour       bool
 }

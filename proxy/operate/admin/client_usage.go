@@ -16,10 +16,10 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// UsageOptions says what RequestUsage prints.
+// UsageOptions configure RequestUsage.
 type UsageOptions struct {
 	Edge   Edge
-	Fleet  bool // of all edges that share its store
+	Fleet  bool // of all edges that share the edge's store
 	ByUser bool // by end user, in place of models
 	JSON   bool
 	// Period is a day (2026-01-31) or a month (2026-01) in UTC. Empty means everything.
@@ -28,7 +28,7 @@ type UsageOptions struct {
 
 const usageTimeout = 15 * time.Second
 
-// RequestUsage asks a running edge what keys have used of models, and writes it.
+// RequestUsage requests the usage of models by keys from a running edge, and writes it.
 func RequestUsage(o UsageOptions, w io.Writer) error {
 	query := url.Values{}
 	if o.Fleet {
@@ -100,7 +100,7 @@ func writeUsage(r *observe.UsageReport, byUser bool, w io.Writer) error {
 		}
 	}
 	line("total", "", &r.Total)
-	_ = t.Flush() // a buffer takes everything
+	_ = t.Flush() // a buffer accepts everything
 	for text := range strings.Lines(out.String()) {
 		if _, err := io.WriteString(w, strings.TrimRight(text, " \n")+"\n"); err != nil {
 			return err

@@ -15,8 +15,8 @@ import (
 type processFacts struct {
 	Build string `json:"build"`
 	process.Facts
-	Descriptors int   `json:"descriptors_limit"`  // 0: not known
-	Connections int64 `json:"client_connections"` // that are open
+	Descriptors int   `json:"descriptors_limit"`  // 0: unknown
+	Connections int64 `json:"client_connections"` // open ones
 	Affordable  int   `json:"client_connections_limit"`
 }
 
@@ -29,7 +29,8 @@ func factsOf(o *Options) processFacts {
 	}
 }
 
-// profile answers with what write outputs about the running process: only functions and lines.
+// profile answers with the output of write about the running process, which contains only functions
+// and lines.
 func profile(write func(io.Writer) error) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		commonHeaders(ctx)

@@ -1,18 +1,18 @@
 // Package admin is the operator's side of the edge: the admin listener with its handlers and the
-// status page, and the commands that ask a running edge (reload, ready, top).
+// status page, and the commands that send requests to a running edge (reload, ready, top).
 //
 // # The listener
 //
-// It is a separate listener, so that none of its paths can be reached from the public side. A
-// Server gets the parts of the edge that an operator sees and steers (Options), never the edge
-// itself. The files: routes.go (the route table, and what every request passes), token.go (the
+// The admin listener is separate, so that none of its paths can be reached through the public one.
+// A Server gets the parts of the edge that an operator sees and controls (Options), never the edge
+// itself. The files: routes.go (the route table, and the checks of every request), token.go (the
 // admin tokens, their roles, and guesses at them), handlers.go, page.go (the page and its events),
 // state.go (what the page shows; package status renders it), diagnosis.go (the process itself, for
 // a bug report).
 //
 // With its own certificate (Port) it speaks TLS. Health checks and scrapers then use https.
 //
-// A web page must not reach it: requests of other origins are refused (browser.LocalRequest), and
+// Web pages must not reach it: requests of other origins are refused (browser.LocalRequest), and
 // upstreams can be drained only if an admin token is set.
 //
 // # The commands

@@ -16,11 +16,12 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-// forged is what a terminal would take for commands, in each of its forms: ESC, the one character
-// that stands for ESC [, a carriage return, and a mark that turns the direction of text round.
+// forged contains what a terminal would interpret as commands, in each form: ESC, the single
+// character that stands for ESC [, a carriage return, and a mark that reverses the direction of
+// text.
 const forged = "a\x1b[2J\u009b31m\r\u202eb"
 
-// forge fills every text that v can hold with forged.
+// forge sets every text in v to forged.
 func forge(v reflect.Value, depth int) {
 	switch v.Kind() {
 	case reflect.String:
@@ -59,8 +60,8 @@ func forge(v reflect.Value, depth int) {
 	}
 }
 
-// TestForgedEdge: a program that poses as an edge cannot drive the terminal of its caller, whatever
-// it puts into its answers.
+// TestForgedEdge checks that a program that poses as an edge cannot control its caller's terminal,
+// whatever its answers contain.
 func TestForgedEdge(t *testing.T) {
 	var s status.Status
 	forge(reflect.ValueOf(&s).Elem(), 0)

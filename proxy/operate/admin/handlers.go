@@ -25,7 +25,7 @@ import (
 	"penstock/upstreams"
 )
 
-// ready reports whether a balancer may send new requests: 503 while draining, and while a panic
+// ready answers whether a balancer may send new requests: 503 while draining, and while a panic
 // keeps recurring.
 func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 	commonHeaders(ctx)
@@ -44,16 +44,17 @@ func (s *Server) ready(ctx *fasthttp.RequestCtx) {
 	if answer.Status != "ready" {
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
 	}
-	body, _ := json.Marshal(answer) // strings alone
+	body, _ := json.Marshal(answer) // it holds only strings
 	ctx.Response.SetBody(body)
 }
 
-// longestCalled is the maximum length in bytes of the name of a configuration in the body.
+// longestCalled is the maximum length in bytes of the name of the configuration in a request's
+// body.
 const longestCalled = 4096
 
 // reload reloads and answers with what changed, or with what is wrong. ?force=true applies a
 // configuration that leaves a model without a slot, ?dry_run=true applies nothing. A dry run checks
-// the configuration in the request's body, if there is one. Problems name it as ?called= says.
+// the configuration in the request's body, if there is one. Problems show ?called= as its name.
 // ?back=true applies the configuration before the running one, except for its keys.
 func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 	q := reload.Request{Source: reload.SourceRequest}
@@ -72,7 +73,7 @@ func (s *Server) reload(ctx *fasthttp.RequestCtx) {
 		}
 		*into = on
 	}
-	candidate := ctx.PostBody() // the server bounds it
+	candidate := ctx.PostBody() // the server bounds its size
 	switch {
 	case len(candidate) > 0 && !q.DryRun:
 		refuse(ctx, apierr.Invalid("dry_run", apierr.CodeInvalidValue,
@@ -114,7 +115,7 @@ func (s *Server) usage(asPage bool) fasthttp.RequestHandler {
 // countsEndUsers reports whether the running configuration counts end users.
 func countsEndUsers(s *Server) bool { return s.opts.Reloads.Running().Secrets.EndUsers != nil }
 
-// usageQuery is the query of a usage request.
+// usageQuery holds the parameters of a usage request.
 type usageQuery struct{ fleet, byUser bool }
 
 func parseUsageQuery(ctx *fasthttp.RequestCtx) (q usageQuery, refusal *apierr.Error) {
@@ -171,7 +172,7 @@ func usageReport(s *Server, q usageQuery) (*observe.UsageReport, *apierr.Error) 
 	return of(&all, since, now), nil
 }
 
-// armsOf returns what is known of the models' arms, for a comparison.
+// armsOf returns the counts of all models' arms, for a comparison.
 func armsOf(o *Options) []observe.ModelArms {
 	models := []observe.ModelArms{}
 	running := o.Reloads.Running()
@@ -203,20 +204,20 @@ func (s *Server) metrics(ctx *fasthttp.RequestCtx) {
 	}
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "Accept, Accept-Encoding")
-	_ = s.opts.Exposition(ctx.Response.BodyWriter(), openMetrics) // a buffer takes everything
+	_ = s.opts.Exposition(ctx.Response.BodyWriter(), openMetrics) // a buffer accepts everything
 	if ctx.Request.Header.HasAcceptEncoding("gzip") {
 		var packed bytes.Buffer
-		w, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // the level is a known one
-		_, _ = w.Write(ctx.Response.Body())                  // likewise a buffer
+		w, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // the level is valid
+		_, _ = w.Write(ctx.Response.Body())                  // a buffer, too
 		_ = w.Close()
 		ctx.Response.SetBodyRaw(packed.Bytes())
 		h.SetContentEncoding("gzip")
 	}
 }
 
-// mode handles POST /-/mode: it drains an upstream, puts it into maintenance, or lets calls in
-// again, at every edge of a fleet with a store. It requires that an admin token is set: a client
-// that merely reaches the port must not take capacity away.
+// mode handles POST /-/mode: it drains an upstream, puts it into maintenance, or lets it take calls
+// again, at every edge of a fleet with a store. It requires an admin token: a client that merely
+// reaches the port must not remove capacity.
 func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	if !s.opts.Reloads.Running().Config.Admin.Guarded() {
 		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
@@ -268,8 +269,8 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 	ctx.SetStatusCode(fasthttp.StatusSeeOther)
 }
 
-// named returns the upstream with that name, or those of a group (config.InGroup). If there is
-// none, near is the name that was probably meant.
+// named returns the upstream with that name, or the upstreams of a group (config.InGroup). If there
+// is none, near is the name that was probably meant.
 func named(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream, near string) {
 	var labels []string
 	for _, u := range all {
@@ -294,25 +295,25 @@ type ModeResult struct {
 // ModeChange is an upstream whose mode was set.
 type ModeChange struct {
 	Name string `json:"name"`
-	Was  string `json:"was"` // its mode before
+	Was  string `json:"was"` // the previous mode
 }
 
-// ModeRequest asks to set the mode of an upstream, or of a group.
+// ModeRequest requests a mode for an upstream or a group.
 type ModeRequest struct {
-	Upstream string `json:"upstream"` // a name; gpu-* for all names that begin so; or tag:h100
+	Upstream string `json:"upstream"` // a name, gpu-* for all names with that prefix, or tag:h100
 	Mode     string `json:"mode"`
-	Who      string `json:"who,omitempty"` // the operator who asks; in a fleet every edge shows the name
+	Who      string `json:"who,omitempty"` // the operator; every edge of a fleet shows the name
 	// KeepLast refuses the request with 409 if it would leave a model without an engine.
 	KeepLast bool `json:"keep_last,omitempty"`
 }
 
-// maxWho bounds the name of the operator who asks for a mode.
+// maxWho bounds the operator's name in a request for a mode.
 const maxWho = 64
 
 var errNoForm = errors.New("the body has no member of the form")
 
-// modeAsked reads the page's form, or a JSON object. It ignores the Content-Type, because curl -d
-// labels everything a form.
+// modeAsked reads the page's form or a JSON object. It ignores the Content-Type, because curl -d
+// labels everything as a form.
 func modeAsked(ctx *fasthttp.RequestCtx) (q ModeRequest, isJSON bool, err error) {
 	body := bytes.TrimSpace(ctx.PostBody())
 	if !bytes.HasPrefix(body, []byte("{")) {

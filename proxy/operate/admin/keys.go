@@ -21,16 +21,16 @@ import (
 	"penstock/translate/apierr"
 )
 
-// KeyView is what an operator sees of a key: never the key itself, and no hash.
+// KeyView is what an operator sees of a key. It contains neither the key itself nor a hash.
 type KeyView struct {
 	ID         string         `json:"id"`
-	Source     string         `json:"source"` // configuration, or runtime for a key that was made here
+	Source     string         `json:"source"` // configuration, or runtime if made at run time
 	Active     bool           `json:"active"`
 	Models     []string       `json:"models"`
 	Operations []string       `json:"operations"`
 	Expires    *time.Time     `json:"expires,omitempty"`
 	Limits     map[string]any `json:"limits,omitempty"`
-	Group      string         `json:"group,omitempty"` // whose limits it shares
+	Group      string         `json:"group,omitempty"` // the group whose limits it shares
 	CacheGroup string         `json:"cache_group,omitempty"`
 	Tiers      []int          `json:"tiers,omitempty"`
 	Class      string         `json:"class,omitempty"`
@@ -38,7 +38,7 @@ type KeyView struct {
 	Secrets    []SecretView   `json:"secrets,omitempty"`
 }
 
-// SecretView is one of a key's secrets. A key has several during a rotation.
+// SecretView describes one of a key's secrets. A key has several during a rotation.
 type SecretView struct {
 	Expires *time.Time `json:"expires,omitempty"`
 }
@@ -52,7 +52,7 @@ const (
 // KeyChange is the answer to a change of a key.
 type KeyChange struct {
 	KeyView
-	Key      string   `json:"key,omitempty"` // the secret of a new or rotated key, shown only here
+	Key      string   `json:"key,omitempty"` // the secret of a new or rotated key, shown only once
 	Revoked  bool     `json:"revoked,omitempty"`
 	Note     string   `json:"note"` // when the change takes effect
 	Warnings []string `json:"warnings,omitempty"`
@@ -63,7 +63,7 @@ type KeyList struct {
 	Keys []KeyView `json:"keys"`
 }
 
-// ViewOf returns what an operator sees of a key of the source.
+// ViewOf returns the view of a key from a source.
 func ViewOf(k *config.Key, source string) KeyView {
 	l := &k.Limits
 	v := KeyView{
@@ -167,7 +167,7 @@ func keyOf(ctx *fasthttp.RequestCtx) string {
 	return id
 }
 
-// errNoKey says that the key to be changed does not exist.
+// errNoKey reports that the key to change does not exist.
 var errNoKey = errors.New("no key")
 
 // createKey answers POST /-/keys.
@@ -272,10 +272,10 @@ func overlapOf(body []byte) (time.Duration, error) {
 	return overlap, nil
 }
 
-// keyChange is a change to make to a key.
+// keyChange describes a change of a key.
 type keyChange struct {
 	id, event string
-	secret    string // of a key that is made or rotated
+	secret    string // of a new or rotated key
 	next      func(entry string) (string, error)
 }
 
@@ -285,7 +285,7 @@ type conflict struct{ message string }
 func (c *conflict) Error() string { return c.message }
 
 // changeKey changes a key that is kept at run time, and answers with the key's new state. It
-// requires that an admin token is set: a client that merely reaches the port must not make keys.
+// requires an admin token: a client that merely reaches the port must not make keys.
 func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	running, who := s.opts.Reloads.Running().Config, whoAsks(ctx)
 	refused := ""
@@ -309,7 +309,7 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	defer cancel()
 	err := s.opts.Keys.Update(limit, c.id, func(old string) (string, error) {
 		entry, err := c.next(old)
-		text := cmp.Or(entry, old) // of a revoked key, its last entry
+		text := cmp.Or(entry, old) // a revoked key's last entry
 		if err == nil {
 			now, err = config.ReadKey(text)
 		}
@@ -352,8 +352,8 @@ func (s *Server) changeKey(ctx *fasthttp.RequestCtx, c keyChange) {
 	}
 }
 
-// keyTrouble returns the answer for keys that cannot be read or changed. If the store of keys
-// itself fails, it logs that, too.
+// keyTrouble returns the answer for keys that cannot be read or changed. A failure of the store of
+// keys itself is also logged.
 func (s *Server) keyTrouble(err error) *apierr.Error {
 	var mistake *runkeys.MistakeError
 	var wrong *config.KeyError

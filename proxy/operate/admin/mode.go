@@ -16,8 +16,7 @@ import (
 )
 
 // orphaned returns the ids of the models that take calls now but would take none without the
-// leaving upstreams. It includes a model that may fall back to another one, because its own engines
-// are gone.
+// leaving upstreams. It includes models with a fallback, because their own engines would be gone.
 func orphaned(models []snapshot.Model, leaving []*upstreams.Upstream, now time.Time) (ids []string) {
 	for i := range models {
 		had, left := false, false
@@ -33,12 +32,12 @@ func orphaned(models []snapshot.Model, leaving []*upstreams.Upstream, now time.T
 	return ids
 }
 
-// idlePoll is how often AwaitIdle asks.
+// idlePoll is the interval at which AwaitIdle asks.
 const idlePoll = 250 * time.Millisecond
 
-// AwaitIdle waits until an edge has no call at the named upstreams, and writes to out which ones
-// are empty. It does not wait for calls of the fleet's other edges. It returns the error of ctx, or
-// why the edge could not be reached.
+// AwaitIdle waits until an edge has no call at the named upstreams, and reports to out which of
+// them are empty. It does not wait for calls of the fleet's other edges. It returns the error of
+// ctx, or why the edge could not be reached.
 func AwaitIdle(ctx context.Context, edge Edge, names []string, out io.Writer) error {
 	for first := true; ; first = false {
 		body, err := edge.get("/status", topTimeout)

@@ -58,9 +58,9 @@ func partOf(ctx *fasthttp.RequestCtx) (p status.Part, ok bool) {
 	return p, true
 }
 
-// callPage answers with the page of a call that runs or is remembered. For another call a browser
-// gets a page that says where else to look, with a command. For a malformed id there is no such
-// page, so that no link puts words into an operator's shell.
+// callPage answers with the page of a call that runs or is still kept. For any other call a browser
+// gets a page that says where else to look, with a command. A malformed id gets no such page, so
+// that a link cannot put text into an operator's shell.
 func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 	id, _ := ctx.UserValue("id").(string)
 	state := s.status(whoAsks(ctx))
@@ -83,7 +83,7 @@ func (s *Server) callPage(ctx *fasthttp.RequestCtx) {
 }
 
 // runbook answers with the page that says what to do when an alert fires. The status page links to
-// it beside each alarm.
+// it at each alarm.
 func (s *Server) runbook(ctx *fasthttp.RequestCtx) {
 	body, err := status.RunbookPage(s.opts.Runbook, time.Now())
 	respondHTML(ctx, body, err)
@@ -105,14 +105,14 @@ func respondHTML(ctx *fasthttp.RequestCtx, body []byte, err error) {
 
 const (
 	pagePeriod = time.Second
-	pagesOpen  = 16 // pages kept up to date at a time
+	pagesOpen  = 16 // pages kept up to date at the same time
 	pageWrite  = 10 * time.Second
 )
 
-// statusEvents keeps an open page up to date: every second it sends what has changed.
+// statusEvents keeps an open page up to date: every second it sends the changes.
 func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 	if site := string(ctx.Request.Header.Peek("Sec-Fetch-Site")); site == "cross-site" ||
-		site == "same-site" { // even as a page to look at: it never ends
+		site == "same-site" { // even opened as a page: it never ends
 		refuse(ctx, apierr.New(fasthttp.StatusForbidden, apierr.CodeOperationNotAllowed,
 			"Only the status page keeps itself up to date by this."))
 		return
@@ -137,7 +137,7 @@ func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 		s.opts.Guard.Point(guard.StatusPage)
 		var shown status.Shown
 		for {
-			_ = conn.SetWriteDeadline(time.Now().Add(pageWrite)) // fails on a closed connection only, as the write does then
+			_ = conn.SetWriteDeadline(time.Now().Add(pageWrite)) // fails only if the connection is closed
 			if s.sendSections(w, &shown, part, who) != nil {
 				return
 			}
@@ -150,7 +150,7 @@ func (s *Server) statusEvents(ctx *fasthttp.RequestCtx) {
 	})
 }
 
-// sendSections sends what the page does not show yet.
+// sendSections sends the sections that the page does not show yet.
 func (s *Server) sendSections(w *bufio.Writer, shown *status.Shown, part status.Part, who caller) error {
 	state := s.status(who)
 	state.Show(part)
@@ -160,7 +160,7 @@ func (s *Server) sendSections(w *bufio.Writer, shown *status.Shown, part status.
 	}
 	_, _ = w.WriteString("event: sections\nretry: 2000\ndata: ") // a buffered writer keeps its error for Flush
 	data := json.NewEncoder(w)
-	data.SetEscapeHTML(false) // the script takes it for JSON, and markup is most of it
+	data.SetEscapeHTML(false) // the script parses JSON, and most of it is markup
 	err = data.Encode(struct {
 		At       string                    `json:"at"`
 		Sections map[string]status.Renewal `json:"sections"`

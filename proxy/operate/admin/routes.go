@@ -18,7 +18,7 @@ import (
 	"penstock/translate/apierr"
 )
 
-// New makes the admin listener. It accepts nothing before Serve.
+// New returns the admin listener's server. It accepts nothing before Serve.
 func New(o Options) (*Server, error) {
 	s := &Server{opts: o, tokens: newTokenGate(o.Log, o.Metrics), port: newPortWatch(&o), closing: make(chan struct{})}
 	var err error
@@ -33,7 +33,7 @@ func New(o Options) (*Server, error) {
 	s.http.Handler = s.everyRequest(s.routes())
 	s.http.ErrorHandler = s.headError
 	s.http.WriteTimeout = f.Timeouts.Write.D()
-	s.http.MaxRequestBodySize = config.MaxFile // the largest is a configuration, to be compared
+	s.http.MaxRequestBodySize = config.MaxFile // the largest body is a configuration to compare
 	return s, nil
 }
 
@@ -70,7 +70,7 @@ func (s *Server) routes() fasthttp.RequestHandler {
 		r.GET(path, h)
 		r.HEAD(path, h)
 	}
-	r.GET("/status/events", s.operator(config.RoleRead, s.statusEvents)) // no HEAD: a head could not announce its end
+	r.GET("/status/events", s.operator(config.RoleRead, s.statusEvents)) // no HEAD: it never ends
 	r.POST("/-/reload", s.operator(config.RoleAll, s.reload))
 	r.POST("/-/keys", s.keeper(s.createKey))
 	r.PATCH("/-/keys/{id}", s.keeper(s.patchKey))
@@ -116,17 +116,17 @@ func (s *Server) headError(ctx *fasthttp.RequestCtx, err error) {
 	refuse(ctx, refusal)
 }
 
-// callerValue is the key under which a request holds its caller for the handlers.
+// callerValue is the key under which a request stores its caller for the handlers.
 const callerValue = "caller"
 
-// whoAsks returns the caller of a request that has passed operator.
+// whoAsks returns the caller of a request that operator has passed on.
 func whoAsks(ctx *fasthttp.RequestCtx) caller {
 	who, _ := ctx.UserValue(callerValue).(caller)
 	return who
 }
 
-// operator passes a request on if it carries an admin token with at least that role, or if the
-// configuration has no tokens.
+// operator wraps a handler. It passes a request on if it carries an admin token with at least that
+// role, or if the configuration has no tokens.
 func (s *Server) operator(role string, next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		who, err := s.tokens.check(ctx, &s.opts.Reloads.Running().Config.Admin, time.Now())
@@ -147,8 +147,8 @@ func (s *Server) operator(role string, next fasthttp.RequestHandler) fasthttp.Re
 	}
 }
 
-// keeper passes a request on if it may change keys and its body is no longer than a key's
-// description may be.
+// keeper wraps a handler. It passes a request on if it may change keys and its body does not exceed
+// the bound of a key's description.
 func (s *Server) keeper(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return s.operator(config.RoleKeys, func(ctx *fasthttp.RequestCtx) {
 		if len(ctx.PostBody()) > runkeys.MaxBody {
@@ -159,8 +159,8 @@ func (s *Server) keeper(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	})
 }
 
-// These are an edge's answers for unknown paths. A client recognises by ownPages which listener it
-// has asked.
+// An edge's answers for unknown paths. A client recognises the listener that it has reached by
+// ownPages.
 const (
 	nothingHere = "There is nothing at this path." // both listeners
 	ownPages    = "The admin listener has"

@@ -23,13 +23,13 @@ import (
 	"penstock/upstreams"
 )
 
-// Options are the parts of an edge that its operator sees and steers.
+// Options are the parts of an edge that its operator sees and controls.
 type Options struct {
 	Listener Port
 	Log      *zap.Logger
 	Guard    *guard.Guard
 	Metrics  *metrics.Set // for the counters of refused tokens
-	Started  time.Time    // when the process was
+	Started  time.Time    // when the process started
 	Name     string       // of the machine
 
 	Runbook string // the troubleshooting document
@@ -37,21 +37,21 @@ type Options struct {
 	SharedPort bool // other processes may listen on the listener's port (SO_REUSEPORT)
 
 	Reloads     *reload.Reloader
-	Keys        runkeys.Store // of keys that are made at run time; nil: none can be made
+	Keys        runkeys.Store // keys made at run time; nil: none can be made
 	Set         *upstreams.Set
 	Calls       *observe.Calls
 	Retries     *limit.Retries
-	Fleet       *fleet.Fleet               // nil where the edge shares nothing
-	FleetUsage  *fleet.Rows                // the same
+	Fleet       *fleet.Fleet               // nil if the edge shares nothing
+	FleetUsage  *fleet.Rows                // likewise
 	Board       *board.Board               // likewise
 	Certificate func() *status.Certificate // of the public listener; nil without TLS
 
 	Draining    func() bool
 	Starting    func() string            // what calls still wait for; "": nothing
 	Connections func() int64             // of clients
-	TurnedAway  func(now time.Time) bool // whether clients were turned away recently
+	TurnedAway  func(now time.Time) bool // reports whether clients were rejected recently
 	Issuers     func(now time.Time) []status.Issuer
-	InFlight    func(now time.Time) []status.Call         // calls that run
+	InFlight    func(now time.Time) []status.Call         // running calls
 	Exposition  func(w io.Writer, openMetrics bool) error // writes the metrics
 }
 
@@ -69,9 +69,9 @@ type Server struct {
 	tokens   tokenGate
 	port     *portWatch
 	watch    status.Watch
-	verdict  atomic.Pointer[status.Verdict] // of the last look
+	verdict  atomic.Pointer[status.Verdict] // of the last check
 	pages    atomic.Int64                   // open status pages
-	closing  chan struct{}                  // closed when the server is about to shut down
+	closing  chan struct{}                  // closed before the server shuts down
 	shut     bool
 }
 
@@ -86,13 +86,12 @@ func (s *Server) Serve() error {
 	return s.http.Serve(s.listener)
 }
 
-// LeavePort stops accepting, so that another process that listens on the same port gets the next
-// connections.
+// LeavePort stops accepting, so that another process on the same port gets the next connections.
 func (s *Server) LeavePort() { _ = listen.CloseAfterBacklog(s.opts.Listener.Listener) }
 
 // Shutdown ends the server and waits for its connections until ctx ends. Idle connections get the
-// same time as active ones; closing them then is not an error. A second call does nothing. Calls
-// must not be concurrent.
+// same time as active ones, and closing them afterwards is not an error. A second call does
+// nothing. Shutdown must not be called concurrently.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if s.shut {
 		return nil
@@ -105,7 +104,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return nil
 }
 
-// Release closes the connections that Shutdown has left, and ends the watch over them.
+// Release closes the connections that Shutdown has left open, and ends the watch over them.
 func (s *Server) Release() error {
 	s.listener.CloseConns()
 	return s.listener.Release()

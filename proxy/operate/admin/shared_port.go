@@ -14,25 +14,25 @@ import (
 	"penstock/proxy/front/listen"
 )
 
-// These headers tell an operator's program which of several processes has answered.
+// These headers tell a command which of several processes has answered.
 const (
 	headerProcess   = "X-Penstock-Process"
-	headerProcesses = "X-Penstock-Processes" // how many listen on the port; absent for one
+	headerProcesses = "X-Penstock-Processes" // how many processes listen on the port; absent for one
 )
 
-// takeOver is how long two processes may share the admin port before it is reported as a mistake:
-// longer than a new edge needs to start beside the old one.
+// takeOver is how long two processes may share the admin port before the edge reports a mistake. It
+// is longer than a new edge needs to start beside the old one.
 const takeOver = time.Minute
 
 // portWatch notices other processes that listen on the admin port (--share-port). The kernel
-// spreads connections over them, so a reload or a drain reaches only one of them. It is safe for
-// concurrent use.
+// distributes connections among them, so a reload or a drain reaches only one process. It is safe
+// for concurrent use.
 type portWatch struct {
-	count func() int // other listeners on the port; nil where the port is not shared
+	count func() int // counts other listeners on the port; nil if it is not shared
 	log   *zap.Logger
 	mu    sync.Mutex
-	since time.Time // when others appeared; zero without any
-	said  bool      // it was logged that they stay
+	since time.Time // when others appeared; zero: there are none
+	said  bool      // their staying was logged
 }
 
 func newPortWatch(o *Options) *portWatch {
@@ -44,7 +44,7 @@ func newPortWatch(o *Options) *portWatch {
 }
 
 // look returns how many other processes listen on the port, and whether they have done so for
-// longer than a take-over needs. It logs when that changes.
+// longer than a take-over needs. It logs a change of that.
 func (w *portWatch) look(now time.Time) (others int, stay bool) {
 	if w.count == nil {
 		return 0, false
@@ -70,13 +70,13 @@ func (w *portWatch) look(now time.Time) (others int, stay bool) {
 	return others, w.said
 }
 
-// processName names a process in answers: its number and, because numbers are reused, its start in
-// seconds since 1970.
+// processName returns a process's name in answers: its number and, because numbers are reused, its
+// start in seconds since 1970.
 func processName(started time.Time) string {
 	return fmt.Sprintf("%d-%d", os.Getpid(), started.Unix())
 }
 
-// nameProcess sets the header that says which process has answered.
+// nameProcess sets the header that names the process.
 func (s *Server) nameProcess(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.Set(headerProcess, processName(s.opts.Started))
 	if others, _ := s.port.look(time.Now()); others > 0 {
@@ -84,7 +84,8 @@ func (s *Server) nameProcess(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// oneOfSeveral says which of several processes has answered a command; empty if only one listens.
+// oneOfSeveral returns a note that names the process that answered a command; empty if only one
+// process listens.
 func oneOfSeveral(h *fasthttp.ResponseHeader) string {
 	n, err := strconv.Atoi(string(h.Peek(headerProcesses)))
 	if err != nil || n < 2 {
@@ -94,7 +95,7 @@ func oneOfSeveral(h *fasthttp.ResponseHeader) string {
 		n, h.Peek(headerProcess))
 }
 
-// warnOf writes the note, if there is one, as the last line of a command.
+// warnOf writes the note, if there is one, as the last line of a command's output.
 func warnOf(note string, out io.Writer) {
 	if note != "" {
 		fmt.Fprintln(out, "warning: "+note)

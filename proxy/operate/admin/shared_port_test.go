@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestPortWatch: another process on the admin port is information while one takes over, and a
-// warning, once, when it stays.
+// TestPortWatch checks that another process on the admin port is logged as information during a
+// take-over, and once as a warning if it stays.
 func TestPortWatch(t *testing.T) {
 	core, logged := observer.New(zap.InfoLevel)
 	others, start := 0, time.Unix(1_700_000_000, 0)

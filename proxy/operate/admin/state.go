@@ -18,12 +18,12 @@ import (
 	"penstock/upstreams"
 )
 
-// Look shows the state to the watch, so that the watch learns what happens while no page is open.
-// Call it about every second. It leaves out the lists that nothing reads then: with thousands of
-// calls or keys they would be most of what the edge allocates.
+// Look shows the state to the watch, so that the watch also sees events while no page is open. Call
+// it about every second. It omits the lists that only pages read: with thousands of calls or keys
+// they would be most of the edge's allocations.
 func (s *Server) Look() { see(s, &status.Input{Now: time.Now()}) }
 
-// VerdictOf returns the verdict of the last look at the state.
+// VerdictOf returns the verdict of the last check of the state.
 func VerdictOf(s *Server) status.Verdict {
 	if v := s.verdict.Load(); v != nil {
 		return *v
@@ -31,7 +31,7 @@ func VerdictOf(s *Server) status.Verdict {
 	return status.Verdict{}
 }
 
-// status gathers what the status page shows to a caller.
+// status returns the content of the status page for a caller.
 func (s *Server) status(who caller) *status.Status {
 	now := time.Now()
 	out := see(s, &status.Input{
@@ -101,7 +101,7 @@ func see(s *Server, in *status.Input) *status.Status {
 	return out
 }
 
-// pageOf returns what the status page shows of r; nil if there was no reload.
+// pageOf returns the reload r in the form of the status page; nil if there was none.
 func pageOf(r *reload.Result) *status.Reload {
 	if r == nil {
 		return nil
@@ -116,7 +116,7 @@ func pageOf(r *reload.Result) *status.Reload {
 	return p
 }
 
-// keysOf returns the keys and their use, by id, and after them their groups.
+// keysOf returns the keys and their usage, by id, followed by their groups.
 func keysOf(snap *snapshot.Snapshot, calls *observe.Calls, now time.Time) []status.Key {
 	today := calls.Usage.Day(observe.DayOf(now))
 	out, ends := make([]status.Key, 0, len(snap.KeyLimits)), map[string]time.Time{}

@@ -19,11 +19,11 @@ import (
 	"penstock/translate/apierr"
 )
 
-// tokenGate checks the admin token and slows down guesses at it. It is safe for concurrent use.
+// tokenGate checks the admin token and slows guesses down. It is safe for concurrent use.
 type tokenGate struct {
 	log            *zap.Logger
 	guesses        limit.Guesses
-	logged         atomic.Int64 // when guesses were logged last, in nanoseconds of Unix time
+	logged         atomic.Int64 // when guesses were last logged, in nanoseconds of Unix time
 	wrong, delayed *metrics.Counter
 }
 
@@ -36,15 +36,15 @@ func newTokenGate(log *zap.Logger, set *metrics.Set) tokenGate {
 
 // caller is the token with which a request reached the admin listener.
 type caller struct {
-	name string // empty: the listener requires none
+	name string // empty: the listener requires no token
 	role string
 }
 
 // mainToken is the name of admin.token, which has no name of its own.
 const mainToken = "admin.token"
 
-// callerOf finds the given token among those of the configuration. The time it takes reveals
-// nothing about a token's first characters.
+// callerOf finds the given token among those of the configuration. Its running time reveals nothing
+// about a token's first characters.
 func callerOf(given []byte, a *config.Admin) (c caller, right bool) {
 	if a.Token != "" && subtle.ConstantTimeCompare(given, []byte(a.Token)) == 1 {
 		c, right = caller{mainToken, config.RoleAll}, true
@@ -63,11 +63,10 @@ func callerOf(given []byte, a *config.Admin) (c caller, right bool) {
 	return c, right
 }
 
-// check returns the token that a request came with, or why the request is refused. An address that
-// was wrong too often is slowed down. Its right token still passes, unless that token is short:
-// only the brake protects a short token from guesses. Without tokens in the configuration every
-// request may do everything. A request carries a token as a bearer, or, from a browser, as the
-// password of Basic.
+// check returns a request's token, or why the request is refused. It slows down an address with too
+// many wrong tokens. A right token still passes, unless it is short: only the brake protects a
+// short token from guesses. If the configuration has no tokens, every request may do everything. A
+// request carries a token as a bearer token, or, from a browser, as the password of Basic.
 func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Time) (caller, *apierr.Error) {
 	if !a.Guarded() {
 		return caller{role: config.RoleAll}, nil
@@ -77,7 +76,7 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Ti
 	given := credential(authorization)
 	c, right := callerOf(given, a)
 	if right && len(given) >= config.LeastAdminToken {
-		return c, nil // wrong tokens of other programs behind the same address do not keep it out
+		return c, nil // wrong tokens of other programs at the same address do not block it
 	}
 	if wait := g.guesses.Wait(peer, now); wait > 0 {
 		g.delayed.Inc()
@@ -96,7 +95,7 @@ func (g *tokenGate) check(ctx *fasthttp.RequestCtx, a *config.Admin, now time.Ti
 		"The admin token is missing or wrong: send it as \"Authorization: Bearer TOKEN\", or give it to the browser as the password.")
 }
 
-// noteWrong counts a wrong token. Once a minute it logs that an address has used up its tries.
+// noteWrong counts a wrong token. Once a minute it logs that an address has used up its attempts.
 func (g *tokenGate) noteWrong(peer netip.Addr, now time.Time) {
 	g.wrong.Inc()
 	if g.guesses.Wrong(peer, now) && now.Sub(time.Unix(0, g.logged.Load())) > time.Minute {
@@ -109,7 +108,7 @@ func acceptsHTML(h *fasthttp.RequestHeader) bool {
 	return bytes.Contains(h.Peek(fasthttp.HeaderAccept), []byte("text/html"))
 }
 
-// addressOf returns the address that a request comes from, without the port.
+// addressOf returns the address of a request's sender, without the port.
 func addressOf(ctx *fasthttp.RequestCtx) netip.Addr {
 	if tcp, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr()

@@ -13,12 +13,12 @@ import (
 	"penstock/config"
 )
 
-// TestTokenBrake: wrong tokens slow their address down. They keep the right token from there out
-// only if it can be guessed.
+// TestTokenBrake checks that wrong tokens slow their address down, and that the right token from
+// the same address is kept out only if it can be guessed.
 func TestTokenBrake(t *testing.T) {
 	for _, row := range []struct {
 		name, token string
-		right       int // the status of the right token from an address of guessers
+		right       int // the status for the right token from an address of guessers
 	}{
 		{"long", strings.Repeat("x", config.LeastAdminToken), 0},
 		{"short", strings.Repeat("x", config.LeastAdminToken-1), 429},

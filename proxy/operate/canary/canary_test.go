@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// side is what an edge would have counted of n calls whose first tokens take about ttft.
+// side returns the counts of an edge for n calls whose first tokens take about ttft.
 func side(rng *rand.Rand, n int, ttft, speed, failed float64) *observe.Arm {
 	a := &observe.Arm{Calls: uint64(n)}
 	first, tokens, length := map[uint64]uint64{}, map[uint64]uint64{}, map[uint64]uint64{}
@@ -38,8 +38,8 @@ func verdicts(seeds, rest, arm int, ttft, speed, failed float64) map[Verdict]int
 	return got
 }
 
-// Equal arms are called worse once in a thousand comparisons at most, and with enough calls they are
-// mostly called not worse.
+// TestEqualArms checks that equal arms are called worse in at most one of a thousand comparisons,
+// and that with enough calls most are called not worse.
 func TestEqualArms(t *testing.T) {
 	for _, n := range []int{60, 300} {
 		got := verdicts(1000, 5*n, n, 0.2, 50, 0.01)
@@ -53,7 +53,7 @@ func TestEqualArms(t *testing.T) {
 	}
 }
 
-// An arm that is worse is called so, and never "not worse".
+// TestWorseArms checks that a worse arm is called worse, and never "not worse".
 func TestWorseArms(t *testing.T) {
 	for name, c := range map[string]struct{ ttft, speed, failed float64 }{
 		"first tokens 30 % later":  {0.26, 50, 0.01},
@@ -73,7 +73,7 @@ func TestWorseArms(t *testing.T) {
 	}
 }
 
-// The intervals hold the truth as often as they say.
+// TestIntervals checks that the intervals contain the true value as often as they claim.
 func TestIntervals(t *testing.T) {
 	const seeds = 500
 	missed := 0
@@ -89,7 +89,8 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// A model that streams nothing is judged by the rest, and one of which nothing is timed is not known.
+// TestWithoutStreams checks that a model without streams is judged by its other measures, and that
+// the verdict is "not yet known" if nothing is timed.
 func TestWithoutStreams(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	rest, arm := side(rng, 40_000, 0.2, 50, 0), side(rng, 20_000, 0.2, 50, 0)

@@ -13,7 +13,8 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestJSONIsTheYAML generates openapi.json as it must be: the YAML in the same order, indented.
+// TestJSONIsTheYAML checks that openapi.json is the YAML in the same order, indented. With -update
+// it writes the file.
 func TestJSONIsTheYAML(t *testing.T) {
 	plain, err := yaml.YAMLToJSON(yamlText)
 	if err != nil {
@@ -27,7 +28,7 @@ func TestJSONIsTheYAML(t *testing.T) {
 	golden.File(t, "openapi.json", want.Bytes())
 }
 
-// TestDocumentIsValid has each of the two read by another parser than ours.
+// TestDocumentIsValid reads each of the two documents with a parser other than ours.
 func TestDocumentIsValid(t *testing.T) {
 	for name, text := range map[string][]byte{"yaml": YAML(), "json": JSON()} {
 		t.Run(name, func(t *testing.T) {
@@ -45,7 +46,7 @@ func TestDocumentIsValid(t *testing.T) {
 	}
 }
 
-// TestVersionIsATime holds the contract's Versioning 2.
+// TestVersionIsATime checks rule 2 of the contract's chapter Versioning.
 func TestVersionIsATime(t *testing.T) {
 	var doc struct {
 		Info struct{ Version string }

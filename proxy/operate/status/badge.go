@@ -15,9 +15,9 @@ import "strconv"
 //   - up
 type Badge struct {
 	Word  string
-	Class string // down, warn, hold or up: its colour, which repeats what Sign says
+	Class string // down, warn, hold or up: its colour, which repeats the meaning of Sign
 	Sign  string
-	Lasts bool // Since is how long the badge has lasted
+	Lasts bool // Since is how long the badge has been shown
 }
 
 // Badge returns the worst of the upstream's mode, its health, its breaker and the share of attempts
@@ -52,7 +52,7 @@ func (u *Upstream) Badge() Badge {
 	return Badge{"up", "up", "✓", true}
 }
 
-// down says how many of the targets are down, or nothing.
+// down returns how many of the targets are down, in words, or "".
 func down(all []Target) string {
 	n := 0
 	for i := range all {

@@ -7,8 +7,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// TestBadge: of everything that applies to an upstream its badge shows the worst, on the page and
-// in a terminal.
+// TestBadge checks that an upstream's badge shows the worst of its states, on the page and in a
+// terminal.
 func TestBadge(t *testing.T) {
 	for _, c := range []struct {
 		want   string
@@ -47,7 +47,7 @@ func TestBadge(t *testing.T) {
 	}
 }
 
-// TestTargetsDown: a model that is served shows how many of its engines are lost.
+// TestTargetsDown checks that a model that is served shows how many of its engines are lost.
 func TestTargetsDown(t *testing.T) {
 	s := sample()
 	s.Models = s.Models[1:]

@@ -1,12 +1,12 @@
 package status
 
-// Bound is the point at which a number of a model or an upstream becomes trouble. The verdict and
-// the page apply it to the last minute; the alert of .deploy/alerts.yaml has the same numbers over
-// its own time.
+// Bound is the point at which a number of a model or an upstream counts as trouble. The verdict and
+// the page apply it to the last minute. The alerts of .deploy/alerts.yaml have the same numbers
+// over their own periods.
 type Bound struct {
 	Alert string
 	Most  float64 // a share of the calls, or seconds
-	Least int     // below so many calls of the kind nothing is reported: one or two are no trouble
+	Least int     // with fewer calls of the kind nothing is reported: one or two are no trouble
 }
 
 // Bounds is the table of bounds. Failed applies to calls, Attempts to what an upstream was asked,

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestBudgetsAreShown: the page and the terminal have use, limit and time of renewal of each budget of a key. A key that has
-// used one up comes first, and is not folded as idle.
+// TestBudgetsAreShown checks that the page and the terminal show use, limit and renewal of each
+// budget of a key. A key with a used-up budget comes first, and is not folded as idle.
 func TestBudgetsAreShown(t *testing.T) {
 	midnight, month := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC), time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 	s := sample()
@@ -45,8 +45,8 @@ func TestBudgetsAreShown(t *testing.T) {
 	}
 }
 
-// TestSoonIsSaid: the first sentence names keys that end within a week and budgets that are used up or nearly so, and the edge
-// stays healthy.
+// TestSoonIsSaid checks that the first sentence names keys that expire within a week and budgets
+// that are used up or nearly so, and that the edge counts as healthy.
 func TestSoonIsSaid(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil

@@ -10,15 +10,15 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// States of a call beside its phases.
+// States of a call in addition to its phases.
 const (
 	StateDone    = "done"
-	StateLeft    = "left" // the client left
+	StateLeft    = "left" // the client disconnected
 	StateFailed  = "failed"
 	StateRefused = "refused" // before an engine was asked
 )
 
-// Call is one row of the table of calls. It holds numbers and configured names, never a word of a
+// Call is one row of the table of calls. It holds numbers and configured names, and no text of a
 // prompt or an answer.
 type Call struct {
 	ID       string    `json:"id"`
@@ -26,10 +26,10 @@ type Call struct {
 	Key      string    `json:"key,omitempty"`
 	Dialect  string    `json:"dialect"`
 	Model    string    `json:"model"`
-	Asked    string    `json:"asked_model,omitempty"` // model that was asked for, where Model answered in its place
+	Asked    string    `json:"asked_model,omitempty"` // if Model answered in its place
 	Upstream string    `json:"upstream,omitempty"`
 	Pool     string    `json:"pool"`
-	Class    string    `json:"class,omitempty"` // if it is not the first
+	Class    string    `json:"class,omitempty"` // unless it is the first class
 	Stream   bool      `json:"stream"`
 	State    string    `json:"state"` // body, queued, waiting, streaming; done, left, failed, refused
 	Status   int       `json:"status,omitempty"`
@@ -41,19 +41,20 @@ type Call struct {
 
 	Cached    int  `json:"prompt_cached_tokens"`
 	Fresh     int  `json:"prompt_new_tokens"`
-	Expected  int  `json:"prompt_expected_cached_tokens,omitempty"` // what the upstream was believed to have when it was picked
+	Expected  int  `json:"prompt_expected_cached_tokens,omitempty"` // believed to be cached when it was picked
 	Generated int  `json:"generated_tokens"`
 	Estimated bool `json:"tokens_estimated,omitempty"`
 
-	// Choice is why the upstream was picked among several, a word of routing.Reason. It is empty
-	// without a choice. Estimates are what was expected of the best ones; a call's page shows them.
+	// Choice says why the upstream was picked among several, with a word of routing.Reason. It is
+	// empty without a choice. Estimates are the expectations for the best upstreams, which a call's
+	// page shows.
 	Choice    string             `json:"choice,omitempty"`
 	Estimates []observe.Estimate `json:"-"`
 
 	Queue       float64  `json:"queue_ms"`
-	TTFT        float64  `json:"ttft_ms"` // 0: not yet, or none
+	TTFT        float64  `json:"ttft_ms"` // 0: not yet, or never
 	Duration    float64  `json:"duration_ms"`
-	PromptSpeed *float64 `json:"prompt_tokens_per_second"` // null: not known
+	PromptSpeed *float64 `json:"prompt_tokens_per_second"` // null: unknown
 	GenSpeed    *float64 `json:"generated_tokens_per_second"`
 
 	slow bool
@@ -64,14 +65,14 @@ type Attempt struct {
 	Upstream     string  `json:"upstream"`
 	Cause        string  `json:"cause"`                   // a word of upstreams.Causes
 	EngineStatus int     `json:"engine_status,omitempty"` // 0: the engine did not answer
-	After        float64 `json:"after_ms"`                // since the call began
+	After        float64 `json:"after_ms"`                // since the start of the call
 	Took         float64 `json:"took_ms"`
 }
 
-// Why returns the cause, which the log also has, and the status.
+// Why returns the cause, as in the log, and the status.
 func (a *Attempt) Why() string { return withStatus(a.Cause, a.EngineStatus) }
 
-// Running reports whether the call has not ended.
+// Running reports whether the call is still running.
 func (c *Call) Running() bool {
 	switch c.State {
 	case StateDone, StateLeft, StateFailed, StateRefused:
@@ -86,13 +87,13 @@ func (c *Call) Slow() bool { return c.slow }
 // Millis returns a duration in milliseconds.
 func Millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// ShownEnded is how many ended calls are shown, and how many of those that failed, were slow or
+// ShownEnded is how many ended calls are shown, and separately how many that failed, were slow or
 // were refused.
 const ShownEnded = 100
 
 func rows(flights []Call, ended []observe.Ended) []Call {
 	slices.SortFunc(flights, func(a, b Call) int { return a.Start.Compare(b.Start) })
-	out := slices.Grow(flights, max(1, len(ended))) // an empty list is one, too
+	out := slices.Grow(flights, max(1, len(ended))) // JSON needs an empty list, not null
 	for i := range ended {
 		out = append(out, rowOf(&ended[i]))
 	}
@@ -132,7 +133,7 @@ func rowOf(e *observe.Ended) Call {
 	return c
 }
 
-// speed returns tokens per second; null if there is nothing to divide.
+// speed returns tokens per second; null if a value is missing.
 func speed(tokens float64, d time.Duration) *float64 {
 	if tokens <= 0 || d < time.Millisecond {
 		return nil
@@ -141,7 +142,7 @@ func speed(tokens float64, d time.Duration) *float64 {
 	return &v
 }
 
-// Reason is why calls were refused before an engine was asked, or why they failed at one.
+// Reason says why calls were refused before an engine was asked, or why they failed at one.
 type Reason struct {
 	Code     string    `json:"code"`
 	Cause    string    `json:"cause,omitempty"` // of a failure at an engine, a word of upstreams.Causes
@@ -151,13 +152,13 @@ type Reason struct {
 	Model    string    `json:"model,omitempty"`
 	Key      string    `json:"key,omitempty"`
 	Upstream string    `json:"upstream,omitempty"`
-	Failed   bool      `json:"failed,omitempty"` // by the service; the request and its key are valid
+	Failed   bool      `json:"failed,omitempty"` // the service failed; the request and its key are valid
 	Count    int       `json:"count"`
-	Minute   int       `json:"last_minute"` // of count
+	Minute   int       `json:"last_minute"` // the part of count in the last minute
 	Last     time.Time `json:"last"`
 }
 
-// ID identifies the reason for as long as it is counted.
+// ID identifies the reason as long as it is counted.
 func (r *Reason) ID() string {
 	cause := r.Cause
 	if r.Engine != 0 {

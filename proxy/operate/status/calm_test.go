@@ -17,8 +17,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestCalmAtEachBound: calls that stay just below a bound of the table for ten minutes raise no alarm
-// in any second, and once they are just above it there is one within a minute.
+// TestCalmAtEachBound checks that calls just below a bound of the table raise no alarm in any
+// second of ten minutes, and that calls just above it raise one within a minute.
 func TestCalmAtEachBound(t *testing.T) {
 	slow := func(r *observe.Record) { r.UpstreamTTFT = 7 * time.Second }
 	waits := func(r *observe.Record) { r.Queue = 4 * time.Second }
@@ -35,7 +35,7 @@ func TestCalmAtEachBound(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name         string
-		good         int // streams a second beside
+		good         int // further streams a second
 		below, above func(d *desk, second int)
 		want         string
 	}{
@@ -80,7 +80,7 @@ func TestCalmAtEachBound(t *testing.T) {
 					}
 				}
 				play(60, func(d *desk, _ int) { d.end("qwen", "tgi-2", nil) }, func(*Status) {})
-				play(60, c.below, func(*Status) {}) // the minute before is another one's
+				play(60, c.below, func(*Status) {}) // the previous minute belongs to another case
 				play(600, c.below, func(s *Status) {
 					if s.Verdict.Level != LevelOK {
 						t.Fatalf("after %d s: %s", second, s.Verdict.Text)
@@ -100,8 +100,8 @@ func TestCalmAtEachBound(t *testing.T) {
 	}
 }
 
-// TestBoundsAreBuckets: the histograms have the bounds of times among their buckets, so that an alert
-// does not take a quantile below its bound for one above it.
+// TestBoundsAreBuckets checks that the histograms have buckets at the bounds of times, so that an
+// alert does not place a quantile on the wrong side of a bound.
 func TestBoundsAreBuckets(t *testing.T) {
 	var page strings.Builder
 	set := metrics.NewSet()
@@ -117,8 +117,9 @@ func TestBoundsAreBuckets(t *testing.T) {
 	}
 }
 
-// TestSentencesOfStates: each sentence about a state of an upstream, or of the edge itself, is said
-// in that state, and the nearest healthy state leaves the edge healthy for ten minutes.
+// TestSentencesOfStates checks that each sentence about a state of an upstream, or of the edge
+// itself, appears in that state, and that the most similar healthy state keeps the edge healthy for
+// ten minutes.
 func TestSentencesOfStates(t *testing.T) {
 	up := func(change func(u *Upstream)) func(*Status) { return func(s *Status) { change(&s.Upstreams[0]) } }
 	failed := func(during string) *upstreams.LastFailure {

@@ -6,8 +6,8 @@ import (
 	"penstock/upstreams"
 )
 
-// words returns a cause, or the code of an error that no engine caused, in an operator's words.
-// Text after the cause and a colon stays as it is.
+// words returns an operator's words for a cause, or for the code of an error that no engine caused.
+// Text after the cause and a colon stays unchanged.
 func words(cause string) string {
 	word, detail, more := strings.Cut(cause, ": ")
 	said := upstreams.Cause(word).Words()

@@ -6,7 +6,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestCausesInWords: a cause is put in its words, with what follows it, and a code in its own.
+// TestCausesInWords checks that a cause is replaced by its words, that the text after it stays, and
+// that a code has its own words.
 func TestCausesInWords(t *testing.T) {
 	for _, c := range upstreams.Causes() {
 		if got := words(string(c.Cause)); got != c.Words {

@@ -8,14 +8,14 @@ import (
 // Domain is a domain whose certificate the edge obtains itself.
 type Domain struct {
 	Name      string    `json:"name"`
-	NotBefore time.Time `json:"not_before,omitzero"` // zero: there is no certificate yet
+	NotBefore time.Time `json:"not_before,omitzero"` // zero: no certificate yet
 	NotAfter  time.Time `json:"not_after,omitzero"`
-	Failures  int       `json:"failures"`          // to obtain or renew it, in a row
+	Failures  int       `json:"failures"`          // consecutive failures to obtain or renew it
 	Problem   string    `json:"problem,omitempty"` // why the last attempt failed, or what the next one waits for
 	Next      time.Time `json:"next,omitzero"`     // the time of the next check
 }
 
-// Text describes it in one line.
+// Text describes the domain in one line.
 func (d Domain) Text() string {
 	text := "certificate of " + d.Name + ": "
 	if d.NotAfter.IsZero() {
@@ -29,7 +29,7 @@ func (d Domain) Text() string {
 	return text
 }
 
-// attempts says how attempts have failed, or what the first one waits for.
+// attempts describes the failed attempts, or what the first attempt waits for.
 func (d Domain) attempts() string {
 	if d.Failures == 0 {
 		return d.Problem
@@ -52,7 +52,7 @@ func (d Domain) refused(now time.Time) string {
 	return ""
 }
 
-// delays says which certificates could not be renewed yet but are still valid.
+// delays returns the certificates that could not be renewed yet but are still valid, in words.
 func (c *Certificate) delays(now time.Time) (all []string) {
 	if c == nil {
 		return nil

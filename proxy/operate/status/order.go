@@ -5,19 +5,19 @@ import (
 	"slices"
 )
 
-// What needs an operator comes first, wherever the state is shown. Within a rank the order is the
+// Rows that need an operator come first in every view. Within a rank the order is the
 // configuration's, so that rows stay in place while numbers change.
 
 // Ranks of a row.
 const (
 	rankOut = iota
 	rankTrouble
-	rankHold // by the operator
+	rankHold // because of the operator
 	rankBusy
 	rankIdle
 )
 
-// rank is the upstream's place among the others.
+// rank returns the upstream's rank among the others.
 func (u *Upstream) rank() int {
 	switch {
 	case u.Mode != "ready":
@@ -32,7 +32,7 @@ func (u *Upstream) rank() int {
 	return rankIdle
 }
 
-// Idle reports whether the upstream has nothing worth a row.
+// Idle reports whether the upstream has nothing to show in a row.
 func (u *Upstream) Idle() bool { return u.rank() == rankIdle }
 
 // active returns how many calls of this edge the upstream has.
@@ -63,14 +63,14 @@ func (m *Model) rank() int {
 // Idle reports whether the model is served but unused.
 func (m *Model) Idle() bool { return m.rank() == rankIdle }
 
-// Idle reports whether the key is not in use.
+// Idle reports whether the key is unused.
 func (k *Key) Idle() bool { return k.Refused == 0 && k.InFlight == 0 && !k.inUse() && k.fullest() < 1 }
 
 func (k *Key) inUse() bool {
 	return k.Requests != nil && k.Requests.Used > 0 || k.Tokens != nil && k.Tokens.Used > 0
 }
 
-// byTrouble returns the indexes of the upstreams, those in trouble first.
+// byTrouble returns the indexes of the upstreams, with those in trouble first.
 func (s *Status) byTrouble() []int {
 	return places(len(s.Upstreams), func(i int) int { return s.Upstreams[i].rank() })
 }
@@ -101,7 +101,7 @@ func (s *Status) ModelRows() (out []*Model) {
 	return out
 }
 
-// KeyRows returns the keys, those that are refused or have used up a budget first.
+// KeyRows returns the keys. Keys that are refused or have used up a budget come first.
 func (s *Status) KeyRows() (out []*Key) {
 	for _, i := range places(len(s.Keys), func(i int) int {
 		switch k := &s.Keys[i]; {

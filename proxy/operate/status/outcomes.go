@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// judge determines the models' states, and what is wrong with each.
+// judge determines the models' states and troubles.
 func (s *Status) judge() {
 	s.soles()
 	for i := range s.Models {
@@ -50,7 +50,7 @@ func (s *Status) soles() {
 	}
 }
 
-// servedBy says whether the model is served by its own engines, by its fallback, or not at all.
+// servedBy reports whether the model is served by its own engines, by its fallback, or not at all.
 func (m *Model) servedBy() string {
 	if m.State == ModelDegraded {
 		return ModelServed
@@ -59,8 +59,8 @@ func (m *Model) servedBy() string {
 }
 
 // standIns returns the models that answer m's calls while no engine serves it: its served
-// fallbacks, in order. It does not follow their own fallbacks. It names all of them, because a key
-// may have no right to one.
+// fallbacks, in order. It does not follow their own fallbacks. It returns all of them, because a
+// key may lack the right to the first.
 func standIns(s *Status, m *Model) (out []string) {
 	if m.Ready {
 		return nil
@@ -73,7 +73,7 @@ func standIns(s *Status, m *Model) (out []string) {
 	return out
 }
 
-// troublesOf says what goes wrong with a model's calls, the worst first.
+// troublesOf describes the troubles of a model's calls, worst first.
 func (s *Status) troublesOf(m *Model) (out []string) {
 	n, say := &m.History.Minute, func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if Bounds.Failed.share(n.Failed, n.Calls) {
@@ -91,7 +91,7 @@ func (s *Status) troublesOf(m *Model) (out []string) {
 	return out
 }
 
-// shareOf says a part of the last minute's calls in words.
+// shareOf describes a part of the last minute's calls in words.
 func shareOf(n, all int) string {
 	return fmt.Sprintf("%d %% of its calls (%d of %d in the last minute)", percent(n, all), n, all)
 }
@@ -115,7 +115,7 @@ func takenSlots(n int) string {
 	return fmt.Sprintf("%d slots are", n)
 }
 
-// blame says where a model's calls failed in the last minute, and why.
+// blame describes where a model's calls failed in the last minute, and why.
 func (s *Status) blame(model string) string {
 	where, why := map[string]int{}, map[string]int{}
 	for _, all := range [][]Reason{s.Failures, s.Refusals} {
@@ -141,7 +141,7 @@ func (s *Status) blame(model string) string {
 	return fmt.Sprintf(", on %s (%s)", count(len(where), "upstream"), code)
 }
 
-// hit says whose calls find a model full, if most are one key's.
+// hit names the key whose calls find a model full, if most of these calls are one key's.
 func (s *Status) hit(model string) string {
 	whose := map[string]int{}
 	for i := range s.Refusals {
@@ -155,7 +155,7 @@ func (s *Status) hit(model string) string {
 	return ""
 }
 
-// greatest returns the name with the highest count; the first of equals.
+// greatest returns the name with the highest count, the first one among equals.
 func greatest(counts map[string]int) (name string, most, all int) {
 	for n, c := range counts {
 		all += c
@@ -202,7 +202,7 @@ func (u *Upstream) fails(why string) string {
 	return text + ")"
 }
 
-// told reports whether the sentence of a failing model already mentions the upstream.
+// told reports whether the sentence about a failing model already mentions the upstream.
 func (s *Status) told(upstream string) bool {
 	return slices.ContainsFunc(s.Failures, func(r Reason) bool {
 		return r.Upstream == upstream && r.Minute > 0 && slices.ContainsFunc(s.Models, func(m Model) bool {

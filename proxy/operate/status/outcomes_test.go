@@ -19,7 +19,7 @@ import (
 	"penstock/upstreams"
 )
 
-// desk is an edge of two models and two upstreams, of whose calls only the ends are played.
+// desk is an edge with two models and two upstreams. Only the ends of calls are simulated.
 type desk struct {
 	calls  *observe.Calls
 	models []Model
@@ -33,7 +33,7 @@ func newDesk() *desk {
 	return d
 }
 
-// look returns the verdict that an operator sees now.
+// look returns the state that an operator sees now.
 func (d *desk) look() *Status {
 	s := &Status{Now: time.Now(), Models: slices.Clone(d.models)}
 	for _, name := range []string{"tgi-1", "tgi-2"} {
@@ -44,7 +44,7 @@ func (d *desk) look() *Status {
 	return s
 }
 
-// end plays the end of one call: a good stream, unless change says otherwise.
+// end simulates the end of one call: a good stream, unless change modifies it.
 func (d *desk) end(model, upstream string, change func(*observe.Record)) {
 	r := &observe.Record{
 		Dialect: "chat", Model: model, Upstream: upstream, Key: "team-a", Start: time.Now().Add(-2 * time.Second), Stream: true, Status: 200, Attempts: 1,
@@ -68,8 +68,9 @@ func refusedFull(r *observe.Record) {
 	r.Outcome, r.Code, r.Status, r.Attempts, r.Upstream, r.Key, r.Stream = observe.Limited, "capacity_full", 429, 0, "", "team-b", false
 }
 
-// calm is a second of an edge on which nothing is wrong: now and then a client leaves or asks for something wrong, a key
-// meets its own limit, a call waits a little, one is slow, and once in a minute one fails.
+// calm simulates one second of a healthy edge: now and then a client disconnects or sends an
+// invalid request, a key reaches its own limit, a call waits a little, one is slow, and once in a
+// minute one fails.
 func (d *desk) calm(second int) {
 	for i := range 2 {
 		d.end("qwen", []string{"tgi-1", "tgi-2"}[i], nil)
@@ -89,7 +90,7 @@ func (d *desk) calm(second int) {
 	}
 }
 
-// TestCalm: ten minutes in which nothing is wrong raise no alarm in any second.
+// TestCalm checks that ten healthy minutes raise no alarm in any second.
 func TestCalm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
@@ -103,7 +104,8 @@ func TestCalm(t *testing.T) {
 	})
 }
 
-// TestVerdictByOutcomes: each sentence is said within a minute of its trouble, and no more a minute after its end.
+// TestVerdictByOutcomes checks that each sentence appears within a minute of its trouble, and has
+// disappeared a minute after its end.
 func TestVerdictByOutcomes(t *testing.T) {
 	slow := func(r *observe.Record) { r.UpstreamTTFT = 7 * time.Second }
 	waits := func(r *observe.Record) { r.Queue = 4 * time.Second }
@@ -115,8 +117,8 @@ func TestVerdictByOutcomes(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		second func(d *desk, second int) // in trouble
-		want   string                    // after a minute of it
+		second func(d *desk, second int) // one second of the trouble
+		want   string                    // after a minute of trouble
 		state  string                    // of qwen
 	}{
 		{"a share fails on one upstream", func(d *desk, _ int) { d.end("qwen", "tgi-1", broken) }, "qwen fails 33 % of its calls (60 of 180 in the last minute), all on tgi-1 (answer cut off)", ModelDegraded},
@@ -201,7 +203,8 @@ func TestVerdictByOutcomes(t *testing.T) {
 	}
 }
 
-// TestFewAreNoTrouble: two failed calls of a silent model, or one slow one, are no alarm; the third is.
+// TestFewAreNoTrouble checks that two failed calls of an otherwise unused model, or one slow call,
+// raise no alarm, and that the third failed one does.
 func TestFewAreNoTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
@@ -218,10 +221,11 @@ func TestFewAreNoTrouble(t *testing.T) {
 	})
 }
 
-// comparison is a bound within the expression of an alert.
+// comparison matches a bound in the expression of an alert.
 var comparison = regexp.MustCompile(`(?:>=|>) ([0-9.]+)`)
 
-// TestAlertsHaveTheBounds: the alerts compare with the numbers of the verdict, and count the same outcomes as failed.
+// TestAlertsHaveTheBounds checks that the alerts compare with the numbers of the verdict, and count
+// the same outcomes as failed.
 func TestAlertsHaveTheBounds(t *testing.T) {
 	text, err := os.ReadFile("../../../.deploy/alerts.yaml")
 	if err != nil {

@@ -26,8 +26,8 @@ var (
 )
 
 // The page is one file with its style and its script inside, and the policy allows exactly these
-// two by their hashes. Only these two constants are typed as style and script: html/template
-// escapes every other value for the place where it is inserted.
+// two by their hashes. Only these two constants are typed as style and script. html/template
+// escapes every other value for its place.
 var (
 	page   = template.Must(template.New("page").Funcs(helpers).Parse(pageHTML))
 	policy = "default-src 'none'; style-src '" + hash(string(pageCSS)) + "'; script-src '" + hash(string(pageJS)) + "'; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -38,7 +38,7 @@ func hash(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// Policy is the Content-Security-Policy that the page is served with.
+// Policy is the page's Content-Security-Policy.
 func Policy() string { return policy }
 
 // Sections are the parts of the page that are renewed while it is open, by element id.
@@ -55,7 +55,7 @@ func (s *Status) Page() ([]byte, error) {
 	}{s, pageCSS, pageJS})
 }
 
-// CallPage writes the page of one call, or nothing if the call is not remembered.
+// CallPage writes the page of one call, or nothing if the call is no longer kept.
 func (s *Status) CallPage(id string) ([]byte, error) {
 	i := slices.IndexFunc(s.Calls, func(c Call) bool { return c.ID == id })
 	if i < 0 {
@@ -64,7 +64,7 @@ func (s *Status) CallPage(id string) ([]byte, error) {
 	return s.callPage("call", &s.Calls[i])
 }
 
-// ForgottenPage writes the page of a call that is not remembered. It says what to look for in the
+// ForgottenPage writes the page of a call that is no longer kept. It says what to look for in the
 // log.
 func (s *Status) ForgottenPage(id string) ([]byte, error) {
 	return s.callPage("forgotten", &Call{ID: id})
@@ -82,7 +82,7 @@ func (s *Status) callPage(name string, c *Call) ([]byte, error) {
 // Remember adds an ended call that may be too old for the table.
 func (s *Status) Remember(e *observe.Ended) { s.Calls = append(s.Calls, rowOf(e)) }
 
-// Remembered says which calls are kept.
+// Remembered describes which calls are kept.
 const Remembered = "The newest 256 calls are kept, and of the last hour a thousand each that failed, were slow or were refused."
 
 // Section writes the contents of one section.
@@ -155,14 +155,14 @@ var helpers = template.FuncMap{
 // idler is a row that a long table folds while nothing happens in it.
 type idler interface{ Idle() bool }
 
-// folded says how many rows of a table are folded.
+// folded holds how many rows of a table are folded.
 type folded struct {
 	N           int
 	What, State string
 }
 
-// crowdAbove is the number of upstreams above which idle ones are folded: as many one-line rows fit
-// on a screen.
+// crowdAbove is the number of upstreams above which idle ones are folded: that many one-line rows
+// fit on a screen.
 const crowdAbove = 60
 
 // foldedAbove is the number of rows above which a table folds its idle rows.
@@ -181,7 +181,7 @@ func idle[R idler](rows []R) (n int) {
 	return n
 }
 
-// takers says how many of a model's targets take calls.
+// takers describes how many of a model's targets take calls.
 func takers(all []Target) string {
 	return fmt.Sprintf("%d of %s", len(all)-len(missing(all)), count(len(all), "target"))
 }
@@ -242,7 +242,7 @@ func rateOf(v float64) string {
 	return strconv.Itoa(int(math.Round(v)))
 }
 
-// short shortens a request id to what people need to tell ids apart.
+// short shortens a request id to the part with which people distinguish ids.
 func short(id string) string {
 	if len(id) > 12 {
 		return id[:12]
@@ -253,10 +253,10 @@ func short(id string) string {
 // barWidth is the length of a bar in its own units.
 const barWidth = 100.0
 
-// bar is a full bar: own leases, others' work, and free slots.
+// bar is the bar of a pool: own leases, others' work, and free slots.
 type bar struct {
 	Own, Others, Total   int
-	Elsewhere            int // of Own, at other edges
+	Elsewhere            int // part of Own: at other edges
 	OwnWidth, OthersFrom float64
 	OthersWidth          float64
 	Full                 bool
@@ -278,13 +278,13 @@ func barOf(p namedPool) bar {
 type namedPool struct {
 	Name          string
 	Active, Total int
-	Elsewhere     int // of Active, calls of the other edges of a fleet
+	Elsewhere     int // part of Active: calls of the fleet's other edges
 	Others        int
 	Sources       []string
 }
 
-// poolsOf returns a model's pools as the page shows them: one if they are shared, otherwise those
-// that have slots, and after them the pools of the higher tiers.
+// poolsOf returns a model's pools in the page's form: one if they are shared, otherwise those that
+// have slots. The pools of the higher tiers follow.
 func poolsOf(m Model) []namedPool {
 	out := shownPools(m.Pools, m.Separate, "shared by all requests", "")
 	for i := range m.Tiers {
@@ -300,7 +300,7 @@ func poolsOf(m Model) []namedPool {
 	return out
 }
 
-// shownPools names the pools of a tier: the shared one, or each with a prefix.
+// shownPools names the pools of a tier: the shared one, or each one with a prefix.
 func shownPools(pools map[string]Pool, separate bool, shared, prefix string) (out []namedPool) {
 	if !separate {
 		p := pools["text"]
@@ -314,8 +314,8 @@ func shownPools(pools map[string]Pool, separate bool, shared, prefix string) (ou
 	return out
 }
 
-// ownPools returns an upstream's pools. As with models, calls of other edges count, because they
-// hold slots, too.
+// ownPools returns an upstream's pools. As for models, calls of other edges are included, because
+// they hold slots, too.
 func ownPools(u *Upstream) (out []namedPool) {
 	for _, p := range u.Pools {
 		active := p.Active + p.Elsewhere
@@ -329,8 +329,8 @@ func ownPools(u *Upstream) (out []namedPool) {
 	return out
 }
 
-// engineQueue returns how many requests wait within the engine, or -1 if it does not report that
-// now.
+// engineQueue returns how many requests wait within the engine, or -1 if the engine does not report
+// that now.
 func engineQueue(u *Upstream) int {
 	if u.Report == nil || !u.ReportFresh {
 		return -1
@@ -338,7 +338,7 @@ func engineQueue(u *Upstream) int {
 	return u.Report.Waiting
 }
 
-// slotsInUse is the number by which the page sorts upstreams.
+// slotsInUse returns the number by which the page sorts upstreams.
 func slotsInUse(u *Upstream) (n int) {
 	for _, p := range ownPools(u) {
 		n += p.Active
@@ -346,14 +346,14 @@ func slotsInUse(u *Upstream) (n int) {
 	return n
 }
 
-// sparkline is a curve of the last minutes as SVG paths.
+// sparkline is a curve of the last minutes in SVG paths.
 type sparkline struct {
 	Line, Area string
 	Peak       float64
 	Some       bool
 }
 
-// The sparkline's box.
+// The size of a sparkline.
 const (
 	sparkWidth  = 120.0
 	sparkHeight = 28.0

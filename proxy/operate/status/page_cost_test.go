@@ -19,8 +19,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// counters count, from before the page's script runs, the nodes that it makes and the rows whose nodes it touches; what comes
-// from the edge is handed in by renew.
+// counters counts, from before the page's script runs, the nodes that it creates and the rows whose
+// nodes it touches. renew passes it the edge's updates.
 const counters = `(() => {
 	const size = (node) => 1 + [...(node.content || node).childNodes].reduce((n, child) => n + size(child), 0);
 	let made = 0;
@@ -50,7 +50,8 @@ const counters = `(() => {
 	};
 })()`
 
-// bigSample is an edge with fifty upstreams, thirty models, two hundred keys, a hundred calls and as many events.
+// bigSample returns the state of an edge with fifty upstreams, thirty models, two hundred keys, a
+// hundred calls and as many events.
 func bigSample() *Status {
 	one := sample()
 	s := &Status{Now: now, Started: one.Started, Since: one.Since, Version: 3, Operable: true, Generations: one.Generations}
@@ -82,8 +83,8 @@ func bigSample() *Status {
 	return s
 }
 
-// TestRenewalsTouchWhatIsNew: an open page of a fleet changes the rows that read differently and no node of another one, and makes
-// nodes for the cells that are new alone.
+// TestRenewalsTouchWhatIsNew checks that an open page changes only nodes of rows whose text
+// differs, and creates nodes only for new cells.
 func TestRenewalsTouchWhatIsNew(t *testing.T) {
 	fastset.LeaveOut(t, "what a renewal does to the page in a browser")
 	state := bigSample()
@@ -194,7 +195,7 @@ type touch struct {
 	Touched []string `json:"touched"`
 }
 
-// renew hands what the page is to be sent to its script.
+// renew passes the page's next updates to its script.
 func renew(t *testing.T, tab context.Context, s *Status, shown *Shown) (got touch) {
 	t.Helper()
 	changed, err := s.Renewals(shown)

@@ -6,7 +6,7 @@ import (
 	"penstock/config"
 )
 
-// pair is a certificate in a file and the end of its validity, in one line.
+// pair describes a certificate in a file and the end of its validity, in one line.
 type pair struct{ Text, Level string }
 
 // pairsOf returns the certificates in files, of the public and the admin listener.

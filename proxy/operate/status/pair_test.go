@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestPairs: the page and the terminal say until when the certificates in files are good, of the public and of the admin
-// listener, and the sentence what their end means.
+// TestPairs checks that the page and the terminal show until when the certificates in files are
+// valid, for the public and the admin listener, and that the sentence explains the consequence.
 func TestPairs(t *testing.T) {
 	until := func(left time.Duration) *Certificate {
 		return &Certificate{NotBefore: now.Add(-90 * 24 * time.Hour), NotAfter: now.Add(left)}

@@ -3,7 +3,7 @@ package status
 import "fmt"
 
 // Part says which rows of the long lists are shown: models, upstreams and keys. With thousands of
-// them the whole state is megabytes, too much to read.
+// rows the whole state would be megabytes, too much to read.
 type Part struct{ Limit, Offset int }
 
 // PartDefault is the number of rows shown by default.
@@ -16,7 +16,7 @@ type Excerpt struct {
 	Rows   int `json:"rows"`
 }
 
-// String tells a reader which rows an answer holds: "rows 201 to 400 of 1000, those in trouble
+// String describes the rows that an answer holds: "rows 201 to 400 of 1000, those in trouble
 // first".
 func (e *Excerpt) String() string {
 	if e.Rows == 0 {
@@ -26,8 +26,8 @@ func (e *Excerpt) String() string {
 }
 
 // Show keeps the rows of a part in each of the long lists, in the order of the page: the first part
-// holds those that need an operator. A list that fits stays as it is. Statements about the whole,
-// such as the verdict, do not change: they were made before.
+// holds the rows that need an operator. A list that fits stays unchanged. Statements about the
+// whole, such as the verdict, were made before and do not change.
 func (s *Status) Show(p Part) {
 	s.Excerpts = map[string]*Excerpt{}
 	s.Models = excerpt(s, "models", s.Models, s.ModelRows, p)

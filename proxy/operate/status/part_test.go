@@ -8,7 +8,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestShow: of long lists a part is shown, those in trouble first; every row is in one part.
+// TestShow checks that a part of a long list is shown with rows in trouble first, and that every
+// row is in one part.
 func TestShow(t *testing.T) {
 	edge := func() *Status {
 		s := &Status{Models: []Model{{ID: "m", State: ModelServed}}}

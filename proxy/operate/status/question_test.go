@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestQuestion: before an upstream is drained the page says for which models no other one takes calls, whether these are shown or not.
+// TestQuestion checks that, before an upstream is drained, the page names the models for which no
+// other upstream takes calls, even models that are not shown.
 func TestQuestion(t *testing.T) {
 	s := sample()
 	s.Models = []Model{
@@ -28,7 +29,7 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-// TestTitle: a tab among others shows trouble.
+// TestTitle checks that the title of a browser's tab shows trouble.
 func TestTitle(t *testing.T) {
 	for level, want := range map[string]string{LevelOK: "Penstock", LevelDegraded: "! Penstock", LevelOut: "✕ Penstock", LevelDraining: "↓ Penstock"} {
 		s := sample()

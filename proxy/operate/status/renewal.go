@@ -13,21 +13,20 @@ type Renewal struct {
 }
 
 // PageRow is one row of a list. For a row that the page already shows, it holds only the changed
-// cells, by number. A row that is new or has no cells comes as its whole text.
+// cells, by number. A row that is new or has no cells is sent as a whole.
 type PageRow struct {
 	ID    string         `json:"id"`
 	Text  string         `json:"text,omitempty"`
 	Cells map[int]string `json:"cells,omitempty"`
 }
 
-// Shown is what one open page shows. The zero value is a page that has received nothing.
+// Shown is the content of one open page. The zero value is a page that has received nothing.
 type Shown struct {
 	whole, frames map[string]string            // by section
 	rows          map[string]map[string]string // by section and id
 }
 
-// Renewals returns the updates to send to a page, by section. From then on page counts as showing
-// them.
+// Renewals returns the updates for a page, by section, and records in page that it shows them.
 func (s *Status) Renewals(page *Shown) (map[string]Renewal, error) {
 	changed := map[string]Renewal{}
 	for _, id := range Sections {
@@ -42,7 +41,7 @@ func (s *Status) Renewals(page *Shown) (map[string]Renewal, error) {
 	return changed, nil
 }
 
-// renew returns the update for a section whose text is now text, and false if there is none.
+// renew returns the update for a section with a new text; ok is false if nothing has changed.
 func (s *Shown) renew(section, text string) (r Renewal, ok bool) {
 	if s.whole == nil {
 		s.whole, s.frames, s.rows = map[string]string{}, map[string]string{}, map[string]map[string]string{}
@@ -85,7 +84,7 @@ func differs(before, row string) (text string, cells map[int]string) {
 	return "", cells
 }
 
-// cellsOf splits a table row into its beginning and its cells, which start on lines of their own.
+// cellsOf splits a table row into its beginning and its cells, each of which starts on a new line.
 func cellsOf(row string) []string {
 	lines := strings.Split(row, "\n<t")
 	for i := range lines[1:] {
@@ -94,14 +93,14 @@ func cellsOf(row string) []string {
 	return lines
 }
 
-// rowsMark ends the tag of the element whose children are rows, each with an id on a line of its
-// own. No name can imitate it, because names are escaped.
+// rowsMark ends the tag of an element whose children are rows, each with an id on its own line. No
+// name can imitate it, because names are escaped.
 const rowsMark = " data-rows>"
 
-// rowTags are the tags of rows by the tag that holds them.
+// rowTags are the tags of rows, by the tag of their parent.
 var rowTags = map[string]string{"tbody": "tr", "ol": "li", "ul": "li", "dl": "div"}
 
-// cut takes the rows out of a section's text, and returns the text around them.
+// cut removes the rows from a section's text. It returns the text around them, and the rows.
 func cut(text string) (frame string, rows []string) {
 	head, body, ok := strings.Cut(text, rowsMark)
 	if !ok {
@@ -114,12 +113,12 @@ func cut(text string) (frame string, rows []string) {
 		return text, nil
 	}
 	for row := range strings.SplitSeq(body[at+len(begin):end], begin) {
-		rows = append(rows, begin[1:]+strings.TrimRight(row, "\n")) // the last row looks like any other
+		rows = append(rows, begin[1:]+strings.TrimRight(row, "\n")) // like the other rows
 	}
 	return head + rowsMark + body[:at] + body[end:], rows
 }
 
-// rowID returns the id of a row as the page's script knows it.
+// rowID returns a row's id in the page's script.
 func rowID(row string) string {
 	_, id, _ := strings.Cut(row, ` id="`)
 	id, _, _ = strings.Cut(id, `"`)

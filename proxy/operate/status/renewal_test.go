@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestRenewals: a page is sent each section once and then what differs: rows that are new or read
-// differently with their text, others by their ids, and the rest of a section where that differs.
+// TestRenewals checks that a page gets each section once, and then only differences: new and
+// changed rows with their text, other rows by their ids, and the rest of a section if it has
+// changed.
 func TestRenewals(t *testing.T) {
 	const frame = "<table data-sorts><tbody data-rows>%s</tbody></table><p>%s</p>"
 	row := func(id, text string) string {
@@ -52,8 +53,8 @@ func TestRenewals(t *testing.T) {
 	}
 }
 
-// TestRenewalsAreWhole: what a page is sent first is all of each section, and a second later, when a
-// call has come, little of it.
+// TestRenewalsAreWhole checks that a page first gets each section completely, and a second later,
+// after one new call, only a small part.
 func TestRenewalsAreWhole(t *testing.T) {
 	s := sample()
 	s.Judge(nil)

@@ -12,7 +12,7 @@ import (
 )
 
 // Runbook returns the alert of .deploy/alerts.yaml whose text says what to do about an upstream in
-// trouble, or nothing.
+// trouble, or "".
 func (u *Upstream) Runbook() string {
 	switch {
 	case u.State == "down":
@@ -27,7 +27,7 @@ func (u *Upstream) Runbook() string {
 	return ""
 }
 
-// Runbooks returns the alerts whose texts say what to do about the troubles in the verdict, each
+// Runbooks returns the alerts whose texts say what to do about the verdict's troubles, each one
 // once.
 func (s *Status) Runbooks() (all []string) {
 	add := func(trouble bool, alert string) {
@@ -60,7 +60,7 @@ func (s *Status) Runbooks() (all []string) {
 	return all
 }
 
-// ends reports whether a certificate from a file is invalid or ends soon.
+// ends reports whether a certificate from a file is invalid or expires soon.
 func (c *Certificate) ends(now time.Time) bool {
 	return c != nil && len(c.Domains) == 0 && (c.Trouble(now) != "" || c.NotAfter.Sub(now) < config.EndsSoon(c.NotBefore, c.NotAfter))
 }
@@ -77,7 +77,7 @@ type runText struct {
 	Code bool
 }
 
-// linked matches a Markdown link. The page shows only its words.
+// linked matches a Markdown link. The page shows only its text.
 var linked = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
 // RunbookPage renders the page of what to do when an alert fires, from the alerts' part of the

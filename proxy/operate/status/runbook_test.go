@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/fleet"
 )
 
-// TestRunbooks: each alert that the page leads to has its text in the runbook, whose code and links
-// read as words.
+// TestRunbooks checks that each alert that the page links to has its text in the runbook, and that
+// its code and links are shown as text.
 func TestRunbooks(t *testing.T) {
 	document, err := os.ReadFile("../../troubleshooting.md")
 	if err != nil {
@@ -42,7 +42,8 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// TestRunbooksOfTroubles: what the verdict names has its alerts, the models' first and each once.
+// TestRunbooksOfTroubles checks the alerts for the troubles of a verdict: those of models come
+// first, and each appears once.
 func TestRunbooksOfTroubles(t *testing.T) {
 	for want, change := range map[string]func(s *Status){
 		"":                                func(*Status) {},

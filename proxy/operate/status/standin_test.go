@@ -12,8 +12,9 @@ import (
 	"penstock/upstreams/residency"
 )
 
-// TestFallback: a model that no engine serves, and that another one answers for, is not called out: by the sentence, the
-// page, the terminal and the events. One whose fallbacks are out, too, is.
+// TestFallback checks that a model that no engine serves, but for which another model answers, is
+// not reported as out by the sentence, the page, the terminal or the events. It is reported if its
+// fallbacks are out, too.
 func TestFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, w, s := newDesk(), new(Watch), (*Status)(nil)
@@ -61,8 +62,8 @@ func TestFallback(t *testing.T) {
 	})
 }
 
-// TestFullAndOverLimit: what found no slot and what a limit of its key refused have a word each, on the page and in the
-// terminal, of models, keys and the edge.
+// TestFullAndOverLimit checks that calls without a free slot, and calls that a limit of their key
+// refused, have different words on the page and in the terminal, for models, keys and the edge.
 func TestFullAndOverLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk()
@@ -101,7 +102,8 @@ func TestFullAndOverLimit(t *testing.T) {
 	})
 }
 
-// TestWaitsSayWhere: the sentence counts what waits within engines and for a model's turn, too, as the table below does.
+// TestWaitsSayWhere checks that the sentence counts what waits within engines and for a model's
+// turn, too, like the table below it.
 func TestWaitsSayWhere(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload, s.Models[0].Queue = s.Upstreams[:1], nil, nil
@@ -117,7 +119,8 @@ func TestWaitsSayWhere(t *testing.T) {
 	}
 }
 
-// TestSlotsOfAFleet: a model and its one upstream show the same slots in use, and say how many other edges hold.
+// TestSlotsOfAFleet checks that a model and its only upstream show the same slots in use, and how
+// many of them other edges hold.
 func TestSlotsOfAFleet(t *testing.T) {
 	s := &Status{Now: now, Fleet: &fleet.State{StoreAnswers: true}, Models: []Model{{ID: "m", Ready: true, Pools: map[string]Pool{"text": {Active: 6, Total: 8, Elsewhere: 4}}}}}
 	s.Upstreams = []Upstream{{Status: upstreams.Status{
@@ -140,7 +143,8 @@ func TestSlotsOfAFleet(t *testing.T) {
 	}
 }
 
-// TestHeadingsSayTheirTime: no column of keys, upstreams or edges is a bare number of calls.
+// TestHeadingsSayTheirTime checks that every column with a number of calls, of keys, upstreams or
+// edges, names its period.
 func TestHeadingsSayTheirTime(t *testing.T) {
 	for _, columns := range [][]Column{keyColumns, upstreamColumns, edgeColumns} {
 		for _, c := range columns {

@@ -14,8 +14,9 @@ import (
 	"penstock/upstreams"
 )
 
-// Status is the state of the edge at one moment: what the page shows, and its JSON twin. Times are
-// absolute, durations have their unit in the name, and an unknown value is null or -1, never zero.
+// Status is the state of the edge at one moment: the content of the page and of its JSON form.
+// Times are absolute, durations have their unit in the name, and an unknown value is null or -1,
+// never zero.
 type Status struct {
 	Verdict  Verdict   `json:"verdict"`
 	Build    string    `json:"build"`
@@ -42,29 +43,29 @@ type Status struct {
 	Events      []Event         `json:"events"` // newest first
 	Keys        []Key           `json:"keys"`
 	Calls       []Call          `json:"calls"`           // in flight, oldest first, then ended, newest first
-	Refusals    []Reason        `json:"refusals"`        // before an engine was asked, of the last five minutes, by reason
+	Refusals    []Reason        `json:"refusals"`        // before an engine was asked, by reason
 	Failures    []Reason        `json:"failures"`        // at an engine, likewise
 	Attempts    []Reason        `json:"failed_attempts"` // at an engine, likewise, also of calls that a retry saved
 	Total       observe.History `json:"total"`
 	Fleet       *fleet.State    `json:"fleet,omitempty"`
 
-	Excerpts map[string]*Excerpt `json:"excerpts,omitempty"` // of the lists that are not shown whole, by name
+	Excerpts map[string]*Excerpt `json:"excerpts,omitempty"` // of the lists that are not complete, by name
 
-	Discoveries []Discovery `json:"discoveries,omitempty"` // sources of upstreams that the file does not list
+	Discoveries []Discovery `json:"discoveries,omitempty"` // sources of upstreams that are not in the file
 
 	Discovered []DiscoveredModels `json:"discovered_models,omitempty"`
 
 	Issuers []Issuer `json:"issuers,omitempty"` // of tokens
 
-	Operable bool `json:"operable"` // upstreams can be drained: an admin token is set
+	Operable bool `json:"operable"` // upstreams can be drained, because an admin token is set
 }
 
 // Verdict is the state of the edge in one sentence.
 type Verdict struct {
 	Level string `json:"level"` // ok, degraded, out, draining
 	Text  string `json:"text"`
-	// About names the models and upstreams in trouble. As long as it stays the same, nothing new
-	// has happened.
+	// About names the models and upstreams in trouble. As long as it is unchanged, nothing new has
+	// happened.
 	About []string `json:"about,omitempty"`
 }
 
@@ -78,23 +79,23 @@ const (
 
 // Faults are troubles of the edge itself.
 type Faults struct {
-	Panicking string  `json:"panicking,omitempty"`             // where panics do not stop: the edge is not ready
+	Panicking string  `json:"panicking,omitempty"`             // panics recur there: the edge is not ready
 	Unsaved   float64 `json:"unsaved_usage_seconds,omitempty"` // how long usage has been waiting for its ledger
 
-	TurnedAway      bool `json:"connections_turned_away,omitempty"` // in the last minute, at a bound of limits
-	OnAdminPort     int  `json:"others_on_admin_port,omitempty"`    // processes that listen there beside this one
+	TurnedAway      bool `json:"connections_turned_away,omitempty"` // in the last minute
+	OnAdminPort     int  `json:"others_on_admin_port,omitempty"`    // other processes that listen there
 	AdminPortShared bool `json:"-"`                                 // for longer than a take-over needs
 }
 
 // unsavedMost is how many seconds usage may wait for its ledger before that is trouble.
 const unsavedMost = 5
 
-// Certificate says when the edge's own certificate is valid.
+// Certificate holds the validity of the edge's own certificate.
 type Certificate struct {
 	NotBefore time.Time `json:"not_before,omitzero"`
 	NotAfter  time.Time `json:"not_after,omitzero"`
 
-	Domains []Domain `json:"domains,omitempty"` // whose certificates the edge obtains itself
+	Domains []Domain `json:"domains,omitempty"` // those whose certificates the edge obtains itself
 }
 
 // CertificateOf returns the certificate that is valid between two times; nil if there is none.
@@ -105,7 +106,7 @@ func CertificateOf(from, to time.Time) *Certificate {
 	return &Certificate{NotBefore: from, NotAfter: to}
 }
 
-// Trouble says why clients refuse the certificate at a time. It is empty if they accept it.
+// Trouble returns why clients refuse the certificate at a time; "" if they accept it.
 func (c *Certificate) Trouble(now time.Time) string {
 	switch {
 	case c == nil:
@@ -126,7 +127,7 @@ func (c *Certificate) Trouble(now time.Time) string {
 	return ""
 }
 
-// Discovery is a source of upstreams that the file does not list: DNS or Kubernetes.
+// Discovery is a source of upstreams that are not in the file: DNS or Kubernetes.
 type Discovery struct{ upstreams.Discovery }
 
 // Text describes the discovery in one line.
@@ -141,11 +142,11 @@ func (d Discovery) Text() string {
 	return d.Source + ": " + count(d.Targets, "endpoint") + ", " + known
 }
 
-// staleAfter is how many seconds a discovery may fail before that is reported: it mostly recovers
-// at once.
+// staleAfter is how many seconds a discovery may fail before the edge reports that, because it
+// mostly recovers at once.
 const staleAfter = 10
 
-// Problem returns since when the state of the endpoints is unknown; "" if it is known.
+// Problem returns since when the endpoints are unknown; "" if they are known.
 func (d Discovery) Problem() string {
 	if d.Stale < staleAfter {
 		return ""
@@ -157,7 +158,7 @@ func (d Discovery) Problem() string {
 type DiscoveredModels struct {
 	Upstream string `json:"upstream"`
 	Models   int    `json:"models"`
-	LeftOut  int    `json:"left_out"` // for their names or number, or because the file lists them
+	LeftOut  int    `json:"left_out"` // because of their names or number, or because the file lists them
 }
 
 // Text describes the models in one line.
@@ -169,7 +170,8 @@ func (d DiscoveredModels) Text() string {
 	return text
 }
 
-// Issuer is an identity provider whose tokens the edge accepts, by the keys that it publishes.
+// Issuer is an identity provider whose tokens the edge accepts if one of its published keys has
+// signed them.
 type Issuer struct {
 	Name     string  `json:"name"`
 	Keys     int     `json:"keys"`
@@ -189,7 +191,7 @@ func (i Issuer) Text() string {
 	return "issuer " + i.Name + ": " + count(i.Keys, "key") + ", fetched " + Ago(secondsOf(i.Age)) + " ago"
 }
 
-// Problem returns why keys of the issuer may be missing; "" if none are.
+// Problem returns why keys of the issuer may be missing; "" if none can be.
 func (i Issuer) Problem() string {
 	switch {
 	case i.Trouble == "":
@@ -200,7 +202,7 @@ func (i Issuer) Problem() string {
 	return "issuer " + i.Name + ": " + count(i.Keys, "key") + " as of " + Ago(secondsOf(i.Age)) + " ago: " + i.Trouble
 }
 
-// Generation is one configuration that still has calls, or the running one.
+// Generation is the running configuration, or an older one that still has calls.
 type Generation struct {
 	Version uint64    `json:"version"`
 	Since   time.Time `json:"since"`
@@ -213,9 +215,9 @@ type Reload struct {
 	Source    string    `json:"source"`
 	OK        bool      `json:"ok"`
 	Unchanged bool      `json:"unchanged,omitempty"` // the file equals the running one
-	// KeysInForce says that the keys of a refused file still came into force.
+	// KeysInForce reports that the keys of a refused file came into force nevertheless.
 	KeysInForce bool     `json:"keys_in_force,omitempty"`
-	Version     uint64   `json:"version"` // of the running configuration, afterwards
+	Version     uint64   `json:"version"` // of the running configuration after the reload
 	Changes     []string `json:"changes,omitempty"`
 	Capacity    []string `json:"capacity,omitempty"` // of models: "llama: 48 -> 16 slots"
 	Restart     []string `json:"needs_restart,omitempty"`
@@ -223,7 +225,7 @@ type Reload struct {
 	Seconds     float64  `json:"seconds"`
 }
 
-// Retries is the retry budget over the last ten seconds.
+// Retries holds the use of the retry budget in the last ten seconds.
 type Retries struct {
 	Used    int64 `json:"used"`
 	Allowed int64 `json:"allowed"`
@@ -232,8 +234,8 @@ type Retries struct {
 // Upstream is one upstream with its last minutes.
 type Upstream struct {
 	upstreams.Status
-	ModeWho string          `json:"mode_who,omitempty"` // who asked for the mode, in a fleet
-	SoleFor []string        `json:"sole_for,omitempty"` // models that no other upstream takes calls for now
+	ModeWho string          `json:"mode_who,omitempty"` // the operator who set the mode, in a fleet
+	SoleFor []string        `json:"sole_for,omitempty"` // models that have no other upstream now
 	History observe.History `json:"history"`
 	Hour    Hour            `json:"hour"`
 }
@@ -241,7 +243,7 @@ type Upstream struct {
 // States of a model.
 const (
 	ModelServed   = "served"
-	ModelDegraded = "degraded" // it is served, but its calls fail, find it full or wait
+	ModelDegraded = "degraded" // served, but its calls fail, find it full or wait
 	ModelFallback = "fallback" // no engine serves it, and another model answers in its place
 	ModelOut      = "out"
 )
@@ -250,26 +252,26 @@ const (
 type Model struct {
 	ID             string          `json:"id"`
 	Ready          bool            `json:"ready"`
-	Found          bool            `json:"discovered,omitempty"` // an engine lists it, and the file does not
+	Found          bool            `json:"discovered,omitempty"` // an engine lists it, but not the file
 	State          string          `json:"state"`                // served, degraded, fallback, out
 	Fallback       []string        `json:"fallback,omitempty"`   // models that may answer in its place
-	StandIns       []string        `json:"stand_ins,omitempty"`  // those that do, while no engine serves it
+	StandIns       []string        `json:"stand_ins,omitempty"`  // those that answer while no engine serves it
 	Deprecated     time.Time       `json:"deprecated,omitzero"`
 	Sunset         time.Time       `json:"sunset,omitzero"`
-	Troubles       []string        `json:"troubles,omitempty"`        // with its calls of the last minute, the worst first
-	TroubleSeconds float64         `json:"trouble_seconds,omitempty"` // for how long it is out or in trouble
+	Troubles       []string        `json:"troubles,omitempty"`        // in the last minute, worst first
+	TroubleSeconds float64         `json:"trouble_seconds,omitempty"` // how long it has lasted
 	History        observe.History `json:"history"`
 	Hour           Hour            `json:"hour"`
 	Separate       bool            `json:"separate_pools"`
 	Pools          map[string]Pool `json:"pools"`
 	Queue          *Queue          `json:"queue"`
 	Targets        []Target        `json:"targets"`
-	Tiers          []Tier          `json:"tiers,omitempty"` // where there are several; Pools are the first one's
+	Tiers          []Tier          `json:"tiers,omitempty"` // if several; Pools are the first one's
 	Arms           []Arm           `json:"arms,omitempty"`
 	Shadow         *Shadow         `json:"shadow,omitempty"`
 }
 
-// Retirement returns when the model is deprecated and removed; "" without such dates.
+// Retirement describes when the model is deprecated and removed; "" without such dates.
 func (m *Model) Retirement() string {
 	var parts []string
 	if !m.Deprecated.IsZero() {
@@ -284,8 +286,8 @@ func (m *Model) Retirement() string {
 // Tier is one tier of a model's targets.
 type Tier struct {
 	Tier     int             `json:"tier"`
-	When     string          `json:"when,omitempty"` // it serves while those before it are full, or down
-	Serving  bool            `json:"serving"`        // the first tier with an upstream that takes calls
+	When     string          `json:"when,omitempty"` // serves while the tiers before it are full, or down
+	Serving  bool            `json:"serving"`        // the first tier that takes calls
 	Separate bool            `json:"separate_pools"`
 	Pools    map[string]Pool `json:"pools"`
 }
@@ -294,17 +296,17 @@ type Tier struct {
 type Arm struct {
 	routing.Arm
 	Calls  int64 `json:"calls"`  // that ended there
-	Missed int64 `json:"missed"` // of the arm, that ended elsewhere
+	Missed int64 `json:"missed"` // the arm's own calls that ended elsewhere
 }
 
-// Shadow is the outcome of the copies of a model's calls.
+// Shadow describes the copies of a model's calls.
 type Shadow struct {
 	To     string           `json:"to"`
 	Share  float64          `json:"share"` // 0 to 1
 	Copies map[string]int64 `json:"copies"`
 }
 
-// ShadowOf describes the copies of a model's calls to another model.
+// ShadowOf returns the counts of copies of a model's calls to another model.
 func ShadowOf(model, to string, share float64, calls *observe.Calls) *Shadow {
 	out := &Shadow{To: to, Share: share, Copies: map[string]int64{}}
 	for end, n := range observe.ShadowsOf(calls, model, to).Ended {
@@ -318,9 +320,9 @@ type Pool struct {
 	Active    int      `json:"active"`
 	Total     int      `json:"total"`
 	Available int      `json:"available"`
-	Elsewhere int      `json:"elsewhere,omitempty"` // of active, calls of the other edges of a fleet
-	Others    int      `json:"others"`              // work of other clients on these engines, by their fresh reports
-	Sources   []string `json:"sources"`             // where the limits come from
+	Elsewhere int      `json:"elsewhere,omitempty"` // part of active: calls of the fleet's other edges
+	Others    int      `json:"others"`              // work of other clients at these engines
+	Sources   []string `json:"sources"`             // of the limits
 }
 
 // Queue is a model's queue.
@@ -330,31 +332,32 @@ type Queue struct {
 	Wait    float64 `json:"wait_seconds"`
 }
 
-// Key is one key of the configuration, or of the fleet's store, and its use; or a group of keys.
+// Key is one key of the configuration or of the fleet's store, with its usage; or it is a group of
+// keys.
 type Key struct {
 	ID          string   `json:"id"`
 	IsGroup     bool     `json:"is_group,omitempty"` // a group, with the sums of its keys
-	Group       string   `json:"group,omitempty"`    // whose limits the key shares
+	Group       string   `json:"group,omitempty"`    // the group whose limits the key shares
 	InFlight    int      `json:"in_flight"`
 	Concurrency int      `json:"concurrency,omitempty"`         // its limit
 	Requests    *Use     `json:"requests_per_minute,omitempty"` // null: no limit
 	Tokens      *Use     `json:"tokens_per_minute,omitempty"`   // likewise
 	Budgets     []Budget `json:"budgets,omitempty"`             // of days and months
 	Today       KeyDay   `json:"today"`                         // in UTC
-	Refused     int      `json:"refused_5m"`                    // before an engine was asked, for whatever reason
-	OverLimit   int      `json:"over_limit_5m"`                 // of these, by a limit of the key
-	Full        int      `json:"full_5m"`                       // of these, for lack of room
-	Why         string   `json:"refused_by,omitempty"`          // most often
+	Refused     int      `json:"refused_5m"`                    // before an engine was asked
+	OverLimit   int      `json:"over_limit_5m"`                 // the part refused by a limit of the key
+	Full        int      `json:"full_5m"`                       // the part that found no slot
+	Why         string   `json:"refused_by,omitempty"`          // the most frequent reason
 
-	// Ends is when the key ends; zero: never.
+	// Ends is when the key expires; zero: never.
 	Ends time.Time `json:"ends,omitzero"`
 }
 
-// budgetNear is the share of a budget above which the page says so.
+// budgetNear is the share of a budget above which the page mentions it.
 const budgetNear = 0.9
 
-// soon returns a sentence if the key ends within a week, and one for each budget that is used up or
-// nearly so.
+// soon returns a sentence if the key expires within a week, and one for each budget that is used up
+// or nearly so.
 func (k *Key) soon(now time.Time) (all []string) {
 	if left := k.Ends.Sub(now); !k.Ends.IsZero() && left > 0 && left < config.EndsSoon(time.Time{}, k.Ends) {
 		all = append(all, k.label()+" ends in "+Ago(left)+" ("+k.Ends.UTC().Format(time.RFC3339)+")")
@@ -376,18 +379,18 @@ func (k *Key) label() string {
 	return "the key " + k.ID
 }
 
-// Use is how much of a limit is in use.
+// Use is the used part of a limit.
 type Use struct {
 	Used  int64 `json:"used"`
 	Limit int64 `json:"limit"`
 }
 
-// Budget is how much of a key's budget is in use.
+// Budget is the used part of a key's budget.
 type Budget struct {
 	Name   string    `json:"name"` // tokens_per_day, tokens_per_month, spend_per_day, spend_per_month
 	Used   string    `json:"used"` // tokens, or money
 	Limit  string    `json:"limit"`
-	Share  float64   `json:"used_share"` // 1: it is used up
+	Share  float64   `json:"used_share"` // 1: used up
 	Renews time.Time `json:"renews"`
 }
 
@@ -409,7 +412,7 @@ func (k *Key) fullest() float64 {
 	return most
 }
 
-// KeyDay is what a key has used today.
+// KeyDay is a key's usage today.
 type KeyDay struct {
 	Calls  uint64 `json:"calls"`
 	Tokens uint64 `json:"tokens"`
@@ -422,23 +425,24 @@ type Target struct {
 	Tier     int    `json:"tier,omitempty"`
 	Arm      string `json:"arm,omitempty"`
 	Eligible bool   `json:"eligible"`
-	Why      string `json:"why,omitempty"`  // why it is not eligible
+	Why      string `json:"why,omitempty"`  // why it takes no calls
 	Down     bool   `json:"down,omitempty"` // its engine is down or stalled, or its breaker is open
 }
 
-// Input is what the edge knows but Of cannot find out.
+// Input holds what the edge knows and Of cannot obtain itself.
 type Input struct {
 	Routes    *routing.Table
 	Upstreams []*upstreams.Upstream
 	Calls     *observe.Calls
-	Flights   []Call            // calls that run; Of may reorder and extend them
-	Ended     []observe.Ended   // the newest first
+	Flights   []Call            // running calls; Of may reorder and extend them
+	Ended     []observe.Ended   // newest first
 	Keys      []Key             // without their calls and refusals
 	Queues    map[string]*Queue // by model
 	Now       time.Time
 }
 
-// Of describes the edge. The caller fills in what belongs to the process, and then calls Judge.
+// Of describes the edge. Its caller sets the members that describe the process, and then calls
+// Judge.
 func Of(in *Input) *Status {
 	s := &Status{
 		Now: in.Now, Upstreams: []Upstream{}, Models: []Model{}, Finished: in.Calls.Finished(),
@@ -465,7 +469,7 @@ func Of(in *Input) *Status {
 	ofGroup := map[string]int{}
 	for i := range s.Keys {
 		k := &s.Keys[i]
-		if k.IsGroup { // groups come after their keys
+		if k.IsGroup { // groups follow their keys
 			k.InFlight = ofGroup[k.ID]
 			continue
 		}
@@ -492,7 +496,8 @@ func modelOf(r *routing.Route, now time.Time) Model {
 	return m
 }
 
-// isDown reports whether an engine has been lost, except by an operator or because it is busy.
+// isDown reports whether an engine is lost. It returns false for an engine that an operator has
+// taken out, or that is busy.
 func isDown(u *upstreams.Upstream, now time.Time) bool {
 	s := u.State()
 	return s == upstreams.StateDown || s == upstreams.StateStalled || u.Breaker.Position(now) == upstreams.BreakerOpen
@@ -522,7 +527,7 @@ func poolsNow(r *routing.Route, now time.Time) map[string]Pool {
 	return pools
 }
 
-// measure fills in what the last minutes show of models and upstreams.
+// measure fills in what the last minutes show about models and upstreams.
 func (s *Status) measure(o *observe.Outlook) {
 	s.Total = o.Total
 	for i := range s.Upstreams {
@@ -539,7 +544,7 @@ func (s *Status) measure(o *observe.Outlook) {
 	}
 }
 
-// refusedBy fills in how often a key was refused, and the most frequent reason.
+// refusedBy sets how often a key was refused, and the most frequent reason.
 func (k *Key) refusedBy(all []observe.ReasonCount) {
 	most := 0
 	for i := range all {

@@ -19,7 +19,8 @@ import (
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// sample is an edge with two upstreams, one of which is down, and calls of every state. Names are hostile.
+// sample returns the state of an edge with two upstreams, one of which is down, and calls in every
+// state. Names are hostile.
 func sample() *Status {
 	const hostile = `<img src=x onerror=alert(1)>"'`
 	up := func(label, state string) Upstream {
@@ -163,8 +164,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestDiscoveries: the page and the terminal say where upstreams come from and how old that is. If
-// a source does not answer, they say since when and why, and that is a trouble.
+// TestDiscoveries checks that the page and the terminal show where upstreams come from and how old
+// that is. If a source does not answer, they show since when and why, and that counts as a trouble.
 func TestDiscoveries(t *testing.T) {
 	s := sample()
 	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
@@ -230,8 +231,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestTerminalBrokenStream: a stream that broke behind its 200 does not look like a success, with
-// and without colours.
+// TestTerminalBrokenStream checks that a stream that broke after its 200 does not look like a
+// success, with and without colours.
 func TestTerminalBrokenStream(t *testing.T) {
 	s := Status{Now: now, Calls: []Call{{ID: "req_broken", Start: now, State: StateFailed, Status: 200, Code: "upstream_bad_response", Model: "m"}}}
 	if text := string(s.Terminal(80)); !strings.Contains(text, "✕ bad_response") || strings.Contains(text, "200") {
@@ -298,7 +299,7 @@ func TestTerminal(t *testing.T) {
 	if words := strings.Join(strings.Fields(text), " "); !strings.Contains(words, plaintext.Line(s.Verdict.Text)) || !strings.Contains(words, "and that is the reason") {
 		t.Errorf("a sentence is cut:\n%s", text)
 	}
-	// What comes over the wire shows the same.
+	// The JSON form shows the same.
 	body, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
@@ -312,7 +313,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// TestTerminalIsNarrow: no line is wider than the terminal, down to 40 characters.
+// TestTerminalIsNarrow checks that no line is wider than the terminal, down to 40 characters.
 func TestTerminalIsNarrow(t *testing.T) {
 	s := sample()
 	s.Judge(nil)
@@ -329,7 +330,7 @@ func TestTerminalIsNarrow(t *testing.T) {
 	}
 }
 
-// TestTerminalHasArms: the arms of a model stand below it, with what each has taken.
+// TestTerminalHasArms checks that the arms of a model are listed below it, with the calls of each.
 func TestTerminalHasArms(t *testing.T) {
 	s := sample()
 	s.Models[1].Arms = []Arm{{routing.Arm{Name: "new", Share: 0.05}, 12, 1}, {routing.Arm{Name: "odd\x1b[2J", Share: 0.125}, 3, 0}}
@@ -342,8 +343,8 @@ func TestTerminalHasArms(t *testing.T) {
 	}
 }
 
-// TestDomains: the page, the terminal and the verdict say of which domains certificates are missing, have ended, or are not
-// renewed.
+// TestDomains checks that the page, the terminal and the verdict name the domains whose
+// certificates are missing, have expired, or are not renewed.
 func TestDomains(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	day := 24 * time.Hour
@@ -391,7 +392,8 @@ func TestDomains(t *testing.T) {
 	}
 }
 
-// TestIssuers: the page, the terminal and the verdict say of which issuers keys are missing.
+// TestIssuers checks that the page, the terminal and the verdict name the issuers whose keys are
+// missing.
 func TestIssuers(t *testing.T) {
 	for _, c := range []struct {
 		issuer  Issuer

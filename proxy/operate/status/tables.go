@@ -16,8 +16,8 @@ import (
 // Table is a part of the state in rows and columns, for terminals. Rows that need an operator come
 // first.
 type Table struct {
-	Name    string // in one word
-	Total   int    // number of rows, shown or not
+	Name    string // one word
+	Total   int    // the number of rows, including those that are not shown
 	Columns []Column
 	Rows    []Row
 }
@@ -25,16 +25,16 @@ type Table struct {
 // Column is one column of a table.
 type Column struct {
 	Title  string
-	Width  int  // in cells; that of text may be more
-	Number bool // its texts end at its right side, and are never shortened
-	Spare  int  // without room, columns with the highest number are left out first; 0: never
+	Width  int  // in cells; text may be wider
+	Number bool // aligned to the right, and never shortened
+	Spare  int  // if space is short, the highest is omitted first; 0: never
 }
 
 // Row is one row of a table.
 type Row struct {
-	ID    string   // stays the same while the state changes
-	Level string   // of the row's colour, which repeats what its words say: ok, degraded, out or none
-	Cells []string // one a column
+	ID    string   // unchanged while the state changes
+	Level string   // the level of the row's colour, which repeats its words: ok, degraded, out or none
+	Cells []string // one for each column
 	Why   string   // what is wrong, in a sentence
 	Arms  []string
 	More  []string
@@ -81,7 +81,7 @@ func pointers[T any](all []T) (out []*T) {
 	return out
 }
 
-// part formats n of a total, if there is one.
+// part formats n of a total, if there is a total.
 func part(n, of int) string {
 	if of <= 0 {
 		return strconv.Itoa(n)
@@ -102,7 +102,7 @@ func newest(h *observe.History) string {
 }
 
 // cached formats the share of prompt tokens that engines had in their caches, and in brackets the
-// share expected when the engines were picked.
+// share that was expected when the engines were picked.
 func cached(p observe.Prompts) string {
 	if p.Prompt == 0 {
 		return "–"
@@ -126,7 +126,7 @@ var modelColumns = []Column{
 	{"CACHED 5m", 11, true, 10},
 }
 
-// Text describes what the arm gets, and what has ended there.
+// Text describes the arm's share, and the calls that have ended there.
 func (a *Arm) Text() string {
 	text := fmt.Sprintf("arm %s: %.3g%% of the calls, %d ended there", a.Name, 100*a.Share, a.Calls)
 	if a.Missed > 0 {
@@ -319,8 +319,8 @@ func callRow(c *Call) Row {
 	return r
 }
 
-// failedState returns the status, followed by the code if the status is a success: a stream that
-// broke has begun with 200.
+// failedState returns the status of a failed call. If the status is a success, the code follows: a
+// stream that broke has begun with 200.
 func failedState(c *Call) string {
 	if c.Status >= 400 || c.Code == "" {
 		return strconv.Itoa(c.Status)
@@ -375,8 +375,8 @@ func keyRow(k *Key) Row {
 	return r
 }
 
-// parts says how many of the refused calls were over a limit of the key, and how many found no
-// room.
+// parts describes how many of the refused calls were over a limit of the key, and how many found no
+// slot.
 func (k *Key) parts() string {
 	var parts []string
 	if k.OverLimit > 0 {

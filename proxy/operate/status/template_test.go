@@ -12,16 +12,16 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// hostileNames are ids that an operator, an engine that lists its models, or a token's claims could
-// bring.
+// hostileNames are ids that an operator, an engine's list of models, or a token's claims could
+// contain.
 var hostileNames = []string{
 	`"><script>alert(1)</script>`, `</script><script>alert(1)</script>`, `</style><img src=x onerror=alert(1)>`,
 	`' onmouseover='alert(1)`, "a b=c`d", `javascript:alert(1)`, `?x#y/../%2e&amp;<!--`, "a\x00b", "\u202egpj\u2066", "{{.JS}}", "\xff\xfe<b",
 }
 
-// TestHostileNames: whatever engines, models, keys and end users are called, each page has the same
-// elements with the same attributes as with plain names, links that lead nowhere else, and the names
-// are there to be read.
+// TestHostileNames checks that, with hostile names of engines, models, keys and end users, each
+// page has the same elements and attributes as with plain names, its links lead to the same places,
+// and the names are readable.
 func TestHostileNames(t *testing.T) {
 	for page, show := range map[string]func(name string) ([]byte, error){
 		"status": func(name string) ([]byte, error) {
@@ -68,8 +68,8 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// markup lists the elements of a page with the names of their attributes and where links lead, and
-// returns its text.
+// markup returns the elements of a page with the names of their attributes and the targets of their
+// links, and the page's text.
 func markup(page string) (elements []string, text string) {
 	var words strings.Builder
 	for z := html.NewTokenizer(strings.NewReader(page)); ; {
@@ -94,7 +94,7 @@ func markup(page string) (elements []string, text string) {
 	}
 }
 
-// rename gives everything below v that has a name the same one.
+// rename sets every name below v to the same text.
 func rename(v reflect.Value, name string) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -125,8 +125,8 @@ var (
 	member = regexp.MustCompile(`\.([A-Z]\w*)`)
 )
 
-// TestMembers: what the page names behind a dot is a field or a method, in the branches too that no
-// sample reaches.
+// TestMembers checks that every name after a dot in the templates is a field or a method, also in
+// branches that no sample reaches.
 func TestMembers(t *testing.T) {
 	members, seen := map[string]bool{"CSS": true, "JS": true, "Call": true, "Status": true, "OfFleet": true, "View": true, "Query": true, "Turned": true, "Rows": true, "All": true}, map[reflect.Type]bool{}
 	var visit func(reflect.Type)

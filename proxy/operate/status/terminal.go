@@ -11,8 +11,8 @@ import (
 // leastWidth is the width of the narrowest supported terminal.
 const leastWidth = 40
 
-// Terminal writes the whole state as plain text, in lines of at most the given width (80 is
-// enough), or leastWidth.
+// Terminal writes the whole state as plain text. Its lines have at most the given width (80 is
+// enough), but at least leastWidth.
 func (s *Status) Terminal(width int) []byte {
 	p := printer{width: max(leastWidth, width)}
 	p.wrap("", "Penstock  "+s.Verdict.Text)
@@ -38,7 +38,7 @@ func (s *Status) Terminal(width int) []byte {
 	return p.out.Bytes()
 }
 
-// Numbers returns the edge's own numbers in one line.
+// Numbers describes the edge's own numbers in one line.
 func (s *Status) Numbers() string {
 	n := &s.Total.Minute
 	return fmt.Sprintf("%d in flight · %d ended since the start · %d calls, %d failed, %d full, %d over limit in the last minute · %d connections · retries %d of %d · up %s · configuration #%d",
@@ -46,7 +46,7 @@ func (s *Status) Numbers() string {
 		Ago(s.Now.Sub(s.Started)), s.Version)
 }
 
-// Notes returns where upstreams and the keys for tokens come from, and the state of the fleet's
+// Notes describes where upstreams and the keys for tokens come from, and the state of the fleet's
 // store.
 func (s *Status) Notes() (out []string) {
 	if text := elsewhere(s); text != "" {
@@ -75,7 +75,7 @@ func (s *Status) Notes() (out []string) {
 	return out
 }
 
-// elsewhere returns whose calls hold the slots, if edges of a fleet share them.
+// elsewhere describes whose calls hold the slots, if edges of a fleet share them.
 func elsewhere(s *Status) string {
 	own, others := 0, 0
 	for i := range s.Upstreams {
@@ -89,8 +89,8 @@ func elsewhere(s *Status) string {
 	return fmt.Sprintf("Slots in use are those of all edges: %d at this one, %d at others.", own, others)
 }
 
-// printer writes lines of text. Names come from a file that others write, so printer removes
-// everything in them that could move the cursor.
+// printer writes lines of text. Names come from a file that other people write, so printer removes
+// everything from them that could move the cursor.
 type printer struct {
 	out   bytes.Buffer
 	width int
@@ -100,15 +100,15 @@ func (p *printer) line(text string) {
 	p.out.WriteString(plaintext.Cut(strings.TrimRight(plaintext.Line(text), " "), p.width) + "\n")
 }
 
-// wrap writes a text that must be read in full, on as many lines as it takes.
+// wrap writes a text in full, on as many lines as it needs.
 func (p *printer) wrap(indent, text string) {
 	for _, line := range plaintext.Wrap(plaintext.Line(text), p.width-len(indent)) {
 		p.line(indent + line)
 	}
 }
 
-// printedRows is how many rows of calls, keys and the like are printed. Models, upstreams and edges
-// are all printed.
+// printedRows is how many rows of calls, keys and similar lists are printed. Models, upstreams and
+// edges are printed completely.
 const printedRows = 12
 
 func (p *printer) table(t *Table) {
@@ -138,7 +138,7 @@ func (p *printer) table(t *Table) {
 	}
 }
 
-// Grid is a table's columns at a width.
+// Grid holds a table's columns for a width.
 type Grid struct {
 	columns []Column
 	shown   []int // columns of the table
@@ -164,7 +164,7 @@ func (t *Table) width(column int) int {
 	return width
 }
 
-// Fit chooses the columns for a width. Text columns get as wide as their texts, if there is room.
+// Fit chooses the columns for a width. Text columns get the width of their texts, if there is room.
 func (t *Table) Fit(width int) *Grid {
 	g, total := &Grid{columns: t.Columns}, -gap
 	least := make([]int, len(t.Columns))
@@ -216,7 +216,7 @@ func (t *Table) Fit(width int) *Grid {
 // Head returns the line of titles.
 func (g *Grid) Head() string { return g.join(func(c int) string { return g.columns[c].Title }) }
 
-// Line returns the line of a row, without characters that drive a terminal.
+// Line returns the line of a row, without characters that control a terminal.
 func (g *Grid) Line(r *Row) string {
 	return g.join(func(c int) string { return plaintext.Line(r.Cells[c]) })
 }

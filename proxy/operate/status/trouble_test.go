@@ -7,8 +7,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestTroubleIsThePresentOne: an engine whose refusals others answer is blamed for these, not for a
-// failure that its breaker remembers.
+// TestTroubleIsThePresentOne checks that an engine whose refusals other engines answer is blamed
+// for these, and not for a failure that its breaker still holds.
 func TestTroubleIsThePresentOne(t *testing.T) {
 	u := &Upstream{Status: upstreams.Status{
 		Label: "a", State: "up", Mode: "ready", Breaker: "half_open",
@@ -23,7 +23,8 @@ func TestTroubleIsThePresentOne(t *testing.T) {
 	}
 }
 
-// An engine at work may leave its probes unanswered; one from which nothing has come for longer than that is named.
+// TestTrouble_Unheard checks that a working engine may leave its probes unanswered, and that an
+// engine is named once it has sent nothing for longer than that.
 func TestTrouble_Unheard(t *testing.T) {
 	u := Upstream{Status: upstreams.Status{Label: "a", State: "busy", Mode: "ready"}}
 	if got := u.trouble(); got != "" {

@@ -11,14 +11,14 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// UsageView says what a page of usage shows, and how.
+// UsageView selects what a page of usage shows.
 type UsageView struct {
 	Fleet  bool // of all edges that share the store
 	ByUser bool // by end user, in place of models
 	Users  bool // there is a page by end user
 }
 
-// query returns the query of the page and its data.
+// query returns the query string of the page and of its data.
 func (v UsageView) query() string {
 	query := url.Values{}
 	if v.Fleet {
@@ -33,7 +33,7 @@ func (v UsageView) query() string {
 	return "?" + query.Encode()
 }
 
-// usageRow is what a key, or one of its end users, has used, as the page of usage shows it.
+// usageRow is the usage of a key, or of one of its end users, in the form of the page.
 type usageRow struct {
 	Key, Name        string
 	Day, Month, Ever observe.Amount
@@ -50,7 +50,7 @@ func amountsOf(r usageRow) []shownAmount {
 	return []shownAmount{{"Today", r.Day}, {"This month", r.Month}, {"All", r.Ever}}
 }
 
-// add adds a row of a key to the account.
+// add adds a row of a key to the rows.
 func (p *usageRows) add(key, name string, total observe.Amount, days []observe.Day) {
 	row := usageRow{Key: key, Name: name, Ever: total}
 	for _, d := range days {
@@ -73,8 +73,8 @@ type usageRows struct {
 	rows  []usageRow
 }
 
-// UsagePage renders the account of keys and models, or of end users, as a page. The largest use in
-// this month comes first.
+// UsagePage renders the usage of keys and models, or of end users, as a page. The row with the
+// largest usage in this month comes first.
 func UsagePage(r *observe.UsageReport, f *fleet.State, view UsageView) ([]byte, error) {
 	p := usageRows{today: r.Now.UTC().Format(time.DateOnly), all: usageRow{Ever: r.Total}}
 	for i := range r.Keys {
@@ -96,7 +96,7 @@ func UsagePage(r *observe.UsageReport, f *fleet.State, view UsageView) ([]byte, 
 		Fleet      *fleet.State
 		OfFleet    bool
 		View       UsageView
-		// Query is the page's query. Turned is the same with the grouping switched.
+		// Query is the page's query. Turned is the query with the other grouping.
 		Query, Turned string
 		Rows          []usageRow
 		All           usageRow

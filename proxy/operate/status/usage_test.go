@@ -10,8 +10,9 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// TestUsagePage: a row for each key and model with today, this month and ever, who has used most in this month first, and
-// their sums above. No name is markup.
+// TestUsagePage checks that there is a row for each key and model with the usage of today, of this
+// month and in total, that the largest usage of this month comes first, and that the sums are at
+// the top. Names are escaped.
 func TestUsagePage(t *testing.T) {
 	now := time.Date(2026, 3, 10, 1, 0, 0, 0, time.FixedZone("east", 2*3600)) // still the 9th in UTC
 	var u observe.Usage
@@ -45,8 +46,8 @@ func TestUsagePage(t *testing.T) {
 	}
 }
 
-// TestUsagePageByUser: end users stand where models do, with the others of their key among them, and each page leads to the
-// other one. Without end users nothing does.
+// TestUsagePageByUser checks that end users appear in place of models, including the others of
+// their key, and that the two pages link to each other. Without end users there is no such link.
 func TestUsagePageByUser(t *testing.T) {
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 	var u observe.Usage

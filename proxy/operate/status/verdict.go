@@ -11,7 +11,7 @@ import (
 )
 
 // Judge makes the verdict from the rest of the state. The watch, which may be nil, sees the judged
-// state and adds since when it lasts.
+// state and adds how long it has lasted.
 func (s *Status) Judge(w *Watch) {
 	s.judge()
 	w.see(s)
@@ -89,7 +89,8 @@ func (s *Status) Judge(w *Watch) {
 	}
 }
 
-// soon returns which keys or budgets are about to end, which is not a trouble of the edge.
+// soon describes which keys expire and which budgets run out soon. That is not a trouble of the
+// edge.
 func (s *Status) soon() (all []string) {
 	for i := range s.Keys {
 		all = append(all, s.Keys[i].soon(s.Now)...)
@@ -114,7 +115,8 @@ func (v Verdict) sign() string {
 	return "↓"
 }
 
-// title returns the page's title. In trouble the sign comes first, where a narrow tab shows it.
+// title returns the page's title. In trouble the sign comes first, because a narrow tab shows only
+// the beginning.
 func (v Verdict) title() string {
 	if v.Level == LevelOK {
 		return "Penstock"
@@ -122,7 +124,7 @@ func (v Verdict) title() string {
 	return v.sign() + " Penstock"
 }
 
-// ownTroubles returns the troubles of the edge itself, the worst first.
+// ownTroubles describes the troubles of the edge itself, worst first.
 func ownTroubles(s *Status) (out []string) {
 	if s.Panicking != "" {
 		out = append(out, "the edge panics repeatedly ("+s.Panicking+
@@ -154,13 +156,13 @@ func ownTroubles(s *Status) (out []string) {
 	return out
 }
 
-// inPlace says that other models answer the model's calls.
+// inPlace describes which models answer the model's calls in its place.
 func (m *Model) inPlace() string { return "no engine serves " + m.ID + ", so " + m.fallsBack() }
 
 func (m *Model) fallsBack() string { return "its calls go to its fallback " + list(m.StandIns) }
 
-// waiting says what waits: for a slot of the edge, for its model's turn at an engine, and within
-// the engines, which also queue other clients' requests.
+// waiting describes what waits: for a slot of the edge, for its model's turn at an engine, and
+// within the engines, which also queue other clients' requests.
 func (s *Status) waiting() string {
 	slot, turn, within := 0, 0, 0
 	for i := range s.Models {
@@ -194,7 +196,7 @@ func (s *Status) waiting() string {
 	return strings.Join(parts, ", ")
 }
 
-// since returns how long something has lasted, if that is worth a word.
+// since describes how long something has lasted, if that is worth mentioning.
 func since(seconds float64) string {
 	if seconds < 1 {
 		return ""
@@ -203,7 +205,7 @@ func since(seconds float64) string {
 }
 
 // Since returns how many seconds the upstream has been in the shown state: the operator's mode,
-// which takes precedence, or the state of its health.
+// which takes precedence, or its health.
 func (u *Upstream) Since() float64 {
 	if u.Mode != "ready" {
 		return u.ModeSeconds
@@ -211,7 +213,7 @@ func (u *Upstream) Since() float64 {
 	return u.StateSeconds
 }
 
-// Busy explains the state of that name.
+// Busy explains the state of the same name.
 const Busy = "it has calls and does not answer its probes: no new calls until it does"
 
 // trouble returns why an upstream takes no calls; "" if it does.
@@ -231,7 +233,7 @@ func (u *Upstream) trouble() string {
 	case u.Unheard > 0:
 		return u.Label + " does not answer its probes, and nothing has come from it for " + Ago(secondsOf(u.Unheard)) + ": it is busy or has stopped"
 	case u.State == "busy":
-		return "" // some engines are busy with each call
+		return "" // some engines are busy during each call
 	case u.State != "up":
 		return u.Label + " is " + u.State + since
 	case len(u.Lacks) > 0: // before the breaker, whose failure may be older
@@ -251,12 +253,12 @@ func (u *Upstream) trouble() string {
 	return ""
 }
 
-// reportLate is how many seconds an engine's metrics may be out of date before that is reported. A
-// busy engine may answer late, and the next read makes up for one or two failed ones.
+// reportLate is how many seconds an engine's metrics may be out of date before the page reports
+// that. A busy engine may answer late, and the next read compensates for one or two failed ones.
 const reportLate = 60
 
-// unread reports that the metrics of an upstream that takes calls could be read before, but not any
-// more.
+// unread describes metrics that could be read before and cannot be read any more, of an upstream
+// that takes calls.
 func (u *Upstream) unread() string {
 	if u.Report == nil || u.ReportFresh || u.ReportAge < reportLate || u.State != "up" && u.State != "busy" {
 		return ""
@@ -265,10 +267,10 @@ func (u *Upstream) unread() string {
 		" ago, so only this edge's own calls count there"
 }
 
-// reason says why a probe or a call failed.
+// reason describes why a probe or a call failed.
 func reason(cause string, status int) string { return withStatus(words(cause), status) }
 
-// withStatus adds the status of the engine's answer. For two statuses it also says what to do: a
+// withStatus adds the status of the engine's answer. For two statuses it adds what to do, because a
 // probe often needs no key where calls do.
 func withStatus(word string, status int) string {
 	if status != 0 {
@@ -283,10 +285,10 @@ func withStatus(word string, status int) string {
 	return word
 }
 
-// reasonOf says why an upstream was picked, given the word for it.
+// reasonOf describes why an upstream was picked, given the word for it.
 func reasonOf(choice string) string { return routing.Reason(choice).Meaning() }
 
-// meaningOf says what a cause means.
+// meaningOf describes the meaning of a cause.
 func meaningOf(cause string) string {
 	return strings.ReplaceAll(upstreams.Cause(cause).Meaning(), "`", "") // of Markdown
 }

@@ -9,23 +9,23 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// A Watch keeps the newest events and, for the models and upstreams of the configuration, an hour
-// of minutes each, which is 3 KB.
+// A Watch keeps the newest events and, for the models and upstreams of the configuration, one hour
+// by minutes each, which takes 3 KB.
 const (
 	mostEvents  = 200
 	hourMinutes = 60
 )
 
-// troubleEnds is how long a model must have no trouble before the trouble counts as over: near a
-// bound, trouble comes and goes.
+// troubleEnds is how long a model must have no trouble before its trouble counts as over, because
+// near a bound trouble comes and goes.
 const troubleEnds = time.Minute
 
-// Watch remembers what one look at the state cannot tell: how long something has lasted, how often
-// it happened, and what happened before. It must see a Status about every second. The zero value is
-// ready; a nil *Watch sees nothing. It is safe for concurrent use.
+// Watch records what a single state cannot show: how long something has lasted, how often it has
+// happened, and what happened before. It must see a Status about every second. The zero value is
+// ready; a nil *Watch records nothing. It is safe for concurrent use.
 type Watch struct {
 	mu        sync.Mutex
-	looked    time.Time // zero: never
+	looked    time.Time // of the last check; zero: never
 	reload    time.Time
 	upstreams map[string]*watched // by label
 	models    map[string]*watched
@@ -34,7 +34,7 @@ type Watch struct {
 	noted     int     // events since the start
 }
 
-// Event is something that happened.
+// Event is an entry of the list of events.
 type Event struct {
 	At    time.Time `json:"at"`
 	Kind  string    `json:"kind"`            // up, down, stalled, breaker, mode, drained, model, reload, start
@@ -42,11 +42,11 @@ type Event struct {
 	Who   string    `json:"who,omitempty"`   // an upstream or a model
 	Text  string    `json:"text"`
 
-	// Number counts the edge's events. An open page identifies this event by it.
+	// Number counts the edge's events, and identifies this event on an open page.
 	Number int `json:"-"`
 }
 
-// Hour is the last hour by minutes, the oldest first; the last minute is still in progress. Unknown
+// Hour is the last hour by minutes, oldest first; the last minute is still in progress. Unknown
 // values are -1.
 type Hour struct {
 	TokensPerSecond []float64 `json:"tokens_per_second"`
@@ -56,32 +56,32 @@ type Hour struct {
 	DownSeconds     float64   `json:"down_seconds"`
 }
 
-// watched is what the watch remembers of one upstream or model.
+// watched is the watch's record of one upstream or model.
 type watched struct {
 	state, breaker, mode string
-	since, broken, moded time.Time // when they began
+	since, broken, moded time.Time // when these states began
 	drained              bool      // the event was recorded
-	told                 bool      // it was recorded that no engine served the model
-	downs                uint64    // of an upstream, as it counts them
-	trouble, troubled    time.Time // of a model: when it began, and when it was last seen
+	told                 bool      // that no engine serves the model was recorded
+	downs                uint64    // of an upstream, in its own count
+	trouble, troubled    time.Time // of a model: when its trouble began, and when it was last seen
 	minutes              [hourMinutes]minute
 }
 
 type minute struct {
-	at                   int64 // since 1970; if it differs, the row is that of another minute
+	at                   int64 // minutes since 1970; in another minute the row is stale
 	tokens, ttft, failed float64
 	downs                int
 	down                 float64 // seconds
 }
 
-// see records what has changed since the last look, and fills in what only the watch knows.
+// see records the changes since the last check, and fills in what only the watch knows.
 func (w *Watch) see(s *Status) {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	step := min(max(0, s.Now.Sub(w.looked)), 10*time.Second) // longer steps were not watched
+	step := min(max(0, s.Now.Sub(w.looked)), 10*time.Second) // longer steps were not observed
 	if w.looked.IsZero() {
 		step = 0
 		w.upstreams, w.models = map[string]*watched{}, map[string]*watched{}
@@ -184,8 +184,8 @@ func (w *Watch) upstream(s *Status, u *Upstream, step time.Duration) {
 	u.Hour = was.hour(now)
 }
 
-// between says how often an upstream went down and came back, or the other way round, since the
-// last look. It leaves out the changes that the two looks themselves show.
+// between describes how often an upstream went down and came back, or the reverse, since the last
+// check. It omits the changes that the two states themselves show.
 func (w *watched) between(u *Upstream) (text string, n int) {
 	n = int(u.Downs - w.downs)
 	w.downs = u.Downs
@@ -293,7 +293,7 @@ func (w *Watch) model(s *Status, m *Model) {
 	m.Hour = was.hour(now)
 }
 
-// row returns the row of the running minute.
+// row returns the row of the current minute.
 func (w *watched) row(now time.Time) *minute {
 	at := now.Unix() / 60
 	row := &w.minutes[at%hourMinutes]
@@ -303,8 +303,8 @@ func (w *watched) row(now time.Time) *minute {
 	return row
 }
 
-// set stores the numbers of the last minute. The last call in a row's minute leaves the numbers of
-// that minute.
+// set stores the numbers of the last minute. The last call during a row's minute stores that
+// minute's final numbers.
 func (r *minute) set(m *observe.Minute) {
 	r.tokens, r.ttft, r.failed = m.Out/60, m.TTFTP95Millis, float64(m.Failed+m.Full+m.Limited)
 }

@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestWatchBetweenLooks: an upstream that changes twice between two looks is not lost on the list of events, nor on the count
-// of how often it went down.
+// TestWatchBetweenLooks checks that an upstream that changes twice between two checks appears in
+// the list of events and in the count of how often it went down.
 func TestWatchBetweenLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := new(Watch)
@@ -23,10 +23,10 @@ func TestWatchBetweenLooks(t *testing.T) {
 			s.Judge(w)
 			time.Sleep(time.Second)
 		}
-		look("up", 7)   // from before the first look
+		look("up", 7)   // from before the first check
 		look("up", 8)   // down and up
-		look("up", 8)   // nothing
-		look("down", 9) // what the looks show
+		look("up", 8)   // no change
+		look("down", 9) // the change that the states show
 		look("down", 10)
 		look("up", 10)
 		look("up", 12)

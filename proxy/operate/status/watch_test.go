@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestWatch: what happens between looks is reported afterwards, once each, with its duration and
-// count.
+// TestWatch checks that events between two checks are reported afterwards, once each, with duration
+// and count.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, w := newDesk(), new(Watch)
@@ -98,7 +98,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// TestWatchIsBounded: models that come and go, and a flood of events, take no more than is said.
+// TestWatchIsBounded checks that models that come and go, and a flood of events, do not exceed the
+// documented memory.
 func TestWatchIsBounded(t *testing.T) {
 	w, at := new(Watch), now
 	for i := range 3 * mostEvents {
@@ -116,7 +117,8 @@ func TestWatchIsBounded(t *testing.T) {
 	}
 }
 
-// TestRows: trouble stands first, what is idle can be folded, and the order does not follow numbers.
+// TestRowsByTrouble checks that trouble comes first, that idle rows can be folded, and that the
+// order does not follow numbers.
 func TestRowsByTrouble(t *testing.T) {
 	up := func(name, state, mode string, ended int) Upstream {
 		return Upstream{Status: upstreams.Status{Label: name, State: state, Mode: mode, Breaker: "closed"}, History: observe.History{Ended: ended}}
@@ -141,7 +143,8 @@ func TestRowsByTrouble(t *testing.T) {
 	}
 }
 
-// TestCallPage: a call's page has its attempts with reasons and times; of a call that is forgotten there is none.
+// TestCallPage checks that a call's page has its attempts with reasons and times, and that a call
+// that is no longer kept has no page.
 func TestCallPage(t *testing.T) {
 	s := sample()
 	s.Calls[2].Failed = []Attempt{{Upstream: "gpu-a", Cause: "status", EngineStatus: 500, After: 12, Took: 345}, {Upstream: "gpu-<b>", Cause: "first_event_timeout", After: 400, Took: 2000}}

@@ -7,7 +7,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// TestOneRounding: the sentence, the row of the page and that of a terminal say the same share.
+// TestOneRounding checks that the sentence, the page's row and the terminal's row show the same
+// share.
 func TestOneRounding(t *testing.T) {
 	s := sample()
 	s.Models[0].History.Minute = observe.Minute{Calls: 1000, Failed: 36}

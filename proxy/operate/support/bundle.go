@@ -21,10 +21,10 @@ type part struct {
 	missing string // why the part is missing
 }
 
-// Options says what goes into a bundle.
+// Options select the contents of a bundle.
 type Options struct {
-	Config string // file of the configuration; empty: it is not known
-	// Edge is the edge to ask; its empty members come from the configuration.
+	Config string // the configuration's file; empty: unknown
+	// Edge is the edge to ask. The configuration supplies its empty members.
 	Edge    admin.Edge
 	Output  string // name of the archive
 	Now     time.Time
@@ -53,7 +53,7 @@ func Write(o *Options, out io.Writer) error {
 	return err
 }
 
-// contents lists the parts, and after them the missing ones. Missing parts with the same reason are
+// contents lists the parts, followed by the missing ones. Missing parts with the same reason are
 // grouped.
 func contents(parts []part) string {
 	var has, lacks strings.Builder
@@ -73,7 +73,7 @@ func contents(parts []part) string {
 	return has.String() + lacks.String()
 }
 
-// pack writes the archive. It contains no name of the user or the machine.
+// pack writes the archive. It does not contain the name of the user or the machine.
 func pack(w io.Writer, now time.Time, parts []part) error {
 	packed := gzip.NewWriter(w)
 	archive := tar.NewWriter(packed)

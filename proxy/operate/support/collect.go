@@ -59,7 +59,7 @@ func reachable(listen string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// configuration returns the configuration, its keys_file, and what `penstock check` says of them.
+// configuration returns the configuration, its keys_file, and the output of `penstock check`.
 func configuration(name string) (config.Redacted, []part) {
 	file := part{name: "config.yaml", about: "the configuration, without secrets and comments"}
 	keys := part{name: "keys.yaml", about: "its keys_file, without hashes"}
@@ -87,8 +87,8 @@ func configuration(name string) (config.Redacted, []part) {
 	return r, append(parts, check)
 }
 
-// checked says what is wrong with a configuration. It leaves out excerpts of the file, whose parts
-// are in the bundle.
+// checked returns what is wrong with a configuration. It omits excerpts of the file, because the
+// bundle contains the redacted file.
 func checked(name string) string {
 	f, problems := proxy.Load(name)
 	var b strings.Builder

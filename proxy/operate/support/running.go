@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/operate/admin"
 )
 
-// running returns the parts that a running edge supplies. An edge that does not answer is asked
+// running returns the parts that a running edge supplies. If an edge does not answer, it is asked
 // only once.
 func running(at admin.Edge) []part {
 	parts := []part{

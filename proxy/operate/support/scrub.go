@@ -10,8 +10,8 @@ import (
 	"penstock/config/strictyaml"
 )
 
-// These bound the searched texts. A shorter text is part of too many words. The beginning of a long
-// text counts as a secret, too, because messages truncate what they quote.
+// These bound the texts to search for. A shorter text is part of too many words. The beginning of a
+// long text counts as a secret, too, because messages truncate what they quote.
 const (
 	shortestSecret = 6
 	longSecret     = 24
@@ -21,7 +21,7 @@ const (
 // scrubber removes known secrets from texts.
 type scrubber struct {
 	whole *strings.Replacer
-	begun []*regexp.Regexp // of long ones, to the next blank or quote
+	begun []*regexp.Regexp // of truncated long ones, up to the next blank or quote
 }
 
 func newScrubber(secrets []string) *scrubber {

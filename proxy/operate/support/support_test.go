@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestState: who callers with tokens are is cut, and events become lines.
+// TestState checks that the identities of callers with tokens are removed, and that events become
+// lines.
 func TestState(t *testing.T) {
 	state, events, err := stateOf([]byte(`{"issuers":[{"name":"login"}],"calls":[{"id":"0196","key":"login/alice"},{"key":"team-a"},{"key":"other/team"}],
 		"keys":[{"id":"login/alice"}],"upstreams":[{"name":"gpu-a","mode_who":"bob"}],"big":9007199254740993,
@@ -30,7 +31,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestScrub: known secrets are found wherever they stand, the longest first, and the beginning of a long one that was cut.
+// TestScrub checks that known secrets are found everywhere, longest first, including the beginning
+// of a truncated long one.
 func TestScrub(t *testing.T) {
 	long := "abcdefghijklmnopqrstuvwxyz0123456789"
 	s := newScrubber([]string{"secret", "secret-and-more", long, "abc", ""})
@@ -48,7 +50,7 @@ func TestScrub(t *testing.T) {
 	}
 }
 
-// TestVariables: names that an edge reads are shown, and no values.
+// TestVariables checks that names that an edge reads are shown without their values.
 func TestVariables(t *testing.T) {
 	got := variables([]string{"PENSTOCK_ADMIN_TOKEN=secret", "HOME=/root", "GOMEMLIMIT=1GiB", "OTEL_EXPORTER_OTLP_HEADERS=authorization=secret"})
 	if want := []string{"GOMEMLIMIT", "OTEL_EXPORTER_OTLP_HEADERS", "PENSTOCK_ADMIN_TOKEN"}; !slices.Equal(got, want) {
@@ -59,7 +61,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// TestReachable: where this machine reaches a listener.
+// TestReachable checks the address at which this machine reaches a listener.
 func TestReachable(t *testing.T) {
 	for listen, want := range map[string]string{
 		"127.0.0.1:9090": "127.0.0.1:9090", ":9091": "127.0.0.1:9091", "0.0.0.0:1": "127.0.0.1:1", "[::]:2": "127.0.0.1:2", "": defaultAdmin,

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// systemFacts describes the machine on which the command runs, which may not be the edge's.
+// systemFacts describes the machine on which the command runs. The edge may run on another one.
 func systemFacts(environ []string) []byte {
 	var b strings.Builder
 	line := func(name, value string) {
@@ -36,7 +36,7 @@ func systemFacts(environ []string) []byte {
 	return []byte(b.String())
 }
 
-// firstLine returns the rest of the first line in a file that begins with begins; empty if there is
+// firstLine returns the rest of the first line in a file with the prefix begins; empty if there is
 // none.
 func firstLine(file, begins string) string {
 	text, err := os.ReadFile(file)
@@ -56,8 +56,8 @@ var readVariables = []string{
 	"PENSTOCK_", "OTEL_", "GOMEMLIMIT", "GOMAXPROCS", "GOGC", "GODEBUG", "LISTEN_", "NOTIFY_SOCKET",
 }
 
-// variables names the environment variables that an edge, or Go, reads. Their values may be
-// secrets.
+// variables returns the names of the environment variables that an edge, or Go, reads. It omits
+// their values, which may be secrets.
 func variables(environ []string) (names []string) {
 	for _, v := range environ {
 		name, _, _ := strings.Cut(v, "=")

@@ -14,7 +14,7 @@ import (
 // marker is the width of the marker before each row.
 const marker = 2
 
-// frame returns what the screen shows: at most height lines of at most width cells.
+// frame returns the content of the screen: at most height lines of at most width cells.
 func (v *view) frame(width, height int) []line {
 	head := v.head(width, height)
 	foot := v.foot(width, height)
@@ -65,7 +65,8 @@ func styleOf(level string) style {
 	return styleNone
 }
 
-// inTrouble returns how many rows of a table are in trouble. Calls and events are about the past.
+// inTrouble returns how many rows of a table are in trouble. It returns 0 for calls and events,
+// which belong to the past.
 func inTrouble(t *status.Table) (n int) {
 	if t.Name != "Models" && t.Name != "Upstreams" {
 		return 0
@@ -78,7 +79,7 @@ func inTrouble(t *status.Table) (n int) {
 	return n
 }
 
-// tabs names the tables, with their numbers of rows and of rows in trouble.
+// tabs lists the tables with their numbers of rows and of rows in trouble.
 func (v *view) tabs(width int) line {
 	var long, short []string
 	for i := range v.tables {
@@ -113,7 +114,7 @@ func (v *view) body(width, height int) (out []line) {
 	room := height - 1 - len(more)
 	counted := len(t.Rows) > room && room > 1
 	if counted {
-		room-- // for the number of rows that are not shown
+		room-- // for the number of hidden rows
 	}
 	shown := min(len(t.Rows), room)
 	for i := range t.Rows[:shown] {
@@ -129,7 +130,7 @@ func (v *view) body(width, height int) (out []line) {
 	return append(out, more...)
 }
 
-// unseen says which rows are not on the screen.
+// unseen describes which rows are not on the screen.
 func unseen(rows []status.Row, shown int) string {
 	text := fmt.Sprintf("1 to %d of %d, %d more", shown, len(rows), len(rows)-shown)
 	if !slices.ContainsFunc(rows[shown:], func(r status.Row) bool { return !r.Idle }) {
@@ -138,7 +139,7 @@ func unseen(rows []status.Row, shown int) string {
 	return text
 }
 
-// details returns what is known of a row, in at most `most` lines.
+// details describes a row, in at most `most` lines.
 func details(r *status.Row, width, most int) (out []line) {
 	add := func(text string, s style) {
 		for _, part := range plaintext.Wrap(plaintext.Line(text), max(1, width-marker)) {

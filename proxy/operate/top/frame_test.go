@@ -17,7 +17,8 @@ import (
 	"penstock/upstreams"
 )
 
-// sample is an edge with some upstreams, of which gpu-07 is down, and with models of all states.
+// sample returns the state of an edge with some upstreams, of which gpu-07 is down, and with models
+// in all states.
 func sample(upstreamCount int) *status.Status {
 	now := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 	s := &status.Status{Now: now, Started: now.Add(-time.Hour), Version: 5, InFlight: 3, Fleet: &fleet.State{StoreAnswers: true}}
@@ -49,7 +50,8 @@ func sample(upstreamCount int) *status.Status {
 	return s
 }
 
-// TestFrameFits: whatever the size, the names and the view, a frame has the lines of the terminal, and none is wider.
+// TestFrameFits checks that, for any size, names and view, a frame has at most the terminal's
+// lines, and none is wider.
 func TestFrameFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := sample(rapid.IntRange(0, 40).Draw(t, "upstreams"))
@@ -87,7 +89,8 @@ func textOf(frame []line) string {
 	return strings.Join(all, "\n")
 }
 
-// TestTroubleFirst: in a small window the sentence stands on top, then what is in trouble; the rest is told in one line.
+// TestTroubleFirst checks that, in a small window, the sentence is at the top, followed by what is
+// in trouble, and that one line counts the rest.
 func TestTroubleFirst(t *testing.T) {
 	v := newView(sample(50))
 	v.press([]byte("2"))
@@ -127,7 +130,7 @@ func TestTroubleFirst(t *testing.T) {
 	}
 }
 
-// TestColumnsStandInLine: a name of wide characters moves no column.
+// TestColumnsStandInLine checks that a name of wide characters moves no column.
 func TestColumnsStandInLine(t *testing.T) {
 	v := newView(sample(3))
 	var at []int

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Escape sequences. The alternate screen preserves the terminal's former text. Wrapping is off, so
-// that a character wider than expected cannot push a line down.
+// Escape sequences. The alternate screen preserves the terminal's previous content. Wrapping is
+// off, so that a character wider than expected cannot push a line down.
 const (
 	opening   = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 	closing   = "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
@@ -20,7 +20,7 @@ const (
 	plain     = "\x1b[0m"
 )
 
-// style is how a line looks. It only repeats what the words say.
+// style is the look of a line. It only repeats the meaning of the words.
 type style string
 
 const (
@@ -32,7 +32,7 @@ const (
 	styleHead     style = "\x1b[1m"
 )
 
-// line is one line of a frame, no wider than the terminal and without characters that drive it.
+// line is one line of a frame, no wider than the terminal and without characters that control it.
 type line struct {
 	text  string
 	style style
@@ -44,7 +44,7 @@ type screen struct {
 	keys    bool            // single keys can be read
 	resized <-chan struct{} // the size may have changed
 
-	before  *term.State // of in
+	before  *term.State // the former mode of in
 	restore []func()
 }
 
@@ -73,7 +73,7 @@ func (s *screen) close() {
 	_, _ = s.out.WriteString(closing)
 	if s.before != nil {
 		control(s.in, func(fd int) bool { return term.Restore(fd, s.before) == nil })
-		_ = s.in.SetReadDeadline(time.Unix(1, 0)) // ends the reader where the file can have a deadline
+		_ = s.in.SetReadDeadline(time.Unix(1, 0)) // ends the reader if the file supports deadlines
 	}
 	for _, f := range s.restore {
 		f()
@@ -113,7 +113,7 @@ func (s *screen) draw(frame func(width, height int) []line, colour bool) error {
 	return err
 }
 
-// control calls f with the file's descriptor. File.Fd would remove its deadlines.
+// control calls f with the file's descriptor. Calling File.Fd would disable its deadlines.
 func control(file *os.File, f func(fd int) bool) (ok bool) {
 	c, err := file.SyscallConn()
 	if err != nil {

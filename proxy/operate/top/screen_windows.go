@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// watchSize never reports anything: each frame reads the size, and there is one a second.
+// watchSize never reports a change: each frame reads the size, and there is one each second.
 func watchSize() (resized <-chan struct{}, stop func()) { return nil, func() {} }
 
-// prepareOutput makes the console understand escape sequences.
+// prepareOutput makes the console interpret escape sequences.
 func prepareOutput(out *os.File) (restore func()) {
 	var mode uint32
 	if !control(out, func(fd int) bool { return windows.GetConsoleMode(windows.Handle(fd), &mode) == nil }) {

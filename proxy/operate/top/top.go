@@ -10,17 +10,17 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// Options say what Run shows, and where.
+// Options configure Run.
 type Options struct {
 	Ask      func() (*status.Status, error)
 	First    *status.Status // an answer that Ask has already given
-	In, Out  *os.File       // the terminal; without one at In no keys are read
+	In, Out  *os.File       // the terminal; if In is none, no keys are read
 	Interval time.Duration  // between two requests
 	Colour   bool
 }
 
-// Run shows the edge until ctx ends or the user quits. A failed request is shown on the screen, and
-// the edge is asked again.
+// Run shows the edge until ctx ends or the user quits. It shows a failed request on the screen and
+// asks the edge again.
 func Run(ctx context.Context, o Options) error {
 	s, err := openScreen(o.In, o.Out)
 	if err != nil {
@@ -37,8 +37,8 @@ func Run(ctx context.Context, o Options) error {
 	return l.run(ctx, typed)
 }
 
-// readKeys sends what is typed. A file that supports no deadline (standard input) holds it until
-// the process ends.
+// readKeys sends typed keys. For a file that supports no deadline (standard input), its read lasts
+// until the process ends.
 func readKeys(in *os.File, typed chan<- []byte, done <-chan struct{}) {
 	for {
 		b := make([]byte, 256)

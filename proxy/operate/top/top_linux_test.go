@@ -23,7 +23,7 @@ type desk struct {
 	stop  context.CancelFunc
 
 	before string   // the terminal's modes
-	ended  chan any // what Run has panicked with, or nil
+	ended  chan any // the value with which Run has panicked, or nil
 }
 
 func sit(t *testing.T, width, height int, colour bool) *desk {
@@ -57,7 +57,7 @@ func sit(t *testing.T, width, height int, colour bool) *desk {
 	return d
 }
 
-// until waits until the screen is what is wanted.
+// until waits until wanted returns true for the screen.
 func (d *desk) until(what string, wanted func(v *tty.View) bool) tty.View {
 	d.t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(2 * time.Millisecond) {
@@ -71,7 +71,7 @@ func (d *desk) until(what string, wanted func(v *tty.View) bool) tty.View {
 	}
 }
 
-// shows waits until the screen shows all of some texts.
+// shows waits until the screen shows all the given texts.
 func (d *desk) shows(what ...string) tty.View {
 	d.t.Helper()
 	return d.until(strings.Join(what, ", "), func(v *tty.View) bool { return showsAll(v, what) })
@@ -82,7 +82,7 @@ func showsAll(v *tty.View, what []string) bool {
 	return !slices.ContainsFunc(what, func(w string) bool { return !strings.Contains(text, w) })
 }
 
-// given checks that Run ends and that the terminal is what it was.
+// given checks that Run ends and that the terminal has its former modes.
 func (d *desk) given() (panicked any) {
 	d.t.Helper()
 	select {
@@ -120,7 +120,8 @@ func TestRunEnds(t *testing.T) {
 	}
 }
 
-// TestRunKeys: what is typed is done, and the state goes on unless it is paused.
+// TestRunKeys checks that typed keys take effect, and that the state is updated unless it is
+// paused.
 func TestRunKeys(t *testing.T) {
 	d := sit(t, 100, 24, true)
 	d.shows("[1 Models 4 (1!)]", "> embed")
@@ -149,7 +150,7 @@ func TestRunResize(t *testing.T) {
 	d.shows("> gpu-07", "q quit")
 	for _, size := range [][2]int{{40, 12}, {150, 50}, {20, 4}, {80, 24}} {
 		d.Resize(size[0], size[1])
-		if err := syscall.Kill(os.Getpid(), syscall.SIGWINCH); err != nil { // the kernel tells the foreground group of a controlling terminal
+		if err := syscall.Kill(os.Getpid(), syscall.SIGWINCH); err != nil { // as the kernel does
 			t.Fatal(err)
 		}
 		want := []string{"Penstock  Out"}
@@ -160,7 +161,7 @@ func TestRunResize(t *testing.T) {
 			want = append(want, "ENGINE", "gpu-29")
 		}
 		d.until("a frame of the new size, whole", func(v *tty.View) bool {
-			fits := !v.Wrapped && len(v.Lines) == size[1] // a frame of the size before is still drawn at first
+			fits := !v.Wrapped && len(v.Lines) == size[1] // a frame of the old size may be drawn at first
 			return fits && showsAll(v, want) && (size[1] == 4 || strings.Contains(v.Lines[size[1]-1], "q quit"))
 		})
 	}

@@ -13,7 +13,7 @@ type view struct {
 	tables []status.Table
 	failed error // why the newest request has no answer
 
-	table  int // the shown one
+	table  int // the index of the shown table
 	paused bool
 }
 
@@ -23,7 +23,7 @@ func newView(s *status.Status) *view {
 	return v
 }
 
-// show takes over the edge's answer.
+// show adopts the edge's answer.
 func (v *view) show(s *status.Status, err error) {
 	if v.paused {
 		return
@@ -35,7 +35,7 @@ func (v *view) show(s *status.Status, err error) {
 	v.table = min(v.table, len(v.tables)-1)
 }
 
-// sequence matches what terminals send for a key without a character, such as an arrow.
+// sequence matches the input of a key without a character, such as an arrow.
 var sequence = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|O.)?")
 
 const ctrlC = 3

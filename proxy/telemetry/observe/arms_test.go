@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A call counts for the arm that it was meant for, however it ended; only what that arm answered at
-// the first try is measured.
+// TestArmsCount checks that a call counts for the arm that it was meant for, however it ended, and
+// that only what that arm answered at the first attempt is measured.
 func TestArmsCount(t *testing.T) {
 	failed := []FailedAttempt{{Upstream: "a", Arm: "new"}}
 	rejected := []FailedAttempt{{Upstream: "a", Arm: "new", Rejected: true}}
@@ -63,7 +63,7 @@ func TestArmsCount(t *testing.T) {
 	}
 }
 
-// The middle of a bucket is within 2.3 % of its values.
+// TestBuckets checks that the middle of a bucket is within 2.3 % of its values.
 func TestBuckets(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		v := math.Exp2(rapid.Float64Range(lowestOctave, 19.9).Draw(rt, "octave"))
@@ -78,7 +78,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// A call of a model without arms costs none of this.
+// TestArmsCostNothing checks that a call of a model without arms does no work for arms.
 func TestArmsCostNothing(t *testing.T) {
 	calls, _ := newTestCalls(t)
 	r, now := good("m", "a"), time.Now()

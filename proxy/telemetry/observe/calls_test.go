@@ -46,9 +46,9 @@ func finish(c *Calls, r *Record) {
 	c.Finish(r, time.Now())
 }
 
-// TestFinishCountsFailures: each failed attempt is counted, also of calls that another upstream
-// answered. A number unknown to HTTP makes no series of its own, and neither does an unconfigured
-// upstream.
+// TestFinishCountsFailures checks that each failed attempt is counted, also of calls that another
+// upstream answered. A status unknown to HTTP gets no series of its own, and neither does an
+// unconfigured upstream.
 func TestFinishCountsFailures(t *testing.T) {
 	c, page := newTestCalls(t)
 	r := good("m", "b")
@@ -115,8 +115,8 @@ func TestFinishCounts(t *testing.T) {
 	}
 }
 
-// TestSeriesGoAway: models and upstreams that a reload removed leave no series behind, and calls
-// that end later bring none back.
+// TestSeriesGoAway checks that models and upstreams that a reload removed leave no series behind,
+// and that calls that end later create none.
 func TestSeriesGoAway(t *testing.T) {
 	c, page := newTestCalls(t)
 	finish(c, good("m", "a"))
@@ -148,9 +148,9 @@ func TestSeriesGoAway(t *testing.T) {
 	}
 }
 
-// TestTotalsOutliveUpstreams: a reload that removes an upstream takes nothing from the totals of
-// keys, of models' tokens and of the edge. Only penstock_calls_total names upstreams; apply rate
-// before summing it up.
+// TestTotalsOutliveUpstreams checks that a reload that removes an upstream changes none of the
+// totals of keys, of models' tokens and of the edge. Only penstock_calls_total names upstreams:
+// apply rate before summing it up.
 func TestTotalsOutliveUpstreams(t *testing.T) {
 	c, page := newTestCalls(t)
 	c.Configured([]string{"m", "n"}, []string{"a", "b"}, []string{"k"})
@@ -174,7 +174,7 @@ func TestTotalsOutliveUpstreams(t *testing.T) {
 	}
 }
 
-// TestSuspectMarkup: markup is counted by model while the model is configured.
+// TestSuspectMarkup checks that markup is counted by model as long as the model is configured.
 func TestSuspectMarkup(t *testing.T) {
 	c, page := newTestCalls(t)
 	leaks := func(model string) *Record {
@@ -199,7 +199,7 @@ func TestSuspectMarkup(t *testing.T) {
 	}
 }
 
-// TestSeriesUnderReloads: calls end while models come and go; afterwards only configured names have
+// TestSeriesUnderReloads ends calls while models come and go. Afterwards only configured names have
 // series.
 func TestSeriesUnderReloads(t *testing.T) {
 	c, page := newTestCalls(t)
@@ -232,7 +232,8 @@ func TestSeriesUnderReloads(t *testing.T) {
 	}
 }
 
-// TestSeriesOfACallThatOutlivesItsModel: a reload takes the model away between a call's end and the first look at its counter.
+// TestSeriesOfACallThatOutlivesItsModel removes the model by a reload between a call's end and the
+// first lookup of its counter.
 func TestSeriesOfACallThatOutlivesItsModel(t *testing.T) {
 	c, page := newTestCalls(t)
 	m := c.series.model("chat", "n")
@@ -269,7 +270,8 @@ func TestUndescribedStaysVisible(t *testing.T) {
 	}
 }
 
-// TestHistory: live events count soon after they come, tokens that no event announced where they were made, and old steps vanish.
+// TestHistory checks that events of running streams count soon after they arrive, that tokens that
+// no event announced count where they were generated, and that old steps vanish.
 func TestHistory(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()
@@ -307,8 +309,8 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestMeterKeeps: a stream adds its measurements to the shared counts once for many events, soon
-// enough, for the upstream that has sent them, and completely.
+// TestMeterKeeps checks that a stream adds its measurements to the shared counts once for many
+// events, soon enough, for the upstream that sent them, and completely.
 func TestMeterKeeps(t *testing.T) {
 	c, page := newTestCalls(t)
 	now := instant.Now()
@@ -371,8 +373,8 @@ func TestRecent(t *testing.T) {
 	}
 }
 
-// TestRecentKinds: calls that failed, were slow or were refused are remembered for an hour, however
-// many good ones and refusals have come since. Their memory is bounded.
+// TestRecentKinds checks that calls that failed, were slow or were refused are kept for an hour,
+// however many good calls and refusals follow. Their memory is bounded.
 func TestRecentKinds(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()
@@ -416,7 +418,7 @@ func TestRecentKinds(t *testing.T) {
 	}
 }
 
-// TestAllocations: counting, remembering and measuring a call costs no allocation.
+// TestAllocations checks that counting, keeping and measuring a call allocates nothing.
 func TestAllocations(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")
@@ -468,7 +470,7 @@ func BenchmarkFinish(b *testing.B) {
 	})
 }
 
-// BenchmarkMeter makes each core measure its own stream of the same model.
+// BenchmarkMeter measures a separate stream of the same model on each core.
 func BenchmarkMeter(b *testing.B) {
 	c, _ := newTestCalls(b)
 	b.RunParallel(func(pb *testing.PB) {
@@ -480,8 +482,8 @@ func BenchmarkMeter(b *testing.B) {
 	})
 }
 
-// TestTTFTOfStreams: the time of a whole answer counts as a time to a first token in no series and
-// on no page.
+// TestTTFTOfStreams checks that no series and no page counts the time of a whole answer as a time
+// to a first token.
 func TestTTFTOfStreams(t *testing.T) {
 	c, text := newTestCalls(t)
 	whole := good("m", "a")
@@ -497,8 +499,8 @@ func TestTTFTOfStreams(t *testing.T) {
 	}
 }
 
-// A call is in flight until its line is written, because code that waits for the last call may then
-// end the log.
+// TestInFlightUntilTold checks that a call is in flight until its line is written, because code
+// that waits for the last call may then close the log.
 func TestInFlightUntilTold(t *testing.T) {
 	var c *Calls
 	var atLine, counted int64
@@ -514,7 +516,7 @@ func TestInFlightUntilTold(t *testing.T) {
 	}
 }
 
-// TestFailedCallsEndToo: the calls of the last minutes include the failed ones.
+// TestFailedCallsEndToo checks that the calls of the last minutes include the failed ones.
 func TestFailedCallsEndToo(t *testing.T) {
 	c, _ := newTestCalls(t)
 	now := time.Now()

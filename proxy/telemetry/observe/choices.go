@@ -8,18 +8,18 @@ import (
 	"strconv"
 )
 
-// Choice is why a call's upstream was picked among several.
+// Choice says why a call's upstream was picked among several.
 type Choice struct {
 	Reason    string // a word of routing.Reason
-	Tokens    int    // of the prompt, estimated
-	Expected  int    // of Tokens, those that the engine was believed to have cached
+	Tokens    int    // of the prompt, as estimated
+	Expected  int    // the part of Tokens that the engine was believed to have cached
 	Estimates []Estimate
 }
 
-// Estimate is what was expected of one of the upstreams. Estimates are listed with the best first.
+// Estimate is what was expected of one of the upstreams. The best estimate comes first.
 type Estimate struct {
 	Upstream string  `json:"upstream"`
-	Seconds  float64 `json:"seconds,omitempty"` // to the tenth token of the answer; 0: not known
+	Seconds  float64 `json:"seconds,omitempty"` // until the tenth token of the answer; 0: unknown
 	Cached   int     `json:"cached_tokens"`     // of the prompt
 }
 
@@ -31,8 +31,8 @@ func (c *Choice) copyTo(to *Choice) {
 	to.Estimates = estimates
 }
 
-// expect returns how many of the prompt's tokens, as the engine has counted them, the engine was
-// expected to have cached.
+// expect returns how many of the prompt's tokens, in the engine's count, the engine was expected to
+// have cached.
 func (c *Choice) expect(prompt int) int {
 	if c.Tokens == 0 {
 		return 0
@@ -40,21 +40,21 @@ func (c *Choice) expect(prompt int) int {
 	return int(float64(prompt) * float64(c.Expected) / float64(c.Tokens))
 }
 
-// Prompts counts the prompt tokens of calls that had a choice of engines, as engines have counted
-// them.
+// Prompts counts the prompt tokens, in the engines' counts, of calls that had a choice of engines.
 type Prompts struct {
 	Prompt   uint64 `json:"prompt_tokens"`
-	Cached   uint64 `json:"cached_tokens"`          // the part of Prompt that the engine had
-	Expected uint64 `json:"expected_cached_tokens"` // of Prompt, what it was believed to have when it was picked
+	Cached   uint64 `json:"cached_tokens"`          // the part of Prompt that the engine had cached
+	Expected uint64 `json:"expected_cached_tokens"` // the expected part of Prompt
 }
 
-// CachedShare returns the share of the prompts that engines had cached, from 0 to 1; 0 without any.
+// CachedShare returns the share of the prompts that engines had cached, from 0 to 1; 0 without
+// prompts.
 func (p Prompts) CachedShare() float64 { return float64(p.Cached) / float64(max(1, p.Prompt)) }
 
 // ExpectedShare returns the share that engines were expected to have cached.
 func (p Prompts) ExpectedShare() float64 { return float64(p.Expected) / float64(max(1, p.Prompt)) }
 
-// book adds the prompt of an ended call, if it counts.
+// book adds the prompt of an ended call if it had a choice.
 func (p *Prompts) book(r *Record) {
 	if r.Choice == nil || r.TokensEstimated {
 		return

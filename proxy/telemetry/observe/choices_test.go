@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Calls with a choice of engines are counted, and remembered in separate memory, because another
-// call reuses the record.
+// TestChoices checks that calls with a choice of engines are counted, and kept in separate memory,
+// because another call reuses the record.
 func TestChoices(t *testing.T) {
 	c, _ := newTestCalls(t)
 	choice := &Choice{Reason: "cached", Tokens: 500, Expected: 400, Estimates: []Estimate{{"a", 0.2, 400}, {"b", 3, 0}}}
@@ -17,7 +17,7 @@ func TestChoices(t *testing.T) {
 	r.SetTokens(1000, 20, 900, false)
 	finish(c, r)
 	*choice = Choice{Reason: "home", Tokens: 500, Estimates: append(choice.Estimates[:0], Estimate{"b", 1, 0})}
-	r.SetTokens(500, 20, 0, true) // counts as no prompt: these are no tokens of the engine
+	r.SetTokens(500, 20, 0, true) // no prompt is counted: the engine did not report these tokens
 	finish(c, r)
 	finish(c, good("m", "a")) // without a choice
 	calls := c.Recent.calls.newest()

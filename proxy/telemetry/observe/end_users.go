@@ -15,17 +15,17 @@ type EndUser [16]byte
 // String returns the name in hexadecimal digits.
 func (u EndUser) String() string { return hex.EncodeToString(u[:]) }
 
-// endUsersListed is how many end users have visible accounts: those with the highest use in the
+// endUsersListed is how many end users have visible accounts: those with the highest usage in the
 // kept days.
 const endUsersListed = 1000
 
-// endUsers are the accounts of end users. They are parts of their keys' accounts. Use that is in
-// none of these accounts counts for "all others", so each sum has the use of an unlisted user
-// exactly once.
+// endUsers are the accounts of end users. They are parts of their keys' accounts. Usage that is in
+// none of these accounts counts for "all others", so each sum contains the usage of an unlisted
+// user exactly once.
 //
-// Beside the listed users, as many again are counted. A user who has used more than the last one on
-// the list takes that one's place. So a client that makes up a name for each call cannot push out
-// users with more use than such a call.
+// In addition to the listed users, as many unlisted ones are counted. A user with more usage than
+// the last one on the list takes that place. A client that invents a name for each call therefore
+// cannot displace users with more usage than such a call.
 type endUsers struct {
 	mu    sync.Mutex
 	all   map[endUserOf]*endUserCell
@@ -44,7 +44,7 @@ func (e *endUsers) add(of endUserOf, a Amount, day int64) {
 	defer e.mu.Unlock()
 	c := e.cell(of, day)
 	c.forget(e.today - UsageDays)
-	c.restore(day, a) // the day is that of the key's account, whatever the user's newest one is
+	c.restore(day, a) // the day is that of the key's account, whatever the user's newest day is
 	if len(e.all) >= 2*endUsersListed {
 		e.rank()
 	}
@@ -64,7 +64,7 @@ func (e *endUsers) cell(of endUserOf, day int64) *endUserCell {
 	return c
 }
 
-// rank finds the users to list, and forgets those behind them if they have become many. The caller
+// rank finds the users to list, and drops the unlisted ones if they have become many. The caller
 // holds mu.
 func (e *endUsers) rank() {
 	type place struct {
@@ -126,7 +126,7 @@ func (e *endUsers) changed(f func(UsageRow)) {
 	})
 }
 
-// rows calls f with all rows there are.
+// rows calls f with all rows.
 func (e *endUsers) rows(f func(UsageRow)) {
 	e.each(func(of endUserOf, c *endUserCell) {
 		for i := range c.days {
@@ -170,7 +170,7 @@ func (e *endUsers) restore(rows []UsageRow) {
 	e.rank()
 }
 
-// UserUsage is what an end user of a key used of all models.
+// UserUsage is the usage of all models by an end user of a key.
 type UserUsage struct {
 	User  string `json:"user"` // a keyed hash; empty: all others, and calls without a user
 	Total Amount `json:"total"`
@@ -178,10 +178,10 @@ type UserUsage struct {
 }
 
 // ReportUsers returns the account ordered by key and end user instead of model. For each key, the
-// use of all unlisted users comes last, so that the sums are those of Report.
+// usage of all unlisted users comes last, so that the sums equal those of Report.
 func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 	users := map[string][]UserUsage{}
-	u.users.each(func(of endUserOf, c *endUserCell) { // before the keys, whose accounts then have it all
+	u.users.each(func(of endUserOf, c *endUserCell) { // before the keys, which then contain all
 		m := c.read("")
 		users[of.key] = append(users[of.key], UserUsage{of.user, m.Total, m.Days})
 	})
@@ -198,7 +198,7 @@ func (u *Usage) ReportUsers(since, now time.Time) *UsageReport {
 	return out
 }
 
-// others returns the part of a key's use that none of its listed end users has.
+// others returns the part of a key's usage that belongs to none of its listed end users.
 func (k *KeyUsage) others() (o UserUsage) {
 	o.Total, o.Days = k.Total, []Day{}
 	days := map[string]Amount{}
@@ -226,7 +226,7 @@ func (k *KeyUsage) others() (o UserUsage) {
 	return o
 }
 
-// Beyond returns how much a exceeds b, and nothing where it is less.
+// Beyond returns by how much a exceeds b; each number is at least 0.
 func (a Amount) Beyond(b Amount) Amount {
 	a.subUpTo(b)
 	return a

@@ -18,12 +18,12 @@ func userNamed(n int) (u EndUser) {
 	return u
 }
 
-// bookUser books a call of n tokens.
+// bookUser counts a call of n tokens.
 func bookUser(u *Usage, key string, user EndUser, n int, at time.Time) {
 	u.add(&Record{Key: key, Model: "m", Attempts: 1, PromptTokens: n, User: user, Spend: money.Amount{Micros: int64(n)}}, at)
 }
 
-// wantWhole holds that the users' account has all of the keys', once.
+// wantWhole checks that the users' accounts contain all usage of the keys' exactly once.
 func wantWhole(t interface{ Errorf(string, ...any) }, u *Usage, at time.Time) *UsageReport {
 	byUser, byModel := u.ReportUsers(at, at), u.Report(at, at)
 	if byUser.Total != byModel.Total || len(byUser.Keys) != len(byModel.Keys) {
@@ -51,14 +51,15 @@ func wantWhole(t interface{ Errorf(string, ...any) }, u *Usage, at time.Time) *U
 	return byUser
 }
 
-// TestEndUsers: end users have accounts within that of their key; the rest is the others'.
+// TestEndUsers checks that end users have accounts within the account of their key, and that the
+// rest belongs to the others.
 func TestEndUsers(t *testing.T) {
 	var u Usage
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	a, b := userNamed(1), userNamed(2)
 	bookUser(&u, "k", a, 10, at)
 	bookUser(&u, "k", a, 5, at.AddDate(0, 0, 1))
-	bookUser(&u, "k", b, 7, at) // a call of yesterday that ends after one of today
+	bookUser(&u, "k", b, 7, at) // yesterday's call ends after one of today
 	bookUser(&u, "k", EndUser{}, 100, at)
 	bookUser(&u, "j", a, 1, at)
 	got := wantWhole(t, &u, at)
@@ -80,8 +81,8 @@ func TestEndUsers(t *testing.T) {
 	}
 }
 
-// TestEndUsersAreBounded: of very many users those with the highest use are listed, whatever the
-// others are called, and all sums are right.
+// TestEndUsersAreBounded checks that, of very many users, those with the highest usage are listed,
+// whatever the names of the others, and that all sums are correct.
 func TestEndUsersAreBounded(t *testing.T) {
 	var u Usage
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -123,7 +124,8 @@ func TestEndUsersAreBounded(t *testing.T) {
 	}
 }
 
-// TestEndUsersDoNotFloodRows: made-up names for each call change the rows of the list at most once.
+// TestEndUsersDoNotFloodRows checks that invented names for each call change the rows of the list
+// at most once.
 func TestEndUsersDoNotFloodRows(t *testing.T) {
 	var u Usage
 	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -143,8 +145,8 @@ func TestEndUsersDoNotFloodRows(t *testing.T) {
 	}
 }
 
-// TestEndUsersRestored: the last rows of each day, as a ledger has them, are the account again; property of any bookings, over
-// any restarts and rows told in between.
+// TestEndUsersRestored checks a property of any calls, over any restarts and with rows written in
+// between: the last rows of each day, as in a ledger, restore the account.
 func TestEndUsersRestored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := new(Usage)
@@ -162,7 +164,7 @@ func TestEndUsersRestored(t *testing.T) {
 				u.Changed(write)
 				want := u.ReportUsers(at, at)
 				clear(ledger)
-				u.Rows(write) // as it is done each day
+				u.Rows(write) // as happens each day
 				var rows []UsageRow
 				for _, r := range ledger {
 					rows = append(rows, r)

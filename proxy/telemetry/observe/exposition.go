@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// ownPrefix begins the names of the edge's metrics; the others are the runtime's.
+// ownPrefix begins the names of the edge's metrics. Other metrics come from the runtime.
 const ownPrefix = "penstock_"
 
 // WriteText writes the metrics page in the Prometheus text format: every family once, with its HELP
 // and TYPE, over the samples of all sources (the edge's set, one set per upstream, the runtime).
-// Metrics of the runtime outside the families are left out. A family of the edge without a
-// description is written without HELP and TYPE, which the lint test refuses.
+// Metrics of the runtime outside the families are omitted. A family of the edge without a
+// description is written without HELP and TYPE, and the lint test refuses that.
 func WriteText(w io.Writer, sources ...func(io.Writer)) error {
 	return writePage(w, textHead, func(line string) string { return line }, "", sources)
 }
@@ -21,7 +21,7 @@ func textHead(f *Family) string {
 	return "# HELP " + f.Name + " " + f.Help + "\n# TYPE " + f.Name + " " + string(f.Kind) + "\n"
 }
 
-// writePage writes the families, each headed by head, with their samples, and then end.
+// writePage writes the families with their samples, each below the output of head, and then end.
 func writePage(w io.Writer, head func(*Family) string, sample func(string) string, end string,
 	sources []func(io.Writer),
 ) error {
@@ -70,7 +70,7 @@ var kinds = func() map[string]Kind {
 	return out
 }()
 
-// familyOf returns the described family that a sample line belongs to, or nothing.
+// familyOf returns the described family of a sample line, or "".
 func familyOf(line string) string {
 	name := line[:max(0, strings.IndexAny(line, "{ "))]
 	if kind, ok := kinds[name]; ok && kind != Histogram {
@@ -84,8 +84,8 @@ func familyOf(line string) string {
 	return ""
 }
 
-// AppendSample appends one line of the text format to b. It is for gauges that live as long as the
-// thing they describe. pairs are label names and values.
+// AppendSample appends one line of the text format to b. It is for gauges that exist only as long
+// as the object that they describe. pairs are label names and values.
 func AppendSample(b *bytes.Buffer, name string, value string, pairs ...string) {
 	b.WriteString(name)
 	if len(pairs) > 0 {

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// These size the short memory of a deployment: historySlots slots of historyStep each, for the
-// verdict and the sparklines of the status page. A deployment that has had calls takes 11 KB.
+// These size the short memory of a deployment for the verdict and the sparklines of the status
+// page: historySlots slots of historyStep each. A deployment that has had calls takes 11 KB.
 const (
 	historyStep  = 5 * time.Second
 	historySlots = 60
 	minuteSlots  = int64(time.Minute / historyStep)
 )
 
-// history is what one upstream did for one model in the last minutes. Its methods may be called
-// from any goroutine.
+// history holds what one upstream did for one model in the last minutes. Any goroutine may call its
+// methods.
 type history struct {
-	live atomic.Int64 // events of running streams that are in no slot yet
+	live atomic.Int64 // events of running streams that no slot contains yet
 
 	mu      sync.Mutex
 	prompts Prompts // since the start
 	slots   [historySlots]slot
 }
 
-// slot is one step. at is its number since 1970.
+// slot is one step. at is the number of steps since 1970.
 type slot struct {
 	at                      int64
 	in, out                 float64 // tokens
@@ -35,9 +35,9 @@ type slot struct {
 	ttft, wait              [len(historyBounds) + 1]uint16
 }
 
-// historyBounds are the upper ends of the classes of times, in milliseconds. 1000 and 2000 are
-// among them because the verdict compares with these numbers: a quantile is known only within its
-// class, but always on the correct side of a class's end.
+// historyBounds are the upper ends of the classes of times, in milliseconds. They include 1000 and
+// 2000 because the verdict compares with these numbers: a quantile is known only to the width of
+// its class, but it is always on the correct side of a class's end.
 var historyBounds = [...]float64{
 	1, 2, 4, 7, 10, 15, 20, 30, 45, 70, 100, 150, 220, 330, 500, 750, 1000, 1400, 2000,
 	3000, 5000, 8000, 12000, 18000, 27000, 40000, 60000, 120000,
@@ -61,7 +61,7 @@ func (t *times) count() (n int) {
 
 func stepOf(at time.Time) int64 { return at.UnixNano() / int64(historyStep) }
 
-// slot returns the slot of a step, emptied if the step is new. The caller holds mu.
+// slot returns the slot of a step, and empties it if the step is new. The caller holds mu.
 func (h *history) slot(step int64) *slot {
 	s := &h.slots[step%historySlots]
 	if s.at != step {
@@ -70,7 +70,7 @@ func (h *history) slot(step int64) *slot {
 	return s
 }
 
-// fold adds the events of running streams to the present slot.
+// fold adds the events of running streams to the current slot.
 func (h *history) fold(now time.Time) {
 	if h.live.Load() == 0 {
 		return
@@ -81,7 +81,7 @@ func (h *history) fold(now time.Time) {
 }
 
 // finish books an ended call. Tokens that no event announced are spread over the time in which they
-// were made.
+// were generated.
 func (h *history) finish(r *Record, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -126,7 +126,8 @@ func (h *history) spread(tokens float64, from, to time.Time) {
 	}
 }
 
-// countUp increments n unless it is at its maximum, where one more hardly changes a quantile.
+// countUp increments n unless it is at its maximum, where a further count would hardly change a
+// quantile.
 func countUp(n *uint16) {
 	if *n < math.MaxUint16 {
 		*n++

@@ -10,12 +10,12 @@ import (
 )
 
 // Metrics of keys. The first mostKeys keys, in the order of the configuration, have their own
-// series. The rest, and removed keys, share otherAccount. So the number of series is bounded by the
-// configuration and by mostKeys, whatever clients send.
+// series. The other keys, and removed ones, share otherAccount. The number of series is therefore
+// bounded by the configuration and by mostKeys, whatever clients send.
 const (
 	mostKeys     = 1000
 	otherAccount = "other"
-	noAccount    = "-" // no key was required, or none was known
+	noAccount    = "-" // no key was required, or none was recognized
 )
 
 // keySeries are the counters of one key.
@@ -38,7 +38,7 @@ func (s *series) account(name string) *keySeries {
 	return k
 }
 
-// keepKeys makes the series of keys and drops all others. Callers hold mu.
+// keepKeys creates the series of keys and drops all others. The caller holds mu.
 func (s *series) keepKeys(keys []string) {
 	keys = slices.Concat([]string{noAccount, otherAccount}, keys[:min(len(keys), mostKeys)])
 	s.keys.change(func(all map[string]*keySeries) {
@@ -75,8 +75,8 @@ func (s *series) countKey(r *Record) {
 	n.Add(1)
 }
 
-// refusal returns why a call was refused: the limit of its key, or the code. It is empty for calls
-// that were not refused.
+// refusal returns why a call was refused: the exceeded limit of its key, or the error code. It is
+// empty for calls that were not refused.
 func (r *Record) refusal() string {
 	if r.Outcome == Limited || r.Attempts == 0 && r.Outcome != OK && r.Outcome != ClientGone {
 		return cmp.Or(r.Limit, dash(r.Code))

@@ -10,7 +10,7 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// keysPage is the page of metrics of keys while some calls run.
+// keysPage returns the page of metrics of keys while some calls run.
 func keysPage(c *Calls, running map[string]int) string {
 	var b bytes.Buffer
 	c.AppendKeys(&b, running)
@@ -35,7 +35,7 @@ func TestKeys(t *testing.T) {
 		{Key: "k", Outcome: Limited, Status: 429, Code: "rate_limited", Limit: "requests_per_minute"},
 		{Key: "k", Outcome: Limited, Status: 429, Code: "capacity_full", Attempts: 1},
 		{Key: "k", Outcome: ClientError, Status: 403, Code: "model_not_allowed"},
-		{Key: "k", Outcome: ClientError, Status: 400, Code: "invalid_value", Attempts: 1}, // the engine's word
+		{Key: "k", Outcome: ClientError, Status: 400, Code: "invalid_value", Attempts: 1}, // the engine's
 		{Key: "k", Outcome: UpstreamFail, Status: 502, Code: "upstream_failed", Attempts: 2},
 		{Key: "k", Outcome: ClientGone, Status: 499, Code: "client_gone"},
 		{Outcome: ClientError, Status: 401, Code: "invalid_api_key"},
@@ -60,14 +60,14 @@ func TestKeys(t *testing.T) {
 	if strings.Contains(text, "somebody") || strings.Contains(text, `"gone"`) {
 		t.Errorf("a name that the configuration does not have:\n%s", text)
 	}
-	c.Configured([]string{"m"}, []string{"a"}, []string{"role"}) // a reload takes k away
+	c.Configured([]string{"m"}, []string{"a"}, []string{"role"}) // a reload removes k
 	finish(c, good("m", "a"))
 	if text := keysPage(c, nil); strings.Contains(text, `key="k"`) || !strings.Contains(text, `penstock_key_calls_total{key="other"} 2`) || !strings.Contains(text, `penstock_key_calls_total{key="role"} 1`) {
 		t.Errorf("behind the reload:\n%s", text)
 	}
 }
 
-// TestKeysAreBounded: with more keys than have series, the last ones share one.
+// TestKeysAreBounded checks that, with more keys than can have series, the last ones share one.
 func TestKeysAreBounded(t *testing.T) {
 	c, _ := newTestCalls(t)
 	var ids []string
@@ -91,7 +91,8 @@ func TestKeysAreBounded(t *testing.T) {
 	}
 }
 
-// TestKeysAllocateNothing: a call of a key, and a refusal that has occurred before, cost no allocation.
+// TestKeysAllocateNothing checks that a call of a key, and a refusal that has occurred before,
+// allocates nothing.
 func TestKeysAllocateNothing(t *testing.T) {
 	if raced.On {
 		t.Skip("the race detector allocates")

@@ -13,8 +13,8 @@ import (
 	"penstock/config"
 )
 
-// NewLogger builds the process log of l over sink. Fields are typed and fixed. Stack traces and
-// callers are off, since they tell an operator nothing.
+// NewLogger returns the process log of l over sink. Fields are typed and fixed. Stack traces and
+// callers are off, because they do not help an operator.
 func NewLogger(l config.Log, sink zapcore.WriteSyncer) (*zap.Logger, error) {
 	level, err := zapcore.ParseLevel(l.Level)
 	if err != nil {
@@ -42,7 +42,7 @@ type leveled struct {
 	level zap.AtomicLevel
 }
 
-// fieldsOf is the number of fields that an access line may have. The fields after the first
+// fieldsOf is the largest number of fields in an access line. The fields after the first
 // fieldsAlways appear only if they have a value.
 const (
 	fieldsAlways = 20
@@ -54,18 +54,18 @@ var fieldPool = sync.Pool{New: func() any { return new([fieldsOf]zap.Field) }}
 // accessLog writes the access lines.
 type accessLog struct {
 	log     *zap.Logger
-	console bool // for eyes
+	console bool // for people
 }
 
-// setLevel sets the level of the whole log to one of the four that the configuration knows.
+// setLevel sets the level of the whole log to one of the four levels of the configuration.
 func (a accessLog) setLevel(level string) {
 	if core, ok := a.log.Core().(*leveled); ok {
 		_ = core.level.UnmarshalText([]byte(level))
 	}
 }
 
-// level returns the level of a call's line. An operator who filters by it sees the calls that the
-// service failed, whatever their status: a broken stream has begun with 200.
+// level returns the level of a call's line. A filter by level then shows the calls that the service
+// failed, whatever their status: a broken stream has begun with 200.
 func (o Outcome) level() zapcore.Level {
 	if o.Failed() {
 		return zapcore.WarnLevel
@@ -154,7 +154,7 @@ func (a accessLog) write(r *Record, now time.Time) {
 		fields = append(fields, zap.String("missed_arm", r.MissedArm))
 	}
 	ce.Write(fields...)
-	*f = [fieldsOf]zap.Field{} // it must not hold on to the record
+	*f = [fieldsOf]zap.Field{} // the pool must not keep the record alive
 	fieldPool.Put(f)
 }
 

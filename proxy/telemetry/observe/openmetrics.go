@@ -12,8 +12,8 @@ import (
 const OpenMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 // WriteOpenMetrics writes the metrics page as OpenMetrics 1.0: the families and samples of
-// WriteText, but with counter families named without _total, with units, and with an end mark, so
-// that a truncated page is invalid.
+// WriteText, but counter families are named without _total, units are added, and an end mark makes
+// a truncated page invalid.
 func WriteOpenMetrics(w io.Writer, sources ...func(io.Writer)) error {
 	return writePage(w, openMetricsHead, canonicalBounds, "# EOF\n", sources)
 }
@@ -22,7 +22,7 @@ func openMetricsHead(f *Family) string {
 	name, kind := f.Name, string(f.Kind)
 	if f.Kind == Counter {
 		name = strings.TrimSuffix(name, "_total")
-		if _, taken := kinds[name]; taken { // by a gauge; two families cannot have one name
+		if _, taken := kinds[name]; taken { // a gauge has it; two families cannot share a name
 			name, kind = f.Name, "unknown"
 		}
 	}
@@ -35,7 +35,7 @@ func openMetricsHead(f *Family) string {
 	return head + "# HELP " + name + " " + labelEscaper.Replace(f.Help) + "\n"
 }
 
-// wholeBound matches a bucket bound that is written as a whole number.
+// wholeBound matches a bucket bound that is written as an integer.
 var wholeBound = regexp.MustCompile(`([{,]le="[0-9]+)("\})`)
 
 // canonicalBounds writes a bucket bound in OpenMetrics' number format: 1.0, not 1.

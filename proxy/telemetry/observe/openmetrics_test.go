@@ -33,8 +33,7 @@ func TestPrefersOpenMetrics(t *testing.T) {
 	}
 }
 
-// TestOpenMetrics: the page equals the text page, except for what the two formats write
-// differently.
+// TestOpenMetrics checks that the page equals the text page, except where the two formats differ.
 func TestOpenMetrics(t *testing.T) {
 	t.Parallel()
 	set := metrics.NewSet()
@@ -81,7 +80,7 @@ func TestOpenMetrics(t *testing.T) {
 	}
 }
 
-// TestHelpIsEscaped: a quote or a line break of a description cannot end it.
+// TestHelpIsEscaped checks that a quote or a line break in a description does not end it.
 func TestHelpIsEscaped(t *testing.T) {
 	t.Parallel()
 	got := openMetricsHead(&Family{"a_total", Counter, "Says \"x\\y\"\nand more."})

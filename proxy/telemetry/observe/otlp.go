@@ -21,8 +21,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// WarnOfVariables logs which standard variables usually decide what the file decides here, and what
-// to write in the file. It does not log their values.
+// WarnOfVariables logs the standard variables that have no effect because the file decides here,
+// and what to write in the file. It does not log their values.
 func WarnOfVariables(c config.Tracing, log *zap.Logger) {
 	if c.OTLP == "" {
 		for _, name := range [...]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
@@ -41,10 +41,10 @@ func WarnOfVariables(c config.Tracing, log *zap.Logger) {
 	}
 }
 
-// sdkLog logs the SDK's messages about its variables, without the values: those may be credentials.
+// sdkLog logs the SDK's messages about its variables without the values, which may be credentials.
 type sdkLog struct{ log *zap.Logger }
 
-// Init implements logr.LogSink, as the other methods do.
+// Init implements logr.LogSink.
 func (sdkLog) Init(logr.RuntimeInfo) {}
 
 // Enabled is true for the SDK's warnings.
@@ -58,13 +58,13 @@ func (s sdkLog) Error(_ error, what string, _ ...any) {
 	s.log.Warn("a variable of OpenTelemetry (OTEL_*) cannot be read", zap.String("what", what))
 }
 
-// WithValues adds nothing.
+// WithValues returns s unchanged.
 func (s sdkLog) WithValues(...any) logr.LogSink { return s }
 
-// WithName adds nothing.
+// WithName returns s unchanged.
 func (s sdkLog) WithName(string) logr.LogSink { return s }
 
-// otlpEndpoint returns the URL that batches are sent to.
+// otlpEndpoint returns the URL to which batches are sent.
 func otlpEndpoint(configured string) (string, error) {
 	u, err := url.Parse(configured)
 	if err != nil {
@@ -77,9 +77,9 @@ func otlpEndpoint(configured string) (string, error) {
 }
 
 // noRedirects is called by the exporter's transport to choose the proxy of each request. It refuses
-// requests made by a redirect: the headers may hold a credential, which is for the configured host
-// alone. The exporter accepts no client with a redirect rule without losing its variables for
-// certificates and the timeout.
+// requests made by a redirect, because the headers may hold a credential, which is for the
+// configured host only. A client with a redirect rule is no alternative: with it the exporter
+// ignores its variables for certificates and the timeout.
 func noRedirects(r *http.Request) (*url.URL, error) {
 	if r.Response != nil {
 		return nil, errors.New("the endpoint redirects: write the URL that it names")
@@ -87,11 +87,11 @@ func noRedirects(r *http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment(r)
 }
 
-// spansQueued is the maximum number of spans that wait for the SDK's exporter.
+// spansQueued is the maximum number of spans that wait for the exporter.
 const spansQueued = 4096
 
-// spanQueue puts a count of the waiting spans before the SDK's batch processor. So the processor's
-// own queue, which drops spans silently, never overflows.
+// spanQueue counts the waiting spans in front of the SDK's batch processor. With this count the
+// processor's own queue, which drops spans silently, never overflows.
 type spanQueue struct {
 	sdk.SpanProcessor
 
@@ -104,7 +104,8 @@ func newSpanQueue(to sdk.SpanExporter, log *zap.Logger, g *guard.Guard) *spanQue
 	return &spanQueue{sdk.NewBatchSpanProcessor(e, sdk.WithMaxQueueSize(spansQueued)), e}
 }
 
-// OnEnd implements sdk.SpanProcessor. It never waits: it drops and counts a span that has no room.
+// OnEnd implements sdk.SpanProcessor. It never waits: if there is no room for a span, it drops and
+// counts the span.
 func (q *spanQueue) OnEnd(s sdk.ReadOnlySpan) {
 	if q.exporter.waiting.Add(1) > spansQueued {
 		q.exporter.waiting.Add(-1)
@@ -123,15 +124,15 @@ func (q *spanQueue) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// spanExporter counts the spans that the endpoint did not take, logs when it stops taking them, and
-// catches panics. The SDK's processor calls it from one goroutine at a time.
+// spanExporter counts the spans that the endpoint did not accept, logs when it stops accepting
+// them, and catches panics. The SDK's processor calls it from one goroutine at a time.
 type spanExporter struct {
 	to      sdk.SpanExporter
 	health  endpointHealth
 	guard   *guard.Guard
-	waiting atomic.Int64 // spans that ended and were not yet exported
+	waiting atomic.Int64 // spans that have ended and are not exported yet
 	dropped atomic.Uint64
-	running context.Context // ends with the patience of Shutdown
+	running context.Context // ends when Shutdown gives up
 	cancel  context.CancelFunc
 	stopped chan struct{}
 }
@@ -161,25 +162,25 @@ func (e *spanExporter) ExportSpans(ctx context.Context, batch []sdk.ReadOnlySpan
 	return nil
 }
 
-// Shutdown implements sdk.SpanExporter. The processor calls it once, last.
+// Shutdown implements sdk.SpanExporter. The processor calls it once, as its last call.
 func (e *spanExporter) Shutdown(ctx context.Context) error {
 	defer close(e.stopped)
 	return e.to.Shutdown(ctx)
 }
 
-// endpointHealth logs when the endpoint stops taking spans and when it takes them again. If the
-// endpoint keeps alternating, it logs once a minute. Its methods are for one goroutine at a time.
+// endpointHealth logs when the endpoint stops accepting spans and when it accepts them again. If
+// these alternate, it logs once a minute. Only one goroutine at a time may call its methods.
 type endpointHealth struct {
 	log     *zap.Logger
 	failing bool
-	lost    int       // spans, since the failing endpoint was last logged
+	lost    int       // spans lost since the failing endpoint was last logged
 	told    time.Time // when the failing endpoint was last logged
 }
 
 // retellAfter is the minimum time between two log lines about a failing endpoint.
 const retellAfter = time.Minute
 
-// tell records how the sending of a batch ended, and how many spans were lost.
+// tell records the result of sending a batch, and how many spans were lost.
 func (h *endpointHealth) tell(err error, lost int) {
 	switch {
 	case err != nil && !h.failing:
@@ -200,8 +201,8 @@ func (h *endpointHealth) tell(err error, lost int) {
 // status.
 var refused = regexp.MustCompile(`^traces export: failed to send to \S+: (\d{3}) `)
 
-// exportFailure says why a batch was not taken. The SDK's own words hold the endpoint's URL, whose
-// path may be a credential, and the endpoint's answer, which may be anything.
+// exportFailure returns why a batch was not accepted. The SDK's own message contains the endpoint's
+// URL, whose path may be a credential, and the endpoint's answer, which may be any text.
 func exportFailure(err error) string {
 	if failed := (*url.Error)(nil); errors.As(err, &failed) {
 		return failed.Err.Error()

@@ -31,7 +31,7 @@ func withoutVariables(t *testing.T) {
 	}
 }
 
-// sendSpan sends one span to an endpoint and returns how many were lost, and the log.
+// sendSpan sends one span to an endpoint and returns how many spans were lost, and the log.
 func sendSpan(t *testing.T, to string) (lost uint64, log string) {
 	t.Helper()
 	core, logged := observer.New(zap.DebugLevel)
@@ -49,8 +49,8 @@ func sendSpan(t *testing.T, to string) (lost uint64, log string) {
 	return tracer.Dropped(), log
 }
 
-// TestExport: the log names why the endpoint takes no spans, without its URL and its words; a
-// redirect is not followed, since the headers may hold a credential.
+// TestExport checks that the log reports why the endpoint accepts no spans, without its URL and its
+// text, and that a redirect is not followed, because the headers may hold a credential.
 func TestExport(t *testing.T) {
 	withoutVariables(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-api-key=s3cret")
@@ -77,7 +77,7 @@ func TestExport(t *testing.T) {
 		}, 1, "the endpoint redirects"},
 		{"rejected", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/x-protobuf")
-			_, _ = io.WriteString(w, "\x0a\x0a\x08\x01\x12\x06s3cret") // a partial success: one rejected span and why
+			_, _ = io.WriteString(w, "\x0a\x0a\x08\x01\x12\x06s3cret") // a partial success: one rejected span
 		}, 1, "the endpoint rejected spans"},
 		{"gone", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 1, "map[error:EOF]"},
 	} {
@@ -99,8 +99,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestExportCertificates: the SDK's variables for certificates apply. With our own HTTP client they
-// would not.
+// TestExportCertificates checks that the SDK's variables for certificates apply. With an HTTP
+// client of our own they would not.
 func TestExportCertificates(t *testing.T) {
 	withoutVariables(t)
 	var taken atomic.Int32
@@ -123,8 +123,8 @@ func TestExportCertificates(t *testing.T) {
 	}
 }
 
-// TestCloseIsBounded: an endpoint that takes a batch but never answers delays Close only as long as
-// its context, and no goroutine stays.
+// TestCloseIsBounded checks that an endpoint that accepts a batch but never answers delays Close
+// only as long as its context, and that no goroutine stays.
 func TestCloseIsBounded(t *testing.T) {
 	withoutVariables(t)
 	before := goleak.IgnoreCurrent()
@@ -138,7 +138,7 @@ func TestCloseIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2000 { // several batches: those that follow are not tried
+	for range 2000 { // several batches: after the first, none is tried
 		tracer.Call("chat", nil, time.Now()).End(good("m", "a"), time.Now())
 	}
 	<-asked
@@ -155,8 +155,8 @@ func TestCloseIsBounded(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
-// TestVariables: an unreadable variable is logged without its value, and does not keep the edge
-// from starting. A variable that does not apply is logged, too.
+// TestVariables checks that an unreadable variable is logged without its value, and that the edge
+// starts nevertheless. A variable without effect is logged, too.
 func TestVariables(t *testing.T) {
 	for _, c := range []struct {
 		name, value, log string

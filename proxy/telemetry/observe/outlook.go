@@ -9,7 +9,7 @@ type Outlook struct {
 	Models, Upstreams map[string]*History
 	Failures          []ReasonCount // at an engine
 	Attempts          []ReasonCount // that failed, of the same calls and of others
-	Refusals          []ReasonCount // before one was asked
+	Refusals          []ReasonCount // before an engine was asked
 }
 
 // Model returns the history of a model, which is empty if it has had no calls.

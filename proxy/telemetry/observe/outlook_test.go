@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// BenchmarkOutlook: thirty models on fifty upstreams, each of which has had calls.
+// BenchmarkOutlook uses thirty models on fifty upstreams. Each pair has had calls.
 func BenchmarkOutlook(b *testing.B) {
 	calls, _ := newTestCalls(b)
 	now := time.Now()
@@ -29,7 +29,8 @@ func BenchmarkOutlook(b *testing.B) {
 	}
 }
 
-// TestOutlookAddsUp: what a model did at many upstreams is their sum, however many calls that are.
+// TestOutlookAddsUp checks that the history of a model at many upstreams is the sum of theirs,
+// however many calls that are.
 func TestOutlookAddsUp(t *testing.T) {
 	calls, _ := newTestCalls(t)
 	var upstreams []string

@@ -23,30 +23,30 @@ const (
 // OtherKeys is the key of calls whose own key has no row left.
 const OtherKeys = "(others)"
 
-// Reason is why calls were refused before an engine was asked, or failed at one.
+// Reason says why calls were refused before an engine was asked, or failed at one.
 type Reason struct {
 	Code     string
 	Status   int
 	Outcome  Outcome
-	Limit    string // which limit of its key; empty otherwise
+	Limit    string // the exceeded limit of its key; empty otherwise
 	Model    string
-	Key      string // its id, of a refusal
+	Key      string // of a refusal: the key's id
 	Upstream string // of a failure
-	Cause    string // of a failure, a word of upstreams.Causes
+	Cause    string // of a failure: a word of upstreams.Causes
 
 	EngineStatus int // of a failure, the status of the engine's answer; 0: there was none
 }
 
-// ReasonCount is how many calls a reason has ended within ReasonWindow.
+// ReasonCount counts the calls that ended for a reason within ReasonWindow.
 type ReasonCount struct {
 	Reason
 	Count  int
-	Minute int // of Count, those of the last minute
+	Minute int // the part of Count in the last minute
 	Last   time.Time
 }
 
-// Reasons counts refusals or failures by reason. A flood of one reason does not hide another. Its
-// methods may be called from any goroutine.
+// Reasons counts refusals or failures by reason. A flood of one reason does not hide another. Any
+// goroutine may call its methods.
 type Reasons struct {
 	mu   sync.Mutex
 	rows map[Reason]*reasonRow
@@ -54,7 +54,7 @@ type Reasons struct {
 
 type reasonRow struct {
 	slots [reasonSlots]struct {
-		at    int64 // number of the slot since 1970: the count is stale if it is another one
+		at    int64 // the slot's number since 1970; in another slot the count is stale
 		count int
 	}
 	last time.Time
@@ -73,8 +73,8 @@ func (r *Reasons) add(reason Reason, now time.Time) {
 	row.last = now
 }
 
-// row finds or makes the row of a reason. If necessary, the new row replaces rows that no longer
-// count anything.
+// row finds or adds the row of a reason. If necessary, a new row replaces rows whose counts are
+// zero.
 func (r *Reasons) row(reason Reason, now time.Time) *reasonRow {
 	if row := r.rows[reason]; row != nil {
 		return row
@@ -100,7 +100,7 @@ func (r *Reasons) row(reason Reason, now time.Time) *reasonRow {
 	return row
 }
 
-// Counts returns the reasons of the window, the most frequent first.
+// Counts returns the reasons of the window, most frequent first.
 func (r *Reasons) Counts(now time.Time) []ReasonCount {
 	r.mu.Lock()
 	defer r.mu.Unlock()

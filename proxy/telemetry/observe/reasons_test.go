@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestRefusalsCountAll counts each refusal of a flood, and keeps the rare ones beside it.
+// TestRefusalsCountAll checks that each refusal of a flood is counted, and that rare ones stay
+// visible beside it.
 func TestRefusalsCountAll(t *testing.T) {
 	var r Recent
 	now := time.Unix(1_700_000_000, 0)
@@ -30,7 +31,8 @@ func TestRefusalsCountAll(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreBounded counts the reasons beyond the bound together, and uses rows again whose refusals are old.
+// TestRefusalsAreBounded checks that reasons beyond the bound are counted together, and that rows
+// of old refusals are reused.
 func TestRefusalsAreBounded(t *testing.T) {
 	var r Reasons
 	now := time.Unix(1_700_000_000, 0)

@@ -7,43 +7,42 @@ import (
 	"time"
 )
 
-// recentRows is how many calls are remembered, however they ended.
+// recentRows is how many calls are kept, however they ended.
 const recentRows = 256
 
-// Recent keeps keptRows calls of each kind that operators ask about, for keptFor. A busy edge's
-// newest calls span only a few seconds, and most of them went well.
+// Recent keeps keptRows calls of each kind that operators look for, for keptFor. A busy edge's
+// newest calls span only a few seconds, and most of them succeeded.
 const (
 	keptRows = 1000
 	keptFor  = time.Hour
 )
 
-// A call is slow if it waited longer than this for a slot, or if its stream took longer to its
-// first event once an engine was asked.
+// A call is slow if it waited longer than this for a slot, or if its stream took longer than this
+// to its first event after an engine was asked.
 const (
 	SlowQueue      = time.Second
 	SlowFirstToken = 2 * time.Second
 )
 
-// Recent holds the newest calls that an engine was asked about. It separately holds those that
+// Recent holds the newest calls for which an engine was asked. It separately holds those that
 // failed, were slow or were refused, so that neither good calls nor a scanner without a key can
-// push them out. It counts failures and refusals by reason. Its methods may be called from any
-// goroutine.
+// displace them. It counts failures and refusals by reason. Any goroutine may call its methods.
 type Recent struct {
 	calls                 ring
 	failed, slow, refused kept
-	// Refusals are the calls that no engine was asked about.
+	// Refusals are the calls for which no engine was asked.
 	Refusals Reasons
-	// Failures are those that failed at an engine.
+	// Failures are the calls that failed at an engine.
 	Failures Reasons
 	// Attempts are the failed attempts of all calls that count against their upstream.
 	Attempts Reasons
 }
 
-// kept holds calls of one kind. Its memory grows with them, up to keptRows.
+// kept holds calls of one kind. Its memory grows with their number, up to keptRows.
 type kept struct {
 	mu   sync.Mutex
 	rows []Ended // a ring once it is full
-	next int     // of a full ring, the oldest
+	next int     // in a full ring, the oldest
 }
 
 func (k *kept) add(r *Record, now time.Time) {
@@ -62,7 +61,7 @@ func (k *kept) add(r *Record, now time.Time) {
 	k.next = (k.next + 1) % keptRows
 }
 
-// newest returns at most n calls that ended within keptFor, the latest first.
+// newest returns at most n calls that ended within keptFor, most recent first.
 func (k *kept) newest(n int, now time.Time) (out []Ended) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -84,7 +83,7 @@ type ring struct {
 		r    Record
 		end  time.Time
 
-		choice Choice // r's
+		choice Choice // the choice of r
 	}
 }
 
@@ -99,7 +98,7 @@ func (r *ring) add(rec *Record, now time.Time) {
 	row.mu.Unlock()
 }
 
-// newest returns the rows, the latest end first.
+// newest returns the rows, most recent end first.
 func (r *ring) newest() []Ended {
 	out := make([]Ended, 0, recentRows)
 	for i := range r.rows {
@@ -170,7 +169,7 @@ func (r *Recent) add(rec *Record, now time.Time) {
 }
 
 // Newest returns the newest calls: at most n that reached an engine or were answered, and at most n
-// of each separately kept kind. Each appears once, the latest end first.
+// of each separately kept kind. Each call appears once, most recent end first.
 func (r *Recent) Newest(n int, now time.Time) []Ended {
 	all := r.calls.newest()
 	all = all[:min(n, len(all))]
@@ -187,7 +186,7 @@ func (r *Recent) Newest(n int, now time.Time) []Ended {
 	return all
 }
 
-// Find returns the call with an id if it is remembered.
+// Find returns the call with an id if it is still kept.
 func (r *Recent) Find(id string, now time.Time) (Ended, bool) {
 	for _, e := range r.Newest(keptRows, now) {
 		if e.RequestID.String() == id {

@@ -8,9 +8,9 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Registry holds the metric sets of the live upstreams. A removed upstream takes its series with
-// it, and two edges of one process (in tests) share none. The zero value is ready. It is safe for
-// concurrent use.
+// Registry holds the metric sets of the live upstreams. The series of an upstream are removed with
+// it, and two edges of one process (in tests) have separate ones. The zero value is ready. It is
+// safe for concurrent use.
 type Registry struct {
 	mu   sync.Mutex
 	sets []*metrics.Set

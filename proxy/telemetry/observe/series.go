@@ -14,8 +14,8 @@ import (
 )
 
 // Bounds of the histograms, in seconds. Latencies range from a local embedding to a long
-// generation; the gaps of one stream, from an engine above 1,000 tokens a second to one that swaps.
-// The last one is for the time that the edge itself takes.
+// generation. The gaps of a stream range from an engine above 1,000 tokens a second to one that
+// swaps. The last bounds are for the time that the edge itself takes.
 var (
 	latencyBounds  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 20, 40, 80, 160, 320, 640}
 	gapBounds      = []float64{.0005, .001, .0025, .005, .01, .02, .03, .05, .075, .1, .15, .25, .5, 1, 2.5, 5, 15, 60}
@@ -36,12 +36,12 @@ var labelOf = map[string]string{
 	familyBroken: "code", familyDropped: "what",
 }
 
-// series finds the handles of counters. A lookup takes no lock and does not allocate; making one
-// does both.
+// series finds the handles of counters. A lookup takes no lock and does not allocate; creating a
+// handle does both.
 type series struct {
 	set *metrics.Set
 
-	mu                 sync.Mutex // held to make or drop series
+	mu                 sync.Mutex // held to create or drop series
 	configured         map[string]bool
 	configuredUpstream map[string]bool
 
@@ -71,7 +71,7 @@ type (
 	}
 	classKey    struct{ model, class string } // class is not the model's first
 	choiceKey   struct{ model, reason string }
-	fallbackKey struct{ model, to string } // to answered in place of model, or got copies
+	fallbackKey struct{ model, to string } // the model to answered in place of model, or got copies
 	armKey      struct{ model, arm string }
 	wordKey     struct{ family, value string }
 	failureKey  struct{ upstream, cause, status string }
@@ -98,7 +98,7 @@ func (t *table[K, V]) all() map[K]V {
 	return nil
 }
 
-// change stores a changed copy. Callers hold series.mu.
+// change stores a changed copy. The caller holds series.mu.
 func (t *table[K, V]) change(f func(map[K]V)) {
 	next := maps.Clone(t.all())
 	if next == nil {
@@ -108,13 +108,13 @@ func (t *table[K, V]) change(f func(map[K]V)) {
 	t.m.Store(&next)
 }
 
-// drop removes the entries that have gone. Callers hold series.mu.
+// drop removes the entries for which gone returns true. The caller holds series.mu.
 func (t *table[K, V]) drop(gone func(K) bool) {
 	t.change(func(all map[K]V) { maps.DeleteFunc(all, func(k K, _ V) bool { return gone(k) }) })
 }
 
-// wordsKnown are the words of families with small sets. Their series exist from the start, at 0. A
-// series that appears with its first event would hide that event from increase and rate.
+// wordsKnown holds the words of families with small sets. Their series exist from the start, at 0:
+// if a series appeared only with its first event, increase and rate would miss that event.
 var wordsKnown = map[string][]string{
 	familyAborts: {
 		string(PhaseBody), string(PhaseQueued), string(PhaseWaiting), string(PhaseStreaming),
@@ -140,21 +140,21 @@ func newSeries(set *metrics.Set) *series {
 }
 
 // modelSeries are the series of one model in one dialect. Without a model (the call was refused
-// before one was found) there are only the counters of ended calls.
+// before one was found), only the counters of ended calls exist.
 type modelSeries struct {
 	key                        modelKey
-	dropped                    bool // the model left the configuration; guarded by series.mu
+	dropped                    bool // the model was removed from the configuration; guarded by series.mu
 	ends                       table[endKey, *metrics.Counter]
 	duration, ttft, queue, itl *metrics.PrometheusHistogram
 	prompt, completion, cached *metrics.Counter
 	estimated, full            *metrics.Counter
-	lastAt                     atomic.Int64 // when its last call ended, Unix nanoseconds; 0: none has
+	lastAt                     atomic.Int64 // when its last call ended, Unix nanoseconds; 0: no call yet
 }
 
 // upstreamSeries are the series of one upstream.
 type upstreamSeries struct{ ttft *metrics.PrometheusHistogram }
 
-// model returns the series of a model, or of no model if it is no longer configured.
+// model returns the series of a model, or the series of no model if it is not configured any more.
 func (s *series) model(dialect, model string) *modelSeries {
 	if m, ok := s.models.get(modelKey{dialect, model}); ok {
 		return m
@@ -201,7 +201,7 @@ func (m *modelSeries) ended(s *series, upstream string, o Outcome) *metrics.Coun
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m.dropped { // since the caller looked it up: a counter made here would outlive its model
+	if m.dropped { // since the caller's lookup: a counter created here would outlive its model
 		m = s.makeModel(m.key.dialect, m.key.model)
 	}
 	if upstream != "" && !s.configuredUpstream[upstream] {
@@ -221,19 +221,19 @@ func (m *modelSeries) endName(k endKey) string {
 		dash(k.upstream), "outcome", string(k.outcome))
 }
 
-// observe books the latencies of a successful call: refusals are fast and would hide how slow the
-// others are.
+// observe records the latencies of a successful call. Refusals are fast and would hide the latency
+// of the others.
 func (m *modelSeries) observe(r *Record, now time.Time) {
 	if m.duration == nil {
 		return
 	}
 	m.duration.Update(now.Sub(r.Start).Seconds())
-	if r.Stream && r.TTFT > 0 { // a whole answer has no first token: its time would hide those of the streams
+	if r.Stream && r.TTFT > 0 { // a whole answer has no first token
 		m.ttft.Update(r.TTFT.Seconds())
 	}
 }
 
-// used counts tokens, and the wait of a call that had to queue.
+// used counts tokens, and the wait of a call that was queued.
 func (m *modelSeries) used(r *Record) {
 	if m.duration == nil {
 		return
@@ -249,8 +249,8 @@ func (m *modelSeries) used(r *Record) {
 	}
 }
 
-// upstream returns the series of an upstream. The series of an upstream that is no longer
-// configured are not shown.
+// upstream returns the series of an upstream. If the upstream is not configured any more, the
+// series are not exported.
 func (s *series) upstream(name string) *upstreamSeries {
 	if u, ok := s.upstreams.get(name); ok {
 		return u
@@ -328,8 +328,8 @@ func (k failureKey) name() string {
 	return "penstock_upstream_failures_total" + labels("upstream", k.upstream, "cause", k.cause, "status", k.status)
 }
 
-// statusLabel returns an engine's status as a label. An engine may write any number, so all numbers
-// that HTTP does not know share one label.
+// statusLabel returns an engine's status as a label. An engine may send any number, so all numbers
+// that HTTP does not define share one label.
 func statusLabel(status int) string {
 	switch {
 	case status == 0:

@@ -2,19 +2,19 @@ package observe
 
 import "sync/atomic"
 
-// ShadowEnd is how the copy of a call ended. The set is closed.
+// ShadowEnd says how the copy of a call ended. The set is closed.
 type ShadowEnd uint8
 
 // The ends of copies.
 const (
 	ShadowOK        ShadowEnd = iota
 	ShadowFailed              // its engine failed, or gave no valid answer
-	ShadowUnfit               // the other model's rules, or its engine's context, do not allow the request, or its engine refused that
-	ShadowNoSlot              // no engine that takes calls was less than half busy, or calls waited
+	ShadowUnfit               // the other model's rules or context, or its engine, exclude the request
+	ShadowNoSlot              // no engine that takes calls was less than half busy, or calls were waiting
 	ShadowNoMemory            // limits.body_memory or limits.reply_memory was used up
-	ShadowLeft                // the client left
-	ShadowDrained             // the edge or the engine ends its work
-	ShadowForbidden           // the call's key has no consent for any of its engines
+	ShadowLeft                // the client disconnected
+	ShadowDrained             // the edge or the engine is ending its work
+	ShadowForbidden           // the call's key has no consent for any of the engines
 	shadowEnds
 )
 
@@ -25,13 +25,13 @@ func (e ShadowEnd) String() string {
 	}[e]
 }
 
-// Shadows is the outcome of the copies of a model's calls.
+// Shadows holds the outcomes of the copies of a model's calls.
 type Shadows struct {
 	Ended              [shadowEnds]int64
 	Prompt, Completion int64 // tokens
 }
 
-// shadowStats is a Shadows that grows.
+// shadowStats is a Shadows that can be added to.
 type shadowStats struct {
 	ended              [shadowEnds]atomic.Int64
 	prompt, completion atomic.Int64
@@ -41,7 +41,7 @@ type shadowStats struct {
 func ShadowArm(to string) string { return "shadow:" + to }
 
 // Shadowed counts the copy of a call of r.Model at another model. r has the copy's times and
-// tokens. Only copies that ended by themselves are compared.
+// tokens. Only copies that ended by themselves enter the comparison.
 func Shadowed(c *Calls, r *Record, to string, end ShadowEnd, took float64) {
 	s := c.series.shadow(fallbackKey{r.Model, to})
 	s.ended[end].Add(1)
@@ -58,7 +58,7 @@ func Shadowed(c *Calls, r *Record, to string, end ShadowEnd, took float64) {
 	}
 }
 
-// ShadowsOf returns the outcome of the copies of a model's calls at another model.
+// ShadowsOf returns the outcomes of the copies of a model's calls at another model.
 func ShadowsOf(c *Calls, model, to string) (out Shadows) {
 	if s, ok := c.series.shadows.get(fallbackKey{model, to}); ok {
 		for i := range s.ended {

@@ -13,8 +13,8 @@ import (
 const (
 	// sinkBytes bounds the bytes that may wait to be written.
 	sinkBytes = 1 << 20
-	// closeTime bounds how long the last lines may take: a blocked reader must not keep the process
-	// from ending.
+	// closeTime bounds the time for the last lines: a blocked reader must not keep the process from
+	// ending.
 	closeTime = 2 * time.Second
 )
 
@@ -33,8 +33,8 @@ type Sink struct {
 	dropped atomic.Uint64
 }
 
-// NewSink starts the writer's goroutine; Close ends it. A panic of dst costs the lines that it was
-// given; g catches it.
+// NewSink starts the writer's goroutine; Close ends it. g catches a panic of dst, which loses the
+// lines of that write.
 func NewSink(dst io.Writer, g *guard.Guard) *Sink {
 	s := &Sink{dst: dst, guard: g, done: make(chan struct{})}
 	s.wake.L = &s.mu
@@ -58,7 +58,7 @@ func (s *Sink) Write(line []byte) (int, error) {
 // Sync implements zapcore.WriteSyncer. It does nothing: Close flushes.
 func (s *Sink) Sync() error { return nil }
 
-// Dropped returns how many lines were lost since the start.
+// Dropped returns the number of lines lost since the start.
 func (s *Sink) Dropped() uint64 { return s.dropped.Load() }
 
 // Close writes the queued lines and ends the goroutine. It waits at most closeTime for a
@@ -94,7 +94,8 @@ func (s *Sink) run() {
 	}
 }
 
-// pass gives lines to the destination. A closed pipe or a full disk loses lines, never a request.
+// pass writes lines to the destination. With a closed pipe or a full disk it loses lines, but never
+// a request.
 func (s *Sink) pass(chunk []byte) {
 	taken := 0
 	defer func() { s.dropped.Add(uint64(bytes.Count(chunk[taken:], []byte{'\n'}))) }()

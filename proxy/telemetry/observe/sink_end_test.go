@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// sick takes the first bytes of every write and refuses the rest.
+// sick accepts the first bytes of every write and refuses the rest.
 type sick struct {
 	takes int
 	got   bytes.Buffer
@@ -25,7 +25,8 @@ func (s *sick) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestSinkCountsWhatIsRefused: lines that a full disk or a closed pipe does not take are counted, cut ones too.
+// TestSinkCountsWhatIsRefused checks that lines that a full disk or a closed pipe refuses are
+// counted, including cut ones.
 func TestSinkCountsWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	for takes, want := range map[int]uint64{0: 3, 5: 2, 7: 2, 100: 0} {
@@ -39,8 +40,8 @@ func TestSinkCountsWhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestSinkNeverBlocks: a destination that takes nothing costs lines beyond the buffer, no time, and does not keep the
-// process from ending.
+// TestSinkNeverBlocks checks that a destination that accepts nothing loses the lines beyond the
+// buffer, but delays neither writers nor the end of the process.
 func TestSinkNeverBlocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

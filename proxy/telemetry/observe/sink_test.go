@@ -14,8 +14,9 @@ import (
 	"penstock/config"
 )
 
-// TestSinkNeverWaits: with a destination that takes nothing, writing goes on, lines are lost whole and counted; what was
-// kept is written once the destination moves again.
+// TestSinkNeverWaits checks that with a destination that accepts nothing writing continues, and
+// that lost lines are lost whole and counted. The kept lines are written once the destination
+// accepts them again.
 func TestSinkNeverWaits(t *testing.T) {
 	r, w := io.Pipe()
 	sink := NewSink(w, nil)
@@ -85,7 +86,8 @@ func TestConsoleLine(t *testing.T) {
 	}
 }
 
-// TestLineLevels: the line of a call that the service failed is a warning, in either format and whatever the status.
+// TestLineLevels checks that the line of a call that the service failed is a warning, in either
+// format and with any status.
 func TestLineLevels(t *testing.T) {
 	for _, format := range []string{config.LogFormatJSON, config.LogFormatConsole} {
 		core, lines := observer.New(zap.InfoLevel)

@@ -8,7 +8,7 @@ type History struct {
 	TTFTMillis      []float64 `json:"ttft_p50_ms"`
 	TTFTP50Millis   float64   `json:"ttft_p50_ms_5m"`
 	TTFTP95Millis   float64   `json:"ttft_p95_ms_5m"`
-	Ended           int       `json:"calls_5m"`   // at an engine, however they ended
+	Ended           int       `json:"calls_5m"`   // that ended at an engine, in any way
 	Failed          int       `json:"failed_5m"`  // of these
 	Retried         int       `json:"retried_5m"` // failed attempts that are in neither, see Minute
 	Prompts         Prompts   `json:"prompts_5m"`
@@ -17,22 +17,22 @@ type History struct {
 
 // Minute sums up the calls that ended in the last minute. Unknown values are -1.
 type Minute struct {
-	Calls   int     `json:"calls"`   // that ended, refused ones included
-	Failed  int     `json:"failed"`  // by an upstream, or for lack of one
+	Calls   int     `json:"calls"`   // ended calls, including refused ones
+	Failed  int     `json:"failed"`  // failed by an upstream, or for lack of one
 	Retried int     `json:"retried"` // attempts that failed and that a retry hid from the client
-	Full    int     `json:"full"`    // found every slot in use
-	Limited int     `json:"limited"` // were over a limit of their key
+	Full    int     `json:"full"`    // found all slots in use
+	Limited int     `json:"limited"` // exceeded a limit of their key
 	In      float64 `json:"prompt_tokens"`
 	Out     float64 `json:"generated_tokens"`
 
-	Streams       int     `json:"streams"` // that have had a first token
+	Streams       int     `json:"streams"` // that had a first token
 	TTFTP50Millis float64 `json:"ttft_p50_ms"`
 	TTFTP95Millis float64 `json:"ttft_p95_ms"`
-	Queued        int     `json:"queued"` // that had to wait for a slot, and got one
+	Queued        int     `json:"queued"` // waited for a slot and got one
 	QueueP95      float64 `json:"queue_p95_ms"`
 }
 
-// refuse adds calls that no engine was asked about.
+// refuse adds calls for which no engine was asked.
 func (m *Minute) refuse(c *ReasonCount) {
 	m.Calls += c.Minute
 	switch {
@@ -56,12 +56,12 @@ type sum struct {
 
 // sums are the last minutes of several deployments.
 type sums struct {
-	steps  [historySlots]sum // the present one last
+	steps  [historySlots]sum // the current one is last
 	minute times             // to the first token, in the last minute
 	wait   times             // for a slot, in the last minute
 }
 
-// addTo adds what h has of the last steps to each of the sums.
+// addTo adds h's last steps to each of the sums.
 func (h *history) addTo(last int64, to ...*sums) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -85,7 +85,7 @@ func (t *sums) addSlot(s *slot, age int64) {
 	step.full, step.other = step.full+int(s.full), step.other+int(s.other)
 	step.retried += int(s.retried)
 	if s.ok+s.failed+s.full+s.other == 0 {
-		return // no call has ended, so no time was booked
+		return // no call has ended, so no time was recorded
 	}
 	for class, n := range s.ttft {
 		step.ttft[class] += int(n)
@@ -99,7 +99,7 @@ func (t *sums) addSlot(s *slot, age int64) {
 	}
 }
 
-// add adds the sums of others.
+// add adds the sums of o.
 func (t *sums) add(o *sums) {
 	for i := range t.steps {
 		step, more := &t.steps[i], &o.steps[i]
@@ -114,8 +114,8 @@ func (t *sums) add(o *sums) {
 	t.wait.add(&o.wait)
 }
 
-// read returns the sums as they are shown. The last step is not over: only present seconds of it
-// have passed.
+// read returns the sums in the form for display. The last step is not complete: only present
+// seconds of it have passed.
 func (t *sums) read(present float64) History {
 	out := t.recent()
 	for i := range t.steps {

@@ -25,26 +25,25 @@ import (
 
 // Tracer makes one span per call and one per attempt, with the names of the GenAI semantic
 // conventions, and sends them to an OTLP/HTTP endpoint. A nil *Tracer, and the nil spans that it
-// makes, do nothing at no cost. It is safe for concurrent use.
+// returns, do nothing at no cost. It is safe for concurrent use.
 type Tracer struct {
 	tracer trace.Tracer
 	queue  *spanQueue
 }
 
-// NewTracer sends spans to c.OTLP, an http or https URL; without a path, to its /v1/traces. It
-// dials nothing before the first batch. instance identifies the edge among others. A panic while
-// sending loses a batch, and g catches it. The log says when the endpoint stops taking spans, and
-// when it takes them again.
+// NewTracer returns a Tracer that sends spans to c.OTLP, an http or https URL; if the URL has no
+// path, to its /v1/traces. It dials nothing before the first batch. instance distinguishes the edge
+// from others. g catches a panic while sending, which loses the batch. The log reports when the
+// endpoint stops accepting spans, and when it accepts them again.
 //
 // The variables of the OpenTelemetry SDK apply, except where the file or the edge decides: the
 // endpoint, the sampler if c.Sample is set, and the length of the queue. A variable that cannot be
-// read is logged without its value, which may be a credential, and does not keep the edge from
-// starting.
+// read is logged without its value, which may be a credential. The edge starts nevertheless.
 func NewTracer(c config.Tracing, version, instance string, log *zap.Logger, g *guard.Guard) (*Tracer, error) {
 	warn := sdkLog{log}
 	otel.SetLogger(logr.New(warn))
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) { warn.Error(nil, "sampler or resource attributes") }))
-	// Later errors are those of batches, which the exporter logs and counts.
+	// Later errors concern batches, which the exporter logs and counts.
 	defer func() {
 		otel.SetLogger(logr.Discard())
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {}))
@@ -80,10 +79,10 @@ func resourceOf(version, instance string) *resource.Resource {
 	if err != nil {
 		otel.Handle(err)
 	}
-	return all // without the entries that are malformed
+	return all // without the malformed entries
 }
 
-// Dropped returns how many spans were lost since the start.
+// Dropped returns the number of spans lost since the start.
 func (t *Tracer) Dropped() uint64 { return t.queue.exporter.dropped.Load() }
 
 // Close sends queued spans for as long as ctx allows, and then stops sending.
@@ -94,16 +93,16 @@ func (t *Tracer) Close(ctx context.Context) error {
 	return t.queue.Shutdown(ctx)
 }
 
-// CallSpan is the span of one call. It belongs to the call's goroutine.
+// CallSpan is the span of one call. Only the call's goroutine may use it.
 type CallSpan struct {
 	tracer *Tracer
-	ctx    context.Context // carries the parent of the attempts and nothing else
+	ctx    context.Context // carries only the parent of the attempts
 	span   trace.Span
 }
 
-// Call begins the span of a call that started at start. traceparent is the client's, well formed,
-// or nil; its decision whether to record is kept. operation is a word of the conventions, such as
-// chat.
+// Call begins the span of a call that started at start. traceparent is the client's header, well
+// formed, or nil; its decision whether to record is kept. operation is a word of the conventions,
+// such as chat.
 func (t *Tracer) Call(operation string, traceparent []byte, start time.Time) *CallSpan {
 	if t == nil {
 		return nil
@@ -141,7 +140,8 @@ func appendTraceparent(dst []byte, s trace.Span) []byte {
 }
 
 // End ends the span with the record's values, which include no prompt or answer. A request that was
-// refused for lack of a key gets no span: strangers would fill the endpoint with them.
+// refused for lack of a valid key gets no span, because strangers could otherwise fill the
+// endpoint.
 func (s *CallSpan) End(r *Record, now time.Time) {
 	if s == nil || r.Status == http.StatusUnauthorized && r.Key == "" {
 		return
@@ -189,7 +189,7 @@ func (r *Record) operation(s trace.Span) string {
 	return r.Dialect
 }
 
-// AttemptSpan is the span of one attempt: what one upstream did for the call.
+// AttemptSpan is the span of one attempt: one upstream's work for the call.
 type AttemptSpan struct{ span trace.Span }
 
 // Attempt begins the span of an attempt. The arguments are configured names, the name of the
@@ -215,8 +215,8 @@ func (s *CallSpan) Attempt(number int, upstream, engine, base, served string, no
 // Traceparent appends the W3C header for the engine.
 func (a *AttemptSpan) Traceparent(dst []byte) []byte { return appendTraceparent(dst, a.span) }
 
-// End ends the span with the outcome, the engine's status if there was one (else 0), and the time
-// to its first event (else 0).
+// End ends the span with the outcome, the engine's status (0 if there was none), and the time to
+// the first event (0 if there was none).
 func (a *AttemptSpan) End(outcome string, failed bool, status int, ttft time.Duration, now time.Time) {
 	if a == nil {
 		return

@@ -20,7 +20,7 @@ import (
 	"penstock/config"
 )
 
-// exporter is an endpoint that tests hold and break.
+// exporter is an endpoint that tests can hold and break.
 type exporter struct {
 	hold chan struct{}
 	err  error
@@ -37,7 +37,7 @@ func (e *exporter) ExportSpans(_ context.Context, spans []sdk.ReadOnlySpan) erro
 
 func (e *exporter) Shutdown(context.Context) error { return nil }
 
-// sampledSpan is a span that is recorded; the SDK's processor leaves out others.
+// sampledSpan returns a span that is recorded. The SDK's processor skips others.
 func sampledSpan() sdk.ReadOnlySpan {
 	return tracetest.SpanStub{Name: "x", SpanContext: trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}, TraceFlags: trace.FlagsSampled,
@@ -89,7 +89,7 @@ func TestParentOf(t *testing.T) {
 	}
 }
 
-// TestNoTracer: what is off does nothing and allocates nothing.
+// TestNoTracer checks that a nil Tracer does nothing and allocates nothing.
 func TestNoTracer(t *testing.T) {
 	var tracer *Tracer
 	now := time.Now()
@@ -106,7 +106,8 @@ func TestNoTracer(t *testing.T) {
 	}
 }
 
-// TestResource: the edge names itself and its instance, and the environment's names come before its own.
+// TestResource checks that spans name the edge and its instance, and that names from the
+// environment take precedence.
 func TestResource(t *testing.T) {
 	read := func() map[string]string {
 		got := map[string]string{}
@@ -131,8 +132,8 @@ func TestResource(t *testing.T) {
 	}
 }
 
-// TestSampling: the share of the file decides which traces are recorded, and OTEL_TRACES_SAMPLER
-// where the file says nothing; a client's decision is kept by both.
+// TestSampling checks that the file's share decides which traces are recorded, and
+// OTEL_TRACES_SAMPLER if the file has no share. Both keep a client's decision.
 func TestSampling(t *testing.T) {
 	const traces = 400
 	share := func(p config.Percent) *config.Percent { return &p }
@@ -169,7 +170,7 @@ func TestSampling(t *testing.T) {
 			if c.parent != "" {
 				parent = fmt.Appendf(nil, "00-%032x-b7ad6b7169203331%s", i+1, c.parent)
 			}
-			if tracer.Call("chat", parent, time.Now()).span.IsRecording() { // not ended: nothing is sent
+			if tracer.Call("chat", parent, time.Now()).span.IsRecording() { // not ended, so nothing is sent
 				recorded++
 			}
 		}
@@ -189,7 +190,8 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// TestSpansOfCalls: a call's span has its key, and a request without a valid key has no span.
+// TestSpansOfCalls checks that a call's span has its key, and that a request without a valid key
+// has no span.
 func TestSpansOfCalls(t *testing.T) {
 	recorder := tracetest.NewSpanRecorder()
 	tracer := &Tracer{tracer: sdk.NewTracerProvider(sdk.WithSpanProcessor(recorder)).Tracer("penstock")}
@@ -197,7 +199,7 @@ func TestSpansOfCalls(t *testing.T) {
 		{Status: 401, Outcome: ClientError, Code: "invalid_api_key"},
 		{Status: 401, Outcome: ClientError, Code: "credential_conflict"},
 		{Key: "team-a", Status: 200, Outcome: OK},
-		{Key: "team-a", Status: 401, Outcome: ClientError}, // revoked while it ran
+		{Key: "team-a", Status: 401, Outcome: ClientError}, // revoked during the call
 		{Status: 404, Outcome: ClientError},                // auth: none
 	} {
 		tracer.Call("chat", nil, time.Now()).End(&r, time.Now())
@@ -217,8 +219,9 @@ func TestSpansOfCalls(t *testing.T) {
 	}
 }
 
-// TestEndpointHealth: the log says once that the endpoint refuses, with its status and without its
-// URL, and once that it takes spans again; if it alternates, once a minute.
+// TestEndpointHealth checks that the log reports once that the endpoint refuses spans, with its
+// status and without its URL, and once that it accepts them again. If these alternate, it reports
+// once a minute.
 func TestEndpointHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logged := observer.New(zap.InfoLevel)

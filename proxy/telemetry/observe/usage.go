@@ -11,18 +11,18 @@ import (
 	"penstock/config/money"
 )
 
-// UsageDays is how many days usage keeps individually: this month and the one before.
+// UsageDays is how many days usage keeps individually: the current month and the previous one.
 const UsageDays = 62
 
-// Usage keeps at most usagePairs pairs of a key and a model. Further pairs are booked under
-// usageOther, so that the sums stay right.
+// Usage keeps at most usagePairs pairs of a key and a model. Further pairs are counted under
+// usageOther, so that the sums stay correct.
 const (
 	usagePairs = 10_000
 	usageOther = "(other)"
 )
 
 // Usage counts calls and tokens by key and model, and by key and end user, since the start and by
-// day (UTC), for chargeback. Its methods may be called from any goroutine.
+// day (UTC), for chargeback. Any goroutine may call its methods.
 type Usage struct {
 	mu    sync.Mutex // held to add a pair, and for since
 	since time.Time
@@ -37,7 +37,7 @@ type usagePair struct{ key, model string }
 type usageCell struct {
 	mu      sync.Mutex
 	total   Amount
-	changed bool       // one of the days has
+	changed bool       // one of the days has changed
 	days    []usageDay // ascending
 }
 
@@ -47,33 +47,33 @@ type usageDay struct {
 	Amount
 }
 
-// DayBefore is the day of the sum of all days that usage does not keep individually.
+// DayBefore is the day of the sum of all days that usage no longer keeps individually.
 const DayBefore = 0
 
 // DayOf returns the day of a time, in UTC.
 func DayOf(t time.Time) int64 { return t.Unix() / (24 * 3600) }
 
-// FormatDay writes a day as 2026-01-31.
+// FormatDay formats a day as 2026-01-31.
 func FormatDay(day int64) string { return time.Unix(day*24*3600, 0).UTC().Format(time.DateOnly) }
 
-// ParseDay reads what FormatDay writes.
+// ParseDay parses the output of FormatDay.
 func ParseDay(s string) (int64, error) {
 	t, err := time.Parse(time.DateOnly, s)
 	return DayOf(t), err
 }
 
-// Amount is what was used.
+// Amount holds an amount of usage.
 type Amount struct {
 	Calls      uint64 `json:"calls"`
 	Prompt     uint64 `json:"prompt_tokens"`
-	Cached     uint64 `json:"cached_tokens"` // of prompt_tokens
+	Cached     uint64 `json:"cached_tokens"` // the part of prompt_tokens that engines had cached
 	Completion uint64 `json:"completion_tokens"`
 	Estimated  uint64 `json:"estimated_calls"` // calls whose tokens the engine did not report
-	// Spend is the cost by the models' pricing.
+	// Spend is the cost with the models' pricing.
 	Spend money.Amount `json:"spend,omitzero"`
 }
 
-// Tokens returns the number that budgets count.
+// Tokens returns the tokens that budgets count.
 func (a *Amount) Tokens() int64 { return int64(a.Prompt + a.Completion) }
 
 // Add adds b.
@@ -86,7 +86,7 @@ func (a *Amount) Add(b Amount) {
 	a.Spend = a.Spend.Plus(b.Spend)
 }
 
-// add books a call that an engine worked on. Refusals are not usage.
+// add counts a call that an engine has worked on. Refusals are not usage.
 func (u *Usage) add(r *Record, now time.Time) {
 	if r.Model == "" || r.Attempts == 0 {
 		return
@@ -121,7 +121,7 @@ func (u *Usage) cell(p usagePair) *usageCell {
 	return c
 }
 
-// add books an amount on a day, and returns the day that it was booked on.
+// add counts an amount on a day, and returns the day on which it was counted.
 func (c *usageCell) add(a Amount, day int64) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,13 +132,13 @@ func (c *usageCell) add(a Amount, day int64) int64 {
 		}
 		c.days = append(c.days, usageDay{day: day})
 	}
-	d := &c.days[len(c.days)-1] // if the clock was set back, the newest day counts
+	d := &c.days[len(c.days)-1] // if the clock was set back, the newest day gets it
 	d.Amount.Add(a)
 	c.changed, d.changed = true, true
 	return d.day
 }
 
-// UsageReport is the whole account.
+// UsageReport is the account of all keys.
 type UsageReport struct {
 	Since time.Time  `json:"since"`
 	Now   time.Time  `json:"now"`
@@ -148,20 +148,20 @@ type UsageReport struct {
 
 // KeyUsage is the account of one key.
 type KeyUsage struct {
-	Key    string       `json:"key"` // its id; empty where no key is required
+	Key    string       `json:"key"` // its id; empty if no key is required
 	Total  Amount       `json:"total"`
 	Models []ModelUsage `json:"models,omitempty"`
 	Users  []UserUsage  `json:"users,omitempty"` // in place of the models, on request
 }
 
-// ModelUsage is what one key used of one model.
+// ModelUsage is the usage of one model by one key.
 type ModelUsage struct {
 	Model string `json:"model"`
 	Total Amount `json:"total"`
-	Days  []Day  `json:"days"` // oldest first, days without calls left out, 62 at most
+	Days  []Day  `json:"days"` // oldest first, without days without calls, at most 62
 }
 
-// Day is what was used on one day, in UTC.
+// Day is the usage on one day, in UTC.
 type Day struct {
 	Day string `json:"day"` // 2026-01-31
 	Amount

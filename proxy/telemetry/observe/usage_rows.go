@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// UsageRow is what a key used of a model on one day, or what an end user of the key used of all
-// models. It holds the whole day: a reader with a newer row needs no older one.
+// UsageRow is the usage of a model by a key on one day, or that of all models by an end user of the
+// key. It holds the whole day, so a newer row replaces all older ones.
 type UsageRow struct {
 	Key, Model string
 	User       string // a keyed hash; such a row has no model and is part of the key's others
-	Day        int64  // since 1970, in UTC; DayBefore: all days that are not kept one by one
+	Day        int64  // since 1970, in UTC; DayBefore: all days that are not kept individually
 	Amount
 }
 
@@ -32,8 +32,7 @@ func (p usagePair) row(day int64, a Amount) UsageRow {
 	return UsageRow{Key: p.key, Model: p.model, Day: day, Amount: a}
 }
 
-// changedDays calls f with the days that have changed. The caller must keep other goroutines away
-// from them.
+// changedDays calls f with the days that have changed. The caller must exclude other goroutines.
 func (c *usageCell) changedDays(f func(*usageDay)) {
 	for i := range c.days {
 		if d := &c.days[i]; d.changed {
@@ -60,7 +59,7 @@ func (u *Usage) Rows(f func(UsageRow)) {
 	u.users.rows(f)
 }
 
-// Restore adds earlier usage, counted since that time. It may run while calls are counted.
+// Restore adds earlier usage that was counted from since on. It may run while calls are counted.
 func (u *Usage) Restore(since time.Time, rows []UsageRow) {
 	u.mu.Lock()
 	if u.since.IsZero() || since.Before(u.since) {
@@ -75,7 +74,7 @@ func (u *Usage) Restore(since time.Time, rows []UsageRow) {
 	u.users.restore(rows)
 }
 
-// Since returns the time since which usage counts; zero if nothing was restored.
+// Since returns the time from which on usage was counted; zero if nothing was restored.
 func (u *Usage) Since() time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -101,7 +100,7 @@ func (c *usageCell) restore(day int64, a Amount) {
 	}
 }
 
-// Of returns what a key used of all models from one day to another, both included.
+// Of returns a key's usage of all models from one day to another, both included.
 func (u *Usage) Of(key string, from, to int64) (sum Amount) {
 	for p, c := range u.pairs.all() {
 		if p.key != key {
@@ -118,7 +117,7 @@ func (u *Usage) Of(key string, from, to int64) (sum Amount) {
 	return sum
 }
 
-// Day returns what keys used of all models on a day, by key id.
+// Day returns the usage of all models on a day, by key id.
 func (u *Usage) Day(day int64) map[string]Amount {
 	out := map[string]Amount{}
 	for p, c := range u.pairs.all() {

@@ -22,7 +22,7 @@ func TestUsage(t *testing.T) {
 	book("k", "m", first.Add(time.Second), func(r *Record) { r.TokensEstimated = true })
 	book("k", "n", first, nil)
 	book("j", "m", first, func(r *Record) { r.Outcome = ClientGone }) // the engine has worked
-	book("j", "m", first, func(r *Record) { r.Attempts = 0 })         // it has not
+	book("j", "m", first, func(r *Record) { r.Attempts = 0 })         // the engine has not worked
 	book("j", "", first, nil)
 	got := u.Report(first, first)
 	if len(got.Keys) != 2 || got.Keys[0].Key != "j" || got.Keys[0].Total.Calls != 1 || got.Total.Calls != 4 {
@@ -46,7 +46,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestUsageIsBounded: more pairs than are kept lose no call.
+// TestUsageIsBounded checks that no call is lost if there are more pairs than are kept.
 func TestUsageIsBounded(t *testing.T) {
 	var u Usage
 	cells := map[usagePair]*usageCell{}

@@ -6,15 +6,16 @@ import (
 	"sync"
 )
 
-// Boost keeps work that computes and allocates much, such as reading a configuration, from delaying
-// requests. Until done is called (once), the process has one more processor (GOMAXPROCS), and with
-// PaceGC the work may allocate some tens of MiB without a collection, because each collection would
-// mark all of the unfinished work. The memory limit (GOMEMLIMIT) still holds. done collects the
-// work's garbage, which takes milliseconds. Boosts may overlap, from any goroutine.
+// Boost prevents work that computes and allocates much, such as reading a configuration, from
+// delaying requests. Until done is called (once), the process has one more processor (GOMAXPROCS).
+// With PaceGC the work may also allocate some tens of MiB without a collection, because each
+// collection would mark all of the unfinished work. The memory limit (GOMEMLIMIT) still holds. done
+// collects the work's garbage, which takes milliseconds. Boosts of several goroutines may overlap.
 //
-// Go lets a goroutine compute for 10 ms. While it has the only processor, or the others wait for a
-// core, no goroutine polls the network for that time, at each step of each request. With one more
-// processor the kernel divides the core in finer pieces and prefers threads that need little time.
+// Go runs a goroutine for up to 10 ms. If that goroutine has the only processor, or the other
+// processors wait for a core, nothing polls the network during that time, and each step of each
+// request is delayed. With one more processor the kernel divides the core into finer slices and
+// prefers threads that need little time.
 func Boost() (done func()) {
 	spareProcessor.acquire()
 	if !gcPace.adaptive.Load() {
@@ -22,7 +23,7 @@ func Boost() (done func()) {
 	}
 	gcPace.beginBoost(readHeap())
 	return func() {
-		spareProcessor.release() // first: the collector uses a share of the processors
+		spareProcessor.release() // first, because the collector uses a share of the processors
 		gcPace.endBoost(usedHeap(), readHeap())
 	}
 }
@@ -44,7 +45,7 @@ func (p *processorBoost) acquire() {
 	}
 }
 
-// release returns to the number of the environment, or to the runtime's own choice. The runtime
+// release restores the number from the environment, or the runtime's own choice. The runtime
 // follows the limits of a container until the program sets a number.
 func (p *processorBoost) release() {
 	p.mu.Lock()

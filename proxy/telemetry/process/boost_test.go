@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// A boost gives room that does not depend on the size of the heap, and the pace chosen meanwhile
-// takes effect after it. Its garbage is collected before, unless that pace has room for it.
+// TestPacerBoosts checks that a boost gives room that does not depend on the size of the heap, and
+// that a pace chosen during the boost takes effect after it. The boost's garbage is collected
+// before that, unless the pace has room for it.
 func TestPacerBoosts(t *testing.T) {
 	const collection = -1
 	var did []int
@@ -23,7 +24,7 @@ func TestPacerBoosts(t *testing.T) {
 	p.beginBoost(bytes(16 << 20))
 	p.beginBoost(bytes(32 << 20))
 	p.adapt(bytes(tightAbove), time.Time{})
-	p.endBoost(1<<40, bytes(1<<20)) // another one goes on
+	p.endBoost(1<<40, bytes(1<<20)) // another boost continues
 	p.endBoost(tightAbove+tightAbove*tightPace/100, bytes(tightAbove))
 	p.beginBoost(bytes(1 << 40))
 	p.endBoost(tightAbove+tightAbove*tightPace/100+1, bytes(tightAbove))
@@ -33,7 +34,8 @@ func TestPacerBoosts(t *testing.T) {
 	}
 }
 
-// However many boosts run, the process has one more processor, and its own number afterwards.
+// TestBoostProcessor checks that the process has one more processor during any number of boosts,
+// and its own number afterwards.
 func TestBoostProcessor(t *testing.T) {
 	own := runtime.GOMAXPROCS(0)
 	t.Cleanup(func() { runtime.GOMAXPROCS(own) })
@@ -60,15 +62,15 @@ func TestBoostProcessor(t *testing.T) {
 		boosts(1)
 	})
 	t.Run("default", func(t *testing.T) {
-		t.Setenv("GOMAXPROCS", "") // put back at the end
+		t.Setenv("GOMAXPROCS", "") // restored at the end
 		os.Unsetenv("GOMAXPROCS")
 		runtime.SetDefaultGOMAXPROCS()
 		boosts(runtime.GOMAXPROCS(0))
 	})
 }
 
-// Where PaceGC rules, nothing is collected in a boost that allocates some megabytes, and its
-// garbage is at its end.
+// TestBoostCollects checks that, with PaceGC, nothing is collected during a boost that allocates
+// some megabytes, and that its garbage is collected at its end.
 func TestBoostCollects(t *testing.T) {
 	if os.Getenv("GOGC") != "" {
 		t.Skip("GOGC rules, not PaceGC")
@@ -84,7 +86,7 @@ func TestBoostCollects(t *testing.T) {
 	runtime.ReadMemStats(&within)
 	done()
 	runtime.ReadMemStats(&after)
-	if n := within.NumGC - before.NumGC; n > 1 { // one may have been under way
+	if n := within.NumGC - before.NumGC; n > 1 { // one may have been running before
 		t.Errorf("%d collections within the boost", n)
 	}
 	if within.HeapAlloc < 24<<20 {

@@ -5,23 +5,23 @@ import (
 	"runtime"
 )
 
-// Facts are what the process may use of the machine, and how much it uses.
+// Facts hold what the process may use of the machine, and how much it uses.
 type Facts struct {
 	PID          int          `json:"pid"`
 	Processors   int          `json:"processors"`     // of the machine
-	MaxProcs     int          `json:"max_processors"` // that it may use at once (GOMAXPROCS)
+	MaxProcs     int          `json:"max_processors"` // usable at once (GOMAXPROCS)
 	MemoryLimit  int64        `json:"memory_limit_bytes,omitempty"`
 	MemorySource MemorySource `json:"memory_limit_source,omitempty"`
 	Goroutines   int          `json:"goroutines"`
-	Heap         uint64       `json:"heap_bytes"`    // objects, those that are garbage included
-	HeapHeld     uint64       `json:"heap_os_bytes"` // that the system has given for the heap and not got back
+	Heap         uint64       `json:"heap_bytes"`    // objects, including garbage
+	HeapHeld     uint64       `json:"heap_os_bytes"` // given by the system and not returned
 	Stacks       uint64       `json:"stacks_bytes"`
 	Collections  uint32       `json:"collections"` // of garbage, since the start
 	NextGC       uint64       `json:"next_collection_at_bytes"`
 }
 
-// Look returns the current facts. It stops the process for a moment, as each read of the runtime's
-// counts does.
+// Look returns the current facts. It stops the process for a moment, like each read of the
+// runtime's counts.
 func Look() Facts {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

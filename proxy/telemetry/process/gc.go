@@ -12,14 +12,14 @@ import (
 
 // These are the sizes of the live heap, in bytes, at which the pace changes. A tiny heap would be
 // collected after every few megabytes of small requests, each time with almost no gain. With a
-// large heap, memory is worth more than time. Held streams own nearly all of it and allocate next
-// to nothing, so collections are rare at any pace, and a lower percentage saves that much memory
-// per stream.
+// large heap, memory is worth more than time: held streams own nearly all of it and allocate next
+// to nothing. Collections are then rare at any pace, and a lower percentage saves memory for each
+// stream.
 const (
 	tightAbove = 48 << 20
-	tightUntil = 32 << 20 // the usual pace comes back below it
+	tightUntil = 32 << 20 // below it the usual pace returns
 	looseBelow = 4 << 20
-	looseUntil = 6 << 20 // the usual pace comes back from it on
+	looseUntil = 6 << 20 // from it on the usual pace returns
 
 	loosePace = 400 // percent of the live heap that may be allocated until the next collection
 	usualPace = 100
@@ -28,11 +28,11 @@ const (
 	boostRoom = 64 << 20 // what a boost may allocate without a collection
 )
 
-// While the process is busy, the collector leaves a heap below the floor alone. If the process may
-// use less than floorFrom in all, there is no floor. Busy begins with two collections within
-// busyBelow and ends after idleAfter without one: then the memory that the floor took goes back to
-// the system. The gap between the two times keeps the paces from alternating, because the number of
-// collections differs between them by a factor of a few.
+// While the process is busy, the collector does not collect a heap below the floor. If the process
+// may use less than floorFrom in total, there is no floor. Busy begins with two collections within
+// busyBelow and ends after idleAfter without one, when the memory of the floor is returned to the
+// system. The number of collections differs between the two paces by a factor of a few, so the gap
+// between the two times keeps the paces from alternating.
 const (
 	heapFloor = 64 << 20
 	floorFrom = 8 * heapFloor
@@ -77,17 +77,17 @@ type pacer struct {
 	collect  func()
 
 	mu     sync.Mutex
-	pace   int // that is in force while no boost runs
-	usual  int // the last of paceOf
-	boosts int // that run
+	pace   int // in force while no boost runs
+	usual  int // the last result of paceOf
+	boosts int // running ones
 	last   time.Time
 	busy   bool
 }
 
-// heap is the heap after a collection, in bytes.
+// heap holds the sizes of the heap after a collection, in bytes.
 type heap struct {
 	live    uint64
-	counted uint64 // live, stacks and globals: the pace is a percentage of them
+	counted uint64 // live objects, stacks and globals: the pace is a percentage of them
 }
 
 // goal returns the size at which the next collection begins.
@@ -95,8 +95,7 @@ func (h heap) goal(pace int) uint64 {
 	return max(h.live+h.counted*uint64(pace)/100, runtimeFloor*uint64(pace)/100)
 }
 
-// paceTo returns the percentage with which the goal comes closest to the floor without exceeding
-// it.
+// paceTo returns the largest percentage whose goal does not exceed the floor.
 func (h heap) paceTo(floor uint64) int {
 	if floor <= h.live {
 		return 0
@@ -105,7 +104,7 @@ func (h heap) paceTo(floor uint64) int {
 }
 
 // adapt chooses the pace after a collection that left h. The pace takes effect once no boost runs.
-// A change stops the process for a moment, so a goal that differs little stays.
+// A change stops the process for a moment, so the pace is kept if the goal would differ little.
 func (p *pacer) adapt(h heap, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +129,7 @@ func (p *pacer) adapt(h heap, now time.Time) {
 	}
 }
 
-// beginBoost counts a boost. The first one gives room beyond the heap.
+// beginBoost counts a boost. The first one allows room beyond the heap.
 func (p *pacer) beginBoost(h heap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,10 +138,10 @@ func (p *pacer) beginBoost(h heap) {
 	}
 }
 
-// endBoost ends a boost. The last one takes the room back from a heap that has grown to size since
-// a collection left h. If size exceeds the pace, the heap is collected first: a collection that
-// begins past its goal makes the next allocation do all of the marking at once, and with one
-// processor all other goroutines wait for that time.
+// endBoost ends a boost. The last one withdraws the room. The heap has grown to size since a
+// collection left h. If size exceeds the goal of the pace, the heap is collected first: a
+// collection that begins past its goal makes the next allocation do all of the marking at once, and
+// with one processor all other goroutines wait for that time.
 func (p *pacer) endBoost(size uint64, h heap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,7 +165,7 @@ func paceOf(live uint64, pace int) int {
 	return usualPace
 }
 
-// readHeap returns what the last collection has left.
+// readHeap returns the sizes of the heap after the last collection.
 func readHeap() heap {
 	live := readMetric("/gc/heap/live:bytes")
 	return heap{live: live, counted: live + readMetric("/gc/scan/stack:bytes") + readMetric("/gc/scan/globals:bytes")}
@@ -187,10 +186,10 @@ func readMetric(name string) uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// afterEachGC calls f on the runtime's own goroutine after each collection. Each collection
-// finalizes an unreferenced mark, which registers itself again.
+// afterEachGC calls f on the runtime's own goroutine after each collection. Each collection runs
+// the finalizer of an unreferenced mark, which then creates the next mark.
 func afterEachGC(f func()) {
-	type mark struct{ _ [16]byte } // large enough not to share its memory with other objects
+	type mark struct{ _ [16]byte } // large enough not to share memory with other objects
 	var again func(*mark)
 	again = func(m *mark) {
 		f()

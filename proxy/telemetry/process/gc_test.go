@@ -31,7 +31,8 @@ func TestPaceOf(t *testing.T) {
 	}
 }
 
-// A busy process collects at the floor, whatever lives below it, and an idle one as without a floor.
+// TestPacerFloor checks that a busy process collects at the floor, whatever the size of the live
+// heap below it, and that an idle process collects as without a floor.
 func TestPacerFloor(t *testing.T) {
 	const mib = 1 << 20
 	var set int
@@ -40,7 +41,7 @@ func TestPacerFloor(t *testing.T) {
 	for _, c := range []struct {
 		since         time.Duration
 		live, counted uint64
-		goal          uint64 // of the pace then in force, in MiB, to within an eighth
+		goal          uint64 // of the pace then in force, in MiB, within an eighth
 	}{
 		{time.Hour, 2 * mib, 3 * mib, 16},
 		{busyBelow, 2 * mib, 3 * mib, 16},
@@ -48,8 +49,8 @@ func TestPacerFloor(t *testing.T) {
 		{idleAfter, 2 * mib, 3 * mib, 64},
 		{time.Second, 3 * mib, 5 * mib, 64},
 		{time.Second, 10 * mib, 25 * mib, 64},
-		{time.Second, 40 * mib, 42 * mib, 82}, // the usual pace gives more
-		{time.Second, 60 * mib, 62 * mib, 85}, // the tight one does
+		{time.Second, 40 * mib, 42 * mib, 82}, // the usual pace allows more
+		{time.Second, 60 * mib, 62 * mib, 85}, // the tight pace allows more
 		{time.Second, 40 * mib, 42 * mib, 64},
 		{time.Second, 5 * mib, 6 * mib, 64},
 		{idleAfter + 1, 5 * mib, 6 * mib, 11},
@@ -68,7 +69,8 @@ func TestPacerFloor(t *testing.T) {
 	}
 }
 
-// A change of the goal by less than an eighth is not worth the stop of the process.
+// TestPacerKeeps checks that the pace is kept if the goal would change by less than an eighth,
+// because a change stops the process.
 func TestPacerKeeps(t *testing.T) {
 	sets := 0
 	p := pacer{floor: heapFloor, pace: usualPace, usual: usualPace, set: func(int) { sets++ }}

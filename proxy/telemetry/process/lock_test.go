@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestLock: only one holder locks a file at a time, and the next can once it is closed.
+// TestLock checks that only one holder at a time can lock a file, and that the next one can once it
+// is closed.
 func TestLock(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	var files [3]*os.File

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Lock locks a file for this process until the file is closed. It does not wait: it returns
-// ErrLocked while another process has the lock.
+// Lock locks a file for this process until the file is closed. It does not wait: if another process
+// has the lock, it returns ErrLocked.
 func Lock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 )
 
-// MemorySource is where a memory limit comes from.
+// MemorySource says where a memory limit comes from.
 type MemorySource string
 
 // The sources, in the order in which they are read.
@@ -31,9 +31,9 @@ const assumedMemory = 1 << 30
 // memory outside of the heap, such as the sockets' buffers.
 const cgroupShare = 0.9
 
-// memoryLimit returns the bytes that this process may use and where the number comes from: the
-// limit of the Go runtime (GOMEMLIMIT), or the tightest limit among the cgroup of the process and
-// its parents (version 2 or 1), or the physical memory.
+// memoryLimit returns the bytes that this process may use, and the source of the number: the limit
+// of the Go runtime (GOMEMLIMIT), the tightest limit among the cgroup of the process and its
+// parents (version 2 or 1), or the physical memory.
 func memoryLimit() (int64, MemorySource) {
 	if n := debug.SetMemoryLimit(-1); n != math.MaxInt64 {
 		return n, MemoryFromRuntime
@@ -66,7 +66,7 @@ type appliedLimit struct {
 // systemMemory reads the limit from the files of root.
 func systemMemory(root fs.FS) (int64, MemorySource) {
 	physical := physicalMemory(root)
-	// A cgroup without a limit reads as a huge number in version 1.
+	// Without a limit, a cgroup of version 1 reports a huge number.
 	if n := cgroupMemory(root); n > 0 && (physical == 0 || n < physical) {
 		return n, MemoryFromCgroup
 	}
@@ -106,12 +106,12 @@ func cgroupMemory(root fs.FS) int64 {
 }
 
 // tightestLimit walks from the cgroup up to the mount. Directories may be missing: inside a
-// container the path can be the host's while the mount shows the container's own part.
+// container the path can be the host's, while the mount shows only the container's part.
 func tightestLimit(root fs.FS, mount, cgroup, name string) int64 {
 	var tightest int64
 	for dir := path.Clean("/" + cgroup); ; dir = path.Dir(dir) {
 		if b, err := fs.ReadFile(root, path.Join(mount, dir, name)); err == nil {
-			// "max" in version 2 is no number and no limit.
+			// "max" in version 2 is not a number and means no limit.
 			n, err := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64)
 			if err == nil && n > 0 && (tightest == 0 || n < tightest) {
 				tightest = n

@@ -19,7 +19,7 @@ import (
 type Options struct {
 	Name   string // of the agent, one of Names
 	URL    string // of the edge's API
-	Model  string // id or alias; empty: the first ready one that the agent can use
+	Model  string // id or alias; empty: the first ready model that the agent can use
 	KeyEnv string // environment variable that holds the key
 	Write  bool
 	JSON   bool // write one object to Out in place of the files' text
@@ -30,13 +30,13 @@ type Options struct {
 	Now        time.Time
 }
 
-// setup is the input for an agent's files.
+// setup holds the input for an agent's files.
 type setup struct {
 	base, key string // base: without /v1; key: the environment variable
 	models    []model
 	codex     []byte
-	websocket bool   // the edge takes calls over WebSocket; only found out for Codex
-	folder    string // of the agent's configuration
+	websocket bool   // the edge takes calls over WebSocket; checked only for Codex
+	folder    string // the folder of the agent's configuration
 }
 
 // first returns the model to work with.
@@ -48,18 +48,18 @@ type file struct {
 	Text string `json:"text"`
 }
 
-// program is an agent.
+// program describes an agent.
 type program struct {
-	endpoint string // that it sends its calls to
+	endpoint string // the endpoint of its calls
 	folder   []string
-	// folderEnv names the environment variable with which users move the agent's folder; below is
-	// the path within it.
+	// folderEnv is the environment variable with which users move the agent's folder; below is the
+	// path within it.
 	folderEnv, below string
 	files            func(*setup) []file
-	run              func(*setup) string // the command line to start it with
+	run              func(*setup) string // returns the command line that starts it
 }
 
-// Names returns the agents that Run knows a configuration for.
+// Names returns the agents for which Run can write a configuration.
 func Names() []string { return []string{"claude", "codex", "opencode", "copilot"} }
 
 // longestName is longer than names of variables are, and shorter than most keys.
@@ -69,7 +69,7 @@ const longestName = 40
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // IsVariable reports whether a word can be the name of the variable with the key, and is not the
-// key itself, given by mistake. The environment has the form of os.Environ.
+// key itself, given by mistake. environment has the form of os.Environ.
 func IsVariable(word string, environment []string) bool {
 	if !variable.MatchString(word) || len(word) > longestName || strings.HasPrefix(word, auth.Prefix) {
 		return false
@@ -107,7 +107,8 @@ var programs = map[string]program{
 // at returns a path within the agent's folder.
 func (s *setup) at(name string) string { return filepath.Join(s.folder, name) }
 
-// firstPrompt is roughly how many tokens agents send before the user has said much.
+// firstPrompt is roughly how many tokens an agent's first prompt has before the user has written
+// much.
 const firstPrompt = 20000
 
 // Run prints or writes an agent's configuration for a running edge.
@@ -157,7 +158,7 @@ func Run(ctx context.Context, o *Options) error {
 	return e.Encode(map[string]any{"model": s.first().ID, "files": files, "run": p.run(s)})
 }
 
-// note tells the user what to know beyond the files.
+// note writes what the user should know beyond the files.
 func note(o *Options, s *setup, run string) {
 	m := s.first()
 	id := plaintext.Line(m.ID)

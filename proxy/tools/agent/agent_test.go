@@ -16,7 +16,7 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// key must be in no file and in no word of the command.
+// key must appear in no file and in no word of the command.
 const key = "pstk_a_key_that_nobody_may_see"
 
 const twoModels = `{"object":"list","data":[
@@ -29,13 +29,13 @@ const twoModels = `{"object":"list","data":[
  {"id":"unknown","name":"unknown","kind":"chat","supported_endpoints":["/v1/chat/completions","/v1/messages","/v1/responses"],"input_modalities":["text"],"is_ready":true}
 ],"models":[{"slug":"qwen/it's <1>","context_window":65536}]}`
 
-// edge plays a running edge that asks for the key.
+// edge starts a simulated edge that requires the key, and returns its address.
 func edge(t *testing.T, list string) string {
 	t.Helper()
 	return edgeOf(t, list, http.StatusUpgradeRequired)
 }
 
-// edgeOf is an edge that answers WebSocket attempts with a status.
+// edgeOf starts an edge that answers attempts to use WebSocket with a status.
 func edgeOf(t *testing.T, list string, upgrade int) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -59,7 +59,7 @@ func edgeOf(t *testing.T, list string, upgrade int) string {
 	return s.URL
 }
 
-// run runs the command and returns what it says.
+// run runs the command and returns its output.
 func run(t *testing.T, o Options, env map[string]string) (out, notes string, err error) {
 	t.Helper()
 	var written, said bytes.Buffer
@@ -73,7 +73,7 @@ func run(t *testing.T, o Options, env map[string]string) (out, notes string, err
 	return written.String(), said.String(), err
 }
 
-// Only Codex uses WebSocket, and only if the edge serves it.
+// TestWebSocket checks that only Codex uses WebSocket, and only if the edge serves it.
 func TestWebSocket(t *testing.T) {
 	for status, on := range map[int]bool{101: true, 426: false, 405: false, 403: false, 200: false} {
 		url := edgeOf(t, twoModels, status)
@@ -103,8 +103,8 @@ func TestFilesOfEachAgent(t *testing.T) {
 	}
 }
 
-// TestAlias: the agent asks for a name that the edge resolves, and knows the model's facts; Codex
-// asks by the id.
+// TestAlias checks that the agent requests a name that the edge resolves, and has the model's
+// facts. Codex requests the id.
 func TestAlias(t *testing.T) {
 	url := edge(t, twoModels)
 	const alias = "claude-it's/1"
@@ -123,8 +123,8 @@ func TestAlias(t *testing.T) {
 	}
 }
 
-// TestReadyFirst: without a wanted model a ready one is chosen; if there is none, the output says
-// so.
+// TestReadyFirst checks that a ready model is chosen if none is wanted, and that the output reports
+// it if no model is ready.
 func TestReadyFirst(t *testing.T) {
 	const entry = `{"id":%q,"kind":"chat","supported_endpoints":["/v1/messages"],"context_length":65536,"is_ready":%t}`
 	for ready, want := range map[string][2]string{
@@ -156,7 +156,8 @@ func TestKeyInPlaceOfItsName(t *testing.T) {
 	}
 }
 
-// TestFoldersMoveWithTheirVariables: agents look where their own variables say.
+// TestFoldersMoveWithTheirVariables checks that files go to the folders that the agents' own
+// variables name.
 func TestFoldersMoveWithTheirVariables(t *testing.T) {
 	url := edge(t, twoModels)
 	for name, want := range map[string]string{
@@ -197,8 +198,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestWrite: files are written for their owner alone, what differs is shown and kept, what is right is left alone, and a link
-// stays a link.
+// TestWrite checks that files are written for their owner alone, that a differing file is shown and
+// kept, that an equal one is not touched, and that a link stays a link.
 func TestWrite(t *testing.T) {
 	url, home := edge(t, twoModels), t.TempDir()
 	env := map[string]string{"EDGE_KEY": key}
@@ -272,7 +273,7 @@ func TestWrite(t *testing.T) {
 	})
 }
 
-// TestWriteWaitsForNobody: a file that is not regular is neither read nor replaced.
+// TestWriteWaitsForNobody checks that a file that is not regular is neither read nor replaced.
 func TestWriteWaitsForNobody(t *testing.T) {
 	url, home := edge(t, twoModels), t.TempDir()
 	for _, name := range []string{"pipe", "folder"} {
@@ -297,7 +298,7 @@ func TestWriteWaitsForNobody(t *testing.T) {
 	}
 }
 
-// TestJSON: the files are one JSON object, and what is said besides goes elsewhere.
+// TestJSON checks that the files are one JSON object, and that other output goes elsewhere.
 func TestJSON(t *testing.T) {
 	url := edgeOf(t, twoModels, 405)
 	for _, name := range Names() {

@@ -17,7 +17,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// model is what agents need to know of a catalog entry.
+// model holds what agents need of a catalog entry.
 type model struct {
 	ID                 string // or the requested alias
 	Name               string
@@ -42,7 +42,8 @@ func (m *model) listed() string {
 	return m.ID
 }
 
-// output returns the longest answer to ask for: the model's, or else a quarter of its context.
+// output returns the longest answer that a call may request: the model's limit, or else a quarter
+// of its context.
 func (m *model) output() int {
 	if m.MaxOutputLength > 0 {
 		return m.MaxOutputLength
@@ -57,23 +58,24 @@ func (m *model) reasons() bool {
 	return slices.ContainsFunc(m.ModelInfo.Efforts, func(e string) bool { return e != "none" })
 }
 
-// serves reports whether the model can work for an agent that sends tools to an endpoint.
+// serves reports whether the model can serve an agent that sends tools to an endpoint.
 func (m *model) serves(endpoint string) bool {
 	tools := m.SupportedFeatures == nil || slices.Contains(m.SupportedFeatures, "tools")
 	return m.Kind == config.KindChat && tools && slices.Contains(m.SupportedEndpoints, endpoint)
 }
 
-// catalog is the list of a running edge, as one key sees it.
+// catalog is a running edge's list of models for one key.
 type catalog struct {
 	models []model
-	codex  json.RawMessage // the list that Codex reads, of all models
+	codex  json.RawMessage // the list for Codex, of all models
 }
 
 // catalogTimeout bounds reading the catalog.
 const catalogTimeout = 5 * time.Second
 
-// readCatalog asks the edge whose API is at base, without /v1. The key may be empty. If a wanted
-// model is not in the list but the edge knows its name, it becomes one more entry.
+// readCatalog requests the catalog of the edge whose API is at base, without /v1. The key may be
+// empty. If a wanted model is not in the list but the edge knows its name, readCatalog adds an
+// entry for it.
 func readCatalog(ctx context.Context, base, key, wanted string) (*catalog, error) {
 	transport, err := http1.NewTransport(http1.TransportOptions{Upstream: base, URL: base, APIKey: key}.ForProbes())
 	if err != nil {
@@ -115,7 +117,7 @@ func readCatalog(ctx context.Context, base, key, wanted string) (*catalog, error
 	return c, nil
 }
 
-// speaksWebSocket tries whether the edge takes calls over WebSocket.
+// speaksWebSocket tests whether the edge takes calls over WebSocket.
 func speaksWebSocket(ctx context.Context, base, key string) bool {
 	ctx, cancel := context.WithTimeout(ctx, catalogTimeout)
 	defer cancel()
@@ -172,7 +174,7 @@ func first(models []model, i int) []model {
 	return slices.Insert(slices.Delete(models, i, i+1), 0, m)
 }
 
-// baseOf returns the address of the edge's API without /v1, which users may write or leave out.
+// baseOf returns the address of the edge's API without /v1, which users may include or omit.
 func baseOf(address string) (string, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address

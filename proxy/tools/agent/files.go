@@ -9,7 +9,7 @@ import (
 )
 
 // claudeFiles returns a settings file for Claude Code. The helper is a command that prints the key.
-// The smaller models that Claude Code asks for by itself are mapped to this model, too.
+// The smaller models that Claude Code requests by itself are mapped to this model, too.
 func claudeFiles(s *setup) []file {
 	m := s.first()
 	env := object{
@@ -18,8 +18,8 @@ func claudeFiles(s *setup) []file {
 		{"ANTHROPIC_DEFAULT_OPUS_MODEL", m.ID},
 		{"ANTHROPIC_DEFAULT_SONNET_MODEL", m.ID},
 		{"ANTHROPIC_DEFAULT_HAIKU_MODEL", m.ID},
-		{"CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY", "1"}, // its picker lists names that read like Anthropic's
-		{"ENABLE_TOOL_SEARCH", "false"},                     // else it holds back the tools of MCP servers
+		{"CLAUDE_CODE_ENABLE_GATEWAY_MODEL_DISCOVERY", "1"}, // its picker lists Anthropic-like names
+		{"ENABLE_TOOL_SEARCH", "false"},                     // or it withholds MCP servers' tools
 	}
 	if m.ContextLength > 0 {
 		env = append(env, member{"CLAUDE_CODE_MAX_CONTEXT_TOKENS", strconv.Itoa(m.ContextLength)},
@@ -28,8 +28,8 @@ func claudeFiles(s *setup) []file {
 	return []file{{s.at("penstock.json"), indented(object{{"apiKeyHelper", "printenv " + s.key}, {"env", env}})}}
 }
 
-// codexFiles returns a profile for Codex, which is laid over its own configuration, and the
-// catalog. Without the catalog Codex assumes a context of its choice for any name that is not
+// codexFiles returns a profile for Codex, which is merged over its own configuration, and the
+// catalog. Without the catalog Codex assumes a context length of its own for any name that is not
 // OpenAI's.
 func codexFiles(s *setup) []file {
 	catalog, websocket := s.at("penstock-models.json"), ""
@@ -137,7 +137,7 @@ func encoded(v any, indent string) string {
 	return b.String()
 }
 
-// quoted returns a string for JSON and for TOML.
+// quoted returns a string literal that is valid in JSON and in TOML.
 func quoted(s string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(encoded(s, ""), "\n"), "\x7f", `\u007f`)
 }

@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// write prints what changes, and then puts the file in place. It keeps an existing file that
+// write prints the changes, and then puts the file in place. It keeps an existing file that
 // differs.
 func (f *file) write(w io.Writer, now time.Time) error {
 	old, there, err := f.read()
@@ -74,8 +74,8 @@ func (f *file) read() (text []byte, there bool, err error) {
 // stamp is the time format in the name of a kept file.
 const stamp = "20060102-150405"
 
-// keep writes the old content to a new file and returns its name. It never overwrites a file kept
-// within the same second.
+// keep writes the old content to a new file and returns its name. It never overwrites a file that
+// was kept within the same second.
 func (f *file) keep(old []byte, now time.Time) (string, error) {
 	stamped := f.Path + "." + now.UTC().Format(stamp)
 	name := stamped
