@@ -48,8 +48,8 @@ type HostWatch struct {
 
 // host is one address of an upstream.
 type host struct {
-	// silentSince is when connecting first failed without a success since. Zero: connections
-	// succeed, as far as is known.
+	// silentSince is the time of the first failed connect since the last success. It is zero
+	// while no connect is known to fail.
 	silentSince time.Time
 	conns       map[*conn]struct{}
 }
@@ -68,8 +68,8 @@ func NewHostWatch(onDistrust func(reuseEndsFor time.Duration)) *HostWatch {
 const noReuseFor = time.Minute
 
 // distrust counts unsolicited bytes, and ends the reuse of connections for noReuseFor. An engine
-// that sends a second reply does it again, and one that arrives while the next request is on its
-// way cannot be distinguished from the right one.
+// that has sent a second reply will do so again, and a second reply that arrives after the next
+// request cannot be told apart from the right one.
 func (w *HostWatch) distrust(now time.Time) {
 	w.surplus.Add(1)
 	until := now.Add(w.noReuseFor)
@@ -110,11 +110,11 @@ func (w *HostWatch) refused(addr string, err error, now time.Time) {
 	case h == nil: // no connection to this host is open
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET):
 		w.found(h)
-	case h.silentSince.IsZero() && (isTimeout(err) || noRoute(err)): // the errors of a host that is gone
+	case h.silentSince.IsZero() && (isTimeout(err) || noRoute(err)): // the errors of a vanished host
 		h.silentSince = now
 		w.doubted.Store(true)
 		for c := range h.conns {
-			// Without it the system's own keep-alives find out, later.
+			// Without it, the kernel's own keep-alives detect the silence later.
 			_ = c.raw.Control(func(fd uintptr) { _ = socket.ProbeEverySecond(fd) })
 		}
 	}
@@ -124,7 +124,7 @@ func noRoute(err error) bool {
 	return errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 
-// silent reports whether connecting to an address fails as with a host that is gone.
+// silent reports whether connecting to an address fails as it does for a vanished host.
 func (w *HostWatch) silent(addr string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,9 +161,9 @@ func (w *HostWatch) closed(c *conn) {
 	}
 }
 
-// EndVanished ends connections to hosts that accept no connections: those on which nothing has come
-// since connecting first failed, although the host owes an answer. It returns their number. Call it
-// while the upstream is down.
+// EndVanished closes connections to hosts that accept no new ones, if nothing has come on them
+// since connecting first failed although the host owes an answer. It returns their number. Call
+// it while the upstream is down.
 func (w *HostWatch) EndVanished() (ended int) {
 	if !w.doubted.Load() {
 		return 0
@@ -176,7 +176,7 @@ func (w *HostWatch) EndVanished() (ended int) {
 		}
 		for c := range h.conns {
 			silence, owed := c.ask(socket.SilentFor)
-			// The clock is read after the silence: a pause in between makes the last sign of life
+			// The clock is read after the silence. A pause in between makes the last sign of life
 			// look later, never earlier.
 			if owed && time.Now().Add(-silence).Before(h.silentSince) {
 				gone = append(gone, c)
@@ -186,7 +186,7 @@ func (w *HostWatch) EndVanished() (ended int) {
 	w.mu.Unlock()
 	for _, c := range gone {
 		c.vanished.Store(true)
-		c.reset() // or the system delivers what it holds if the host comes back
+		c.reset() // else the kernel delivers its bytes when the host comes back
 		c.close()
 	}
 	return len(gone)

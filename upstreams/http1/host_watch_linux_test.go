@@ -12,8 +12,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// TestHostWatch: the rule by which connects show that a host is silent, and the connections that
-// are ended then.
+// TestHostWatch: failed connects show that a host is silent, and EndVanished then closes the
+// silent connections.
 func TestHostWatch(t *testing.T) {
 	fastset.LeaveOut(t, "hosts that fall silent")
 	t.Parallel()
@@ -64,9 +64,9 @@ func TestHostWatch(t *testing.T) {
 			}
 			tr.hosts.refused(conn.addr, err, time.Now())
 		}
-		rows.Go(func() { // all at the same time: an answer is owed after two seconds
+		rows.Go(func() { // run in parallel: an answer is owed after two seconds
 			if c.late {
-				time.Sleep(50 * time.Millisecond) // longer than a tick of the system's clock
+				time.Sleep(50 * time.Millisecond) // longer than a tick of the kernel's clock
 				p.Send("x")
 			}
 			p.Vanish()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// idlePool keeps the connections of a transport that are not in use.
+// idlePool keeps the idle connections of a transport.
 type idlePool struct {
 	max   int           // connections
 	keep  time.Duration // how long each is kept at most
@@ -19,12 +19,12 @@ type idlePool struct {
 	sweeping bool // the sweeper is set
 }
 
-// longestKept is how long a connection is reused after its first exchange. Otherwise a busy one
-// would never idle too long, and its engine's name would never be looked up again after the engine
-// has moved.
+// longestKept is how long a connection is reused after its first exchange. Otherwise a busy
+// connection would never idle too long, and the edge would not notice that the engine's name has
+// a new address.
 const longestKept = 5 * time.Minute
 
-// take returns the most recently used connection, or nil if that is too old or there is none. The
+// take returns the most recently used connection, or nil if there is none or it is too old. The
 // caller checks whether it still works (see conn.stale).
 func (p *idlePool) take(now time.Time) *conn {
 	for {
@@ -46,8 +46,8 @@ func (p *idlePool) take(now time.Time) *conn {
 	}
 }
 
-// put keeps c for the next exchange, for at most keep if the engine asked for less than the pool's
-// own limit (0: it did not ask).
+// put keeps c for the next exchange. If the engine asked for a shorter time than the pool's
+// limit, keep is that time; 0 means that it did not ask.
 func (p *idlePool) put(c *conn, keep time.Duration, now time.Time) {
 	if keep == 0 || keep > p.keep {
 		keep = p.keep
@@ -78,8 +78,8 @@ func (p *idlePool) put(c *conn, keep time.Duration, now time.Time) {
 	p.mu.Unlock()
 }
 
-// sweep closes connections that have idled too long, and is set again for the rest. It is the only
-// timer of a transport: under load it runs once per idle time, not once per exchange.
+// sweep closes connections that have idled too long, and sets the timer again for the rest. This
+// is the transport's only timer: under load it fires once per idle time, not once per exchange.
 func (p *idlePool) sweep() {
 	defer p.guard.Catch(guardEngines, nil)
 	for _, c := range p.overdue(time.Now()) {
@@ -122,7 +122,7 @@ func (p *idlePool) empty() {
 	}
 }
 
-// close empties the pool and stops it from keeping connections.
+// close empties the pool and makes it refuse connections.
 func (p *idlePool) close() {
 	p.mu.Lock()
 	p.closed = true

@@ -11,8 +11,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// A connection in constant use is kept for five minutes. The next one is then dialled to the
-// address that the engine's name has by then.
+// TestKeptConnectionRetires: a connection in constant use is kept for five minutes. The next one
+// is dialled to the address that the engine's name then has.
 func TestKeptConnectionRetires(t *testing.T) {
 	p := idlePool{max: 4, keep: time.Minute, hosts: new(HostWatch)}
 	defer p.close()
@@ -31,8 +31,7 @@ func TestKeptConnectionRetires(t *testing.T) {
 	}
 }
 
-// TestStaleConnections: whatever happens to an idle connection, the next exchange works and does
-// not notice.
+// TestStaleConnections: whatever happens to an idle connection, the next exchange succeeds.
 func TestStaleConnections(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -77,7 +76,7 @@ func TestStaleConnections(t *testing.T) {
 				mustEcho(t, tr, "first")
 				if tt.sends == 1 {
 					spoiled <- true
-					time.Sleep(30 * time.Millisecond) // for it to happen and to arrive
+					time.Sleep(30 * time.Millisecond) // until it has happened and arrived
 				}
 				x := mustEcho(t, tr, "second")
 				if x.Sends() != tt.sends || x.request.reused {
@@ -220,7 +219,7 @@ func TestIdleConnections(t *testing.T) {
 		closed := make(chan bool, 1)
 		s := rawserver.Serve(t, func(p *rawserver.Peer) { rawserver.Echo(p); closed <- true })
 		tr := transportTo(t, s.URL(), func(o *TransportOptions) { o.IdleTimeout = 30 * time.Millisecond })
-		for range 2 { // the timer is set again
+		for range 2 { // the timer must be set again
 			mustEcho(t, tr, "q")
 			select {
 			case <-closed:
@@ -318,7 +317,7 @@ func TestDistrust(t *testing.T) {
 			tr.hosts.onDistrust = func(time.Duration) { told++ }
 			mustEcho(t, tr, "first")
 			spoiled <- true
-			time.Sleep(30 * time.Millisecond) // for it to arrive
+			time.Sleep(30 * time.Millisecond) // until it has arrived
 			if late {
 				tr.idle.conns[0].kept = time.Now().Add(-2 * time.Second)
 			}

@@ -7,16 +7,17 @@ import (
 	"sync/atomic"
 )
 
-// States of a lifetime. From open it goes to aborted or closed, from aborted to closed.
+// States of a lifetime. An open one becomes aborted or closed, and an aborted one closed.
 const (
 	lifeOpen uint32 = iota
 	lifeAborted
 	lifeClosed
 )
 
-// lifetime is the state that the owner of an exchange shares with Abort: whether it goes on, and
-// what to close if not. The mutex decides whether abort or the return to the idle connections gets
-// the connection. The second of them finds that the connection no longer belongs to this exchange.
+// lifetime is the state that the owner of an exchange shares with Abort: whether the exchange
+// continues, and what abort must close. The mutex decides whether abort or the return to the idle
+// pool gets the connection. The loser finds that the connection no longer belongs to this
+// exchange.
 type lifetime struct {
 	state   atomic.Uint32 // changed under mu
 	writing atomic.Bool   // the request is being written
@@ -28,7 +29,7 @@ type lifetime struct {
 	// The following fields belong to the owner alone.
 	upstream string
 	sent     bool  // bytes of the request may have left
-	failure  error // the first one, for all later calls
+	failure  error // the first failure, returned by all later calls
 }
 
 func (l *lifetime) abort(cause error) {
@@ -66,8 +67,8 @@ func (l *lifetime) close() (before uint32) {
 	return before
 }
 
-// hold makes c the connection that abort closes and cancel the function that it calls; either may
-// be nil. If the exchange cannot go on, hold returns the reason, and abort has nothing to close.
+// hold sets the connection that abort closes and the function that it calls; either may be nil.
+// If the exchange cannot continue, hold returns the reason and sets nothing.
 func (l *lifetime) hold(c *conn, cancel context.CancelFunc) error {
 	l.mu.Lock()
 	if l.state.Load() == lifeOpen {
@@ -77,7 +78,7 @@ func (l *lifetime) hold(c *conn, cancel context.CancelFunc) error {
 	return l.check()
 }
 
-// check returns why the exchange cannot go on, or nil.
+// check returns why the exchange cannot continue, or nil.
 func (l *lifetime) check() error {
 	if l.state.Load() == lifeOpen || l.failure != nil {
 		return l.failure

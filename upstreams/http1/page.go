@@ -15,19 +15,19 @@ type Page struct {
 }
 
 // GetPage gets pages from one engine. It allows timeout for the connection, and timeout again for
-// the page: with one clock for both, an engine with slow handshakes (three round trips with TLS)
-// would count as dead. It is a function, so that tests can play an engine without a socket. Its
-// error is a *Failure, ErrPageTooLarge or the end of ctx.
+// the page: with one limit for both, an engine with slow handshakes (three round trips with TLS)
+// would count as dead. It is a function type, so that tests can simulate an engine without a
+// socket. Its error is a *Failure, ErrPageTooLarge or the end of ctx.
 type GetPage func(ctx context.Context, path string, timeout time.Duration) (Page, error)
 
 // maxPage bounds a page; the metrics of a busy vLLM are about 100 KB.
 const maxPage = 4 << 20
 
-// ErrPageTooLarge is returned for a page that was not read to its end.
+// ErrPageTooLarge is returned for a page that exceeds maxPage.
 var ErrPageTooLarge = errors.New("the page is larger than 4 MiB")
 
-// Pages returns a GetPage over the transport. It reuses one buffer, so it is for one goroutine at a
-// time.
+// Pages returns a GetPage over the transport. It reuses one buffer, so only one goroutine at a
+// time may use it.
 func (t *Transport) Pages() GetPage {
 	buf := make([]byte, 0, 8<<10)
 	return func(ctx context.Context, path string, timeout time.Duration) (Page, error) {

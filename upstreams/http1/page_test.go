@@ -15,8 +15,8 @@ import (
 	"penstock/config/testkit/rawserver"
 )
 
-// Probes fetch pages over one kept connection, return it whatever the answer was, and report a
-// failure as a Failure.
+// TestPageGetter: pages are fetched over one kept connection, which is returned whatever the
+// answer was. A failed fetch returns a Failure.
 func TestPageGetter(t *testing.T) {
 	var connections, open atomic.Int64
 	hang, release := context.WithCancel(t.Context())
@@ -76,7 +76,8 @@ func TestPageGetter(t *testing.T) {
 func TestPageOverASlowConnection(t *testing.T) {
 	fastset.LeaveOut(t, "a slow connection")
 	checkLeaks(t)
-	const part, timeout = 1500 * time.Millisecond, 2900 * time.Millisecond // each fits alone, not both
+	// each fits alone, but not both together
+	const part, timeout = 1500 * time.Millisecond, 2900 * time.Millisecond
 	tr := transportTo(t, rawserver.ServeTLS(t, func(p *rawserver.Peer) {
 		time.Sleep(part) // before the handshake
 		if _, _, ok := p.Request(); ok {

@@ -2,7 +2,7 @@ package http1
 
 import "errors"
 
-// peeked is the result of a look at a socket's receive queue.
+// peeked is the result of a peek into a socket's receive queue.
 type peeked uint8
 
 const (
@@ -25,10 +25,10 @@ type poll struct {
 	one     [1]byte           // the buffer of a look
 	fetched *[readBuffer]byte // what tryFetch has read: the first count bytes of it
 	count   int
-	spare   *[readBuffer]byte // for tryFetch to use first; it is no longer there after the first try
-	unsent  *outgoing         // a whole request for tryFetch to write first and then release
+	spare   *[readBuffer]byte // buffer for the first tryFetch, which removes it
+	unsent  *outgoing         // complete request that tryFetch writes first, then releases
 	head    []byte            // for sendHead
-	left    int               // bytes sent of unsent or head if err is errUnsent, or of pieces
+	left    int               // bytes sent: of unsent or head if err is errUnsent, or of pieces
 	pieces  [][]byte          // for sendPieces
 }
 
@@ -42,9 +42,9 @@ func (p *poll) releaseSpare() {
 
 // errUnsent is returned by sendHead, and by fetch if it could not write all of poll.unsent. If
 // poll.found is not peekedQuiet, the connection is unusable. Otherwise poll.left is the number of
-// bytes that it took.
+// bytes sent.
 var errUnsent = errors.New("the request has yet to be written")
 
-// errLeftover is returned if bytes were there before the engine's host had any of the request: they
-// answer something else, for example the previous request a second time.
+// errLeftover is returned if bytes came before the engine's host had received any of the request.
+// They answer something else, for example the previous request a second time.
 var errLeftover = errors.New("the upstream has sent unsolicited bytes")

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// stalePatience is how long the check before reuse waits for a byte or a close. It is the price of
-// a reuse.
+// stalePatience is how long the check before reuse waits for a byte or a close. Every reuse takes
+// that long.
 const stalePatience = 200 * time.Microsecond
 
 // bind has nothing to prepare: there is neither peek nor fetch.

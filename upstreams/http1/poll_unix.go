@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/http1/socket"
 )
 
-// stalePatience is for TLS, if a peek has already found the socket empty, and for connections
-// without a socket: with a deadline in the past, the read checks only their buffers.
+// stalePatience is used for TLS after a peek has found the socket empty, and for connections
+// without a socket. With a deadline in the past, the read checks only their buffers.
 const stalePatience = -time.Second
 
 func (p *poll) bind() {
@@ -41,7 +41,7 @@ func (p *poll) look(fd uintptr) {
 	}
 }
 
-// sendUnsent writes unsent and reports whether only the wait for the reply is left.
+// sendUnsent writes unsent and reports whether only the reply remains to be awaited.
 func (p *poll) sendUnsent(fd uintptr) bool {
 	p.sendQuiet(fd, p.unsent.b)
 	if errors.Is(p.err, errUnsent) {
@@ -62,8 +62,8 @@ func (p *poll) sendPieces(fd uintptr) {
 	}
 }
 
-// sendQuiet writes b, the start of a request, if nothing has come. It looks just before and just
-// after the write: bytes that arrive in between, while the peer's host has acknowledged nothing,
+// sendQuiet writes b, the start of a request, if nothing has come. It peeks just before and just
+// after the write. Bytes that arrive in between, while the peer's host has acknowledged nothing,
 // cannot be the answer.
 func (p *poll) sendQuiet(fd uintptr, b []byte) {
 	p.look(fd)
@@ -75,15 +75,15 @@ func (p *poll) sendQuiet(fd uintptr, b []byte) {
 		return
 	}
 	p.look(fd)
-	p.err = nil // the read finds out what is broken
+	p.err = nil // the read will return the error
 	if p.found == peekedData && socket.UnackedBytes(fd) >= len(b) {
 		p.err = errLeftover
 	}
 }
 
-// tryFetch reads what has come and reports whether there was anything: bytes, the end or an error.
-// The buffer fits one event. It is spare, if there is one, and goes back to the pool if nothing has
-// come.
+// tryFetch reads what has come and reports whether there was anything: bytes, the end or an
+// error. It uses spare, if set, or a pooled buffer, and returns the buffer to the pool if nothing
+// has come.
 func (p *poll) tryFetch(fd uintptr) bool {
 	if p.unsent != nil {
 		return !p.sendUnsent(fd)

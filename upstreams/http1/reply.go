@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// readBuffer is the size of a reply's buffer: one event of a stream fits in.
+// readBuffer is the size of a reply's buffer: it fits one event of a stream.
 const readBuffer = 4 << 10
 
 var readBuffers = sync.Pool{New: func() any { return new([readBuffer]byte) }}
 
-// received holds the bytes of a reply that have come and were not taken, in b[pos:end]. There is no
-// buffer while nothing has come.
+// received holds a reply's bytes that have come and are not yet taken, in b[pos:end]. It has no
+// buffer while there are none.
 type received struct {
 	small    *[readBuffer]byte // the pooled buffer, if b is it
 	b        []byte
@@ -23,7 +23,8 @@ type received struct {
 func (r *received) empty() bool    { return r.pos == r.end }
 func (r *received) unread() []byte { return r.b[r.pos:r.end] }
 
-// room returns where more of a head goes. The first buffer is enough for all but unusual heads.
+// room returns the space for more of a head. The first buffer is enough for all but unusual
+// heads.
 func (r *received) room() []byte {
 	switch {
 	case r.b == nil:
@@ -45,11 +46,12 @@ func (r *received) release() {
 	r.small, r.b = nil, nil
 }
 
-// errCut is returned by reply.read when the connection ended within the body; reply.ended says how.
+// errCut is returned by reply.read when the connection ended within the body; reply.ended holds
+// the cause.
 var errCut = errors.New("the connection ended within the body")
 
-// reply is the part of an answer that has come. Methods that wait for more of it are passed the
-// connection.
+// reply is the part of an answer that has come. Methods that wait for more of it get the
+// connection as an argument.
 type reply struct {
 	in    received
 	head  head
@@ -89,7 +91,7 @@ func (r *reply) fill(c *conn, until time.Time) error {
 func (r *reply) advance() (bool, error) { return r.head.advance(&r.in) }
 
 // answers reports whether writing more of the request is pointless: the reply has begun, or the
-// engine has closed. It keeps what has come. Interim replies are not an answer.
+// engine has closed. It keeps the bytes that have come. Interim replies do not count.
 func (r *reply) answers(c *conn) bool {
 	switch c.peek() {
 	case peekedQuiet:
@@ -131,14 +133,14 @@ func (r *reply) beginBody(method string) {
 	}
 }
 
-// forget drops what has come, since it does not answer the request.
+// forget drops the bytes that have come, which do not answer the request.
 func (r *reply) forget() {
 	r.in.release()
 	*r = reply{}
 }
 
-// read is Exchange.Read. It returns io.EOF when the body is complete, and errCut or the framing
-// error instead of a Failure.
+// read implements Exchange.Read. It returns io.EOF once the body is complete, and errCut or the
+// framing error instead of a Failure.
 func (r *reply) read(c *conn, p []byte, until time.Time) (n int, err error) {
 	if r.body.later != nil {
 		return 0, r.body.later
@@ -172,7 +174,7 @@ func (r *reply) read(c *conn, p []byte, until time.Time) (n int, err error) {
 	}
 }
 
-// take is Exchange.Take.
+// take implements Exchange.Take.
 func (r *reply) take() []byte {
 	if r.in.empty() || r.body.kind == bodyUnknown || r.body.done || r.body.later != nil {
 		return nil
@@ -183,9 +185,10 @@ func (r *reply) take() []byte {
 	return p
 }
 
-// more reads from the connection directly into p once the buffer is empty, and removes the framing
-// in place. It gives the buffer back first: an exchange that waits for the next event of a stream
-// holds none. It may return 0 bytes without an error if only framing has come.
+// more reads from the connection directly into p once the buffer is empty, and removes the
+// framing in place. It first returns the buffer to the pool, so that an exchange holds none while
+// it waits for the next event of a stream. It may return 0 bytes without an error if only framing
+// has come.
 func (r *reply) more(c *conn, p []byte, until time.Time) (int, error) {
 	r.release()
 	if r.body.kind != bodyChunked {
@@ -200,7 +203,8 @@ func (r *reply) more(c *conn, p []byte, until time.Time) (int, error) {
 		return r.body.unframe(p[:n])
 	case errors.Is(err, ErrNotYet):
 		return 0, err
-	case r.body.kind == bodyUntilClose && errors.Is(err, io.EOF): // not io.ErrUnexpectedEOF, which is a cut TLS record
+	// io.ErrUnexpectedEOF is a cut TLS record instead
+	case r.body.kind == bodyUntilClose && errors.Is(err, io.EOF):
 		r.body.done = true
 		return 0, io.EOF
 	}
@@ -208,14 +212,15 @@ func (r *reply) more(c *conn, p []byte, until time.Time) (int, error) {
 	return 0, errCut
 }
 
-// wait is Exchange.Wait.
+// wait implements Exchange.Wait.
 func (r *reply) wait(c *conn, until time.Time) bool {
 	if r.body.kind == bodyUnknown || r.body.done || r.body.later != nil || r.ended != nil ||
 		!r.in.empty() || !c.fetches() {
 		return true
 	}
 	r.detach()
-	c.poll.spare, r.in.small = r.in.small, nil // nearly always, the first try finds nothing and returns it to its pool
+	// the first try usually finds nothing, and returns it to its pool
+	c.poll.spare, r.in.small = r.in.small, nil
 	r.in.release()
 	err := r.fill(c, until) // the next read returns it
 	c.poll.releaseSpare()
@@ -223,13 +228,14 @@ func (r *reply) wait(c *conn, until time.Time) bool {
 	return !errors.Is(err, ErrNotYet)
 }
 
-// release gives the buffer back once all of it has been read.
+// release returns the buffer to the pool once all of it has been read.
 func (r *reply) release() {
 	r.detach()
 	r.in.release()
 }
 
-// detach forgets what has been read, all of the buffer. It first moves kept header values out of it.
+// detach lets go of the buffer, all of which has been read. It first copies kept header values
+// out of it.
 func (r *reply) detach() {
 	if r.in.b != nil {
 		r.head.detachNames()
@@ -237,14 +243,14 @@ func (r *reply) detach() {
 	}
 }
 
-// framed reports whether the reply was read to an end that its framing marks.
+// framed reports whether the reply has been read to an end marked by its framing.
 func (r *reply) framed() bool { return r.body.done && r.body.kind != bodyUntilClose }
 
 // surplus reports whether bytes came after the reply.
 func (r *reply) surplus() bool { return r.body.surplus || !r.in.empty() }
 
 // reusable reports whether the connection is at the boundary between two replies and both sides
-// keep it.
+// want to keep it.
 func (r *reply) reusable() bool {
 	return r.framed() && !r.surplus() && r.ended == nil && r.head.reusable()
 }

@@ -17,24 +17,26 @@ const smallRequest = 16 << 10
 //
 // The body is either Body or BodyReader, or neither.
 type Request struct {
-	Method, Path string // Path starts with a slash and is put after the transport's base path; a query may follow it
+	// Path starts with a slash and follows the transport's base path; it may include a query
+	Method, Path string
 
-	ContentType, Accept    string // "": the header is left out
+	ContentType, Accept    string // "": the header is omitted
 	RequestID, Traceparent []byte // X-Request-Id and traceparent, likewise
 	Tracestate             []byte // tracestate, likewise
 
-	// Body is the body in pieces. They are borrowed, and must not change until Await has returned
-	// the head of the reply or the exchange has ended. The slice of slices itself is not modified.
+	// Body is the body in pieces. The pieces are borrowed, and must not change until Await has
+	// returned the head of the reply or the exchange has ended. The outer slice is not modified.
 	Body [][]byte
 
 	// BodyReader yields the body up to io.EOF. It is sent in chunks as it is read, on the goroutine
 	// that calls Send. Such a request cannot be sent twice, so it never uses a kept connection.
 	BodyReader io.Reader
 
-	ConnectTimeout time.Duration // resolving, connecting and TLS together; 0: 10 s
+	ConnectTimeout time.Duration // for resolving, connecting and TLS together; 0: 10 s
 	WriteTimeout   time.Duration // for the engine to take another byte of the request; 0: no limit
 	At             time.Time     // the time, if the caller has just read the clock; zero: Send reads it
-	NoReplay       bool          // send at most once, and so on a new connection: a kept one may turn out to be dead
+	// send at most once, hence on a new connection: a kept one may be dead
+	NoReplay bool
 }
 
 // appendFixed writes the header lines that all requests of a transport share.
@@ -45,7 +47,7 @@ func appendFixed(dst []byte, host, agent, authorization string) []byte {
 	return appendField(dst, "Authorization", authorization)
 }
 
-// appendField appends a header line, or nothing if there is no value.
+// appendField appends a header line, or nothing if the value is empty.
 func appendField[T string | []byte](dst []byte, name string, value T) []byte {
 	if len(value) == 0 {
 		return dst
@@ -56,7 +58,7 @@ func appendField[T string | []byte](dst []byte, name string, value T) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// check refuses bytes that would end a line of the head early, or could be taken for another
+// check refuses bytes that would end a line of the head early, or that could smuggle another
 // request.
 func (r *Request) check() error {
 	fit := httptoken.IsToken(r.Method) && strings.HasPrefix(r.Path, "/") &&
@@ -79,7 +81,7 @@ func (r *Request) size() (n int64) {
 	return n
 }
 
-// appendHead writes the head of r. length is that of its body, or -1 for a chunked one.
+// appendHead writes the head of r. length is the body's length, or -1 for a chunked body.
 func (t *Transport) appendHead(dst []byte, r *Request, length int64) []byte {
 	dst = append(dst, r.Method...)
 	dst = append(dst, ' ')
@@ -103,7 +105,7 @@ func (t *Transport) appendHead(dst []byte, r *Request, length int64) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// copyWhole makes o.b the whole request.
+// copyWhole writes the whole request into o.b.
 func (t *Transport) copyWhole(o *outgoing, r *Request) {
 	o.b = t.appendHead(o.b[:0], r, r.size())
 	for _, b := range r.Body {

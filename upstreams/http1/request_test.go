@@ -125,8 +125,8 @@ func TestSmallRequestIsOneWrite(t *testing.T) {
 	}
 }
 
-// TestPromptIsSentAtOnce: what a socket takes without waiting is written by non-blocking calls, and
-// moves no deadline.
+// TestPromptIsSentAtOnce: the part that a socket takes without waiting is written by non-blocking
+// calls and moves no deadline.
 func TestPromptIsSentAtOnce(t *testing.T) {
 	checkLeaks(t)
 	tr := transportTo(t, rawserver.Serve(t, rawserver.Echo).URL())
@@ -148,7 +148,8 @@ func TestPromptIsSentAtOnce(t *testing.T) {
 	}
 }
 
-// TestManyPieces: more bytes than fit at once, in more pieces than one system call takes.
+// TestManyPieces: a request may have more bytes than fit at once, and more pieces than one system
+// call takes.
 func TestManyPieces(t *testing.T) {
 	checkLeaks(t)
 	tr := transportTo(t, rawserver.Serve(t, rawserver.Echo).URL())
@@ -177,8 +178,8 @@ func (c *countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestEarlyAnswer: an engine answers before it has the whole request, and treats the rest in every
-// possible way.
+// TestEarlyAnswer: an engine may answer before it has the whole request, and may then treat the
+// rest in any way.
 func TestEarlyAnswer(t *testing.T) {
 	const refusal = "HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbig!"
 	const size = 16 << 20
@@ -187,7 +188,7 @@ func TestEarlyAnswer(t *testing.T) {
 		engine func(p *rawserver.Peer, hold <-chan bool)
 		status int
 		reason string
-		plain  bool // TLS does not report it before the write timeout
+		plain  bool // TLS reports it only after the write timeout
 	}{
 		{name: "and stops reading", status: 413, plain: true, engine: func(p *rawserver.Peer, hold <-chan bool) {
 			_, _ = io.CopyN(io.Discard, p.Reader, 1000)
@@ -395,7 +396,7 @@ type silentReader struct{}
 
 func (silentReader) Read([]byte) (int, error) { return 0, nil }
 
-// TestLargeBodies sends bodies around the sizes at which the way of writing changes.
+// TestLargeBodies sends bodies of sizes around those at which the way of writing changes.
 func TestLargeBodies(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)
@@ -411,7 +412,7 @@ func TestLargeBodies(t *testing.T) {
 	}
 }
 
-// TestBodyIsNotChanged: the caller's slices stay unchanged, also after a write in pieces.
+// TestBodyIsNotChanged: the caller's slices stay unchanged, even after a write in pieces.
 func TestBodyIsNotChanged(t *testing.T) {
 	checkLeaks(t)
 	s := rawserver.Serve(t, rawserver.Echo)
@@ -484,7 +485,7 @@ func TestTransportOptions(t *testing.T) {
 }
 
 // TestEngineEndsDuringUpload: between two pieces of a slow upload the edge checks whether the
-// engine has closed, instead of learning it from a write into a dead connection.
+// engine has closed, instead of finding out by a write to a dead connection.
 func TestEngineEndsDuringUpload(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -507,7 +508,7 @@ func TestEngineEndsDuringUpload(t *testing.T) {
 			r.Body = nil
 			r.BodyReader = readerFunc(func(p []byte) (int, error) {
 				if reads++; reads == 2 {
-					time.Sleep(50 * time.Millisecond) // the engine ends meanwhile
+					time.Sleep(50 * time.Millisecond) // meanwhile the engine closes
 				}
 				return copy(p, "a piece!"), nil
 			})

@@ -27,7 +27,7 @@ type bodyError struct{ err error }
 
 func (e *bodyError) Error() string { return "read request body: " + e.err.Error() }
 
-// outgoing is the memory from which a request is written.
+// outgoing holds the memory of a request while it is written.
 type outgoing struct {
 	b    []byte
 	list [][]byte
@@ -40,12 +40,12 @@ func (o *outgoing) release() {
 	if cap(o.b) > streamPiece+8<<10 {
 		o.b = nil
 	}
-	clear(o.list[:cap(o.list)]) // a pooled pointer would keep a prompt alive
+	clear(o.list[:cap(o.list)]) // otherwise a pooled pointer keeps a prompt alive
 	o.vec = nil
 	outgoingPool.Put(o)
 }
 
-// one makes b the next bytes to write.
+// one returns a vector with b as the only bytes to write.
 func (o *outgoing) one(b []byte) *net.Buffers {
 	o.list = append(o.list[:0], b)
 	o.vec = o.list
@@ -57,7 +57,7 @@ type requestWriter struct {
 	t     *Transport
 	c     *conn
 	req   *Request
-	reply *reply // what the engine says meanwhile
+	reply *reply // for an answer that comes meanwhile
 	ack   *ackWatch
 	sent  *bool // bytes may have left
 	kept  bool  // the connection was used before
@@ -84,7 +84,7 @@ func (w *requestWriter) writePieces(o *outgoing) error {
 	}
 	o.b = w.t.appendHead(o.b[:0], w.req, w.req.size())
 	o.list = append(o.list[:0], o.b)
-	if w.kept { // the head alone, which leaves no time for an answer to the whole request
+	if w.kept { // the head alone, so that no answer to the whole request can come yet
 		if err := w.first(o); err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (w *requestWriter) writePieces(o *outgoing) error {
 	return w.push(&o.vec, true)
 }
 
-// first writes o.b, the start of the request, and checks for bytes that cannot be an answer to it.
+// first writes o.b, the start of the request, and checks for bytes that cannot answer it.
 func (w *requestWriter) first(o *outgoing) error {
 	rest := o.b
 	if w.kept && w.c.fetches() {
@@ -158,9 +158,9 @@ func readSome(r io.Reader, p []byte) (int, error) {
 	return 0, io.ErrNoProgress
 }
 
-// push writes v. The part that the socket takes at once needs no deadline. The write timeout starts
-// anew whenever the engine takes something. While a large write is blocked, push looks for the
-// engine's answer, because an engine that has refused a request need not read the rest of it.
+// push writes v. The part that the socket takes at once needs no deadline. The write timeout
+// starts over whenever the engine takes bytes. While a large write is blocked, push checks for an
+// answer, because an engine that has refused a request need not read the rest.
 func (w *requestWriter) push(v *net.Buffers, large bool) error {
 	c, limit := w.c, w.req.WriteTimeout
 	if c.fetches() {
@@ -178,7 +178,7 @@ func (w *requestWriter) push(v *net.Buffers, large bool) error {
 			step = look
 		}
 	}
-	last := w.req.At // when the engine last took something
+	last := w.req.At // when the engine last took bytes
 	if last.IsZero() {
 		last = time.Now()
 	}
@@ -209,10 +209,10 @@ func (w *requestWriter) push(v *net.Buffers, large bool) error {
 	return nil
 }
 
-// pushAtOnce writes from the front of v what the socket takes without waiting, 256 KiB at most, and
-// removes it from v. It needs no deadline. The scheduler does not prepare for a blocking system
-// call. That preparation would wake the runtime's monitor thread whenever the process was idle
-// before: three wake-ups, and a quarter of the cost of a prompt of 100 KB at an edge that is not
+// pushAtOnce writes as much of the front of v as the socket takes without waiting, 256 KiB at
+// most, and removes it from v. It needs no deadline, and the scheduler does not prepare for a
+// blocking system call. In an idle process that preparation would wake the runtime's monitor
+// thread: three wake-ups, and a quarter of the cost of a 100 KB prompt at an edge that is not
 // busy.
 func (w *requestWriter) pushAtOnce(v *net.Buffers) error {
 	*w.sent = true

@@ -18,8 +18,8 @@ import (
 )
 
 // secondReplies is an engine that sends a second, forged reply within half a millisecond of every
-// fourth reply. Each reply ends with its number, and the engine knows for each whether it came
-// before the next request.
+// fourth reply. Each reply ends with its number, and the engine records whether it sent the reply
+// before the next request arrived.
 type secondReplies struct {
 	sent  atomic.Int64
 	early sync.Map // of number -> bool
@@ -61,13 +61,13 @@ func requested(p *rawserver.Peer) (yes bool) {
 	return yes
 }
 
-// TestSecondReply: 20,000 calls, 64 at a time. Bytes that came before a request are never taken for
-// its answer.
+// TestSecondReply: in 20,000 calls, 64 at a time, bytes that came before a request are never
+// taken for its answer.
 func TestSecondReply(t *testing.T) {
 	fastset.LeaveOut(t, "replies that nobody asked for")
 	for _, c := range []struct {
 		name  string
-		reuse bool // connections are reused whatever was seen
+		reuse bool // connections are reused despite unsolicited bytes
 		size  int
 		calls int
 	}{
@@ -118,7 +118,8 @@ func TestSecondReply(t *testing.T) {
 			}
 			t.Logf("%d calls, %d on kept connections; %d replies to something else were taken that came when the request was there already", c.calls, reused.Load(), late)
 			unseen := 0
-			if raced.On && c.size > smallRequest { // one that the system hands over between the last look and the acknowledgement
+			// one that the kernel delivers between the last peek and the acknowledgement
+			if raced.On && c.size > smallRequest {
 				unseen = c.calls / 2000
 			}
 			if early > unseen {
@@ -127,7 +128,8 @@ func TestSecondReply(t *testing.T) {
 			if c.reuse && reused.Load() < int64(c.calls)/20 {
 				t.Error("too few connections were used again to tell anything")
 			}
-			if c.reuse && late > c.calls/50 { // a tenth, if a reply is taken that comes together with another
+			// it would be a tenth if replies that come together were accepted
+			if c.reuse && late > c.calls/50 {
 				t.Errorf("%d replies to something else were taken", late)
 			}
 			if !c.reuse && late > 64 {

@@ -8,11 +8,11 @@ import (
 	"os"
 )
 
-// TLSFiles says how to check an upstream's certificate, and which certificate to present.
+// TLSFiles configures how to check an upstream's certificate, and which certificate to present.
 type TLSFiles struct {
-	CA        string // PEM; "": the system's authorities
+	CA        string // PEM; "": the system's root certificates
 	Cert, Key string // PEM; "": none
-	Insecure  bool   // any certificate will do
+	Insecure  bool   // accepts any certificate
 }
 
 // LoadTLS reads the certificate files for connections to the named host, and passes their contents

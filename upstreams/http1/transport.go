@@ -22,41 +22,42 @@ const (
 	probeAgent            = "penstock-probe"
 )
 
-// TransportOptions says how to reach one upstream.
+// TransportOptions describe how to reach one upstream.
 type TransportOptions struct {
-	Upstream    string        // its name in a Failure
-	URL         string        // scheme (http or https), host, optional port and base path; nothing else
-	TLS         *tls.Config   // for https; copied. Nil: Go's defaults. ServerName defaults to the URL's host
-	IdleTimeout time.Duration // how long an idle connection is kept; 0: 4 s, which is under the 5 s of common engines
-	MaxIdle     int           // idle connections kept at most; 0: 256
-	UserAgent   string        // "": penstock
-	APIKey      string        // sent as a bearer token; "": none
-	Host        string        // sent as Host; "": the URL's authority
-	Guard       Guard         // catches panics; nil: they pass
-	Dial        Dialer        // makes connections; nil: by TCP
-	Hosts       *HostWatch    // shared by the upstream's transports; nil: one of its own
+	Upstream string      // its name in a Failure
+	URL      string      // scheme (http or https), host, optional port and base path; nothing else
+	TLS      *tls.Config // for https; copied. Nil: Go's defaults. ServerName defaults to the URL's host
+	// how long an idle connection is kept; 0: 4 s, below common engines' 5 s
+	IdleTimeout time.Duration
+	MaxIdle     int        // idle connections kept at most; 0: 256
+	UserAgent   string     // "": penstock
+	APIKey      string     // sent as a bearer token; "": none
+	Host        string     // sent as Host; "": the URL's authority
+	Guard       Guard      // catches panics; nil: they are not caught
+	Dial        Dialer     // makes connections; nil: TCP
+	Hosts       *HostWatch // shared by the upstream's transports; nil: a new one
 }
 
 // Dialer connects to an address, as net.Dialer.DialContext does.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// ForProbes returns the options of a small transport for probes. Probes must neither wait for the
-// connections of calls nor use them.
+// ForProbes returns the options of a small transport for probes. Probes must neither use the
+// connections of calls nor wait for them.
 func (o TransportOptions) ForProbes() TransportOptions {
 	o.IdleTimeout, o.MaxIdle, o.UserAgent = defaultIdleTimeout, 1, probeAgent
 	return o
 }
 
-// Transport is the client of one upstream: its address, its idle connections and what all requests
-// to it share. It is safe for use by any number of goroutines. It starts goroutines only to look up
-// a name and, for an instant, for the timer that closes idle connections.
+// Transport is the client of one upstream: its address, its idle connections and what all
+// requests to it share. It is safe for use by any number of goroutines. It starts goroutines only
+// for name look-ups and, briefly, for the timer that closes idle connections.
 type Transport struct {
 	upstream   string // its name in a Failure
 	base       string // path in front of every request's path, without a final slash
 	fixed      []byte // the header lines that all requests share
 	tls        *tls.Config
 	dns        *dnsCache
-	ackTimeout time.Duration // how long the engine's host may leave a request without an acknowledgement
+	ackTimeout time.Duration // longest time without an acknowledgement of a request
 	endLife    context.CancelFunc
 	dial       Dialer
 	guard      Guard
@@ -64,13 +65,13 @@ type Transport struct {
 	idle       idlePool
 }
 
-// keepAlive detects a vanished host after 35 s, if HostWatch has not done so before.
+// keepAlive detects a vanished host after 35 s, unless HostWatch does so earlier.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 4}
 
 var errTransportClosed = errors.New("the transport is closed")
 
 // NewTransport checks o and prepares a transport. It does not touch the network. Its errors name
-// the upstream and what is wrong, and never hold the credential.
+// the upstream and the mistake, but never contain the credential.
 func NewTransport(o TransportOptions) (*Transport, error) {
 	u, err := parseBase(o.URL)
 	if err != nil {
@@ -133,7 +134,7 @@ func authority(u *url.URL) string {
 	return name + "]" + port
 }
 
-// Exchange returns a new exchange. Nothing happens until its Send; it can be aborted at once.
+// Exchange returns a new exchange. It does nothing before Send, but can be aborted at once.
 func (t *Transport) Exchange() *Exchange {
 	x := &Exchange{}
 	x.Begin(t, nil)

@@ -1,24 +1,24 @@
 package http1
 
-// Guard catches the panics of a transport's background work. The places are words for the operator.
+// Guard catches the panics of a transport's background work. Places are names for the operator.
 type Guard interface {
-	// Catch is deferred: it stops a panic and calls after, which may be nil.
+	// Catch must be deferred. It stops a panic and calls after, which may be nil.
 	Catch(place string, after func())
 	// Once runs f.
 	Once(place string, f func())
-	// Point is where a test may make the transport panic.
+	// Point marks a place where a test may make the transport panic.
 	Point(name string)
 }
 
 const (
-	guardDNS     = "names"   // a look-up of a name that is dialled
+	guardDNS     = "names"   // a look-up of a dialled name
 	guardEngines = "engines" // the upkeep of connections to engines
 )
 
-// Unguarded lets panics pass.
+// Unguarded does not catch panics.
 type Unguarded struct{}
 
-// Catch lets a panic pass.
+// Catch does nothing.
 func (Unguarded) Catch(string, func()) {}
 
 // Once runs f.

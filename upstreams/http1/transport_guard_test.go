@@ -11,7 +11,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestPanicOfANameLookup: a resolver that panics keeps no caller waiting, and is asked again.
+// TestPanicOfANameLookup: a resolver's panic keeps no caller waiting, and the next look-up asks
+// it again.
 func TestPanicOfANameLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := guard.New()
@@ -29,7 +30,7 @@ func TestPanicOfANameLookup(t *testing.T) {
 		}
 		n.lookup = func(context.Context, string, string) ([]netip.Addr, error) { panic("resolver") }
 		time.Sleep(2 * dnsFresh)
-		_, _ = n.addresses(t.Context()) // asks in the background
+		_, _ = n.addresses(t.Context()) // asks the resolver in the background
 		synctest.Wait()
 		if addrs, err := n.addresses(t.Context()); err != nil || len(addrs) != 1 {
 			t.Errorf("after a panic the last addresses are %v, %v", addrs, err)

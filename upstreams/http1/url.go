@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// parseBase parses a base URL. Its errors hold no credential.
+// parseBase parses a base URL. Its errors contain no credential.
 func parseBase(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
 		return nil, errors.New("url: it does not parse")
-	case strings.Contains(u.Opaque, "@"): // a user and a password without a scheme
+	case strings.Contains(u.Opaque, "@"): // user and password without a scheme
 		return nil, errors.New("url: must begin with http:// or https:// and name a host; credentials go into api_key")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		shown := url.URL{Scheme: u.Scheme, Opaque: u.Opaque, Host: u.Host, Path: u.Path}

@@ -18,25 +18,25 @@ import (
 // Clocks of the API.
 const (
 	connectTimeout = 5 * time.Second
-	pageTimeout    = 30 * time.Second // for a page, and for a watch to begin
+	pageTimeout    = 30 * time.Second // for a page, and for the start of a watch
 )
 
 const (
-	maxSecret = 64 << 10 // of a file of the account's folder
-	maxPage   = 16 << 20 // of a list
+	maxSecret = 64 << 10 // size of a file in the account's folder
+	maxPage   = 16 << 20 // size of a list
 )
 
-// account says how to reach an API server, and with which credentials.
+// account describes how to reach an API server, and with which credentials.
 type account struct {
-	server string // empty: that of the edge's own cluster
+	server string // empty: the edge's own cluster
 	folder string // with token, ca.crt and namespace
 	guard  http1.Guard
 }
 
-// client asks one API server with one token.
+// client sends requests to one API server with one token.
 type client struct{ transport *http1.Transport }
 
-// open reads the account's folder each time. It dials nothing yet.
+// open reads the account's folder each time. It does not dial.
 func (a *account) open() (*client, error) {
 	server := a.server
 	if server == "" {
@@ -88,7 +88,7 @@ func (c *client) close() { c.transport.Close() }
 // statusError is an unusable answer: a status other than 200.
 type statusError int
 
-// Error says what to do about the status. It does not repeat the server's own text.
+// Error explains what to do about the status, without the server's own text.
 func (e statusError) Error() string {
 	switch e {
 	case 401:
@@ -111,7 +111,7 @@ type body struct {
 	left     int // bytes that may still come; a watch allows more with every event
 }
 
-// get asks for a path. Reads of the body must finish by the given time.
+// get requests a path. Reads of the body must finish by the given time.
 func (c *client) get(ctx context.Context, path string, until time.Time) (*body, error) {
 	x, end := c.transport.ExchangeWhile(ctx)
 	err := x.Send(&http1.Request{
@@ -131,8 +131,8 @@ func (c *client) get(ctx context.Context, path string, until time.Time) (*body, 
 	return &body{exchange: x, end: end, until: until, left: maxPage}, nil
 }
 
-// plain returns an error that says as much as an operator needs. Errors of http1 name addresses and
-// system causes; none holds a token.
+// plain shortens an error to what an operator needs. http1's errors contain addresses and system
+// causes, but no token.
 func plain(err error) error {
 	failure, ok := errors.AsType[*http1.Failure](err)
 	switch {

@@ -50,7 +50,7 @@ func (c pods) apply(event string, object json.RawMessage) error {
 	return nil
 }
 
-// errNoPool says that the pods of a pool are unknown until the pool is known.
+// errNoPool is returned for a pool's pods until the pool is known.
 var errNoPool = errors.New("the InferencePool is not known yet")
 
 // pools is the collection of the one InferencePool that an upstream names.
@@ -61,7 +61,7 @@ func (c pools) request() (string, url.Values, error) {
 		url.Values{"fieldSelector": {"metadata.name=" + c.w.spec.Pool}}, nil
 }
 
-// replace stores the pool. If the pool does not exist, or no longer does, the known state stays.
+// replace stores the pool. If the pool does not exist (any more), the known state stays.
 func (c pools) replace(items []json.RawMessage) error {
 	for _, item := range items {
 		if err := c.apply("MODIFIED", item); err != nil {

@@ -34,14 +34,14 @@ const (
 	watchGrace                = 30 * time.Second
 )
 
-// Pauses between the end of a watch and the next list.
+// Bounds on the pause between the end of a watch and the next list.
 const (
 	firstPause   = 200 * time.Millisecond
 	maxPause     = 10 * time.Second
 	steadyBeyond = 5 * time.Second // a watch that lasted this long shows a healthy server
 )
 
-// collection is what is listed and watched, and where the result is stored.
+// collection defines what is listed and watched, and stores the result.
 type collection interface {
 	// request returns the path of the list and its selectors.
 	request() (path string, query url.Values, err error)
@@ -56,13 +56,13 @@ type follower struct {
 	name    fmt.Stringer // what is followed, for the log
 	account *account
 	log     *zap.Logger
-	again   chan struct{} // list again at once
+	again   chan struct{} // asks for a new list at once
 
 	mu      sync.Mutex
-	contact time.Time          // when the API server last sent something useful, or when this began
-	trouble string             // why it is not followed now; empty: it is
+	contact time.Time          // last useful answer of the API server, or the start
+	trouble string             // why it is not followed now; empty: followed
 	failed  uint64             // failed sessions
-	end     context.CancelFunc // of the session; nil: none has begun
+	end     context.CancelFunc // ends the session; nil: none has begun
 }
 
 func newFollower(name fmt.Stringer, a *account, log *zap.Logger) *follower {
@@ -136,8 +136,8 @@ func (f *follower) state() (trouble string, since time.Time, failed uint64) {
 	return f.trouble, f.contact, f.failed
 }
 
-// session is one list and the watch that starts from it. It returns why the watch has ended: nil if
-// the server ended it regularly.
+// session runs one list and the watch that starts from it. It returns why the watch has ended, or
+// nil if the server ended it regularly.
 func (f *follower) session(ctx context.Context, c collection) error {
 	api, err := f.account.open()
 	if err != nil {
@@ -151,7 +151,7 @@ func (f *follower) session(ctx context.Context, c collection) error {
 	return f.watch(ctx, api, c, version)
 }
 
-// list reads all pages and stores them as one. It returns their version.
+// list reads all pages and stores them as one list. It returns the list's version.
 func (f *follower) list(ctx context.Context, api *client, c collection) (version string, err error) {
 	path, query, err := c.request()
 	if err != nil {

@@ -19,16 +19,16 @@ const (
 	annotationConcurrency = "penstock/concurrency"
 )
 
-// noDecode are the roles of pods that answer no call on their own.
+// noDecode are the roles of pods that cannot answer a call on their own.
 var noDecode = []string{"prefill", "encode", "encode-prefill"}
 
 // Endpoint is one port of one pod.
 type Endpoint struct {
-	Key         string // never equal to another pod's, even one with the same name or address
-	Pod         string // its name, and the port if there are several
+	Key         string // unique, even among pods with the same name or address
+	Pod         string // name of the pod, with the port if there are several
 	Address     string // with the port
 	Ready       bool
-	Engine      string  // the engine that a label names; empty: none
+	Engine      string  // engine named by a label; empty: none
 	Weight      float64 // 0: not given
 	Concurrency int     // 0: not given
 }
@@ -48,7 +48,7 @@ type podMetadata struct {
 	Labels, Annotations map[string]string
 }
 
-// known is what is stored of a pod.
+// known is the stored state of a pod.
 type known struct {
 	endpoints []Endpoint
 	problem   string // of its annotations
@@ -63,7 +63,7 @@ func readPod(object json.RawMessage) (*pod, error) {
 	return p, nil
 }
 
-// endpoints returns the endpoints for calls, with the ports that its upstream names.
+// endpoints returns the pod's endpoints for calls, on the ports that its upstream names.
 func (p *pod) endpoints(ports []int) known {
 	m, s := &p.Metadata, &p.Status
 	ip, err := netip.ParseAddr(s.PodIP)
@@ -104,7 +104,7 @@ func (p *pod) endpoints(ports []int) known {
 	return k
 }
 
-// ready reports the pod's Ready condition.
+// ready returns the pod's Ready condition.
 func (p *pod) ready() bool {
 	for _, c := range p.Status.Conditions {
 		if c.Type == "Ready" {
@@ -114,7 +114,7 @@ func (p *pod) ready() bool {
 	return false
 }
 
-// activePorts returns the ports of the annotation. all says that there is no annotation.
+// activePorts returns the ports of the annotation. all is true if there is no annotation.
 func (m *podMetadata) activePorts() (ports []int, all bool) {
 	text, given := m.Annotations[annotationPorts]
 	if !given {

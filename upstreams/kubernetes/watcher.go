@@ -16,7 +16,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// Options are what a Watcher needs from its surroundings.
+// Options connect a Watcher to its surroundings.
 type Options struct {
 	Log   *zap.Logger
 	Guard http1.Guard
@@ -40,14 +40,14 @@ type Watcher struct {
 
 // Status is the state of following the pods.
 type Status struct {
-	Listed  time.Time // when the last whole list was read; zero: never
-	Trouble string    // why the pods are not followed now; empty: they are
-	Failing time.Time // if there is trouble, when the API server last sent something useful
+	Listed  time.Time // when the last complete list was read; zero: never
+	Trouble string    // why the pods are not followed now; empty: followed
+	Failing time.Time // if there is trouble, the time of the last useful answer
 	Failed  uint64    // failed sessions
 }
 
-// New makes a Watcher of the configured pods. port is where their engines listen, unless the file
-// or a pool says so. It sends nothing yet.
+// New returns a Watcher of the configured pods. Their engines listen on port unless the file or a
+// pool names another one. New sends nothing.
 func New(spec *config.Kubernetes, port int, o Options) *Watcher {
 	w := &Watcher{
 		log: o.Log, spec: *spec, pods: map[string]known{}, changed: func() {},
@@ -106,7 +106,7 @@ func (w *Watcher) Run(ctx context.Context, changed func()) {
 	w.podFeed.run(ctx, pods{w})
 }
 
-// Pooled reports whether there is a pool to follow.
+// Pooled reports whether the Watcher follows a pool.
 func (w *Watcher) Pooled() bool { return w.spec.Pool != "" }
 
 // RunPool follows the pool until ctx ends, in parallel with Run.
@@ -138,7 +138,7 @@ func (w *Watcher) Status() Status {
 	return Status{Listed: w.listed, Trouble: trouble, Failing: since, Failed: failed + poolsFailed}
 }
 
-// ports returns where the pods' engines listen.
+// ports returns the ports on which the pods' engines listen.
 func (w *Watcher) ports() []int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,14 +148,14 @@ func (w *Watcher) ports() []int {
 	return w.wanted.ports
 }
 
-// wants reports whether the wanted pods are known.
+// wants reports whether it is known which pods are wanted.
 func (w *Watcher) wants() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.wanted != nil
 }
 
-// want sets the pods of a pool, and lists again if they differ.
+// want sets which pods of a pool to follow, and lists again if that differs.
 func (w *Watcher) want(next *wanted) {
 	w.mu.Lock()
 	same := w.wanted != nil && w.wanted.selector == next.selector && slices.Equal(w.wanted.ports, next.ports)

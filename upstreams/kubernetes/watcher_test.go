@@ -110,7 +110,7 @@ func TestListInPages(t *testing.T) {
 	}
 }
 
-// Pods come, change and go. A pod that is being deleted counts as gone before it is.
+// TestEvents: pods come, change and go. A pod being deleted counts as gone before it is.
 func TestEvents(t *testing.T) {
 	api := kubeapi.Start(t)
 	w := newWatcher(api, config.Kubernetes{})
@@ -145,7 +145,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// The list after a watch finds what happened while no watch was open.
+// TestGap: the list after a watch finds what happened while no watch was open.
 func TestGap(t *testing.T) {
 	for name, gap := range map[string]struct {
 		change func(*kubeapi.Server)
@@ -194,7 +194,7 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// An expired version ends a watch with an event, and a list follows.
+// TestWatchExpires: an expired version ends a watch with an event, and a list follows.
 func TestWatchExpires(t *testing.T) {
 	api := kubeapi.Start(t)
 	api.Put(kubeapi.Pods, kubeapi.Pod("a", "ua", "10.0.0.1"))
@@ -215,7 +215,7 @@ func TestWatchExpires(t *testing.T) {
 	}
 }
 
-// A rotated token is read before the next list.
+// TestTokenRotates: a rotated token is read before the next list.
 func TestTokenRotates(t *testing.T) {
 	api := kubeapi.Start(t)
 	w := newWatcher(api, config.Kubernetes{})
@@ -230,7 +230,8 @@ func TestTokenRotates(t *testing.T) {
 	waitKeys(t, w, "ua:8000")
 }
 
-// An answer that no API server would give changes nothing, and the request is repeated.
+// TestHostileServer: an answer that no API server would give changes nothing, and the request is
+// repeated.
 func TestHostileServer(t *testing.T) {
 	api := kubeapi.Start(t)
 	a := kubeapi.Pod("a", "ua", "10.0.0.1")
@@ -294,8 +295,8 @@ func TestHostileServer(t *testing.T) {
 	waitKeys(t, w, "")
 }
 
-// Events that come faster than in any cluster are taken at a limited rate: after one second's
-// worth, the next one waits until the second is over.
+// TestFastEvents: events that come faster than in any cluster are handled at a limited rate.
+// After one second's worth, the next event waits until the second is over.
 func TestFastEvents(t *testing.T) {
 	api := kubeapi.Start(t)
 	a, b := kubeapi.Pod("a", "ua", "10.0.0.1"), kubeapi.Pod("b", "ub", "10.0.0.2")
@@ -323,8 +324,8 @@ func TestFastEvents(t *testing.T) {
 	}
 }
 
-// A server that does not answer blocks nothing: a first answer ends at its deadline, and Run at
-// once.
+// TestSilentServer: a server that does not answer blocks nothing. A first answer ends at its
+// deadline, and Run ends at once.
 func TestSilentServer(t *testing.T) {
 	api := kubeapi.Start(t)
 	release := make(chan struct{})
@@ -345,14 +346,14 @@ func TestSilentServer(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("a list came from nowhere")
 	}
-	run(t, w) // the test ends only if it does
+	run(t, w) // otherwise the test does not end
 	waitFor(t, "a second request", func() bool { return len(api.Requests("limit=")) > 1 })
 	if got := keys(w); got != "not listed" {
 		t.Error(got)
 	}
 }
 
-// The pods of a pool follow its selector and ports as these change.
+// TestPool: the followed pods change with the pool's selector and ports.
 func TestPool(t *testing.T) {
 	api := kubeapi.Start(t)
 	api.Put(kubeapi.Pods, kubeapi.Pod("a", "ua", "10.0.0.1"))
@@ -382,7 +383,8 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// A token is never sent over an unencrypted connection. kubectl proxy needs no token.
+// TestPlainServer: a token is never sent over an unencrypted connection. kubectl proxy needs no
+// token.
 func TestPlainServer(t *testing.T) {
 	var authorized atomic.Bool
 	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -400,7 +402,7 @@ func TestPlainServer(t *testing.T) {
 	}
 }
 
-// Outside a cluster, and with a missing account, the error says what to do.
+// TestNoCluster: outside a cluster, and with a missing account, the error says what to do.
 func TestNoCluster(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	w := New(&config.Kubernetes{Selector: "app=vllm", Account: t.TempDir()}, 80, Options{Log: zap.NewNop()})

@@ -8,20 +8,20 @@ const (
 	// Ceiling is how long a call may be silent while its engine works.
 	Ceiling = 15 * time.Minute
 
-	leastBound   = 10 * time.Second // for an engine whose step is known
-	unknownBound = 30 * time.Second // for one whose step is unknown
+	leastBound   = 10 * time.Second // for an engine with a known step
+	unknownBound = 30 * time.Second // for an engine with an unknown step
 	boundSteps   = 3                // steps that may be missed
 	stepsNeeded  = 3                // moves after which the step is known
 	fade         = 64               // moves over which the longest step fades
 
-	prefillToken     = 10 * time.Millisecond // per prompt token, before any was measured
+	prefillToken     = 10 * time.Millisecond // per prompt token, until one is measured
 	leastToken       = time.Millisecond
 	mostToken        = 30 * time.Millisecond
 	learnFrom        = 512  // prompt tokens needed to measure the reading speed
 	chunkTokens      = 8192 // tokens that an engine with counters reads between two moves
 	restartPause     = 10 * time.Second
-	missingFor       = Patience         // how long all reports must miss a lost call
-	partialAfter     = 15 * time.Second // after which reports also miss calls that move
+	missingFor       = Patience         // how long all reports must miss a call that is lost
+	partialAfter     = 15 * time.Second // calls moving for this long that reports still miss
 	partialFor       = Ceiling          // how long such reports are not believed
 	churnWindow      = 4                // samples whose calls may be on their way
 	countWhenStillBy = 2 * time.Second
@@ -32,21 +32,21 @@ const (
 type Sample struct {
 	At      time.Time
 	Held    int    // calls in flight
-	Waiting int    // those that have been silent for Patience
-	Buffers int    // those whose answers the engine may hold back
-	Unread  int64  // prompt tokens of those that have had no first token
-	Reads   uint64 // changes if there have been reads of answers
+	Waiting int    // calls that have been silent for Patience
+	Buffers int    // calls whose answers the engine may hold back
+	Unread  int64  // prompt tokens of calls without a first token
+	Reads   uint64 // changes if answers were read
 	Ended   uint64 // calls that have ended so far
 }
 
-// machine is the state of one upstream. It is pure: the caller serialises.
+// machine is the state of one upstream. It is pure: the caller serialises the calls.
 type machine struct {
 	last  Sample
 	churn [churnWindow]int // calls that began or ended before each of the last samples
 	since time.Time        // nothing has moved since
-	ours  time.Time        // no answer of ours has moved since
+	ours  time.Time        // no answer to this edge has moved since
 	moved time.Time        // the last move; zero: none yet
-	out   bool             // the upstream is out: holding nothing is no sign of life
+	out   bool             // the upstream is out: an empty engine is not a sign of life
 
 	step  time.Duration // the usual step
 	chunk time.Duration // longest recent time between two moves while prompts were read
@@ -58,10 +58,10 @@ type machine struct {
 	countedAt time.Time
 	restarted time.Time // when the counters last fell
 
-	reports      int       // consecutive reports in which the engine missed calls of ours
+	reports      int       // consecutive reports that missed calls of this edge
 	missing      int       // how many calls each of these reports missed
-	missingSince time.Time // time of the first of them
-	partial      time.Time // when the reports last seemed to come from one engine of several
+	missingSince time.Time // time of the first of these reports
+	partial      time.Time // when the reports last seemed to cover one of several engines
 }
 
 // sample records a sample.
@@ -85,7 +85,7 @@ func (m *machine) count(at time.Time, sum float64) (restarted bool) {
 	if !m.counts {
 		m.numbers = numbers{}
 	}
-	// The last reading was taken about when something moved. For one engine of several that was
+	// The last reading was taken about when something moved. For one of several engines that was
 	// long ago.
 	known := m.counts && (m.numbers.several(at) || !m.countedAt.Before(m.since.Add(-countLag)))
 	switch m.numbers.take(sum, at) {
@@ -101,7 +101,7 @@ func (m *machine) count(at time.Time, sum float64) (restarted bool) {
 	return restarted
 }
 
-// move records a sign of work. unread is the number of prompt tokens to be read until then.
+// move records a sign of work. unread is the number of prompt tokens that were unread until then.
 func (m *machine) move(at time.Time, unread int64) {
 	if gap := at.Sub(m.since); m.last.Held > 0 && !m.out && !m.since.IsZero() {
 		m.step = max(m.step-m.step/fade, gap-m.prefill(unread))
@@ -120,9 +120,9 @@ func (m *machine) firstToken(took time.Duration, tokens int64) {
 	}
 }
 
-// prefill returns how long prompts with this many unread tokens may take: the time of the tokens
-// that an engine may read in one step, and no less than its recent steps have taken. The steps of a
-// long prompt become ever longer.
+// prefill returns how long prompts with this many unread tokens may take: the time for the tokens
+// that an engine may read in one step, but not less than its recent steps took. The steps of a
+// long prompt become longer and longer.
 func (m *machine) prefill(unread int64) time.Duration {
 	if unread <= 0 {
 		return 0
@@ -159,19 +159,20 @@ func (m *machine) still(now time.Time) bool {
 	return m.last.Held > 0 && now.Sub(m.since) >= m.bound() && now.Sub(m.restarted) >= restartPause
 }
 
-// standsStill reports whether the engine's counters prove that nothing has moved for too long: they
-// were read after that time.
+// standsStill reports whether the engine's counters prove that nothing has moved for too long,
+// because they were read after that time.
 func (m *machine) standsStill(now time.Time) bool {
 	return m.counts && m.last.Waiting > 0 && m.still(now) && m.countedAt.Sub(m.since) >= m.bound()
 }
 
-// wantsCount reports whether to read the counters: there is work, and none of our answers move.
+// wantsCount reports whether to read the counters: there is work, but no answer to this edge
+// moves.
 func (m *machine) wantsCount(now time.Time) bool {
 	return m.last.Held > 0 && now.Sub(m.ours) >= countWhenStillBy && now.Sub(m.countedAt) >= countWhenStillBy
 }
 
 // report records how many requests the engine says that it has, including others'. held is the
-// number of ours.
+// number of this edge's calls.
 func (m *machine) report(at time.Time, requests, held int) {
 	missing := held - requests
 	for _, n := range m.churn {
@@ -191,8 +192,8 @@ func (m *machine) report(at time.Time, requests, held int) {
 	}
 }
 
-// lost reports whether a call that has been silent since then is lost: the engine works, and it
-// misses exactly as many calls as wait.
+// lost reports whether a call that has been silent since silentSince is lost: the engine works,
+// and its reports miss exactly as many calls as wait.
 func (m *machine) lost(silentSince time.Time, waiting int, now time.Time) bool {
 	return now.Sub(m.moved) < Patience && now.Sub(m.partial) >= partialFor && m.reports > 1 &&
 		m.missing == waiting && !silentSince.After(m.missingSince) && now.Sub(m.missingSince) >= missingFor

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// play plays an engine with calls, second by second.
+// play simulates an engine with calls, second by second.
 type play struct {
 	m   machine
 	now time.Time
@@ -17,7 +17,7 @@ type play struct {
 func newPlay() *play { return &play{now: time.Unix(1000, 0)} }
 
 // seconds lets time pass. It sets the calls held, and whether answers and counters move. A sum
-// below 0 means that the engine does not count.
+// below 0 means that the engine has no counters.
 func (p *play) seconds(n int, moves bool, sum *float64) (stalledAt int) {
 	for i := range n {
 		p.now = p.now.Add(time.Second)
@@ -36,7 +36,7 @@ func (p *play) seconds(n int, moves bool, sum *float64) (stalledAt int) {
 	return 0
 }
 
-// learned is an engine that has worked for some seconds, on one call.
+// learned returns an engine that has worked on one call for some seconds.
 func learned() *play {
 	p := newPlay()
 	p.seconds(1, false, nil)
@@ -46,8 +46,8 @@ func learned() *play {
 	return p
 }
 
-// TestSlowChunks: on a slow and busy machine the steps of a long prompt take longer and longer. The
-// very last one does not come.
+// TestSlowChunks: on a slow and busy machine the steps of a long prompt take longer and longer.
+// The last step never comes.
 func TestSlowChunks(t *testing.T) {
 	p, sum := newPlay(), 100.0
 	p.seconds(1, false, &sum)
@@ -154,7 +154,7 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// TestRestart: counters that fall are not a move, and not a stall for 10 s.
+// TestRestart: falling counters are not a move, but exclude a stall for 10 s.
 func TestRestart(t *testing.T) {
 	p, high, low := learned(), 100.0, 1.0
 	if p.seconds(8, false, &high) != 0 {
@@ -166,7 +166,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestOldCount: the first number read after something moved may be older than the stall.
+// TestOldCount: work in the first sum read after a move may be older than the stall.
 func TestOldCount(t *testing.T) {
 	p, sum := newPlay(), 100.0
 	p.seconds(2, false, &sum)
@@ -180,7 +180,8 @@ func TestOldCount(t *testing.T) {
 	}
 }
 
-// TestBack: only a move brings a stalled engine back, and its stall does not count as a usual step.
+// TestBack: only a move brings a stalled engine back, and the stall does not count as a usual
+// step.
 func TestBack(t *testing.T) {
 	p := learned()
 	p.seconds(10, false, nil)
@@ -195,7 +196,7 @@ func TestBack(t *testing.T) {
 	}
 }
 
-// TestLost: an engine that works on fewer calls than move has lost the calls that wait.
+// TestLost: an engine that reports only the moving calls has lost the waiting ones.
 func TestLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		requests, held, waiting, young int
@@ -249,8 +250,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestNeverStalledWhileMoving: whatever happens, neither an engine that moves every nine seconds
-// nor one without work ever stalls.
+// TestNeverStalledWhileMoving: an engine that moves every nine seconds, or has no work, never
+// stalls.
 func TestNeverStalledWhileMoving(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, quiet, sum := newPlay(), 0, 0.0

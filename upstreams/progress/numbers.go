@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// numbers are the recent numbers of the counters, newest first: for one engine the last one and
-// those that it fell from, for several engines all of them.
+// numbers are the recent sums of the counters, newest first. For one engine they are the last sum
+// and those that it fell from, for several engines all of them.
 type numbers struct {
 	seen     []float64
-	returned time.Time // when an earlier number came back that is higher than the one before it
+	returned time.Time // when an earlier, higher sum last came back
 }
 
 const (
-	numbersKept = 16          // as many engines can be distinguished
+	numbersKept = 16          // at most as many engines can be told apart
 	severalFor  = time.Minute // since a number came back
 )
 
@@ -26,10 +26,11 @@ const (
 	numberFell
 )
 
-// several reports whether the numbers come from several engines: a higher one came back.
+// several reports whether the numbers come from several engines, because a higher one came back.
 func (n *numbers) several(at time.Time) bool { return at.Sub(n.returned) < severalFor }
 
-// take records a number. With several engines a new number is a rise of the one below it.
+// take records a number. With several engines, a new number counts as a rise of the next lower
+// one.
 func (n *numbers) take(number float64, at time.Time) change {
 	if len(n.seen) == 0 {
 		n.seen = append(make([]float64, 0, numbersKept), number)

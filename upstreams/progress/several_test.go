@@ -8,10 +8,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// balanced is a balancer in front of some engines. Each read of the counters shows the next engine.
+// balanced is a balancer in front of some engines. Each read of the counters goes to the next
+// engine.
 type balanced struct {
 	counts []float64
-	step   float64 // by which a moving engine advances per second; 0: 1
+	step   float64 // progress of a moving engine per second; 0: 1
 	reads  int
 }
 
@@ -33,8 +34,8 @@ func (b *balanced) seconds(p *play, n int, moving ...int) (stalledAt int) {
 	return 0
 }
 
-// TestSeveralEngines: with engines behind one address, each read shows another engine. They have
-// stalled only if all of them stand still. A jump from one engine to another is not a move.
+// TestSeveralEngines: behind one address each read may show another engine. They have stalled
+// only if all of them stand still. A jump from one engine to another is not a move.
 func TestSeveralEngines(t *testing.T) {
 	for name, c := range map[string]struct {
 		counts      []float64
@@ -76,8 +77,8 @@ func TestSeveralEnginesFall(t *testing.T) {
 	}
 }
 
-// TestSeveralEnginesBack: engines that were taken out stay out while their numbers jump, and return
-// when one of them moves.
+// TestSeveralEnginesBack: engines that were taken out stay out while their sums jump, and return
+// once one of them moves.
 func TestSeveralEnginesBack(t *testing.T) {
 	b, p := balanced{counts: []float64{1000, 5, 400}}, learned()
 	if b.seconds(p, 60) == 0 {
@@ -119,8 +120,8 @@ func TestNumbersReturn(t *testing.T) {
 	}
 }
 
-// TestSeveralEnginesOnly: whatever the numbers of up to four engines, there is no stall as long as
-// one of them moves. If none moves there is a stall, and no jump ends it.
+// TestSeveralEnginesOnly: with up to four engines, there is no stall as long as one of them
+// moves. If none moves there is a stall, and no jump ends it.
 func TestSeveralEnginesOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := balanced{counts: rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 4).Draw(t, "counts")}
@@ -150,8 +151,8 @@ func TestSeveralEnginesOnly(t *testing.T) {
 	})
 }
 
-// TestPartialReports: the reports show only one of two engines, so they miss calls that move. If
-// all of the other engine's calls wait, for instance behind a long prompt, none of them is lost.
+// TestPartialReports: reports that show only one of two engines miss moving calls. If all of the
+// other engine's calls wait, for instance behind a long prompt, none of them counts as lost.
 func TestPartialReports(t *testing.T) {
 	for name, c := range map[string]struct {
 		before int // seconds in which no call waits

@@ -23,8 +23,8 @@ func (w *Watch) Waits(n int64) { w.waiting.Add(n) }
 // Buffers counts calls whose answers the engine may hold back until they are complete.
 func (w *Watch) Buffers(n int64) { w.buffers.Add(n) }
 
-// Unread counts the prompt tokens of calls that have had no first token, including cached ones: if
-// the believed cache is gone, the prefill must not count as a stall.
+// Unread counts the prompt tokens of calls that have had no first token, including cached ones:
+// if the assumed cache is gone, the prefill must not count as a stall.
 func (w *Watch) Unread(tokens int64) { w.unread.Add(tokens) }
 
 // FirstToken records the time to a call's first token.
@@ -37,7 +37,7 @@ func (w *Watch) FirstToken(took time.Duration, tokens int64) {
 	w.m.firstToken(took, tokens)
 }
 
-// Sample records a sample, to which it adds what the calls have reported.
+// Sample records a sample, adding what the calls have reported.
 func (w *Watch) Sample(s Sample) {
 	s.Waiting, s.Buffers, s.Unread = int(w.waiting.Load()), int(w.buffers.Load()), w.unread.Load()
 	w.mu.Lock()
@@ -74,7 +74,8 @@ func (w *Watch) Moved(at time.Time) {
 	w.m.move(at, w.m.last.Unread)
 }
 
-// Report records how many requests the engine says that it has, and how many of ours it had.
+// Report records how many requests the engine says that it has, and how many of this edge's it
+// had.
 func (w *Watch) Report(at time.Time, requests, held int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -102,7 +103,7 @@ func (w *Watch) StandsStill(now time.Time) bool {
 	return w.m.standsStill(now)
 }
 
-// TakeOut records that the upstream gets no new calls: from here on it is stalled until something
+// TakeOut records that the upstream gets no new calls. From now on it is stalled until something
 // moves.
 func (w *Watch) TakeOut() {
 	w.mu.Lock()
@@ -110,36 +111,36 @@ func (w *Watch) TakeOut() {
 	w.m.out = true
 }
 
-// Forget starts over, with an engine that may be another one.
+// Forget starts over, because the engine may be another one.
 func (w *Watch) Forget(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.m = machine{last: w.m.last, since: now, ours: now}
 }
 
-// Resume records that the engine was busy and is back: standing still until now proves nothing.
+// Resume records that the engine was busy and is back. Its standstill until now proves nothing.
 func (w *Watch) Resume(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.m.since, w.m.ours = now, now
 }
 
-// MovedSince reports whether something has moved since then.
+// MovedSince reports whether something has moved since the given time.
 func (w *Watch) MovedSince(then time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.m.moved.After(then)
 }
 
-// Works reports whether the engine visibly works: it has counters, and they, or our answers, have
-// moved recently enough.
+// Works reports whether the engine visibly works: it has counters, and these, or answers to this
+// edge, have moved recently enough.
 func (w *Watch) Works(now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.m.counts && !w.m.out && !w.m.still(now)
 }
 
-// Lost reports whether a call that has been silent since then is lost.
+// Lost reports whether a call that has been silent since the given time is lost.
 func (w *Watch) Lost(silentSince, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -149,8 +150,8 @@ func (w *Watch) Lost(silentSince, now time.Time) bool {
 // Facts is the known state, for the status page.
 type Facts struct {
 	Counts bool          // the engine has readable counters
-	Held   bool          // it has work of ours
-	Still  time.Duration // how long nothing has moved while there was work
+	Held   bool          // it has calls of this edge
+	Still  time.Duration // how long its work has stood still
 	Bound  time.Duration // bound of Still
 	Step   time.Duration // the usual step; 0: not known yet
 }

@@ -1,12 +1,12 @@
 // Package residency decides whose turn it is at an engine that loads models on demand and keeps
 // only a few of them in memory (Ollama, llama.cpp's router, LM Studio).
 //
-// Such an engine swaps models for every call that asks for another one. Two alternating models cost
-// a load for each call (ABAB), and some engines abort the running work of the model they unload. A
-// Gate lets the calls of resident models pass and makes those of others wait, so that the calls of
-// a model run together (AABB).
+// Such an engine swaps models for every call that asks for another one. If calls alternate
+// between two models, each call costs a load (ABAB), and some engines abort the running calls of
+// the model that they unload. A Gate lets calls of resident models pass and makes others wait, so
+// that the calls of a model run together (AABB).
 //
-// A model loses its place to one that waits
+// A model loses its place to a waiting model
 //
 //   - once it is idle: no call has run for as long as a load usually takes, 2 s at most. To wait
 //     longer for its next call would cost more than the swap, and to wait for less would swap in
@@ -15,16 +15,16 @@
 //     takes no new call, and the others get the place when its last call has ended. A running call
 //     is never cut.
 //
-// The model whose calls have waited longest is next. So with two models a call waits for at most
-// one fair share and the calls running at its end, however many calls there are for the other.
+// The model whose calls have waited longest is next. With two models, a call thus waits for at
+// most one fair share and the calls running at its end, however many calls the other model has.
 //
-// A turn that is not taken up within a second is forfeited, because its waiting calls may all have
-// gone elsewhere. The others are then no longer kept out.
+// A turn that no call takes up within a second is forfeited, because all of its waiting calls may
+// have gone elsewhere. It then no longer blocks the other models.
 //
 // # Design
 //
-// A Gate does no I/O and has no goroutine, and the time is an argument. NextChange predicts changes
-// that come with time alone, for the caller's timer. The gate counts what the edge itself has asked
-// of the engine; Observe corrects that with what the engine lists as loaded. Reading a gate takes
-// its lock: a pick does so only if the upstream has a gate.
+// A Gate does no I/O and has no goroutine, and the time is an argument. NextChange predicts
+// changes that time alone brings, for the caller's timer. The gate derives the loaded models from
+// the edge's own calls; Observe corrects that with the engine's list. Reading a gate takes its
+// lock, so picks do it only for upstreams that have a gate.
 package residency

@@ -9,7 +9,7 @@ import (
 
 const (
 	// A fair share is shareLoads times as long as a load takes, between shareMin and shareMax, so
-	// that loads take a tenth of the time at most.
+	// that loads take at most about a tenth of the time.
 	shareLoads = 10
 	shareMin   = 2 * time.Second
 	shareMax   = 2 * time.Minute
@@ -31,7 +31,7 @@ type Gate struct {
 	load   time.Duration // how long a load usually takes; 0: none has been seen
 
 	// renew recomputes the following fields.
-	waiting   []*Model // models without a place whose calls wait, the next one first
+	waiting   []*Model // models without a place but with waiting calls, the next one first
 	residents []*Model // models with a place, the least recently used one first
 	yielding  []*Model // residents that take no call, because others wait
 	idle      int      // residents at the front whose places may be taken
@@ -46,21 +46,21 @@ type Model struct {
 	gate *Gate
 	name string
 
-	// The lock of the gate guards the following fields.
-	absent   bool // the engine does not have it now, so its calls wait for no turn here
+	// The gate's lock guards the following fields.
+	absent   bool // the engine lacks it now, so its calls wait for no turn
 	resident bool
-	cold     bool      // resident, but no call has shown yet that it is loaded
+	cold     bool      // resident, but not yet shown to be loaded by a call
 	changed  time.Time // when it got or lost its place
 	used     uint64    // the number of its last call
 	endedAt  time.Time // when its last call ended
 	running  int
 	waiters  int
-	since    time.Time // the time from which it waits for its turn
-	offered  time.Time // when it could first take a place in this turn; zero: not yet
-	forfeit  time.Time // its turn was not taken up, so it is skipped until then
+	since    time.Time // since when it waits for its turn
+	offered  time.Time // when this turn was first offered; zero: not yet
+	forfeit  time.Time // skipped until then, after an unused turn
 }
 
-// Model returns the state of a model, the same one for the same name until Keep forgets it.
+// Model returns a model's state. It is the same for the same name until Keep removes it.
 func (g *Gate) Model(name string) *Model {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -74,7 +74,7 @@ func (g *Gate) Model(name string) *Model {
 	return m
 }
 
-// Keep removes the models not in names that have no place and no waiting calls.
+// Keep removes models that are not in names and have neither a place nor waiting calls.
 func (g *Gate) Keep(names []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -97,9 +97,9 @@ func (m *Model) Passes(now time.Time) (ok, cold bool) {
 	return g.passes(m), !m.resident
 }
 
-// Enter sends a call of the model if it may be sent: ok. Call Leave when it has ended. opens
-// reports whether waiting calls of another model may now be sent: the engine uses this model now,
-// so an idle one is the next that it evicts.
+// Enter starts a call of the model and returns ok if it may be sent. Call Leave when the call has
+// ended. opens reports whether waiting calls of another model may now be sent, because the engine
+// uses this model and an idle one is the next to be evicted.
 func (m *Model) Enter(now time.Time) (ok, opens bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -131,15 +131,14 @@ func (m *Model) Leave(now time.Time) {
 	m.endedAt = now
 }
 
-// Cold reports whether no call has shown yet that the engine has loaded the model.
+// Cold reports whether no call has yet shown that the model is loaded.
 func (m *Model) Cold() bool {
 	m.gate.mu.Lock()
 	defer m.gate.mu.Unlock()
 	return !m.resident || m.cold
 }
 
-// Loaded records that a cold model has answered, this long after it was asked, or 0 if that is
-// unknown.
+// Loaded records that a cold model has answered, took after it was asked (0: unknown).
 func (m *Model) Loaded(took time.Duration) {
 	g := m.gate
 	g.mu.Lock()
@@ -158,8 +157,8 @@ func (m *Model) Loaded(took time.Duration) {
 }
 
 // Wait counts a call that waits for the model. Call Quit when it stops waiting. Wait reports
-// whether calls of the model may now be sent: it was skipped until now, or it has come at the same
-// moment as another.
+// whether calls of the model may now be sent: the model was skipped until now, or another model
+// came at the same moment.
 func (m *Model) Wait(now time.Time) (opens bool) {
 	g := m.gate
 	g.mu.Lock()
@@ -192,8 +191,8 @@ func (m *Model) SetAbsent(absent bool) {
 	m.absent = absent
 }
 
-// SetPlaces changes how many models the engine keeps. Surplus models keep their places until others
-// want them.
+// SetPlaces changes how many models the engine keeps. Surplus models keep their places until
+// other models want them.
 func (g *Gate) SetPlaces(n int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -201,8 +200,8 @@ func (g *Gate) SetPlaces(n int) {
 }
 
 // Observe corrects which models are resident from the engine's list of loaded ones, whose reading
-// began at begun. Models with a running call are not judged, nor are those that got or lost their
-// place since. It reports whether a place has changed hands.
+// began at begun. It skips models with a running call, and those that got or lost their place
+// since then. It reports whether a place has changed hands.
 func (g *Gate) Observe(loaded func(name string) (loaded, ok bool), begun time.Time) (changed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -297,7 +296,7 @@ func (g *Gate) Snapshot(now time.Time) *Snapshot {
 	return s
 }
 
-// Loading reports whether the engine was asked for a model that has not yet been shown to be
+// Loading reports whether the engine was asked for a model that no call has yet shown to be
 // loaded.
 func (g *Gate) Loading() bool {
 	g.mu.Lock()
@@ -326,9 +325,9 @@ func (g *Gate) renew(now time.Time) {
 		}
 	}
 	slices.SortStableFunc(g.waiting, func(a, b *Model) int { return a.since.Compare(b.since) })
-	// Engines evict the least recently used model, and some of them do so even if it has work. So a
-	// place is taken only if it is the next one in that order and this edge's calls in it have
-	// ended.
+	// Engines evict the least recently used model, and some of them do so even if it has work. So
+	// a place can be taken only if it is next in that order and this edge's calls of its model
+	// have ended.
 	slices.SortStableFunc(g.residents, func(a, b *Model) int { return cmp.Compare(a.used, b.used) })
 	g.idle = 0
 	for g.idle < len(g.residents) && g.evictable(g.residents[g.idle], now) {
@@ -347,7 +346,7 @@ func (g *Gate) renew(now time.Time) {
 	}
 }
 
-// available returns how many places models without one may take.
+// available returns how many places are free or may be taken away.
 func (g *Gate) available() int { return g.places - len(g.residents) + g.idle }
 
 // evictable reports whether a resident has no work and will get none soon, or has had its share.
@@ -356,7 +355,7 @@ func (g *Gate) evictable(m *Model, now time.Time) bool {
 		(now.Sub(m.changed) >= g.share() || m.waiters == 0 && now.Sub(m.endedAt) >= g.hold())
 }
 
-// expire forfeits a turn that was not taken up.
+// expire forfeits an unused turn.
 func (m *Model) expire(now time.Time) {
 	if !m.offered.IsZero() && now.Sub(m.offered) >= claimTime {
 		m.offered, m.forfeit, m.since = time.Time{}, now.Add(forfeitTime), now

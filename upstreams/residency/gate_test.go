@@ -11,8 +11,8 @@ import (
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// engine is a simulated engine behind a gate: it runs calls in slots and takes time to load. The
-// waiting calls try for a slot after every event, and at the times that NextChange predicts.
+// engine is a simulated engine behind a gate: it runs calls in slots and takes time to load
+// models. Waiting calls try for a slot after every event, and when NextChange predicts a change.
 type engine struct {
 	t     rapid.TB
 	gate  *Gate
@@ -35,7 +35,7 @@ type call struct {
 	asked, end time.Time
 	cold       bool
 	begun      time.Time
-	then       func() // when it has ended
+	then       func() // called after its end
 }
 
 func newEngine(t rapid.TB, places, slots int, load time.Duration) *engine {
@@ -51,7 +51,7 @@ func (e *engine) ask(model string, takes time.Duration, then func()) {
 	e.offer()
 }
 
-// offer lets the waiting calls try, the oldest first.
+// offer lets the waiting calls try to enter, the oldest first.
 func (e *engine) offer() {
 	for i := 0; i < len(e.queue); {
 		c := e.queue[i]
@@ -127,8 +127,8 @@ func (e *engine) step() bool {
 	return true
 }
 
-// TestRandomModels checks the price of models asked at random: callers that repeatedly ask for one
-// of three cost at most one swap per four calls.
+// TestRandomModels checks the cost of random requests: callers that repeatedly ask for one of
+// three models cost at most one swap per four calls.
 func TestRandomModels(t *testing.T) {
 	for _, callers := range []int{6, 12, 24} {
 		for _, load := range []time.Duration{50 * time.Millisecond, 8 * time.Second} {
@@ -159,8 +159,8 @@ func TestRandomModels(t *testing.T) {
 	}
 }
 
-// TestTwoInTurn checks the order AABB for two clients that each ask for a model of their own again
-// as soon as they have an answer.
+// TestTwoInTurn checks the order AABB for two clients, each of which asks for its own model again
+// as soon as it has an answer.
 func TestTwoInTurn(t *testing.T) {
 	e := newEngine(t, 1, 4, 500*time.Millisecond)
 	for _, model := range []string{"a", "b"} {
@@ -179,8 +179,8 @@ func TestTwoInTurn(t *testing.T) {
 	}
 }
 
-// TestFairShare checks that a model asked for once a minute, beside a flood for another, waits for
-// two fair shares at most.
+// TestFairShare checks that a call for one model, once a minute during a flood for another, waits
+// for at most two fair shares.
 func TestFairShare(t *testing.T) {
 	e := newEngine(t, 1, 4, 2*time.Second)
 	flood := 0
@@ -235,7 +235,7 @@ func TestForfeit(t *testing.T) {
 }
 
 // TestVanishedWaiters checks that a turn is not forfeited while its waiters come one after the
-// other, each within the time that a turn is kept: the earlier ones may all have vanished.
+// other within claimTime, because the earlier ones may have left.
 func TestVanishedWaiters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g, now := New(1), t0
@@ -271,8 +271,8 @@ func TestVanishedWaiters(t *testing.T) {
 	})
 }
 
-// TestEnterOpens checks that a call learns that it makes room for another model: an idle model is
-// the next to be evicted once the engine has used the busy one again.
+// TestEnterOpens checks that Enter reports room for another model: once the engine has used the
+// busy model again, the idle one is the next to be evicted.
 func TestEnterOpens(t *testing.T) {
 	g := New(2)
 	busy, idle, waits := g.Model("busy"), g.Model("idle"), g.Model("waits")
@@ -287,8 +287,9 @@ func TestEnterOpens(t *testing.T) {
 	enter(t, waits, t0, true)
 }
 
-// TestWaitOpens checks that a call learns that it only had to be counted: its model was passed over
-// until then, or another model's call came at the same moment and goes behind it.
+// TestWaitOpens checks that Wait reports if calls may be sent once the waiting call is counted:
+// its model was skipped until then, or another model's call came at the same moment and goes
+// behind it.
 func TestWaitOpens(t *testing.T) {
 	g := New(1)
 	a, b, c := g.Model("a"), g.Model("b"), g.Model("c")
@@ -350,9 +351,9 @@ func enter(t *testing.T, m *Model, now time.Time, want bool) {
 	}
 }
 
-// TestGateProperties drives a gate at random. An engine that evicts by least recent use never loses
-// work, no more models have calls than there are places, no waiter waits forever, even beside
-// waiters that never come, and nothing is left behind.
+// TestGateProperties drives a gate at random. An engine that evicts the least recently used model
+// never loses work. Never do more models have calls than there are places. No waiter waits
+// forever, even if others never take their turns, and no state is left behind.
 func TestGateProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		places := rapid.IntRange(1, 3).Draw(t, "places")
@@ -372,7 +373,7 @@ func TestGateProperties(t *testing.T) {
 					absent = append(absent, e.gate.Model(model))
 					e.gate.Model(model).Wait(e.now)
 				}
-			case 5: // a client that waits leaves
+			case 5: // a waiting client leaves
 				if n := len(e.queue); n > 0 {
 					c := e.queue[n-1]
 					e.queue = e.queue[:n-1]
@@ -406,7 +407,7 @@ func TestGateProperties(t *testing.T) {
 	})
 }
 
-// TestKeep: models of other names are kept if they have a place or if calls wait for them.
+// TestKeep: Keep does not remove a model that has a place or waiting calls.
 func TestKeep(t *testing.T) {
 	g := New(1)
 	for _, name := range []string{"placed", "awaited", "idle", "named"} {

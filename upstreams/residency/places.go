@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Places holds an upstream's gate while it has one. The number of places is the configured one, or
+// Places holds an upstream's gate, if it has one. The number of places is the configured one, or
 // the engine's own if that is smaller. Its methods may be called from any goroutine.
 type Places struct {
 	gate atomic.Pointer[Gate] // nil: calls of all models are sent at once
@@ -17,12 +17,12 @@ type Places struct {
 // Gate returns the gate, or nil if there is none.
 func (p *Places) Gate() *Gate { return p.gate.Load() }
 
-// Configure sets how many models the configuration lets the engine keep; 0: there are no turns. It
-// reports whether that changes anything.
+// Configure sets how many models the configuration lets the engine keep; 0: no turns. It reports
+// whether that changes the gate.
 func (p *Places) Configure(n int) (changed bool) { return p.renew(&p.configured, n) }
 
-// Tell sets how many models the engine reports that it keeps, 0 if it does not say, and reports
-// whether that changes anything.
+// Tell sets how many models the engine reports that it keeps, 0 if it does not report that, and
+// reports whether that changes the gate.
 func (p *Places) Tell(n int) (changed bool) { return p.renew(&p.told, n) }
 
 func (p *Places) renew(which *int, n int) (changed bool) {

@@ -1,10 +1,10 @@
-// Package wake decides when an engine that is away is woken: by one request to a URL of the
-// operator's, for however many calls wait for it.
+// Package wake decides when to wake an engine that is away. It sends one request to a URL of the
+// operator's, however many calls wait for the engine.
 //
-// An engine is away while its upstream is down, or reports that it sleeps. A call that finds none
-// of its model's engines asks for a wake. The request is sent once the engine has been away for
-// `after`, and not again until the start has had its time: three times as long as the last one
-// took, and two minutes at least. If the request fails, the next may follow ten seconds later.
+// An engine is away while its upstream is down, or reports that it sleeps. A call that finds no
+// engine of its model asks for a wake. The request is sent once the engine has been away for
+// `after`. It is repeated only after the time of a start: three times the last start's duration,
+// and at least two minutes. If the request fails, the next may follow ten seconds later.
 //
 // The package does no I/O and has no goroutine, and the time is an argument.
 package wake
@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// assumedStart is the assumed duration of a start before one was seen.
+	// assumedStart is the assumed duration of a start until one was seen.
 	assumedStart = 30 * time.Second
-	// A start may take startsMax times as long as the last one took, and startMin at least.
+	// A start may take startsMax times as long as the last one, and at least startMin.
 	startsMax = 3
 	startMin  = 2 * time.Minute
-	// failedPause is the time between a request that failed and the next.
+	// failedPause is the time between a failed request and the next.
 	failedPause = 10 * time.Second
 )
 
@@ -42,7 +42,7 @@ type Waker struct {
 // Run describes one start to the sender of its request.
 type Run struct {
 	Spec     config.Wake
-	Wait     time.Duration   // before the request
+	Wait     time.Duration   // pause before the request
 	Patience time.Duration   // limit for the whole start
 	Over     <-chan struct{} // closed when the engine is back, or the request has failed
 }
@@ -130,14 +130,14 @@ func (w *Waker) Failed(now time.Time) {
 	}
 }
 
-// Cancel records that the request will not be sent. The next call may ask for another start.
+// Cancel records that the request will not be sent, so that the next call may ask for a start.
 func (w *Waker) Cancel() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.endStart()
 }
 
-// Expected estimates from the last start how long it takes until the engine is back: 0 if it is not
+// Expected estimates from the last start how long the engine will still be away; 0 if it is not
 // away.
 func (w *Waker) Expected(now time.Time) time.Duration {
 	w.mu.Lock()
@@ -157,8 +157,8 @@ func (w *Waker) Expected(now time.Time) time.Duration {
 
 // Status is a snapshot of a waker.
 type Status struct {
-	Away     float64 `json:"away_seconds"`     // -1: it is not
-	Starting float64 `json:"starting_seconds"` // -1: no start is under way
+	Away     float64 `json:"away_seconds"`     // -1: not away
+	Starting float64 `json:"starting_seconds"` // -1: no start is running
 	Took     float64 `json:"last_start_seconds"`
 }
 

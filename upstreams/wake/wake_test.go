@@ -21,7 +21,7 @@ func over(r Run) bool {
 }
 
 // TestWaker follows one engine: many calls cause one request, a start has a time limit, a failed
-// request is repeated after a pause, and the length of a start is learned.
+// request is repeated after a pause, and the duration of a start is learned.
 func TestWaker(t *testing.T) {
 	var w Waker
 	var runs []Run
@@ -34,7 +34,7 @@ func TestWaker(t *testing.T) {
 	}
 	w.Away(at(0))
 	w.Ask(at(0))
-	expect(at(0), 0, false, false, assumedStart) // there is nothing to ask
+	expect(at(0), 0, false, false, assumedStart) // no start can be asked for
 	w.Configure(config.Wake{URL: "http://h/wake", Method: "POST", After: config.Duration(3 * time.Second)})
 	expect(at(1), 0, true, false, assumedStart)
 	for range 5 {
@@ -47,9 +47,9 @@ func TestWaker(t *testing.T) {
 	expect(at(11), 1, true, true, assumedStart-10*time.Second)
 	expect(at(100), 1, true, true, time.Second)
 	w.Ask(at(100))
-	w.Away(at(100)) // it is not news
+	w.Away(at(100)) // already known
 	w.Failed(at(101))
-	w.Failed(at(102)) // of a start that is over
+	w.Failed(at(102)) // of a start that has ended
 	expect(at(102), 1, false, false, 9*time.Second+assumedStart)
 	w.Ask(at(102))
 	expect(at(111), 1, true, false, assumedStart)
@@ -70,7 +70,7 @@ func TestWaker(t *testing.T) {
 	w.Cancel()
 	w.Ask(at(211))
 	expect(at(211), 4, true, true, 50*time.Second)
-	expect(at(211+153), 4, true, false, 50*time.Second) // it failed
+	expect(at(211+153), 4, true, false, 50*time.Second) // the start failed
 	w.Ask(at(211 + 153))
 	expect(at(211+153), 5, true, true, 50*time.Second)
 	if s := w.Status(at(370)); s == nil || s.Away != 170 || s.Starting != 6 || s.Took != 50 {

@@ -1,5 +1,5 @@
-// Package httptoken has the rules for the characters of HTTP that both sides of the edge share. It
-// imports nothing, so that every package that reads heads can use it.
+// Package httptoken defines the character rules of HTTP for both sides of the edge. It imports
+// nothing, so that every package that reads heads can use it.
 package httptoken
 
 import (
@@ -77,8 +77,9 @@ func TrimBlanks[T string | []byte](s T) T {
 // IsBlank reports whether c is a space or a tab: optional white space (RFC 9110, 5.6.3).
 func IsBlank(c byte) bool { return c == ' ' || c == '\t' }
 
-// EqualFold reports whether s equals lower, which is in lower case, apart from the case of ASCII
-// letters. Unlike bytes.EqualFold it folds no other letters, such as the Kelvin sign to k.
+// EqualFold reports whether s equals lower when the case of ASCII letters is ignored. lower must
+// be in lower case. Unlike bytes.EqualFold it folds no other letters, such as the Kelvin sign to
+// k.
 func EqualFold[T string | []byte](s T, lower string) bool {
 	if len(s) != len(lower) {
 		return false

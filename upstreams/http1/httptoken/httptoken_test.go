@@ -25,7 +25,7 @@ func TestHasControl(t *testing.T) {
 		if one := []byte{'a', byte(c)}; HasControl(one) != want || HasControl(string(one)) != want {
 			t.Errorf("%#x: not %v", c, want)
 		}
-		for n := range 20 { // at every place of a word of eight, among bytes that look alike
+		for n := range 20 { // at every place in a word of eight bytes, among similar bytes
 			for at := range n {
 				text := []byte(strings.Repeat("\t~\x80\xff ", 4)[:n])
 				text[at] = byte(c)

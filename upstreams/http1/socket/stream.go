@@ -17,8 +17,8 @@ type Stream struct {
 	send    func(fd uintptr) bool // out.send, likewise
 }
 
-// sendLimit is how many bytes one SendPieces passes to the socket, 256 KiB: about 50 us of work,
-// during which the scheduler cannot give the processor to another goroutine.
+// sendLimit is how many bytes one SendPieces passes to the socket. 256 KiB are about 50 us of
+// work, during which the scheduler cannot run another goroutine on this CPU.
 const sendLimit = 256 << 10
 
 // transfer is a running read or write.
@@ -85,7 +85,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// recv reads once. It returns false when nothing has come yet.
+// recv reads once. It returns false if nothing has come yet.
 func (t *transfer) recv(fd uintptr) bool {
 	n, err := Recv(fd, t.p)
 	switch {
@@ -101,7 +101,7 @@ func (t *transfer) recv(fd uintptr) bool {
 	return true
 }
 
-// send writes the rest. It returns false when the socket does not take all of it yet.
+// send writes the rest. It returns false while the socket has not taken all of it.
 func (t *transfer) send(fd uintptr) bool {
 	for t.n < len(t.p) {
 		n, err := Send(fd, t.p[t.n:])

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// pair is the two ends of a connection, the first with its Stream.
+// pair returns the two ends of a connection, the first with its Stream.
 func pair(t testing.TB) (*net.TCPConn, *Stream, *net.TCPConn) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -59,7 +59,7 @@ func TestStreamEchoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	far.Close()
-	if n, err := s.Read(got); n != 0 || err != io.EOF { // bare, as that of package net
+	if n, err := s.Read(got); n != 0 || err != io.EOF { // unwrapped, as package net returns it
 		t.Errorf("at the end: %d bytes, %v", n, err)
 	}
 	<-done

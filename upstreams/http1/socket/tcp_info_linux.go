@@ -7,13 +7,13 @@ import (
 )
 
 // UnackedFor returns for how many milliseconds the peer's host has acknowledged nothing, although
-// bytes or the system's repeated window probes are on their way to it. If neither is, it returns 0:
-// a host whose program reads slowly answers those probes. waiting says that there are
+// bytes or the kernel's repeated window probes are in flight. If neither are, it returns 0; a
+// host whose program reads slowly answers those probes. waiting says whether there are
 // unacknowledged bytes, sent or not.
 func UnackedFor(fd uintptr) (milliseconds int, waiting bool) {
 	info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
-		return 0, false // not a connection, so nothing can come from it
+		return 0, false // not a connection, so nothing can come
 	}
 	if info.Unacked > 0 || info.Probes > 1 { // an answer resets the count of probes
 		milliseconds = int(info.Last_ack_recv)
@@ -32,16 +32,16 @@ func UnackedBytes(fd uintptr) int {
 
 const (
 	probeSeconds = 1 // between two probes of ProbeEverySecond
-	// probeCount is after how many unanswered probes the system ends the connection. That takes
-	// about as long as without ProbeEverySecond.
+	// probeCount is the number of unanswered probes after which the kernel closes the connection.
+	// That takes about as long as without ProbeEverySecond.
 	probeCount = 30
 	// ackOverdue is the age of sent bytes, in milliseconds, at which their acknowledgement is due.
 	ackOverdue = 1000
 )
 
-// ProbeEverySecond makes the system send a keep-alive probe in every second without bytes from the
-// peer's host. The host answers for its program, however busy that is. After half a minute without
-// an answer the system ends the connection.
+// ProbeEverySecond makes the kernel send a keep-alive probe in every second without bytes from
+// the peer's host. The host's kernel answers, however busy its program is. After half a minute
+// without an answer the kernel closes the connection.
 func ProbeEverySecond(fd uintptr) error {
 	return errors.Join(
 		unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_KEEPCNT, probeCount),
