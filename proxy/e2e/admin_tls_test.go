@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// servedAs returns the serial number of the certificate that a listener shows.
+// servedAs returns the serial number of a listener's certificate.
 func servedAs(t *testing.T, address string) string {
 	t.Helper()
 	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // only the number is needed
@@ -27,8 +27,8 @@ func servedAs(t *testing.T, address string) string {
 	return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 
-// TestAdminOverTLS: the admin listener speaks TLS with its own pair, which is read again when it
-// changes, and each command reaches it with the CA's certificate.
+// TestAdminOverTLS checks that the admin listener speaks TLS with its own pair, that the pair is
+// read again when it changes, and that each command reaches the listener with the CA's certificate.
 func TestAdminOverTLS(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})

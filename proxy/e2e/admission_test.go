@@ -21,7 +21,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 85 and 88, and the invariants of admission: limits hold exactly, all places report the same
+// Rows 85 and 88, and the invariants of admission: limits hold exactly, all outputs report the same
 // number, and nothing leaks however calls end.
 
 // catalogModel is the part of a catalog entry that tests read.
@@ -56,7 +56,7 @@ func (p *penstock) catalog(id string) catalogModel {
 	return list.Data[i]
 }
 
-// hold opens n streams that last until the returned function is called.
+// hold opens n streams that last until release is called.
 func (p *penstock) hold(n int, body string) (release func()) {
 	p.T.Helper()
 	var streams []*rig.Stream
@@ -75,9 +75,9 @@ func (p *penstock) hold(n int, body string) (release func()) {
 // endless makes a stream that lasts for minutes.
 const endless = `"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 
-// TestOneLedger: 1,000 clients hammer a model with 4 slots. The engine never has a fifth request,
-// and every refusal, the catalog and the metrics report the same number. It is not parallel because
-// it needs the machine.
+// TestOneLedger sends calls of 1,000 clients to a model with 4 slots. The engine never has a fifth
+// request, and every refusal, the catalog and the metrics report the same number. The test is not
+// parallel because it needs the whole machine.
 func TestOneLedger(t *testing.T) {
 	const clients, slots = 1000, 4
 	calls := 10
@@ -108,8 +108,8 @@ func TestOneLedger(t *testing.T) {
 							}
 						}
 					}
-					// The numbers are read a moment after the refusal, so a slot may have become
-					// free by then.
+					// The numbers are read a moment after the refusal, so a slot may be free again
+					// by then.
 					if err := json.Unmarshal([]byte(r.Body), &e); err != nil || e.Error.Metadata.Total != slots || e.Error.Metadata.Active > slots ||
 						e.Error.Metadata.Active+e.Error.Metadata.Available != slots {
 						t.Errorf("metadata %s", r.Body)
@@ -148,7 +148,7 @@ func TestOneLedger(t *testing.T) {
 	if s.Requests != ok.Load() || ok.Load()+full.Load() != clients*int64(calls) || ok.Load() < slots {
 		t.Errorf("%d served, %d refused, %d at the engine", ok.Load(), full.Load(), s.Requests)
 	}
-	// At the end, when nothing moves, all agree.
+	// At the end, at rest, all numbers agree.
 	release := p.hold(3, rig.VisionBody(rig.Picture("png"), endless))
 	rig.WaitFor(t, rig.Patience, "the catalog shows it", func() bool { return p.catalog("sim").Capacity.Active == 3 })
 	if n := p.Metric("penstock_upstream_inflight"); n != 3 || p.Engines[0].Stats().Running != 3 {
@@ -184,8 +184,8 @@ func TestFault85_OneKeyFloods(t *testing.T) {
 	})
 	t.Run("fair queue", func(t *testing.T) {
 		t.Parallel()
-		// With one slot and a queue filled by one key, the other key's call is the next but one,
-		// not the last.
+		// With one slot and a queue filled by one key, the other key's call is served next but one,
+		// not last.
 		p := start(t, rig.Setup{Keys: keys, Upstream: "concurrency: 1", Model: "queue: { depth: 20, wait: 30s }"})
 		release := p.hold(1, p.Chat(endless))
 		var mu sync.Mutex
@@ -215,7 +215,8 @@ func TestFault85_OneKeyFloods(t *testing.T) {
 	})
 }
 
-// TestQueue: the wait is bounded in depth and in time, and a free slot is used at once.
+// TestQueue checks that the wait is bounded in depth and in time, and that a free slot is used at
+// once.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	t.Run("served", func(t *testing.T) {
@@ -268,12 +269,12 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestQueueIsToldOfRoom: a waiting call is served as soon as anything makes room, not only a
-// released slot.
+// TestQueueIsToldOfRoom checks that a waiting call is served as soon as anything makes room for it,
+// not only a released slot.
 func TestQueueIsToldOfRoom(t *testing.T) {
 	t.Parallel()
 	s := rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1, probe: { interval: 500ms }", Model: "queue: { depth: 8, wait: 60s }", Retry: "budget: 100%"}
-	// waiting starts s with the second engine failing, the first one full, and a waiting call.
+	// waiting starts s with a failing second engine, a full first one, and a waiting call.
 	waiting := func(t *testing.T, trouble func(p *penstock), more ...func(p *penstock)) (p *penstock, got chan *rig.Reply) {
 		p = start(t, s)
 		trouble(p)
@@ -322,9 +323,9 @@ func TestQueueIsToldOfRoom(t *testing.T) {
 	t.Run("a breaker lets a trial through", func(t *testing.T) {
 		t.Parallel()
 		_, got := waiting(t, func(p *penstock) {
-			p.Engines[1].SetFault(sim.Fault{Spec: "status=502", Count: 6}) // is retried elsewhere while there is room; the generation probe fails, too
+			p.Engines[1].SetFault(sim.Fault{Spec: "status=502", Count: 6}) // the call is retried elsewhere while there is room; the generation probe fails, too
 		}, func(p *penstock) {
-			for range 5 { // each fails there, then waits for the other engine
+			for range 5 { // each fails there and then waits for the other engine
 				go p.Post(chatPath, p.Chat(""))
 			}
 			rig.WaitFor(t, rig.Patience, "the breaker opens", func() bool { s, _ := p.state(); return s.Upstreams[1].Breaker != "closed" })
@@ -369,8 +370,8 @@ func TestQueueIsToldOfRoom(t *testing.T) {
 	})
 }
 
-// TestTokensSettleOnDisconnect: the tokens that a key's limit reserves for a call are returned when
-// its client leaves.
+// TestTokensSettleOnDisconnect checks that the tokens that a key's limit reserves for a call are
+// returned when the client disconnects.
 func TestTokensSettleOnDisconnect(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { tokens_per_minute: 4000, concurrency: 2 }"})
@@ -384,8 +385,8 @@ func TestTokensSettleOnDisconnect(t *testing.T) {
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
-// A client that leaves before a plain answer has used the engine, and pays for the work expected of
-// it.
+// TestTokensOfAnAbandonedAnswer checks that a client that disconnects before a plain answer has
+// used the engine, and is charged for the expected work.
 func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { tokens_per_minute: 1000 }"})
@@ -418,8 +419,8 @@ func TestTokensOfAnAbandonedAnswer(t *testing.T) {
 	p.Post(chatPath, p.Chat(`"max_tokens":300`)).WantStatus(429)
 }
 
-// TestFault88_AbortsInEveryPhase: clients leave at random moments in every phase, and nothing
-// leaks. At the end the rig checks that the edge is at rest and every call has one line.
+// TestFault88_AbortsInEveryPhase disconnects clients at random moments in every phase. Nothing
+// leaks: at the end the rig checks that the edge is at rest and that every call has one line.
 func TestFault88_AbortsInEveryPhase(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{
@@ -482,7 +483,7 @@ func TestFault88_AbortsInEveryPhase(t *testing.T) {
 	}
 }
 
-// TestManyStreams: 2,000 streams at once all complete. It is not parallel.
+// TestManyStreams checks that 2,000 simultaneous streams all complete. It is not parallel.
 func TestManyStreams(t *testing.T) {
 	fastset.LeaveOut(t, "2,000 streams at once")
 	const streams = 2000
@@ -492,7 +493,7 @@ func TestManyStreams(t *testing.T) {
 	}
 	p := start(t, rig.Setup{Engines: engines, Upstream: "concurrency: " + strconv.Itoa(streams) + ", " + rig.QuietProbes, Limits: "connections: 5000", Timeouts: "connect: 1m"})
 	for _, e := range p.Engines {
-		e.SetSlots(0) // no call is answered until all have come
+		e.SetSlots(0) // no call is answered until all have arrived
 	}
 	client := rig.NewClient(t)
 	client.Transport.(*http.Transport).MaxConnsPerHost = 0
@@ -526,14 +527,15 @@ func TestManyStreams(t *testing.T) {
 		e.SetSlots(streams)
 	}
 	wg.Wait()
-	// A line is written after the last byte that its client got.
+	// A line is written after the last byte that its client has received.
 	rig.WaitFor(t, rig.Patience, "every call has its access line", func() bool {
 		time.Sleep(50 * time.Millisecond)
 		return len(p.Calls()) == streams
 	})
 }
 
-// TestFramingIsNotObservable: however the engine's bytes are split, the client gets the same ones.
+// TestFramingIsNotObservable checks that the client gets the same bytes however the engine's bytes
+// are split.
 func TestFramingIsNotObservable(t *testing.T) {
 	t.Parallel()
 	for name, control := range map[string]string{
@@ -550,7 +552,7 @@ func TestFramingIsNotObservable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := start(t, rig.Setup{}) // its own edge: five failures in a row open a breaker
+			p := start(t, rig.Setup{}) // a separate edge: five consecutive failures open a breaker
 			shapes := map[string][]string{}
 			for _, cut := range []string{"", "split", "byte-by-byte", "split;gap=0s", "close-delimited"} {
 				c := control
@@ -574,7 +576,7 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-// anonymous removes what differs from answer to answer.
+// anonymous removes the parts that differ between answers.
 func anonymous(body string) string {
 	var b strings.Builder
 	for line := range strings.Lines(body) {

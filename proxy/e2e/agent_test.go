@@ -14,8 +14,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestAgentFiles: `penstock agent` reads a real edge. .ci/agents tests that the agents accept the
-// files.
+// TestAgentFiles checks that `penstock agent` works with a real edge. .ci/agents tests that the
+// agents accept the files.
 func TestAgentFiles(t *testing.T) {
 	p, _ := startShapes(t)
 	home := t.TempDir()
@@ -52,7 +52,7 @@ func TestAgentFiles(t *testing.T) {
 	}
 }
 
-// TestAgentWebSocket: Codex uses WebSocket where the edge serves it.
+// TestAgentWebSocket checks that Codex uses WebSocket if the edge serves it.
 func TestAgentWebSocket(t *testing.T) {
 	for _, on := range []string{"true", "false"} {
 		p := start(t, rig.Setup{Config: "responses: { websocket: " + on + " }" + audioConfig})
@@ -64,8 +64,9 @@ func TestAgentWebSocket(t *testing.T) {
 	}
 }
 
-// TestAgentEndsBySignal: a signal ends the command, whatever it waits for. A shell makes background
-// programs ignore an interrupt, and child programs inherit that; they do not inherit a handler.
+// TestAgentEndsBySignal checks that a signal ends the command whatever it waits for. A shell makes
+// background programs ignore an interrupt, and child programs inherit that; they do not inherit a
+// handler.
 func TestAgentEndsBySignal(t *testing.T) {
 	listens := make(chan os.Signal, 1)
 	signal.Notify(listens, syscall.SIGINT)

@@ -23,7 +23,8 @@ const (
 	speech         = "/v1/audio/speech"
 )
 
-// audioConfig serves every kind of model from the engine up-0 under another name than the engine's.
+// audioConfig serves every kind of model from the engine up-0 under a name that differs from the
+// engine's.
 const audioConfig = `
 timeouts: { linger: 0s, drain: 5s, client_body: 2s }
 keys: [{ id: tester, hash: "{{hash}}" }]
@@ -44,7 +45,7 @@ func startAudio(t *testing.T, engines ...sim.Options) *penstock {
 	return start(t, rig.Setup{Engines: engines, Config: audioConfig})
 }
 
-// twoEngines serves the model ears from two engines; the first is preferred.
+// twoEngines serves the model ears from two engines, of which the first is preferred.
 func twoEngines(t *testing.T, more string) *penstock {
 	t.Helper()
 	return start(t, rig.Setup{Engines: []sim.Options{{Record: true}, {Record: true}}, Config: `
@@ -58,14 +59,14 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 ` + more})
 }
 
-// formPart is one part of a test's form; file: with that file name.
+// formPart is one part of a test's form; file is its file name, if it has one.
 type formPart struct{ name, file, value string }
 
 func text(name, value string) formPart { return formPart{name: name, value: value} }
 
 func wav(value string) formPart { return formPart{"file", "speech.wav", value} }
 
-// form returns a form as most clients write it.
+// form returns a form in the encoding of most clients.
 func form(parts ...formPart) (body, contentType string) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -96,7 +97,7 @@ func (p *penstock) uploadHTTP10(path string, parts ...formPart) *rig.Reply {
 	return c.Reply("POST")
 }
 
-// receivedForm returns the form that an engine got, parsed by the standard library.
+// receivedForm returns the form that an engine received, parsed by the standard library.
 func receivedForm(t *testing.T, r *sim.Request) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}

@@ -69,8 +69,8 @@ func answers(t *testing.T, out string) (status map[string]int) {
 	return status
 }
 
-// TestBatch: a batch fills an edge without a queue, and waits after its refusals. A second start
-// has nothing to do.
+// TestBatch checks that a batch fills an edge without a queue, and waits after refusals. A second
+// start sends nothing.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "concurrency: 3"})
@@ -88,8 +88,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestBatchLineErrors: the error of one line is in its answer, the batch waits out an outage of the
-// engine, and a wrong key or input ends the batch before it begins.
+// TestBatchLineErrors checks that the error of one line is in its answer, that the batch waits
+// during an outage of the engine, and that a wrong key or input ends the batch before it begins.
 func TestBatchLineErrors(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Retry: "attempts: 1"})
@@ -145,7 +145,7 @@ func TestBatchLineErrors(t *testing.T) {
 	}
 }
 
-// TestBatchAtTheWrongAddress: without an endpoint the batch ends, and writes no answer.
+// TestBatchAtTheWrongAddress checks that a batch without an endpoint ends and writes no answer.
 func TestBatchAtTheWrongAddress(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -156,7 +156,7 @@ func TestBatchAtTheWrongAddress(t *testing.T) {
 	}
 }
 
-// TestBatchGoesOn: a batch that was killed or interrupted continues where it was.
+// TestBatchGoesOn checks that a batch that was killed or interrupted continues where it was.
 func TestBatchGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {

@@ -7,8 +7,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestBench: the load generator sends Messages and Responses to an edge, in conversations with
-// tools and images, streamed and plain, and finds no fault in the streams.
+// TestBench checks that the load generator, which sends Messages and Responses in conversations
+// with tools and images, streamed and plain, finds no fault in the edge's streams.
 func TestBench(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

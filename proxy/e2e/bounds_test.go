@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestCostlyMembers: members with which a small request causes much work for an engine are bounded
-// on every endpoint that passes them on, and the error names the bound.
+// TestCostlyMembers checks that members with which a small request causes much work for an engine
+// are bounded on every endpoint that passes them on, and that the error names the bound.
 func TestCostlyMembers(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Limits: "request_body: 8MiB"})
@@ -76,9 +76,9 @@ func TestCostlyMembers(t *testing.T) {
 	}
 }
 
-// TestUnfinishedBodies: a key's unfinished bodies hold at most half of the memory for bodies,
-// however they come, so that other keys' bodies find room. A key that is alone, and a single body,
-// may have all of it.
+// TestUnfinishedBodies checks that a key's unfinished bodies hold at most half of the memory for
+// bodies, in whatever way they arrive, so that other keys' bodies find room. A key without
+// competition, and a single body, may use all of it.
 func TestUnfinishedBodies(t *testing.T) {
 	t.Parallel()
 	other, hash, err := auth.NewKey()
@@ -110,7 +110,7 @@ func TestUnfinishedBodies(t *testing.T) {
 	mine := p.Key
 	p.Key = other
 	p.Post(chatPath, large).WantStatus(200)
-	whole := begin(p, 6<<20) // more than its half, but alone
+	whole := begin(p, 6<<20) // more than half, but without competition
 	rig.WaitFor(t, rig.Patience, "a single body has its memory", held(p, 10))
 	whole.Reset()
 	p.Key = mine

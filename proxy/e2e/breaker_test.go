@@ -14,8 +14,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// twoKeys starts an edge with two keys for one engine, and returns a function that sends requests
-// with the second key.
+// twoKeys starts an edge with two keys for one engine. It also returns a function that sends
+// requests with the second key.
 func twoKeys(t *testing.T, s rig.Setup) (p *penstock, other func(more string) *rig.Reply) {
 	t.Helper()
 	key, hash, _ := auth.NewKey()
@@ -24,12 +24,12 @@ func twoKeys(t *testing.T, s rig.Setup) (p *penstock, other func(more string) *r
 	return p, func(more string) *rig.Reply { return p.Post(chatPath, p.Chat(more), "Authorization: Bearer "+key) }
 }
 
-// failing is a request for which the healthy engine fails.
+// failing is a request at which the healthy engine fails.
 const failing = `"sim":{"fault":"status=500"}`
 
-// TestOneClientLeavesTheEngineToOthers: whatever the engine answers to one client, and however
-// often, others are served. Each time the edge sends its own probe to check that the engine still
-// works, and that is not a client's call.
+// TestOneClientLeavesTheEngineToOthers checks that others are served whatever the engine answers to
+// one client, and however often. After each failure the edge's own probe checks that the engine
+// still works, and that probe is not a client's call.
 func TestOneClientLeavesTheEngineToOthers(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]string{
@@ -76,8 +76,8 @@ func TestOneClientLeavesTheEngineToOthers(t *testing.T) {
 	}
 }
 
-// TestOneClientWithoutKeys is the same without keys: clients cannot be told apart, so the engine
-// decides.
+// TestOneClientWithoutKeys is the same test without keys: clients cannot be distinguished, so the
+// engine's answers decide.
 func TestOneClientWithoutKeys(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "auth: none"})
@@ -89,8 +89,8 @@ func TestOneClientWithoutKeys(t *testing.T) {
 	}
 }
 
-// TestEngineThatFailsEverything: an engine that fails every call is out within two seconds,
-// although it has only one client, and serves again once it is healthy.
+// TestEngineThatFailsEverything checks that an engine that fails every call is taken out within two
+// seconds, although it has only one client, and serves again once it is healthy.
 func TestEngineThatFailsEverything(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -126,9 +126,9 @@ func TestEngineThatFailsEverything(t *testing.T) {
 	}
 }
 
-// TestHalfOpenIsNotOneClients: if a client's call failed as the trial of a half-open breaker, the
-// next trial is the edge's own probe, not that client's call. So a recovered engine is back for
-// all, whatever it is sent meanwhile.
+// TestHalfOpenIsNotOneClients checks that, after a client's call failed as the trial of a half-open
+// breaker, the next trial is the edge's own probe. A recovered engine is therefore back for all
+// clients, whatever that client sends.
 func TestHalfOpenIsNotOneClients(t *testing.T) {
 	t.Parallel()
 	p, other := twoKeys(t, rig.Setup{Upstream: rig.QuietProbes})
@@ -162,9 +162,9 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 	other("").WantStatus(200)
 }
 
-// TestKindsWithoutGenerationProbe: images cost too much for a probe. So without keys, requests with
-// different bodies show whether an engine works, while a repeated one shows nothing. A single
-// client with a key shows nothing either.
+// TestKindsWithoutGenerationProbe checks kinds without a probe: images cost too much for one.
+// Without keys, requests with different bodies show whether an engine works, and a repeated one
+// shows nothing. A single client with a key shows nothing either.
 func TestKindsWithoutGenerationProbe(t *testing.T) {
 	t.Parallel()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -15,7 +15,8 @@ import (
 // brokenAnswers are faults of an engine that begins every answer and completes none.
 var brokenAnswers = []string{"error-in-stream=3", "cut-after=4", "reset-after=4", "no-finish"}
 
-// TestEngineThatBreaksEveryAnswer is out within two seconds, whatever its clients are: the edge's own probe sees what they see.
+// TestEngineThatBreaksEveryAnswer checks that such an engine is taken out within two seconds for
+// any clients: the edge's own probe sees the same as they do.
 func TestEngineThatBreaksEveryAnswer(t *testing.T) {
 	t.Parallel()
 	for _, fault := range brokenAnswers {
@@ -60,8 +61,8 @@ func TestEngineThatBreaksEveryAnswer(t *testing.T) {
 	}
 }
 
-// TestBrokenTrialPassesNot: an answer that begins and breaks off is a failed trial, so the wait for
-// the next one grows.
+// TestBrokenTrialPassesNot checks that an answer that begins and breaks off is a failed trial, so
+// that the wait for the next trial grows.
 func TestBrokenTrialPassesNot(t *testing.T) {
 	t.Parallel()
 	for _, fault := range brokenAnswers {
@@ -76,7 +77,7 @@ func TestBrokenTrialPassesNot(t *testing.T) {
 				p.Post(chatPath, p.Chat(`"stream":true`))
 				return p.Upstream("up-0").Breaker != "closed"
 			})
-			// Trials come after 1 s, 2 s and 4 s: at most two in 4.5 s, and the breaker does not
+			// Trials follow after 1 s, 2 s and 4 s: at most two in 4.5 s, and the breaker does not
 			// close between them.
 			opened, before := time.Now(), failed()
 			for time.Since(opened) < 4500*time.Millisecond {
@@ -93,9 +94,9 @@ func TestBrokenTrialPassesNot(t *testing.T) {
 	}
 }
 
-// TestOneClientsFailuresBesideAGoodEngine: an engine that fails every call is out after a few
-// hundred calls, two seconds of these clients, although routing avoids it after its first failures,
-// so that few calls reach it.
+// TestOneClientsFailuresBesideAGoodEngine checks that an engine that fails every call is taken out
+// after a few hundred calls, which are two seconds of these clients. Routing avoids the engine
+// after its first failures, so few calls reach it.
 func TestOneClientsFailuresBesideAGoodEngine(t *testing.T) {
 	t.Parallel()
 	for _, atATime := range []int{4, 8} {

@@ -16,13 +16,13 @@ import (
 )
 
 // Engines whose health page waits while they work. They work until the test releases them, so
-// nothing here depends on the machine's speed. The timeouts of a busy engine are tested in package
-// upstreams.
+// nothing here depends on the machine's speed. Package upstreams tests the timeouts of a busy
+// engine.
 
-// busyProbe makes three probes in a row fail within four seconds.
+// busyProbe makes three consecutive probes fail within four seconds.
 const busyProbe = "concurrency: 1, probe: { interval: 500ms, timeout: 500ms }"
 
-// workKind is a kind of work during which an engine shows nothing until it is done.
+// workKind is a kind of work during which an engine sends nothing until it is done.
 type workKind struct {
 	name, kind, path, body string
 	media                  string // of the body; empty: JSON
@@ -51,8 +51,8 @@ func (k *workKind) ask(p *penstock) *rig.Reply {
 	return p.Post(k.path, k.body, media)
 }
 
-// serialPainter is an image server that handles one request at a time, including its health page.
-// It works until done is closed.
+// serialPainter is an image server that handles one request at a time, including those for its
+// health page. It works until done is closed.
 func serialPainter(t *testing.T, done <-chan struct{}) string {
 	var one sync.Mutex
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -71,8 +71,8 @@ func serialPainter(t *testing.T, done <-chan struct{}) string {
 	return server.URL
 }
 
-// busyEdge returns an edge with a number of engines for the kind of work. They finish nothing until
-// finish is called, at the latest at the end of the test.
+// busyEdge returns an edge with several engines for the kind of work. They finish nothing until
+// finish is called, which happens at the end of the test at the latest.
 func busyEdge(t *testing.T, k *workKind, engines int, model, upstream string) (p *penstock, finish func()) {
 	painted := make(chan struct{})
 	s := rig.Setup{Model: strings.Trim(k.kind+", "+model, ", "), Upstream: upstream}
@@ -110,9 +110,9 @@ func states(p *penstock) (all []string) {
 	return all
 }
 
-// TestBusyEngine: an engine that answers no page while it works is busy, not down. Its running call
-// ends well, and so do waiting calls; a call that finds the queue full is refused as with a full
-// pool.
+// TestBusyEngine checks that an engine that answers no page while it works is busy, not down. Its
+// running call succeeds, and so do waiting calls; a call that finds the queue full is refused as
+// for a full pool.
 func TestBusyEngine(t *testing.T) {
 	fastset.LeaveOut(t, "probes that run out of time")
 	for _, k := range workKinds {
@@ -152,8 +152,8 @@ func TestBusyEngine(t *testing.T) {
 	}
 }
 
-// TestBusyFleet: if both engines of a model are at work, neither goes down. Without a queue a third
-// call is refused with 429, and an idle engine gets the call.
+// TestBusyFleet checks that neither of two working engines of a model goes down. Without a queue a
+// third call is refused with 429, and an idle engine gets the call.
 func TestBusyFleet(t *testing.T) {
 	fastset.LeaveOut(t, "probes that run out of time")
 	t.Parallel()
@@ -162,7 +162,7 @@ func TestBusyFleet(t *testing.T) {
 	call := func() { workKinds[0].ask(p).WantStatus(200) }
 	calls.Go(call)
 	rig.WaitFor(t, rig.Patience, "one is busy", func() bool { return strings.Contains(strings.Join(states(p), " "), "busy") })
-	calls.Go(call) // each of them has a free slot
+	calls.Go(call) // each of these finds a free slot
 	rig.WaitFor(t, rig.Patience, "each has a call", func() bool {
 		return p.Engines[0].Stats().Running == 1 && p.Engines[1].Stats().Running == 1
 	})
@@ -180,17 +180,17 @@ func TestBusyFleet(t *testing.T) {
 	}
 }
 
-// frozen starts a simulated engine in a process of its own, so that it can be suspended.
+// frozen starts a simulated engine in a separate process, so that it can be suspended.
 func frozen(t *testing.T) (url string, engine *rig.Process) {
 	engine = rig.StartProcess(t, "sim", "--listen=127.0.0.1:0", "--latency=1h")
 	t.Cleanup(func() { engine.Signal(syscall.SIGCONT) })
 	return engine.Says(`(http://127\.0\.0\.1:\d+)`)[1], engine
 }
 
-// TestStoppedEngine: the kernel accepts connections for a stopped process. A stopped engine without
-// others is down at most a minute after its last sign of life, and its calls end then. With a good
-// engine beside it, every new call goes there, and the stopped engine's calls follow once it has
-// been silent for half a minute.
+// TestStoppedEngine suspends an engine's process, for which the kernel still accepts connections.
+// If it is the only engine, it is down at most a minute after its last sign of life, and its calls
+// end then. If another engine works, every new call goes there, and the stopped engine's calls
+// follow once it has been silent for half a minute.
 func TestStoppedEngine(t *testing.T) {
 	fastset.LeaveOut(t, "an engine that is stopped for a minute")
 	for _, k := range workKinds {
@@ -204,7 +204,7 @@ func TestStoppedEngine(t *testing.T) {
 			alone := start(t, s)
 			s.Engines = []sim.Options{{}}
 			both := start(t, s)
-			both.Engines[0].SetSlots(0) // the first call goes to the other, or waits here
+			both.Engines[0].SetSlots(0) // the first call goes to the other engine, or waits here
 			held := make(chan *rig.Reply)
 			for _, p := range []*penstock{alone, both, both} {
 				go func() { held <- k.ask(p) }()
@@ -227,10 +227,10 @@ func TestStoppedEngine(t *testing.T) {
 			if d := time.Since(at); d < 30*time.Second {
 				t.Errorf("down %v after the stop, %v after it was busy", d, took)
 			}
-			// A call without output goes to the good engine; without another engine it fails.
+			// A call without output moves to the good engine; without another engine it fails.
 			failed := 0
 			for range 2 {
-				if r := <-held; strings.Contains(r.Body, "upstream_unreachable") { // a stream has a 200 by then
+				if r := <-held; strings.Contains(r.Body, "upstream_unreachable") { // a stream has its 200 by then
 					failed++
 				} else {
 					r.WantStatus(200)

@@ -8,7 +8,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// After a stream the connection serves further requests, or announces that it closes.
+// TestConnectionAfterStream checks that after a stream the connection serves further requests, or
+// announces that it closes.
 func TestConnectionAfterStream(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "header: 16KiB", Timeouts: "client_header: 3s, client_idle: 3s"})

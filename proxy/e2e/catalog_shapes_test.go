@@ -47,8 +47,8 @@ func startShapes(t *testing.T) (p *penstock, narrow string) {
 	return start(t, rig.Setup{Config: fmt.Sprintf(shapesConfig, hash)}), narrow
 }
 
-// TestCatalogForMessages: with anthropic-version the list has the members of Anthropic's list, and
-// aliases are entries; without it it has neither.
+// TestCatalogForMessages checks that with anthropic-version the list has the members of Anthropic's
+// list and entries for aliases, and without it neither.
 func TestCatalogForMessages(t *testing.T) {
 	t.Parallel()
 	p, narrow := startShapes(t)
@@ -65,7 +65,7 @@ func TestCatalogForMessages(t *testing.T) {
 	if got := p.list(anthropicVersion, "x-api-key: "+narrow).ids(); !slices.Equal(got, names[3:6]) {
 		t.Errorf("names for a key of one model: %v", got)
 	}
-	for _, name := range names { // each resolves under its own name to the model
+	for _, name := range names { // each name resolves to the model
 		r := p.Get("/v1/models/"+name, anthropicVersion).WantStatus(200).Conforms("GET", "/v1/models/{id}")
 		var m struct {
 			ID, Type, Object, Kind string
@@ -89,7 +89,7 @@ func TestCatalogForMessages(t *testing.T) {
 	}
 	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "limit=", "after_id=nobody", "before_id=nobody", "after_id=qwen&limit=2"} {
 		header := []string{anthropicVersion}
-		if strings.HasPrefix(query, "after_id=qwen") { // a name hidden from this key
+		if strings.HasPrefix(query, "after_id=qwen") { // a name that this key may not see
 			header = append(header, "x-api-key: "+narrow)
 			query = "after_id=llama"
 		}
@@ -102,10 +102,11 @@ func TestCatalogForMessages(t *testing.T) {
 	p.Get("/v1/models", anthropicVersion, "x-api-key: wrong").Conforms("GET", "/v1/models").WantRefused(inMessages, wrong)
 }
 
-// inMessages is the way in which Messages clients read errors.
+// inMessages makes the rig read errors as Messages clients do.
 var inMessages = rig.Way{Dialect: "messages"}
 
-// TestCatalogPages: the official SDKs read the list page by page, forwards and backwards.
+// TestCatalogPages checks that the official SDKs read the list page by page, forwards and
+// backwards.
 func TestCatalogPages(t *testing.T) {
 	t.Parallel()
 	p, _ := startShapes(t)
@@ -147,8 +148,8 @@ func TestCatalogPages(t *testing.T) {
 	}
 }
 
-// TestCatalogForCodex: client_version adds Codex's list of usable models. Codex itself reads it in
-// .ci/agents.
+// TestCatalogForCodex checks that client_version adds Codex's list of usable models. Codex itself
+// reads it in .ci/agents.
 func TestCatalogForCodex(t *testing.T) {
 	t.Parallel()
 	p, narrow := startShapes(t)
@@ -192,7 +193,7 @@ func TestCatalogForCodex(t *testing.T) {
 	}
 }
 
-// TestCatalogWithKeysOnly: catalog.public: false holds until a reload reverts it.
+// TestCatalogWithKeysOnly checks that catalog.public: false holds until a reload reverts it.
 func TestCatalogWithKeysOnly(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "catalog: { public: false }"})

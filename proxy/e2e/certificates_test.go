@@ -22,8 +22,9 @@ func certificateClient(t *testing.T, certificate *tls.Certificate) *http.Client 
 	return client
 }
 
-// TestClientCertificates: a certificate identifies a machine instead of a key, at every endpoint.
-// With another key in the request it is refused, and access ends when a reload removes it.
+// TestClientCertificates checks that a certificate identifies a machine in place of a key, at every
+// endpoint. It is refused together with another key in the request, and access ends when a reload
+// removes it.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	authority, stranger := selfsigned.NewAuthority(t, "machines"), selfsigned.NewAuthority(t, "machines")
@@ -46,7 +47,7 @@ func TestClientCertificates(t *testing.T) {
 		name        string
 		certificate *tls.Certificate
 		header      []string
-		status      int // 0: no connection
+		status      int // 0: the connection fails
 	}{
 		{"certificate", &agent, []string{none}, 200},
 		{"certificate for a page of another origin", &agent, []string{none, "Origin: https://evil.test"}, 401},
@@ -70,7 +71,7 @@ func TestClientCertificates(t *testing.T) {
 				}
 				return
 			}
-			for _, body := range []string{e.Chat(""), e.Chat(`"user": "` + strings.Repeat("x", 20<<10) + `"`)} { // larger than a body judged by its head
+			for _, body := range []string{e.Chat(""), e.Chat(`"user": "` + strings.Repeat("x", 20<<10) + `"`)} { // also larger than a body that is judged by its head
 				r := e.Post(chatPath, body, c.header...).WantStatus(c.status)
 				if c.status == 401 && !strings.Contains(r.Body, `"authentication_error"`) {
 					t.Errorf("%s", r.Body)
@@ -80,7 +81,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 	machine := *p.Edge
 	machine.Client = certificateClient(t, &agent)
-	machine.Do("GET", "/v1/models", "").WantStatus(401) // with another's key
+	machine.Do("GET", "/v1/models", "").WantStatus(401) // with another client's key
 	stream := machine.OpenStream(chatPath, p.Chat(endless), none)
 	stream.Next()
 	if r := machine.Post(chatPath, p.Chat(""), none).WantStatus(429); !strings.Contains(r.Body, "concurrent") {

@@ -11,9 +11,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestFloodLeavesOthersTheirPart: one key has 64 closed loops at a model with four slots and no
+// TestFloodLeavesOthersTheirPart runs 64 closed loops of one key at a model with four slots and no
 // queue. A client of another key that honours Retry-After gets at least two of every five slots
-// that it asks for. Without that client the flood loses nothing.
+// that it requests. Without that client the flood loses nothing.
 func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	t.Parallel()
 	const loops, wanted = 64, 6
@@ -42,7 +42,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 		t.Errorf("%v calls yielded while the flood was alone", n)
 	}
 	asked, got := 0, 0
-	var lastAsk time.Time // the last refused request; zero: none, or answered since
+	var lastAsk time.Time // when it was last refused; zero: never, or answered since
 	for got < wanted && asked < wanted*5/2 {
 		asked++
 		begun := time.Now()
@@ -50,7 +50,7 @@ func TestFloodLeavesOthersTheirPart(t *testing.T) {
 		if r.Status == 200 {
 			got++
 			lastAsk = time.Time{}
-			time.Sleep(100 * time.Millisecond) // the flood takes the slot meanwhile
+			time.Sleep(100 * time.Millisecond) // in the meantime the flood takes the slot
 			continue
 		}
 		after, err := strconv.Atoi(r.WantStatus(429).Header.Get("Retry-After"))

@@ -11,14 +11,14 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 33 to 36 and 38 to 40 of the fault matrix, in this process: clients that leave, do not read,
-// or do not send.
+// Rows 33 to 36 and 38 to 40 of the fault matrix, within this process: clients that disconnect, do
+// not read, or do not send.
 
-// freedWithin is the longest time from a client's disconnect to a free engine, on a busy machine,
-// too.
+// freedWithin is the longest time between a client's disconnect and a free engine, even on a busy
+// machine.
 var freedWithin = 100*time.Millisecond + rig.Slack
 
-// disconnects are the ways in which a client leaves.
+// disconnects are the ways in which a client disconnects.
 var disconnects = []struct {
 	name string
 	do   func(*rig.Raw)
@@ -48,8 +48,8 @@ func wantFreed(t *testing.T, p *penstock, phase string) {
 	rig.WaitFor(t, rig.Patience, "the connection to the engine is closed", func() bool { return e.Stats().Conns <= 1 })
 }
 
-// TestLeavesAtOnce: a client that leaves before its call begins counts like one that leaves while
-// it sends its body.
+// TestLeavesAtOnce checks that a client that disconnects before its call begins counts like one
+// that disconnects while it sends its body.
 func TestLeavesAtOnce(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -83,7 +83,7 @@ func TestFault33_LeavesWhileQueued(t *testing.T) {
 				if l := p.LastCall(); l.Outcome != "client_gone" {
 					t.Errorf("the log says %+v", l)
 				}
-				// The place is free for the next call, and the abandoned one never reaches the
+				// The slot is free for the next call, and the abandoned call never reaches the
 				// engine.
 				p.Post(chatPath, body).WantStatus(200)
 				if n := p.Engines[0].Stats().Requests; n != 2 {
@@ -143,7 +143,7 @@ func TestFault34_LeavesBeforeTheAnswer(t *testing.T) {
 	})
 	t.Run("engine that only streams can cancel", func(t *testing.T) {
 		t.Parallel()
-		// llama.cpp runs a plain request to its end even when its client has left.
+		// llama.cpp runs a plain request to its end even after its client has disconnected.
 		p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "llamacpp", CancelOnlyStreams: true}}, Config: `
 timeouts: { linger: 0s }
 keys: [{ id: tester, hash: "{{hash}}" }]
@@ -198,7 +198,7 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 	}
 }
 
-// slowReader dials with a small receive buffer.
+// slowReader connects with a small receive buffer.
 func (p *penstock) slowReader() *rig.Raw {
 	c := p.Dial()
 	_ = c.Conn.(*net.TCPConn).SetReadBuffer(256 << 10)
@@ -214,7 +214,7 @@ func TestFault36_StopsReading(t *testing.T) {
 	_ = c.Send(p.Request(chatPath, p.Chat(`"stream":true,"sim":{"tokens":50000000}`)))
 	rig.WaitFor(t, rig.Patience, "the stream runs", func() bool { return e.Stats().Running == 1 })
 	rig.WaitFor(t, rig.Patience, "the client is dropped", func() bool { return e.Stats().Running == 0 && e.Stats().Aborted == 1 })
-	// The kernel's buffers hold some megabytes; more would be a buffer of ours.
+	// The kernel's buffers hold some megabytes; more would mean a buffer in the edge.
 	if n := e.Stats().Tokens; n > 500_000 {
 		t.Errorf("the engine was read on for %d tokens", n)
 	}

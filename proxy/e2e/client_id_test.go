@@ -7,8 +7,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestClientRequestID: every kind of answer returns the client's request id, and no log holds it.
-// An id that a header must not carry is left out.
+// TestClientRequestID checks that every kind of answer returns the client's request id, and that no
+// log holds it. An id that is invalid in a header is omitted.
 func TestClientRequestID(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

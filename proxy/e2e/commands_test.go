@@ -21,12 +21,12 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// The commands of the built program that an operator meets first.
+// The commands of the built program that operators use first.
 
-// command runs the program to its end.
+// command runs the program until it ends.
 func command(t *testing.T, want int, args ...string) (stdout, stderr string) {
 	t.Helper()
-	program := rig.Binary(t) // the first test builds it, which is not the command's time
+	program := rig.Binary(t) // the first test builds it, which must not count as the command's time
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -77,7 +77,7 @@ func serveSaying(t *testing.T, pattern string, args ...string) []string {
 	return found
 }
 
-// TestInitToServing goes a newcomer's short way: init writes a file for the engines, with a key,
+// TestInitToServing takes a new user's short way: init writes a file for the engines, with a key,
 // and serve uses it unchanged.
 func TestInitToServing(t *testing.T) {
 	t.Parallel()
@@ -112,7 +112,7 @@ func TestInitToServing(t *testing.T) {
 	if token == nil {
 		t.Fatalf("no token for the next commands:\n%s", out)
 	}
-	rig.WaitFor(t, rig.Patience, "both engines are up", func() bool { // before that neither takes calls
+	rig.WaitFor(t, rig.Patience, "both engines are up", func() bool { // before that, neither takes calls
 		out, _ := command(t, 0, "top", "--once", "--admin", admin, "--token", token[1])
 		return strings.Contains(out, "2 of 2 upstreams take calls")
 	})
@@ -122,7 +122,7 @@ func TestInitToServing(t *testing.T) {
 	}
 	p := rig.Connect(t, public, key)
 	var calls sync.WaitGroup
-	for range 8 { // as many as both have slots, so that both serve some
+	for range 8 { // as many as both have slots together, so that both serve some
 		calls.Go(func() {
 			if res := p.Post(chatPath, rig.ChatBody("tiny", "")); res.Status != 200 {
 				t.Errorf("%d", res.Status)
@@ -159,7 +159,7 @@ func TestInitToServing(t *testing.T) {
 	}
 }
 
-// TestServeEngine: the program serves an engine without a file, and prints a new key.
+// TestServeEngine checks that the program serves an engine without a file, and prints a new key.
 func TestServeEngine(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, APIKey: "engine-secret"})
@@ -172,8 +172,8 @@ func TestServeEngine(t *testing.T) {
 	command(t, 1, "serve", "--engine", "127.0.0.1:1")
 }
 
-// TestServeEngine_Place: the operator may choose the addresses and the key, and a kept key is the
-// same at the next start.
+// TestServeEngine_Place checks that the operator may choose the addresses and the key, and that a
+// kept key is the same at the next start.
 func TestServeEngine_Place(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Models: []string{"tiny"}})
@@ -198,7 +198,7 @@ func TestServeEngine_Place(t *testing.T) {
 	t.Run("again", func(t *testing.T) { start(t, key) })
 }
 
-// TestDoctorToServing goes a newcomer's way: the doctor's output is pasted into a file, checked,
+// TestDoctorToServing takes a new user's way: the doctor's output is pasted into a file, checked,
 // served, changed and reloaded.
 func TestDoctorToServing(t *testing.T) {
 	t.Parallel()
@@ -253,8 +253,8 @@ func TestDoctorToServing(t *testing.T) {
 	p.Post(chatPath, rig.ChatBody("small", "")).WantStatus(200)
 }
 
-// TestDoctorKnowsAnotherEdge: an edge does not count as an engine, whose models a start without a
-// configuration would serve.
+// TestDoctorKnowsAnotherEdge checks that another edge is not detected as an engine, because a start
+// without a configuration would serve its models.
 func TestDoctorKnowsAnotherEdge(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -272,7 +272,7 @@ func TestDoctorKnowsAnotherEdge(t *testing.T) {
 	}
 }
 
-// TestCheckForEditors: each problem's line begins with its place, the first one, too.
+// TestCheckForEditors checks that each problem's line begins with its place, including the first.
 func TestCheckForEditors(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "bad.yaml")
@@ -284,8 +284,8 @@ func TestCheckForEditors(t *testing.T) {
 	}
 }
 
-// TestReloadDiff: a file can be compared with the running configuration before it is put in place.
-// Without the watch a changed file waits for a reload.
+// TestReloadDiff checks that a file can be compared with the running configuration before it is put
+// in place. Without the watch a changed file waits for a reload.
 func TestReloadDiff(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Slots: 3})
@@ -322,7 +322,7 @@ func TestReloadDiff(t *testing.T) {
 		t.Errorf("without --diff: %q", errs)
 	}
 	write("edge.yaml", "    aliases: [small]\n")
-	time.Sleep(2 * time.Second) // several looks of a watcher
+	time.Sleep(2 * time.Second) // several checks of a watcher
 	if out, _ := command(t, 0, "reload", "--diff", "--admin", admin); !strings.Contains(out, "not applied: version 1") || !strings.Contains(out, "aliases") {
 		t.Errorf("the file in place, not watched: %q", out)
 	}
@@ -339,8 +339,8 @@ func TestReloadDiff(t *testing.T) {
 	command(t, 2, "reload", "--back", next, "--admin", admin)
 }
 
-// TestAdminAtThePublicPort: a command with the API's address, or a path, says which address it
-// needs.
+// TestAdminAtThePublicPort checks that a command that is given the API's address, or a path,
+// reports which address it needs.
 func TestAdminAtThePublicPort(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -357,8 +357,8 @@ func TestAdminAtThePublicPort(t *testing.T) {
 	command(t, 0, "ready", "--admin", p.Admin+"/")
 }
 
-// TestModeCommands: the commands drain an upstream, put it in maintenance and bring it back, with
-// only the token.
+// TestModeCommands checks that the commands drain an upstream, put it in maintenance and bring it
+// back, with only the token.
 func TestModeCommands(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}, {}}, Upstream: "tags: [h100]", Top: "admin: { token: " + rig.AdminToken + " }"})
@@ -428,8 +428,8 @@ func TestModeCommands(t *testing.T) {
 
 func second[A, B any](_ A, b B) B { return b }
 
-// TestCheckForms: check reads a file from standard input, prints problems as JSON and in GitHub's
-// form, and lists those of referenced files with all others.
+// TestCheckForms checks that check reads a file from standard input, prints problems as JSON and in
+// GitHub's form, and lists those of referenced files with all others.
 func TestCheckForms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -484,8 +484,8 @@ models: [{ id: m, deployments: [{ upstream: v }] }]
 	}
 }
 
-// TestKeyFile: the command appends keys with their limits to a file and lists them, and the edge
-// serves that file.
+// TestKeyFile checks that the command appends keys with their limits to a file and lists them, and
+// that the edge serves that file.
 func TestKeyFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -528,8 +528,8 @@ func TestKeyFile(t *testing.T) {
 	}
 }
 
-// TestCheckTellsDiscovery: check says how an upstream's engines are found, if its url is not the
-// engine.
+// TestCheckTellsDiscovery checks that check reports how an upstream's engines are found, if its url
+// is not the engine.
 func TestCheckTellsDiscovery(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "edge.yaml")

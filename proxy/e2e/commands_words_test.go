@@ -13,7 +13,7 @@ import (
 
 // The built program's help, and its answers to typing errors.
 
-// TestHelp: both forms of asking for help exit with 0 and print to standard output.
+// TestHelp checks that both ways of requesting help exit with 0 and print to standard output.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "serve", "bench", "bench compare", "key new", "sim"} {
@@ -30,7 +30,8 @@ func TestHelp(t *testing.T) {
 	command(t, 2, "help", "nonsense")
 }
 
-// TestVersion: an image is built without the repository, so its build sets the version.
+// TestVersion checks that a build can set the version, because an image is built without the
+// repository.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "penstock")
@@ -47,8 +48,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestQuietStart: no library logs before main, whatever it misses on this host. The trace shows the
-// order of initialisation.
+// TestQuietStart checks that no library logs before main, whatever is missing on this host. The
+// trace shows the order of initialisation.
 func TestQuietStart(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command(rig.Binary(t), "version")
@@ -63,8 +64,8 @@ func TestQuietStart(t *testing.T) {
 	}
 }
 
-// TestSlipsOfTheTongue: for an unknown command, a flag without its value and a file without its
-// flag the program says what to type.
+// TestSlipsOfTheTongue checks that the program says what to type after an unknown command, a flag
+// without its value, and a file without its flag.
 func TestSlipsOfTheTongue(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -98,8 +99,8 @@ func TestSlipsOfTheTongue(t *testing.T) {
 	}
 }
 
-// TestExplain: explain describes a code or a setting as the references do, a group by its members,
-// and a typing error by the likely word.
+// TestExplain checks that explain describes a code or a setting as the references do, a group by
+// its members, and a typing error by the likely word.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	for word, parts := range map[string][]string{

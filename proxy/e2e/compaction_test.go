@@ -20,7 +20,7 @@ const (
 	sealKeyB    = "a-key-that-seals-with-forty-characters-b"
 )
 
-// withSeal returns a setup with two models whose compactions are sealed by keys.
+// withSeal returns a setup with two models whose compactions are sealed with keys.
 func withSeal(keys, more string) rig.Setup {
 	return rig.Setup{
 		Engines: recording(), Top: "seal: { keys: [" + keys + "] }", Keys: more,
@@ -28,7 +28,7 @@ func withSeal(keys, more string) rig.Setup {
 	}
 }
 
-// compacted returns the blob of an answer's only item.
+// compacted returns the blob in an answer's only item.
 func compacted(t *testing.T, response string) string {
 	t.Helper()
 	var r struct {
@@ -48,9 +48,9 @@ func afterwards(model, blob string) string {
 	return `{"model":"` + model + `","input":[{"role":"user","content":"Kept"},{"type":"compaction","encrypted_content":"` + blob + `"},{"role":"user","content":"Go on"}]}`
 }
 
-// TestCompaction: the model writes a summary, at the endpoint and within a response, streamed and
-// plain. It is a call like any other, and the summary reaches the engine again, even that of
-// another model.
+// TestCompaction checks that the model writes a summary, at the endpoint and within a response,
+// streamed and plain. It is a call like any other, and the summary reaches the engine again, even
+// that of another model.
 func TestCompaction(t *testing.T) {
 	t.Parallel()
 	p := start(t, withSeal(sealKeyA, ""))
@@ -100,8 +100,8 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// TestFault97_CompactionThatDoesNotOpen: a compaction is the conversation, so it is never left out.
-// The error names the item.
+// TestFault97_CompactionThatDoesNotOpen checks that a compaction that cannot be opened is an error
+// that names the item. A compaction is the whole conversation, so the edge never omits it.
 func TestFault97_CompactionThatDoesNotOpen(t *testing.T) {
 	t.Parallel()
 	otherKey, otherHash, _ := auth.NewKey()
@@ -132,8 +132,8 @@ func TestFault97_CompactionThatDoesNotOpen(t *testing.T) {
 	}
 }
 
-// TestCompaction_NotServed: without keys that outlive the edge a compaction would be lost with it,
-// so it is refused. A strict edge has no extensions.
+// TestCompaction_NotServed checks that compactions are refused without keys that outlive the edge,
+// because they would be lost with the edge. A strict edge has no extensions.
 func TestCompaction_NotServed(t *testing.T) {
 	t.Parallel()
 	const body = `{"model":"sim","input":"x"}`

@@ -13,10 +13,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// completer plays a shell's Tab key: the words that it offers for the end of a line.
+// completer simulates a shell's Tab key: it returns the words that are offered for the end of a
+// line.
 type completer struct{ shell, script string }
 
-// How each shell is asked. File names that it finds itself stand for file arguments.
+// How to ask each shell. Placeholders stand for the file names that a shell finds itself.
 var completers = map[string]string{
 	"bash": `source "$1"; shift; COMP_WORDS=(penstock "$@"); COMP_CWORD=$#; _penstock; printf '%s\n' "${COMPREPLY[@]}"`,
 	"zsh": `compdef() { :; }; compadd() { shift; print -l -- "$@" }; _files() { :; }; source "$1"; shift
@@ -39,7 +40,7 @@ func (c completer) offers(t *testing.T, env []string, line string) string {
 	return strings.Join(words, " ")
 }
 
-// first returns the name that two shells expect before the arguments.
+// first returns the name that two of the shells expect before the arguments.
 func first(shell string) []string {
 	if shell == "fish" {
 		return nil
@@ -47,7 +48,7 @@ func first(shell string) []string {
 	return []string{"test"}
 }
 
-// installedShells returns this machine's shells, each with its script. The program is beside them,
+// installedShells returns this machine's shells, each with its script. The program lies beside them
 // as penstock.
 func installedShells(t *testing.T) (all []completer) {
 	t.Helper()
@@ -79,7 +80,7 @@ func installedShells(t *testing.T) (all []completer) {
 	return all
 }
 
-// TestCompletion: a shell offers exactly the words that may come next.
+// TestCompletion checks that a shell offers exactly the words that may come next.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "tags: [h100]"})
@@ -138,8 +139,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestCompletion_Readline: readline treats : and = as words of their own, and inserts only the part
-// after them.
+// TestCompletion_Readline checks that completion works with readline, which treats : and = as
+// separate words and inserts only the part after them.
 func TestCompletion_Readline(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Config: "keys: [{ id: a, hash: \"sha256:" + strings.Repeat("0", 64) + "\" }]\n" +
@@ -166,8 +167,8 @@ func TestCompletion_Readline(t *testing.T) {
 	}
 }
 
-// TestCompletionValues: an edge that does not answer costs no time, unavailable values are empty,
-// and names that a shell could execute are left out.
+// TestCompletionValues checks that an edge that does not answer costs no time, that unavailable
+// values are empty, and that names that a shell could execute are omitted.
 func TestCompletionValues(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections and sends nothing

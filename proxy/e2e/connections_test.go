@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestIdleConnectionsMakeRoom: idle connections without a key, up to the limit, keep no client out,
-// and do not cost a proxy its kept ones.
+// TestIdleConnectionsMakeRoom checks that idle connections without a key, up to the limit, keep no
+// client out, and that a proxy keeps its idle connections.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	t.Parallel()
 	const most, kept = 100, 64
@@ -86,7 +86,7 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 	}
 }
 
-// TestConnectionsPerAddress: an address has its own bound, which a reload changes.
+// TestConnectionsPerAddress checks that an address has its own bound, which a reload changes.
 func TestConnectionsPerAddress(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "connections_per_address: 3", Untidy: true})

@@ -79,7 +79,7 @@ func TestCatalogCapacity(t *testing.T) {
 	if n := int(p.Metric("penstock_upstream_inflight")); n != 5 {
 		t.Errorf("the metrics tell of %d in flight, the catalog of 5", n)
 	}
-	// The list is rendered once a second, so it may lag by at most that.
+	// The list is rendered once a second, so it may be out of date by at most that.
 	rig.WaitFor(t, rig.Patience, "the list shows 5 active requests", func() bool {
 		return strings.Contains(p.Get("/v1/models").Body, `"active_requests":5`)
 	})
@@ -90,7 +90,8 @@ func TestCatalogCapacity(t *testing.T) {
 	want(slots{6, 6, 0, 0}, free, slots{2, 2, 0, 0})
 }
 
-// TestCatalogSharedPool: one number is one pool for everything, without parts.
+// TestCatalogSharedPool checks that a single number is one pool for all kinds of calls, and is not
+// split.
 func TestCatalogSharedPool(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "concurrency: 4", Models: "- { id: twin, deployments: [{ upstream: up-0, served: sim }] }"})
@@ -198,7 +199,7 @@ func TestCatalogByKey(t *testing.T) {
 			p.Do("HEAD", target, "", append([]string{"Authorization: "}, h...)...).WantStatus(401)
 		}
 	}
-	// A model that the key may not use gets the same answer as one that does not exist.
+	// A model that the key may not use gets the same answer as a model that does not exist.
 	hidden := p.Get("/v1/models/sim", "x-api-key: "+narrow)
 	hidden.WantError(404, "not_found_error", "model_not_found")
 	for _, name := range []string{"nobody", "%zz", "sim/"} {
@@ -216,7 +217,7 @@ func TestCatalogByKey(t *testing.T) {
 	}
 }
 
-// dialGet sends a target unchanged, because client libraries normalize it.
+// dialGet sends a target unchanged, whereas client libraries normalize it.
 func (p *penstock) dialGet(target string) *rig.Reply {
 	p.T.Helper()
 	c := p.Dial()
@@ -244,7 +245,7 @@ func TestCatalogCaching(t *testing.T) {
 				t.Errorf("%s: If-None-Match %s is answered with %d", target, match, r.Status)
 			}
 		}
-		// A page with a newer updated_at has the same tag, as long as nothing else has changed.
+		// A page with a newer updated_at has the same tag if nothing else has changed.
 		rig.WaitFor(t, rig.Patience, "a page of another second", func() bool { return p.Get(target).Body != open.Body })
 		if r := p.Get(target, "If-None-Match: "+open.Header.Get("ETag")); r.Status != 304 {
 			t.Errorf("%s: the tag does not outlive its second: %d", target, r.Status)
@@ -270,8 +271,8 @@ func TestCatalogCaching(t *testing.T) {
 	}
 }
 
-// TestStrictKeepsPaths: strict affects members and values of calls. The contract's paths, and
-// related ones, answer as before.
+// TestStrictKeepsPaths checks that strict affects only members and values of calls. The contract's
+// paths, and related ones, answer as before.
 func TestStrictKeepsPaths(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "strict: true"})
@@ -282,8 +283,8 @@ func TestStrictKeepsPaths(t *testing.T) {
 	p.Post("/v1/completions", `{"model":"sim","prompt":"Hi"}`).WantStatus(200)
 }
 
-// TestCatalogAsksTheEngines: without a configured context length, the smallest one that the engines
-// report counts.
+// TestCatalogAsksTheEngines checks that without a configured context length, the smallest one that
+// the engines report counts.
 func TestCatalogAsksTheEngines(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{MaxModelLen: 4096}, {MaxModelLen: 2048}}, Top: "strict: true"})

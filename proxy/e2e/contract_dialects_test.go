@@ -12,7 +12,7 @@ import (
 )
 
 // The contract's tables of the two translated dialects. They promise only names and types; the
-// translators' own tests check what the fields become at the engine.
+// translators' own tests check how the engine receives the fields.
 
 // member is a row of a table with a name and a type.
 type member struct {
@@ -24,7 +24,8 @@ type member struct {
 	unsaid []string
 }
 
-// rows makes one rule of each member. base is the smallest good request: its members are required.
+// rows makes one rule of each member. base is the smallest good request, whose members are
+// required.
 func rows(table, path, schemaName string, base map[string]string, members []member) []rule {
 	var out []rule
 	for _, m := range members {
@@ -139,7 +140,7 @@ var transcriptionRows = []rule{
 }
 
 // formRow returns the rule of a transcription's field, with accepted and refused parts. An empty
-// part means no part.
+// part means that the part is missing.
 func formRow(name string, good, wrong []formPart) rule {
 	parts := func(p formPart) []formPart {
 		var out []formPart
@@ -235,7 +236,7 @@ func TestMessagesContract(t *testing.T) {
 	}
 }
 
-// wantOrder checks that events of these names come, and that their first occurrences are in this
+// wantOrder checks that events of these names occur, and that their first occurrences are in this
 // order.
 func wantOrder(t *testing.T, events []rig.Event, names ...string) {
 	t.Helper()
@@ -250,7 +251,8 @@ func wantOrder(t *testing.T, events []rig.Event, names ...string) {
 	}
 }
 
-// TestEffortsOfTheModel: an effort that the model does not list is refused on chat and lowered on the other endpoints.
+// TestEffortsOfTheModel checks that an effort that the model does not list is refused on chat and
+// lowered on the other endpoints.
 func TestEffortsOfTheModel(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Model: "supported_reasoning_efforts: [none, low]"})
@@ -274,8 +276,8 @@ func TestEffortsOfTheModel(t *testing.T) {
 	}
 }
 
-// From an engine that answers with nothing but the text, a client still gets what the contract and
-// the SDKs' types promise.
+// TestBareCompletion checks that a client gets what the contract and the SDKs' types promise, even
+// from an engine that answers with nothing but the text.
 func TestBareCompletion(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -291,8 +293,8 @@ func TestBareCompletion(t *testing.T) {
 	}
 }
 
-// An engine whose templates lack the role developer gets those messages as system messages; others
-// get what the client wrote.
+// TestDeveloperAsSystem checks that an engine whose templates lack the role developer gets those
+// messages as system messages, while other engines get them unchanged.
 func TestDeveloperAsSystem(t *testing.T) {
 	t.Parallel()
 	for engine, want := range map[string]string{"sim": "developer", "plain": "system"} {

@@ -184,8 +184,8 @@ var chatRows = []rule{
 		{part(`{"type":"image_url","image_url":"http://example.com/a.png"}`), "messages[0].content[0].image_url", true},
 		{part(`{"type":"image_url","image_url":"data:image/gif;base64,R0lGODlhAQABAAAAACw="}`), "messages[0].content[0].image_url", true},
 	}, check: func(t *testing.T, p *penstock) {
-		// The simulator, like OpenAI, accepts only the object. The edge can do no more than pass
-		// the string on.
+		// The simulator, like OpenAI, accepts only the object, so the edge can only pass the string
+		// on.
 		body := part(`{"type":"image_url","image_url":"` + rig.Picture("png") + `"}`)
 		if err := rig.Published(t).Fits(rig.Schema("ChatCompletionRequest"), []byte(body)); err != nil {
 			t.Error(err)
@@ -282,8 +282,8 @@ var otherRows = []rule{
 	}},
 }
 
-// TestNearPath: the error for a path near an endpoint names the endpoint, and repeats no word of
-// the client.
+// TestNearPath checks that the error for a path near an endpoint names the endpoint, and repeats no
+// text of the client.
 func TestNearPath(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

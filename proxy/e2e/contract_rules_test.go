@@ -189,7 +189,7 @@ var authRules = []rule{
 		if got := r.Header.Get("Access-Control-Allow-Origin"); got != "" {
 			t.Errorf("pages may call without anybody having said so: %s", got)
 		}
-	}, tests: []string{"proxy/access/auth.TestCredentialNeverPrints"}}, // and end of every test: no key in the log
+	}, tests: []string{"proxy/access/auth.TestCredentialNeverPrints"}}, // and the end of every test: no key in the log
 }
 
 var errorRules = []rule{
@@ -244,8 +244,8 @@ var limitRules = []rule{
 	{line: "Limits 7, discovery may be cached", tests: []string{"proxy/e2e.TestCatalogCaching"}},
 }
 
-// TestImagesWhereNothingIsDeclared: without a declaration the catalog and the edge agree on what
-// engines report about images, or do not report.
+// TestImagesWhereNothingIsDeclared checks that without a declaration the catalog and the edge agree
+// with the engines' reports about images, or with their absence.
 func TestImagesWhereNothingIsDeclared(t *testing.T) {
 	t.Parallel()
 	modalities := func(p *penstock) string {
@@ -293,8 +293,8 @@ models: [{ id: sim, deployments: [{ upstream: blind }] }]
 	p.Post(chatPath, body).WantError(400, "invalid_request_error", "unsupported_parameter")
 }
 
-// TestMediaPartsReachTheEngine: media that a model's input_modalities name are passed on unchanged,
-// and others are refused.
+// TestMediaPartsReachTheEngine checks that media that a model's input_modalities name are passed on
+// unchanged, and that others are refused.
 func TestMediaPartsReachTheEngine(t *testing.T) {
 	t.Parallel()
 	const part = `{"type":"input_audio","input_audio":{"data":"aGVsbG8=","format":"wav"}}`

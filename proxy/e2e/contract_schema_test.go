@@ -18,7 +18,7 @@ import (
 	"penstock/translate/chat/answer"
 )
 
-// TestOpenapiCommand: the program prints the document that the edge serves.
+// TestOpenapiCommand checks that the program prints the document that the edge serves.
 func TestOpenapiCommand(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -102,9 +102,10 @@ func passed(completion string) string {
 // answerSections are the sections of golden files with answers to clients.
 var answerSections = []string{"client", "assembled", "response", "whole", "stream", "response.json"}
 
-// goldenRequests lists where clients' bodies are. A body is accepted if the file has its result.
+// goldenRequests lists the places of clients' bodies. A body is accepted if the file has its
+// result.
 var goldenRequests = []struct{ folder, section, accepted, schema string }{
-	{"messages/testdata/request/", "request", "upstream-request", "CountTokensRequest"}, // some leave out max_tokens
+	{"messages/testdata/request/", "request", "upstream-request", "CountTokensRequest"}, // some lack max_tokens
 	{"responses/testdata/request/", "request.json", "chat.json", "ResponsesRequest"},
 }
 
@@ -115,9 +116,9 @@ var goldenKinds = []string{
 	"responses ResponsesRequest", "responses Response", "responses ResponseEvent", "forward CompletionEvent",
 }
 
-// foreign are golden files that the published schema does not allow: an engine's own form of a
-// chunk that is passed on (text in parts; that engine's clients would see the same), and an effort
-// that only an edge without `strict` accepts.
+// foreign are golden files that the published schema does not allow. One has an engine's own form
+// of a chunk that is passed on (text in parts, which that engine's clients would see as well), the
+// other an effort that only an edge without `strict` accepts.
 var foreign = []string{"chat/answer/testdata/stream/text-parts.txtar", "responses/testdata/request/row-effort-unknown.txtar"}
 
 // eventSchemas are the schemas of events in golden files, by the files' path prefixes.
@@ -129,8 +130,8 @@ var eventSchemas = []struct{ files, schema string }{
 	{"forward/testdata/", "TranscriptionEvent"},
 }
 
-// checkAnswer finds the answers in a golden section, a body or the data of events, and calls check
-// with the schema of each. It skips lines that mark an error for the test.
+// checkAnswer finds the answers in a golden section, bodies or data of events, and calls check with
+// the schema of each. It skips lines that mark an error for the test.
 func checkAnswer(file, section string, check func(schema, text string)) {
 	if !strings.HasPrefix(section, "data:") && !strings.HasPrefix(section, "event:") {
 		if name := answerSchema(section); name != "" {
@@ -148,7 +149,7 @@ func checkAnswer(file, section string, check func(schema, text string)) {
 	}
 }
 
-// answerSchema returns the schema of a body by its constants.
+// answerSchema returns the schema of a body, which it recognizes by the body's constants.
 func answerSchema(body string) string {
 	var v struct{ Object, Type string }
 	if json.Unmarshal([]byte(body), &v) != nil {

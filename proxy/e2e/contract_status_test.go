@@ -23,12 +23,12 @@ import (
 // surface is a generation endpoint and the form of its requests.
 type surface struct {
 	path, kind string
-	engine     string // the engines' profile; empty: openai
+	engine     string // the engine's profile; empty: openai
 	// request returns a body for a model, streamed or not, and its media type.
 	request func(model string, stream bool) (body, media string)
 	streams bool // clients may ask for streams
-	local   bool // does not fail when an engine does
-	upload  bool // a form whose file may come before the model
+	local   bool // an engine's failure does not affect it
+	upload  bool // a form whose file may precede the model
 	drawn   bool // painters serve it, not the simulator
 }
 
@@ -80,7 +80,7 @@ var surfaces = []surface{
 // messages reports whether errors have the Messages shape, with 529 for an engine's failures.
 func (s *surface) messages() bool { return rig.ErrorShape(s.path) == "MessagesError" }
 
-// produced are the statuses that TestStatuses has seen, by operation.
+// produced holds the statuses that TestStatuses has seen, by operation.
 type produced struct {
 	mu   sync.Mutex
 	seen map[string]map[string]bool
@@ -97,8 +97,8 @@ func (p *produced) add(method, path string, status int) {
 }
 
 // TestStatuses produces every status that the document lists for an operation, checks each answer
-// against it, and fails if the document lists a status that was not produced. Each check also fails
-// for a status that is not listed.
+// against it, and fails if the document lists a status that was not produced. A status that is not
+// listed fails the test as well.
 func TestStatuses(t *testing.T) {
 	fastset.LeaveOut(t, "every status of every dialect")
 	t.Parallel()
@@ -130,8 +130,7 @@ func TestStatuses(t *testing.T) {
 		name := op.Method + " " + op.Path
 		var missing []string
 		for _, status := range slices.Sorted(maps.Keys(op.Responses)) {
-			// A fault of the edge itself cannot be caused from outside: see
-			// proxy.TestPanicIsAnInternalError.
+			// No client can cause a fault of the edge itself: see proxy.TestPanicIsAnInternalError.
 			if status != "500" && !seen.seen[name][status] {
 				missing = append(missing, status)
 			}
@@ -155,7 +154,7 @@ func (s *surface) expect(t *testing.T, seen *produced, r *rig.Reply, status int,
 	r.WantError(status, kind, code)
 }
 
-// ask sends a good request.
+// ask sends a valid request.
 func (s *surface) ask(p *penstock, model string, stream bool, header ...string) *rig.Reply {
 	body, media := s.request(model, stream)
 	return p.Post(s.path, body, append([]string{"Content-Type: " + media}, header...)...)
@@ -249,8 +248,8 @@ func (s *surface) failures(t *testing.T, seen *produced) {
 	}
 }
 
-// start runs an edge with an engine for each fault, and models of the surface's kind: fails-0, fails-1 and so on, one for
-// each engine, and works and other, both on the first.
+// start runs an edge with an engine for each fault, and models of the surface's kind: fails-0,
+// fails-1 and so on, each at one engine, and works and other, both at the first engine.
 func (s *surface) start(t *testing.T, o rig.Setup, faults ...string) *penstock {
 	t.Helper()
 	var b strings.Builder
@@ -307,7 +306,7 @@ func painter(t *testing.T, fault string) string {
 }
 
 // memoryStatuses makes an edge hold as many bytes as it may: 1 MiB, most of it reserved for a body
-// that does not come.
+// that does not arrive.
 func memoryStatuses(t *testing.T, seen *produced) {
 	p := start(t, rig.Setup{Limits: "body_memory: 0.1%"})
 	first := p.Dial()
@@ -315,7 +314,7 @@ func memoryStatuses(t *testing.T, seen *produced) {
 	rig.WaitFor(t, rig.Patience, "the first body has its bytes", func() bool { return p.Metric("penstock_body_memory_bytes") > 0 })
 	for _, s := range surfaces {
 		if s.upload {
-			continue // TestTranscriptions_Memory: it streams
+			continue // it streams: TestTranscriptions_Memory
 		}
 		status, kind := 503, "api_error"
 		if s.messages() {

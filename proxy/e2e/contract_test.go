@@ -14,27 +14,27 @@ import (
 )
 
 // The contract is the API specification promised to clients: tables of fields and numbered rules.
-// Every row and every rule is named here with its checks: requests that must be accepted or
+// Every row and every rule is listed here with its checks: requests that must be accepted or
 // refused, a function, or tests elsewhere.
 
 // rule is one line of the contract.
 type rule struct {
-	line string // its place: heading, then row or number
-	// good are accepted chat requests: a member to add to a plain request, or a whole body if it
-	// begins with {.
+	line string // its place: the heading, then the row or the number
+	// good are accepted chat requests: either a member to add to a plain request, or a whole body
+	// if it begins with {.
 	good []string
 	// bad are chat requests that are refused with 400 and the parameter.
 	bad []refused
-	// check is any other expectation.
+	// check tests anything else.
 	check func(t *testing.T, p *penstock)
 	// tests are Go tests that check the line: folder of the package, dot, name.
 	tests []string
 }
 
-// refused is a chat request, as in rule.good, with the answer's param.
+// refused is a chat request in the form of rule.good, with the answer's param.
 type refused struct {
 	request, param string
-	// unsaid: a schema cannot express the rule.
+	// unsaid is true if a schema cannot express the rule.
 	unsaid bool
 }
 
@@ -58,7 +58,7 @@ func TestContract(t *testing.T) {
 			if len(r.good)+len(r.bad)+len(r.tests) == 0 && r.check == nil {
 				t.Error("nothing holds this line")
 			}
-			q := *p // the same edge; failures are reported to this line
+			q := *p // the same edge; failures are reported for this line
 			q.T = t
 			for _, g := range r.good {
 				q.accepts(g)
@@ -85,7 +85,7 @@ const fullModel = `aliases: [nick, "org/*"], name: Sim One, owned_by: acme, task
     supported_reasoning_efforts: [none, low, medium, high, xhigh], pricing: { input: "0.10" },
     vision: { max_image_edge: 2048, max_pixels: 1000000, max_tokens: 2048, context_length: 8192, retry_after_seconds: 7 }`
 
-// otherKinds has a model of every other kind, and one with a slash in its id.
+// otherKinds has a model of every other kind, and a model with a slash in its id.
 const otherKinds = `- { id: hears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }
 - { id: speaks, kind: audio-speech, deployments: [{ upstream: up-0, served: sim }] }
 - { id: paints, kind: image, deployments: [{ upstream: up-0, served: sim }] }
@@ -104,7 +104,7 @@ func (p *penstock) body(request string) string {
 	return p.Chat(request)
 }
 
-// accepts sends a chat request that the edge must answer and the published schema must allow.
+// accepts sends a chat request that the edge must answer and that the published schema must allow.
 func (p *penstock) accepts(request string) *rig.Reply {
 	p.T.Helper()
 	body := p.body(request)
@@ -118,8 +118,8 @@ func (p *penstock) accepts(request string) *rig.Reply {
 	return r
 }
 
-// refuses sends a chat request that the edge must refuse for one parameter, and the published
-// schema too.
+// refuses sends a chat request that the edge and the published schema must refuse, the edge for one
+// parameter.
 func (p *penstock) refuses(b refused) {
 	p.T.Helper()
 	body := p.body(b.request)
@@ -227,7 +227,7 @@ func (l *list) ids() []string {
 	return ids
 }
 
-// list reads the catalog with the given further header lines.
+// list reads the catalog with the given header lines added.
 func (p *penstock) list(header ...string) *list {
 	p.T.Helper()
 	r := p.Get("/v1/models", header...).WantStatus(200)

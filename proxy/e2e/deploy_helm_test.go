@@ -23,7 +23,8 @@ import (
 )
 
 // TestDeployHelm renders the chart with its own values and with everything switched on. The objects
-// parse, the file inside is valid, and what it mounts is mounted. Helm itself is for .ci/full.
+// parse, the configuration inside is valid, and every mounted volume exists. .ci/full runs Helm
+// itself.
 func TestDeployHelm(t *testing.T) {
 	for name, c := range map[string]struct {
 		values, kinds string
@@ -78,7 +79,7 @@ topologySpreadConstraints: [{ maxSkew: 1, topologyKey: zone, whenUnsatisfiable: 
 	}
 }
 
-// chartObject is what the test reads of an object.
+// chartObject holds the parts of an object that the test reads.
 type chartObject struct {
 	Kind string
 	Data map[string]string
@@ -95,7 +96,8 @@ type chartObject struct {
 	}
 }
 
-// validInPod returns the file as an edge in the pod reads it, with keys and a certificate of the test.
+// validInPod returns the file as an edge in the pod reads it, with keys and a certificate of the
+// test.
 func validInPod(t *testing.T, file string) *config.File {
 	t.Helper()
 	t.Setenv("PENSTOCK_ADMIN_TOKEN", "the-operators-long-secret")
@@ -122,7 +124,7 @@ func validInPod(t *testing.T, file string) *config.File {
 	return f
 }
 
-// renderChart renders the chart as Helm does, as far as its templates need it.
+// renderChart renders the chart like Helm, as far as its templates need it.
 func renderChart(t *testing.T, values string) (objects []chartObject) {
 	t.Helper()
 	var own, changed map[string]any

@@ -25,7 +25,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// The files of .deploy are run, as far as a machine without a cluster and a container engine can.
+// The files of .deploy are run, as far as that is possible without a cluster and a container
+// engine.
 
 const deployDir = "../../.deploy"
 
@@ -48,7 +49,8 @@ func unitValues(unit, key string) (out []string) {
 	return out
 }
 
-// TestDeployUnit runs every command of the unit against a configuration of the test, in the order of the manager.
+// TestDeployUnit runs every command of the unit with a configuration of the test, in the manager's
+// order.
 func TestDeployUnit(t *testing.T) {
 	t.Parallel()
 	unit := deployFile(t, "penstock.service")
@@ -104,8 +106,8 @@ func TestDeployUnitVerifies(t *testing.T) {
 	}
 }
 
-// TestDeployImage checks the image: the program has its commands, and the context holds the copied
-// files.
+// TestDeployImage checks the image: the program has its commands, and the context holds the files
+// to copy.
 func TestDeployImage(t *testing.T) {
 	t.Parallel()
 	text := deployFile(t, "Dockerfile")
@@ -144,7 +146,7 @@ func TestDeployImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	gomod.version = regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(string(mod))[1]
-	// modules within the tree are needed before the rest of it is copied
+	// Modules within the tree are needed before the rest of it is copied.
 	ignored := deployFile(t, "Dockerfile.dockerignore")
 	for _, m := range regexp.MustCompile(`(?m)=> \./(\S+)$`).FindAllStringSubmatch(string(mod), -1) {
 		copied := strings.Index(text, "COPY "+m[1]+" ")
@@ -157,8 +159,8 @@ func TestDeployImage(t *testing.T) {
 	}
 }
 
-// TestDeployKEDA: the scaler of the engines queries existing metrics, for a model and an upstream
-// of the manifests.
+// TestDeployKEDA checks that the scaler of the engines queries existing metrics, for a model and an
+// upstream of the manifests.
 func TestDeployKEDA(t *testing.T) {
 	var scaled struct {
 		Kind string
@@ -312,7 +314,7 @@ func TestDeployKubernetes(t *testing.T) {
 	}
 }
 
-// TestDeployPods reads the manifests of an edge that finds its engines as pods: its role allows
+// TestDeployPods reads the manifests of an edge that finds its engines as pods. Its role allows
 // exactly its requests, and the configuration inside is valid.
 func TestDeployPods(t *testing.T) {
 	type manifest struct {

@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// discovers returns a setup of an Ollama and two vLLMs, whose lists are read every 200 ms.
+// discovers returns a setup with an Ollama and two vLLMs, whose lists are read every 200 ms.
 func discovers(more string) rig.Setup {
 	const probe = "probe: { interval: 200ms, timeout: 15s }"
 	return rig.Setup{
@@ -54,8 +54,8 @@ func (p *penstock) waitPublished(want string) {
 	rig.WaitFor(p.T, rig.Patience, "the catalog has "+want, func() bool { return p.published() == want })
 }
 
-// TestDiscover: keys with a matching pattern can call a model for as long as an engine lists it,
-// from the first answer after the start.
+// TestDiscover checks that keys with a matching pattern can call a model for as long as an engine
+// lists it, from the first answer after the start.
 func TestDiscover(t *testing.T) {
 	t.Parallel()
 	p := start(t, discovers(""))
@@ -94,8 +94,8 @@ func TestDiscover(t *testing.T) {
 	p.waitPublished("mine")
 }
 
-// TestDiscoveredStays: a failing or dead engine takes nothing from the catalog, and neither does a
-// reload, even to another address of the same engine.
+// TestDiscoveredStays checks that a failing or dead engine removes nothing from the catalog, and
+// neither does a reload, even to another address of the same engine.
 func TestDiscoveredStays(t *testing.T) {
 	t.Parallel()
 	p := start(t, discovers(""))
@@ -138,8 +138,9 @@ func TestDiscoveredStays(t *testing.T) {
 	}
 }
 
-// TestAdapters: an adapter that a vLLM loads at run time is published as its base under another
-// name, only at the engines that have loaded it, and its calls go to an engine where it is in use.
+// TestAdapters checks that an adapter that a vLLM loads at run time is published as its base under
+// another name, only at the engines that have loaded it, and that its calls go to an engine where
+// it is in use.
 func TestAdapters(t *testing.T) {
 	t.Parallel()
 	p := start(t, discovers(""))

@@ -13,7 +13,7 @@ import (
 )
 
 // TestDoctorTries makes the program try every text engine that the simulator plays. All of them
-// pass, whatever their form; an engine for sound is not asked for text.
+// pass, whatever their form. Engines for sound get no text requests.
 func TestDoctorTries(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"openai", "vllm", "sglang", "llamacpp", "llamacpp-router", "ollama", "tgi", "trtllm", "lmstudio", "kokoro", "whisper"} {
@@ -37,8 +37,8 @@ func TestDoctorTries(t *testing.T) {
 	}
 }
 
-// TestInitOfAnotherEdge: the configuration takes over the models of another edge's catalog,
-// whatever their names.
+// TestInitOfAnotherEdge checks that the configuration takes over the models of another edge's
+// catalog, whatever their names.
 func TestInitOfAnotherEdge(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {Profile: "kokoro"}}, Config: `
@@ -75,7 +75,7 @@ models:
 	}
 }
 
-// TestRealDoctorTries: llama.cpp with everything it needs, and without its template.
+// TestRealDoctorTries tries llama.cpp with everything that it needs, and without its template.
 func TestRealDoctorTries(t *testing.T) {
 	for _, c := range []struct {
 		flag string

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestDrainCode: a call that a drain ends gets its own code within its dialect's closed set,
-// because a failed engine is something else to clients and on dashboards.
+// TestDrainCode checks that a call that a drain ends gets its own code within its dialect's closed
+// set, because clients and dashboards must distinguish it from a failed engine.
 func TestDrainCode(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true, Timeouts: "linger: 0s, drain: 200ms"})
@@ -74,7 +74,7 @@ func TestDrainCode(t *testing.T) {
 	}
 }
 
-// balanced changes a configuration so that a balancer on another machine may route to it.
+// balanced changes a configuration so that a balancer on another machine may route to the edge.
 func balanced(t *testing.T, path string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -87,9 +87,9 @@ func balanced(t *testing.T, path string) {
 	}
 }
 
-// TestSignalAtRest: if other machines may route to the edge, it lingers after SIGTERM and says so,
-// and a second signal ends that cleanly. On loopback the edge ends at once, whatever the linger,
-// because no balancer has to notice.
+// TestSignalAtRest checks an edge to which other machines may route: it lingers after SIGTERM and
+// reports that, and a second signal ends the linger cleanly. On loopback the edge ends at once,
+// whatever the linger, because no balancer has to notice.
 func TestSignalAtRest(t *testing.T) {
 	t.Parallel()
 	const lingering = `"msg":"lingering: calls are accepted until balancers notice (timeouts.linger)","linger":"1m0s"`

@@ -18,7 +18,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// endUserCanary is a part of every end user's name here. It must be only in requests.
+// endUserCanary is a part of every end user's name here. It may appear only in requests.
 const endUserCanary = "ZQENDUSERCANARYQZ"
 
 const endUserSecret = "a-secret-for-the-hashes-of-end-users"
@@ -46,8 +46,8 @@ func callsByUser(t *testing.T, e *rig.Edge, query string) map[string]uint64 {
 	return out
 }
 
-// TestEndUsers: usage by end user in every dialect, over a kill and in every place that shows it.
-// No file, log, metric or page holds the name that the client sent.
+// TestEndUsers checks usage by end user in every dialect, after a kill, and in every place that
+// shows it. No file, log, metric or page holds the name that the client sent.
 func TestEndUsers(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{
@@ -134,8 +134,8 @@ func TestEndUsers(t *testing.T) {
 	}
 }
 
-// TestEndUsersOff: without a secret no end user is counted, and a query says why. A reload switches
-// it on and off.
+// TestEndUsersOff checks that without a secret no end user is counted, and that a query reports
+// why. A reload switches it on and off.
 func TestEndUsersOff(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{})
@@ -177,8 +177,8 @@ func TestEndUsersOff(t *testing.T) {
 	}
 }
 
-// TestFleetEndUsers: usage by end user is the sum over the edges of a fleet, and does not increase
-// the keys' usage.
+// TestFleetEndUsers checks that usage by end user is the sum over the edges of a fleet, and does
+// not increase the keys' usage.
 func TestFleetEndUsers(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)

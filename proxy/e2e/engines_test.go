@@ -17,10 +17,10 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Every engine that the simulator plays, without any setting about it: the edge must learn its
-// kind, load and limits from its pages.
+// Every engine that the simulator plays, without any setting for it: the edge must learn its kind,
+// load and limits from its pages.
 
-// recognised is the detected profile, where it differs from the simulator's name for the engine.
+// recognised is the detected profile, if it differs from the simulator's name for the engine.
 var recognised = map[string]string{"openai": "sim", "vllm-omni": "vllm"}
 
 // facts are what the edge must read from each engine's pages: its slots, and whether it reports its
@@ -77,14 +77,14 @@ func TestEngines_Recognised(t *testing.T) {
 				t.Errorf("load %+v", d.Load)
 			}
 			e.SetHealthy(false)
-			if d = detectEngine(t, e); d.Healthy && name != "lmstudio" && name != "sglang" && name != "ollama" && name != "openai" { // the probe of these asks for their models
+			if d = detectEngine(t, e); d.Healthy && name != "lmstudio" && name != "sglang" && name != "ollama" && name != "openai" { // the probe of these requests their models
 				t.Error("healthy although its health page says no")
 			}
 		})
 	}
 }
 
-// Load numbers are the engine's own: one request runs, one waits.
+// TestEngines_Load checks the load that each engine reports: one request runs, one waits.
 func TestEngines_Load(t *testing.T) {
 	t.Parallel()
 	for name, want := range facts {
@@ -118,7 +118,8 @@ func TestEngines_Load(t *testing.T) {
 // textEngines are the profiles that chat.
 var textEngines = []string{"vllm", "vllm-omni", "openai", "llamacpp", "llamacpp-router", "sglang", "ollama", "tgi", "trtllm", "lmstudio"}
 
-// Every chat engine gives one answer in three dialects, streamed and plain.
+// TestEngines_Text checks that every chat engine gives one answer in three dialects, streamed and
+// plain.
 func TestEngines_Text(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {
@@ -145,8 +146,8 @@ func TestEngines_Text(t *testing.T) {
 	}
 }
 
-// A Messages client gets the tool calls of every engine as tool uses, however the engine splits,
-// numbers and finishes them.
+// TestEngines_Tools checks that a Messages client gets the tool calls of every engine as tool uses,
+// however the engine splits, numbers and finishes them.
 func TestEngines_Tools(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {
@@ -164,8 +165,8 @@ func TestEngines_Tools(t *testing.T) {
 	}
 }
 
-// A prompt that is too long is the client's fault in every engine's wording, also in a stream:
-// agents shorten it and go on.
+// TestEngines_TooLong checks that a prompt that is too long counts as the client's fault in every
+// engine's wording, also in a stream: agents then shorten it and continue.
 func TestEngines_TooLong(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {
@@ -183,8 +184,8 @@ func TestEngines_TooLong(t *testing.T) {
 	}
 }
 
-// TestEngines_TooLongInOtherWords: wordings that the simulator does not use. The error has both
-// sizes if they are known.
+// TestEngines_TooLongInOtherWords checks wordings that the simulator does not use. The error has
+// both sizes if they are known.
 func TestEngines_TooLongInOtherWords(t *testing.T) {
 	t.Parallel()
 	for message, told := range map[string]string{
@@ -220,7 +221,8 @@ models: [{ id: talk, context_length: 2048, deployments: [{ upstream: bare }] }]
 	}
 }
 
-// A call leaves a full engine for another one, however the engine says that it is full.
+// TestEngines_Full checks that a call moves from a full engine to another one, however the engine
+// reports that it is full.
 func TestEngines_Full(t *testing.T) {
 	t.Parallel()
 	for _, name := range textEngines {
@@ -247,7 +249,7 @@ models: [{ id: public, deployments: [{ upstream: up-0, served: sim }, { upstream
 	}
 }
 
-// The engines for transcriptions and speech.
+// TestEngines_Audio checks the engines for transcriptions and speech.
 func TestEngines_Audio(t *testing.T) {
 	t.Parallel()
 	const config = `
@@ -296,7 +298,7 @@ models:
 			}
 			if name == "kokoro" {
 				p.Post(speech, `{"model":"voice","input":"one","voice":"nobody"}`).WantError(400, "invalid_request_error", "rejected_by_engine")
-				p.Engines[0].SetFault(sim.Fault{Spec: "close-delimited"}) // half a file cannot be told from a complete one
+				p.Engines[0].SetFault(sim.Fault{Spec: "close-delimited"}) // half a file looks like a complete one
 				r := p.Post(speech, `{"model":"voice","input":"one two","voice":"alloy","stream_format":"sse"}`)
 				if !strings.Contains(r.Body, "answer had no length") {
 					t.Errorf("sound of no length: %d %s", r.Status, r.Body)
@@ -306,8 +308,8 @@ models:
 	}
 }
 
-// TestEngines_EmptyID: TGI's answers have an empty id, so the edge fills in its own, streamed and
-// plain.
+// TestEngines_EmptyID checks that the edge sets its own id, streamed and plain, because TGI's
+// answers have an empty one.
 func TestEngines_EmptyID(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "tgi"}}})
@@ -318,8 +320,9 @@ func TestEngines_EmptyID(t *testing.T) {
 	}
 }
 
-// TestEngines_NotNow: while llama.cpp's router swaps a model, its errors do not count. The edge
-// asks it once more a moment later, or another engine. The second answer is final.
+// TestEngines_NotNow checks llama.cpp's router while it swaps a model: its errors do not count as
+// failures. The edge asks it once more a moment later, or asks another engine. The second answer is
+// final.
 func TestEngines_NotNow(t *testing.T) {
 	t.Parallel()
 	const refused, silent, good = `500 {"error":{"code":500,"message":"proxy error: Could not establish connection","type":"server_error"}}`, "400 ",

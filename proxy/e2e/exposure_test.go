@@ -15,7 +15,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 91, 92 and 94 to 96: what the edge shows, and what it must not show.
+// Rows 91, 92 and 94 to 96: what the edge shows, and what it must never show.
 
 func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 	t.Parallel()
@@ -52,7 +52,7 @@ func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 			t.Errorf("admin %s: status %d", path, res.StatusCode)
 		}
 	}
-	// A web page that was directed to it gets nothing.
+	// A web page that calls it gets nothing.
 	for _, header := range []string{"Origin: http://evil.example", "Host: evil.example"} {
 		req, _ := http.NewRequest("GET", p.Admin+"/metrics", nil)
 		name, value, _ := strings.Cut(header, ": ")
@@ -133,7 +133,7 @@ func TestFault94_ClientHeadersStayHere(t *testing.T) {
 	if got.Target != chatPath {
 		t.Errorf("target %q", got.Target)
 	}
-	// A trace is passed on only if it is well formed.
+	// A trace header is passed on only if it is well formed.
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	p.Post(chatPath, body, "Traceparent: "+trace, "Tracestate: a=1,b=2").WantStatus(200)
 	if last := p.Engines[0].Stats().LastRequest; last.Get("Traceparent") != trace || last.Get("Tracestate") != "a=1,b=2" {
@@ -172,8 +172,8 @@ func TestFault95_EngineHeadersStayHere(t *testing.T) {
 	})
 }
 
-// TestFault96_NothingIsKept sends canaries through every place that a client can write to, in good
-// calls and bad ones, and searches everything that the edge shows to others. (The rig searches the
+// TestFault96_NothingIsKept sends canaries through every place that a client can write to, in valid
+// and invalid calls, and searches everything that the edge shows to others. (The rig searches the
 // log of every test for the prompt.)
 func TestFault96_NothingIsKept(t *testing.T) {
 	t.Parallel()
@@ -181,7 +181,7 @@ func TestFault96_NothingIsKept(t *testing.T) {
 	const word = "QQCANARYQQ"
 	var shown strings.Builder
 	see := func(r *rig.Reply) {
-		if r.Status != 200 { // a good answer may repeat the prompt
+		if r.Status != 200 { // a valid answer may repeat the prompt
 			shown.WriteString(strings.Replace(r.Body, `The model \"`+word+`\" does not exist`, "", 1)) // the client gets that word back
 		}
 		for name, values := range r.Header {
@@ -245,8 +245,8 @@ func TestFault96_NothingIsKept(t *testing.T) {
 	}
 }
 
-// TestTwoTenants: two keys at once, each with its own word in every prompt, which the engine
-// repeats. No answer ever holds the other's word.
+// TestTwoTenants sends calls of two keys at once. Each key has its own word in every prompt, and
+// the engine repeats it. No answer ever holds the other key's word.
 func TestTwoTenants(t *testing.T) {
 	t.Parallel()
 	other, hash, _ := auth.NewKey()

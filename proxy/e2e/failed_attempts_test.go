@@ -17,7 +17,7 @@ type failedAttempt struct {
 	EngineStatus int    `json:"engine_status"`
 }
 
-// callLine is the part of an access line about the call's failure.
+// callLine is the part of an access line that concerns the call's failure.
 type callLine struct {
 	RequestID      string          `json:"request_id"`
 	Message        string          `json:"msg"`
@@ -39,8 +39,8 @@ func lastCallLine(p *rig.Local) (last callLine) {
 	return last
 }
 
-// TestFailedAttempts: whatever an engine does, the access line, the call's page, the status and the
-// metrics give the same reason, and the engine's status.
+// TestFailedAttempts checks that the access line, the call's page, the status and the metrics give
+// the same reason, and the engine's status, for any failure of an engine.
 func TestFailedAttempts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -91,7 +91,7 @@ func TestFailedAttempts(t *testing.T) {
 			for _, r := range []struct{ id, accept, want string }{
 				{forgotten, "text/html", "journalctl -u penstock | grep " + forgotten},
 				{forgotten, "application/json", told},
-				{"req_$(reboot)", "text/html", told}, // a link must not put words into an operator's shell
+				{"req_$(reboot)", "text/html", told}, // a link must not put text into an operator's shell
 			} {
 				if gone := p.Fetch("GET", p.Admin+"/call/"+r.id, "Accept: "+r.accept).WantStatus(404).Body; !strings.Contains(gone, r.want) {
 					t.Errorf("forgotten %s, as %s: %s", r.id, r.accept, gone)
@@ -111,8 +111,8 @@ func TestFailedAttempts(t *testing.T) {
 	}
 }
 
-// TestFailedAttempts_AnsweredElsewhere: the line of a call that another engine answered has its
-// failed attempt.
+// TestFailedAttempts_AnsweredElsewhere checks that the line of a call that another engine answered
+// has its failed attempt.
 func TestFailedAttempts_AnsweredElsewhere(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"})

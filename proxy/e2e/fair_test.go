@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// until calls f repeatedly until the end of a flood.
+// until calls f repeatedly until over is closed.
 func until(over <-chan struct{}, f func()) {
 	for {
 		select {
@@ -22,9 +22,9 @@ func until(over <-chan struct{}, f func()) {
 	}
 }
 
-// TestKeysShareSlotsByTokens: at a model with two slots, keys whose calls always wait share by
-// tokens. A key of weight 2 gets twice the tokens of a key of weight 1, although its calls are a
-// tenth of the size and it has as many loops.
+// TestKeysShareSlotsByTokens checks that, at a model with two slots, keys whose calls always wait
+// share the slots by tokens. A key of weight 2 gets twice the tokens of a key of weight 1, although
+// its calls are a tenth of the size and it has as many loops.
 func TestKeysShareSlotsByTokens(t *testing.T) {
 	t.Parallel()
 	const loops, smallTokens, largeTokens, most = 8, 6, 60, 300
@@ -69,8 +69,8 @@ func TestKeysShareSlotsByTokens(t *testing.T) {
 	}
 }
 
-// TestOneAgentBesideMany: at a model with four slots, few calls of a key with sixteen loops are
-// served while a key with one loop waits.
+// TestOneAgentBesideMany checks that few calls of a key with sixteen loops are served while a call
+// of a key with one loop waits, at a model with four slots.
 func TestOneAgentBesideMany(t *testing.T) {
 	t.Parallel()
 	const loops, slots, asked = 16, 4, 25

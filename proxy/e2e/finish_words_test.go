@@ -8,9 +8,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestFailureWords: if the engine gives an answer up, in whatever word, the call goes to another
-// engine as long as the client has seen nothing; after that it ends as broken. Other words of the
-// engine are a normal end.
+// TestFailureWords checks the words with which an engine gives up an answer. The call goes to
+// another engine as long as the client has received nothing; after that it ends as broken. Other
+// words of the engine are a normal end.
 func TestFailureWords(t *testing.T) {
 	t.Parallel()
 	const gaveUp = "finish=insufficient_system_resource"
@@ -39,8 +39,8 @@ func TestFailureWords(t *testing.T) {
 	}
 }
 
-// TestFailureWords_BeforeDelta: a stream that is given up before its first delta goes to another
-// engine.
+// TestFailureWords_BeforeDelta checks that a stream that the engine gives up before its first delta
+// goes to another engine.
 func TestFailureWords_BeforeDelta(t *testing.T) {
 	t.Parallel()
 	engine := startSlow(t, "", slowRole+strings.Replace(slowEnd, "%s", "insufficient_system_resource", 1))

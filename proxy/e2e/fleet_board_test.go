@@ -17,8 +17,8 @@ import (
 )
 
 // twoEdges starts two edges with one file, one engine and one store. A store that answers late
-// counts as lost, and each edge then has its part of the slots. So tests that count slots are not
-// parallel: they need the machine.
+// counts as lost, and each edge then has its part of the slots. Tests that count slots are
+// therefore not parallel: they need the whole machine.
 func twoEdges(t *testing.T, upstream, model string) (engine *sim.Engine, a, b *penstock) {
 	t.Helper()
 	engine = start(t, rig.Setup{}).Engines[0] // a separate edge, used only for its engine
@@ -36,8 +36,8 @@ admin: { token: %s }
 	return engine, a, b
 }
 
-// TestFleetBoard: the edges of a fleet share all slots of an engine, report the same capacity, and
-// follow the modes that an operator sets at one of them.
+// TestFleetBoard checks that the edges of a fleet share all slots of an engine, report the same
+// capacity, and follow the modes that an operator sets at one of them.
 func TestFleetBoard(t *testing.T) {
 	_, a, b := twoEdges(t, "concurrency: 5", "")
 	both := func(what string, holds func(edge *penstock) bool) {
@@ -74,7 +74,7 @@ func TestFleetBoard(t *testing.T) {
 			return strings.HasSuffix(m.Name, at[strings.LastIndexByte(at, ':'):])
 		})
 	})
-	release := a.hold(4, a.Chat(endless)) // more than its half
+	release := a.hold(4, a.Chat(endless)) // more than half
 	both("each tells whose calls run", func(edge *penstock) bool {
 		return members(edge, func(m fleet.Member) bool { return m.InFlight == 4 == (m.Self == (edge == a)) })
 	})
@@ -105,8 +105,8 @@ func TestFleetBoard(t *testing.T) {
 	a.Post(chatPath, a.Chat("")).WantStatus(200)
 }
 
-// TestExactSlots: two edges never have more calls at an engine than its slots, and a slot that comes free at one of them can
-// be used by the other.
+// TestExactSlots checks that two edges never have more calls at an engine than its slots, and that
+// a slot that one of them frees can be used by the other.
 func TestExactSlots(t *testing.T) {
 	_, a, b := twoEdges(t, "concurrency: { shared: 4, fleet: exact }", "")
 	release := a.hold(3, a.Chat(endless))
@@ -126,8 +126,8 @@ func TestExactSlots(t *testing.T) {
 	a.Post(chatPath, a.Chat("")).WantStatus(200)
 }
 
-// TestTurnsAtAnEngine: an edge with waiting calls does not keep its slots of the engine for them: a
-// call that waits at another edge gets its turn.
+// TestTurnsAtAnEngine checks that an edge with waiting calls does not keep its slots of the engine
+// for them: a call that waits at another edge gets its turn.
 func TestTurnsAtAnEngine(t *testing.T) {
 	engine, a, b := twoEdges(t, "concurrency: { shared: 2, fleet: exact }", "queue: { depth: 16, wait: 10m },")
 	const short = `"sim":{"tokens":1,"ttft_ms":50}`

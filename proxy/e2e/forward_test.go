@@ -34,7 +34,7 @@ func TestForward(t *testing.T) {
 		{"/v1/classify", "ranks", `"input":["` + rig.Canary + `"]`, "classify"},
 		{"/v1/pooling", "vectors", `"input":["` + rig.Canary + `"],"encoding_format":"float"`, "pooling"},
 	} {
-		p := startAudio(t) // its own edge: after a failure the edge sends its own probes
+		p := startAudio(t) // a separate edge, because after a failure it sends its own probes
 		r := p.Post(c.path, `{ "model" : "`+c.model+`", `+c.body+`}`).WantStatus(200)
 		var got struct{ Model string }
 		if err := json.Unmarshal([]byte(r.Body), &got); err != nil || got.Model != "" && got.Model != c.model || r.Header.Get("Content-Type") != "application/json" {
@@ -103,8 +103,8 @@ func TestCompletions_Stream(t *testing.T) {
 	}
 }
 
-// A plain answer that an engine gave up, as Ollama does when its runner dies, is not passed on as
-// an answer, whatever it contains.
+// TestWhole_GivenUp checks that a plain answer that an engine has given up, as Ollama does when its
+// runner dies, is not passed on as an answer, whatever it contains.
 func TestWhole_GivenUp(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -126,8 +126,8 @@ func TestWhole_GivenUp(t *testing.T) {
 	}
 }
 
-// TestCompletions_NoChoices: a plain completion without choices is a bad response, as on the other
-// endpoints.
+// TestCompletions_NoChoices checks that a plain completion without choices is a bad response, as on
+// the other endpoints.
 func TestCompletions_NoChoices(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: rig.QuietProbes})
@@ -137,8 +137,8 @@ func TestCompletions_NoChoices(t *testing.T) {
 	}
 }
 
-// numbersOnly is an engine that answers embeddings with numbers whatever encoding_format says, as
-// SGLang, LM Studio and older versions of Ollama do. Input i has i/2 in its first dimension.
+// numbersOnly is an engine that answers embeddings with numbers whatever the encoding_format, like
+// SGLang, LM Studio and older versions of Ollama. Input i has i/2 in its first dimension.
 func numbersOnly(t *testing.T) *httptest.Server {
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -175,8 +175,8 @@ func numbersOnly(t *testing.T) *httptest.Server {
 	return engine
 }
 
-// TestEmbeddings_Form: a client reads the engine's numbers in whichever form it asks for. OpenAI's
-// SDKs for Node and Python ask for base64 and decode any answer as that.
+// TestEmbeddings_Form checks that a client gets the engine's numbers in the form that it requests.
+// OpenAI's SDKs for Node and Python request base64 and decode any answer as base64.
 func TestEmbeddings_Form(t *testing.T) {
 	t.Parallel()
 	engine := numbersOnly(t)
@@ -233,9 +233,9 @@ models: [{ id: vectors, kind: embedding, deployments: [{ upstream: fake, served:
 	}
 }
 
-// TestSomeEngines: a call for an endpoint that only some engines have goes to one of these, and
-// counts for the key. The catalog lists it for models with such an engine; other models answer 404
-// with a reason.
+// TestSomeEngines checks that a call for an endpoint that only some engines have goes to one of
+// these, and counts for the key. The catalog lists the endpoint for models with such an engine;
+// other models answer 404 with a reason.
 func TestSomeEngines(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Record: true, Profile: "vllm"}, {Record: true, Profile: "ollama"}}, Config: `
@@ -286,8 +286,8 @@ models:
 	}
 }
 
-// TestRerank_Form: a ranking in SGLang's form reaches clients in the usual form, and is not a
-// failure of the engine.
+// TestRerank_Form checks that a ranking in SGLang's form reaches clients in the usual form, and is
+// not a failure of the engine.
 func TestRerank_Form(t *testing.T) {
 	t.Parallel()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -316,8 +316,8 @@ models: [{ id: ranks, kind: rerank, deployments: [{ upstream: fake, served: sim 
 	}
 }
 
-// TestRerank_TextEmbeddingsInference: an engine detected as Text Embeddings Inference gets requests
-// in its own form, and clients get the usual one.
+// TestRerank_TextEmbeddingsInference checks that an engine detected as Text Embeddings Inference
+// gets requests in its own form, and that clients get the usual one.
 func TestRerank_TextEmbeddingsInference(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Value
@@ -351,7 +351,8 @@ models: [{ id: ranks, kind: rerank, deployments: [{ upstream: fake, served: org/
 	}
 }
 
-// No endpoint makes an engine fetch a client's URL from inside its network.
+// TestForward_Media checks that no endpoint makes an engine fetch a client's URL from inside its
+// network.
 func TestForward_Media(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -370,7 +371,8 @@ func TestForward_Media(t *testing.T) {
 	}
 }
 
-// Members that steer an engine are refused even by the dialects that would drop them.
+// TestMessages_Steering checks that members that steer an engine are refused even by the dialects
+// that would drop them.
 func TestMessages_Steering(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -384,8 +386,8 @@ func TestMessages_Steering(t *testing.T) {
 	}
 }
 
-// Steering also works from inside another member: a template in the arguments of the template.
-// Arguments that are meant for clients pass.
+// TestSteering_Inside checks members that steer an engine from inside another member, such as a
+// template in the arguments of the template. Arguments that are meant for clients pass.
 func TestSteering_Inside(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -407,7 +409,8 @@ func TestSteering_Inside(t *testing.T) {
 	}
 }
 
-// Members that an operator allows reach the engine in every dialect, but only for that model.
+// TestAllowMembers checks that members that an operator allows reach the engine in every dialect,
+// but only for that model.
 func TestAllowMembers(t *testing.T) {
 	t.Parallel()
 	engines := recording()
@@ -437,7 +440,7 @@ models:
 	}
 }
 
-// startBare starts an edge with one model, talk, on an engine that lists it and answers everything
+// startBare starts an edge with one model, talk, at an engine that lists it and answers everything
 // else with serve.
 func startBare(t *testing.T, serve http.HandlerFunc) *penstock {
 	t.Helper()
@@ -459,7 +462,8 @@ models: [{ id: talk, deployments: [{ upstream: bare }] }]
 	return p
 }
 
-// An engine without the legacy endpoint must not lose its model for chat.
+// TestCompletions_NotThere checks that an engine without the legacy endpoint does not lose its
+// model for chat.
 func TestCompletions_NotThere(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, http.NotFound)
@@ -469,8 +473,8 @@ func TestCompletions_NotThere(t *testing.T) {
 	}
 }
 
-// TestStreams_NullFrames: llama.cpp begins the stream of a completion of several prompts with the
-// frame null. The edge skips it, and does not take it as the first event.
+// TestStreams_NullFrames checks llama.cpp's stream of a completion of several prompts, which begins
+// with the frame null. The edge skips that frame, and does not count it as the first event.
 func TestStreams_NullFrames(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, r *http.Request) {
@@ -500,7 +504,7 @@ func TestStreams_NullFrames(t *testing.T) {
 	}
 }
 
-// imageEngine serves images; seen holds its last request.
+// imageEngine starts an engine that serves images; seen holds its last request.
 func imageEngine(t *testing.T) (url string, seen *string) {
 	seen = new(string)
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -591,8 +595,8 @@ func TestSDK_Forward(t *testing.T) {
 	}
 }
 
-// Large answers that are only passed on reach the client complete, with the public name and their
-// counts.
+// TestForward_Large checks that large answers that are only passed on reach the client complete,
+// with the public name and their counts.
 func TestForward_Large(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -633,8 +637,8 @@ func TestForward_Large(t *testing.T) {
 	}
 }
 
-// TestCompletions_WholeForStream: an engine sends a plain answer although a stream was requested,
-// or labels the stream with another type.
+// TestCompletions_WholeForStream checks an engine that sends a plain answer although a stream was
+// requested, and one that labels the stream with another type.
 func TestCompletions_WholeForStream(t *testing.T) {
 	t.Parallel()
 	for name, reply := range map[string][2]string{

@@ -10,13 +10,13 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Streams that move in the middle although their engine has not failed: it is drained or stalled.
-// TestResume covers lost engines.
+// Streams that move in the middle although their engine has not failed, because it is drained or
+// stalled. TestResume covers lost engines.
 
 const resumes = "retry: { resume: 1 }"
 
-// handedOver returns a setup of two engines with a short drain time. If without is set, the file
-// leaves the first one out.
+// handedOver returns a setup with two engines and a short drain time. If without is true, the file
+// omits the first engine.
 func handedOver(model string, without bool) rig.Setup {
 	config := `
 timeouts: { linger: 0s, drain: 1s, connect: 10s }
@@ -41,9 +41,9 @@ func drained(p *penstock) {
 	}
 }
 
-// TestDrainHandsOver: a stream on an engine that is drained or removed from the file runs there
-// until the drain time is over, and then goes on at another engine. The answer and the charge are
-// those of an undisturbed stream.
+// TestDrainHandsOver checks a stream on an engine that is drained or removed from the file. It runs
+// there until the drain time is over, and then continues at another engine. The answer and the
+// charge are those of an undisturbed stream.
 func TestDrainHandsOver(t *testing.T) {
 	t.Parallel()
 	for way, leave := range map[string]func(p *penstock){
@@ -94,8 +94,8 @@ func TestDrainHandsOver(t *testing.T) {
 	}
 }
 
-// TestDrainCutsNothing: a stream that no other engine can continue stays on the drained engine and
-// ends well.
+// TestDrainCutsNothing checks that a stream that no other engine can continue stays on the drained
+// engine and succeeds.
 func TestDrainCutsNothing(t *testing.T) {
 	t.Parallel()
 	for name, model := range map[string]string{"not asked for": "retry: { resume: 0 }", "nowhere to go": resumes} {
@@ -124,7 +124,8 @@ func TestDrainCutsNothing(t *testing.T) {
 	}
 }
 
-// TestDrainMovesSilentCalls: a call without output also leaves a drained engine that is silent.
+// TestDrainMovesSilentCalls checks that a call without output also leaves a drained engine that is
+// silent.
 func TestDrainMovesSilentCalls(t *testing.T) {
 	fastset.LeaveOut(t, "a call is silent for ten seconds")
 	t.Parallel()
@@ -144,8 +145,8 @@ func TestDrainMovesSilentCalls(t *testing.T) {
 	}
 }
 
-// TestStalledStreamGoesOn: a stream whose engine stalls in the middle goes on at another engine, if
-// it may be resumed.
+// TestStalledStreamGoesOn checks that a stream whose engine stalls in the middle continues at
+// another engine, if it may be resumed.
 func TestStalledStreamGoesOn(t *testing.T) {
 	p := stallRigOf(t, rig.Setup{Model: "policy: round_robin, " + resumes})
 	ask := streamDialects["chat"]

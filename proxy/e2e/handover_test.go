@@ -18,10 +18,10 @@ import (
 // Streams that another engine continues. The official SDKs are the clients, and must assemble one
 // answer.
 
-// told is a streamed answer as assembled by its SDK.
+// told is a streamed answer in the form that its SDK assembles.
 type told struct{ text, stop, usage string }
 
-// streamDialects ask for a stream in each dialect, with members for the simulator.
+// streamDialects request a stream in each dialect, with members for the simulator.
 var streamDialects = map[string]func(t *testing.T, p *penstock, prompt, controls string) (told, error){
 	"chat": func(t *testing.T, p *penstock, prompt, controls string) (told, error) {
 		params := ask(prompt + " [[sim {" + controls + "}]]")
@@ -36,7 +36,7 @@ var streamDialects = map[string]func(t *testing.T, p *penstock, prompt, controls
 				t.Errorf("the chunk does not fit: %s", chunk.RawJSON())
 			}
 			if len(chunk.Choices) > 0 {
-				role += chunk.Choices[0].Delta.Role // concatenated, as Python's SDK does
+				role += chunk.Choices[0].Delta.Role // concatenated, as in Python's SDK
 			}
 		}
 		if len(acc.Choices) == 0 {
@@ -101,9 +101,9 @@ func parsed(controls string) (m map[string]any) {
 	return m
 }
 
-// TestKeepaliveIsNoCommit: an engine that fails after keep-alives, or after it has announced an
-// answer, is replaced by another one, and the first one's announcement fits the second one's
-// answer.
+// TestKeepaliveIsNoCommit checks that an engine that fails after keep-alives, or after it has
+// announced an answer, is replaced by another one, and that the first one's announcement fits the
+// second one's answer.
 func TestKeepaliveIsNoCommit(t *testing.T) {
 	t.Parallel()
 	const controls = `"tokens":20,"ttft_ms":400`
@@ -150,7 +150,8 @@ func TestKeepaliveIsNoCommit(t *testing.T) {
 	}
 }
 
-// The same for an engine that fails after the white space before a plain answer.
+// TestWhitespaceIsNoCommit is the same test for an engine that fails after the white space before a
+// plain answer.
 func TestWhitespaceIsNoCommit(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.PlainWays {
@@ -175,8 +176,8 @@ func TestWhitespaceIsNoCommit(t *testing.T) {
 	}
 }
 
-// TestResume: if an engine is lost after k events of a stream, another one continues it. The answer
-// and the charge are those of an undisturbed stream.
+// TestResume checks that, if an engine is lost after k events of a stream, another one continues
+// it. The answer and the charge are those of an undisturbed stream.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	const controls = `"tokens":44`
@@ -229,8 +230,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestNotResumed: a stream ends with an error if its part cannot be handed to an engine, or if no
-// engine is known to continue it, as it does without resumption.
+// TestNotResumed checks that a stream ends with an error, as without resumption, if its part cannot
+// be given to another engine, or if no engine is known to continue it.
 func TestNotResumed(t *testing.T) {
 	t.Parallel()
 	const proven = "openai, prefill: proven"

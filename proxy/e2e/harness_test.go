@@ -8,7 +8,7 @@ import (
 )
 
 // Most tests of this folder run an edge in their own process, with the rig (proxy/e2e/rig). A test
-// that only needs a good chat has four lines:
+// that only needs a successful chat has four lines:
 //
 //	p := start(t, rig.Setup{})              // one engine, one model "sim", one key
 //	r := p.Post(chatPath, p.Chat(""))       // the key is sent by itself
@@ -29,7 +29,7 @@ const chatPath = "/v1/chat/completions"
 // recording returns options of one engine that records its requests.
 func recording() []sim.Options { return []sim.Options{{Record: true}} }
 
-// ways are a plain request and a stream. Nearly every rule holds for both.
+// ways are a plain request and a stream. Nearly every rule applies to both.
 var ways = []struct{ name, more string }{{"json", ""}, {"stream", `"stream":true`}}
 
 // both runs f for a plain request and for a stream, each with its own edge and engines.

@@ -72,10 +72,10 @@ var allowed = map[string]struct {
 	"proxy/request/call":              {ours: "config config/instant routing routing/queue routing/turns upstreams upstreams/engine upstreams/http1 translate/... proxy/request/attempt proxy/access/auth proxy/access/auth/cert proxy/request/body proxy/request/endpoint proxy/request/failure proxy/telemetry/guard proxy/access/limit proxy/front/listen proxy/telemetry/observe proxy/request/poison proxy/request/resume proxy/request/retry proxy/request/shadow proxy/running/snapshot proxy/operate/status", modules: "github.com/valyala/fasthttp go.uber.org/zap/... github.com/VictoriaMetrics/metrics", never: "net/http log"},
 	"proxy/request/shadow":            {ours: "config routing upstreams translate/... proxy/request/attempt proxy/request/body proxy/request/endpoint proxy/request/failure proxy/telemetry/guard proxy/access/limit proxy/telemetry/observe proxy/running/snapshot", never: "net os log"},
 	"proxy/request/resume":            {ours: "translate/... proxy/request/endpoint proxy/access/limit", never: "net os log time"},
-	"proxy/access/enduser":            {ours: "config translate/jsonx proxy/telemetry/observe", modules: "github.com/valyala/fasthttp", never: "net os log"}, // what clients write is named and kept nowhere
+	"proxy/access/enduser":            {ours: "config translate/jsonx proxy/telemetry/observe", modules: "github.com/valyala/fasthttp", never: "net os log"}, // it hashes clients' text and keeps none of it
 	"proxy/running/snapshot":          {ours: "config config/money config/suggest routing routing/queue upstreams upstreams/engine translate/apierr translate/chat translate/seal proxy/access/auth proxy/access/auth/cert proxy/access/auth/jwks proxy/front/browser proxy/running/catalog proxy/access/enduser proxy/access/limit", modules: "github.com/valyala/fasthttp", never: "net os log"},
 	"proxy/request/internal/calltest": {ours: "...", modules: "..."},                                                                                                                                                                                                                                                                                                                                                      // calls without sockets
-	"proxy/request/websocket":         {ours: "translate/apierr translate/chat translate/jsonx upstreams/http1/httptoken proxy/access/auth proxy/access/auth/cert proxy/request/body proxy/front/browser proxy/request/call proxy/request/endpoint proxy/telemetry/guard proxy/access/limit proxy/front/listen proxy/telemetry/observe", modules: "github.com/valyala/fasthttp github.com/coder/websocket", never: "log"}, // net/http: what the library takes for a request
+	"proxy/request/websocket":         {ours: "translate/apierr translate/chat translate/jsonx upstreams/http1/httptoken proxy/access/auth proxy/access/auth/cert proxy/request/body proxy/front/browser proxy/request/call proxy/request/endpoint proxy/telemetry/guard proxy/access/limit proxy/front/listen proxy/telemetry/observe", modules: "github.com/valyala/fasthttp github.com/coder/websocket", never: "log"}, // net/http: the request type of the library
 	"proxy/operate/status":            {ours: "config routing upstreams proxy/fleet proxy/telemetry/observe proxy/front/plaintext config/money", never: "net log"},
 	"proxy/operate/top":               {ours: "proxy/front/plaintext proxy/operate/status", modules: "golang.org/x/term golang.org/x/sys/windows", never: "net log"},
 	"translate/seal":                  {never: "net os log time"},
@@ -97,7 +97,7 @@ var allowed = map[string]struct {
 	"bench/sim/wire":                  {never: "net os log time"},
 	"proxy/e2e":                       {ours: "...", modules: "..."},
 	"proxy/e2e/faults":                {ours: "...", modules: "..."}, // the fault matrix, against the built program
-	"proxy/e2e/rig":                   {ours: "...", modules: "..."}, // what the tests beside it have in common
+	"proxy/e2e/rig":                   {ours: "...", modules: "..."}, // shared by the tests beside it
 	"":                                {ours: "config proxy/tools/agent proxy/tools/batch proxy/tools/command proxy/telemetry/quietlog bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
 	"proxy/front/acme":      {ours: "config translate/apierr proxy/telemetry/guard proxy/front/httpserver proxy/front/listen proxy/front/plaintext", modules: "github.com/caddyserver/certmagic github.com/mholt/acmez/v3/acme github.com/valyala/fasthttp go.uber.org/zap/...", never: "log"}, // net/http: certmagic's handler of challenges
@@ -115,7 +115,7 @@ var allowed = map[string]struct {
 	"bench/scenario":      {ours: "bench/exit bench/load/client bench/process", modules: "github.com/goccy/go-yaml/...", never: "net log"},
 	"bench/plan":          {ours: "config routing upstreams bench/exit bench/load bench/load/workload bench/result bench/sim bench/sim/scheduler", modules: "github.com/VictoriaMetrics/metrics", never: "net log"},
 	"bench/overhead":      {ours: "bench/exit bench/load bench/load/client bench/process bench/result", never: "net/http log"},
-	"bench/benchtest":     {ours: "...", modules: "..."}, // what the load tester's tests have in common
+	"bench/benchtest":     {ours: "...", modules: "..."}, // shared by the load tester's tests
 
 	"upstreams/engine":          {ours: "config upstreams/http1", never: "net/http log"},
 	"upstreams/dns":             {never: "net/http os log"},
@@ -131,12 +131,12 @@ var allowed = map[string]struct {
 	"translate/chat/answer":     {ours: "translate translate/engineerror translate/chat/toolcall translate/apierr translate/jsonx translate/sse", never: "net os log time"},
 	"translate/chat/toolcall":   {ours: "translate/jsonx", never: "net os log time"},
 
-	"proxy/e2e/documents":   {ours: "...", modules: "..."}, // what the documents say, run
+	"proxy/e2e/documents":   {ours: "...", modules: "..."}, // runs what the documents contain
 	"proxy/e2e/statuspage":  {ours: "...", modules: "..."}, // the admin page in a browser
 	"config/testkit/acmeca": {modules: "github.com/go-jose/go-jose/v4"},
 	"proxy/e2e/acme":        {ours: "...", modules: "..."}, // certificates that the edge obtains itself
 	"proxy/e2e/prometheus":  {ours: "...", modules: "..."}, // the board and the alerts, in a running Prometheus
-	"proxy/e2e/tiers":       {ours: "...", modules: "..."}, // overflow, and what leaves the house
+	"proxy/e2e/tiers":       {ours: "...", modules: "..."}, // overflow, and external engines
 	"proxy/e2e/websocket":   {ours: "...", modules: "..."}, // calls over WebSocket
 
 	// The test kits, for tests of any package. They import no package of ours, so that the lowest
@@ -156,7 +156,7 @@ var allowed = map[string]struct {
 const module = "penstock"
 
 // TestImports checks the dependency table: facts flow down, decisions flow up, and no package
-// reaches around it.
+// bypasses it.
 func TestImports(t *testing.T) {
 	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", module+"/...")
 	out, err := cmd.Output()
@@ -205,7 +205,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// forTests reports whether a package is not part of the product.
+// forTests reports whether a package exists only for tests.
 func forTests(name string) bool {
 	return matches("proxy/e2e/... config/testkit/... proxy/request/internal/calltest", name)
 }

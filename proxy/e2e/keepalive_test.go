@@ -42,7 +42,8 @@ var keptCases = []struct{ path, body string }{
 	{"/v1/score", `{"model":"ranks","text_1":"x","text_2":"y"}`},
 }
 
-// White space precedes a plain answer that takes long, and the answer itself is unchanged.
+// TestWholeKeepalive checks that white space precedes a plain answer that takes long, and that the
+// answer itself is unchanged.
 func TestWholeKeepalive(t *testing.T) {
 	fastset.LeaveOut(t, "keep-alives of whole answers")
 	t.Parallel()
@@ -53,7 +54,7 @@ func TestWholeKeepalive(t *testing.T) {
 			return quick.Body[0] == '{' && quick.Header.Get("Content-Length") != ""
 		})
 		for _, fault := range []string{"chunked;delay=400ms", "stall", "padded=300000;delay=400ms"} {
-			if fault == "stall" { // in the midst of the engine's reply
+			if fault == "stall" { // in the middle of the engine's reply
 				fault = "pause-after=1;for=400ms"
 			}
 			p.Engines[0].SetFault(sim.Fault{Spec: fault})
@@ -75,7 +76,8 @@ func TestWholeKeepalive(t *testing.T) {
 	p.Engines[0].SetFault()
 }
 
-// An error after the white space is in the JSON, in the dialect's shape.
+// TestWholeKeepalive_Failure checks that an error after the white space is in the JSON, in the
+// dialect's shape.
 func TestWholeKeepalive_Failure(t *testing.T) {
 	fastset.LeaveOut(t, "keep-alives of whole answers")
 	t.Parallel()
@@ -84,7 +86,7 @@ func TestWholeKeepalive_Failure(t *testing.T) {
 			"status=400;message=no-such-tool;delay=400ms": "rejected_by_engine", "status=500;delay=400ms": "upstream_failed",
 			"head-cut;delay=400ms": "upstream_bad_response", "invalid-json;delay=400ms": "upstream_bad_response",
 		} {
-			p := startKept(t) // its own edge: after a failure the edge probes the engine, which may hit the next fault
+			p := startKept(t) // a separate edge: after a failure the edge probes the engine, and may meet the next fault
 			p.Engines[0].SetFault(sim.Fault{Spec: fault})
 			conn := p.Dial()
 			_ = conn.Send(p.Request(c.path, c.body))
@@ -107,8 +109,8 @@ func TestWholeKeepalive_Failure(t *testing.T) {
 	}
 }
 
-// Bytes and text allow no meaningless white space, and HTTP/1.0 has no chunks, so these get none. A
-// quick failure keeps its status.
+// TestWholeKeepalive_Never checks that bytes and text get no white space, which would change them,
+// and that HTTP/1.0, which has no chunks, gets none either. A quick failure keeps its status.
 func TestWholeKeepalive_Never(t *testing.T) {
 	t.Parallel()
 	p := startKept(t)
@@ -137,14 +139,15 @@ func TestWholeKeepalive_Never(t *testing.T) {
 	if r := c.Reply(http.MethodPost); r.Status != 200 || r.Body[0] != '{' {
 		t.Errorf("HTTP/1.0: %d %.40q", r.Status, r.Body)
 	}
-	// The interval is far longer here than a failure takes on a busy machine.
+	// The interval here is far longer than a failure takes on a busy machine.
 	quick := start(t, rig.Setup{Config: strings.Replace(keptConfig, "whole_keepalive: 100ms", "whole_keepalive: 30s", 1)})
 	quick.Engines[0].SetFault(sim.Fault{Spec: "status=500"})
 	quick.Post(keptCases[0].path, body).WantError(502, "api_error", "upstream_failed")
 	quick.Engines[0].SetFault()
 }
 
-// A client that leaves behind the white space ends its engine's work; one that stays learns of a drain.
+// TestWholeKeepalive_Ends checks that a client that disconnects after the white space ends its
+// engine's work, and that a client that stays gets the error of a drain.
 func TestWholeKeepalive_Ends(t *testing.T) {
 	t.Parallel()
 	p := startKept(t)

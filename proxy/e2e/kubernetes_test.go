@@ -19,7 +19,7 @@ import (
 // discoveryMetrics is the prefix of metrics of an edge that follows a service or pods.
 const discoveryMetrics = "penstock_discovery_"
 
-// cluster is an edge whose engines are the pods of a fake API server. Pod i listens on its own
+// cluster is an edge whose engines are the pods of a simulated API server. Pod i listens on its own
 // port.
 type cluster struct {
 	*penstock
@@ -54,7 +54,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: vllm }] }]
 	return c
 }
 
-// pod returns the pod of an engine. To the cluster a new name is a new pod.
+// pod returns the pod of an engine. For the cluster a new name is a new pod.
 func (c *cluster) pod(i int, marks ...string) kubeapi.Object {
 	marks = append(marks, "llm-d.ai/active-ports="+c.ports[i])
 	return kubeapi.Pod(fmt.Sprintf("vllm-%d", i), fmt.Sprintf("uid-%d", i), "127.0.0.1", marks...)
@@ -67,9 +67,8 @@ func (c *cluster) waitUp(n float64) {
 	})
 }
 
-// TestPodsComeAndGo: under load pods are added, replaced, and deleted with and without a watch
-// event, and the API server goes down. No call fails, and an engine whose pod is being deleted gets
-// none.
+// TestPodsComeAndGo adds, replaces and deletes pods under load, with and without a watch event, and
+// stops the API server. No call fails, and an engine whose pod is being deleted gets none.
 func TestPodsComeAndGo(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, "")
@@ -97,7 +96,7 @@ func TestPodsComeAndGo(t *testing.T) {
 		rig.WaitFor(t, rig.Patience, fmt.Sprintf("pod %d gets calls", i), func() bool { return served(i) > so })
 	}
 	// gone waits until the edge knows that a pod is gone, and checks that its engine gets no more
-	// calls: it can be killed.
+	// calls. The engine can then be killed.
 	gone := func(i int) {
 		t.Helper()
 		label := fmt.Sprintf("vllm@vllm-%d:%s", i, c.ports[i])
@@ -153,7 +152,8 @@ func TestPodsComeAndGo(t *testing.T) {
 	}
 }
 
-// TestNoPods: without a pod a call has no route; with the next pod it has one again.
+// TestNoPods checks that a call has no route while there is no pod, and has one again with the next
+// pod.
 func TestNoPods(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 2, "")
@@ -168,7 +168,8 @@ func TestNoPods(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "a route", func() bool { return c.Post(chatPath, c.Chat("")).Status == 200 })
 }
 
-// TestInferencePool: the pods and ports are those of the pool, without pods that only prefill.
+// TestInferencePool checks that the pods and ports are those of the pool, without pods that only
+// prefill.
 func TestInferencePool(t *testing.T) {
 	t.Parallel()
 	api := func(c *cluster) *rig.Reply { return c.Post(chatPath, c.Chat("")) }
@@ -197,8 +198,8 @@ models: [{ id: sim, deployments: [{ upstream: vllm }] }]
 	wantShown(t, c.MetricsText(), func(name string) bool { return strings.HasPrefix(name, discoveryMetrics) })
 }
 
-// TestDoctorFindsEngines: the doctor of a file lists the engines that its upstreams find, or says
-// why there are none.
+// TestDoctorFindsEngines checks that the doctor of a file lists the engines that its upstreams
+// find, or reports why there are none.
 func TestDoctorFindsEngines(t *testing.T) {
 	t.Parallel()
 	api := kubeapi.Start(t)

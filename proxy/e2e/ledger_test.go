@@ -30,8 +30,8 @@ func usageOf(t *testing.T, e *rig.Edge) (r observe.UsageReport) {
 	return r
 }
 
-// TestLedger: usage survives a kill and an orderly exit, and equals the engines' counts. A second
-// edge with the same ledger does not start.
+// TestLedger checks that usage survives a kill and an orderly exit, and equals the engines' counts.
+// A second edge with the same ledger does not start.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{
@@ -110,8 +110,8 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestBudget: a key that has used up its budget is refused in every dialect until the next day,
-// even after a kill and a restart. A reload that raises the budget admits it again.
+// TestBudget checks that a key that has used up its budget is refused in every dialect until the
+// next day, even after a kill and a restart. A reload that raises the budget admits it again.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{
@@ -182,8 +182,8 @@ func TestBudget(t *testing.T) {
 	p.Post(chatPath, body).WantStatus(200)
 }
 
-// TestFleetUsage: the usage of a fleet is the sum over its edges, in the API and the command. It
-// includes usage while the store was down, and before it lost its data.
+// TestFleetUsage checks that the usage of a fleet is the sum over its edges, in the API and the
+// command. It includes the usage while the store was down, and from before it lost its data.
 func TestFleetUsage(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
@@ -260,14 +260,14 @@ func TestFleetUsage(t *testing.T) {
 	command(t, 2, "usage", "--day", "2026-01-31", "--month", "2026-01")
 }
 
-// TestFleetBudget: the edges of a fleet use up one budget together. A store that has lost its data
-// gets the usage again, and an edge without the store does not allow the budget anew.
+// TestFleetBudget checks that the edges of a fleet use up one budget together. A store that has
+// lost its data gets the usage again, and an edge without the store does not begin a new budget.
 func TestFleetBudget(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
 	a, b := sharedFleet(t, store.Addr(), "divide", "{ tokens_per_month: 700 }")
 	used := 0
-	for i := range 12 { // of some 70 tokens
+	for i := range 12 { // of some 70 tokens each
 		edge := []*penstock{a, b}[i%2]
 		r := edge.Post(chatPath, edge.Chat(`"max_tokens":60,"sim":{"tokens":60}`))
 		if r.Status == 429 {
@@ -306,7 +306,7 @@ func TestFleetBudget(t *testing.T) {
 		for _, key := range store.Keys() {
 			if strings.Contains(key, time.Now().UTC().Format(" 2006-01")) {
 				fields, err := store.HKeys(key)
-				return err == nil && len(fields) == 5 // two edges, the birth, the sums and what the edges knew
+				return err == nil && len(fields) == 5 // two edges, the birth, the sums and the edges' own knowledge
 			}
 		}
 		return false

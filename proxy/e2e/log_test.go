@@ -20,7 +20,7 @@ import (
 )
 
 // The access log: its fields, its headers, and that calls never wait for it. Also the usage kept
-// beside it.
+// with it.
 
 // TestAccessFields checks the list and the order of the fields, because operators parse them.
 func TestAccessFields(t *testing.T) {
@@ -61,7 +61,7 @@ func TestAccessFields(t *testing.T) {
 	}
 }
 
-// TestAccessSwitch: a reload switches the access log on and off.
+// TestAccessSwitch checks that a reload switches the access log on and off.
 func TestAccessSwitch(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true}) // there are fewer lines than calls
@@ -83,7 +83,8 @@ func TestAccessSwitch(t *testing.T) {
 	}
 }
 
-// TestClientAddress: with log.client the peer's address is in the line, and nowhere else.
+// TestClientAddress checks that with log.client the peer's address is in the line, and nowhere
+// else.
 func TestClientAddress(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{false, true} {
@@ -119,8 +120,8 @@ func TestDebugHeaders(t *testing.T) {
 }
 
 // pace makes calls at both edges in turn, four at once, and compares the times of p with those of
-// control, which has nothing to wait for: half of the calls take about as long, and none takes much
-// longer than control's longest.
+// control, which never waits. Half of the calls must take about as long, and none much longer than
+// control's longest.
 func pace(t *testing.T, calls int, p, control *penstock) {
 	t.Helper()
 	var (
@@ -153,7 +154,8 @@ func pace(t *testing.T, calls int, p, control *penstock) {
 	}
 }
 
-// TestBlockedLog: the log goes to a pipe without a reader, and calls go on at their pace.
+// TestBlockedLog checks that calls continue at their pace while the log goes to a pipe without a
+// reader.
 func TestBlockedLog(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
@@ -204,8 +206,8 @@ func TestUsagePage(t *testing.T) {
 	}
 }
 
-// TestSessionColumn: with log.sessions a line has a hash of the client's session, from its head or
-// the body of each dialect, and never the name.
+// TestSessionColumn checks that with log.sessions a line has a hash of the client's session, from
+// its head or from the body of each dialect, and never the name.
 func TestSessionColumn(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "log: { sessions: true }"})
@@ -236,7 +238,8 @@ func TestSessionColumn(t *testing.T) {
 	}
 }
 
-// TestProxyProtocol: a listed proxy must send its client's address, and no other peer may.
+// TestProxyProtocol checks that a listed proxy must send its client's address, and that no other
+// peer may.
 func TestProxyProtocol(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "log: { client: true }\nlisten_trusted: [127.0.0.2]"})

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Coding agents ask for 32,000 tokens whatever the context length, and give up at the first
+// Coding agents request 32,000 tokens whatever the context length, and give up at the first
 // refusal.
 
 const (
@@ -18,7 +18,7 @@ const (
 	agentLimit   = 32_000
 )
 
-// limitWays are the endpoints with a token limit, and its name at each.
+// limitWays are the endpoints with a token limit, each with the limit's name.
 var limitWays = []struct{ path, member, body string }{
 	{"/v1/chat/completions", "max_tokens", `"messages":[{"role":"user","content":%q}]`},
 	{"/v1/chat/completions", "max_completion_tokens", `"messages":[{"role":"user","content":%q}]`},
@@ -32,7 +32,7 @@ func promptOf(tokens int) string {
 	return strings.Repeat("a tiny ", tokens*4/7) + `[[sim {"tokens":4}]]`
 }
 
-// sentLimits returns the token limits that an engine got since it was reset, 0 for none.
+// sentLimits returns the token limits that an engine has received since it was reset, 0 for none.
 func sentLimits(t *testing.T, e *sim.Engine) (limits []int) {
 	t.Helper()
 	for _, r := range e.Recorded() {
@@ -55,7 +55,7 @@ func sentLimits(t *testing.T, e *sim.Engine) (limits []int) {
 }
 
 // eachLimitWay runs f for every endpoint with a token limit, plain and streamed; body makes a
-// request with the limit asked.
+// request with the given limit.
 func eachLimitWay(t *testing.T, f func(t *testing.T, path string, body func(prompt string, asked int) string)) {
 	t.Helper()
 	for _, w := range limitWays {
@@ -109,7 +109,7 @@ func TestMaxTokens_AboveTheContext(t *testing.T) {
 				}
 				p.Engines[0].Reset()
 				r := p.Post(path, body(promptOf(24_400), agentLimit))
-				if overruns { // it accepts the limit, and ends the answer with its context
+				if overruns { // it accepts the limit, and ends the answer at its context length
 					r.WantStatus(200)
 				} else {
 					wantOverflow(t, path, r)
@@ -123,8 +123,9 @@ func TestMaxTokens_AboveTheContext(t *testing.T) {
 	}
 }
 
-// TestMaxTokens_Misjudged: if the edge underestimates a prompt, the engine's own count decides. The
-// edge sends a second request, invisible to the client and outside the retry budget.
+// TestMaxTokens_Misjudged checks that the engine's own count decides if the edge underestimates a
+// prompt. The edge sends a second request, which the client does not see and the retry budget does
+// not count.
 func TestMaxTokens_Misjudged(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vllm", "sglang", "tgi"} {
@@ -160,14 +161,15 @@ func TestMaxTokens_Misjudged(t *testing.T) {
 	}
 }
 
-// teachSparse makes the edge learn that a token is a dozen bytes or more, as in escaped text.
+// teachSparse makes the edge learn that a token has a dozen bytes or more, as in escaped text.
 func teachSparse(p *penstock) {
 	for range 8 {
 		p.Post(chatPath, `{"model":"sim","max_tokens":1,"messages":[{"role":"user","content":"`+strings.Repeat(`\u0061`, 4000)+`"}]}`).WantStatus(200)
 	}
 }
 
-// TestMaxTokens_RoomElsewhere: a prompt too long for one engine goes to one with room for it.
+// TestMaxTokens_RoomElsewhere checks that a prompt that is too long for one engine goes to one with
+// room for it.
 func TestMaxTokens_RoomElsewhere(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{
@@ -191,7 +193,7 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: up-0 }, { ups
 	}
 }
 
-// TestMaxTokens_Strict: a strict edge does not change limits.
+// TestMaxTokens_Strict checks that a strict edge does not change limits.
 func TestMaxTokens_Strict(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{
@@ -211,8 +213,8 @@ func TestMaxTokens_Strict(t *testing.T) {
 	})
 }
 
-// TestMaxTokens_NoLimit: -1 asks a completion for as many tokens as fit. Engines disagree about its
-// meaning, so it does not reach them.
+// TestMaxTokens_NoLimit checks that -1, with which a completion requests as many tokens as fit,
+// does not reach engines, because they disagree about its meaning.
 func TestMaxTokens_NoLimit(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "vllm", MaxModelLen: smallContext, Record: true}}, Config: detected})
@@ -222,8 +224,8 @@ func TestMaxTokens_NoLimit(t *testing.T) {
 	}
 }
 
-// TestMaxTokens_CountedInPart: engines that stop counting a prompt early, or report no count, also
-// get a second request with less.
+// TestMaxTokens_CountedInPart checks that engines that stop counting a prompt early, or report no
+// count, also get a second request with a lower limit.
 func TestMaxTokens_CountedInPart(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -20,8 +20,8 @@ import (
 
 // Token counts of Messages, in streams and on the endpoint that counts.
 
-// TestMessages_EarlyUsage: LangChain reads the prompt's size only from message_start, where vLLM
-// reports it.
+// TestMessages_EarlyUsage checks message_start, the only event from which LangChain reads the
+// prompt's size, and in which vLLM reports it.
 func TestMessages_EarlyUsage(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: "", Config: `
@@ -79,8 +79,8 @@ func TestMessages_CountTokens(t *testing.T) {
 	p.Post("/v1/messages/count_tokens", `{}`, "Authorization: Bearer no").WantError(401, "authentication_error", "invalid_api_key")
 }
 
-// TestMessages_CountByEngine: an engine with a counter gets the client's own text. If it fails in
-// any way, the answer is an estimate.
+// TestMessages_CountByEngine checks that an engine with a counter gets the client's own text. If
+// the counter fails in any way, the answer is an estimate.
 func TestMessages_CountByEngine(t *testing.T) {
 	t.Parallel()
 	var (
@@ -155,7 +155,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0, served: served }] }]
 	}
 }
 
-// If the engine does not count, the client sees what its key is charged, including the prompt.
+// TestCounts_Estimated checks that the client sees what its key is charged, including the prompt,
+// if the engine does not count.
 func TestCounts_Estimated(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, func(w http.ResponseWriter, r *http.Request) {
@@ -190,8 +191,8 @@ func TestCounts_Estimated(t *testing.T) {
 	}
 }
 
-// TestMessages_CountIsACall: a count occupies its key's concurrency, reserves tokens and returns
-// them, and ends with its client.
+// TestMessages_CountIsACall checks that a count occupies its key's concurrency, reserves tokens and
+// returns them, and ends with its client.
 func TestMessages_CountIsACall(t *testing.T) {
 	t.Parallel()
 	asked, left := make(chan bool, 8), make(chan bool, 8)
@@ -234,7 +235,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 		t.Errorf("a count is charged: %+v", l)
 	}
 	close(hold)
-	for range 3 { // each has more than half of the key's tokens
+	for range 3 { // each takes more than half of the key's tokens
 		if r := p.Post(path, `{"model":"sim","messages":[{"role":"user","content":"`+strings.Repeat("word ", 500)+`"}]}`).WantStatus(200); r.Body != `{"input_tokens":4711}` {
 			t.Errorf("%s", r.Body)
 		}

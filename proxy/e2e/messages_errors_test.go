@@ -17,9 +17,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Failures of Messages: refusals, failing engines, broken streams, clients that leave.
+// Failures of Messages: refusals, failing engines, broken streams, and clients that disconnect.
 
-// wantAPIError checks an error as the SDK reads it.
+// wantAPIError checks an error in the form in which the SDK reads it.
 func wantAPIError(t *testing.T, err error, status int, kind, code, param string) *anthropic.Error {
 	t.Helper()
 	var e *anthropic.Error
@@ -99,8 +99,8 @@ func TestMessages_Errors(t *testing.T) {
 	})
 }
 
-// TestMessages_EngineFailures: every failure of an engine before the commit is a 529 with an
-// integer Retry-After; a client's mistake keeps its status.
+// TestMessages_EngineFailures checks that every failure of an engine before the commit is a 529
+// with an integer Retry-After, and that a client's mistake keeps its status.
 func TestMessages_EngineFailures(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true, Retry: "attempts: 1", Timeouts: "first_event: 1500ms, answer: 1500ms"})
@@ -133,9 +133,9 @@ func TestMessages_EngineFailures(t *testing.T) {
 	}
 }
 
-// TestMessages_AnswerTooLong: if a prompt would fit with a smaller max_tokens, the error has the
-// numbers that agents parse, with the edge's estimate if the engine has not counted the whole
-// prompt.
+// TestMessages_AnswerTooLong checks that, if a prompt would fit with a smaller max_tokens, the
+// error has the numbers that agents parse. If the engine has not counted the whole prompt, they
+// come from the edge's estimate.
 func TestMessages_AnswerTooLong(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -162,7 +162,7 @@ func TestMessages_AnswerTooLong(t *testing.T) {
 	}
 }
 
-// heal waits until the breaker has forgotten the faults of a test.
+// heal waits until the breaker no longer counts the faults of a test.
 func (p *penstock) heal() {
 	p.T.Helper()
 	rig.WaitFor(p.T, rig.Patience, "the engine to be trusted again", func() bool {
@@ -170,8 +170,8 @@ func (p *penstock) heal() {
 	})
 }
 
-// TestMessages_BrokenStreams: after the commit a failure is an error event, and never looks like a
-// normal end.
+// TestMessages_BrokenStreams checks that a failure after the commit is an error event, and never
+// looks like a normal end.
 func TestMessages_BrokenStreams(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true, Timeouts: "idle: 300ms"})
@@ -210,9 +210,9 @@ func TestMessages_BrokenStreams(t *testing.T) {
 	}
 }
 
-// TestMessages_MalformedCall: arguments that are not JSON reach the client as the model wrote them,
-// so that it can report them to the model. When the client sends the call back, the conversation
-// goes on. It does not count against the engine.
+// TestMessages_MalformedCall checks that arguments that are not JSON reach the client unchanged, so
+// that it can report them to the model. When the client sends the call back, the conversation
+// continues. The arguments do not count as a failure of the engine.
 func TestMessages_MalformedCall(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -279,7 +279,8 @@ func TestMessages_Cancel(t *testing.T) {
 	}
 }
 
-// TestMessages_SlowBody: a client that sends too slowly gets an error in its own dialect.
+// TestMessages_SlowBody checks that a client that sends too slowly gets an error in its own
+// dialect.
 func TestMessages_SlowBody(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Timeouts: "client_body: 1s"})

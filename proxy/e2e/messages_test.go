@@ -58,7 +58,7 @@ func messageText(m *anthropic.Message) (text string) {
 	return text
 }
 
-// wholeAndStreamed runs f for a plain answer and for a streamed one.
+// wholeAndStreamed runs f for a plain answer and for a stream.
 func wholeAndStreamed(t *testing.T, f func(t *testing.T, create func(c *anthropic.Client, params anthropic.MessageNewParams) (*anthropic.Message, error))) {
 	t.Run("whole", func(t *testing.T) {
 		f(t, func(c *anthropic.Client, params anthropic.MessageNewParams) (*anthropic.Message, error) {
@@ -82,7 +82,7 @@ models: [{ id: public, aliases: ["claude-*", sim], deployments: [{ upstream: up-
 
 func TestMessages_Text(t *testing.T) {
 	t.Parallel()
-	// llama.cpp gets a stream request even if the client wants none.
+	// llama.cpp gets a stream request even if the client requests none.
 	for _, o := range []sim.Options{{}, {Profile: "sglang"}, {Profile: "llamacpp", CancelOnlyStreams: true}, {Profile: "ollama"}} {
 		t.Run(o.Profile, func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +112,7 @@ func TestMessages_Text(t *testing.T) {
 	}
 }
 
-// TestMessages_Same: a prompt has the same answer as in chat, plain and streamed.
+// TestMessages_Same checks that a prompt has the same answer as in chat, plain and streamed.
 func TestMessages_Same(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -200,7 +200,8 @@ func TestMessages_StopSequences(t *testing.T) {
 	}
 }
 
-// TestMessages_Ping: a waiting client gets pings, before the first event and between two events.
+// TestMessages_Ping checks that a waiting client gets pings, before the first event and between two
+// events.
 func TestMessages_Ping(t *testing.T) {
 	fastset.LeaveOut(t, "pings while an engine thinks")
 	t.Parallel()
@@ -226,7 +227,8 @@ func TestMessages_Ping(t *testing.T) {
 	}
 }
 
-// TestMessages_Shape: an error on these paths has the shape of Messages, whichever layer sends it.
+// TestMessages_Shape checks that an error on these paths has the shape of Messages, whichever layer
+// sends it.
 func TestMessages_Shape(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 16KiB", Keys: "", Key: "operations: [messages, chat]"})
@@ -277,7 +279,8 @@ func TestMessages_Shape(t *testing.T) {
 	}
 }
 
-// TestMessages_SystemInPlace: the model's setting decides where system messages in a conversation go.
+// TestMessages_SystemInPlace checks that the model's setting decides where system messages in a
+// conversation go.
 func TestMessages_SystemInPlace(t *testing.T) {
 	t.Parallel()
 	for setting, want := range map[string]string{
@@ -293,14 +296,15 @@ func TestMessages_SystemInPlace(t *testing.T) {
 	}
 }
 
-// sent returns the last request that an engine got.
+// sent returns the last request that an engine received.
 func (p *penstock) sent(engine int) (path, body string) {
 	r := p.Engines[engine].Stats().LastRequest
 	return r.Target, string(r.Body)
 }
 
-// If a conversation ends with the assistant, that turn is the beginning of the answer. Engines that
-// would begin anew get members to continue; the others continue on their own.
+// TestMessages_Prefill checks conversations that end with the assistant's turn, which is the
+// beginning of the answer. Engines that would begin anew get members that make them continue; the
+// others continue by themselves.
 func TestMessages_Prefill(t *testing.T) {
 	t.Parallel()
 	for profile, told := range map[string]bool{"vllm": true, "sglang": true, "llamacpp": false, "ollama": false} {

@@ -15,7 +15,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// The metrics page as a whole: Prometheus' own lint, and the use by the dashboard and the alert
+// The metrics page as a whole: Prometheus' own lint, and the queries of the dashboard and the alert
 // rules.
 
 var (
@@ -24,7 +24,7 @@ var (
 )
 
 // lint returns what is wrong with a metrics page: names, HELP and TYPE, suffixes and units by type,
-// incomplete and non-monotonic histograms, duplicates, families in several pieces.
+// incomplete and non-monotonic histograms, duplicates, and families in several pieces.
 func lint(page string) (problems []string) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	type family struct {
@@ -193,7 +193,7 @@ func wantShown(t *testing.T, page string, among func(name string) bool) {
 	}
 }
 
-// TestMetricsPage drives an edge through calls with every outcome, and lints the page.
+// TestMetricsPage runs an edge through calls with every outcome, and lints the page.
 func TestMetricsPage(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{
@@ -241,12 +241,12 @@ func TestMetricsPage(t *testing.T) {
 		t.Error(problem)
 	}
 	wantOpenMetrics(t, p)
-	missing := []string{"penstock_log_dropped_total", "penstock_spans_dropped_total", "penstock_stream_aborts_total", "penstock_certificate_expiry_timestamp_seconds", "penstock_admin_certificate_expiry_timestamp_seconds", "penstock_suspect_markup_total", "penstock_model_tier", "penstock_overflow_calls_total", "penstock_fallback_calls_total", "penstock_class_calls_total", "penstock_class_queue_waiting", "penstock_acme_failures", "penstock_acme_waiting", "penstock_acme_orders_total", "penstock_discovered_models", "penstock_discovered_models_left_out", "penstock_upstream_lacks"} // a log of its own; no traces, no TLS
-	elsewhere := []string{fleetMetrics, ledgerMetrics, discoveryMetrics, issuerMetrics}                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                // tests of their own look at these
+	missing := []string{"penstock_log_dropped_total", "penstock_spans_dropped_total", "penstock_stream_aborts_total", "penstock_certificate_expiry_timestamp_seconds", "penstock_admin_certificate_expiry_timestamp_seconds", "penstock_suspect_markup_total", "penstock_model_tier", "penstock_overflow_calls_total", "penstock_fallback_calls_total", "penstock_class_calls_total", "penstock_class_queue_waiting", "penstock_acme_failures", "penstock_acme_waiting", "penstock_acme_orders_total", "penstock_discovered_models", "penstock_discovered_models_left_out", "penstock_upstream_lacks"} // it has its own log, and neither traces nor TLS
+	elsewhere := []string{fleetMetrics, ledgerMetrics, discoveryMetrics, issuerMetrics}                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                // other tests check these
 	wantShown(t, page, func(name string) bool {
 		return !slices.Contains(missing, name) && !slices.ContainsFunc(elsewhere, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	})
-	if strings.Contains(page, "certificate_expiry_timestamp_seconds") { // at any time that stood for none the alert would fire for ever
+	if strings.Contains(page, "certificate_expiry_timestamp_seconds") { // a timestamp that means none would fire the alert forever
 		t.Error("an edge without TLS tells when its certificate expires")
 	}
 	for name, want := range map[string]float64{
@@ -266,14 +266,14 @@ func TestMetricsPage(t *testing.T) {
 	if sum, n := p.Metric("penstock_overhead_seconds_sum"), p.Metric("penstock_overhead_seconds_count"); sum/n > 0.1 {
 		t.Errorf("the edge says that it adds %v s a call: it counts somebody else's time as its own", sum/n)
 	}
-	rig.WaitFor(t, rig.Patience, "gaps between the tokens are measured", func() bool { // tokens come in bunches on a busy machine
+	rig.WaitFor(t, rig.Patience, "gaps between the tokens are measured", func() bool { // on a busy machine tokens arrive in bunches
 		p.Post(chatPath, streamed).WantStatus(200)
 		return p.Metric("penstock_itl_seconds_count") >= 5
 	})
 }
 
-// TestDashboards: every metric of the dashboard and the alert rules exists, and histograms are used
-// as such.
+// TestDashboards checks that every metric of the dashboard and the alert rules exists, and that
+// histograms are used as such.
 func TestDashboards(t *testing.T) {
 	exposed := map[string]bool{}
 	for _, f := range observe.Families() {
@@ -306,7 +306,8 @@ func TestDashboards(t *testing.T) {
 	}
 }
 
-// TestIdleModel: the idle time that a scaler reads is 0 while a call of the model runs, and grows after its end.
+// TestIdleModel checks that the idle time that a scaler reads is 0 while a call of the model runs,
+// and grows after its end.
 func TestIdleModel(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

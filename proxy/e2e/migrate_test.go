@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestInitFrom: another proxy's file is imported, checked and served unchanged. Its keys, names and
-// aliases work, and no secret of the environment is in the files or the output.
+// TestInitFrom checks that another proxy's file is imported, checked and served unchanged. Its
+// keys, names and aliases work, and no secret of the environment is in the files or the output.
 func TestInitFrom(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Profile: "llamacpp", Models: []string{"tiny"}, Slots: 3, APIKey: "engine-secret"})

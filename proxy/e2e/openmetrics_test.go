@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// openMetricsFamily is the metadata of a family before its samples.
+// openMetricsFamily is a family's metadata, which precedes its samples.
 type openMetricsFamily struct {
 	kind, unit, help string
 	sampled, closed  bool
@@ -30,9 +30,9 @@ var (
 	unescapedHelp    = regexp.MustCompile(`(?:^|[^\\])(?:\\\\)*"|\\[^\\"n]`)
 )
 
-// lintOpenMetrics returns a page's violations of the OpenMetrics 1.0 text format: the end, metadata
-// once and before the samples, each family in one place and with a distinct name, suffixes and
-// units, canonical bounds.
+// lintOpenMetrics returns a page's violations of the OpenMetrics 1.0 text format: the end mark,
+// metadata once and before the samples, each family in one place and with a distinct name, suffixes
+// and units, and canonical bounds.
 func lintOpenMetrics(page string) (problems []string) {
 	bad := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	page, ended := strings.CutSuffix(page, "# EOF\n")
@@ -172,7 +172,8 @@ func wantOpenMetrics(t *testing.T, p *penstock) {
 	}
 }
 
-// TestOpenMetricsIsAskedFor: a scraper that does not accept OpenMetrics gets the text format.
+// TestOpenMetricsIsAskedFor checks that a scraper that does not accept OpenMetrics gets the text
+// format.
 func TestOpenMetricsIsAskedFor(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -25,16 +25,16 @@ func panicked(t *testing.T, g *guard.Guard, place string, n uint64) {
 	rig.WaitFor(t, rig.Patience, "the panic of "+place, func() bool { return g.Panics(place) >= n })
 }
 
-// TestPanicOfACall: wherever a call panics, only that call is lost, and everything it held is
-// released exactly once: its slot, the key's only place, the memory of its body. Its stream does
-// not look complete unless it was.
+// TestPanicOfACall checks that a panic anywhere in a call ends only that call, and that everything
+// it held is released exactly once: its slot, the key's only place, and the memory of its body. Its
+// stream does not look complete unless it was.
 func TestPanicOfACall(t *testing.T) {
 	t.Parallel()
 	const whole, stream = "", `"stream":true,"sim":{"text":"hello there"}`
 	for _, test := range []struct {
 		point, place string
 		more         string
-		status       int  // of the panicking call; 0: its connection ends without one
+		status       int  // of the panicking call; 0: its connection ends without a status
 		ends         bool // the stream comes to its end
 	}{
 		{"call.run", guard.Handler, whole, 500, false},
@@ -104,7 +104,7 @@ func TestPanicOfACall(t *testing.T) {
 	}
 }
 
-// TestPanicOfAHead: functions that fasthttp calls before a handler are guarded, too.
+// TestPanicOfAHead checks that functions that fasthttp calls before a handler are guarded, too.
 func TestPanicOfAHead(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -128,8 +128,8 @@ func TestPanicOfAHead(t *testing.T) {
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
-// TestPanicOfAWorker: a background worker loses one round and starts again; calls are served
-// meanwhile.
+// TestPanicOfAWorker checks that a background worker loses one round and starts again, and that
+// calls are served in the meantime.
 func TestPanicOfAWorker(t *testing.T) {
 	t.Parallel()
 	type provoke func(t *testing.T, g *guard.Guard, p *penstock)
@@ -143,8 +143,8 @@ func TestPanicOfAWorker(t *testing.T) {
 		point, place string
 		setup        rig.Setup
 		armed        bool    // before the start
-		provoke      provoke // reaches the point; nil: time alone does
-		after        provoke // shows that it goes on
+		provoke      provoke // reaches the point; nil: time alone suffices
+		after        provoke // shows that it continues
 	}{
 		{point: "accept.public", place: guard.Accept, armed: true},
 		{point: "accept.admin", place: guard.Accept, armed: true},
@@ -187,7 +187,7 @@ func TestPanicOfAWorker(t *testing.T) {
 			},
 			after: func(t *testing.T, _ *guard.Guard, p *penstock) {
 				p.Rest()
-				s := p.OpenStream(chatPath, p.Chat(endless)) // the next leaving client is noticed
+				s := p.OpenStream(chatPath, p.Chat(endless)) // the next client that disconnects is noticed
 				s.Next()
 				s.Leave()
 				p.Rest()
@@ -262,8 +262,8 @@ func TestPanicOfAWorker(t *testing.T) {
 	}
 }
 
-// TestPanicOfALookup: a panicking resolver leaves the addresses as they were, and the next lookup
-// counts again.
+// TestPanicOfALookup checks that a panicking resolver leaves the addresses unchanged, and that the
+// next lookup takes effect.
 func TestPanicOfALookup(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -289,7 +289,7 @@ models: [{ id: sim, deployments: [{ upstream: up }] }]
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
-// TestPanicOfTheLog: lines are lost and counted, and later ones are written.
+// TestPanicOfTheLog checks that lines are lost and counted, and that later ones are written.
 func TestPanicOfTheLog(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -319,7 +319,7 @@ func TestPanicOfTheLog(t *testing.T) {
 	}
 }
 
-// TestPanicOfSpans: a batch is lost and counted, and the next one is sent.
+// TestPanicOfSpans checks that a batch is lost and counted, and that the next one is sent.
 func TestPanicOfSpans(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -339,7 +339,7 @@ func TestPanicOfSpans(t *testing.T) {
 	}
 }
 
-// TestPanicWhileDraining: the drain still ends.
+// TestPanicWhileDraining checks that the drain still ends.
 func TestPanicWhileDraining(t *testing.T) {
 	t.Parallel()
 	g := guard.New()
@@ -350,8 +350,8 @@ func TestPanicWhileDraining(t *testing.T) {
 	panicked(t, g, guard.Shutdown, 1)
 }
 
-// TestPanicsTurnReadiness: repeated panics in one place make the edge unready, and it names the
-// place. Nine panics do not.
+// TestPanicsTurnReadiness checks that repeated panics in one place make the edge unready, and that
+// its answer names the place. Nine panics do not.
 func TestPanicsTurnReadiness(t *testing.T) {
 	t.Parallel()
 	g := guard.New()

@@ -12,8 +12,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// ordered is an edge whose engine orders its queue by the priorities that the edge sends. The returned
-// credential is of a key of the first class; the edge's own key is of the last of three.
+// ordered starts an edge whose engine orders its queue by the priorities that the edge sends. The
+// returned credential is that of a key of the first class; the edge's own key belongs to the last
+// of three.
 func ordered(t *testing.T, profile, model string) (p *penstock, first string) {
 	t.Helper()
 	key, hash, _ := auth.NewKey()
@@ -32,7 +33,8 @@ models:
 	}), "Authorization: Bearer " + key
 }
 
-// lastPriority is what the engine was told with the newest request of calls; empty: nothing.
+// lastPriority returns the priority that the engine received with its last request; empty if there
+// was none.
 func (p *penstock) lastPriority() (path, number string) {
 	p.T.Helper()
 	all := p.Engines[0].Recorded()
@@ -44,7 +46,8 @@ func (p *penstock) lastPriority() (path, number string) {
 	return last.Target, body.Priority.String()
 }
 
-// TestEngineIsToldPriorities: in every dialect the engine gets the call's class, in its own order.
+// TestEngineIsToldPriorities checks that the engine gets the call's class in every dialect, in its
+// own order.
 func TestEngineIsToldPriorities(t *testing.T) {
 	t.Parallel()
 	const messages = `"messages":[{"role":"user","content":"Hi"}]`
@@ -74,7 +77,7 @@ func TestEngineIsToldPriorities(t *testing.T) {
 	}
 }
 
-// TestClientsPriority: a client's own number is refused, unless the model allows it.
+// TestClientsPriority checks that a client's own number is refused, unless the model allows it.
 func TestClientsPriority(t *testing.T) {
 	t.Parallel()
 	p, _ := ordered(t, "vllm", "")
@@ -91,8 +94,8 @@ func TestClientsPriority(t *testing.T) {
 	}
 }
 
-// TestEngineServesFirstClassFirst: in the engine's queue a later call overtakes one of a later
-// class.
+// TestEngineServesFirstClassFirst checks that a call overtakes one of a later class in the engine's
+// queue.
 func TestEngineServesFirstClassFirst(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vllm", "sglang"} {
@@ -123,8 +126,8 @@ func TestEngineServesFirstClassFirst(t *testing.T) {
 	}
 }
 
-// TestEngineWithoutPriorities: an engine without its flag refuses later classes if the edge sends
-// priorities. Without the setting the edge sends none.
+// TestEngineWithoutPriorities checks that an engine without its flag refuses later classes if the
+// edge sends priorities, and that the edge sends none without the setting.
 func TestEngineWithoutPriorities(t *testing.T) {
 	t.Parallel()
 	for _, told := range []bool{true, false} {

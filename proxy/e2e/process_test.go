@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The real binary, as a person at a terminal and a supervisor see it.
+// The real program, used like a person at a terminal and a supervisor use it.
 
 // writeConfig writes a configuration for one engine and returns its path and the key.
 func writeConfig(t *testing.T, engine *sim.Engine, timeouts string) (path, key string) {
@@ -46,8 +46,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	return path, key
 }
 
-// TestStartWithoutConfig: on a fresh machine the program serves something and prints a working
-// command line, even if its port is taken.
+// TestStartWithoutConfig checks that, on a fresh machine, the program serves an engine and prints a
+// working command line, even if its port is taken.
 func TestStartWithoutConfig(t *testing.T) {
 	t.Parallel()
 	if ln, err := net.Listen("tcp", "127.0.0.1:4000"); err == nil { // if this fails, the port is taken anyway
@@ -99,8 +99,8 @@ func TestStartWithoutConfig(t *testing.T) {
 	p.Exits(rig.Patience, 0)
 }
 
-// TestServe: with a configuration, streams that run at SIGTERM finish, new ones are served during
-// the linger, and the exit is clean.
+// TestServe checks that, with a configuration, streams that run at SIGTERM finish, new ones are
+// served during the linger, and the exit is clean.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})
@@ -123,7 +123,7 @@ func TestServe(t *testing.T) {
 	s.Next()
 	p.Signal(syscall.SIGTERM)
 	rig.WaitFor(t, 5*time.Second, "readiness turns", func() bool { return get(admin+"/-/ready") == 503 })
-	// While it lingers it accepts connections, and asks clients to close them.
+	// While it lingers, it accepts connections and asks clients to close them.
 	res, err := http.Get(base + "/health")
 	if err != nil {
 		t.Errorf("while lingering: %v", err)
@@ -168,8 +168,8 @@ func wantLastWord(t *testing.T, s *rig.Stream) {
 	}
 }
 
-// TestDrainLimit: a stream that still runs when the drain time is over ends with an error event,
-// and the exit is clean.
+// TestDrainLimit checks that a stream that still runs when the drain time is over ends with an
+// error event, and that the exit is clean.
 func TestDrainLimit(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})
@@ -186,8 +186,8 @@ func TestDrainLimit(t *testing.T) {
 	}
 }
 
-// TestSecondSignal: a second signal ends running calls at once, with an error to clients and a line
-// in the log, and its own exit code.
+// TestSecondSignal checks that a second signal ends running calls at once, with an error for
+// clients, a line in the log, and its own exit code.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	for sig, code := range map[syscall.Signal]int{syscall.SIGTERM: 143, syscall.SIGINT: 130} {
@@ -212,8 +212,8 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestSecondSignalIsSoon: no connected client holds up a second signal, whatever it waits for or sends.
-// The best of some tries counts, since the machine may be busy.
+// TestSecondSignalIsSoon checks that no connected client delays a second signal, whatever it waits
+// for or sends. The best of several attempts counts, because the machine may be busy.
 func TestSecondSignalIsSoon(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{})
@@ -255,7 +255,8 @@ func TestSecondSignalIsSoon(t *testing.T) {
 	t.Errorf("the end takes %v", best)
 }
 
-// TestSilentAdmin: a silent connection to the admin listener does not make the exit fail.
+// TestSilentAdmin checks that a silent connection to the admin listener does not make the exit
+// fail.
 func TestSilentAdmin(t *testing.T) {
 	t.Parallel()
 	path, _ := writeConfig(t, rig.StartEngine(t, sim.Options{}), "linger: 0s, drain: 1s")
@@ -267,7 +268,7 @@ func TestSilentAdmin(t *testing.T) {
 	p.Exits(rig.Patience, 0)
 }
 
-// TestQuitSignal: SIGQUIT prints the goroutines, but no content of calls.
+// TestQuitSignal checks that SIGQUIT prints the goroutines, but no content of calls.
 func TestQuitSignal(t *testing.T) {
 	t.Parallel()
 	for sig, code := range map[syscall.Signal]int{syscall.SIGQUIT: 131, syscall.SIGABRT: 134} {
@@ -324,7 +325,7 @@ func TestFault65_InvalidFileAtStart(t *testing.T) {
 	}
 }
 
-// TestCheck: five mistakes are five problems, each with its line.
+// TestCheck checks that five mistakes are five problems, each with its line.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -370,8 +371,8 @@ models:
 	}
 }
 
-// TestCheckAndServeAgree: a start reports the same as a check before it, also for certificates, and
-// a comparison refuses what the running edge would refuse.
+// TestCheckAndServeAgree checks that a start reports the same as a check before it, also for
+// certificates, and that a comparison refuses what the running edge would refuse.
 func TestCheckAndServeAgree(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -409,7 +410,8 @@ func TestCheckAndServeAgree(t *testing.T) {
 	}
 }
 
-// TestKey: the output of `key new` fits into a configuration, and `key hash` agrees.
+// TestKey checks that the output of `key new` fits into a configuration, and that `key hash`
+// agrees.
 func TestKey(t *testing.T) {
 	t.Parallel()
 	out, errs, code := rig.RunProgram(t, "", "key", "new", "--name", "team-a", "--models", "sim", "--expires", "2099-01-01T00:00:00Z")
@@ -502,8 +504,8 @@ func TestVersionAndHelp(t *testing.T) {
 	}
 }
 
-// TestHeapFloor: a busy edge with memory to spare rarely collects its small heap. With little
-// memory it collects more often, and with a pace set by the operator as often as that says.
+// TestHeapFloor checks that a busy edge with enough memory rarely collects its small heap. With
+// little memory it collects more often, and with an operator's GOGC as often as that sets.
 func TestHeapFloor(t *testing.T) {
 	t.Parallel()
 	collections := func(env ...string) float64 {
@@ -511,7 +513,7 @@ func TestHeapFloor(t *testing.T) {
 		work := func(n int) {
 			for range n {
 				p.Ask(rig.Chat, "").WantStatus(200)
-				p.MetricsText() // makes as much garbage as dozens of calls
+				p.MetricsText() // produces as much garbage as dozens of calls
 			}
 		}
 		work(250)

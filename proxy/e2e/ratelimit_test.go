@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestRateHeaders: each answer to a key with limits, plain, streamed or refused, says what is left;
-// without limits it does not.
+// TestRateHeaders checks that each answer to a key with limits, plain, streamed or refused, has
+// headers with what is left, and that answers without limits have none.
 func TestRateHeaders(t *testing.T) {
 	t.Parallel()
 	bodies := map[string]string{
@@ -101,8 +101,8 @@ func TestRateHeaders(t *testing.T) {
 	})
 }
 
-// TestBracketedModelNames: agents append a variant in brackets to a model's name; no engine here
-// has one.
+// TestBracketedModelNames checks model names to which agents append a variant in brackets, which no
+// engine here has.
 func TestBracketedModelNames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{
@@ -111,7 +111,7 @@ func TestBracketedModelNames(t *testing.T) {
 	})
 	for name, status := range map[string]int{
 		"sim[1m]": 200, "gpt[1m]": 200, "claude-x[1m]": 200, "beta[x]": 200, "sim[thinking]": 200, "sim[12345678]": 200,
-		"other[1m]": 403, // the exact name counts first, and the key may not use it
+		"other[1m]": 403, // the exact name takes precedence, and the key may not use it
 		"other":     404, "sim[]": 404, "sim[1M]": 404, "sim[123456789]": 404, "sim[1m][1m]": 404, "sim[1m": 404, "sim1m]": 404, "[1m]": 404, "sim[1m] ": 404, "unknown[1m]": 404,
 	} {
 		r := p.Post(chatPath, `{"model":"`+name+`","messages":[{"role":"user","content":"a"}]}`).WantStatus(status)

@@ -19,11 +19,11 @@ import (
 // realSent is one request of a realLoad.
 type realSent struct {
 	begun, ended time.Time
-	upstream     string // the last upstream, as the edge reports
-	failure      string // empty: complete answer
+	upstream     string // the last upstream, as reported by the edge
+	failure      string // empty: the answer was complete
 }
 
-// realLoad is a crowd of clients that records each request.
+// realLoad is a group of clients that records each request.
 type realLoad struct {
 	p      *penstock
 	mu     sync.Mutex
@@ -100,8 +100,8 @@ func (l *realLoad) waitServed(limit time.Duration, upstream string, after time.T
 // signal sends the engine and its script a signal.
 func (e *realEngine) signal(s syscall.Signal) { _ = syscall.Kill(-e.cmd.Process.Pid, s) }
 
-// terminate stops the engine as a service manager does: with a signal, a second one because
-// llama.cpp waits for its streams, and a kill after a while.
+// terminate stops the engine as a service manager does: with a signal, with a second one because
+// llama.cpp waits for its streams, and after a while with a kill.
 func (e *realEngine) terminate(patience time.Duration) {
 	for end := time.Now().Add(patience); time.Now().Before(end); {
 		e.signal(syscall.SIGTERM)
@@ -114,9 +114,9 @@ func (e *realEngine) terminate(patience time.Duration) {
 	e.kill()
 }
 
-// TestRealOutages: one of two engines under load is killed, frozen and restarted. Only requests
-// that were sent to it before it was marked down fail, and it has its share of the traffic again
-// soon after it is back.
+// TestRealOutages kills, freezes and restarts one of two engines under load. Only requests that
+// were sent to it before it was marked down fail, and it gets its share of the traffic again soon
+// after it is back.
 func TestRealOutages(t *testing.T) {
 	const slots = 4
 	a, b := startLlama(t, realPort(t), "markov"), startLlama(t, realPort(t), "markov")
@@ -133,7 +133,7 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, timeouts: { first_event: 3
 			}
 		}
 	}
-	// outage plays one outage: fail makes the engine fail, mend brings it back.
+	// outage runs one outage: fail makes the engine fail, mend brings it back.
 	outage := func(what string, fail, mend func()) {
 		t.Helper()
 		failed := time.Now()
@@ -158,7 +158,8 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, timeouts: { first_event: 3
 		if back > 8*time.Second {
 			t.Errorf("%s: traffic came back after %v", what, back)
 		}
-		// Each of its slots can lose one request, and a second one between the first and the verdict.
+		// Each of its slots can lose one request, and a second one between the first failure and
+		// the verdict.
 		if lost > 2*slots {
 			t.Errorf("%s: %d requests were lost", what, lost)
 		}

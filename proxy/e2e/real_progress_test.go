@@ -18,7 +18,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Stalls, and what must not count as one, on real engines with default settings.
+// Stalls, and what must not count as a stall, on real engines with default settings.
 
 // processesOf returns the processes of an engine's group whose command line contains a word.
 func (e *realEngine) processesOf(word string) (with []int) {
@@ -37,9 +37,9 @@ func (e *realEngine) processesOf(word string) (with []int) {
 	return with
 }
 
-// TestRealRouterChildStops: the child of llama.cpp's router with the model is stopped while the
-// router still answers the health page. The engine is out in time, no call fails, and it is back
-// soon after the child continues.
+// TestRealRouterChildStops stops the child of llama.cpp's router that has the model, while the
+// router still answers the health page. The engine is taken out in time, no call fails, and it is
+// back soon after the child continues.
 func TestRealRouterChildStops(t *testing.T) {
 	router, ok := tryRealEngine(t, realPort(t), "llama", "markov", "-m", "", "--models-dir", "/models", "--models-max", "1")
 	if !ok {
@@ -85,9 +85,9 @@ models: [{ id: talk, queue: { depth: 64, wait: 30s }, deployments: [{ upstream: 
 	}
 }
 
-// TestRealLongPrefill: an engine silently reads a prompt as long as its context for a minute or
-// more, beside one that holds a tool call back for 100 s (the simulator, because no engine here
-// does). Neither is taken out, although others could take its calls.
+// TestRealLongPrefill lets an engine silently read a prompt as long as its context for a minute or
+// more. Another one holds a tool call back for 100 s (the simulator, because no engine here does
+// that). Neither is taken out, although others could take its calls.
 func TestRealLongPrefill(t *testing.T) {
 	slow, ok := tryRealEngine(t, realPort(t), "llama", "markov-slow", "-np", "1", "-c", "8192")
 	if !ok {

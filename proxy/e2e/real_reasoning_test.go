@@ -18,8 +18,8 @@ import (
 	"testing"
 )
 
-// turns plays two turns with a tool against llama.cpp, directly or through the edge, and records
-// the engine's last request.
+// turns runs two turns with a tool against llama.cpp, directly or through the edge, and records the
+// engine's last request.
 type turns struct {
 	t      *testing.T
 	p      *penstock
@@ -48,7 +48,7 @@ func (c *turns) record(next http.Handler) http.HandlerFunc {
 	}
 }
 
-// object is JSON as a client without types reads it.
+// object is decoded JSON without types.
 type object = map[string]any
 
 // at walks into JSON by names and positions.
@@ -116,8 +116,8 @@ func (c *turns) prompt() string {
 	return text
 }
 
-// chat plays on chat through ask, and sends the first turn's reasoning back under a name, or not at
-// all.
+// chat runs the turns on chat through ask, and sends the first turn's reasoning back under a name,
+// or not at all.
 func (c *turns) chat(ask func(string, object) object, model, name string, more object) (answer object, reasoning string) {
 	c.t.Helper()
 	c.flush()
@@ -147,7 +147,7 @@ func (c *turns) chat(ask func(string, object) object, model, name string, more o
 	return ask(chatPath, body), reasoning
 }
 
-// messages plays on Messages.
+// messages runs the turns on Messages.
 func (c *turns) messages(thinking object) object {
 	c.t.Helper()
 	c.flush()
@@ -166,7 +166,7 @@ func (c *turns) messages(thinking object) object {
 	return c.edge("/v1/messages", body)
 }
 
-// responses plays on Responses, with or without sealed reasoning.
+// responses runs the turns on Responses, with or without sealed reasoning.
 func (c *turns) responses(sealed bool) object {
 	c.t.Helper()
 	c.flush()
@@ -184,13 +184,13 @@ func (c *turns) responses(sealed bool) object {
 	return c.edge("/v1/responses", body)
 }
 
-// TestRealReasoningInPlace: in every dialect llama.cpp's own template puts the first turn's
-// reasoning where it would be for a direct client that sends it back, and as many tokens of the
-// second prompt are cached.
+// TestRealReasoningInPlace checks that, in every dialect, llama.cpp's own template puts the first
+// turn's reasoning where it is for a direct client that sends it back, and that as many tokens of
+// the second prompt are cached.
 func TestRealReasoningInPlace(t *testing.T) {
 	c := &turns{t: t}
-	// The model's own template shows only the last message's reasoning, others that of the running
-	// tool loop.
+	// The model's own template shows only the last message's reasoning; others show that of the
+	// running tool loop.
 	template, err := os.ReadFile(filepath.Join(filepath.Dir(realEngines(t)), "chat.jinja"))
 	if err != nil {
 		t.Fatal(err)

@@ -39,8 +39,8 @@ var resumeDialects = []struct {
 	}},
 }
 
-// add processes an event of any dialect. It reports whether the event has text, and fails the test
-// for an error.
+// add processes an event of any dialect. It reports whether the event contains text, and fails the
+// test for an error.
 func (a *heard) add(t *testing.T, data string) (brings bool) {
 	t.Helper()
 	type usage struct {
@@ -111,9 +111,9 @@ func (p *penstock) read(t *testing.T, path, body string, k int, kill func(upstre
 	return a
 }
 
-// TestRealResume: the answering one of two engines is killed after the k-th token, in every
-// dialect, with and without thinking. The client reads the same as without the kill. The full form
-// plays every k from 1 to 40.
+// TestRealResume kills the engine that answers, one of two, after the k-th token, in every dialect,
+// with and without thinking. The client reads the same as without the kill. The full form tests
+// every k from 1 to 40.
 func TestRealResume(t *testing.T) {
 	engines := map[string]*realEngine{"a": startLlama(t, realPort(t), "markov-slow"), "b": startLlama(t, realPort(t), "markov-slow")}
 	p := startReal(t, 2, fmt.Sprintf(`log: { debug_headers: true }
@@ -137,7 +137,7 @@ models: [{ id: talk, retry: { resume: 1 }, deployments: [{ upstream: a, served: 
 			want := p.read(t, d.path, body, 0, nil)
 			var killed string
 			var got heard
-			for range 3 { // on a busy machine the rest may come before the kill
+			for range 3 { // on a busy machine the rest may arrive before the kill
 				got = p.read(t, d.path, body, k, func(upstream string) {
 					killed = upstream
 					engines[upstream].kill()

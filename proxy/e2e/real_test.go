@@ -24,14 +24,15 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The real binary in front of real engines. PENSTOCK_ENGINES names a script that runs them in the foreground on loopback:
+// The real program in front of real engines. PENSTOCK_ENGINES names a script that runs them in the
+// foreground on loopback:
 //
 //	SCRIPT llama MODEL PORT [flags]   llama.cpp's server; MODEL is markov, or markov-slow with about 100 tokens a second
 //	SCRIPT whisper PORT [flags]       whisper.cpp's server
 //	SCRIPT tts PORT                   POST /v1/audio/speech
 //	SCRIPT speech OUT.wav "words"     a spoken sample
 //
-// The tests run one after another, because the engines take whole processors.
+// The tests run one after another, because each engine uses whole processors.
 
 // realEngines returns the script that runs the engines.
 func realEngines(t *testing.T) string {
@@ -48,7 +49,7 @@ const realPortFirst, realPortLast = 15600, 15650
 
 var realPortNext atomic.Int64
 
-// realPort returns a free port of the range, each at most once.
+// realPort returns a free port of the range. It returns each port at most once.
 func realPort(t *testing.T) int {
 	t.Helper()
 	for {
@@ -85,7 +86,7 @@ func tryRealEngine(t *testing.T, port int, what string, args ...string) (*realEn
 	e := &realEngine{t: t, cmd: exec.Command("bash", line...), port: port, out: new(rig.Buffer), done: make(chan struct{})}
 	e.url = "http://127.0.0.1:" + strconv.Itoa(port)
 	e.cmd.Stdout, e.cmd.Stderr = e.out, e.out
-	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the script and what it runs are killed together
+	e.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the script and its children are killed together
 	if err := e.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +172,7 @@ func (e *realEngine) waitProcessing(limit time.Duration, n int) time.Duration {
 }
 
 // startReal runs the program with the given lines for upstreams and models. Only the result's HTTP
-// methods work; its log is the program's standard error.
+// methods work; the program's standard error is its log.
 func startReal(t *testing.T, upstreams int, lines string) *penstock {
 	t.Helper()
 	program := rig.Launch(t, rig.Setup{Cold: true, Config: "timeouts: { linger: 0s, drain: 5s }\nkeys: [{ id: tester, hash: \"{{hash}}\" }]\n" + lines + "\n"})
@@ -180,14 +181,14 @@ func startReal(t *testing.T, upstreams int, lines string) *penstock {
 	return p
 }
 
-// realUp returns how many upstreams are up. It is slow, because it is called in a loop.
+// realUp returns how many upstreams are up. It pauses first, because it is called in a loop.
 func (p *penstock) realUp() int {
 	time.Sleep(5 * time.Millisecond)
 	return int(p.Metric("penstock_upstream_up"))
 }
 
-// startRealChat runs llama.cpp with a model and the program in front of it, which calls the model "talk". The two lines are
-// all that the program knows of the engine.
+// startRealChat runs llama.cpp with a model, and the program in front of it, which calls the model
+// "talk". The program's file has only two lines about the engine.
 func startRealChat(t *testing.T, model string) (*penstock, *realEngine) {
 	t.Helper()
 	e := startLlama(t, realPort(t), model)
@@ -301,7 +302,8 @@ func (p *penstock) realCall(t *testing.T, h http.Header) (line rig.CallLine) {
 	return line
 }
 
-// TestRealKill: the stream reports an engine that is killed in mid-stream, and the engine is used again when it is back.
+// TestRealKill checks that the stream reports an engine that is killed in mid-stream, and that the
+// engine is used again when it is back.
 func TestRealKill(t *testing.T) {
 	p, e := startRealChat(t, "markov-slow")
 	res := p.Open(context.Background(), "POST", chatPath, rig.ChatBody("talk", `"stream":true,`+long))
@@ -338,7 +340,7 @@ func TestRealKill(t *testing.T) {
 	})
 }
 
-// TestRealLeave: llama.cpp stops when the client leaves.
+// TestRealLeave checks that llama.cpp stops when the client disconnects.
 func TestRealLeave(t *testing.T) {
 	p, e := startRealChat(t, "markov-slow")
 	for name, more := range map[string]string{"stream": `"stream":true,`, "not streamed": ""} {
@@ -398,7 +400,7 @@ func TestRealDialects(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := p.Post(c.path, c.body).WantStatus(200)
 			events := r.Events()
-			if c.name == "responses" { // after the last event the edge says [DONE], as for a chat
+			if c.name == "responses" { // after the last event the edge sends [DONE], as for a chat
 				if n := len(events) - 1; events[n].Data != "[DONE]" {
 					t.Errorf("no [DONE] but %q", events[n].Data)
 				} else {

@@ -21,9 +21,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// "Think of a number, use a tool, tell the number": the simulator knows the number in the second
-// turn only if it gets back the reasoning of the first, under the name that the simulated engine
-// reads.
+// "Think of a number, use a tool, tell the number": in the second turn the simulator knows the
+// number only if it gets back the reasoning of the first turn, under the name that the simulated
+// engine reads.
 
 const thinkOfANumber = rig.Canary + ` [[sim {"secret":true}]]`
 
@@ -71,7 +71,7 @@ func TestReasoning_Chat(t *testing.T) {
 	})
 }
 
-// numberByChat plays the game on chat, and sends the reasoning back under a name.
+// numberByChat runs the conversation on chat, and sends the reasoning back under a name.
 func (p *penstock) numberByChat(t *testing.T, name string) (answer, first string) {
 	t.Helper()
 	client := p.sdk()
@@ -104,7 +104,7 @@ func (p *penstock) numberByChat(t *testing.T, name string) (answer, first string
 	return second.Choices[0].Message.Content, got.RawJSON()
 }
 
-// thinkingModes are the ways in which a client of Messages asks for reasoning.
+// thinkingModes are the ways in which a client of Messages requests reasoning.
 var thinkingModes = []struct {
 	name, block string
 	thinking    anthropic.ThinkingConfigParamUnion
@@ -142,7 +142,7 @@ func messageJSON(t *testing.T, m *anthropic.Message) string {
 	return string(text)
 }
 
-// numberByMessages plays the game on Messages.
+// numberByMessages runs the conversation on Messages.
 func (p *penstock) numberByMessages(t *testing.T, client *anthropic.Client, thinking anthropic.ThinkingConfigParamUnion,
 	create func(*anthropic.Client, anthropic.MessageNewParams) (*anthropic.Message, error),
 ) (answer string, first *anthropic.Message) {
@@ -180,7 +180,7 @@ func TestReasoning_Responses(t *testing.T) {
 	})
 }
 
-// numberByResponses plays the game on Responses, with or without sealed reasoning.
+// numberByResponses runs the conversation on Responses, with or without sealed reasoning.
 func (p *penstock) numberByResponses(t *testing.T, streamed, sealed bool) (answer, first string) {
 	t.Helper()
 	client := p.sdk()
@@ -214,7 +214,7 @@ func (p *penstock) numberByResponses(t *testing.T, streamed, sealed bool) (answe
 	return answerOf(t, &client, streamed, params).OutputText(), got.RawJSON()
 }
 
-// TestReasoning_Forgotten: a model without reasoning history, in every dialect.
+// TestReasoning_Forgotten tests a model without reasoning history, in every dialect.
 func TestReasoning_Forgotten(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Model: "reasoning_history: none"})
@@ -234,9 +234,9 @@ func TestReasoning_Forgotten(t *testing.T) {
 	}
 }
 
-// TestReasoning_Keys: sealed reasoning opens after a rotation as long as its key is configured, and
-// only for the same principal and model. What does not open is left out and counted, and never an
-// error.
+// TestReasoning_Keys checks that sealed reasoning opens after a rotation as long as its key is
+// configured, and only for the same principal and model. Reasoning that does not open is omitted
+// and counted, and is never an error.
 func TestReasoning_Keys(t *testing.T) {
 	t.Parallel()
 	const keyA, keyB = "a-key-that-seals-with-forty-characters-a", "a-key-that-seals-with-forty-characters-b"

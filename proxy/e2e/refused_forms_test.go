@@ -19,7 +19,7 @@ var effortWays = []struct{ path, body string }{
 	{"/v1/responses", `"input":"Hi.","reasoning":{"effort":%q}`},
 }
 
-// sentToEngine returns the request bodies that an engine got since it was reset.
+// sentToEngine returns the request bodies that an engine has received since it was reset.
 func sentToEngine(t *testing.T, e *sim.Engine) (bodies []map[string]json.RawMessage) {
 	t.Helper()
 	for _, r := range e.Recorded() {
@@ -35,9 +35,9 @@ func sentToEngine(t *testing.T, e *sim.Engine) (bodies []map[string]json.RawMess
 	return bodies
 }
 
-// TestEffort_RefusedByTemplate: the template of Qwen 3.8 accepts low, medium and xhigh, and Claude
-// Code asks for high. The edge repeats the request without the word, does not count it against the
-// engine, and no longer sends the word.
+// TestEffort_RefusedByTemplate tests the template of Qwen 3.8, which accepts low, medium and xhigh,
+// with Claude Code's request for high. The edge repeats the request without the word, does not
+// count it as a failure of the engine, and stops sending the word.
 func TestEffort_RefusedByTemplate(t *testing.T) {
 	t.Parallel()
 	qwen := []string{"low", "medium", "xhigh"}
@@ -81,7 +81,7 @@ func TestEffort_RefusedByTemplate(t *testing.T) {
 	}
 }
 
-// TestEffort_Words: each engine gets the nearest word that it knows.
+// TestEffort_Words checks that each engine gets the nearest word that it knows.
 func TestEffort_Words(t *testing.T) {
 	t.Parallel()
 	for profile, words := range map[string]map[string]string{
@@ -96,7 +96,7 @@ func TestEffort_Words(t *testing.T) {
 			for _, way := range effortWays {
 				for word, want := range words {
 					if way.path == "/v1/messages" && word == "none" {
-						continue // there none disables thinking
+						continue // there, none disables thinking
 					}
 					p.Engines[0].Reset()
 					p.Post(way.path, fmt.Sprintf(`{"model":"sim",`+way.body+`}`, word)).WantStatus(200)
@@ -123,9 +123,9 @@ const (
 	templates = "Conversation roles must alternate user/assistant/user/assistant/..."
 )
 
-// TestAdjacentTurns: templates with alternating roles get turns of one role joined: those of
-// Messages always, others from the engine's first refusal on. If joining does not help, the client
-// gets the template's error.
+// TestAdjacentTurns checks that templates with alternating roles get turns of one role joined:
+// those of Messages always, others after the engine's first refusal. If joining does not help, the
+// client gets the template's error.
 func TestAdjacentTurns(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vllm", "sglang", "llamacpp"} {
@@ -166,8 +166,8 @@ func TestAdjacentTurns(t *testing.T) {
 	}
 }
 
-// TestAdjacentTurns_Settings: a profile can join them from the start, and a strict edge changes
-// nothing.
+// TestAdjacentTurns_Settings checks that a profile can join them from the start, and that a strict
+// edge changes nothing.
 func TestAdjacentTurns_Settings(t *testing.T) {
 	t.Parallel()
 	engines := []sim.Options{{AlternateRoles: true, Record: true}}
@@ -185,8 +185,8 @@ func TestAdjacentTurns_Settings(t *testing.T) {
 	}
 }
 
-// TestForms: a named tool, no tools, JSON mode and a message without content have the same effect
-// at every engine, whichever forms it reads.
+// TestForms checks that a named tool, no tools, JSON mode and a message without content have the
+// same effect at every engine, whichever forms it reads.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	const tools = `"tools":[{"type":"function","function":{"name":"first","parameters":{"type":"object"}}},` +

@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestWorkIsNotAskedForTwice: an engine that works for a while and then closes a kept connection
-// without a byte gets the request only once.
+// TestWorkIsNotAskedForTwice checks that an engine that works for a while and then closes a kept
+// connection without a byte gets the request only once.
 func TestWorkIsNotAskedForTwice(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestResidents: random calls for three models of an engine that keeps one and cuts the calls of a
-// model that it unloads. No call is lost, and at most one of four costs a load.
+// TestResidents sends random calls for three models to an engine that keeps one in memory and cuts
+// the calls of a model that it unloads. No call is lost, and at most one of four causes a load.
 func TestResidents(t *testing.T) {
 	t.Parallel()
 	const profile = "llamacpp-router"
@@ -46,8 +46,8 @@ func TestResidents(t *testing.T) {
 	}
 }
 
-// TestColdLoadOutlastsFirstEvent: the timeout of the first event does not run while the engine
-// loads the model, but does after that.
+// TestColdLoadOutlastsFirstEvent checks that the timeout of the first event does not run while the
+// engine loads the model, but does after that.
 func TestColdLoadOutlastsFirstEvent(t *testing.T) {
 	t.Parallel()
 	for name, turns := range map[string]string{"turns": ", residents: 1", "list": ""} {
@@ -73,8 +73,8 @@ func TestColdLoadOutlastsFirstEvent(t *testing.T) {
 	}
 }
 
-// TestTurnInCatalog: the catalog shows no room for a model without its turn, however many slots the
-// engine has.
+// TestTurnInCatalog checks that the catalog shows no room for a model without its turn, however
+// many slots the engine has.
 func TestTurnInCatalog(t *testing.T) {
 	t.Parallel()
 	const profile = "llamacpp-router"
@@ -105,8 +105,8 @@ func TestTurnInCatalog(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the place is free", func() bool { _, y := available(); return y == 4 })
 }
 
-// TestSleepingEngine: a sleeping vLLM, whose health page is good, gets no call, and the first call
-// for its model wakes it.
+// TestSleepingEngine checks that a sleeping vLLM, whose health page succeeds, gets no call, and
+// that the first call for its model wakes it.
 func TestSleepingEngine(t *testing.T) {
 	t.Parallel()
 	engine := rig.StartEngine(t, sim.Options{Profile: "vllm"})

@@ -22,7 +22,7 @@ import (
 )
 
 // The official SDK's Responses client against the edge. The translation drops unknown members, so
-// the text of the user message controls the simulator.
+// the tests control the simulator through the text of the user message.
 
 // input returns a conversation of one user message; control is for the simulator.
 func input(control string) responses.ResponseNewParamsInputUnion {
@@ -39,7 +39,7 @@ func respond(control string) responses.ResponseNewParams {
 	return responses.ResponseNewParams{Model: "sim", Input: input(control)}
 }
 
-// answerOf gets an answer, streamed or not, and checks the stream's order.
+// answerOf requests an answer, streamed or not, and checks the stream's order.
 func answerOf(t *testing.T, c *openai.Client, streamed bool, params responses.ResponseNewParams) *responses.Response {
 	t.Helper()
 	if !streamed {
@@ -135,7 +135,8 @@ models: [{ id: public/name, aliases: [sim], deployments: [{ upstream: up-0, serv
 	}
 }
 
-// Reasoning does not appear in the answer, and does not delay the stream.
+// TestResponses_Reasoning checks that reasoning does not appear in the answer, and does not delay
+// the stream.
 func TestResponses_Reasoning(t *testing.T) {
 	t.Parallel()
 	for _, member := range []string{"reasoning", "reasoning_content"} {
@@ -198,7 +199,8 @@ func TestResponses_StructuredOutput(t *testing.T) {
 	})
 }
 
-// An image in a message and one in a tool's output both reach the engine, in the vision pool.
+// TestResponses_Images checks that an image in a message and one in a tool's output both reach the
+// engine, in the vision pool.
 func TestResponses_Images(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Upstream: "concurrency: { text: 2, vision: 2 }", Model: "input_modalities: [text, image]"})
@@ -231,7 +233,7 @@ func TestResponses_Images(t *testing.T) {
 	})
 }
 
-// An answer that the limit cuts is incomplete.
+// TestResponses_Incomplete checks that an answer that the limit cuts is incomplete.
 func TestResponses_Incomplete(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Model: "max_output_length: 8"})
@@ -253,8 +255,8 @@ func TestResponses_Incomplete(t *testing.T) {
 	})
 }
 
-// An engine whose plain requests cannot be cancelled gets a stream request, and the client still
-// gets a plain answer.
+// TestResponses_Assembled checks that an engine whose plain requests cannot be cancelled gets a
+// stream request, and that the client still gets a plain answer.
 func TestResponses_Assembled(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Profile: "llamacpp", CancelOnlyStreams: true, Record: true}}, Config: `
@@ -273,7 +275,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	}
 }
 
-// TestResponses_Errors: the SDK's typed error has the status, type, code and parameter, in the names of Responses.
+// TestResponses_Errors checks that the SDK's typed error has the status, type, code and parameter,
+// in the names of Responses.
 func TestResponses_Errors(t *testing.T) {
 	t.Parallel()
 	chatOnly, hash, _ := auth.NewKey()
@@ -340,7 +343,8 @@ func TestResponses_Errors(t *testing.T) {
 	check("context", 400, invalid, "context_length_exceeded", "input", option.WithJSONSet("input.0.content", long))
 }
 
-// A failure after the first byte is reported in the stream, once, and the stream ends in order.
+// TestResponses_BrokenStream checks that a failure after the first byte is reported in the stream,
+// once, and that the stream ends in order.
 func TestResponses_BrokenStream(t *testing.T) {
 	fastset.LeaveOut(t, "streams that break in every way")
 	t.Parallel()
@@ -349,7 +353,7 @@ func TestResponses_BrokenStream(t *testing.T) {
 		"error-in-stream=4": "server_error", "error-in-stream=4;code=429": "rate_limit_exceeded", "error-in-stream=4;code=400": "invalid_prompt",
 		"invalid-json=4": "server_error", "stall-after=4": "server_error", "bad-chunk=4": "server_error",
 	} {
-		p := start(t, rig.Setup{Timeouts: "idle: 300ms"}) // its own edge with a fresh breaker
+		p := start(t, rig.Setup{Timeouts: "idle: 300ms"}) // a separate edge with a fresh breaker
 		p.Engines[0].SetFault(sim.Fault{Spec: fault})
 		client := p.sdk()
 		s := client.Responses.NewStreaming(context.Background(), respond(`"delay_ms":5`))
@@ -379,7 +383,8 @@ func TestResponses_BrokenStream(t *testing.T) {
 	}
 }
 
-// A failure before the first byte is a status, or the call goes to another engine.
+// TestResponses_Retry checks that a failure before the first byte is a status, or that the call
+// goes to another engine.
 func TestResponses_Retry(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}}, Retry: "budget: 100%"})
@@ -398,7 +403,8 @@ func TestResponses_Retry(t *testing.T) {
 	})
 }
 
-// Events keep a waiting client alive before the engine has begun.
+// TestResponses_Keepalive checks that events keep a waiting client alive before the engine has
+// begun.
 func TestResponses_Keepalive(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Stream: "commit_after: 100ms, keepalive: 100ms"})
@@ -408,7 +414,7 @@ func TestResponses_Keepalive(t *testing.T) {
 	}
 }
 
-// A strict edge refuses what others tolerate.
+// TestResponses_Strict checks that a strict edge refuses what others tolerate.
 func TestResponses_Strict(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "strict: true"})
@@ -418,7 +424,7 @@ func TestResponses_Strict(t *testing.T) {
 	p.Post("/v1/responses", `{"model":"sim","input":"`+rig.Canary+`","store":false,"instructions":"Be brief.","prompt_cache_key":null}`).WantStatus(200)
 }
 
-// An effort that the model lacks is lowered.
+// TestResponses_Effort checks that an effort that the model lacks is lowered.
 func TestResponses_Effort(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Model: "supported_features: [reasoning], supported_reasoning_efforts: [low, medium]"})
@@ -428,7 +434,7 @@ func TestResponses_Effort(t *testing.T) {
 	}
 }
 
-// TestResponses_Cancel: the client's context ends, and the engine is freed.
+// TestResponses_Cancel checks that the engine is freed when the client's context ends.
 func TestResponses_Cancel(t *testing.T) {
 	t.Parallel()
 	for phase, control := range map[string]string{"prefill": `"ttft_ms":60000`, "streaming": `"tokens":10000,"delay_ms":10`} {
@@ -463,8 +469,8 @@ func TestResponses_Cancel(t *testing.T) {
 	}
 }
 
-// TestResponses_ChatMembers: members that chat has under the same name reach the engine as on chat,
-// and come back in the answer.
+// TestResponses_ChatMembers checks that members that chat has under the same name reach the engine
+// as on chat, and come back in the answer.
 func TestResponses_ChatMembers(t *testing.T) {
 	t.Parallel()
 	const members = `"presence_penalty":0.5,"frequency_penalty":-0.25,"stop":["END"],"seed":7,"top_k":20,"min_p":0.05,"repetition_penalty":1.1,` +

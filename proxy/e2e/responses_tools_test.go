@@ -13,7 +13,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestResponses_Tools runs the loop: the model calls, the client answers, the model speaks.
+// TestResponses_Tools runs the tool loop: the model calls a tool, the client sends the result, and
+// the model answers with text.
 func TestResponses_Tools(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"", "tool-interleaved", "tool-whole", "tool-split-name"} {
@@ -68,8 +69,8 @@ func TestResponses_Tools(t *testing.T) {
 	}
 }
 
-// A tool in a namespace and a custom tool are functions to the engine. The client gets their calls
-// in its own form, and sends them back in it.
+// TestResponses_ClientTools checks that a tool in a namespace and a custom tool are functions for
+// the engine. The client gets their calls in its own form, and sends them back in that form.
 func TestResponses_ClientTools(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -124,8 +125,8 @@ func (p *penstock) wantInHistory(
 	}
 }
 
-// The edge reports dropped parts of a request: to the client in a header, to the operator in the
-// log and a counter.
+// TestDropped checks that the edge reports dropped parts of a request: to the client in a header,
+// to the operator in the log and a counter.
 func TestDropped(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

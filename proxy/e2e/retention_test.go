@@ -17,16 +17,16 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Zero retention as a whole: a word goes in through every surface, under every fault, at every log
-// level and through a reload. Afterwards nothing that the edge writes, shows or sends to others
-// than the client and the engine holds it. (TestPanicIsAnInternalError in the package checks that
-// the value of a panic is not shown: none can be caused from outside.)
+// Zero retention as a whole: a word is sent through every surface, under every fault, at every log
+// level and during a reload. Afterwards it must be in nothing that the edge writes, shows, or sends
+// to anyone but the client and the engine. (TestPanicIsAnInternalError in package proxy checks that
+// the value of a panic is not shown, because no client can cause one.)
 
 // retained is the word. No other test may use it, because the temporary folder is searched for it.
 const retained = "ZQRETENTIONCANARYQZ"
 
-// retainedCalls returns calls of every endpoint, with the word wherever a client may write. {}
-// stands for it.
+// retainedCalls returns calls of every endpoint, with the word in every place that a client may
+// write to. {} stands for it.
 func retainedCalls() (out []struct{ path, body string }) {
 	add := func(path, body string) {
 		out = append(out, struct{ path, body string }{path, strings.ReplaceAll(body, "{}", retained)})
@@ -107,7 +107,7 @@ func TestZeroRetention(t *testing.T) {
 				wantRows(t, text)
 			}
 		}
-		see = strings.ReplaceAll(see, `The model \"`+retained+`\" does not exist`, "") // the only word that the client gets back
+		see = strings.ReplaceAll(see, `The model \"`+retained+`\" does not exist`, "") // the only place where the client gets the word back
 		wantNothingKept(t, "an answer that is an error, or a header", see)
 		p.End()
 		wantNothingKept(t, "the log", p.Log.String())
@@ -127,8 +127,7 @@ func TestZeroRetention(t *testing.T) {
 	searchFiles(t, ".", before)
 }
 
-// provoke makes every call under every fault, and returns everything that came back except good
-// answers.
+// provoke makes every call under every fault, and returns all answers except successful ones.
 func (p *penstock) provoke(t *testing.T) (shown string) {
 	var b strings.Builder
 	see := func(r *rig.Reply) {
@@ -148,7 +147,7 @@ func (p *penstock) provoke(t *testing.T) (shown string) {
 			e.SetFault(sim.Fault{Spec: fault})
 		}
 		calls := all
-		if fault == "blackhole" { // each costs its full timeout
+		if fault == "blackhole" { // each takes its full timeout
 			calls = all[:4]
 		}
 		for _, c := range calls {
@@ -189,8 +188,7 @@ func wantNothingKept(t *testing.T, what, text string) {
 	}
 }
 
-// wantRows checks that the status lists the calls, because an empty table would keep nothing
-// either.
+// wantRows checks that the status lists the calls, because an empty table would pass as well.
 func wantRows(t *testing.T, text []byte) {
 	t.Helper()
 	for _, word := range []string{`"state": "` + status.StateDone, `"state": "` + status.StateFailed, `"code": "model_not_found"`, `"generated_tokens"`} {
@@ -200,7 +198,7 @@ func wantRows(t *testing.T, text []byte) {
 	}
 }
 
-// searchFiles searches a folder's files written since a time.
+// searchFiles searches those files of a folder that were written since a time.
 func searchFiles(t *testing.T, folder string, since time.Time) {
 	t.Helper()
 	entries, err := os.ReadDir(folder)

@@ -11,10 +11,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// retryTable is the effect of an engine's answer on the client and the other engine.
+// retryTable holds the effect of an engine's answer on the client and the other engine.
 var retryTable = []struct {
 	fault      string
-	status     int // for the client, if every engine answers so
+	status     int // for the client, if every engine answers this
 	kind, code string
 	after      string // Retry-After, empty for none
 	retried    bool   // another engine is asked, once
@@ -52,8 +52,8 @@ var retryTable = []struct {
 	{"no-content", 502, "api_error", "upstream_bad_response", "", false},
 }
 
-// TestUnreachableSaysHow: neither the client nor the log reads "unreachable" for an engine that
-// accepted the request and broke the connection.
+// TestUnreachableSaysHow checks that neither the answer nor the log says "unreachable" about an
+// engine that accepted the request and broke the connection.
 func TestUnreachableSaysHow(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ fault, message, reason string }{
@@ -79,13 +79,14 @@ func breakDown(e *sim.Engine, fault string) {
 	e.Drop(1, false)
 }
 
-// TestRetryTable plays every row with two failing engines, and with a failing and a good one.
+// TestRetryTable tests every row with two failing engines, and with one failing and one good
+// engine.
 func TestRetryTable(t *testing.T) {
 	t.Parallel()
 	for _, row := range retryTable {
 		s := rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"}
 		if row.fault == "blackhole" {
-			s.Timeouts = "first_event: 2s, answer: 2s" // a good engine keeps it even on a busy machine
+			s.Timeouts = "first_event: 2s, answer: 2s" // enough for a good engine even on a busy machine
 		}
 		t.Run("alike/"+row.fault, func(t *testing.T) {
 			t.Parallel()
@@ -122,8 +123,8 @@ func TestRetryTable(t *testing.T) {
 	}
 }
 
-// TestRetryFindsNoRoom: if the other engine is full, down or out of budget, the client gets the
-// first failure.
+// TestRetryFindsNoRoom checks that the client gets the first failure if the other engine is full,
+// down or out of the retry budget.
 func TestRetryFindsNoRoom(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
@@ -160,7 +161,7 @@ func TestRetryFindsNoRoom(t *testing.T) {
 	}
 }
 
-// TestRetryOnce: a call tries two of many unreachable engines.
+// TestRetryOnce checks that a call tries two of many unreachable engines.
 func TestRetryOnce(t *testing.T) {
 	t.Parallel()
 	both(t, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: rig.QuietProbes}, func(t *testing.T, p *penstock, body string) {
@@ -175,12 +176,12 @@ func TestRetryOnce(t *testing.T) {
 	})
 }
 
-// TestRetryTakesANewConnection: a retried call must not be lost to a kept connection that has just
-// died.
+// TestRetryTakesANewConnection checks that a retried call is not lost to a kept connection that has
+// just died.
 func TestRetryTakesANewConnection(t *testing.T) {
 	t.Parallel()
 	both(t, rig.Setup{Engines: rig.Two(), Upstream: rig.QuietProbes, Model: "policy: round_robin"}, func(t *testing.T, p *penstock, body string) {
-		p.Engines[1].SetFault(sim.Fault{Spec: "keepalive-close;when=next"}) // it answers, and closes as the next request comes
+		p.Engines[1].SetFault(sim.Fault{Spec: "keepalive-close;when=next"}) // it answers, and closes when the next request comes
 		for range 4 {
 			p.Post(chatPath, body).WantStatus(200)
 		}
@@ -191,7 +192,8 @@ func TestRetryTakesANewConnection(t *testing.T) {
 	})
 }
 
-// TestEnginesOwnWords: a profile's knowledge of its engine's statuses precedes the table.
+// TestEnginesOwnWords checks that a profile's rules about its engine's statuses take precedence
+// over the table.
 func TestEnginesOwnWords(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -227,8 +229,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }, { upstream: up-1 }] }]
 	}
 }
 
-// TestLongComplaint: the edge understands a refusal that repeats the request, as engines on FastAPI
-// send it.
+// TestLongComplaint checks that the edge understands a refusal that repeats the request, as engines
+// on FastAPI send it.
 func TestLongComplaint(t *testing.T) {
 	t.Parallel()
 	echo := strings.Repeat(rig.Canary+" ", 20_000)

@@ -11,9 +11,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestReturningEngineGetsCalls: when one of two equal engines comes back it gets its share of the
-// calls again, with one call at a time and with many, whatever the edge learned of the other one
-// meanwhile.
+// TestReturningEngineGetsCalls checks that, when one of two equal engines comes back, it gets its
+// share of the calls again, with one call at a time and with many, whatever the edge has learned
+// about the other one.
 func TestReturningEngineGetsCalls(t *testing.T) {
 	fastset.LeaveOut(t, "an engine that is lost under load")
 	for _, clients := range []int{1, 8} {

@@ -36,7 +36,7 @@ func (r *resolver) lookup(ctx context.Context, _ string) ([]string, error) {
 	return nil, ctx.Err()
 }
 
-// state returns how many lookups there were, are running, and ran at most at one time.
+// state returns the number of lookups so far, of running ones, and of the most that ran at once.
 func (r *resolver) state() (asked, running, peak int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,9 +53,9 @@ func farNames(n int) (upstreams, models string) {
 	return upstreams, "- { id: far, deployments: [" + strings.Join(names, ", ") + "] }\n"
 }
 
-// TestRevokedWhileNamesHang: a key that a file removes is refused before the names of the same file
-// are resolved, and with on_revoke: abort its streams end. The same holds for a key that the next
-// file removes while those names still hang.
+// TestRevokedWhileNamesHang checks that a key that a file removes is refused before the names of
+// the same file are resolved, and that its streams end with on_revoke: abort. The same applies to a
+// key that the next file removes while those names still hang.
 func TestRevokedWhileNamesHang(t *testing.T) {
 	t.Parallel()
 	r := new(resolver)
@@ -109,8 +109,8 @@ func TestRevokedWhileNamesHang(t *testing.T) {
 	}
 }
 
-// TestKeysOfARefusedReload: only the keys of a refused file take effect; status, answer, log and
-// metrics say so.
+// TestKeysOfARefusedReload checks that only the keys of a refused file take effect, and that
+// status, answer, log and metrics report it.
 func TestKeysOfARefusedReload(t *testing.T) {
 	t.Parallel()
 	key, hash, err := auth.NewKey()
@@ -170,7 +170,7 @@ models: [{ id: sim, deployments: [{ upstream: dead }] }]
 	p.Post(chatPath, p.Chat(""), second).WantStatus(200)
 }
 
-// TestDryRunLeavesKeys: a dry run reports the changes of keys, and makes none.
+// TestDryRunLeavesKeys checks that a dry run reports the changes of keys, and makes none.
 func TestDryRunLeavesKeys(t *testing.T) {
 	t.Parallel()
 	key, hash, err := auth.NewKey()
@@ -189,8 +189,8 @@ func TestDryRunLeavesKeys(t *testing.T) {
 	}
 }
 
-// TestStartWhileNamesHang: the start waits once for all names that do not resolve, not once for
-// each.
+// TestStartWhileNamesHang checks that the start waits once for all names that do not resolve, not
+// once for each.
 func TestStartWhileNamesHang(t *testing.T) {
 	t.Parallel()
 	r := new(resolver)
@@ -204,8 +204,8 @@ func TestStartWhileNamesHang(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the model is served", func() bool { return p.Post(chatPath, p.Chat("")).Status == 200 })
 }
 
-// TestRefusedReloadGrantsNothing: a right that a refused file gives for its own model does not
-// apply to the running model of the same name.
+// TestRefusedReloadGrantsNothing checks that a right that a refused file gives for its own model
+// does not apply to the running model of the same name.
 func TestRefusedReloadGrantsNothing(t *testing.T) {
 	t.Parallel()
 	file := func(guest, small, chat, more string) rig.Setup {

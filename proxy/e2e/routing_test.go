@@ -21,7 +21,7 @@ import (
 // Picks of engines, as the engines see them.
 
 // crowd sends requests from n clients in closed loops until stop is called. stop returns the number
-// of answers by status. next makes the body of a client's next request.
+// of answers by status. next returns the body of a client's next request.
 func (p *penstock) crowd(n int, next func(client, turn int) string) (stop func() map[int]int) {
 	var (
 		wg    sync.WaitGroup
@@ -46,8 +46,8 @@ func (p *penstock) crowd(n int, next func(client, turn int) string) (stop func()
 	}
 }
 
-// TestSpeedIsLearned: the edge learns each engine's speed from streams. The metrics and the status
-// show it, and calls that come one at a time go to the faster engine.
+// TestSpeedIsLearned checks that the edge learns each engine's speed from streams. The metrics and
+// the status show it, and calls that come one at a time go to the faster engine.
 func TestSpeedIsLearned(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{TokenRate: 40}, {TokenRate: 8}}, Upstream: "concurrency: 64"})
@@ -79,10 +79,10 @@ func TestSpeedIsLearned(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedFollowsSpeed: under saturation every engine does as much work as its speed allows,
-// without configured weights. The test measures the work of a closed loop until its shares are
-// significant. An answer takes an engine a second or more, so the delays of a busy machine do not
-// matter.
+// TestLeastLoadedFollowsSpeed checks that, under saturation, every engine does as much work as its
+// speed allows, without configured weights. It measures the work of a closed loop until its shares
+// are significant. An answer takes an engine a second or more, so the delays of a busy machine do
+// not matter.
 func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	fastset.LeaveOut(t, "load that follows speed")
 	t.Parallel()
@@ -92,8 +92,8 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 		engines = append(engines, sim.Options{Slots: slots, TokenRate: 5 * float64(i+1)})
 	}
 	p := start(t, rig.Setup{Engines: engines, Upstream: "concurrency: 8", Model: "queue: { depth: 64, wait: 60s }"})
-	// Sizes differ; otherwise slots of an engine that fill together would always become free
-	// together.
+	// Sizes differ, because otherwise slots of an engine that fill together would always become
+	// free together.
 	stop := p.crowd(4*slots+12, func(client, turn int) string {
 		return p.Chat(fmt.Sprintf(`"stream":true,"sim":{"tokens":%d}`, tokens/2+(client*7+turn*11)%(tokens+1)))
 	})
@@ -112,7 +112,7 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 		}
 		return true
 	})
-	// A busy machine slows engines at random: the best of three measurements counts.
+	// A busy machine slows engines at random, so the best of three measurements counts.
 	var off string
 	for range 3 {
 		before, begun := work()
@@ -145,8 +145,8 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	}
 }
 
-// TestFastFailureIsNoBlackHole: an engine that fails at once is always the least busy one, and must
-// not get all calls.
+// TestFastFailureIsNoBlackHole checks that an engine that fails at once, and is therefore always
+// the least busy one, does not get all calls.
 func TestFastFailureIsNoBlackHole(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"least_loaded", "two_choices", "round_robin"} {
@@ -178,9 +178,10 @@ func TestFastFailureIsNoBlackHole(t *testing.T) {
 	}
 }
 
-// TestLeastLoadedKeepsCachesWarm: conversations whose prompts grow turn by turn, on engines whose
-// caches hold their share of them plus a third. With round robin a conversation meets its cache one
-// time in four. Even perfect picks find only 92%, because the text that a turn adds is in no cache.
+// TestLeastLoadedKeepsCachesWarm runs conversations whose prompts grow turn by turn, on engines
+// whose caches hold their share of them plus a third. With round robin a conversation meets its
+// cache one time in four. Even perfect picks hit only 92%, because the text that a turn adds is in
+// no cache.
 func TestLeastLoadedKeepsCachesWarm(t *testing.T) {
 	t.Parallel()
 	hits := map[string]float64{}
@@ -192,7 +193,8 @@ func TestLeastLoadedKeepsCachesWarm(t *testing.T) {
 	}
 }
 
-// cacheHits plays the conversations over four engines and returns the share of prompt tokens that were in a cache.
+// cacheHits runs the conversations on four engines and returns the share of prompt tokens that were
+// in a cache.
 func cacheHits(t *testing.T, policy string) float64 {
 	const (
 		clients = 8
@@ -236,14 +238,14 @@ func cacheHits(t *testing.T, policy string) float64 {
 	return share
 }
 
-// filler returns text of n bytes that differs from the first bytes for each id.
+// filler returns n bytes of text that differs from the first bytes on for each id.
 func filler(id, n int) string {
 	text := fmt.Sprintf("%d %s talks about number %d. ", id, rig.Canary, id*7919)
 	return strings.Repeat(text, n/len(text)+1)[:n]
 }
 
-// TestSessionHasAHome: fresh edges that do not know of each other send the calls of one session to
-// one engine, and those of several sessions to several.
+// TestSessionHasAHome checks that fresh edges that do not know of each other send the calls of one
+// session to one engine, and those of several sessions to several.
 func TestSessionHasAHome(t *testing.T) {
 	t.Parallel()
 	engine := sim.Options{}
@@ -282,9 +284,9 @@ func TestSessionHasAHome(t *testing.T) {
 	}
 }
 
-// TestWhyThisEngine: if an engine is picked among several, the header, the log, the metrics, the
-// state page, the call's page and the terminal give the reason, and the expected and actual cache
-// hits.
+// TestWhyThisEngine checks that, if an engine is picked among several, the header, the log, the
+// metrics, the state page, the call's page and the terminal give the reason, and the expected and
+// actual cache hits.
 func TestWhyThisEngine(t *testing.T) {
 	t.Parallel()
 	engine := sim.Options{CacheTokens: 1 << 20}

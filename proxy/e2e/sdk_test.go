@@ -132,8 +132,8 @@ func weather() []openai.ChatCompletionToolUnionParam {
 	})}
 }
 
-// TestSDK_Tools runs the loop, streamed and plain: the model calls, the client answers, the model
-// speaks.
+// TestSDK_Tools runs the tool loop, streamed and plain: the model calls a tool, the client sends
+// the result, and the model answers with text.
 func TestSDK_Tools(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -224,7 +224,8 @@ func TestSDK_Vision(t *testing.T) {
 	}
 }
 
-// TestSDK_Errors: the SDK's typed error has the status, type, code and parameter of the contract.
+// TestSDK_Errors checks that the SDK's typed error has the status, type, code and parameter of the
+// contract.
 func TestSDK_Errors(t *testing.T) {
 	t.Parallel()
 	narrow, hash, _ := auth.NewKey()
@@ -285,7 +286,7 @@ func TestSDK_Errors(t *testing.T) {
 	if !errors.As(err, &e) || e.StatusCode != 404 || e.Code != "model_not_found" {
 		t.Errorf("model by id: %v", err)
 	}
-	// An error after the first byte is reported by the stream.
+	// The stream reports an error after the first byte.
 	p.Engines[0].SetFault(sim.Fault{Spec: "reset-after=3"})
 	client := p.sdk()
 	s := client.Chat.Completions.NewStreaming(ctx, ask(rig.Canary))
@@ -303,7 +304,7 @@ func (p *penstock) newSDKModel(id string) (*openai.Model, error) {
 	return client.Models.Get(context.Background(), id)
 }
 
-// TestSDK_Cancel: the client's context ends, and the engine is freed, in every phase.
+// TestSDK_Cancel checks that the engine is freed when the client's context ends, in every phase.
 func TestSDK_Cancel(t *testing.T) {
 	t.Parallel()
 	working := func(p *penstock) bool { return p.Engines[0].Stats().Running == 1 }
@@ -311,7 +312,7 @@ func TestSDK_Cancel(t *testing.T) {
 		more   []option.RequestOption
 		fault  string
 		ready  func(*penstock) bool
-		events int // to wait for before leaving
+		events int // to wait for before the disconnect
 	}{
 		"prefill":   {more: []option.RequestOption{option.WithJSONSet("sim.ttft_ms", 60000)}, ready: working},
 		"streaming": {more: []option.RequestOption{option.WithJSONSet("sim.tokens", 10000), option.WithJSONSet("sim.delay_ms", 10)}, ready: working, events: 5},
@@ -372,7 +373,8 @@ func TestSDK_Cancel(t *testing.T) {
 	}
 }
 
-// TestSDK_RetriesByRetryAfter: the SDK obeys our Retry-After and gets its answer the second time.
+// TestSDK_RetriesByRetryAfter checks that the SDK obeys our Retry-After and gets its answer the
+// second time.
 func TestSDK_RetriesByRetryAfter(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// fleetMetrics is the prefix of metrics of edges that share.
+// fleetMetrics is the prefix of metrics of edges that share limits.
 const fleetMetrics = "penstock_fleet_"
 
 // sharedFleet starts two edges with one engine and one store.
@@ -27,8 +27,8 @@ func sharedFleet(t *testing.T, address, lost, limits string) (a, b *penstock) {
 	return a, b
 }
 
-// TestSharedLimits: two edges with one store together allow as much as one, whichever gets the
-// calls.
+// TestSharedLimits checks that two edges with one store together allow as much as one, whichever
+// gets the calls.
 func TestSharedLimits(t *testing.T) {
 	t.Parallel()
 	a, b := sharedFleet(t, miniredis.RunT(t).Addr(), "divide", "{ requests_per_minute: 9, tokens_per_minute: 100000, concurrency: 2 }")
@@ -53,15 +53,15 @@ func TestSharedLimits(t *testing.T) {
 	wantShown(t, a.MetricsText(), func(name string) bool { // it has no certificates
 		return strings.HasPrefix(name, fleetMetrics) && name != "penstock_fleet_certificates_refused_total"
 	})
-	// A store delayed by a busy machine beyond its timeout counts as lost for a moment.
+	// If a busy machine delays the store beyond its timeout, it counts as lost for a moment.
 	rig.WaitFor(t, rig.Patience, "the status tells that the store answers", func() bool {
 		s := a.Status()
 		return s.Fleet.StoreAnswers && len(s.Fleet.Members) == 2
 	})
 }
 
-// TestStoreLost: while the store is down no call waits for it or fails, and an edge follows
-// fleet.lost.
+// TestStoreLost checks that while the store is down no call waits for it or fails, and that an edge
+// follows fleet.lost.
 func TestStoreLost(t *testing.T) {
 	t.Parallel()
 	for lost, status := range map[string]int{"divide": 200, "open": 200, "closed": 503} {

@@ -16,11 +16,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Some Responses clients end a turn when no event comes for a while: Codex does after its
-// stream_idle_timeout_ms. Comments do not count there.
+// Some Responses clients end a turn if no event arrives for a while, as Codex does after its
+// stream_idle_timeout_ms. Comments do not count as events there.
 
 // slowEngine sends the pieces of a stream. Before each piece it is silent until the test continues
-// it, or repeats events of a working engine that clients do not see.
+// it, or it repeats events of a working engine that clients do not see.
 type slowEngine struct {
 	*httptest.Server
 	goOn chan struct{}
@@ -69,8 +69,8 @@ const (
 	slowEnd   = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"%s"}]}` + "\n\ndata: [DONE]\n\n"
 )
 
-// TestResponses_Silence: whatever the reason for the engine's silence, the client gets events, and
-// the official SDK accepts them.
+// TestResponses_Silence checks that the client gets events whatever the reason for the engine's
+// silence, and that the official SDK accepts them.
 func TestResponses_Silence(t *testing.T) {
 	t.Parallel()
 	stop, calls := fmt.Sprintf(slowEnd, "stop"), fmt.Sprintf(slowEnd, "tool_calls")
@@ -127,8 +127,8 @@ func TestResponses_Silence(t *testing.T) {
 	}
 }
 
-// TestResponses_SilenceInQueue: a call that waits for a slot gets events before it reaches an
-// engine.
+// TestResponses_SilenceInQueue checks that a call that waits for a slot gets events before it
+// reaches an engine.
 func TestResponses_SilenceInQueue(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 4, wait: 60s }", Stream: soonAlive})

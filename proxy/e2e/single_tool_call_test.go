@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestSingleToolCall: an engine makes two tool calls although the request forbids it. Clients get
-// the first; the header of a plain answer and the metric say so.
+// TestSingleToolCall tests an engine that makes two tool calls although the request forbids it.
+// Clients get the first one, which the header of a plain answer and the metric report.
 func TestSingleToolCall(t *testing.T) {
 	t.Parallel()
 	const calls = `{"index":0,"id":"call_a","type":"function","function":{"name":"f","arguments":"{}"}},{"index":1,"id":"call_b","type":"function","function":{"name":"f","arguments":"{}"}}`

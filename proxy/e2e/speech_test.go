@@ -17,8 +17,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Speech: formats, engines that break off or send something else, old clients and clients that
-// leave.
+// Speech: formats, engines that break off or send something else, old clients, and clients that
+// disconnect.
 
 func TestSpeech(t *testing.T) {
 	t.Parallel()
@@ -84,8 +84,8 @@ type speechEvent struct {
 	}
 }
 
-// A client that wants events gets them from every engine, with bytes in the format that it asked
-// for.
+// TestSpeech_Events checks that a client that requests events gets them from every engine, with
+// bytes in the requested format.
 func TestSpeech_Events(t *testing.T) {
 	t.Parallel()
 	for profile, formats := range map[string]map[string]bool{ // whether the engine has events for it
@@ -118,7 +118,8 @@ func TestSpeech_Events(t *testing.T) {
 	}
 }
 
-// A failure before the first sound is a status, after it an event.
+// TestSpeech_EventsBroken checks that a failure before the first sound is a status, and after it an
+// event.
 func TestSpeech_EventsBroken(t *testing.T) {
 	t.Parallel()
 	for fault, status := range map[string]int{
@@ -140,8 +141,8 @@ func TestSpeech_EventsBroken(t *testing.T) {
 	}
 }
 
-// Events have an end of their own, so that HTTP/1.0 clients can tell it, too; sound that breaks off
-// is a 502 there.
+// TestSpeech_OldClientEvents checks that events have their own end mark, with which HTTP/1.0
+// clients recognise a complete answer, too; sound that breaks off is a 502 for them.
 func TestSpeech_OldClientEvents(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -163,7 +164,7 @@ func TestSpeech_OldClientEvents(t *testing.T) {
 	ask(sound).WantError(502, "api_error", "upstream_bad_response")
 }
 
-// Events are not in the contract.
+// TestSpeech_EventsRefused checks that events are refused where the contract lacks them.
 func TestSpeech_EventsRefused(t *testing.T) {
 	t.Parallel()
 	const body = `{"model":"voice","input":"one two","stream_format":"sse"}`
@@ -172,7 +173,8 @@ func TestSpeech_EventsRefused(t *testing.T) {
 	p.Post(speech, strings.Replace(body, `"stream_format":"sse"`, `"response_format":"aac"`, 1)).WantError(400, "invalid_request_error", "invalid_value")
 }
 
-// Half an audio file must not look complete, and nothing is committed before the first bytes.
+// TestSpeech_Broken checks that half an audio file does not look complete, and that nothing is
+// committed before the first bytes.
 func TestSpeech_Broken(t *testing.T) {
 	t.Parallel()
 	body := `{"model":"voice","input":"` + strings.Repeat("word ", 50) + `"}`
@@ -193,7 +195,8 @@ func TestSpeech_Broken(t *testing.T) {
 	}
 }
 
-// An engine that sends an error as a success, and one that does not mark the end of its audio.
+// TestSpeech_Disguised tests an engine that sends an error as a success, and one that does not mark
+// the end of its audio.
 func TestSpeech_Disguised(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]func(http.ResponseWriter){

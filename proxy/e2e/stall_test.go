@@ -13,13 +13,14 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The stall rule's shortest bound is 10 s, so these tests take that long. They wait in parallel.
+// The shortest bound of the stall rule is 10 s, so these tests take that long. They wait in
+// parallel.
 
 // stallTime bounds the time until a stall is noticed: 15 s, plus some for a busy machine.
 const stallTime = 20 * time.Second
 
 // stallRig starts two engines, the first of which can be wedged. A call on each has already shown
-// its step.
+// its progress.
 func stallRig(t *testing.T, more string) *penstock {
 	return stallRigOf(t, rig.Setup{Model: "policy: round_robin", Upstream: more})
 }
@@ -46,12 +47,12 @@ func wedge(p *penstock) {
 	p.Engines[0].Do(stop)
 }
 
-// goOn lets it continue.
+// goOn makes it continue.
 func goOn(p *penstock) { p.Engines[0].Reset() }
 
-// TestStalledEngine: an engine answers its probes but makes no tokens. It is out in time, no call
-// fails that another engine can take, a running answer goes on when the engine does, and then the
-// engine is back.
+// TestStalledEngine tests an engine that answers its probes but generates no tokens. It is taken
+// out in time, no call fails that another engine can take, a running answer continues when the
+// engine does, and then the engine is back.
 func TestStalledEngine(t *testing.T) {
 	p := stallRig(t, "")
 	var calls sync.WaitGroup
@@ -102,7 +103,7 @@ func TestStalledEngine(t *testing.T) {
 	rig.WaitFor(t, 10*time.Second, "the engine is back", func() bool { return p.Upstream("up-0").State == "up" })
 }
 
-// TestLastEngineStays: a stall does not take the only engine from a route.
+// TestLastEngineStays checks that a stall does not remove the only engine from a route.
 func TestLastEngineStays(t *testing.T) {
 	p := stallRig(t, "")
 	p.Engines[1].Unlisten()
@@ -122,9 +123,9 @@ func TestLastEngineStays(t *testing.T) {
 	}
 }
 
-// TestSilentAndWorking: engines that are silent but work stay in, even if all of them are silent,
-// and whatever their timeouts without progress. With PENSTOCK_FULL=1 they are silent for 150 s and
-// 100 s.
+// TestSilentAndWorking checks that engines that are silent but work stay in use, even if all of
+// them are silent, and whatever their timeouts without progress. With PENSTOCK_FULL=1 they are
+// silent for 150 s and 100 s.
 func TestSilentAndWorking(t *testing.T) {
 	prefill, buffered, prompt := 30*time.Second, 30*time.Second, rig.Prompt
 	if os.Getenv("PENSTOCK_FULL") != "" {
@@ -168,8 +169,8 @@ func TestSilentAndWorking(t *testing.T) {
 	}
 }
 
-// TestLostCall: a call is ended if its engine has lost it, although the engine still works for
-// others.
+// TestLostCall checks that a call is ended if its engine has lost it, although the engine still
+// works for others.
 func TestLostCall(t *testing.T) {
 	p := stallRig(t, "")
 	var busy sync.WaitGroup
@@ -189,8 +190,8 @@ func TestLostCall(t *testing.T) {
 	busy.Wait()
 }
 
-// TestSlowHealth: an engine that does not answer its health page in time stays as long as its
-// answers come.
+// TestSlowHealth checks that an engine that does not answer its health page in time stays in use as
+// long as its answers arrive.
 func TestSlowHealth(t *testing.T) {
 	p := stallRig(t, "concurrency: 64, probe: { timeout: 1s }")
 	p.Engines[0].SetFault(sim.Fault{Spec: "slow-health"})

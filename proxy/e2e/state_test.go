@@ -148,8 +148,8 @@ func TestStatePage(t *testing.T) {
 	}
 }
 
-// TestResolve: every address of a name is an upstream of its own, and the set follows the name's
-// answer.
+// TestResolve checks that every address of a name is a separate upstream, and that the set follows
+// the name's answer.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	first := rig.StartEngine(t, sim.Options{})
@@ -208,8 +208,9 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: pool }] }]
 	rig.WaitFor(t, rig.Patience, "both are used", func() bool { a, _ := calls(2); return a > 0 })
 }
 
-// TestGhosts: an engine that keeps working for clients that left has fewer free slots. The state
-// page and the metrics show that, calls do not queue in the engine, and it ends with the work.
+// TestGhosts tests an engine that continues to work for clients that have disconnected: it has
+// fewer free slots. The state page and the metrics show that, calls do not queue in the engine, and
+// it is over when the work ends.
 func TestGhosts(t *testing.T) {
 	fastset.LeaveOut(t, "requests that an engine has forgotten")
 	t.Parallel()

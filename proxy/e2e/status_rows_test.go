@@ -8,7 +8,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestStatusRows: the state shows the requested number of rows of its lists, and the total.
+// TestStatusRows checks that the state shows the requested number of rows of its lists, and the
+// total.
 func TestStatusRows(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}, {}}})

@@ -20,7 +20,7 @@ import (
 
 // The status page: access, its content at first and while it is open, and the operator's actions.
 
-// adminDo sends a request to the admin listener. A token becomes a browser's password.
+// adminDo sends a request to the admin listener. A token is sent as a browser's password.
 func (p *penstock) adminDo(method, path, body, token string, header ...string) *http.Response {
 	p.T.Helper()
 	req, err := http.NewRequest(method, p.Admin+path, strings.NewReader(body))
@@ -80,8 +80,8 @@ func TestStatusPageAccess(t *testing.T) {
 	}
 }
 
-// TestAdminRequests: HEAD works wherever GET does, schemes in any case, and the operator's errors
-// do not count among the API's.
+// TestAdminRequests checks that HEAD works wherever GET does, that schemes match in any case, and
+// that the operator's errors do not count among the API's.
 func TestAdminRequests(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }"})
@@ -126,8 +126,8 @@ func TestModeNeedsAToken(t *testing.T) {
 	}
 }
 
-// TestDrainAndMaintenance: a drained upstream keeps its calls and gets no new ones; in maintenance
-// it is not probed.
+// TestDrainAndMaintenance checks that a drained upstream keeps its calls and gets no new ones, and
+// that an upstream in maintenance is not probed.
 func TestDrainAndMaintenance(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 100ms }", Model: "policy: round_robin", Top: "admin: { token: " + rig.AdminToken + " }"})
@@ -189,7 +189,7 @@ func TestDrainAndMaintenance(t *testing.T) {
 	})
 }
 
-// TestStatusEvents: an open page gets changes, and does not delay the edge's exit.
+// TestStatusEvents checks that an open page gets changes, and does not delay the edge's exit.
 func TestStatusEvents(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{TokenRate: 50}}, Upstream: "concurrency: 1"})
@@ -240,8 +240,8 @@ func TestStatusEvents(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the client is shown to have left", func() bool { return strings.Contains(next()["calls"], "client left") })
 }
 
-// TestMetricsCompressed: a scraper that accepts gzip gets the same page in a fraction of the bytes;
-// others get it plain.
+// TestMetricsCompressed checks that a scraper that accepts gzip gets the same page in a fraction of
+// the bytes, and that others get it uncompressed.
 func TestMetricsCompressed(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

@@ -53,7 +53,7 @@ func bundle(t *testing.T, args ...string) (listed string, files map[string]strin
 	return listed, files
 }
 
-// wantClean checks that no file of a bundle holds canaries or further secrets.
+// wantClean checks that no file of a bundle holds canaries or the given secrets.
 func wantClean(t *testing.T, files map[string]string, secrets ...string) {
 	t.Helper()
 	for name, text := range files {
@@ -61,8 +61,8 @@ func wantClean(t *testing.T, files map[string]string, secrets ...string) {
 	}
 }
 
-// TestSupportBundle: the bundle of a running edge has its state, events, metrics and limits, but no
-// secrets, prompts, answers, keys or other strings of clients.
+// TestSupportBundle checks that the bundle of a running edge has its state, events, metrics and
+// limits, but no secrets, prompts, answers, keys or other text of clients.
 func TestSupportBundle(t *testing.T) {
 	t.Parallel()
 	p := rig.Launch(t, rig.Setup{
@@ -139,8 +139,8 @@ func secretSettings(schema map[string]any, n *int) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// TestSupportWithoutAnEdge: the bundle says what is missing, and holds no canary of any secret in
-// the schema, whether the file is valid or not.
+// TestSupportWithoutAnEdge checks that the bundle reports what is missing, and holds no canary of
+// any secret in the schema, whether the file is valid or not.
 func TestSupportWithoutAnEdge(t *testing.T) {
 	t.Parallel()
 	var schema map[string]any
@@ -154,7 +154,7 @@ func TestSupportWithoutAnEdge(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "edge.yaml")
 	for _, text := range []string{
-		text, // much is wrong with it
+		text, // with many mistakes
 		strings.Replace(text, "{", "{admn: {token:CANARY-glued}, tokn: CANARY-misspelt, upload: 'http://u:CANARY-password@h', ", 1),
 		"keys: [CANARY-in-no-yaml\n",
 	} {

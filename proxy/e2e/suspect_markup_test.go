@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// An engine that passes on a model's markup instead of parsing it is counted in every dialect,
-// streamed and plain, if the request offered the feature of that markup.
+// TestSuspectMarkup checks that an engine that passes on a model's markup instead of parsing it is
+// counted in every dialect, streamed and plain, if the request offered the feature of that markup.
 func TestSuspectMarkup(t *testing.T) {
 	t.Parallel()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -18,7 +18,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// idp is an identity provider on loopback. It signs with its newest key and publishes those that it has not withdrawn.
+// idp is an identity provider on loopback. It signs with its newest key and publishes all keys that
+// it has not withdrawn.
 type idp struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -80,7 +81,7 @@ func (p *idp) signUntil(end time.Time, sub, more string) string {
 
 const staff = `,"groups":["staff"]`
 
-// issuers is the section of a configuration with the provider.
+// issuers returns the section of a configuration with the provider.
 func (p *idp) issuers(jwks string) string {
 	return fmt.Sprintf(`issuers: [{ issuer: "https://idp.test", name: corp, audience: penstock, jwks: %q, claims: { templates: [{ claim: groups, value: staff, key: person }] } }]`, jwks)
 }
@@ -99,8 +100,9 @@ func (p *idp) ready(t *testing.T, e interface{ Status() *rig.State }, keys int) 
 // issuerMetrics is the prefix of metrics of an edge with issuers.
 const issuerMetrics = "penstock_issuer_"
 
-// TestTokensOfAnIssuer: a token that an issuer has signed is a key, in every header and dialect; others are refused in the
-// dialect, without a word of theirs; limits, usage and log are the caller's.
+// TestTokensOfAnIssuer checks that a token that an issuer has signed works as a key, in every
+// header and dialect. Other tokens are refused in the dialect, without any of their text. Limits,
+// usage and log are the caller's.
 func TestTokensOfAnIssuer(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -130,8 +132,8 @@ func TestTokensOfAnIssuer(t *testing.T) {
 			}
 		}
 	}
-	// Each caller has the template's limits separately: another one has all of them while alice has
-	// none left.
+	// Each caller has the template's limits separately: another caller has all of them when alice
+	// has used up hers.
 	for i := 0; p.Post(chatPath, p.Chat(""), alice).Status == 200 && i < 1000; i++ { // until the minute's limit is used up
 	}
 	p.Post(chatPath, p.Chat(""), alice).WantStatus(429)
@@ -154,9 +156,9 @@ func TestTokensOfAnIssuer(t *testing.T) {
 	}
 }
 
-// TestTokensShareLimits: with per: key all callers of one template share its limits, at one edge
-// and at two with a store. Callers of another template, and the edge's own keys, have their own
-// limits.
+// TestTokensShareLimits checks that, with per: key, all callers of one template share its limits,
+// at one edge and at two with a store. Callers of another template, and the edge's own keys, have
+// their own limits.
 func TestTokensShareLimits(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -204,8 +206,8 @@ func TestTokensShareLimits(t *testing.T) {
 	}
 }
 
-// TestKeyMetrics: metrics show a key's calls, tokens, refusals and running calls. A token counts
-// for its template's key, and calls without a key have a dash.
+// TestKeyMetrics checks that metrics show a key's calls, tokens, refusals and running calls. A
+// token counts for its template's key, and calls without a key are under a dash.
 func TestKeyMetrics(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -248,9 +250,9 @@ func TestKeyMetrics(t *testing.T) {
 	}
 }
 
-// TestIssuerRotatesItsKeys: the first token of a new key makes the edge fetch it. Tokens of a
-// withdrawn key are refused, and with on_revoke: abort their streams end. A dead issuer changes
-// nothing.
+// TestIssuerRotatesItsKeys checks that the first token of a new key makes the edge fetch that key.
+// Tokens of a withdrawn key are refused, and with on_revoke: abort their streams end. A dead issuer
+// changes nothing.
 func TestIssuerRotatesItsKeys(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)
@@ -262,7 +264,7 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	s.Next()
 	idp.add(t, "2")
 	next := idp.sign("alice", staff)
-	p.Post(chatPath, p.Chat(""), next).WantStatus(200) // the first token of the new key waits for it
+	p.Post(chatPath, p.Chat(""), next).WantStatus(200) // the first token of the new key waits for the fetch
 	p.Post(chatPath, p.Chat(""), old).WantStatus(200)
 	idp.mu.Lock()
 	delete(idp.keys, "1")
@@ -294,7 +296,7 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	})
 	p.Post(chatPath, p.Chat(""), newest).WantStatus(200)
 
-	// An issuer that a reload removes is revoked with all its tokens.
+	// Removing an issuer by a reload revokes all its tokens.
 	s = p.OpenStream(chatPath, p.Chat(endless), newest)
 	s.Next()
 	p.Reload(rig.Setup{Top: "on_revoke: abort"})
@@ -304,8 +306,8 @@ func TestIssuerRotatesItsKeys(t *testing.T) {
 	}
 }
 
-// TestIssuerNotReachable: before the issuer's keys were first fetched, a token gets a 503 with a
-// Retry-After, because it may be valid. Keys work.
+// TestIssuerNotReachable checks that, before the issuer's keys were first fetched, a token gets a
+// 503 with a Retry-After, because it may be valid. Keys work.
 func TestIssuerNotReachable(t *testing.T) {
 	t.Parallel()
 	idp := newIDP(t)

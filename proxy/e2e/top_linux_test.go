@@ -14,7 +14,7 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// TestTopOnce: the output of `penstock top` without a terminal, as text and as JSON.
+// TestTopOnce tests the output of `penstock top` without a terminal, as text and as JSON.
 func TestTopOnce(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }", Upstream: "concurrency: 1"})
@@ -40,7 +40,7 @@ func TestTopOnce(t *testing.T) {
 	}
 }
 
-// desk is the program's `top` in its own terminal.
+// desk is the program's `top` in a terminal.
 type desk struct {
 	*tty.Terminal
 	*rig.Process
@@ -84,8 +84,8 @@ func (p *penstock) ends(d *desk) {
 	}
 }
 
-// TestTop: the program in a terminal follows calls, keys and the window's size, and restores the
-// terminal.
+// TestTop checks that the program in a terminal follows calls, keys and the window's size, and
+// restores the terminal.
 func TestTop(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "admin: { token: " + rig.AdminToken + " }", Upstream: "concurrency: 1"})

@@ -168,7 +168,8 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// TestTraceEndpointHangs: an endpoint that never answers neither slows calls nor delays the exit.
+// TestTraceEndpointHangs checks that an endpoint that never answers neither slows calls nor delays
+// the exit.
 func TestTraceEndpointHangs(t *testing.T) {
 	t.Parallel()
 	ln := rig.Listen(t)

@@ -52,7 +52,7 @@ func TestTranscriptions(t *testing.T) {
 	}
 }
 
-// whisper.cpp has its own path, text type and errors.
+// TestTranscriptions_Whisper tests whisper.cpp, which has its own path, text type and errors.
 func TestTranscriptions_Whisper(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{Record: true, Profile: "whisper"}}, Config: `
@@ -139,8 +139,8 @@ func TestTranscriptions_Refused(t *testing.T) {
 	}
 }
 
-// An upload larger than the window is streamed: the engine gets every byte, in a request of the
-// edge's own, and fields after the file still count.
+// TestTranscriptions_Streamed checks that an upload larger than the window is streamed: the engine
+// gets every byte, in the edge's own request, and fields after the file still count.
 func TestTranscriptions_Streamed(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -211,8 +211,9 @@ func longSound() []byte {
 	return append(head, make([]byte, 4000)...)
 }
 
-// If an engine does not stream although its profile says so, the edge makes the stream. What it
-// cannot express does not count against the engine, whose other clients ask for other things.
+// TestTranscriptions_Whole checks that the edge makes the stream if an engine does not stream
+// although its profile says so. A request that the edge's stream cannot express does not count as a
+// failure of the engine, which serves other requests.
 func TestTranscriptions_Whole(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -334,7 +335,8 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 	}
 }
 
-// A part with a sound type is the file, even without a file name; text instead of it is a mistake.
+// TestTranscriptions_FileWithoutName checks that a part with a sound type is the file, even without
+// a file name, and that text in its place is a mistake.
 func TestTranscriptions_FileWithoutName(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)

@@ -12,7 +12,8 @@ import (
 
 // Uploads that are held, streamed, sent again, refused early, or given up.
 
-// The call takes a slot when the window is full or the body has ended, not before.
+// TestTranscriptions_LeaseAfterWindow checks that the call takes a slot only once the window is
+// full or the body has ended.
 func TestTranscriptions_LeaseAfterWindow(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
@@ -65,8 +66,8 @@ func TestTranscriptions_SlowClient(t *testing.T) {
 	}
 }
 
-// An engine that fails while the edge still holds all sent bytes is replaced by another one; after
-// that it is not.
+// TestTranscriptions_Retry checks that an engine that fails while the edge still holds all sent
+// bytes is replaced by another one, and that later it is not.
 func TestTranscriptions_Retry(t *testing.T) {
 	t.Parallel()
 	small, large := wav("x"), wav(strings.Repeat("x", 2<<20))
@@ -95,7 +96,8 @@ func TestTranscriptions_Retry(t *testing.T) {
 	}
 }
 
-// A failed connection attempt has consumed nothing, however large the upload.
+// TestTranscriptions_RetryOfLarge checks that a failed connection attempt has consumed nothing,
+// however large the upload.
 func TestTranscriptions_RetryOfLarge(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{}, {}}, Config: `
@@ -113,7 +115,8 @@ models: [{ id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, 
 	}
 }
 
-// The engine may refuse before it has everything; its error is passed on.
+// TestTranscriptions_EarlyAnswer checks that the engine may refuse before it has the whole upload,
+// and that its error is passed on.
 func TestTranscriptions_EarlyAnswer(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)

@@ -17,8 +17,8 @@ const (
 	soonAlive = "commit_after: 50ms, keepalive: 50ms"
 )
 
-// TestWaitingStreamIsKeptAlive: after keep-alives the answer comes, in each dialect and as its SDK
-// reads it.
+// TestWaitingStreamIsKeptAlive checks that the answer follows the keep-alives, in each dialect and
+// as its SDK reads it.
 func TestWaitingStreamIsKeptAlive(t *testing.T) {
 	t.Parallel()
 	for dialect, ask := range streamDialects {
@@ -48,7 +48,7 @@ func TestWaitingStreamIsKeptAlive(t *testing.T) {
 	}
 }
 
-// TestWaitingStreamEnds: a failed wait after keep-alives ends with the dialect's error.
+// TestWaitingStreamEnds checks that a failed wait after keep-alives ends with the dialect's error.
 func TestWaitingStreamEnds(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 4, wait: 400ms }", Stream: soonAlive})
@@ -67,8 +67,8 @@ func TestWaitingStreamEnds(t *testing.T) {
 	}
 }
 
-// TestWaitingStreamLeaves: a client that leaves after keep-alives frees its place in the queue, and
-// takes no slot.
+// TestWaitingStreamLeaves checks that a client that disconnects after keep-alives frees its place
+// in the queue, and takes no slot.
 func TestWaitingStreamLeaves(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Upstream: oneSlot, Model: "queue: { depth: 1, wait: 60s }", Stream: soonAlive})

@@ -14,7 +14,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// script plays an operator's script at wake.url: it starts an engine on request, which takes a
+// script simulates an operator's script at wake.url: it starts an engine on request, which takes a
 // moment.
 type script struct {
 	*httptest.Server
@@ -51,8 +51,8 @@ func stopped(t *testing.T, model string, more rig.Setup) (*penstock, *script) {
 	return start(t, more), s
 }
 
-// TestWakeOneForMany: calls that find no engine wait in their queue, one request starts the engine,
-// and all are served.
+// TestWakeOneForMany checks that calls that find no engine wait in their queue, that one request
+// starts the engine, and that all of them are served.
 func TestWakeOneForMany(t *testing.T) {
 	t.Parallel()
 	p, s := stopped(t, "queue: { depth: 20, wait: 60s }", rig.Setup{})
@@ -79,14 +79,14 @@ func TestWakeOneForMany(t *testing.T) {
 	}
 }
 
-// TestWakeWithoutQueue: a call without a queue is refused with the expected time of the start, and
-// starts the engine for the next call.
+// TestWakeWithoutQueue checks that a call without a queue is refused with the expected time of the
+// start, and starts the engine for the next call.
 func TestWakeWithoutQueue(t *testing.T) {
 	t.Parallel()
 	p, s := stopped(t, "", rig.Setup{})
 	p.wantDown()
 	r := p.Post(chatPath, p.Chat("")).WantStatus(503)
-	if after := r.Header.Get("Retry-After"); len(after) != 2 { // 30 s plus jitter, as long as no start was seen
+	if after := r.Header.Get("Retry-After"); len(after) != 2 { // 30 s plus jitter, as long as no start was observed
 		t.Errorf("Retry-After %s", after)
 	}
 	rig.WaitFor(t, rig.Patience, "the engine is up", func() bool { return p.Metric("penstock_upstream_up") == 1 })
@@ -96,8 +96,8 @@ func TestWakeWithoutQueue(t *testing.T) {
 	}
 }
 
-// TestWakeFails: a failed request ends the wait of all calls, with a Retry-After, and is not
-// repeated for each.
+// TestWakeFails checks that a failed request ends the wait of all calls, with a Retry-After, and is
+// not repeated for each.
 func TestWakeFails(t *testing.T) {
 	t.Parallel()
 	p, s := stopped(t, "queue: { depth: 20, wait: 60s }", rig.Setup{})
@@ -117,7 +117,7 @@ func TestWakeFails(t *testing.T) {
 	}
 }
 
-// wantDown waits until the probes have seen that the engine is down.
+// wantDown waits until the probes have found that the engine is down.
 func (p *penstock) wantDown() {
 	rig.WaitFor(p.T, rig.Patience, "the upstream is down", func() bool {
 		s := p.Status()

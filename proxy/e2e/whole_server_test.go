@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestOptionsOfWholeServer: the admin listener answers OPTIONS * like the public one.
+// TestOptionsOfWholeServer checks that the admin listener answers OPTIONS * like the public one.
 func TestOptionsOfWholeServer(t *testing.T) {
 	t.Parallel()
 	path, _ := writeConfig(t, rig.StartEngine(t, sim.Options{}), "linger: 0s")

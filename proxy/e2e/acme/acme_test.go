@@ -22,7 +22,7 @@ import (
 // internet maps the domains' ports to an edge, once there is one.
 type internet struct {
 	mu    sync.Mutex
-	ports map[string]string // "443": where that is
+	ports map[string]string // "443": its address
 }
 
 func (n *internet) lead(port, to string) {
@@ -34,8 +34,8 @@ func (n *internet) lead(port, to string) {
 	n.ports[port] = to
 }
 
-// reach waits until a port is mapped: the authority may connect before the test knows the edge's
-// address.
+// reach waits until a port is mapped, because the authority may connect before the test knows the
+// edge's address.
 func (n *internet) reach(ctx context.Context, _, port string) (net.Conn, error) {
 	for {
 		n.mu.Lock()
@@ -93,8 +93,9 @@ func client(t *testing.T, ca *acmeca.CA, addr string) *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// TestByTLS: an edge without a certificate starts and logs that, obtains one over its public port
-// and serves. A restart uses it again, and a reload changes the domains while a stream goes on.
+// TestByTLS checks that an edge without a certificate starts and logs that, obtains one over its
+// public port, and serves. A restart uses the certificate again, and a reload changes the domains
+// while a stream runs.
 func TestByTLS(t *testing.T) {
 	t.Parallel()
 	var world internet
@@ -151,8 +152,8 @@ func TestByTLS(t *testing.T) {
 
 var listening = regexp.MustCompile(`challenges of the authority are answered.*"listen":"([^"]+)"`)
 
-// TestByHTTP: the second listener answers the challenge, redirects browsers to https, and serves
-// nothing else.
+// TestByHTTP checks that the second listener answers the challenge, redirects browsers to https,
+// and serves nothing else.
 func TestByHTTP(t *testing.T) {
 	t.Parallel()
 	var world internet
@@ -222,8 +223,8 @@ func TestByHTTP(t *testing.T) {
 	}
 }
 
-// TestRefused: an edge that the authority cannot reach logs the reason, and serves its other
-// domains.
+// TestRefused checks that an edge that the authority cannot reach logs the reason, and serves its
+// other domains.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	var world internet

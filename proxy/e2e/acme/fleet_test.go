@@ -25,7 +25,7 @@ func shared(ca *acmeca.CA, store, more string) rig.Setup {
 	return rig.Setup{Top: top, Files: map[string]string{"ca.pem": ca.PEM}, Cold: true}
 }
 
-// realStore starts a redis-server. Without one the test is skipped, but never in CI.
+// realStore starts a redis-server. Without one on the machine the test is skipped, except in CI.
 func realStore(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -60,8 +60,8 @@ func realStore(t *testing.T) string {
 	return at
 }
 
-// two starts an edge that orders the certificate, and then one that does not. The order begins when
-// both reach the store.
+// two starts an edge that orders the certificate, and an edge that does not. The order begins when
+// both have reached the store.
 func two(t *testing.T, ca *acmeca.CA, setup rig.Setup) (orders, other *rig.Program) {
 	t.Helper()
 	begin := make(chan struct{})
@@ -87,9 +87,9 @@ func challenges(t *testing.T, p *rig.Program) (at string) {
 	return at
 }
 
-// TestFleet: two edges with one store order one certificate and both present it. The authority
-// reaches the edge that did not order. The store holds it only encrypted, and an edge that starts
-// later without a folder orders nothing.
+// TestFleet checks that two edges with one store order one certificate and both present it. The
+// authority reaches the edge that did not order. The store holds the certificate only encrypted,
+// and an edge that starts later without a folder orders nothing.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]func(t *testing.T) string{
@@ -126,14 +126,14 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestFleetEdgeKilled: the ordering edge is killed during the authority's check. Another has a
+// TestFleetEdgeKilled kills the ordering edge during the authority's check. Another edge has a
 // certificate after the lease, with the same account and at most one more order.
 func TestFleetEdgeKilled(t *testing.T) {
 	t.Parallel()
 	var world internet
 	ca := acmeca.Start(t, acmeca.Options{Reach: world.reach})
 	setup := shared(ca, miniredis.RunT(t).Addr(), "")
-	setup.Untidy = true // the killed edge is untidy
+	setup.Untidy = true // the killed edge leaves things behind
 	a, b := two(t, ca, setup)
 	rig.WaitFor(t, rig.Patience, "the authority looks for the answer", func() bool { return ca.Requests("/challenge/") > 0 })
 	a.Signal(syscall.SIGKILL)
@@ -144,8 +144,8 @@ func TestFleetEdgeKilled(t *testing.T) {
 	}
 }
 
-// TestFleetStoreLost: without the store an edge orders nothing and logs what it waits for; one with
-// a folder serves.
+// TestFleetStoreLost checks that an edge without the store orders nothing and logs what it waits
+// for, and that an edge with a folder serves.
 func TestFleetStoreLost(t *testing.T) {
 	t.Parallel()
 	var world internet

@@ -1,4 +1,4 @@
-// Package acme has the end-to-end tests of certificates obtained by ACME.
+// Package acme contains the end-to-end tests of certificates obtained by ACME.
 package acme
 
 import (

@@ -19,7 +19,7 @@ const top = "../../.."
 
 // block is a block of code in a document.
 type block struct {
-	doc    string // path from the top
+	doc    string // its path from the top
 	line   int    // of its first line
 	lang   string
 	marker string // run or show
@@ -82,7 +82,7 @@ func blocksOf(t *testing.T, doc string) (blocks []block) {
 	return blocks
 }
 
-// TestMarked holds that every block has a language and is to be run or shown.
+// TestMarked checks that every block has a language and is marked run or show.
 func TestMarked(t *testing.T) {
 	t.Parallel()
 	for _, doc := range documents(t) {
@@ -101,7 +101,8 @@ var (
 	noSlug  = regexp.MustCompile("[^a-z0-9 _-]")
 )
 
-// anchors returns the anchors of a document, as the hosting site makes them from its headings.
+// anchors returns the anchors of a document, in the form that the hosting site derives from its
+// headings.
 func anchors(t *testing.T, doc string) (names []string) {
 	t.Helper()
 	for _, m := range heading.FindAllStringSubmatch(read(t, doc), -1) {

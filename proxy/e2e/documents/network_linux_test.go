@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownNetwork starts a child in a network with only a loopback, or in the machine's network if the
-// system does not allow a new one.
+// ownNetwork starts a child in a network that has only a loopback, or in the machine's network if
+// the system does not allow a new one.
 func ownNetwork() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if mayHaveNetwork() {
@@ -25,7 +25,7 @@ func isolate(attr *syscall.SysProcAttr) {
 	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 }
 
-// mayHaveNetwork reports whether children can have their own network here.
+// mayHaveNetwork reports whether children can have their own network on this system.
 var mayHaveNetwork = sync.OnceValue(func() bool {
 	cmd := exec.Command("true")
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -33,8 +33,8 @@ var mayHaveNetwork = sync.OnceValue(func() bool {
 	return cmd.Run() == nil
 })
 
-// raiseLoopback brings up the loopback of a new network. In the machine's own there is nothing to
-// do.
+// raiseLoopback brings up the loopback of a new network. In the machine's own network it does
+// nothing.
 func raiseLoopback() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
 	if err != nil {

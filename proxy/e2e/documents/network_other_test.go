@@ -4,7 +4,7 @@ package documents
 
 import "syscall"
 
-// ownNetwork leaves a child in the machine's network, because no other can be made here.
+// ownNetwork leaves a child in the machine's network, because this system cannot create another.
 func ownNetwork() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func raiseLoopback() error { return nil }

@@ -20,16 +20,15 @@ type Options struct {
 	In, Out     string // paths
 	URL         string // of the edge's API
 	Key         string // empty: none is sent
-	Concurrency int    // ceiling
+	Concurrency int    // the most requests at once
 	Notes       io.Writer
 }
 
-// Exit codes besides 0 for a batch with every line answered, and 1 for a batch that could not
-// continue.
+// Exit codes besides 0 (every line was answered) and 1 (the batch could not continue).
 const (
 	exitUsage       = 2
 	exitLines       = 3   // some lines were refused or unanswered
-	exitInterrupted = 130 // by a signal; start it again to continue
+	exitInterrupted = 130 // by a signal; the next start continues
 )
 
 // Error ends the command with an exit code.
@@ -55,13 +54,13 @@ type run struct {
 	out       *output
 	transport *http.Transport
 
-	unanswered  chan struct{}          // has a value after the first attempt of the run that had no answer
-	failures    atomic.Int64           // attempts in a row that had no answer
-	why         atomic.Pointer[string] // why the last attempt had no answer; nil: it had one
+	unanswered  chan struct{}          // has a value after the run's first attempt without an answer
+	failures    atomic.Int64           // consecutive attempts without an answer
+	why         atomic.Pointer[string] // why the last attempt got no answer; nil: it got one
 	ok, refused atomic.Int64           // lines
 }
 
-// check returns what is wrong with the options. Its errors do not contain the key.
+// check returns what is wrong with the options. Its errors never contain the key.
 func (o *Options) check() error {
 	if o.In == "-" || o.Out == "-" {
 		return errors.New("the input and the output must be files, since a batch resumes from them: - is not allowed")
@@ -76,8 +75,8 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Run does the missing lines of a batch. If ctx ends it early, the next run asks again for the
-// lines that were running.
+// Run processes the missing lines of a batch. If ctx ends it early, the next run sends the lines
+// again that were running.
 func Run(ctx context.Context, o *Options) error {
 	if err := o.check(); err != nil {
 		return &Error{exitUsage, err}
@@ -115,7 +114,7 @@ func Run(ctx context.Context, o *Options) error {
 	return err
 }
 
-// all does every line that the output lacks.
+// all processes every line that is missing in the output.
 func (r *run) all(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -150,7 +149,7 @@ func (r *run) all(ctx context.Context) error {
 	return err
 }
 
-// do does one line.
+// do processes one line.
 func (r *run) do(ctx context.Context, line *request) error {
 	a, err := r.work(ctx, line)
 	if err != nil {
@@ -164,11 +163,12 @@ func (r *run) do(ctx context.Context, line *request) error {
 	return r.out.add(a)
 }
 
-// reportEvery is how often a run reports its progress.
+// reportEvery is the interval at which a run reports its progress.
 const reportEvery = 10 * time.Second
 
-// report reports the run's progress until it is stopped. Before that, it reports once what the run
-// waits for: a wrong address should not look like slow work.
+// report reports the run's progress until stop is called. After the first attempt without an answer
+// it reports at once what the run waits for, because a wrong address should not look like slow
+// work.
 func (r *run) report(todo int) (stop func()) {
 	over := make(chan struct{})
 	var said sync.WaitGroup
@@ -194,7 +194,7 @@ func (r *run) report(todo int) (stop func()) {
 	}
 }
 
-// progress returns how far the run has come, and what it waits for.
+// progress describes how far the run is, and what it waits for.
 func (r *run) progress(todo int) string {
 	text := fmt.Sprintf("%d of %d lines, %d at once", r.ok.Load()+r.refused.Load(), todo, r.gate.atOnce())
 	if why := r.why.Load(); why != nil {

@@ -26,7 +26,7 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// All mistakes are reported by line, without a word of the line.
+// TestCheck checks that all mistakes are reported by line, without any text of the line.
 func TestCheck(t *testing.T) {
 	good := `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m"}}`
 	path := write(t, "in.jsonl", strings.Join([]string{
@@ -61,7 +61,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// An output keeps final lines, and loses a truncated line and those to be asked for again.
+// TestOutputIsMended checks that an output keeps final lines, and loses a truncated line and the
+// lines to send again.
 func TestOutputIsMended(t *testing.T) {
 	line := func(id string, status int) string {
 		return fmt.Sprintf(`{"id":"x","custom_id":%q,"response":{"status_code":%d,"request_id":"","body":{}},"error":null}`, id, status)
@@ -95,7 +96,7 @@ func TestOutputIsMended(t *testing.T) {
 	}
 }
 
-// A file that is not a batch's output stays as it is.
+// TestOutputOfSomethingElse checks that a file that is not a batch's output stays unchanged.
 func TestOutputOfSomethingElse(t *testing.T) {
 	ours := `{"id":"x","custom_id":"a","response":{"status_code":200,"request_id":"","body":{}},"error":null}` + "\n"
 	for name, text := range map[string]string{
@@ -127,11 +128,11 @@ func TestOutputOfSomethingElse(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: if a header asks for a long wait, the line is never asked for again at once.
+// TestRetryAfter checks that a line is never sent again at once if a header requests a long wait.
 func TestRetryAfter(t *testing.T) {
 	for header, want := range map[string]time.Duration{
 		"": 0, "0": 0, "-5": 0, "soon": 0, "7": 7 * time.Second, "7200": 2 * time.Hour,
-		"9223372037":              9223372036 * time.Second, // in nanoseconds above 2^63
+		"9223372037":              9223372036 * time.Second, // more than 2^63 nanoseconds
 		"99999999999999999999999": 9223372036 * time.Second, "-99999999999999999999999": 0,
 	} {
 		if got := retryAfter(header); got != want {
@@ -140,8 +141,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A used-up budget ends the run, which says until when, and its refusal is not recorded as an
-// answer.
+// TestUsedUpBudget checks that a used-up budget ends the run, which reports the time of its
+// renewal, and that the refusal is not recorded as an answer.
 func TestUsedUpBudget(t *testing.T) {
 	var asked atomic.Int64
 	edge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -175,8 +176,8 @@ func TestUsedUpBudget(t *testing.T) {
 	}
 }
 
-// An invalid address, and a key that no edge accepts, are reported at once, without a word of the
-// key.
+// TestWrongOptions checks that an invalid address, and a key that no edge accepts, are reported at
+// once, without any text of the key.
 func TestWrongOptions(t *testing.T) {
 	for name, o := range map[string]Options{
 		"no address":  {},
@@ -211,7 +212,7 @@ func TestWrongOptions(t *testing.T) {
 	}
 }
 
-// The progress says what a run waits for, until there is an answer.
+// TestProgressSaysWhy checks that the progress names what a run waits for until there is an answer.
 func TestProgressSaysWhy(t *testing.T) {
 	edge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -232,7 +233,8 @@ func TestProgressSaysWhy(t *testing.T) {
 	}
 }
 
-// TestSilentAddress: a run says at once that nothing answers, once, and not only when it reports the next time.
+// TestSilentAddress checks that a run reports once and immediately that nothing answers, before its
+// next regular report.
 func TestSilentAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
@@ -250,7 +252,7 @@ func TestSilentAddress(t *testing.T) {
 	})
 }
 
-// firstWord notes when something is written for the first time.
+// firstWord records when something is written for the first time.
 type firstWord struct {
 	begun time.Time
 	then  func()
@@ -266,7 +268,8 @@ func (w *firstWord) Write(p []byte) (int, error) {
 	return w.text.Write(p)
 }
 
-// An output, even a mended one, belongs to one run until that run has ended.
+// TestOutputIsOneRuns checks that only one run can use an output, even a repaired one, until that
+// run has ended.
 func TestOutputIsOneRuns(t *testing.T) {
 	for name, text := range map[string]string{
 		"new":    "",
@@ -293,7 +296,8 @@ func TestOutputIsOneRuns(t *testing.T) {
 	}
 }
 
-// The number of requests at once finds the room that there is, and stays about there.
+// TestGateFindsTheRoom checks that the number of simultaneous requests approaches the available
+// slots, and stays near that number.
 func TestGateFindsTheRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots, ceiling = 12, 64
@@ -341,7 +345,8 @@ func TestGateFindsTheRoom(t *testing.T) {
 	})
 }
 
-// When nothing runs, a refusal holds everything until its Retry-After.
+// TestGateWaits checks that a refusal stops all requests until its Retry-After if nothing else
+// runs.
 func TestGateWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, begun := newGate(1), time.Now()

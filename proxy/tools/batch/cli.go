@@ -47,8 +47,9 @@ func (c *CLI) Run() error {
 	})
 }
 
-// keyOf returns the key in a file's text: its first line, if nothing or a blank line follows, as
-// `penstock key new` writes it. Any other text is not a key, and is returned unchanged.
+// keyOf returns the key in a file's text, in the form that `penstock key new` writes: the first
+// line, if nothing but a blank line follows. Any other text is not a key, and is returned
+// unchanged.
 func keyOf(text string) string {
 	text = strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
 	first, rest, _ := strings.Cut(text, "\n")

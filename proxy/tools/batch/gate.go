@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// gate limits the number of requests at once to what the edge has room for.
+// gate limits the number of simultaneous requests to the slots that the edge has for them.
 type gate struct {
 	ceiling int
 
 	mu        sync.Mutex
-	changed   chan struct{} // closed when a request may have become free to begin
+	changed   chan struct{} // closed when another request may be able to begin
 	running   int
 	limit     float64
-	refused   bool      // there was a refusal: grow slowly
+	refused   bool      // after a refusal the limit grows slowly
 	notBefore time.Time // no request begins before this time
 }
 
-// firstLimit is how many requests a run begins with.
+// firstLimit is the limit at the beginning of a run.
 const firstLimit = 4
 
 func newGate(ceiling int) *gate {
 	return &gate{ceiling: ceiling, changed: make(chan struct{}), limit: float64(min(firstLimit, ceiling))}
 }
 
-// enter waits until a request may begin. The error is ctx's.
+// enter waits until a request may begin. It returns ctx's error.
 func (g *gate) enter(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -66,8 +66,8 @@ func (g *gate) leave() {
 	g.end()
 }
 
-// leaveRefused ends a request for which there was no room, or no engine. after is when to ask
-// again.
+// leaveRefused ends a request for which there was no slot or no engine. after is the time until the
+// next attempt.
 func (g *gate) leaveRefused(after time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -86,7 +86,7 @@ func (g *gate) end() {
 	g.changed = make(chan struct{})
 }
 
-// sleep waits for d, or until ctx ends, whose error it then returns.
+// sleep waits for d or until ctx ends. In the latter case it returns ctx's error.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

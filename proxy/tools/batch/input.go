@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// longestLine bounds a line of a file: a request with images, or its answer.
+// longestLine bounds a line of a file, such as a request with images, or its answer.
 const longestLine = 64 << 20
 
 // request is a line of the input.
@@ -20,10 +20,10 @@ type request struct {
 	Method   string          `json:"method"`
 	URL      string          `json:"url"`
 	Body     json.RawMessage `json:"body"`
-	number   int             // of the line
+	number   int             // of its line
 }
 
-// problem says what is wrong with a line, without quoting it; empty if nothing is.
+// problem returns what is wrong with a line, without quoting the line; empty if nothing is.
 func (r *request) problem() string {
 	var body struct {
 		Stream json.RawMessage `json:"stream"`
@@ -46,7 +46,7 @@ func (r *request) problem() string {
 // mostProblems is how many mistakes in an input are reported.
 const mostProblems = 20
 
-// check reads the whole input and returns how many lines it has. The error names each wrong line.
+// check reads the whole input and returns its number of lines. The error names each wrong line.
 func check(path string) (lines int, err error) {
 	seen := map[string]int{}
 	var problems []error
@@ -79,7 +79,7 @@ func check(path string) (lines int, err error) {
 	return lines, err
 }
 
-// eachLine calls f with every nonblank line of a file, without its end.
+// eachLine calls f with every nonblank line of a file, without its line end.
 func eachLine(path string, f func(number int, line []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"penstock/proxy/telemetry/process"
 )
 
-// answer is a line of the output. It has either a response or an error.
+// answer is a line of the output. It holds either a response or an error.
 type answer struct {
 	ID       string    `json:"id"`
 	CustomID string    `json:"custom_id"`
@@ -29,26 +29,26 @@ type response struct {
 	Body      json.RawMessage `json:"body"`
 }
 
-// failure is why there is no response.
+// failure says why there is no response.
 type failure struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// final reports whether, as far as is known, another request would get the same line: it was
-// answered, or refused for its content.
+// final reports whether the line is final: it was answered, or refused for its content, so another
+// request would probably get the same answer.
 func (a *answer) final() bool {
 	if a.Response == nil || retryable(a.Response.Status) {
 		return false
 	}
-	switch a.Response.Status { // what the key may do and which models there are may have changed
+	switch a.Response.Status { // the key's rights and the models may have changed
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
 		return false
 	}
 	return true
 }
 
-// retryable reports whether a status says that another attempt may succeed.
+// retryable reports whether another attempt may succeed after a status.
 func retryable(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable,
@@ -58,20 +58,20 @@ func retryable(status int) bool {
 	return false
 }
 
-// ok reports whether the request of the line has succeeded.
+// ok reports whether the line's request has succeeded.
 func (a *answer) ok() bool { return a.Response != nil && a.Response.Status/100 == 2 }
 
 // output is the file of answers.
 type output struct {
 	mu   sync.Mutex
 	file *os.File
-	done map[string]bool // custom_ids that it has
+	done map[string]bool // custom_ids in the file
 
-	refused int // lines of done without success
+	refused int // how many lines of done have no success
 }
 
-// openOutput opens the output, which an earlier run may have left: it removes lines that are not
-// final, and a truncated line. Until it is closed the output belongs to this run alone.
+// openOutput opens the output, which an earlier run may have left. It removes a truncated line, and
+// lines that are not final. Until it is closed, only this run may use it.
 func openOutput(path string) (*output, error) {
 	file, err := openLocked(path)
 	if err != nil {
@@ -84,8 +84,8 @@ func openOutput(path string) (*output, error) {
 	return o, nil
 }
 
-// openLocked opens a file that only one run writes. The lock is on the file itself, so that a kill
-// leaves none behind.
+// openLocked opens a file that only one run writes. The lock is on the file itself, so a killed run
+// leaves no lock behind.
 func openLocked(path string) (*os.File, error) {
 	for {
 		file, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
@@ -102,7 +102,7 @@ func openLocked(path string) (*os.File, error) {
 		if there, err := os.Stat(path); err == nil && os.SameFile(mine, there) {
 			return file, nil
 		}
-		_ = file.Close() // another run has just replaced it by a mended one
+		_ = file.Close() // another run has just replaced it with a repaired file
 	}
 }
 
@@ -114,8 +114,8 @@ func lock(file *os.File, path string) error {
 	return err
 }
 
-// mend reads what an output has, and rewrites it if it holds anything else. A file that is not an
-// output stays as it is: the error says so.
+// mend reads the lines of an output, and rewrites it if it holds others that must go. A file that
+// is not an output stays unchanged; the error reports that.
 func (o *output) mend(path string) error {
 	old := o.file
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
@@ -128,7 +128,7 @@ func (o *output) mend(path string) error {
 		}
 	}()
 	kept, write := int64(0), bufio.NewWriter(next)
-	var foreign error // the line before was not written by a batch
+	var foreign error // the previous line was not written by a batch
 	err = scan(old, path, func(number int, line []byte) error {
 		a := parseAnswer(line)
 		switch {
@@ -138,7 +138,7 @@ func (o *output) mend(path string) error {
 			foreign = &Error{exitUsage, fmt.Errorf("%s:%d: this is no line of a batch's output: "+
 				"the file was left as it is; name another one", path, number)}
 			if !json.Valid(line) && bytes.HasPrefix(line, []byte(cutStart[:min(len(line), len(cutStart))])) {
-				return nil // a kill has cut it, if it is the last one
+				return nil // if it is the last line, a kill has truncated it
 			}
 			return foreign
 		case !a.final() || o.done[a.CustomID]:
@@ -170,14 +170,15 @@ func (o *output) mend(path string) error {
 	if err := os.Rename(next.Name(), path); err != nil {
 		return err
 	}
-	o.file = next // at its end
+	o.file = next // positioned at its end
 	return old.Close()
 }
 
-// cutStart is how each line begins. It distinguishes a truncated line from another file's text.
+// cutStart begins each line. It distinguishes a truncated line from the text of another file.
 const cutStart = `{"id":"`
 
-// parseAnswer returns a line of an output; nil if it is not one, or is truncated.
+// parseAnswer parses a line of an output. It returns nil if the line is of another kind or
+// truncated.
 func parseAnswer(line []byte) *answer {
 	a := &answer{}
 	if json.Unmarshal(line, a) != nil || a.ID == "" || a.CustomID == "" || (a.Response == nil) == (a.Error == nil) {
@@ -186,7 +187,7 @@ func parseAnswer(line []byte) *answer {
 	return a
 }
 
-// add writes a line in one piece, so that a kill can truncate only the last one.
+// add writes a line in one write, so that a kill can truncate only the last line.
 func (o *output) add(a *answer) error {
 	line, err := json.Marshal(a)
 	if err != nil {
@@ -198,5 +199,5 @@ func (o *output) add(a *answer) error {
 	return err
 }
 
-// close writes everything to disk.
+// close syncs the file to disk.
 func (o *output) close() error { return errors.Join(o.file.Sync(), o.file.Close()) }

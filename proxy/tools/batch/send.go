@@ -19,34 +19,34 @@ import (
 
 const (
 	// mostAttempts is how often a line without an answer is sent. Refusals for lack of a slot do
-	// not count: they say nothing about the line.
+	// not count, because the line is not their cause.
 	mostAttempts = 8
-	// mostFailures is how many attempts in a row, of any line, may get no answer before the run
+	// mostFailures is how many consecutive attempts, of any lines, may get no answer before the run
 	// ends.
 	mostFailures = 3 * mostAttempts
-	// longestPause bounds the pause between two attempts. shortestRetry is for a refusal that does
-	// not say when to come back.
+	// longestPause bounds the pause between two attempts. shortestRetry is the pause after a
+	// refusal without a Retry-After.
 	longestPause  = time.Minute
 	shortestRetry = time.Second
-	// longestWait is the longest Retry-After that a line waits for. A longer one means that a
-	// budget is used up, and the run ends.
+	// longestWait is the longest Retry-After for which a line waits. A longer one means that a
+	// budget is used up, and ends the run.
 	longestWait = 10 * time.Minute
 )
 
-// errKey means that continuing is useless.
+// errKey ends the run, because all lines would fail.
 var errKey = errors.New("the edge refuses the key")
 
-// errPath means the same. A missing model is a 404, too, but concerns only its own line.
+// errPath ends the run, too. A missing model is also a 404, but concerns only its own line.
 var errPath = errors.New("there is no such endpoint there: --url is the edge's address, such as http://127.0.0.1:4000")
 
-// errNoAnswer means the same.
+// errNoAnswer ends the run, too.
 var errNoAnswer = errors.New("nothing is answered any more: start the batch again to continue it")
 
 // codeNoAnswer is the code of a line without a complete answer.
 const codeNoAnswer = "no_answer"
 
-// work asks for one line until it has an answer or is given up. An error ends the run, and the line
-// remains to be done.
+// work sends one line until it has an answer or is given up. An error ends the run, and the line
+// remains unanswered.
 func (r *run) work(ctx context.Context, line *request) (*answer, error) {
 	for attempt := 1; ; {
 		if err := r.gate.enter(ctx); err != nil {
@@ -124,7 +124,7 @@ func (r *run) send(ctx context.Context, line *request) (res *response, after tim
 		return nil, 0, err
 	}
 	var one bytes.Buffer
-	if json.Compact(&one, body) != nil { // no JSON: sound, or the page of another server
+	if json.Compact(&one, body) != nil { // not JSON: sound, or another server's page
 		one.Reset()
 		text, err := json.Marshal(body)
 		if err != nil {
@@ -136,18 +136,18 @@ func (r *run) send(ctx context.Context, line *request) (res *response, after tim
 		retryAfter(got.Header.Get("Retry-After")), nil
 }
 
-// retryAfter returns the wait that a header asks for, in seconds; 0 if it asks for none. Larger
-// values become the largest that a Duration can hold.
+// retryAfter returns the wait that a header requests, in seconds; 0 if it requests none. Larger
+// values become the largest Duration.
 func retryAfter(header string) time.Duration {
 	const most = math.MaxInt64 / int64(time.Second)
-	n, err := strconv.ParseInt(header, 10, 64) // beyond 64 bits n is the greatest of them
+	n, err := strconv.ParseInt(header, 10, 64) // above 64 bits, n is the largest number
 	if n <= 0 || err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0
 	}
 	return time.Duration(min(n, most)) * time.Second
 }
 
-// words returns why there is no answer yet: err, or the edge's refusal.
+// words describes why there is no answer yet: err, or the edge's refusal.
 func (r *response) words(err error) string {
 	if err == nil {
 		return strings.TrimSpace(fmt.Sprintf("the edge answers %d %s", r.Status, r.code()))
@@ -159,7 +159,7 @@ func (r *response) words(err error) string {
 	return err.Error()
 }
 
-// code returns the code in the answer's error if it is one of ours, otherwise "".
+// code returns the code of the answer's error if it is one of ours, otherwise "".
 func (r *response) code() string {
 	var body struct {
 		Error struct {

@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/running/reload"
 )
 
-// operator is how a command reaches a running edge.
+// operator holds the flags with which a command reaches a running edge.
 type operator struct {
 	Admin  string `default:"http://127.0.0.1:9090" placeholder:"URL" env:"PENSTOCK_ADMIN" help:"Admin listener of the edge (default: ${default})."`
 	Token  string `placeholder:"TOKEN" env:"PENSTOCK_ADMIN_TOKEN" help:"Its admin token, if it has one. Other users of the machine can see arguments, but not the variable."`
@@ -37,7 +37,7 @@ type Reload struct {
 	operator
 }
 
-// Run asks for the reload. Problems of the configuration are an error with exit code 1.
+// Run requests the reload. Problems of the configuration are an error with exit code 1.
 func (r *Reload) Run() error {
 	q := reload.Request{Force: r.Force, DryRun: r.Diff, Back: r.Back}
 	if r.File != "" {
@@ -77,8 +77,8 @@ func (t *Top) Help() string {
 	return `Keys: 1 to 7 or tab choose a table, space pauses, q quits. NO_COLOR turns colours off. With TERM=dumb, or where the output is no terminal, the state is printed once, in lines of COLUMNS characters (80).`
 }
 
-// Run shows the state until the user quits or interrupts it. A closed terminal sends SIGHUP, and
-// another program that wants the terminal back may, too.
+// Run shows the state until the user quits or interrupts it. A closed terminal sends SIGHUP; so may
+// another program that takes over the terminal.
 func (t *Top) Run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP, os.Interrupt)
 	defer stop()
@@ -93,7 +93,7 @@ func (t *Top) Run() error {
 	return admin.Top(ctx, o)
 }
 
-// Usage prints what keys have used.
+// Usage prints the usage of keys.
 type Usage struct {
 	Fleet  bool   `help:"Usage of all edges that share the store (fleet.store), instead of one edge."`
 	By     string `enum:"model,user" default:"model" placeholder:"user" help:"By end user instead of model, if end_users is configured: the keyed hashes of the heaviest users, and the rest of each key."`
@@ -108,7 +108,7 @@ func (u *Usage) Help() string {
 	return `Prompt tokens include cached ones. Spend is by the models' pricing. Without 'ledger:' in the configuration an edge's usage begins with its process.`
 }
 
-// Run asks the edge.
+// Run requests the usage.
 func (u *Usage) Run() error {
 	period, err := admin.ParsePeriod(u.Day, u.Month)
 	if err != nil {
@@ -155,7 +155,7 @@ type Modes struct {
 	Ready       Ready       `cmd:"" help:"Let calls into an upstream again. Without a name: ask whether the edge takes new requests, exit code 0 when it does, for health checks."`
 }
 
-// mode is what the commands that set an upstream's mode have in common.
+// mode holds the common flags of the commands that set an upstream's mode.
 type mode struct {
 	Who    string `placeholder:"NAME" env:"USER" help:"Who asks for it: every edge of a fleet with a store shows it. An edge without a store keeps no name."`
 	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is one object: upstreams, each with name and was, its mode before; of ready without an upstream: status."`
@@ -192,22 +192,22 @@ func (o *out) take(mode string) error {
 // Drain takes an upstream out.
 type Drain struct{ out }
 
-// Run asks for the mode.
+// Run requests the mode.
 func (d *Drain) Run() error { return d.take("drain") }
 
 // Maintenance takes an upstream out and stops its probes.
 type Maintenance struct{ out }
 
-// Run asks for the mode.
+// Run requests the mode.
 func (m *Maintenance) Run() error { return m.take("maintenance") }
 
-// Ready asks whether an edge takes new requests, or lets an upstream take calls again.
+// Ready asks whether an edge takes new requests, or makes an upstream take calls again.
 type Ready struct {
 	mode
 	Upstream string `arg:"" values:"upstreams" optional:"" help:"Name of an upstream that was drained or in maintenance, or of a group such as tag:h100. Without it the edge is asked whether it takes new requests."`
 }
 
-// Run asks the edge. No answer is an error, and so is a draining edge.
+// Run asks the edge. A missing answer is an error, and so is a draining edge.
 func (r *Ready) Run() error {
 	if r.Upstream != "" {
 		_, err := r.set(admin.ModeRequest{Upstream: r.Upstream, Mode: "ready"})

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/tools/agent"
 )
 
-// Agent makes the configuration of a coding agent.
+// Agent writes the configuration of a coding agent.
 type Agent struct {
 	Name   string `arg:"" name:"agent" enum:"${agents}" help:"The agent: ${enum}."`
 	URL    string `name:"url" default:"http://127.0.0.1:4000" placeholder:"URL" help:"Address of the edge's API (default: ${default})."`
@@ -26,14 +26,14 @@ own configuration, which is not touched: the command line printed at the end nam
 
 // Run prints or writes the files.
 func (a *Agent) Run() error {
-	if !agent.IsVariable(a.KeyEnv, os.Environ()) { // not echoed: it may be the key
+	if !agent.IsVariable(a.KeyEnv, os.Environ()) { // not printed: it may be the key
 		return usageError("agent: --key-env is the name of the environment variable that holds the key, not the key")
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return err
 	}
-	return agent.Run(context.Background(), &agent.Options{ // a signal may end it: no file is half written
+	return agent.Run(context.Background(), &agent.Options{ // a signal may end it: no file is left incomplete
 		Name: a.Name, URL: a.URL, Model: a.Model, KeyEnv: a.KeyEnv, Write: a.Write, JSON: a.Format == formatJSON,
 		Out: os.Stdout, Notes: os.Stderr, Getenv: os.Getenv, Home: home, Now: time.Now(),
 	})

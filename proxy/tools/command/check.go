@@ -26,7 +26,7 @@ type Check struct {
 // stdin is the name of standard input in problems.
 const stdin = "(standard input)"
 
-// Run prints the verdict on each file, and where the engines of upstreams are looked up.
+// Run prints the result for each file, and where the engines of upstreams are looked up.
 func (c *Check) Run() error {
 	switch {
 	case c.Example:
@@ -83,8 +83,8 @@ func (c *Check) Run() error {
 	return nil
 }
 
-// load reads a file or, for -, standard input, and sets its name. The file is nil if it cannot be
-// served.
+// load reads a file or, for -, standard input, and then sets name to its name. The file is nil if
+// it cannot be served.
 func load(name *string) (*config.File, config.Problems, error) {
 	if *name != "-" {
 		f, problems := proxy.Load(*name)
@@ -99,7 +99,7 @@ func load(name *string) (*config.File, config.Problems, error) {
 	return f, problems, nil
 }
 
-// finding is a problem in a form for programs.
+// finding is a problem in JSON.
 type finding struct {
 	File    string `json:"file"`
 	Line    int    `json:"line,omitempty"`
@@ -143,25 +143,25 @@ func (c *Check) write(w io.Writer, problems config.Problems) error {
 	return nil
 }
 
-// These escape what may not appear literally in a workflow command.
+// These escape characters that a workflow command must not contain.
 var (
 	githubText     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	githubProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// toldError ends a command with 1 after its problems have been printed.
+// toldError ends a command with 1 after its problems were printed.
 type toldError struct{}
 
 func (toldError) Error() string { return "" }
 
-// compare prints what next changes in the configuration named by --against.
+// compare prints the changes from the configuration named by --against to next.
 func (c *Check) compare(next *config.File) error {
 	old, problems := config.LoadValid(c.Against, engine.Known())
 	if old == nil {
 		return problems
 	}
 	if exposed := next.CheckOpen(old.Listen, old.Admin.Listen).Err(); exposed != nil {
-		return exposed // as the edge that runs with old would
+		return exposed // as an edge that runs old would
 	}
 	return reload.WriteDiff(os.Stdout, old, next)
 }

@@ -13,7 +13,7 @@ import (
 type Completion struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: ${enum}."`
 
-	Scenarios []string `kong:"-"` // of bench
+	Scenarios []string `kong:"-"` // those of bench
 }
 
 // Help is printed below the flags.
@@ -40,10 +40,10 @@ func (c *Completion) Run(ctx *kong.Context) error {
 	return err
 }
 
-// place is a position that a command line has reached.
+// place is a position in the grammar that a command line has reached.
 type place struct {
-	path  string // of commands, as in "bench run"; empty: none yet
-	words []word // that may come next, flags without their arguments
+	path  string // the commands so far, as in "bench run"; empty: none yet
+	words []word // the possible next words, flags without their arguments
 	flags []flag
 	kind  string // of further words: of asked, files, or none
 }
@@ -54,20 +54,20 @@ type word struct{ text, help string }
 // flag is a flag with its dashes.
 type flag struct {
 	word
-	short  string   // likewise; empty: none
+	short  string   // also; empty: none
 	value  bool     // another word follows
-	values []string // which that may be; none: any
-	kind   string   // of that word, as of a place
+	values []string // its allowed values; none: any
+	kind   string   // of its value, as in place
 }
 
-// step returns the place above and the word that leads here, as in "bench/run".
+// step returns the previous place and the word that leads here, as in "bench/run".
 func (p *place) step() string {
 	i := strings.LastIndexByte(p.path, ' ')
 	return p.path[:max(i, 0)] + "/" + p.path[i+1:]
 }
 
-// places returns the places of a grammar, the root first. If a command may be left out, its words
-// are also at the place above.
+// places returns the places of a grammar, the root first. If a command is optional, its words are
+// also at the place above.
 func (c *Completion) places(n *kong.Node) []place {
 	path := strings.TrimPrefix(strings.TrimPrefix(n.Path(), "penstock"), " ")
 	here := place{path: path}
@@ -106,7 +106,8 @@ func (c *Completion) places(n *kong.Node) []place {
 	return append([]place{here}, below...)
 }
 
-// choices returns the allowed values, as far as the script has them; none means any, or see kindOf.
+// choices returns the allowed values, as far as the script holds them. If there are none, any value
+// is allowed, or kindOf gives the kind.
 func (c *Completion) choices(v *kong.Value) []string {
 	switch {
 	case v.Tag.Get("values") == "scenarios":
@@ -117,7 +118,7 @@ func (c *Completion) choices(v *kong.Value) []string {
 	return v.EnumSlice()
 }
 
-// kindOf returns what kind of name a value is. The shell looks for files, the program for
+// kindOf returns the kind of name that a value is. The shell completes files, the program
 // everything else.
 func kindOf(v *kong.Value) string {
 	switch kind := v.Tag.Get("values"); {
@@ -130,10 +131,10 @@ func kindOf(v *kong.Value) string {
 	}
 }
 
-// files is the kind whose names the shell knows.
+// files is the kind that the shell completes.
 const files = "files"
 
-// frame is the part that two shells share: they follow the commands of the line, and offer the
+// frame is the part that two shells share: it follows the commands of the line, and offers the
 // words of the place, or the values of the previous flag.
 type frame struct{ head, end string }
 

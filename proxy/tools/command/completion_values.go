@@ -13,13 +13,13 @@ import (
 )
 
 // CompletionValues prints the names of a kind for the scripts of Completion. It prints nothing if
-// it cannot get them quickly.
+// the names are not available quickly.
 type CompletionValues struct {
 	Kind string   `arg:"" enum:"upstreams,models,words" help:"What is named: ${enum}."`
 	Line []string `arg:"" optional:"" help:"The words of the line before the one to complete."`
 }
 
-// completionPatience is how long a user who has pressed Tab waits.
+// completionPatience is how long a user who has pressed Tab has to wait at most.
 const completionPatience = 300 * time.Millisecond
 
 // Run prints the names, one to a line.
@@ -40,7 +40,7 @@ func (c *CompletionValues) Run() error {
 	return nil
 }
 
-// known returns the names of the running edge, or else of the configuration.
+// known returns the names of the running edge, or otherwise of the configuration.
 func (c *CompletionValues) known() []string {
 	edge := admin.Edge{
 		Admin: c.given("http://127.0.0.1:9090", "PENSTOCK_ADMIN", "--admin"),
@@ -76,7 +76,7 @@ func (c *CompletionValues) known() []string {
 	return names
 }
 
-// given returns the value of a flag on the line, that of its variable, or the default.
+// given returns the value of a flag on the line, of its variable, or usual.
 func (c *CompletionValues) given(usual, variable string, flags ...string) string {
 	for i, word := range c.Line {
 		name, value, joined := strings.Cut(word, "=")
@@ -99,7 +99,7 @@ func (c *CompletionValues) given(usual, variable string, flags ...string) string
 	return usual
 }
 
-// explainable returns the words that explain knows.
+// explainable returns the words that explain accepts.
 func explainable() (words []string) {
 	for _, row := range references() {
 		words = append(words, row.name)
@@ -115,8 +115,8 @@ func explainable() (words []string) {
 	return words
 }
 
-// typable reports whether a name can be typed on a command line as it is. Engines choose the ids of
-// their models, and a shell would treat other characters as commands.
+// typable reports whether a name can be typed on a command line without quotes. Engines choose the
+// ids of their models, and a shell would interpret other characters.
 func typable(name string) bool {
 	return name != "" && name[0] != '-' && !strings.ContainsFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._:/@+-", r))

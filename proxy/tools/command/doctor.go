@@ -15,7 +15,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Doctor asks engines what they are.
+// Doctor detects engines.
 type Doctor struct {
 	engineKey
 	URLs   []string `arg:"" name:"url" optional:"" help:"Base URLs of the engines, such as http://10.0.0.11:8000. Several make one configuration."`
@@ -58,7 +58,8 @@ func (d *Doctor) Run() error {
 	})
 }
 
-// discover prints what is found where the upstreams of a configuration look for their engines.
+// discover prints the engines that are found in the places where the upstreams of a configuration
+// look for them.
 func (d *Doctor) discover(f *config.File) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()

@@ -12,13 +12,13 @@ import (
 	"penstock/proxy/operate/reference"
 )
 
-// Explain says what a code or a setting means.
+// Explain describes a code or a setting.
 type Explain struct {
 	Word   string `arg:"" name:"word" values:"words" help:"Code of an error, such as capacity_full, all codes of a status, such as 429, a setting or a group of them, such as upstreams.concurrency or limits, or a word of theirs, such as queue, timeout or rpm."`
 	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is an array: name, and status, cause and remedy of a code, or value, default and meaning of a setting."`
 }
 
-// members returns the row as a JSON object has it.
+// members returns the row as the members of a JSON object.
 func (r *explained) members() map[string]string {
 	m := map[string]string{"name": r.name}
 	for i, column := range r.columns {
@@ -30,8 +30,8 @@ func (r *explained) members() map[string]string {
 // explained is a row of a reference.
 type explained struct {
 	name    string   // without the marks of lists
-	columns []string // their titles
-	cells   []string // as the columns are called, one text each
+	columns []string // the columns' titles
+	cells   []string // one text for each column
 }
 
 // The columns of the references after the name.
@@ -48,10 +48,10 @@ func references() []explained {
 	return append(rowsOf(reference.Errors, codeColumns), rowsOf(config.Reference(), settingColumns)...)
 }
 
-// mostWhole is how many rows are printed in full. If there are more, each gets one line.
+// mostWhole is how many rows are printed in full. If there are more, each row gets one line.
 const mostWhole = 20
 
-// Run prints what the references say about the word.
+// Run prints the entries of the references for the word.
 func (e *Explain) Run() error {
 	word := strings.ReplaceAll(strings.Trim(e.Word, "."), "[]", "")
 	all := references()
@@ -92,7 +92,7 @@ func (r *explained) print() {
 	}
 }
 
-// hintFor returns the name of which the word is probably a typo, or says what to give.
+// hintFor returns the name that the word probably misspells, or describes the possible words.
 func hintFor(all []explained, word string) string {
 	var names []string
 	for _, row := range all {
@@ -104,7 +104,7 @@ func hintFor(all []explained, word string) string {
 	return ": give the code of an error, its status, or the path of a setting as penstock check names it"
 }
 
-// named returns the rows with that name, those below it, and the codes with that status.
+// named returns the rows with that name, the rows below it, and the codes with that status.
 func named(all []explained, word string) (rows []explained) {
 	for _, row := range all {
 		if row.name == word || strings.HasPrefix(row.name, word+".") ||
@@ -115,8 +115,8 @@ func named(all []explained, word string) (rows []explained) {
 	return rows
 }
 
-// statuses returns the statuses that a row of the error codes names. On Messages 502 to 504 become
-// 529.
+// statuses returns the statuses that a row of the error codes names. In the Messages dialect 502 to
+// 504 become 529.
 func statuses(row explained) []string {
 	all := strings.FieldsFunc(row.cells[0], func(r rune) bool { return r < '0' || r > '9' })
 	if slices.ContainsFunc(all, func(s string) bool { return s == "502" || s == "503" || s == "504" }) {

@@ -6,7 +6,7 @@ import (
 	"unicode"
 )
 
-// meant maps words of other proxies and of daily use to our terms.
+// meant maps words of other proxies and everyday words to our terms.
 var meant = map[string][]string{
 	"backend":        {"upstreams"},
 	"backends":       {"upstreams"},
@@ -30,12 +30,12 @@ var meant = map[string][]string{
 	"spend":          {"pricing", "budget", "quota_exceeded"},
 	"timed_out":      {"timeout", "timeouts"},
 
-	"overloaded_error": {"529"}, // types of Messages
+	"overloaded_error": {"529"}, // types of the Messages dialect
 	"rate_limit_error": {"429"},
 }
 
-// about returns the rows that an everyday word is about. The word is a step of their path or a part
-// of one, in the singular or the plural. Codes match if their cause or remedy has the word.
+// about returns the rows about an everyday word. The word is a step of their path or a part of one,
+// in the singular or the plural. Codes match if their cause or remedy contains the word.
 func about(all []explained, word string) (rows []explained) {
 	words := append([]string{word, word + "s", strings.TrimSuffix(word, "s")}, meant[word]...)
 	is := func(part string) bool { return part != "" && slices.Contains(words, part) }

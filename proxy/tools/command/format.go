@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// formatJSON is the value of --format with which a command prints for programs. Each command that
-// prints results has it, and its help says what the JSON holds.
+// formatJSON is the value of --format for output that programs read. Each command that prints
+// results has the flag, and its help describes the JSON.
 const formatJSON = "json"
 
 // printJSON writes a document to standard output.

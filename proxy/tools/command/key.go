@@ -31,13 +31,13 @@ type Key struct {
 	Hash   keyHash   `cmd:"" help:"Hash a key that you have; it is read from standard input."`
 }
 
-// keyStore says which store a command is about.
+// keyStore selects the store that a command works on.
 type keyStore struct {
 	Store  bool   `help:"Of the fleet's store, which --config names."`
 	Config string `short:"c" placeholder:"FILE" env:"PENSTOCK_CONFIG" help:"Configuration with fleet.store and fleet.keys."`
 }
 
-// storePatience bounds how long a command on the store may take.
+// storePatience bounds the time of a command on the store.
 const storePatience = 10 * time.Second
 
 // open connects to the store. The caller must call done.
@@ -56,7 +56,7 @@ func (k *keyStore) open() (w *keystore.Writer, ctx context.Context, done func(),
 	return w, ctx, func() { cancel(); w.Close() }, nil
 }
 
-// keyRights holds the flags that say what a key may do.
+// keyRights holds the flags for the rights of a key.
 type keyRights struct {
 	Models  []string          `help:"Models the key may use: exact ids or patterns that end in *." default:"*"`
 	Expires string            `help:"End of the key, such as 2027-01-01 or 2027-01-01T00:00:00Z."`
@@ -92,7 +92,7 @@ func (k *keyRights) members(id string) map[string]any {
 		fields["expires"] = k.Expires
 	}
 	if len(k.Limits) > 0 {
-		limits := map[string]any{} // as JSON has them: numbers, and money as text
+		limits := map[string]any{} // as in JSON: numbers, and money as text
 		for name, text := range k.Limits {
 			if n, err := strconv.Atoi(text); err == nil {
 				limits[name] = n
@@ -202,10 +202,10 @@ func (k *keyNew) Run() error {
 type madeKey struct {
 	Key   string `json:"key,omitempty"`
 	Hash  string `json:"hash"`
-	Lines string `json:"lines,omitempty"` // for keys: in the configuration
+	Lines string `json:"lines,omitempty"` // its lines below keys: in the configuration
 }
 
-// print writes a new key, and where it went.
+// print writes a new key, and where it was stored.
 func (k *keyNew) print(made madeKey, note string) error {
 	if k.Format == formatJSON {
 		return printJSON(made)
@@ -214,8 +214,8 @@ func (k *keyNew) print(made madeKey, note string) error {
 	return err
 }
 
-// appendKey writes a key's lines to a file in one step, so that an edge that watches the file never
-// reads a part.
+// appendKey adds a key's lines to a file in one step, so that an edge that watches the file never
+// reads an incomplete one.
 func appendKey(name, lines string) error {
 	mode := os.FileMode(0o600)
 	src, err := os.ReadFile(name)
@@ -247,11 +247,11 @@ func appendKey(name, lines string) error {
 	return os.Rename(next.Name(), name)
 }
 
-// warnOfKey prints what "penstock check" warns of about a key, if the file is a configuration.
+// warnOfKey prints the warnings of "penstock check" about a key, if the file is a configuration.
 func warnOfKey(name, id string) {
 	f, problems := config.LoadValid(name, engine.Known())
 	if f == nil {
-		return // a keys_file, or a file with problems that check explains
+		return // a keys_file, or a file whose problems check explains
 	}
 	n := slices.IndexFunc(f.Keys, func(key config.Key) bool { return key.ID == id })
 	at := "keys[" + strconv.Itoa(n) + "]."
@@ -319,10 +319,10 @@ func (k *keyList) Run() error {
 	return k.print(all, sourceStore)
 }
 
-// sourceStore is the source of a key of the fleet's store in JSON.
+// sourceStore is the source, in JSON, of a key in the fleet's store.
 const sourceStore = "store"
 
-// print writes keys that did not come from a running edge.
+// print writes keys that do not come from a running edge.
 func (k *keyList) print(all []keystore.Listed, source string) error {
 	if k.Format == formatJSON {
 		list := struct {

@@ -35,9 +35,9 @@ or 143; with 0 if nothing ran. SIGHUP reads the configuration again, and drains 
 lines without anything of memory, and end it at once, with 131 or 134. Exit code 1: failed, or wrong configuration; 2: wrong usage.`
 }
 
-// Run serves until SIGTERM or SIGINT, then drains; a second signal ends what still runs.
+// Run serves until SIGTERM or SIGINT and then drains. A second signal ends the running calls.
 func (s *Serve) Run() error {
-	if s.Config != nil && *s.Config == "" { // a script's unset variable: serving anything else would hide it
+	if s.Config != nil && *s.Config == "" { // a script's unset variable: serving something else would hide it
 		return usageError("serve: the name in --config, or in PENSTOCK_CONFIG, is empty: name the file, or give neither to serve what is found on this machine")
 	}
 	if err := s.forAFile(); err != nil {
@@ -75,7 +75,7 @@ func (s *Serve) Run() error {
 	})
 }
 
-// forAFile refuses flags for settings that a start with a file reads from the file.
+// forAFile refuses flags for settings that come from the file if there is one.
 func (s *Serve) forAFile() error {
 	if s.Config == nil {
 		return nil
@@ -101,7 +101,7 @@ func (s *Serve) forAFile() error {
 }
 
 // place returns where a start without a file listens. Its configuration refers to the admin token
-// by the variable, which is set for this process if the token came by the flag.
+// by the variable, which is set for this process if the token came from the flag.
 func (s *Serve) place() (local.Place, error) {
 	at := local.Place{
 		Listen: s.Listen, AdminListen: s.AdminListen, AdminToken: s.AdminToken, KeyFile: s.KeyFile, SharePort: s.SharePort,

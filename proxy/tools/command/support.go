@@ -25,7 +25,7 @@ edge its state, last events, metrics, limits, goroutines and heap. It has no pro
 listed, so that you can look before you send it. The log is not part of it: add the lines around the trouble.`
 }
 
-// Run writes the bundle and lists what is inside.
+// Run writes the bundle and lists its contents.
 func (s *Support) Run() error {
 	now := time.Now()
 	return support.Write(&support.Options{

@@ -15,8 +15,8 @@ import (
 )
 
 // Exit codes: 1 for a run that failed, including a wrong configuration; 2 for wrong usage; 130 and
-// 143 for an edge whose drain was cut by a second SIGINT or SIGTERM (proxy.InterruptedError); 131
-// and 134 for one that SIGQUIT or SIGABRT has ended. `bench` has more: see bench/exit.
+// 143 for an edge whose drain a second SIGINT or SIGTERM cut short (proxy.InterruptedError); 131
+// and 134 for an edge that SIGQUIT or SIGABRT ended. `bench` has more: see bench/exit.
 const (
 	exitFailed = 1
 	ExitUsage  = 2 // wrong usage
@@ -32,8 +32,8 @@ func Report(w io.Writer, err error) int {
 	var problems config.Problems
 	var told interface{ Logged() bool }
 	switch text := err.Error(); {
-	case errors.As(err, &told) && told.Logged(): // the log has a record of it, in its own format
-	case errors.As(err, &problems): // each line begins with its place in the file, as editors want it
+	case errors.As(err, &told) && told.Logged(): // the log already has it, in its own format
+	case errors.As(err, &problems): // each line begins with its place in the file, as editors expect
 		fmt.Fprintln(w, plaintext.Text(text))
 	case text != "":
 		for _, e := range joined(err) {
@@ -43,7 +43,7 @@ func Report(w io.Writer, err error) int {
 	return code
 }
 
-// joined returns the errors that errors.Join has combined, so that each gets its own line.
+// joined returns the errors that errors.Join has combined, so that each gets a line.
 func joined(err error) []error {
 	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		return all.Unwrap()
@@ -62,8 +62,8 @@ func Customary(args []string) []string {
 	return args
 }
 
-// Unknown refuses a first word that is not a command. Without a command the grammar takes the words
-// for arguments of serve, and would suggest nothing.
+// Unknown refuses a first word that is not a command. Otherwise the grammar would take it as an
+// argument of serve, and suggest nothing.
 func Unknown(args []string, commands []*kong.Node) error {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return nil
@@ -89,7 +89,7 @@ func Unknown(args []string, commands []*kong.Node) error {
 }
 
 // slipOfSubcommand refuses a word that is almost a subcommand's name, if the command would
-// otherwise take it for an argument of its default subcommand.
+// otherwise take it as an argument of its default subcommand.
 func slipOfSubcommand(args []string, command *kong.Node) error {
 	if command.DefaultCmd == nil || len(args) == 0 || strings.ContainsAny(args[0], "-.:/") {
 		return nil
@@ -109,8 +109,8 @@ func slipOfSubcommand(args []string, command *kong.Node) error {
 		args[0], command.Name, hint, args[0]))
 }
 
-// These match errors of kong: a flag without its value at the end of the line, a word that is not
-// in its set, and missing arguments.
+// These match errors of kong: a flag at the end of the line without its value, a word outside its
+// set, and missing arguments.
 var (
 	missingValue = regexp.MustCompile(`^(-\S+): (?:expected .* value but got "EOL" \(<EOL>\)|missing value, expecting .*)$`)
 	noneOfSet    = regexp.MustCompile(`^(\S+) must be one of (".*") but got "(.*)"$`)
@@ -146,7 +146,7 @@ func PlainUsage(err error) error {
 	return err
 }
 
-// flagsOfOthers maps flags of other model servers to what serve offers instead.
+// flagsOfOthers maps flags of other model servers to the equivalents of serve.
 var flagsOfOthers = map[string]string{
 	"--port":       "write --listen PORT for this machine alone, or --listen :PORT for others, too",
 	"-p":           "write --listen PORT for this machine alone, or --listen :PORT for others, too",
@@ -166,7 +166,7 @@ var flagsOfOthers = map[string]string{
 	"--workers":    "one process uses all processors that it has",
 }
 
-// serves reports whether a mistake is in a command line of serve, whose name may be left out.
+// serves reports whether a mistake is in a command line of serve, whose name is optional.
 func serves(err error) bool {
 	var at *kong.ParseError
 	if !errors.As(err, &at) || at.Context == nil {
@@ -176,7 +176,7 @@ func serves(err error) bool {
 	return n == nil || n.Name == "serve"
 }
 
-// leftOut returns what a command line lacks, in the words of the command's help.
+// leftOut describes what a command line lacks, in the words of the command's help.
 func leftOut(err error, missing string) string {
 	var at *kong.ParseError
 	if !errors.As(err, &at) || at.Context == nil || at.Context.Selected() == nil {

@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Import writes a configuration made from another program's, and says what has no counterpart in
-// it. It never overwrites an existing file.
+// Import writes a configuration that is converted from another program's, and reports settings
+// without a counterpart. It never overwrites an existing file.
 func Import(from string, to Toward) error {
 	if err := to.check(); err != nil {
 		return err
@@ -63,8 +63,8 @@ func readForeign(from *string) ([]byte, error) {
 	return src, err
 }
 
-// setForNow gives unset variables a value with which a configuration can be read, until end is
-// called. It returns their names.
+// setForNow gives unset variables, until end is called, a value with which a configuration can be
+// read. It returns their names.
 func setForNow(names []string) (unset []string, end func(), err error) {
 	end = func() {
 		for _, name := range unset {

@@ -35,14 +35,14 @@ seal: { keys: [%q] }
 
 // Toward says where Init writes.
 type Toward struct {
-	File  string // "-": Out
+	File  string // "-": to Out
 	Out   io.Writer
-	Notes io.Writer // messages outside the configuration, if that goes to Out
+	Notes io.Writer // messages outside the configuration, if the configuration goes to Out
 }
 
 // Init writes a configuration for the engines that answer, with a key for seals, a new API key and
-// an admin token. It prints the key and the token once. It names the engines that do not answer. If
-// none answers, Init fails. It never overwrites an existing file.
+// an admin token. It prints the key and the token once. It reports the engines that do not answer.
+// If no engine answers, Init fails. It never overwrites an existing file.
 func Init(ctx context.Context, named Engines, to Toward) error {
 	notes := to.notes()
 	if err := to.check(); err != nil { // before engines are asked; see also write
@@ -91,7 +91,7 @@ func (to Toward) notes() io.Writer {
 	return to.Out
 }
 
-// check says why the file cannot be created, as far as that can be known in advance.
+// check returns why the file cannot be created, as far as that can be known in advance.
 func (to Toward) check() error {
 	if to.File == "-" {
 		return nil

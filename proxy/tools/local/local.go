@@ -1,6 +1,6 @@
-// Package local is the start without a configuration: it finds engines, makes a key, and serves
-// what it found or writes it to a file. engine.WriteConfig writes the configuration, which is read
-// like any file, so that such a start takes the same path as any other.
+// Package local is the start without a configuration: it finds engines, makes a key, and serves the
+// engines or writes a configuration for them. engine.WriteConfig writes the configuration, which is
+// then read like any file, so that such a start takes the same path as any other.
 package local
 
 import (
@@ -16,15 +16,15 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Engines are the engines that the user names. Without URLs they are looked for on the usual ports
-// of this machine.
+// Engines are the engines that the user names. Without URLs, Engines looks for engines on the usual
+// ports of this machine.
 type Engines struct {
 	URLs   []string
-	APIKey string // of all of them; in a configuration ${ENGINE_API_KEY} stands for it
+	APIKey string // for all of them; in a configuration ${ENGINE_API_KEY} stands for it
 }
 
-// Serve serves engines at a place, until end. If none is named and none is found, it serves the
-// engine that simulator starts; simulator returns its URL. It writes to out what it serves.
+// Serve serves engines at a place until end. If no engine is named or found, it serves the engine
+// that simulator starts, whose URL simulator returns. It describes to out what it serves.
 func Serve(
 	end *proxy.Shutdown, out io.Writer, named Engines, at Place, simulator func() (url string, stop func(), err error),
 ) error {
@@ -106,15 +106,15 @@ func configuration(head string, engines []engine.Detection) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// findAll does what find does, but each of the named engines must answer.
+// findAll is like find, but fails unless each named engine answers.
 func (e Engines) findAll(ctx context.Context, out io.Writer) ([]engine.Detection, error) {
 	engines, missing, err := e.find(ctx, out)
 	return engines, errors.Join(append(missing, err)...)
 }
 
-// find asks the named engines what they are, or looks for others on the usual ports of this
-// machine. In that case it writes to out which ones it leaves out. missing says why named ones are
-// left out: they do not answer, or have no model that a client could name.
+// find detects the named engines, or looks for engines on the usual ports of this machine. In the
+// latter case it reports to out which ones it omits. missing says why named engines are omitted:
+// they do not answer, or have no model that a client could name.
 func (e Engines) find(ctx context.Context, out io.Writer) (engines []engine.Detection, missing []error, err error) {
 	profiles, err := engine.LoadProfiles(nil)
 	if err != nil {
@@ -138,7 +138,7 @@ func (e Engines) find(ctx context.Context, out io.Writer) (engines []engine.Dete
 	return engines, missing, nil
 }
 
-// usual checks the usual ports. It leaves out engines whose models clients could not name.
+// usual checks the usual ports. It omits engines whose models clients could not name.
 func usual(ctx context.Context, out io.Writer, profiles *engine.Profiles) (engines []engine.Detection) {
 	for _, found := range engine.Discover(ctx, profiles.UsualAddresses(), profiles) {
 		switch {
@@ -153,7 +153,7 @@ func usual(ctx context.Context, out io.Writer, profiles *engine.Profiles) (engin
 	return engines
 }
 
-// unserved says why an engine cannot be served as it is.
+// unserved returns why an engine cannot be served as it is.
 func unserved(d *engine.Detection) string {
 	if d.Refused != 0 {
 		return fmt.Sprintf("%s (%s) needs a key: give its URL, and its key in ENGINE_API_KEY", d.URL, d.Engine)

@@ -13,9 +13,9 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// Place is where a start without a configuration listens, and for which clients.
+// Place says where a start without a configuration listens, and for which clients.
 type Place struct {
-	Listen      string // HOST:PORT, :PORT or PORT; empty: the usual one, or the next that is free
+	Listen      string // HOST:PORT, :PORT or PORT; empty: the usual port, or the next free one
 	AdminListen string // likewise
 	AdminToken  string // in the configuration ${PENSTOCK_ADMIN_TOKEN} stands for it
 	KeyFile     string // holds the clients' key; created if missing; empty: a key for this run
@@ -53,7 +53,7 @@ func (p *Place) addresses() (public, admin string, err error) {
 // leastToken is the minimum length of the token if other machines reach the admin listener.
 const leastToken = 16
 
-// address returns where a flag says to listen. A port alone means this machine only.
+// address returns the address that a flag gives. A port alone means this machine only.
 func address(flag, at string) (string, error) {
 	if _, err := strconv.ParseUint(at, 10, 16); err == nil {
 		return "127.0.0.1:" + at, nil
@@ -71,12 +71,12 @@ func address(flag, at string) (string, error) {
 // clientKey is the key that clients send.
 type clientKey struct {
 	plain, hash string
-	file        string // where it is; empty: made for the run
-	made        bool   // just now
+	file        string // its file; empty: it was made for this run
+	made        bool   // it was just made
 }
 
-// key makes the key of the run, or reads it from the file. If the file does not exist, key creates
-// it.
+// key makes a key for this run, or reads the key from the file. If the file does not exist, key
+// creates it.
 func (p *Place) key() (clientKey, error) {
 	k := clientKey{file: p.KeyFile, made: true}
 	if p.KeyFile != "" {
@@ -100,7 +100,7 @@ func (p *Place) key() (clientKey, error) {
 	return k, nil
 }
 
-// checkKeyFile says why the content of a file cannot be the clients' key.
+// checkKeyFile returns why the content of a file cannot be the clients' key.
 func checkKeyFile(name, plain string) error {
 	if plain == "" {
 		return fmt.Errorf("--key-file: %s is empty: remove it to have a key made, or write one of 20 random characters or more", name)

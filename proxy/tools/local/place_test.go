@@ -9,7 +9,7 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// TestPlace: what a new user types first, and what each of it means.
+// TestPlace checks the meanings of what new users type first.
 func TestPlace(t *testing.T) {
 	for _, row := range []struct {
 		at            Place
@@ -41,8 +41,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// TestKeyFile: a missing file is created for its owner alone; the next start has the same key, and
-// does not print it.
+// TestKeyFile checks that a missing file is created for its owner alone, and that the next start
+// has the same key and does not print it.
 func TestKeyFile(t *testing.T) {
 	at := Place{KeyFile: filepath.Join(t.TempDir(), "it's the key")}
 	first, err := at.key()

@@ -33,7 +33,7 @@ func welcome(f *config.File, public, admin string, key clientKey) string {
 	return b.String()
 }
 
-// told returns what is printed about the key. A key that was read from a file is not printed.
+// told returns the text about the key. It does not show a key that was read from a file.
 func (k *clientKey) told() string {
 	switch {
 	case k.file == "":
@@ -52,9 +52,9 @@ func (k *clientKey) header() string {
 	return `"Authorization: Bearer $(cat '` + strings.ReplaceAll(k.file, "'", `'\''`) + `')"`
 }
 
-// jsonForShells returns s for use inside a JSON string between single quotes on a command line. An
-// engine has chosen s, and shells differ in what they accept between quotes. So each character that
-// could have a meaning to one of them is written by its number.
+// jsonForShells returns s in a form for a JSON string between single quotes on a command line. An
+// engine has chosen s, and shells differ in what they accept between quotes. Each character that
+// could have a meaning to one of them is therefore written as a number.
 func jsonForShells(s string) string {
 	var b strings.Builder
 	for _, unit := range utf16.Encode([]rune(s)) {

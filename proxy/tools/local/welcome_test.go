@@ -11,8 +11,8 @@ import (
 	"penstock/config"
 )
 
-// TestWelcomeCommand: the command that a start prints can be pasted whatever an engine calls its model: it runs nothing else, and
-// asks for that model.
+// TestWelcomeCommand checks that the printed command can be pasted, whatever the name of an
+// engine's model: it runs nothing else, and requests that model.
 func TestWelcomeCommand(t *testing.T) {
 	shell, err := exec.LookPath("sh")
 	if err != nil {

@@ -1,12 +1,12 @@
-// Package migrate turns the configuration of LiteLLM's proxy into one of ours. `penstock init
-// --from` calls it.
+// Package migrate converts the configuration of LiteLLM's proxy to ours. `penstock init --from`
+// calls it.
 //
 // # Design
 //
-// The reader of the other form (litellm.go) fills a plan, and the plan is written as text
-// (write.go). The reader takes each setting that it understands out of its section. Each remaining
-// setting has no counterpart and becomes a note, so unforeseen settings are reported, too. Notes
-// name settings, never their values.
+// The reader of the other file (litellm.go) fills a plan, and write.go writes the plan as text. The
+// reader removes each setting that it understands from its section. Each remaining setting has no
+// counterpart and becomes a note, so unforeseen settings are reported, too. Notes name settings,
+// never their values.
 //
 // Secrets: a variable stays a variable. A client key is hashed, even one from the environment,
 // because our file holds only hashes. An engine's key in plain text is copied, because the engine

@@ -14,14 +14,14 @@ import (
 	"penstock/config"
 )
 
-// provider is what the prefix of a LiteLLM model says about its engine.
+// provider describes the engine that a prefix of a LiteLLM model stands for.
 type provider struct {
-	engine string // our profile; empty: the edge finds it out
-	base   string // the engine's address if the file names none
-	key    string // the variable that LiteLLM reads its key from if the file names none
+	engine string // our profile; empty: the edge detects it
+	base   string // the engine's address if the file has none
+	key    string // the variable from which LiteLLM reads its key if the file has none
 }
 
-// providers speak the API of OpenAI below /v1. Other providers cannot be an upstream.
+// providers speak OpenAI's API below /v1. Other providers cannot be upstreams.
 var providers = map[string]provider{
 	"openai":                 {engine: "openai", base: "https://api.openai.com", key: "OPENAI_API_KEY"},
 	"text-completion-openai": {engine: "openai", base: "https://api.openai.com", key: "OPENAI_API_KEY"},
@@ -211,7 +211,7 @@ func (p *plan) liteEngine(params *section, where, served string) (*upstream, str
 	}
 	u.external = hosted(u.url)
 	if kind.key != "" && !u.external {
-		u.engine = "" // a self-hosted engine: detected by asking it
+		u.engine = "" // a self-hosted engine: the edge detects it
 	}
 	if kind.key != "" && u.external && u.apiKey == "" {
 		u.apiKey = p.variable(kind.key)
@@ -281,7 +281,7 @@ var kinds = map[string]string{
 	"image_edit": config.KindImageEdit, "audio_transcription": config.KindTranscription, "audio_speech": config.KindSpeech,
 }
 
-// describe reads the settings that the catalog shows of a model.
+// describe reads the settings of a model that the catalog shows.
 func (m *model) describe(p *plan, info, params *section) {
 	mode := info.text("mode")
 	if kind := kinds[mode]; m.kind == "" && kind != "" {
@@ -310,7 +310,7 @@ func (m *model) describe(p *plan, info, params *section) {
 	info.rest(p, differences)
 }
 
-// guessKind guesses from its name what a model is for.
+// guessKind guesses a model's kind from its name.
 func guessKind(name string) (kind string, guessed bool) {
 	name = strings.ToLower(name)
 	for _, word := range []struct{ part, kind string }{
@@ -330,7 +330,7 @@ func guessKind(name string) (kind string, guessed bool) {
 	return config.KindChat, false
 }
 
-// number turns LiteLLM's order into tiers. An upstream is in only one tier of a model.
+// number converts LiteLLM's order to tiers. An upstream is in only one tier of a model.
 func (m *model) number() {
 	slices.SortStableFunc(m.deployments, func(a, b deployment) int { return cmp.Compare(a.order, b.order) })
 	var orders []float64

@@ -11,9 +11,9 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// Conversion is a configuration made from another program's.
+// Conversion is a configuration that was converted from another program's.
 type Conversion struct {
-	Program   string // whose configuration it was
+	Program   string // the program whose configuration it was
 	Text      []byte
 	NewKey    string   // in plain text, if the other file had no key whose hash could be written
 	Notes     []string // settings without a counterpart, or to be checked

@@ -12,8 +12,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// TestConvert: the files of testdata become the configurations beside them, and each of these passes the check, holds no secret of
-// the environment, and no key of clients.
+// TestConvert converts the files of testdata to the configurations beside them. Each of these
+// passes the check, and holds no secret of the environment and no client key.
 func TestConvert(t *testing.T) {
 	golden.Archives(t, "testdata", func(t *testing.T, a *golden.Archive) {
 		env := map[string]string{}
@@ -56,7 +56,7 @@ func TestConvert(t *testing.T) {
 	})
 }
 
-// TestKeysWork: the keys of the other file work with ours.
+// TestKeysWork checks that the keys of the other file work with the converted one.
 func TestKeysWork(t *testing.T) {
 	const key = "sk-one-0123456789abcdefghij"
 	models := "model_list: [{model_name: a, litellm_params: {model: openai/m, api_base: 'http://h/v1'}}]\n"
@@ -71,7 +71,8 @@ func TestKeysWork(t *testing.T) {
 	}
 }
 
-// TestNotConverted: a file of another kind is recognised, without quoting its content.
+// TestNotConverted checks that a file of another kind is recognised, and that the error does not
+// quote its content.
 func TestNotConverted(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{"", "not a configuration of LiteLLM"},
@@ -90,7 +91,8 @@ func TestNotConverted(t *testing.T) {
 	}
 }
 
-// TestKeyNamesNoFile: a key of the other file that looks like our name of a file is not read as one.
+// TestKeyNamesNoFile checks that a key of the other file that looks like a file: reference is not
+// read as one.
 func TestKeyNamesNoFile(t *testing.T) {
 	src := "model_list: [{model_name: a, litellm_params: {model: openai/m, api_base: 'http://h/v1', api_key: 'file:/etc/canary'}}]"
 	made, err := Convert([]byte(src), func(string) (string, bool) { return "", false })
@@ -99,7 +101,7 @@ func TestKeyNamesNoFile(t *testing.T) {
 	}
 }
 
-// FuzzConvert: whatever the other file holds, what is made of it passes the check.
+// FuzzConvert checks that the result of converting any file passes the check.
 func FuzzConvert(f *testing.F) {
 	for _, a := range golden.All(f, "testdata") {
 		f.Add(a.Section("from.yaml"))

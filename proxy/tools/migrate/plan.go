@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// Environment looks a variable up, as os.LookupEnv does.
+// Environment looks up a variable, like os.LookupEnv.
 type Environment func(name string) (value string, set bool)
 
 // plan is the configuration to be written.
@@ -40,11 +40,11 @@ type upstream struct {
 	name        string // a proposal until nameUpstreams
 	url         string
 	engine      string
-	apiKey      string // as it is written
+	apiKey      string // in its written form
 	concurrency int
 	weight      float64
 	external    bool
-	command     []string // starts the engine, for its comment
+	command     []string // the command that starts the engine, for a comment
 }
 
 type model struct {
@@ -71,7 +71,7 @@ type deployment struct {
 	tier     int
 }
 
-// note adds a note, once, in one line.
+// note adds a note in one line, once.
 func (p *plan) note(format string, args ...any) {
 	note := plaintext.Line(fmt.Sprintf(format, args...))
 	if !slices.Contains(p.notes, note) {
@@ -81,8 +81,7 @@ func (p *plan) note(format string, args ...any) {
 
 var variableName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// variable returns our file's reference to an environment variable, and nothing for an invalid
-// name.
+// variable returns our file's reference to an environment variable; empty for an invalid name.
 func (p *plan) variable(name string) string {
 	if !variableName.MatchString(name) {
 		p.note("a reference to the environment does not name a variable")
@@ -94,8 +93,8 @@ func (p *plan) variable(name string) string {
 	return "${" + name + "}"
 }
 
-// clientKey adds a client key by its hash. where is the setting it comes from. variable is the name
-// of the variable that holds it, empty if the key is in the file.
+// clientKey adds a client key by its hash. where is the setting that it comes from. variable is the
+// variable that holds it; empty if the file itself holds the key.
 func (p *plan) clientKey(where, id, plain, variable string) {
 	if variable != "" {
 		if plain, _ = p.env(variable); plain == "" {
@@ -118,7 +117,7 @@ func (p *plan) upstream(u upstream) *upstream {
 		p.note("the engine at %s: its key has characters that no header can carry, so it is left out", u.url)
 		u.apiKey = ""
 	}
-	if strings.HasPrefix(u.apiKey, "file:") { // plain text of the other file, which has no such form
+	if strings.HasPrefix(u.apiKey, "file:") { // plain text in the other file, which has no such form
 		p.note("the engine at %s: its key begins with file:, which would be read as the name of a file here, so it is left out: "+
 			"write api_key: ${VARIABLE}", u.url)
 		u.apiKey = ""
@@ -171,7 +170,7 @@ func (p *plan) nameUpstreams() {
 	}
 }
 
-// resolveAliases drops aliases that lead to two models, or are a model's id.
+// resolveAliases drops aliases that lead to two models, or that are a model's id.
 func (p *plan) resolveAliases() {
 	seen := map[string]string{}
 	for _, m := range p.models {

@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// section is a mapping of the other file, from which a reader takes the settings that it
+// section is a mapping of the other file, from which a reader removes the settings that it
 // understands.
 type section struct {
 	path  string // "" for the whole file
@@ -21,7 +21,7 @@ func newSection(path string, v any) *section {
 	return &section{path: path, items: items, taken: map[string]bool{}}
 }
 
-// take returns the value of a key; nil if there is none.
+// take removes a key and returns its value; nil if it is missing.
 func (s *section) take(key string) any {
 	s.taken[key] = true
 	for _, item := range s.items {
@@ -92,15 +92,14 @@ func (s *section) entries(f func(key string, value any)) {
 	}
 }
 
-// ignore takes keys that mean nothing to an edge.
+// ignore removes keys that have no meaning for an edge.
 func (s *section) ignore(keys ...string) {
 	for _, key := range keys {
 		s.taken[key] = true
 	}
 }
 
-// rest adds a note for each key that was not taken. why has the reasons for keys that many files
-// have.
+// rest adds a note for each remaining key. why holds the reasons for keys that many files have.
 func (s *section) rest(p *plan, why map[string]string) {
 	for _, item := range s.items {
 		key := fmt.Sprint(item.Key)

@@ -48,7 +48,7 @@ func (p *plan) text() []byte {
 }
 
 // writeKeys writes the client keys. If external upstreams serve models, each key gets the consent
-// that the other program gave for all keys.
+// that the other program gave to all keys.
 func (p *plan) writeKeys(b *bytes.Buffer) {
 	consent := ""
 	if slices.ContainsFunc(p.upstreams, func(u *upstream) bool { return u.external }) {
@@ -176,5 +176,5 @@ func (t timeouts) String() string {
 // quote quotes a text so that it is read literally, whatever it contains.
 func quote(s string) string { return strconv.Quote(literal(s)) }
 
-// literal keeps ${ in a text from being read as a variable.
+// literal escapes ${ in a text, so that it is not read as a variable.
 func literal(s string) string { return strings.ReplaceAll(s, "${", "$${") }
