@@ -164,7 +164,7 @@ func TestSpeech_OldClientEvents(t *testing.T) {
 	ask(sound).WantError(502, "api_error", "upstream_bad_response")
 }
 
-// TestSpeech_EventsRefused checks that events are refused where the contract lacks them.
+// TestSpeech_EventsRefused checks that a strict edge refuses events, which are not in the contract.
 func TestSpeech_EventsRefused(t *testing.T) {
 	t.Parallel()
 	const body = `{"model":"voice","input":"one two","stream_format":"sse"}`

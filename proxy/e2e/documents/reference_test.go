@@ -29,7 +29,7 @@ func page(t *testing.T, file, title, intro, body string) {
 	golden.File(t, filepath.Join(top, file), []byte("# "+title+"\n"+made+intro+"\n\n"+strings.TrimSpace(body)+"\n"))
 }
 
-// row returns a row of a table. A bar in a cell would end it.
+// row returns a row of a table. A bar in a cell would end the cell.
 func row(cells ...string) string {
 	for i, c := range cells {
 		cells[i] = strings.ReplaceAll(c, "|", `\|`)
@@ -156,7 +156,7 @@ func TestReferenceLog(t *testing.T) {
 }
 
 // codeNames returns the error codes in the sources, first those that all dialects share: constants
-// with such names, and literals in the place of a code. It does not find a code that only a
+// with such names, and literals where a code is expected. It does not find a code that only a
 // variable holds.
 func codeNames(t *testing.T) (codes []string) {
 	t.Helper()
@@ -202,7 +202,7 @@ var (
 	codeInJSON   = regexp.MustCompile(`"code":"([a-z_]+)"`)
 )
 
-// codesAt returns the error codes in a node of the sources itself.
+// codesAt returns the error codes of a single node of the sources.
 func codesAt(n ast.Node) (codes []string) {
 	literal := func(x ast.Expr) {
 		if l, ok := x.(*ast.BasicLit); ok && l.Kind == token.STRING {
@@ -291,7 +291,7 @@ func TestReferenceCommands(t *testing.T) {
 		"What `penstock COMMAND --help` prints. Without a command `penstock` is `penstock serve`. Flags with a variable (`$PENSTOCK_…`) can be set by it.", b.String())
 }
 
-// unprinted are the commands without results for programs, and why.
+// unprinted are the commands without results for programs, each with the reason.
 var unprinted = map[string]string{
 	"init":         "writes a configuration",
 	"serve":        "runs until it is ended; its log has log.format",
@@ -307,8 +307,8 @@ var (
 	jsonFlag   = regexp.MustCompile(`(?m)^ +(?:-\w, )?--json\b`)
 )
 
-// wantFormat wants --format json of a command that prints results, with a help that says what the
-// JSON holds, and no other flag for it.
+// wantFormat checks that a command that prints results has --format json, that its help describes
+// the JSON, and that it has no other flag for it.
 func wantFormat(t *testing.T, name, help string) {
 	t.Helper()
 	if jsonFlag.MatchString(help) {
@@ -322,7 +322,7 @@ func wantFormat(t *testing.T, name, help string) {
 		}
 	case !strings.Contains(format, ",json"):
 		t.Errorf("%s has no --format json: %q", name, format)
-	case name != "openapi" && !strings.Contains(format, "json is "): // a standard of its own
+	case name != "openapi" && !strings.Contains(format, "json is "): // its formats have their own standard
 		t.Errorf("the help of %s --format does not say what its JSON holds: %q", name, format)
 	}
 }

@@ -51,8 +51,8 @@ curl() { command curl --fail-with-body --no-progress-meter "$@"; }
 
 // TestRun runs the run blocks of every document as they are printed, one after the other in one
 // shell, in a folder that looks like the top of the repository. Each document has its own network
-// if the system allows it, so the printed ports are used. Documents for clients begin where the
-// first blocks of README.md have ended.
+// if the system allows it, so the printed ports are used. Documents for clients continue from the
+// first blocks of README.md.
 func TestRun(t *testing.T) {
 	fastset.LeaveOut(t, "the commands of the documents")
 	if _, err := exec.LookPath("bash"); err != nil {
@@ -85,7 +85,7 @@ func TestRun(t *testing.T) {
 // build is the command that builds the program.
 var build = regexp.MustCompile(`(?m)^.*go build -o penstock .*$`)
 
-// loadTest matches a command that exits with 98 when the machine was too busy for a valid result,
+// loadTest matches a command that exits with 98 if the machine was too busy for a valid result,
 // which is not the document's fault.
 var loadTest = regexp.MustCompile(`(?m)^(\S*penstock bench [^#\n]*)`)
 

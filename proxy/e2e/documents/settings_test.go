@@ -33,7 +33,7 @@ func TestReferenceSettings(t *testing.T) {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(root.Properties)) {
 		fmt.Fprintf(&b, "## %s\n\n", name)
-		if s := root.Properties[name]; s.Properties != nil && s.Description != "" { // others have a row
+		if s := root.Properties[name]; s.Properties != nil && s.Description != "" { // others have their own rows
 			fmt.Fprintf(&b, "%s\n\n", s.Description)
 		}
 		b.WriteString(row("setting", "value", "default", "meaning") + "| --- | --- | --- | --- |\n")
@@ -45,7 +45,8 @@ func TestReferenceSettings(t *testing.T) {
 			"[README.md](README.md) tells how the file is read. Those of `engines` are in a profile's own words: [the bundled ones](../upstreams/README.md#one-by-one).", b.String())
 }
 
-// writeSettings writes the rows of the settings at path and below it. Each must have a meaning.
+// writeSettings writes the rows of the settings at path and below it. Each setting must have a
+// description.
 func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, required bool) {
 	t.Helper()
 	if s.Properties == nil || slices.Contains(kinds(s), "true or false") {
@@ -73,11 +74,11 @@ func writeSettings(t *testing.T, b *strings.Builder, s *schema, path string, req
 	}
 }
 
-// zeroMeans matches the meaning of a setting's 0. The schema does not name a default of 0: it is
-// the default if its meaning is described and there is no other default.
+// zeroMeans matches the meaning of a setting's 0. The schema does not record a default of 0: if the
+// meaning of 0 is described and there is no other default, 0 is the default.
 var zeroMeans = regexp.MustCompile(`(?:^|\. )(0s?)(?::| sets )`)
 
-// sentences matches every description. A Go name, such as ClientCA, never begins one.
+// sentences matches every valid description. A Go name, such as ClientCA, never begins one.
 var sentences = regexp.MustCompile(`^([A-Z][a-z]*|[A-Z:]+|5xx)[ ,].*\.$`)
 
 // kinds returns the allowed forms of a value, in words.

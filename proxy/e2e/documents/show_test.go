@@ -18,7 +18,7 @@ import (
 )
 
 // TestShow parses the show blocks for whose languages this machine has a parser. The test's log
-// names the others.
+// names the other languages.
 func TestShow(t *testing.T) {
 	t.Parallel()
 	for _, doc := range documents(t) {
@@ -112,8 +112,8 @@ func parseYAML(t *testing.T, b block) {
 	}
 }
 
-// missing returns the parts of a configuration that a block leaves to its reader: the keys, and the
-// upstreams of its models.
+// missing returns the parts of a configuration that a block omits: the keys, and the upstreams of
+// its models.
 func missing(file map[string]any) (text string) {
 	if file["keys"] == nil && file["issuers"] == nil {
 		text += "\nkeys: [{ id: client, hash: \"sha256:" + strings.Repeat("0123456789abcdef", 4) + "\" }]\n"

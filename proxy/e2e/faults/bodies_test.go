@@ -126,7 +126,7 @@ func TestFault58_BadModel(t *testing.T) {
 				if r.Header.Get("X-Injected") != "" {
 					t.Error("a header was injected")
 				}
-				// The model's name is the only word of the request that the client gets back.
+				// Of the request's text, the client gets back only the model's name.
 				rig.WantNoLeak(t, "the answer", strings.Replace(r.Body, `The model \"`+rig.Canary+`\" does not exist`, "", 1), e.Key)
 			})
 		}
@@ -232,9 +232,9 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// TestFault60_ContentEncoding: a JSON body may come in gzip or zstd, and engines get it decoded.
-// Other codings are refused, and so are bodies that are damaged, cut short, followed by more bytes,
-// or larger than the limit once decoded.
+// TestFault60_ContentEncoding checks that a JSON body may be compressed with gzip or zstd, and that
+// engines get it decoded. Other codings are refused, and so are bodies that are damaged, truncated,
+// followed by more bytes, or larger than the limit once decoded.
 func TestFault60_ContentEncoding(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Engines: []sim.Options{{Record: true}}, Limits: "request_body: 4MiB"})

@@ -15,13 +15,13 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// pemPair makes a self-signed certificate for name and its key.
+// pemPair returns a self-signed certificate for name and its key.
 func pemPair(t *testing.T, name string, notAfter time.Time) (cert, key string) {
 	t.Helper()
 	return selfsigned.Pair(t, name, time.Now().Add(-48*time.Hour), notAfter)
 }
 
-// certificateShown returns the name of the certificate that a new connection gets.
+// certificateShown returns the name in the certificate that a new connection gets.
 func (e *edge) certificateShown() string {
 	e.T.Helper()
 	c, err := tls.Dial("tcp", e.Addr, &tls.Config{InsecureSkipVerify: true})
@@ -32,8 +32,9 @@ func (e *edge) certificateShown() string {
 	return c.ConnectionState().PeerCertificates[0].Subject.CommonName
 }
 
-// TestFault74_CertificateRotated: a new pair is taken into use for new connections while old ones live on; a pair that does
-// not match, is expired or is nonsense changes nothing and is reported, with its file.
+// TestFault74_CertificateRotated checks that a new pair is used for new connections while old ones
+// live on. A pair that does not match, is expired or is malformed changes nothing and is reported
+// with its file.
 func TestFault74_CertificateRotated(t *testing.T) {
 	t.Parallel()
 	year := time.Now().Add(365 * 24 * time.Hour)
@@ -69,7 +70,7 @@ func TestFault74_CertificateRotated(t *testing.T) {
 	kept, err := tls.Dial("tcp", e.Addr, &tls.Config{InsecureSkipVerify: true})
 	must(t, err)
 	defer kept.Close()
-	// As in a renewal: one file, and the other a while later.
+	// As in a renewal: first one file, and the other some time later.
 	e.Write("edge.pem", newCert)
 	time.Sleep(600 * time.Millisecond)
 	e.Write("edge.key", newKey)
@@ -125,8 +126,8 @@ func behindTLS(t *testing.T, engine string, show *atomic.Pointer[tls.Certificate
 	return "https://" + ln.Addr().String()
 }
 
-// TestFault74_UpstreamCertificates: the CA and the client certificate for an engine are read again
-// when their files change. Malformed files change nothing.
+// TestFault74_UpstreamCertificates checks that the CA and the client certificate for an engine are
+// read again when their files change. Malformed files change nothing.
 func TestFault74_UpstreamCertificates(t *testing.T) {
 	t.Parallel()
 	year := time.Now().Add(365 * 24 * time.Hour)

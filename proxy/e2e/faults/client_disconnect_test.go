@@ -13,9 +13,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 33 to 37: clients that leave, that stop reading and that read slowly.
+// Rows 33 to 37: clients that disconnect, that stop reading, and that read slowly.
 
-// goodbyes are the ways to leave.
+// goodbyes are the ways to disconnect.
 var goodbyes = []struct {
 	name string
 	say  func(*rig.Raw)
@@ -30,12 +30,12 @@ var goodbyes = []struct {
 	{"half-close", func(c *rig.Raw) { _ = c.Conn.(interface{ CloseWrite() error }).CloseWrite() }},
 }
 
-// freeTime is how soon after a client leaves the engine must be free: a tenth of a second, plus the
-// delay of a busy machine.
+// freeTime is the longest time between a client's disconnect and a free engine: a tenth of a
+// second, plus the delay of a busy machine.
 const freeTime = 100*time.Millisecond + 2*time.Second
 
-// wantFreed checks that the engine is free, that the books have the reason, and that it does not
-// count against the engine.
+// wantFreed checks that the engine is free, that log and metrics have the reason, and that it does
+// not count as a failure of the engine.
 func (e *edge) wantFreed(phase string) {
 	e.T.Helper()
 	engine := e.Engines[0]
@@ -55,8 +55,9 @@ func (e *edge) wantFreed(phase string) {
 	e.Ask(rig.Chat, "").WantStatus(200)
 }
 
-// TestFault39_LeavesInMidBody: a client that leaves before the end of its body counts as gone, not
-// as malformed. A client that has only closed its sending side still gets the error.
+// TestFault39_LeavesInMidBody checks that a client that disconnects before the end of its body
+// counts as gone, not as malformed. A client that has only closed its sending side still gets the
+// error.
 func TestFault39_LeavesInMidBody(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
@@ -197,8 +198,8 @@ func TestFault35_LeavesInMidStream(t *testing.T) {
 	}
 }
 
-// TestFault36_StopsReading: the edge reads from an engine only as far as its client reads, and
-// drops both after the write timeout.
+// TestFault36_StopsReading checks that the edge reads from an engine only as far as its client
+// reads, and drops both after the write timeout.
 func TestFault36_StopsReading(t *testing.T) {
 	t.Parallel()
 	s := rig.Setup{Engines: longWinded, Upstream: rig.QuietProbes, Timeouts: "write: 1s"}
@@ -211,7 +212,7 @@ func TestFault36_StopsReading(t *testing.T) {
 		}
 		rig.WaitFor(e.T, rig.Patience, "the client is given up", func() bool { return e.Metric("penstock_client_aborts_total") == 1 })
 		e.wantFreed("stalled")
-		// The kernel's buffers hold some megabytes; more would be a buffer of ours.
+		// The kernel's buffers hold some megabytes; more would mean a buffer in the edge.
 		if n := e.Engines[0].Stats().Tokens; n > 500_000 {
 			e.T.Errorf("the engine was read on for %d tokens", n)
 		}
@@ -219,8 +220,8 @@ func TestFault36_StopsReading(t *testing.T) {
 	})
 }
 
-// TestFault37_ReadsSlowly: a client that reads slowly but steadily is served to the end, even if
-// that takes longer than the write timeout.
+// TestFault37_ReadsSlowly checks that a client that reads slowly but steadily is served to the end,
+// even if that takes longer than the write timeout.
 func TestFault37_ReadsSlowly(t *testing.T) {
 	t.Parallel()
 	for _, w := range []rig.Way{rig.ChatStream, rig.MessagesStream, rig.ResponsesStream, rig.Chat} {
@@ -263,7 +264,7 @@ func (s *slowReader) Read(p []byte) (int, error) {
 	}
 	due := 0
 	for due <= 0 {
-		time.Sleep(10 * time.Millisecond) // the test is about the pace
+		time.Sleep(10 * time.Millisecond) // the test needs this pace
 		due = int(time.Since(s.begun).Seconds()*float64(s.rate)) - s.read
 	}
 	n, err := s.from.Read(p[:min(len(p), due)])

@@ -89,7 +89,8 @@ func TestFault38_Slowloris(t *testing.T) {
 	})
 }
 
-// TestFault39_BodyStalls: a client that falls silent in the body gets an error in the endpoint's own shape, and has held no slot.
+// TestFault39_BodyStalls checks that a client that stops sending in the middle of the body gets an
+// error in the endpoint's own shape, and has held no slot.
 func TestFault39_BodyStalls(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_body: 500ms", Upstream: "concurrency: 1"})
@@ -121,8 +122,8 @@ func TestFault39_BodyStalls(t *testing.T) {
 	})
 }
 
-// TestFault39_BodyEndsEarly: half a body is refused in the endpoint's own shape as soon as its end
-// is known.
+// TestFault39_BodyEndsEarly checks that half a body is refused in the endpoint's own shape as soon
+// as its end is known.
 func TestFault39_BodyEndsEarly(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -139,7 +140,7 @@ func TestFault39_BodyEndsEarly(t *testing.T) {
 	}
 }
 
-// TestFault39_BodyDrips: a body that never pauses must still arrive at a minimum rate.
+// TestFault39_BodyDrips checks that a body without pauses must still arrive at a minimum rate.
 func TestFault39_BodyDrips(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{
@@ -165,7 +166,7 @@ func TestFault39_BodyDrips(t *testing.T) {
 	}
 }
 
-// TestFault39_LargeBodyDrips: a body that reserves memory must arrive faster than at a drip.
+// TestFault39_LargeBodyDrips checks that a body that reserves memory must arrive faster than that.
 func TestFault39_LargeBodyDrips(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -174,7 +175,7 @@ func TestFault39_LargeBodyDrips(t *testing.T) {
 	_ = c.Send(e.Head("POST", rig.Chat.Path, rig.Chat.ContentType(), "Content-Length: 20000000"))
 	var sending sync.WaitGroup
 	sending.Go(func() {
-		for c.Send(strings.Repeat("x", 400)) == nil { // some 4 KiB a second: more than what a small body needs
+		for c.Send(strings.Repeat("x", 400)) == nil { // some 4 KiB a second, which suffices for a small body
 			time.Sleep(100 * time.Millisecond)
 		}
 	})
@@ -186,7 +187,8 @@ func TestFault39_LargeBodyDrips(t *testing.T) {
 	sending.Wait()
 }
 
-// TestFault40_ManySlowClients: two hundred clients that stall in every way do not affect others.
+// TestFault40_ManySlowClients checks that two hundred clients that stall in every way do not affect
+// others.
 func TestFault40_ManySlowClients(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 12s, client_body: 12s, client_idle: 12s"})

@@ -14,7 +14,7 @@ import (
 
 // Rows 52 to 55: invalid credentials.
 
-// unauthorized sends header lines instead of the key and expects a 401 with the code.
+// unauthorized sends header lines in place of the key and expects a 401 with the code.
 func (e *edge) unauthorized(t *testing.T, target, code string, lines ...string) {
 	t.Helper()
 	body := e.Chat("")

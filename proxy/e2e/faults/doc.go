@@ -1,5 +1,5 @@
-// Package faults plays the fault matrix against the built program: one test for each row of failure
-// and abuse, named by its row number: TestFault07_EngineNeverReads for row 7.
+// Package faults runs the fault matrix against the built program. Each row of failure and abuse has
+// a test that is named by the row's number: TestFault07_EngineNeverReads for row 7.
 //
 // The edge does not run in the test's process. The rig (proxy/e2e/rig) builds the program once;
 // start writes a configuration, runs `penstock serve --config FILE` and talks to it over loopback,
@@ -11,13 +11,13 @@
 //	r.WantRefused(rig.MessagesStream, rig.TooSlow) // in that dialect's own words: here a 529
 //	e.wantSent(1)                                // what the engine saw
 //
-// inWays plays a row in many ways, each with its own program; a row with many variants divides the
-// ways among them. Engines are the simulator (bench/sim) in the test's process, or a fakeEngine: a
-// listener with a script for faults beyond the simulator's. When a test ends the rig checks what
-// must hold after every row. If the program is built with the race detector (go test -race) and
-// finds a race, its exit code fails the test as well.
+// inWays runs a row in many ways, each with its own program. A row with many variants distributes
+// the ways among them. Engines are the simulator (bench/sim) in the test's process, or a
+// fakeEngine: a listener with a script for faults beyond the simulator's. When a test ends the rig
+// checks what must hold after every row. If the program is built with the race detector (go test
+// -race), a race fails the test through the program's exit code.
 //
-// The TestSecurity tests check the security rules that are not rows of the matrix, by their number.
-// TestSoak, built with the tag soak and run by .ci/soak, does everything at once for half an hour
-// and then looks for leaks.
+// The TestSecurity tests check the security rules that are not rows of the matrix; they are named
+// by the rules' numbers. TestSoak, built with the tag soak and run by .ci/soak, does everything at
+// once for half an hour and then checks for leaks.
 package faults

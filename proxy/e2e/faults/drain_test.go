@@ -23,8 +23,8 @@ import (
 
 // How the program ends, and how the next one begins.
 
-// TestFault78_Drain: SIGTERM under traffic, again and again. New calls may be refused, but no
-// admitted call is cut. PENSTOCK_FULL=1 plays twenty drains for each row instead of three.
+// TestFault78_Drain sends SIGTERM under traffic, repeatedly. New calls may be refused, but no
+// admitted call is cut. PENSTOCK_FULL=1 runs twenty drains for each row instead of three.
 func TestFault78_Drain(t *testing.T) {
 	t.Parallel()
 	for name, timeouts := range map[string]string{
@@ -59,9 +59,9 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestFault78_DrainOrder: readiness changes first. While the edge lingers it accepts connections
-// and asks clients to close them. Calls that still run after the drain time get an error in their
-// dialect. The exit code is 0.
+// TestFault78_DrainOrder checks the order of a drain. Readiness changes first. While the edge
+// lingers, it accepts connections and asks clients to close them. Calls that still run after the
+// drain time get an error in their dialect. The exit code is 0.
 func TestFault78_DrainOrder(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.StreamWays, rig.Setup{Untidy: true, Timeouts: "connect: 2s"}, func(e *edge, w rig.Way) {
@@ -119,8 +119,8 @@ func TestFault78_DrainOrder(t *testing.T) {
 	})
 }
 
-// TestFault78_SilentConnections: silent new connections, and kept connections without a request, do
-// not delay a drain.
+// TestFault78_SilentConnections checks that silent new connections, and kept connections without a
+// request, do not delay a drain.
 func TestFault78_SilentConnections(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "drain: 30s"})
@@ -138,8 +138,8 @@ func TestFault78_SilentConnections(t *testing.T) {
 	}
 }
 
-// TestFault78_StuckClients: clients that do not read their stream, or have sent half a head or
-// body, end with the drain, and the exit is orderly.
+// TestFault78_StuckClients checks that clients that do not read their stream, or have sent half a
+// head or body, end with the drain, and that the exit is orderly.
 func TestFault78_StuckClients(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Untidy: true, Timeouts: "drain: 500ms, write: 30s"})
@@ -154,8 +154,8 @@ func TestFault78_StuckClients(t *testing.T) {
 	e.Exits(rig.Patience, 0)
 }
 
-// TestFault79_Restart: after a SIGKILL the next process serves its first request although no
-// upstream has been probed yet.
+// TestFault79_Restart checks that after a SIGKILL the next process serves its first request
+// although no upstream has been probed yet.
 func TestFault79_Restart(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Engines: []sim.Options{{Latency: 0}}, Untidy: true, Cold: true})
@@ -187,9 +187,9 @@ func sharePort(e *edge) (run func() *rig.Process) {
 	return run
 }
 
-// TestUpgradeKeepsBudgets: a program that takes over from another begins with that one's budgets
-// and usage, even while that one drains. What the old one then still uses counts, and the log has
-// no error.
+// TestUpgradeKeepsBudgets checks that a program that takes over from another one begins with that
+// one's budgets and usage, even while that one drains. Usage of the old one after that counts, too,
+// and the log has no error.
 func TestUpgradeKeepsBudgets(t *testing.T) {
 	t.Parallel()
 	key, hash, _ := auth.NewKey()
@@ -237,8 +237,8 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestUpgradeBySharedPort: a second program on the same port takes over from the first without a
-// refused client.
+// TestUpgradeBySharedPort checks that a second program on the same port takes over from the first
+// without a refused client.
 func TestUpgradeBySharedPort(t *testing.T) {
 	t.Parallel()
 	times := 2
@@ -271,7 +271,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		next := run()
 		time.Sleep(300 * time.Millisecond)
 		e.Signal(syscall.SIGTERM)
-		for ready := 0; ready < 20; ready++ { // the new one answers everyone
+		for ready := 0; ready < 20; ready++ { // by then the new one answers all connections
 			if r := e.Fetch("GET", e.Admin+"/-/ready"); r.Status != 200 {
 				t.Errorf("not ready during the upgrade: %d", r.Status)
 			}
@@ -286,9 +286,9 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestSharedAdminPort: two edges on one admin port notice each other. Each answer names its
-// process, a command warns that it reached only one of them, and the remaining edge has the port
-// alone.
+// TestSharedAdminPort checks that two edges on one admin port notice each other. Each answer names
+// its process, a command warns that it reached only one of them, and the remaining edge has the
+// port alone.
 func TestSharedAdminPort(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -308,7 +308,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	next := run()
 	seen := map[string]bool{}
 	rig.WaitFor(t, rig.Patience, "both answer", func() bool {
-		e.Client.CloseIdleConnections() // a new connection may reach the other
+		e.Client.CloseIdleConnections() // a new connection may reach the other edge
 		r := e.Fetch("GET", e.Admin+"/status")
 		name := r.Header.Get("X-Penstock-Process")
 		seen[name] = true
@@ -331,14 +331,14 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// manager simulates the service manager: it owns the sockets, and receives the program's
+// manager simulates a service manager: it owns the sockets, and receives the program's
 // notifications.
 type manager struct {
 	t      *testing.T
 	files  []*os.File
 	notify *net.UnixConn
 	path   string
-	marks  int // of catchUp
+	marks  int // counts the marks of catchUp
 	mu     sync.Mutex
 	told   []string
 }
@@ -373,8 +373,8 @@ func newManager(t *testing.T, names ...string) (m *manager, addrs []string) {
 	return m, addrs
 }
 
-// run starts the program as the manager would. LISTEN_PID must be the program's own id, which a
-// shell knows.
+// run starts the program as a service manager would. LISTEN_PID must be the program's own id, which
+// a shell knows.
 func (m *manager) run(names, config string, env ...string) *rig.Process {
 	m.t.Helper()
 	cmd := exec.Command("sh", "-c", `export LISTEN_PID=$$; exec "$@"`, "sh", rig.Binary(m.t), "serve", "--config", config)
@@ -383,7 +383,7 @@ func (m *manager) run(names, config string, env ...string) *rig.Process {
 	return rig.StartCommand(m.t, cmd)
 }
 
-// hears waits for a notification that contains part, and returns how many came.
+// hears waits for notifications that contain part, and returns how many have arrived.
 func (m *manager) hears(part string, atLeast int) int {
 	m.t.Helper()
 	n := 0
@@ -401,7 +401,7 @@ func (m *manager) hears(part string, atLeast int) int {
 	return n
 }
 
-// catchUp returns when all earlier notifications have been read.
+// catchUp returns once all earlier notifications have been read.
 func (m *manager) catchUp() {
 	m.t.Helper()
 	m.marks++
@@ -414,8 +414,9 @@ func (m *manager) catchUp() {
 	m.hears(mark, 1)
 }
 
-// TestSocketActivation: the program serves on the sockets that it gets and notifies the manager of
-// its state. A restart loses no connection, not even those that come while no process runs.
+// TestSocketActivation checks that the program serves on the sockets that it gets and notifies the
+// manager of its state. A restart loses no connection, not even those that arrive while no process
+// runs.
 func TestSocketActivation(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 512}}, Untidy: true, Config: `
@@ -449,7 +450,7 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 		e.Exits(30*time.Second, 0)
 		m.catchUp()
 		ready := m.hears("READY=1", 2)     // the old process may have reloaded once more for the file
-		time.Sleep(200 * time.Millisecond) // clients come while no process runs
+		time.Sleep(200 * time.Millisecond) // clients connect while no process runs
 		e.Adopt(m.run("admin:public", e.Path))
 		m.hears("READY=1", ready+1)
 		time.Sleep(200 * time.Millisecond)
@@ -469,8 +470,8 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestFault78_RequestUnderWay: a client that is sending its request when the signal comes is
-// served.
+// TestFault78_RequestUnderWay checks that a client that is sending its request when the signal
+// arrives is served.
 func TestFault78_RequestUnderWay(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})

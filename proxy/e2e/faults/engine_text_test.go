@@ -8,8 +8,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestEngineTexts: an engine's message about a request reaches the client with the model's public
-// name and without keys, in every dialect, as a refusal and in the middle of a stream.
+// TestEngineTexts checks that an engine's message about a request reaches the client with the
+// model's public name and without keys, in every dialect, as a refusal and in the middle of a
+// stream.
 func TestEngineTexts(t *testing.T) {
 	t.Parallel()
 	const served, said = "org/private-7b", "The model `org/private-7b` (org/private-7b-base) knows no key sk-proj-Ab3dEf6hIj9l."

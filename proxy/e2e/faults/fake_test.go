@@ -23,8 +23,8 @@ type fakeEngine struct {
 	script func(c *fakeCall)
 
 	mu     sync.Mutex
-	calls  int // requests that were not probes
-	closed int // those whose connection the edge has closed
+	calls  int // requests other than probes
+	closed int // calls whose connection the edge has closed
 }
 
 // fakeCall is one request on a connection of a fake engine, read to the end of its body.
@@ -36,8 +36,8 @@ type fakeCall struct {
 	engine *fakeEngine
 }
 
-// fake starts a fake engine. script answers one request; it returns when the connection may carry
-// the next one, or after closing it.
+// fake starts a fake engine. script answers one request; it returns once the connection may carry
+// the next request, or after closing it.
 func fake(t testing.TB, script func(c *fakeCall)) *fakeEngine {
 	t.Helper()
 	f := &fakeEngine{t: t, script: script}
@@ -112,18 +112,18 @@ func (f *fakeEngine) serve(c net.Conn) {
 	}
 }
 
-// seen returns how many calls have come, without probes, and how many of their connections the edge
-// has closed.
+// seen returns how many calls have arrived, without probes, and how many of their connections the
+// edge has closed.
 func (f *fakeEngine) seen() (calls, closed int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.calls, f.closed
 }
 
-// send writes text as it is.
+// send writes text unchanged.
 func (c *fakeCall) send(text string) { _, _ = io.WriteString(c.Conn, text) }
 
-// head writes the head of a good answer. length below 0: chunked.
+// head writes the head of a good answer. A negative length means chunked.
 func (c *fakeCall) head(contentType string, length int) {
 	framing := "Transfer-Encoding: chunked"
 	if length >= 0 {
@@ -132,7 +132,7 @@ func (c *fakeCall) head(contentType string, length int) {
 	c.send("HTTP/1.1 200 OK\r\nContent-Type: " + contentType + "\r\n" + framing + "\r\n\r\n")
 }
 
-// chunk writes one chunk; an empty one is the last.
+// chunk writes one chunk. An empty chunk is the last one.
 func (c *fakeCall) chunk(data string) { c.send(fmt.Sprintf("%x\r\n%s\r\n", len(data), data)) }
 
 // answer writes a complete good answer of the requested form, streamed or not.

@@ -95,8 +95,8 @@ func TestFault61_BadForms(t *testing.T) {
 	})
 }
 
-// TestFault62_ModelBehindTheFile: a file before the model's name is held in memory, within the
-// limit for bodies.
+// TestFault62_ModelBehindTheFile checks that a file before the model's name is held in memory,
+// within the limit for bodies.
 func TestFault62_ModelBehindTheFile(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Models: ears, Limits: "body_memory: 10%", Under: []string{"env", "GOMEMLIMIT=100MiB"}})
@@ -119,8 +119,8 @@ func TestFault62_ModelBehindTheFile(t *testing.T) {
 	e.WantPeak(100 << 20)
 }
 
-// TestFault63_LargeUploads: four uploads of a hundred megabytes at once pass through bounded
-// windows.
+// TestFault63_LargeUploads checks that four simultaneous uploads of a hundred megabytes pass
+// through bounded windows.
 func TestFault63_LargeUploads(t *testing.T) {
 	e := start(t, rig.Setup{Models: ears, Limits: "upload_body: 128MiB"})
 	e.postForm(transcriptions, formStart("ears")+"x\r\n--B--\r\n").WantStatus(200)
@@ -151,8 +151,8 @@ func TestFault63_LargeUploads(t *testing.T) {
 	}
 }
 
-// TestFault87_BodyMemory: the memory of all bodies together is bounded. Beyond it new large ones
-// are refused while small ones go on.
+// TestFault87_BodyMemory checks that the memory of all bodies together is bounded. Beyond the bound
+// new large bodies are refused, while small ones are still accepted.
 func TestFault87_BodyMemory(t *testing.T) {
 	e := start(t, rig.Setup{Limits: "body_memory: 20%", Timeouts: "client_body: 30s", Under: []string{"env", "GOMEMLIMIT=100MiB"}})
 	pad := strings.Repeat("x", 4<<20)

@@ -31,7 +31,7 @@ func (e *edge) answers(t testing.TB, text string) string {
 	return all
 }
 
-// served returns how many good requests have reached the engine.
+// served returns how many valid requests have reached the engine.
 func (e *edge) served() int64 { return e.Engines[0].Stats().Requests }
 
 func TestFault41_ExpectContinue(t *testing.T) {
@@ -98,8 +98,8 @@ func TestFault41_ExpectContinue(t *testing.T) {
 	})
 }
 
-// TestFault42_Pipelining: pipelined requests are answered in order, or not at all, and their bytes
-// do not count as the client leaving.
+// TestFault42_Pipelining checks that pipelined requests are answered in order, or not at all, and
+// that their bytes do not count as a disconnect.
 func TestFault42_Pipelining(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.AllWays, rig.Setup{}, func(e *edge, w rig.Way) {
@@ -205,8 +205,8 @@ func (e *edge) framings(w rig.Way) (all map[string]string, legal map[string]bool
 	}, map[string]bool{"two CL agree": true, "CL underscore": true, "chunk extension": true, "chunk quoted extension": true, "chunk blank": true, "chunk zeros": true}
 }
 
-// TestFault44_Framing: a whole good request follows each framing, and must never be served unless
-// the framing is legal.
+// TestFault44_Framing sends a complete valid request after each framing. That request must never be
+// served unless the framing is legal.
 func TestFault44_Framing(t *testing.T) {
 	t.Parallel()
 	timeouts := "client_body: 1s, client_header: 1s, client_idle: 1s"
@@ -219,11 +219,11 @@ func TestFault44_Framing(t *testing.T) {
 				all, _ := e.framings(w)
 				c := e.Dial()
 				_ = c.Send(all[name] + e.Request(w.Path, w.Body("sim", rig.Prompt, "")))
-				// The stricter reading may be served; then the connection ends.
+				// The stricter reading may be served; the connection must then end.
 				once := strings.Contains(name, "trailer")
 				r, err := c.TryReply("POST")
 				switch {
-				case err != nil: // closed silently
+				case err != nil: // closed without an answer
 				case r.Status == 200 && (legal[name] || once):
 				case r.Status == 400 || r.Status == 408 || r.Status == 413:
 					if !strings.Contains(r.Body, `"error"`) {
@@ -255,8 +255,8 @@ func TestFault44_Framing(t *testing.T) {
 	}
 }
 
-// TestFault44_TwoLengths: a head with two lengths is refused for the head, whatever part of a body
-// comes in the same segment.
+// TestFault44_TwoLengths checks that a head with two lengths is refused because of the head,
+// whatever part of a body arrives in the same segment.
 func TestFault44_TwoLengths(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -284,8 +284,8 @@ func TestFault44_TwoLengths(t *testing.T) {
 	}
 }
 
-// TestFault44_StrictChunks: chunks that do not end in CR LF, or whose extensions or trailers do not
-// end, are refused at once, although the client has not closed its side.
+// TestFault44_StrictChunks checks that chunks that do not end in CR LF, or whose extensions or
+// trailers do not end, are refused at once, although the client has not closed its side.
 func TestFault44_StrictChunks(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"})
@@ -329,7 +329,8 @@ func TestFault44_StrictChunks(t *testing.T) {
 	}
 }
 
-// TestFault45_BodyOfARefusedRequest: a body that looks like a good request is never served as one.
+// TestFault45_BodyOfARefusedRequest checks that a body that looks like a valid request is never
+// served as one.
 func TestFault45_BodyOfARefusedRequest(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Limits: "request_body: 64KiB", Timeouts: "client_body: 2s"})
@@ -366,7 +367,8 @@ func TestFault45_BodyOfARefusedRequest(t *testing.T) {
 	})
 }
 
-// TestFault45_MultipartEpilogue: text after the last boundary is not a request either.
+// TestFault45_MultipartEpilogue checks that text after the last boundary is not served as a request
+// either.
 func TestFault45_MultipartEpilogue(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Models: "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"})
@@ -374,7 +376,8 @@ func TestFault45_MultipartEpilogue(t *testing.T) {
 		form := formStart("ears") + strings.Repeat("x", size) + "\r\n--B--\r\n"
 		hidden := e.Request(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""))
 		all := e.answers(t, e.Head("POST", transcriptions, "Content-Type: multipart/form-data; boundary=B", "Content-Length: "+strconv.Itoa(len(form)+len(hidden)))+form+hidden)
-		// No answer is right, too: a client that has closed its sending side counts as gone.
+		// A missing answer is correct, too: a client that has closed its sending side counts as
+		// gone.
 		if n := len(statusLine.FindAllString(all, -1)); n > 1 {
 			t.Errorf("%d answers:\n%.1000s", n, all)
 		}

@@ -56,7 +56,7 @@ func inWays(t *testing.T, ways []rig.Way, s rig.Setup, f func(e *edge, w rig.Way
 	}
 }
 
-// TestHarness: a good answer in every way, from the built program.
+// TestHarness requests a good answer in every way from the built program.
 func TestHarness(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.AllWays, rig.Setup{}, func(e *edge, w rig.Way) {
@@ -69,7 +69,7 @@ func TestHarness(t *testing.T) {
 	})
 }
 
-// TestHarnessFake: a fake engine with the shortest script works as a good engine.
+// TestHarnessFake checks that a fake engine with the shortest script works like a good engine.
 func TestHarnessFake(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.AllWays {

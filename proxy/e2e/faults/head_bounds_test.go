@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 43 and 46 at the beginning and end of a head: its size to the byte, and bytes before its
-// first line.
+// Rows 43 and 46 at the beginning and end of a head: its exact size, and bytes before its first
+// line.
 
 // headLimit is these edges' limits.header in bytes.
 const headLimit = 2048
@@ -33,18 +33,19 @@ var inPieces = map[string]func(c *rig.Raw, text string){
 			n := min(len(text), 700)
 			_ = c.Send(text[:n])
 			text = text[n:]
-			time.Sleep(5 * time.Millisecond) // the test is about the gap
+			time.Sleep(5 * time.Millisecond) // the test needs this gap
 		}
 	},
 	"but its last byte": func(c *rig.Raw, text string) {
 		_ = c.Send(text[:headLimit-1])
-		time.Sleep(5 * time.Millisecond) // the same
+		time.Sleep(5 * time.Millisecond) // likewise
 		_ = c.Send(text[headLimit-1:])
 	},
 }
 
-// TestFault43_ExactHeads: a head of exactly limits.header bytes is served, and one with a byte more
-// is refused in the endpoint's dialect, whatever its pieces and whatever comes before and after it.
+// TestFault43_ExactHeads checks that a head of exactly limits.header bytes is served, and that a
+// head with one more byte is refused in the endpoint's dialect. The result does not depend on how
+// the head is split, or on what precedes and follows it.
 func TestFault43_ExactHeads(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {
@@ -84,8 +85,8 @@ func TestFault43_ExactHeads(t *testing.T) {
 	}
 }
 
-// TestFault46_BeforeTheLine: empty lines before a request line are skipped. A line end other than
-// CR LF is refused there at once, as it is elsewhere.
+// TestFault46_BeforeTheLine checks that empty lines before a request line are skipped. A line end
+// other than CR LF is refused there at once, as anywhere else.
 func TestFault46_BeforeTheLine(t *testing.T) {
 	t.Parallel()
 	for name, secure := range map[string]bool{"plain": false, "TLS": true} {

@@ -13,7 +13,7 @@ import (
 
 // Rows 46 to 51: malformed heads, hosts, methods, versions and paths.
 
-// only sends text and returns the only answer: the edge must then close the connection.
+// only sends text and returns the only answer, after which the edge must close the connection.
 func (e *edge) only(t *testing.T, text string) *rig.Reply {
 	t.Helper()
 	c := e.Dial()
@@ -81,8 +81,8 @@ func TestFault46_MalformedHeads(t *testing.T) {
 	t.Cleanup(func() { e.WantUnserved(t, 0) })
 }
 
-// TestFault46_BareLineEnds: a head with lines that end in LF or CR alone is refused at once, not
-// after the header timeout; a body may hold both.
+// TestFault46_BareLineEnds checks that a head with lines that end in LF or CR alone is refused at
+// once, before the header timeout. A body may contain both.
 func TestFault46_BareLineEnds(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -254,8 +254,8 @@ func TestFault49_Versions(t *testing.T) {
 	})
 }
 
-// TestFault49_OtherProtocols: bytes that cannot begin a request are refused at the first byte,
-// however slowly the rest comes.
+// TestFault49_OtherProtocols checks that bytes that cannot begin a request are refused at the first
+// byte, however slowly the rest arrives.
 func TestFault49_OtherProtocols(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 5m"})
@@ -318,7 +318,7 @@ func TestFault51_Paths(t *testing.T) {
 			"HTTPS://edge:443/v1/chat/completions":     200,
 			"http://edge/v1/nothing":                   404,
 			"https://edge":                             405,
-			"http://edge/v1/chat/completions?key=abc":  401, // a credential in the query, as in a path
+			"http://edge/v1/chat/completions?key=abc":  401, // a credential in the query
 			"http://user@edge/v1/chat/completions":     400,
 			"http://a:b@edge/v1/chat/completions":      400,
 			"http:///v1/chat/completions":              400,

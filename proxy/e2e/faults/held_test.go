@@ -15,8 +15,8 @@ import (
 )
 
 // heldStreams returns how many streams TestFault86_HeldStreams holds: the row's ten thousand in the
-// long form, but no more than this process has descriptors for. It is the client and the engine of
-// each stream.
+// long form, but no more than this process has descriptors for, because it is the client and the
+// engine of each stream.
 func heldStreams(t *testing.T) int {
 	n := 2000
 	if full(t) {
@@ -31,8 +31,8 @@ func heldStreams(t *testing.T) int {
 	return n
 }
 
-// TestFault86_HeldStreams: thousands of streams whose engines are silent all end complete, are
-// counted, and cost a bounded amount of memory each.
+// TestFault86_HeldStreams checks that thousands of streams with silent engines all complete, are
+// counted, and need a bounded amount of memory each.
 func TestFault86_HeldStreams(t *testing.T) {
 	t.Parallel()
 	streams := heldStreams(t)
@@ -86,7 +86,7 @@ func TestFault86_HeldStreams(t *testing.T) {
 	if each > 33<<10 && !raced.On {
 		t.Errorf("a held stream costs %d bytes", each)
 	}
-	e.Ask(rig.Chat, "").Text(rig.Chat) // another client is served meanwhile
+	e.Ask(rig.Chat, "").Text(rig.Chat) // another client is served in the meantime
 	let()
 	inParallel(streams, func(i int) {
 		if held[i] == nil {
@@ -112,7 +112,7 @@ func inParallel(n int, f func(i int)) {
 	group.Wait()
 }
 
-// readUntil reads until the text contains mark, or ends.
+// readUntil reads until the text contains mark, or to the end.
 func readUntil(r io.Reader, mark string) []byte {
 	var got []byte
 	piece := make([]byte, 2<<10)

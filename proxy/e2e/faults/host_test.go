@@ -22,10 +22,10 @@ import (
 // Rows 75 to 77, 79, 81 and 89: the clock, the log, descriptors, kills, two edges, and thousands of
 // connections.
 
-// TestFault75_ExpiryByTheWallClock: a key expires on time in a running program, even on an open
-// connection, and its running stream goes on. (This test cannot step the clock. The tests of
-// proxy/access/limit and upstreams, which pass the time in, check that limits and delays use the
-// monotonic clock.)
+// TestFault75_ExpiryByTheWallClock checks that a key expires on time in a running program, even on
+// an open connection, and its running stream continues. (This test cannot step the clock. The tests
+// of proxy/access/limit and upstreams, which pass the time as an argument, check that limits and
+// delays use the monotonic clock.)
 func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 	t.Parallel()
 	short, hash, err := auth.NewKey()
@@ -60,8 +60,8 @@ func TestFault75_ExpiryByTheWallClock(t *testing.T) {
 	}
 }
 
-// TestFault76_LogIsFull: a log that is full, has lost its reader, or hangs costs lines but no
-// requests, and does not keep the program from exiting.
+// TestFault76_LogIsFull checks that a log that is full, has lost its reader, or hangs loses lines
+// but no requests, and does not keep the program from exiting.
 func TestFault76_LogIsFull(t *testing.T) {
 	t.Parallel()
 	serveAll := func(e *edge) {
@@ -122,9 +122,9 @@ func TestFault76_LogIsFull(t *testing.T) {
 	})
 }
 
-// TestFault77_OutOfDescriptors: with few descriptors the program accepts fewer clients, so that it
-// can serve these and reach their engines. It neither spins nor dies, and logs the limit at its
-// start.
+// TestFault77_OutOfDescriptors checks that, with few descriptors, the program accepts fewer
+// clients, so that it can serve these and reach their engines. It neither spins nor dies, and logs
+// the limit at its start.
 func TestFault77_OutOfDescriptors(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Under: []string{"sh", "-c", `ulimit -n 80; exec "$@"`, "sh"}})
@@ -218,8 +218,9 @@ func orStatus(c *rig.Raw, text string) (int, error) {
 	return r.Status, nil
 }
 
-// TestFault79_KilledAndRestarted: after a kill -9 the next start serves its first request on the
-// same port, without waiting for a probe. Nothing from the killed process is in the way.
+// TestFault79_KilledAndRestarted checks that, after a kill -9, the next start serves its first
+// request on the same port, without waiting for a probe. Nothing that the killed process has left
+// interferes.
 func TestFault79_KilledAndRestarted(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Untidy: true})
@@ -245,8 +246,8 @@ func TestFault79_KilledAndRestarted(t *testing.T) {
 	e.Setup.Untidy = false
 }
 
-// TestFault81_TwoEdges: each edge has its own limits, so two in front of one engine admit twice as
-// much. The engine's 429 is passed on.
+// TestFault81_TwoEdges checks that each edge has its own limits, so that two edges in front of one
+// engine admit twice as much. The engine's 429 is passed on.
 func TestFault81_TwoEdges(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Upstream: "concurrency: 2"})
@@ -281,8 +282,8 @@ func (e *edge) fill(n int) (inside []*rig.Stream) {
 	return inside
 }
 
-// TestFault89_TooManyConnections: a connection beyond the bound gets an error, accepted ones are
-// served, and a freed place is used again.
+// TestFault89_TooManyConnections checks that a connection beyond the bound gets an error, that
+// accepted ones are served, and that a freed place is used again.
 func TestFault89_TooManyConnections(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Limits: "connections: 50", Upstream: "concurrency: 64", Engines: []sim.Options{{Slots: 64}}})
@@ -311,8 +312,8 @@ func TestFault89_TooManyConnections(t *testing.T) {
 	})
 }
 
-// TestFault89_ConnectionsByTheThousand: a flood of short connections, and thousands of idle ones,
-// do not affect other clients, and cost little.
+// TestFault89_ConnectionsByTheThousand checks that a flood of short connections, and thousands of
+// idle ones, do not affect other clients and cost little.
 func TestFault89_ConnectionsByTheThousand(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Timeouts: "client_header: 10m"})
@@ -350,8 +351,9 @@ func TestFault89_ConnectionsByTheThousand(t *testing.T) {
 	flood.Wait()
 }
 
-// TestFault77_IdleAtTheAdminPort: connections to the admin port that send nothing, or half a head,
-// need no token. They neither stop the edge nor keep clients, engines or the operator out.
+// TestFault77_IdleAtTheAdminPort opens connections to the admin port that send nothing, or half a
+// head, which needs no token. They neither stop the edge nor keep clients, engines or the operator
+// out.
 func TestFault77_IdleAtTheAdminPort(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{"", "GET /-/ready HTTP/1.1\r\n"} {

@@ -28,7 +28,7 @@ type vanishing struct {
 func vanishingEngine(t testing.TB, script func(c *fakeCall)) *vanishing {
 	t.Helper()
 	var plain net.ListenConfig
-	plain.SetMultipathTCP(false) // its sockets take no filter
+	plain.SetMultipathTCP(false) // sockets of Multipath TCP take no filter
 	ln, err := plain.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -66,9 +66,9 @@ func dropAll(t testing.TB, of syscall.Conn) {
 	}
 }
 
-// TestHostVanishesUnderCalls: the engine's host has acknowledged everything and vanishes. A stream
-// that the client has seen content of ends in good time. A call without content yet, even one with
-// keep-alives, is answered by another engine, for more calls at once than the retry budget allows.
+// TestHostVanishesUnderCalls makes the engine's host vanish after it has acknowledged everything. A
+// stream whose content the client has seen ends in good time. Another engine answers a call without
+// content yet, even one with keep-alives, and more calls at once than the retry budget allows.
 func TestHostVanishesUnderCalls(t *testing.T) {
 	t.Parallel()
 	for name, stream := range map[string]string{

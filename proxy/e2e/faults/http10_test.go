@@ -13,7 +13,7 @@ import (
 
 // Row 50: HTTP/1.0 clients, such as nginx with proxy_pass and without proxy_http_version.
 
-// oldClient turns a request into one of HTTP/1.0.
+// oldClient converts a request to HTTP/1.0.
 func oldClient(request string) string { return strings.Replace(request, "HTTP/1.1", "HTTP/1.0", 1) }
 
 func TestFault50_HTTP10(t *testing.T) {
@@ -34,7 +34,7 @@ func TestFault50_HTTP10(t *testing.T) {
 	if _, closed := c.Closed(rig.Patience); !closed {
 		t.Error("the connection stays open")
 	}
-	// Large answers have a length too.
+	// Large answers have a length, too.
 	c = e.Dial()
 	_ = c.Send(old(`"sim":{"tokens":20000}`))
 	res, err = http.ReadResponse(bufio.NewReader(c.In), nil)
@@ -45,8 +45,9 @@ func TestFault50_HTTP10(t *testing.T) {
 	c.Close()
 }
 
-// A stream has no chunks, and its connection ends with it. An HTTP/1.0 client takes every close for
-// the end, so a broken stream ends with its dialect's error and a normal close.
+// TestFault50_HTTP10Streams checks that a stream has no chunks and ends with its connection. For an
+// HTTP/1.0 client every close is the end, so a broken stream ends with its dialect's error and a
+// normal close.
 func TestFault50_HTTP10Streams(t *testing.T) {
 	t.Parallel()
 	for _, secure := range []bool{false, true} {

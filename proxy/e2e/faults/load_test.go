@@ -20,10 +20,10 @@ import (
 
 // Rows 80 to 84: engines that are all down, shared, slow or full.
 
-// endless makes an answer that lasts until one side leaves.
+// endless makes an answer that lasts until one side disconnects.
 const endless = `"tokens":100000,"delay_ms":20`
 
-// hold opens n lasting streams, in any way's dialect, and returns when all have begun. release ends
+// hold opens n lasting streams in any way's dialect, and returns when all have begun. release ends
 // them.
 func (e *edge) hold(n int, w rig.Way, body string) (release func()) {
 	e.T.Helper()
@@ -81,7 +81,7 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 		if back > 6*time.Second+rig.Grace {
 			e.T.Errorf("back after %v", back)
 		}
-		// One probe finds each engine healthy; health, models and load are asked together.
+		// One probe finds each engine healthy; health, models and load are requested together.
 		if n := e.Engines[0].Stats().Probes + e.Engines[1].Stats().Probes - probes; n > 20 {
 			e.T.Errorf("%d probe requests until the first answer", n)
 		}
@@ -100,15 +100,15 @@ func TestFault80_AllDownThenUp(t *testing.T) {
 		rig.WaitFor(t, rig.Patience, "both are up", func() bool { return e.Metric("penstock_upstream_up") == 2 })
 		more := e.hold(3, rig.ChatStream, rig.ChatStream.Body("sim", rig.Prompt, endless))
 		defer more()
-		// It counts as a quarter full, ten of forty, and less and less for three seconds; the other
-		// one has six.
+		// At first it counts as a quarter full, ten of forty, and less and less for three seconds;
+		// the other one has six.
 		if n := e.Engines[0].Stats().Running; n != 0 && time.Since(back) < time.Second {
 			t.Errorf("%d of the first three went to the engine that was away, which was idle and cold", n)
 		}
 	})
 }
 
-// TestFault81_TwoProxies: each proxy has its own limits, as documented.
+// TestFault81_TwoProxies checks that each proxy has its own limits, as documented.
 func TestFault81_TwoProxies(t *testing.T) {
 	t.Parallel()
 	first := start(t, rig.Setup{Upstream: "concurrency: 2", Engines: []sim.Options{{Slots: 8}}})
@@ -125,8 +125,8 @@ func TestFault81_TwoProxies(t *testing.T) {
 	}
 }
 
-// TestFault82_SlowUnderLoad: a slow engine gets fewer calls and is never taken out for it; one that
-// times out is.
+// TestFault82_SlowUnderLoad checks that a slow engine gets fewer calls and is never taken out for
+// it, and that an engine whose calls time out is.
 func TestFault82_SlowUnderLoad(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.AllWays {
@@ -161,7 +161,7 @@ func TestFault82_SlowUnderLoad(t *testing.T) {
 		t.Parallel()
 		inWays(t, rig.AllWays, rig.Setup{Upstream: rig.QuietProbes, Timeouts: "first_event: 400ms, answer: 400ms"}, func(e *edge, w rig.Way) {
 			e.fault("blackhole")
-			for range 5 { // in a row
+			for range 5 { // consecutively
 				e.Ask(w, "").WantRefused(w, rig.TooSlow)
 			}
 			rig.WaitFor(e.T, rig.Patience, "the breaker is open", func() bool { return e.Status().Upstreams[0].Breaker != "closed" })
@@ -243,7 +243,7 @@ func TestFault83_ModelIsFull(t *testing.T) {
 			if len(meta) != len(want) || !strings.Contains(got.Message, "2 active of 2") {
 				e.T.Errorf("metadata %s, message %q", got.Metadata, got.Message)
 			}
-			e.Ask(w, "").Text(w) // text has a pool of its own
+			e.Ask(w, "").Text(w) // text has its own pool
 			release()
 			rig.WaitFor(e.T, rig.Patience, "the slots are free", func() bool { return e.Post(w.Path, look(w, "")).Status == 200 })
 		})
@@ -305,10 +305,11 @@ func look(w rig.Way, control string) string {
 	}
 }
 
-// TestFault84_TenTimesCapacity: with ten times as many clients as slots, the engine does as much
-// work as with the right number, and the others are refused at once. Clients, edge and engine share
-// a few processors with other work on the machine. So the test is not parallel, one of three rounds
-// must pass, and the slowest refusals have room.
+// TestFault84_TenTimesCapacity checks that, with ten times as many clients as slots, the engine
+// does as much work as with the right number, and that the other clients are refused at once.
+// Clients, edge and engine share a few processors with other work on the machine. The test is
+// therefore not parallel, one of three rounds must pass, and the bound on the slowest refusals is
+// generous.
 func TestFault84_TenTimesCapacity(t *testing.T) {
 	const slots, rounds = 4, 3
 	const work = `"tokens":1,"ttft_ms":100`
@@ -339,7 +340,7 @@ func TestFault84_TenTimesCapacity(t *testing.T) {
 }
 
 // load runs clients for a while and returns how many requests were served, and the sorted times of
-// refusals. A refused client waits a moment, so that the load is many times what the engine can do,
+// refusals. A refused client waits a moment, so that the load is many times the engine's capacity,
 // but not all that the machine can send.
 func (e *edge) load(w rig.Way, clients int, control string, length time.Duration) (served int, refusals []time.Duration) {
 	var group sync.WaitGroup
@@ -369,15 +370,15 @@ func (e *edge) load(w rig.Way, clients int, control string, length time.Duration
 	return served, refusals
 }
 
-// TestFault90_RequestThatKills: a request that crashes engines takes down two, and no third while
-// those are down, however often its client repeats it. Other requests are served, and with an
-// engine back the request is sent again.
+// TestFault90_RequestThatKills sends a request that crashes engines. It takes down two, and no
+// third while those are down, however often its client repeats it. Other requests are served, and
+// once an engine is back the request is sent again.
 func TestFault90_RequestThatKills(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.AllWays, rig.Setup{Engines: append(rig.Two(), rig.Two()...), Upstream: "probe: { interval: 500ms, fall: 1, rise: 1 }"}, func(e *edge, w rig.Way) {
 		const lethal = `"fault":"reset-before"`
 		killed := map[int]bool{}
-		kill := func() { // an engine that has read the deadly request is dead
+		kill := func() { // kills an engine that has read the deadly request
 			for i, engine := range e.Engines {
 				if engine.Stats().Faults > 0 && !killed[i] {
 					killed[i] = true
@@ -399,7 +400,7 @@ func TestFault90_RequestThatKills(t *testing.T) {
 		}
 		e.wantSent(2)
 		e.Ask(w, "").Text(w)
-		for i := range killed { // whichever comes first
+		for i := range killed { // whichever is first
 			if err := e.Engines[i].Relisten(); err != nil {
 				e.T.Fatal(err)
 			}

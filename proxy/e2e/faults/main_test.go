@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestMain runs the rows in parallel. With -short there are none: "go test" reports that it ran no
+// TestMain runs the rows in parallel. With -short it runs none: "go test" reports that it ran no
 // tests.
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -11,8 +11,8 @@ import (
 // lastRow is the last row of the matrix.
 const lastRow = 97
 
-// TestMatrixIsWhole: every row has a test with its number, here or in the parent package: it plays
-// some rows about the command line, load and exposure in the test's process.
+// TestMatrixIsWhole checks that every row has a test with its number, here or in the parent
+// package, which tests some rows about the command line, load and exposure within its own process.
 func TestMatrixIsWhole(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder

@@ -11,11 +11,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestFault87_LongPrefills: a thousand long prompts at once, while the engines are silent for some
-// time. The calls that there is room for are answered completely, the rest are refused at once and
-// cleanly, no engine counts as stalled, and the memory is bounded. Without PENSTOCK_FULL=1 there
-// are sixty, and less memory: two busy processors can send that many in the time that a refused
-// client has.
+// TestFault87_LongPrefills sends a thousand long prompts at once to engines that are then silent
+// for some time. As many calls as there is room for are answered completely, the rest are refused
+// at once and cleanly, no engine counts as stalled, and the memory is bounded. Without
+// PENSTOCK_FULL=1 it sends sixty, with less memory: two busy processors can send that many in the
+// time that a refused client has.
 func TestFault87_LongPrefills(t *testing.T) {
 	prompts, limit, silence := 60, "80MiB", "5s"
 	if os.Getenv("PENSTOCK_FULL") != "" {

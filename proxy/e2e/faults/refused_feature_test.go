@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Row 26 for one engine alone: started without a flag, it refuses what its model's other engines
-// answer.
+// Row 26 for a single engine that was started without a flag, and refuses what its model's other
+// engines answer.
 
 const chatPath = "/v1/chat/completions"
 
@@ -90,8 +90,8 @@ func vllmConfig(refuser string, good int) string {
 		"models: [{ id: sim, policy: round_robin, deployments: [" + deployments + "] }]\n"
 }
 
-// TestFault26_OneEngineRefusesAFeature: one key, many bodies. Only the refusing engine loses the
-// feature, it loses nothing else, and the operator learns which flag is missing.
+// TestFault26_OneEngineRefusesAFeature sends many bodies with one key. Only the refusing engine
+// loses the feature, it loses nothing else, and the operator learns which flag is missing.
 func TestFault26_OneEngineRefusesAFeature(t *testing.T) {
 	t.Parallel()
 	for _, engines := range []int{2, 4} {
@@ -141,8 +141,8 @@ func TestFault26_OneEngineRefusesAFeature(t *testing.T) {
 	}
 }
 
-// TestFault26_OneBodyIsNoEvidence: a single request that an engine refuses takes nothing from it,
-// however often it comes.
+// TestFault26_OneBodyIsNoEvidence checks that a single request that an engine refuses takes nothing
+// from it, however often it is sent.
 func TestFault26_OneBodyIsNoEvidence(t *testing.T) {
 	t.Parallel()
 	bad := startRefuser(t, 400, noParser, hasTools)
@@ -155,8 +155,8 @@ func TestFault26_OneBodyIsNoEvidence(t *testing.T) {
 	}
 }
 
-// TestFault26_AllRefuseAFeature: if every engine refuses, none loses the feature, the client gets
-// the refusal, and few calls are sent twice.
+// TestFault26_AllRefuseAFeature checks that, if every engine refuses, none loses the feature, the
+// client gets the refusal, and few calls are sent twice.
 func TestFault26_AllRefuseAFeature(t *testing.T) {
 	t.Parallel()
 	a, b := startRefuser(t, 400, noParser, hasTools), startRefuser(t, 400, noParser, hasTools)
@@ -175,8 +175,8 @@ func TestFault26_AllRefuseAFeature(t *testing.T) {
 	}
 }
 
-// TestFault26_OneEngineLacksTheEndpoint: requests for a path that one engine lacks soon go only to
-// the others; other paths are not affected.
+// TestFault26_OneEngineLacksTheEndpoint checks that requests for a path that one engine lacks soon
+// go only to the others, and that other paths are not affected.
 func TestFault26_OneEngineLacksTheEndpoint(t *testing.T) {
 	t.Parallel()
 	for status, answer := range map[int]string{404: `{"detail":"Not Found"}`, 405: `{"detail":"Method Not Allowed"}`} {
@@ -203,8 +203,8 @@ func TestFault26_OneEngineLacksTheEndpoint(t *testing.T) {
 	}
 }
 
-// TestFault26_OneEngineDeniesItsModel: an engine lists a model but answers that it does not have
-// it. The other engine answers its clients, whatever the retry budget.
+// TestFault26_OneEngineDeniesItsModel tests an engine that lists a model but answers that it does
+// not have it. The other engine answers its clients, whatever the retry budget.
 func TestFault26_OneEngineDeniesItsModel(t *testing.T) {
 	t.Parallel()
 	const noModel = "{\"error\":{\"message\":\"The model `sim` does not exist.\",\"type\":\"NotFoundError\",\"param\":\"model\",\"code\":404}}"
@@ -218,9 +218,9 @@ func TestFault26_OneEngineDeniesItsModel(t *testing.T) {
 	}
 }
 
-// TestFault26_TheLastEngineIsAsked: once the others are gone, calls go to the engine that lacks the
-// feature, because its refusal says more than "no engine". It is tried again when it may have been
-// restarted.
+// TestFault26_TheLastEngineIsAsked checks that calls go to the engine that lacks the feature once
+// the others are gone, because its refusal says more than "no engine". The feature is tried there
+// again when the engine may have been restarted.
 func TestFault26_TheLastEngineIsAsked(t *testing.T) {
 	t.Parallel()
 	bad := startRefuser(t, 400, noParser, hasTools)

@@ -18,10 +18,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// A reload never loses requests, however the file is replaced. PENSTOCK_FULL=1 plays the full
-// length: fifty reloads a second apart, and a minute of reloads without a pause.
+// Reloads never lose requests, however the file is replaced. PENSTOCK_FULL=1 runs the full length:
+// fifty reloads a second apart, and a minute of reloads without a pause.
 
-// full reports whether to play the long form, and logs which form is played.
+// full reports whether to run the long form, and logs which form runs.
 func full(t testing.TB) bool {
 	on := os.Getenv("PENSTOCK_FULL") != ""
 	t.Logf("full length: %v (PENSTOCK_FULL=1 plays it)", on)
@@ -78,7 +78,7 @@ func (r *rewriting) next() string {
 	return head + strings.ReplaceAll(text, "{{hash}}", hash)
 }
 
-// applied waits until variant n of the configuration serves.
+// applied waits until variant n of the configuration is in use.
 func (r *rewriting) applied() {
 	r.T.Helper()
 	name := fmt.Sprintf("variant-%d", r.n)
@@ -128,8 +128,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestFault68_Replaced: the file is replaced in every way, repeatedly and under traffic, and
-// nothing is lost.
+// TestFault68_Replaced replaces the file in every way, repeatedly and under traffic. Nothing is
+// lost.
 func TestFault68_Replaced(t *testing.T) {
 	t.Parallel()
 	for name, replace := range replacements {
@@ -158,8 +158,8 @@ func TestFault68_Replaced(t *testing.T) {
 	}
 }
 
-// TestFault73_ReloadStorm: reloads without a pause, in all ways at the same time, lose nothing, and
-// the newest file is in use at the end.
+// TestFault73_ReloadStorm checks that reloads without a pause, in all ways at the same time, lose
+// nothing, and that the newest file is in use at the end.
 func TestFault73_ReloadStorm(t *testing.T) {
 	t.Parallel()
 	length := 3 * time.Second
@@ -196,7 +196,8 @@ func TestFault73_ReloadStorm(t *testing.T) {
 	}
 }
 
-// TestReloadsLeakNothing: after hundreds of reloads the edge holds as much as after the first ones.
+// TestReloadsLeakNothing checks that after hundreds of reloads the edge holds as much as after the
+// first ones.
 func TestReloadsLeakNothing(t *testing.T) {
 	t.Parallel()
 	times, looks := 500, 40
@@ -239,8 +240,8 @@ func TestReloadsLeakNothing(t *testing.T) {
 	}
 }
 
-// TestReloadLarge: a reload of 1,000 keys and 200 upstreams hardly delays requests; the control is
-// the time before.
+// TestReloadLarge checks that a reload of 1,000 keys and 200 upstreams hardly delays requests,
+// compared with the time before it.
 func TestReloadLarge(t *testing.T) {
 	engine := rig.StartEngine(t, sim.Options{Listen: "0.0.0.0:0", Slots: 512})
 	port := engine.Addr()[strings.LastIndexByte(engine.Addr(), ':')+1:]

@@ -56,8 +56,9 @@ func (e *edge) rewrite(old, next string) {
 	e.Write(filepath.Base(e.Path), strings.Replace(string(text), old, next, 1))
 }
 
-// TestFault66_InvalidOnReload: whatever is wrong with the file, the configuration in use stays as
-// it is, and the message names the place, in the answer, the log, the metric and on the state page.
+// TestFault66_InvalidOnReload checks that an invalid file leaves the configuration in use
+// unchanged, and that the message names the place, in the answer, the log, the metric and on the
+// state page.
 func TestFault66_InvalidOnReload(t *testing.T) {
 	t.Parallel()
 	otherKey := auth.Hash("another key of the tests")
@@ -129,7 +130,7 @@ func TestFault66_InvalidOnReload(t *testing.T) {
 	}
 }
 
-// tear truncates the configuration in place after a piece of it.
+// tear truncates the configuration in place after the given text.
 func (e *edge) tear(behind string) {
 	e.T.Helper()
 	i := strings.Index(e.Text, behind)
@@ -139,8 +140,8 @@ func (e *edge) tear(behind string) {
 	must(e.T, os.WriteFile(e.Path, []byte(e.Text[:i+len(behind)]), 0o600))
 }
 
-// TestFault66_NoPermission: a file without read permission. Root can read everything unless it has
-// dropped its capabilities.
+// TestFault66_NoPermission tests a file without read permission. Root can read it anyway unless it
+// has dropped its capabilities.
 func TestFault66_NoPermission(t *testing.T) {
 	t.Parallel()
 	var under []string
@@ -158,8 +159,8 @@ func TestFault66_NoPermission(t *testing.T) {
 	e.Ask(rig.Chat, "").WantStatus(200)
 }
 
-// TestFault67_PartialWrite: a file that is written in pieces, with pauses in bad places, is reported once for each state that
-// it rests in, and taken when it is whole.
+// TestFault67_PartialWrite checks that a file that is written in pieces, with pauses in bad places,
+// is reported once for each state during a pause, and applied once it is complete.
 func TestFault67_PartialWrite(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -168,13 +169,13 @@ func TestFault67_PartialWrite(t *testing.T) {
 	f, err := os.OpenFile(e.Path, os.O_WRONLY|os.O_TRUNC, 0o600)
 	must(t, err)
 	defer f.Close()
-	for i := 0; i < cut; i += 40 { // faster than the watcher looks
+	for i := 0; i < cut; i += 40 { // faster than the watcher checks
 		_, err = f.WriteString(next[i:min(i+40, cut)])
 		must(t, err)
 		time.Sleep(5 * time.Millisecond)
 	}
 	rig.WaitFor(t, rig.Patience, "the torn file is reported", func() bool { return e.Metric("penstock_reloads_total", `result="bad"`) == 1 })
-	time.Sleep(3 * time.Second) // an interval look finds nothing new
+	time.Sleep(3 * time.Second) // a check at the interval finds nothing new
 	e.Ask(rig.Chat, "").WantStatus(200)
 	if bad := e.Metric("penstock_reloads_total", `result="bad"`); bad != 1 {
 		t.Errorf("told of %v times", bad)
@@ -184,8 +185,8 @@ func TestFault67_PartialWrite(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the whole file is in use", func() bool { return e.Post(rig.Chat.Path, rig.Chat.Body("whole", rig.Prompt, "")).Status == 200 })
 }
 
-// TestFault68_Unchanged: the same file, or one without a relevant difference, is reported as
-// unchanged and does not make a new version. An edit and a signal for it are one reload.
+// TestFault68_Unchanged checks that the same file, or one without a relevant difference, is
+// reported as unchanged and makes no new version. An edit and a signal for it are one reload.
 func TestFault68_Unchanged(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
@@ -213,8 +214,8 @@ func TestFault68_Unchanged(t *testing.T) {
 	}
 }
 
-// TestFault69_RestartOnly: the answer to every reload until the restart names the settings that a
-// running process cannot change. The rest is applied.
+// TestFault69_RestartOnly checks that, until the restart, the answer to every reload names the
+// settings that a running process cannot change. The rest is applied.
 func TestFault69_RestartOnly(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Untidy: true}) // not every call is logged
@@ -240,14 +241,14 @@ func TestFault69_RestartOnly(t *testing.T) {
 	}
 }
 
-// TestReloadCapacity: the change of every model's slots is announced before it is applied, and
-// applied as announced.
+// TestReloadCapacity checks that the change of every model's slots is announced before it is
+// applied, and applied as announced.
 func TestReloadCapacity(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{}, {}, {}}, Upstream: "concurrency: 16", Models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }"})
 	old := filepath.Join(e.Dir, "old.yaml")
 	must(t, os.WriteFile(old, []byte(e.Text), 0o600))
-	// up-1 stays for another model, up-2 leaves.
+	// up-1 stays for another model, and up-2 is removed.
 	want := []string{"sim: 48 -> 16 slots, 1 upstream draining, 1 upstream no longer used\n", "fresh: new, 16 slots\n", "other: removed, had 16 slots\n"}
 	changed := strings.Replace(e.Text, ", { upstream: up-1 }, { upstream: up-2 }", "", 1)
 	changed = strings.Replace(changed, "- { id: other, deployments: [{ upstream: up-0, served: sim }] }", "- { id: fresh, deployments: [{ upstream: up-1, served: sim }] }", 1)
@@ -280,8 +281,8 @@ func TestReloadCapacity(t *testing.T) {
 	e.Post(rig.Chat.Path, rig.Chat.Body("other", rig.Prompt, "")).WantStatus(404)
 }
 
-// TestReloadLeavesNoModelWithoutSlots: a reload must not leave a serving model without slots,
-// unless the operator forces it; the file watch and SIGHUP cannot force it.
+// TestReloadLeavesNoModelWithoutSlots checks that a reload does not leave a serving model without
+// slots, unless the operator forces it. The file watch and SIGHUP cannot force it.
 func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 	t.Parallel()
 	const nobody = "127.0.0.1:1" // a recently free port may belong to another test by now
@@ -297,7 +298,7 @@ func TestReloadLeavesNoModelWithoutSlots(t *testing.T) {
 			e := start(t, rig.Setup{Untidy: true})
 			version := e.Status().Version
 			change(e)
-			refused := func() { // by all ways without force
+			refused := func() { // in all ways without force
 				t.Helper()
 				if v := e.Status().Version; v != version {
 					t.Fatalf("version %d is in use", v)
@@ -374,8 +375,8 @@ models: [{ id: sim, deployments: [{ upstream: a }] }]
 	})
 }
 
-// TestReloadConnectionLimit: the bound on connections follows a reload, up and down; open
-// connections stay.
+// TestReloadConnectionLimit checks that the bound on connections follows a reload, up and down, and
+// that open connections stay.
 func TestReloadConnectionLimit(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Limits: "connections: 40", Upstream: "concurrency: 64", Engines: []sim.Options{{Slots: 64}}})
@@ -400,7 +401,8 @@ func TestReloadConnectionLimit(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "they have left", func() bool { return e.Metric("penstock_client_connections") < 10 })
 }
 
-// TestLargeHead: with default settings a head with a large token and a browser's cookies is served.
+// TestLargeHead checks that a head with a large token and a browser's cookies is served with
+// default settings.
 func TestLargeHead(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})

@@ -14,12 +14,12 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Row 87, the other direction: bytes from engines are bounded like those from clients.
+// Row 87 in the other direction: bytes from engines are bounded like those from clients.
 
 // others are models whose answers are passed on.
 const others = "- { id: vectors, kind: embedding, deployments: [{ upstream: up-0, served: sim }] }"
 
-// gibi sets a memory limit of which 1 % is 41 MiB, whatever the machine has.
+// gibi sets a memory limit of which 1 % is 41 MiB, whatever the machine's memory.
 var gibi = []string{"env", "GOMEMLIMIT=4GiB"}
 
 var replyMemory = rig.Refusal{Status: 503, Kind: "api_error", Code: "no_reply_memory", After: ""}
@@ -31,7 +31,7 @@ func (e *edge) wantPeak(limit int64) {
 	}
 }
 
-// TestFault87_ReplyMemory: forty small requests make engines send 32 MiB each.
+// TestFault87_ReplyMemory sends forty small requests that make engines send 32 MiB each.
 func TestFault87_ReplyMemory(t *testing.T) {
 	for _, w := range rig.PlainWays {
 		t.Run(w.String(), func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestFault87_ReplyMemory(t *testing.T) {
 			if n := e.Metric("penstock_upstream_attempts_total", `result="bad_response"`) + e.Metric("penstock_upstream_attempts_total", `result="timeout"`); n != 0 {
 				t.Errorf("%v attempts count against the engine", n)
 			}
-			e.fault("padded=1000000") // as much as many calls may hold together
+			e.fault("padded=1000000") // as much as many calls together may hold
 			e.Ask(w, "").Text(w)
 			e.Engines[0].SetFault()
 			e.Ask(w, "").Text(w)
@@ -65,8 +65,8 @@ func TestFault87_ReplyMemory(t *testing.T) {
 	}
 }
 
-// TestFault87_ReplyAnnounced: an announced length reserves nothing, so an answer that never comes
-// holds no memory.
+// TestFault87_ReplyAnnounced checks that an announced length reserves nothing, so that an answer
+// that never arrives holds no memory.
 func TestFault87_ReplyAnnounced(t *testing.T) {
 	f := fake(t, func(c *fakeCall) {
 		c.send("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 33554432\r\n\r\n{\"id\":\"x\",")
@@ -81,8 +81,8 @@ func TestFault87_ReplyAnnounced(t *testing.T) {
 	e.wantPeak(64 << 20)
 }
 
-// TestFault87_StreamEnd: a stream of Responses repeats all of its text at the end. Without memory
-// for that it ends with a failure that the client sees.
+// TestFault87_StreamEnd tests a stream of Responses, which repeats all of its text at the end.
+// Without memory for that it ends with a failure that the client sees.
 func TestFault87_StreamEnd(t *testing.T) {
 	piece := "data: {\"id\":\"x\",\"object\":\"chat.completion.chunk\",\"model\":\"sim\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"" +
 		strings.Repeat("a", 60_000) + "\"},\"finish_reason\":null}]}\n\n"
@@ -104,14 +104,14 @@ func TestFault87_StreamEnd(t *testing.T) {
 	}
 }
 
-// TestFault87_ErrorBodies: engines' error bodies are read up to a bound, and parsed as far as they
-// were read.
+// TestFault87_ErrorBodies checks that engines' error bodies are read up to a bound, and parsed as
+// far as they were read.
 func TestFault87_ErrorBodies(t *testing.T) {
 	e := start(t, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: gibi})
 	e.fault("status=400;message=no-such-tool+padded=8388608;at=end")
 	var calls sync.WaitGroup
 	clients := 40
-	if raced.On { // the race detector makes the error body later than the edge waits
+	if raced.On { // with the race detector the error body arrives after the edge's timeout
 		clients = 6
 	}
 	for i := range clients {
@@ -126,8 +126,8 @@ func TestFault87_ErrorBodies(t *testing.T) {
 	e.wantPeak(80 << 20)
 }
 
-// TestFault87_RepliesNotRead: clients that do not read hold no more than the bound, and their
-// engines wait with them.
+// TestFault87_RepliesNotRead checks that clients that do not read hold no more than the bound, and
+// that their engines wait with them.
 func TestFault87_RepliesNotRead(t *testing.T) {
 	for path, body := range map[string]string{
 		rig.Chat.Path:      rig.Chat.Body("sim", "x", ""),
@@ -156,8 +156,8 @@ func TestFault87_RepliesNotRead(t *testing.T) {
 	}
 }
 
-// TestFault87_StreamEvents: large stream events and assembled texts count. A call that finds no
-// room gets an error in the stream, or a status if nothing has been sent.
+// TestFault87_StreamEvents checks that large stream events and assembled texts count. A call that
+// finds no room gets an error in the stream, or a status if nothing has been sent.
 func TestFault87_StreamEvents(t *testing.T) {
 	inWays(t, rig.StreamWays, rig.Setup{Engines: []sim.Options{{Slots: 64}}, Upstream: "concurrency: 64", Limits: "reply_memory: 1%", Under: []string{"env", "GOMEMLIMIT=400MiB"}}, func(e *edge, w rig.Way) {
 		e.fault("huge-event=6000000;at=3")
@@ -178,8 +178,8 @@ func TestFault87_StreamEvents(t *testing.T) {
 	})
 }
 
-// TestFault87_PassedOn: a large answer that is only passed on needs no memory, and arrives
-// complete.
+// TestFault87_PassedOn checks that a large answer that is only passed on needs no memory, and
+// arrives complete.
 func TestFault87_PassedOn(t *testing.T) {
 	e := start(t, rig.Setup{Limits: "reply_memory: 0.001%", Models: others, Under: gibi})
 	for _, fault := range []string{"padded=20000000", "chunked+padded=20000000;at=end", "padded=100000"} {
@@ -210,8 +210,8 @@ func TestFault87_PassedOn(t *testing.T) {
 		t.Errorf("the log says %+v", l)
 	}
 	e.Engines[0].SetFault()
-	// A client that cannot tell a broken answer from a complete one gets it from memory, if there
-	// is enough.
+	// A client that cannot distinguish a broken answer from a complete one gets it from memory, if
+	// there is enough.
 	c := e.Dial()
 	body := `{"model":"vectors","input":"a"}`
 	old := func() string {

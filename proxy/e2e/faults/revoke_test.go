@@ -21,8 +21,9 @@ func withKeysFile(t *testing.T, top string) (e *edge, key string, line func(more
 	return e, key, line
 }
 
-// TestFault70_KeyRevoked: a change of the keys_file takes effect within a second, for new requests
-// at once. Streams of a revoked key finish, or are aborted if the operator has configured that.
+// TestFault70_KeyRevoked checks that a change of the keys_file takes effect within a second, and
+// for new requests at once. Streams of a revoked key finish, or are aborted if the operator has
+// configured that.
 func TestFault70_KeyRevoked(t *testing.T) {
 	t.Parallel()
 	none := "keys: []\n"
@@ -60,7 +61,7 @@ func TestFault70_KeyRevoked(t *testing.T) {
 					return status == 401 || status == 403
 				})
 			}
-			// It takes a second on an idle machine; this test's other parts need some of it.
+			// It takes a second on an idle machine; this test's other parts need some of the time.
 			if took := time.Since(written); took > 5*time.Second {
 				t.Errorf("the change took %v to count", took)
 			} else {
@@ -99,7 +100,7 @@ func whole(s *rig.Stream) bool {
 	}
 }
 
-// TestFault70_KeyAdded: a key added to the keys_file can be used within a second.
+// TestFault70_KeyAdded checks that a key added to the keys_file can be used within a second.
 func TestFault70_KeyAdded(t *testing.T) {
 	t.Parallel()
 	e, _, line := withKeysFile(t, "")
@@ -115,8 +116,8 @@ func TestFault70_KeyAdded(t *testing.T) {
 	e.Post(rig.Chat.Path, rig.Chat.Body("sim", rig.Prompt, ""), "Authorization: Bearer "+third).WantStatus(200)
 }
 
-// TestFault70_LastKeyRevoked: even the last key can be revoked, by a keys_file that explicitly has
-// none; half a file does not count.
+// TestFault70_LastKeyRevoked checks that even the last key can be revoked, by a keys_file that
+// explicitly has none, and that half a file does not count.
 func TestFault70_LastKeyRevoked(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Config: `

@@ -17,11 +17,11 @@ import (
 )
 
 // The security rules that are not rows of the matrix: keys, credentials, the admin listener, TLS,
-// limits, CORS, and fuzz targets. Headers, logs and metrics are searched at the end of every test;
-// row 64 checks that images are not fetched.
+// limits, CORS, and fuzz targets. The end of every test searches headers, logs and metrics; row 64
+// checks that images are not fetched.
 
-// TestSecurity1_Keys: the form of a key, where it is stored, and that a configuration must not hold
-// a plain one.
+// TestSecurity1_Keys checks the form of a key, where it is stored, and that a configuration must
+// not contain a plain key.
 func TestSecurity1_Keys(t *testing.T) {
 	t.Parallel()
 	form := regexp.MustCompile(`^` + regexp.QuoteMeta(auth.Prefix) + `[0-9A-Za-z]{49}$`) // 256 bits and a checksum, which scanners recognize
@@ -57,8 +57,8 @@ func TestSecurity1_Keys(t *testing.T) {
 	}
 }
 
-// TestSecurity1_KeysTellNothing: unknown, expired and inactive keys get the same text, and the
-// headers do not distinguish them: all but the request id and the date are the same.
+// TestSecurity1_KeysTellNothing checks that unknown, expired and inactive keys get the same text,
+// and that the headers do not distinguish them: all but the request id and the date are the same.
 func TestSecurity1_KeysTellNothing(t *testing.T) {
 	t.Parallel()
 	expired, expiredHash, err := auth.NewKey()
@@ -88,8 +88,8 @@ func TestSecurity1_KeysTellNothing(t *testing.T) {
 	}
 }
 
-// TestSecurity5_Admin: the operator's listener refuses pages in a browser and, off loopback,
-// requests without the token. It has exact paths and no profiles.
+// TestSecurity5_Admin checks that the operator's listener refuses pages in a browser and, off
+// loopback, requests without the token. It has exact paths and no profiles.
 func TestSecurity5_Admin(t *testing.T) {
 	t.Parallel()
 	const token = "an-admin-token-of-the-tests"
@@ -136,7 +136,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	if got := ask("GET", "/status/events", link...); got != 403 {
 		t.Errorf("a link to what never ends: %d", got)
 	}
-	for range 20 { // more than may be open; each would be updated for ever
+	for range 20 { // more than may be open; each would be updated forever
 		if got := ask("GET", "/status/events", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"); got != 403 {
 			t.Errorf("another page's image: %d", got)
 		}
@@ -211,7 +211,7 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	if braked < 30 {
 		t.Errorf("%d of 60 guesses were refused unheard", braked)
 	}
-	if got := ask("GET", "/metrics", "Authorization", "Bearer "+token); got != 429 && got != 200 { // 200 if a try was just regained
+	if got := ask("GET", "/metrics", "Authorization", "Bearer "+token); got != 429 && got != 200 { // 200 if an attempt was just regained
 		t.Errorf("the token among guesses: %d", got)
 	}
 	if said := p.Err.String() + p.Out.String(); strings.Contains(said, token) || strings.Count(said, "repeated wrong admin tokens") != 1 {
@@ -219,8 +219,8 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	}
 }
 
-// TestSecurity7_TLS: TLS 1.2 at least, HTTP/1.1 only, the handshake within the header timeout, and
-// the rules for heads apply inside.
+// TestSecurity7_TLS checks that TLS is at least 1.2 and only carries HTTP/1.1, that the handshake
+// counts against the header timeout, and that the rules for heads apply inside.
 func TestSecurity7_TLS(t *testing.T) {
 	t.Parallel()
 	cert, key := pemPair(t, "edge", time.Now().Add(time.Hour))
@@ -280,7 +280,8 @@ func TestSecurity7_TLS(t *testing.T) {
 	inside(e.Head("POST", rig.Messages.Path, "Content-Type: application/json", "Content-Length: 10", "X Y: z")+"{}").Reply("POST").WantRefused(rig.Messages, badRequest)
 }
 
-// TestSecurity7_InsecureIsTold: an engine whose certificate is not verified is reported at the start.
+// TestSecurity7_InsecureIsTold checks that an engine whose certificate is not verified is reported
+// at the start.
 func TestSecurity7_InsecureIsTold(t *testing.T) {
 	t.Parallel()
 	for insecure, want := range map[string]bool{"true": true, "false": false} {
@@ -298,9 +299,9 @@ func TestSecurity7_InsecureIsTold(t *testing.T) {
 	}
 }
 
-// TestSecurity8_NoneUnlimited: every limit has a default, and none can be switched off by zero or a
-// negative number. Zero for first_event and idle makes them depend on the engine's progress, with
-// ceilings: see TestSilenceHasACeiling in package attempt.
+// TestSecurity8_NoneUnlimited checks that every limit has a default, and that zero or a negative
+// number switches none off. Zero for first_event and idle makes them depend on the engine's
+// progress, with ceilings: see TestSilenceHasACeiling in package attempt.
 func TestSecurity8_NoneUnlimited(t *testing.T) {
 	t.Parallel()
 	example, _, code := rig.RunProgram(t, "", "check", "--example")
@@ -322,8 +323,8 @@ func TestSecurity8_NoneUnlimited(t *testing.T) {
 	}
 }
 
-// TestFault93_KeylessPages: an edge without keys serves programs on its machine, but not pages in a
-// browser there.
+// TestFault93_KeylessPages checks that an edge without keys serves programs on its machine, but not
+// pages in a browser there.
 func TestFault93_KeylessPages(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Config: `
@@ -360,9 +361,9 @@ models: [{ id: sim, deployments: [{ upstream: up-0 }] }]
 	}
 }
 
-// TestFault93_CrossOrigin, also rule 10 of the checklist: a page may read an answer only if its
-// origin is listed. The header then names that origin, not a star, and never allows credentials. A
-// star that the operator lists is sent without credentials.
+// TestFault93_CrossOrigin, also rule 10 of the checklist, checks that a page may read an answer
+// only if its origin is listed. The header then names that origin, not a star, and never allows
+// credentials. A star that the operator lists is sent without credentials.
 func TestFault93_CrossOrigin(t *testing.T) {
 	t.Parallel()
 	const evil, good = "https://evil.example", "https://app.example"
@@ -408,7 +409,8 @@ func TestFault93_CrossOrigin(t *testing.T) {
 	}
 }
 
-// TestSecurity12_FuzzTargets: everything that must be fuzzed has a target with a seed corpus.
+// TestSecurity12_FuzzTargets checks that all code that must be fuzzed has a target with a seed
+// corpus.
 func TestSecurity12_FuzzTargets(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..", "..")
@@ -436,7 +438,7 @@ func TestSecurity12_FuzzTargets(t *testing.T) {
 	}
 }
 
-// TestSecurity13_ThreatModel: the README says what the program trusts.
+// TestSecurity13_ThreatModel checks that the README says what the program trusts.
 func TestSecurity13_ThreatModel(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))

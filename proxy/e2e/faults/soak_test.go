@@ -28,9 +28,9 @@ import (
 var soakFor = flag.Duration("soak", 30*time.Minute, "how long TestSoak loads the program")
 
 // TestSoak loads the program for a long time with everything at once: all dialects and endpoints,
-// clients that leave in every phase or send half a request, engines that fail in every way and die,
-// and a reload each second, every fourth with an invalid file. At the end no slot, goroutine or
-// descriptor may be leaked, and memory must not have grown.
+// clients that disconnect in every phase or send half a request, engines that fail in every way and
+// die, and a reload each second, every fourth with an invalid file. At the end no slot, goroutine
+// or descriptor may have leaked, and memory must not have grown.
 func TestSoak(t *testing.T) {
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -48,7 +48,7 @@ func TestSoak(t *testing.T) {
 		Stderr: log,
 	})
 	s := &soak{e: e, done: make(chan struct{}), results: map[string]int{}}
-	for _, w := range rig.AllWays { // allocate everything that exists once before counting
+	for _, w := range rig.AllWays { // allocate everything once before counting
 		e.Ask(w, "").Text(w)
 	}
 	e.Client.CloseIdleConnections()
@@ -115,10 +115,11 @@ type soak struct {
 	reloads int
 }
 
-// books tallies the resources that an idle program holds.
+// books counts the resources that an idle program holds.
 type books struct{ goroutines, descriptors int }
 
-// like allows for what comes and goes on its own: a probe, a timer, an engine's kept connection.
+// like reports whether two counts are equal, except for what changes by itself: a probe, a timer,
+// an engine's kept connection.
 func (b books) like(other books) bool {
 	return b.goroutines <= other.goroutines+6 && b.descriptors <= other.descriptors+6
 }
@@ -189,7 +190,7 @@ func (s *soak) spoil(engine *sim.Engine) {
 	}
 }
 
-// wait waits; it returns false when the soak is over.
+// wait waits for d. It returns false when the soak is over.
 func (s *soak) wait(d time.Duration) bool {
 	select {
 	case <-s.done:
@@ -199,7 +200,7 @@ func (s *soak) wait(d time.Duration) bool {
 	}
 }
 
-// client plays one client after the other.
+// client simulates one client after the other.
 func (s *soak) client() {
 	for s.wait(time.Duration(rand.IntN(20)) * time.Millisecond) {
 		w := rig.AllWays[rand.IntN(len(rig.AllWays))]
@@ -231,7 +232,7 @@ func (s *soak) client() {
 	}
 }
 
-// ask sends a request and reads its answer, or leaves after a time.
+// ask sends a request and reads its answer, or disconnects after a time.
 func (s *soak) ask(what string, leave time.Duration, path, body string, header ...string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -253,7 +254,7 @@ func (s *soak) ask(what string, leave time.Duration, path, body string, header .
 	s.note(what+" "+strconv.Itoa(res.StatusCode), nil)
 }
 
-// half sends a part of a request and leaves, or waits for the answer.
+// half sends a part of a request, and then disconnects or waits for the answer.
 func (s *soak) half(w rig.Way) {
 	c, err := net.Dial("tcp", s.e.Addr)
 	if err != nil {
@@ -286,7 +287,7 @@ func (s *soak) upload() {
 		s.note("upload cut", nil)
 		return
 	}
-	_, _ = io.WriteString(c, head+form) // an answer may come before the end
+	_, _ = io.WriteString(c, head+form) // an answer may arrive before the end
 	status := make([]byte, len("HTTP/1.1 200"))
 	if _, err := io.ReadFull(c, status); err != nil {
 		s.note("upload", err)

@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestStoppedEdge: an edge that was stopped for longer than its timeouts (SIGSTOP, a frozen
-// machine) still passes on the answers that reached its sockets meanwhile.
+// TestStoppedEdge checks that an edge that was stopped for longer than its timeouts (SIGSTOP, a
+// frozen machine) still passes on the answers that have reached its sockets in the meantime.
 func TestStoppedEdge(t *testing.T) {
 	t.Parallel()
 	const answer = `{"id":"1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"whole"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
@@ -57,7 +57,7 @@ models: [{ id: m, deployments: [{ upstream: a }] }]
 	answered.Store(false)
 	close(goOn)
 	rig.WaitFor(t, rig.Patience, "the engine has answered", answered.Load)
-	time.Sleep(time.Until(at.Add(4 * time.Second))) // the timeout passes meanwhile
+	time.Sleep(time.Until(at.Add(4 * time.Second))) // the timeout passes in the meantime
 	e.Signal(syscall.SIGCONT)
 	if r := <-got; r.Status != 200 {
 		t.Errorf("status %d: %s", r.Status, r.Body)

@@ -9,11 +9,11 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 12 to 17: faults of an engine after the client has seen the first bytes of a stream. The
-// client gets what came and then the dialect's error, and the call is not sent again.
+// Rows 12 to 17: faults of an engine after the client has received the first bytes of a stream. The
+// client gets what has arrived, followed by the dialect's error, and the call is not sent again.
 
-// broken plays a fault in a stream of every dialect and checks the outcome for the client, for the
-// engines and in the books.
+// broken runs a fault in a stream of every dialect and checks the outcome for the client, for the
+// engines, and in log and metrics.
 func broken(t *testing.T, spec, code string, s rig.Setup) {
 	t.Run(spec, func(t *testing.T) {
 		t.Parallel()
@@ -127,7 +127,7 @@ func TestFault16_Silence(t *testing.T) {
 			e.fault("stall-after=3;ping=100ms")
 			s := e.OpenStream(w.Path, w.Body("sim", rig.Prompt, ""))
 			s.Next()
-			time.Sleep(2500 * time.Millisecond) // more than twice the idle limit; nothing may happen
+			time.Sleep(2500 * time.Millisecond) // more than twice the idle limit, without any effect
 			if n := e.Engines[0].Stats().Running; n != 1 {
 				e.T.Errorf("%d running: a stream with signs of life was cut", n)
 			}

@@ -17,22 +17,22 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// traffic plays clients while an operator works on the edge: requests on kept connections, requests
-// on new ones, and held streams. It has its own HTTP client, because an HTTP library repeats a
-// request that was lost on a kept connection, and the tests look for lost requests.
+// traffic simulates clients while an operator works on the edge: requests on kept connections,
+// requests on new ones, and held streams. It has its own HTTP client, because an HTTP library
+// repeats a request that was lost on a kept connection, and the tests look for lost requests.
 type traffic struct {
 	t    testing.TB
 	addr func() string // where to connect now
 	key  string
-	// mayRefuse allows refused connections, because the edge has left its port. Nothing else may go
-	// wrong.
+	// mayRefuse allows refused connections, because the edge has closed its port. No other failure
+	// is allowed.
 	mayRefuse atomic.Bool
 
 	stop    chan struct{}
 	all     sync.WaitGroup
 	served  atomic.Int64
-	streams atomic.Int64 // that ended whole
-	held    atomic.Int64 // that are open
+	streams atomic.Int64 // completed ones
+	held    atomic.Int64 // open ones
 	refused atomic.Int64
 	mu      sync.Mutex
 	lost    []string
@@ -45,7 +45,7 @@ type mix struct{ kept, fresh, streams int }
 // usual is the mix of most tests.
 var usual = mix{kept: 6, fresh: 4, streams: 6}
 
-// drive starts the traffic. It stops with end, or with the test.
+// drive starts the traffic. It stops with end, or at the end of the test.
 func drive(e *edge, m mix) *traffic {
 	tr := &traffic{t: e.T, addr: func() string { return e.Addr }, key: e.Key, stop: make(chan struct{})}
 	for range m.kept {
@@ -87,8 +87,8 @@ func (tr *traffic) wantNothingLost() {
 	tr.t.Logf("%d requests and %d held streams were served, %d connections refused, %d requests lost", tr.served.Load(), tr.streams.Load(), tr.refused.Load(), len(tr.lost))
 }
 
-// client plays one client that sends requests repeatedly, on one connection as long as that lives
-// or on a new one each time.
+// client simulates one client that sends requests repeatedly, on one connection as long as that
+// lives, or on a new one each time.
 func (tr *traffic) client(keep bool, w rig.Way, control string) {
 	body := w.Body("sim", rig.Prompt, control)
 	request := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: edge\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",

@@ -15,7 +15,7 @@ import (
 func TestFault09_BodyDripsOrStalls(t *testing.T) {
 	t.Parallel()
 	for fault, timeouts := range map[string]string{
-		"slow-body;gap=50ms": "answer: 500ms", // a next byte always comes: only the total bound ends it
+		"slow-body;gap=50ms": "answer: 500ms", // another byte always arrives, so only the total bound ends it
 		"stall-after":        "idle: 300ms",
 	} {
 		t.Run(fault, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestFault20_Endless(t *testing.T) {
 			e.fault("endless-json")
 			if r := e.Ask(w, ""); w != rig.Transcription {
 				r.WantRefused(w, rig.BadResponse)
-			} else if r.Status != 200 || r.Err == nil { // it is passed on as it comes, so it can only be cut
+			} else if r.Status != 200 || r.Err == nil { // it is passed on as it arrives, so it can only be cut
 				e.T.Errorf("status %d, %v", r.Status, r.Err)
 			}
 			e.wantAborted(1)
@@ -114,7 +114,7 @@ func TestFault21_NotAnAnswer(t *testing.T) {
 	check("invalid-json=0", rig.StreamWays)
 }
 
-// TestFault21_WholeForStream: a plain answer instead of a stream becomes a stream.
+// TestFault21_WholeForStream checks that a plain answer in place of a stream becomes a stream.
 func TestFault21_WholeForStream(t *testing.T) {
 	t.Parallel()
 	for _, fault := range strings.Fields("json-for-sse json-for-sse;label=1") {

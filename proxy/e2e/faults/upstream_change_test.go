@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestFault71_UpstreamRemoved: an upstream removed from the file gets no new calls, finishes those
-// it has, and is no longer probed. When it comes back it has its old state.
+// TestFault71_UpstreamRemoved checks that an upstream removed from the file gets no new calls,
+// finishes its running ones, and is no longer probed. When it comes back it has its old state.
 func TestFault71_UpstreamRemoved(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Forgets: true, Engines: []sim.Options{{}, {}}, Upstream: "probe: { interval: 500ms }"})
@@ -62,8 +62,8 @@ func TestFault71_UpstreamRemoved(t *testing.T) {
 	}
 }
 
-// TestFault71_Added: an upstream added to the file is probed before it gets a call, even if its
-// engine answers slowly. A dead one gets none.
+// TestFault71_Added checks that an upstream added to the file is probed before it gets a call, even
+// if its engine answers slowly. A dead one gets none.
 func TestFault71_Added(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Engines: []sim.Options{{}, {}}, Config: `
@@ -93,8 +93,8 @@ models: [{ id: sim, policy: round_robin, deployments: [{ upstream: a }] }]
 	}
 }
 
-// TestFault71_StateCarriesOver: the state of an upstream, a key and a model survives a reload, by
-// identity.
+// TestFault71_StateCarriesOver checks that the state of an upstream, a key and a model survives a
+// reload, by identity.
 func TestFault71_StateCarriesOver(t *testing.T) {
 	t.Parallel()
 	t.Run("in-flight", func(t *testing.T) {
@@ -176,8 +176,8 @@ func TestFault71_StateCarriesOver(t *testing.T) {
 	})
 }
 
-// TestFault72_LimitLowered: calls beyond a lowered limit finish, none is admitted until there is
-// room below it, and the catalog never shows a negative number.
+// TestFault72_LimitLowered checks that calls beyond a lowered limit finish, that none is admitted
+// until there is room below it, and that the catalog never shows a negative number.
 func TestFault72_LimitLowered(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Upstream: "concurrency: 6"})

@@ -10,7 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 1 to 4, 31 and 32: an engine that cannot be reached, and connections that are lost before an answer has begun.
+// Rows 1 to 4, 31 and 32: an engine that cannot be reached, and connections that are lost before an
+// answer has begun.
 
 func TestFault01_ConnectionRefused(t *testing.T) {
 	t.Parallel()
@@ -54,7 +55,8 @@ func TestFault01_ConnectionRefused(t *testing.T) {
 
 func TestFault02_NameDoesNotResolve(t *testing.T) {
 	t.Parallel()
-	// Go itself answers for .onion (RFC 7686), so no resolver outside this machine is asked.
+	// Go itself answers for .onion (RFC 7686), so the name reaches no resolver outside this
+	// machine.
 	const dead = "http://engine.onion:8000"
 	inWays(t, rig.EveryWay, rig.Setup{Cold: true, Fakes: []string{dead}}, func(e *edge, w rig.Way) {
 		for range 3 {
@@ -133,7 +135,7 @@ func TestFault04_ClosedBeforeAByte(t *testing.T) {
 			inWays(t, rig.Variants(rig.EveryWay, i), rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.Ask(w, "").Text(w)
 				e.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
-				e.Ask(w, "").Text(w) // once more on a fresh one, unnoticed
+				e.Ask(w, "").Text(w) // sent again on a new one, unnoticed
 				e.wantSent(3)
 				if l := e.LastCall(); l.Attempts != 2 || l.Outcome != "ok" {
 					e.T.Errorf("the log says %+v", l)
@@ -194,11 +196,11 @@ func TestFault32_EngineRestarts(t *testing.T) {
 	t.Parallel()
 	inWays(t, rig.EveryWay, rig.Setup{Engines: rig.Two(), Upstream: "probe: { interval: 500ms, rise: 1 }"}, func(e *edge, w rig.Way) {
 		e.wantElsewhere(w, 8)
-		for range 5 { // half of the connections go, the engine stays: unnoticed
+		for range 5 { // half of the connections are lost and the engine stays: unnoticed
 			e.Engines[0].Drop(.5, true)
 			e.wantElsewhere(w, 4)
 		}
-		// It goes down and comes back: requests go elsewhere meanwhile.
+		// It goes down and comes back; in the meantime requests go elsewhere.
 		e.Engines[0].Unlisten()
 		e.Engines[0].Drop(1, true)
 		e.wantElsewhere(w, 20)
@@ -223,7 +225,7 @@ func TestFault32_EngineRestarts(t *testing.T) {
 			rig.WaitFor(e.T, rig.Patience, "the breaker is open", func() bool { e.Ask(w, ""); return e.Status().Upstreams[0].Breaker == "open" })
 			e.Ask(w, "").WantRefused(w, rig.NoRoute)
 			e.Engines[0].Reset()
-			e.fault("status=500;delay=1s") // so long that all of them come during the trial
+			e.fault("status=500;delay=1s") // long enough that all of them arrive during the trial
 			rig.WaitFor(e.T, rig.Patience, "the breaker is half-open", func() bool { return e.Status().Upstreams[0].Breaker == "half-open" })
 			bodies := make(chan *rig.Reply, 12)
 			for range cap(bodies) {

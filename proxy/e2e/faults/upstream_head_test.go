@@ -68,7 +68,8 @@ func TestFault07_EngineNeverReads(t *testing.T) {
 	}
 }
 
-// TestFault07_Closed: the connection of an engine that never reads is closed with the answer, not kept.
+// TestFault07_Closed checks that the connection of an engine that never reads is closed with the
+// answer, not kept.
 func TestFault07_Closed(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.AllWays {
@@ -109,9 +110,9 @@ func TestFault08_HeaderDrips(t *testing.T) {
 	})
 }
 
-// TestFault11_SecondReply: an engine sends a second reply just after some of its replies. The first
-// one that the edge notices disables keep-alive for the engine, so that hardly any client gets
-// another's answer.
+// TestFault11_SecondReply tests an engine that sends a second reply just after some of its replies.
+// The first one that the edge notices disables keep-alive for the engine, so that hardly any client
+// gets another client's answer.
 func TestFault11_SecondReply(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Upstream: "concurrency: 100, " + rig.QuietProbes})
@@ -169,7 +170,7 @@ func TestFault11_Surplus(t *testing.T) {
 			})
 		})
 	}
-	t.Run("late", func(t *testing.T) { // the forgery comes when the connection is already in the pool
+	t.Run("late", func(t *testing.T) { // the forgery arrives when the connection is already in the pool
 		t.Parallel()
 		for _, w := range rig.AllWays {
 			t.Run(w.String(), func(t *testing.T) {

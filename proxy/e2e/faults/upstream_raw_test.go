@@ -9,7 +9,7 @@ import (
 )
 
 // Relatives of rows 5, 10, 17, 21 and 29, byte by byte: answers that engines, gateways before them,
-// and servers that are not engines have sent, or might send.
+// and servers that are not engines have sent or could send.
 
 // rawReply is an answer as bytes. An empty want means a good answer with the text "Good.".
 type rawReply struct {
@@ -18,8 +18,8 @@ type rawReply struct {
 	want rig.Refusal
 }
 
-// playRaw plays each answer in each way, and then closes the connection unless the name says kept.
-// One program serves them all, each as its own model.
+// playRaw sends each answer in each way, and then closes the connection unless the name says kept.
+// One program serves them all, each as a separate model.
 func playRaw(t *testing.T, ways []rig.Way, replies []rawReply) {
 	t.Helper()
 	for _, w := range ways {

@@ -127,7 +127,7 @@ func TestFault28_ModelGone(t *testing.T) {
 			rig.WaitFor(e.T, rig.Patience, "the catalog has it as ready", func() bool { return e.Catalog()[0].IsReady })
 		})
 	})
-	t.Run("still listed", func(t *testing.T) { // one 404 from an engine that has the model: it is probed at once, and serves on
+	t.Run("still listed", func(t *testing.T) { // one 404 from an engine that has the model: it is probed at once, and continues to serve
 		t.Parallel()
 		inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 			e.Engines[0].SetFault(sim.Fault{Spec: "status=404", Count: 1})
@@ -154,7 +154,7 @@ func TestFault28_ModelGone(t *testing.T) {
 		{"of the path", "Invalid URL (POST /v1/x)", rig.EngineFailed, "upstream_fail"},
 		{"framework", "Not Found", rig.EngineFailed, "upstream_fail"},
 	} {
-		t.Run(c.name, func(t *testing.T) { // not about the model, which stays for all
+		t.Run(c.name, func(t *testing.T) { // not about the model, which stays available
 			t.Parallel()
 			inWays(t, rig.EveryWay, rig.Setup{Upstream: rig.QuietProbes}, func(e *edge, w rig.Way) {
 				e.Engines[0].SetFault(sim.Fault{Spec: "status=404;message=" + c.message, Count: 6})
@@ -239,7 +239,7 @@ func TestFault29_EngineIsBusy(t *testing.T) {
 			for range calls {
 				e.Ask(w, "").WantRefused(w, rig.CapacityFull)
 			}
-			// The budget is a fifth of the calls of the last ten seconds, but always allows three.
+			// The budget is a fifth of the calls of the last ten seconds, but at least three.
 			if n := e.sent(); n > calls+calls/5+3 {
 				e.T.Errorf("%d requests upstream for %d calls", n, calls)
 			}

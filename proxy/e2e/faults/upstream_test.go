@@ -7,7 +7,7 @@ import (
 
 // Helpers for the rows about engines.
 
-// turns makes sure that the faulty one of two engines is asked.
+// turns ensures that the faulty one of two engines is asked.
 const turns = "policy: round_robin"
 
 // fault makes every engine misbehave.
@@ -17,7 +17,7 @@ func (e *edge) fault(spec string) {
 	}
 }
 
-// retire stops an engine: new connections are refused, open ones get a FIN.
+// retire stops an engine: new connections are refused, and open ones get a FIN.
 func (e *edge) retire(i int) {
 	e.Engines[i].Unlisten()
 	e.Engines[i].Drop(1, false)
@@ -42,7 +42,8 @@ func (e *edge) wantSent(want int64) {
 	}
 }
 
-// wantAborted waits until the engines have seen want requests end because the edge closed.
+// wantAborted waits until the engines have counted want requests that ended because the edge
+// closed.
 func (e *edge) wantAborted(want int64) {
 	e.T.Helper()
 	rig.WaitFor(e.T, rig.Patience, "the engine's connection is closed", func() bool {
@@ -80,9 +81,9 @@ func (e *edge) wantResult(result string, want float64) {
 	}
 }
 
-// wantElsewhere checks that n requests are answered well although one engine fails. Each fails at
-// one engine at most. There it may have been sent twice: first on a kept connection that turned out
-// to be dead.
+// wantElsewhere checks that n requests are answered although one engine fails. Each request fails
+// at one engine at most, which may have got it twice: first on a kept connection that turned out to
+// be dead.
 func (e *edge) wantElsewhere(w rig.Way, n int) {
 	e.T.Helper()
 	for range n {
@@ -95,8 +96,7 @@ func (e *edge) wantElsewhere(w rig.Way, n int) {
 	}
 }
 
-// wantFresh checks that the next request is answered well, over a new connection to the only
-// engine.
+// wantFresh checks that the next request is answered over a new connection to the only engine.
 func (e *edge) wantFresh(w rig.Way) {
 	e.T.Helper()
 	engine := e.Engines[0]

@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// edges are two edges of a fleet, one with TLS at both listeners, and one of another fleet, whose
-// ACME authority does not answer.
+// edges are two edges of a fleet, one with TLS at both listeners, and one edge of another fleet,
+// whose ACME authority does not answer.
 type edges struct {
 	t   *testing.T
 	all []*rig.Program
@@ -99,7 +99,7 @@ func (e *edges) traffic() {
 				call, cancel := context.WithCancel(ctx)
 				if res, err := p.Try(call, "POST", path, body, header...); err == nil {
 					some := make([]byte, 512)
-					_, err := res.Body.Read(some) // one whose answer is longer leaves
+					_, err := res.Body.Read(some) // a client with a longer answer disconnects
 					for err == nil && !strings.Contains(body, "100000") {
 						_, err = res.Body.Read(some)
 					}

@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// raised are alerts whose cause is in this test: they are at least pending.
+// raised are alerts whose cause exists in this test: they are at least pending.
 var raised = []string{"PenstockModelWithoutEngine", "PenstockUpstreamDown", "PenstockErrors", "PenstockFull"}
 
 var (
@@ -22,8 +22,8 @@ var (
 	labelQuery = regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
 )
 
-// board returns the queries of the panels and those of the variables, as Grafana would send them
-// for one model and all edges.
+// board returns the queries of the panels and of the variables, in the form in which Grafana would
+// send them for one model and all edges.
 func board(t *testing.T, model string) (queries []string) {
 	t.Helper()
 	var file struct {
@@ -60,10 +60,10 @@ func board(t *testing.T, model string) (queries []string) {
 	return queries
 }
 
-// TestQueriesAndAlerts: a Prometheus that scrapes edges with calls of all kinds evaluates each
-// query of the board and each alert rule without an error, and each finds series. Comparisons are
-// taken for numbers there, because on a calm edge most alerts find nothing. Each selector is asked
-// for by itself, too: "or vector(0)" hides one that finds nothing.
+// TestQueriesAndAlerts runs a Prometheus that scrapes edges with calls of all kinds. It evaluates
+// each query of the dashboard and each alert rule without an error, and each finds series.
+// Comparisons are evaluated as numbers, because on a calm edge most alerts find nothing. Each
+// selector is also queried by itself, because "or vector(0)" hides one that finds nothing.
 func TestQueriesAndAlerts(t *testing.T) {
 	fastset.LeaveOut(t, "the board and the alerts in a running Prometheus")
 	rules, err := filepath.Abs("../../../.deploy/alerts.yaml")
@@ -123,8 +123,8 @@ func (s *server) wantSeries(queries []string) {
 	})
 }
 
-// wantEvaluated waits until Prometheus has evaluated each rule by itself without an error, and has
-// seen the trouble that is there.
+// wantEvaluated waits until Prometheus has evaluated each rule without an error, and has noticed
+// the troubles of this test.
 func (s *server) wantEvaluated() {
 	s.t.Helper()
 	left := ""

@@ -21,8 +21,9 @@ type server struct {
 	base string
 }
 
-// startServer runs a Prometheus that scrapes the targets, base URLs, each second and evaluates the rules of a
-// file as often. A machine without one skips the test and says so; with CI set the test fails.
+// startServer runs a Prometheus that scrapes the targets, base URLs, each second and evaluates the
+// rules of a file as often. On a machine without Prometheus the test is skipped with a message;
+// with CI set it fails.
 func startServer(t *testing.T, rules string, targets []string) *server {
 	t.Helper()
 	program, err := exec.LookPath("prometheus")
@@ -67,7 +68,7 @@ func startServer(t *testing.T, rules string, targets []string) *server {
 	return s
 }
 
-// get asks the API and decodes the data of its answer. The error is Prometheus's own.
+// get queries the API and decodes the data of its answer. The error is Prometheus's own.
 func (s *server) get(path string, parameters url.Values, data any) error {
 	s.t.Helper()
 	res, err := http.Get(s.base + "/api/v1/" + path + "?" + parameters.Encode())
@@ -92,7 +93,7 @@ func (s *server) get(path string, parameters url.Values, data any) error {
 	return json.Unmarshal(answer.Data, data)
 }
 
-// results is how many series a query has now.
+// results returns how many series a query finds now.
 func (s *server) results(query string) (int, error) {
 	s.t.Helper()
 	var data struct{ Result []json.RawMessage }
@@ -100,10 +101,10 @@ func (s *server) results(query string) (int, error) {
 	return len(data.Result), err
 }
 
-// rule is an alert rule as Prometheus has evaluated it.
+// rule is an alert rule with the result of its last evaluation.
 type rule struct{ Name, Query, Health, LastError, State string }
 
-// rules are all that Prometheus evaluates.
+// rules returns all rules that Prometheus evaluates.
 func (s *server) rules() (all []rule) {
 	s.t.Helper()
 	var data struct{ Groups []struct{ Rules []rule } }
@@ -116,7 +117,7 @@ func (s *server) rules() (all []rule) {
 	return all
 }
 
-// wantScraped waits until every target has been scraped, in the format that Prometheus prefers:
+// wantScraped waits until every target has been scraped in the format that Prometheus prefers:
 // OpenMetrics, in which a counter's family is named without _total.
 func (s *server) wantScraped(targets int) {
 	s.t.Helper()

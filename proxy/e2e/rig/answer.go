@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Text returns the visible text of an answer, and fails the test if the answer did not end well.
+// Text returns the visible text of an answer, and fails the test if the answer did not end
+// successfully.
 func (r *Reply) Text(w Way) string {
 	r.T.Helper()
 	r.WantStatus(200)
@@ -102,7 +103,7 @@ func StreamText(t testing.TB, w Way, events []Event) (text string, whole bool) {
 	return b.String(), whole
 }
 
-// WantBroken checks a stream that failed after its first bytes: the client has what came before,
+// WantBroken checks a stream that failed after its first bytes. The client has what came before,
 // the dialect's error is last (code is chat's name for it), nothing marks the answer as complete,
 // and the body itself ended properly.
 func (r *Reply) WantBroken(w Way, code string) *APIError {

@@ -26,7 +26,7 @@ func (e *Edge) Rest() {
 	}
 }
 
-// busy describes what is still going on; empty if nothing is.
+// busy describes what is still running; empty if nothing is.
 func (e *Edge) busy() string {
 	for i, engine := range e.Engines {
 		if s := engine.Stats(); s.Running+s.Waiting > 0 {
@@ -59,7 +59,7 @@ func (e *Edge) busy() string {
 }
 
 // checkBooks checks the numbers of an edge at rest: no panic was recovered and no lease released
-// twice, nothing secret is in the metrics, and the metrics count as many calls as the log has.
+// twice, the metrics contain no secret, and they count as many calls as the log has.
 func checkBooks(e *Edge) {
 	e.T.Helper()
 	text := e.MetricsText()
@@ -73,8 +73,8 @@ func checkBooks(e *Edge) {
 	begun := StartWatch()
 	for ; begun.Took() < Patience; time.Sleep(time.Millisecond) { // a call is counted before it is logged
 		lines, finished, counted = len(e.Calls()), int(e.Metric("penstock_calls_finished_total")), int(e.Metric("penstock_calls_total"))
-		told := lines == finished || lines == 0 // no line at all: the access log is off or elsewhere
-		if lines < finished {                   // lines that the log has no room for are dropped and counted
+		told := lines == finished || lines == 0 // without any line the access log is off or elsewhere
+		if lines < finished {                   // lines for which the log has no room are dropped and counted
 			told = told || lines+int(e.Metric("penstock_log_dropped_total")) >= finished
 		}
 		if told && (counted == finished || e.Setup.Forgets && counted < finished) {
@@ -85,7 +85,8 @@ func checkBooks(e *Edge) {
 	e.T.Errorf("%d access lines, and %d calls were counted, %d of them by model", lines, finished, counted)
 }
 
-// checkLog checks that every call is logged exactly once, and nothing that must not be logged is.
+// checkLog checks that every call is logged exactly once, and that the log contains nothing
+// forbidden.
 func (e *Edge) checkLog() {
 	e.T.Helper()
 	WantNoLeak(e.T, "the log", e.Log.String(), e.Key)
@@ -147,7 +148,7 @@ func (e *Edge) Calls() []CallLine {
 }
 
 // Told waits until the edge is at rest and all calls are logged, and returns the access lines. A
-// line comes after the last byte that its client got.
+// call's line follows the last byte that its client receives.
 func (e *Edge) Told() []CallLine {
 	e.T.Helper()
 	e.Rest()

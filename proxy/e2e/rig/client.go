@@ -11,8 +11,8 @@ import (
 )
 
 // NewClient returns an HTTP client with its own connections, which are closed when the test ends.
-// It follows no redirects and trusts every certificate; tests that care check the certificate
-// themselves.
+// It follows no redirects and trusts every certificate; tests for which that matters check the
+// certificate themselves.
 func NewClient(t testing.TB) *http.Client {
 	tr := &http.Transport{
 		MaxIdleConnsPerHost: 4096, DisableCompression: true,
@@ -32,7 +32,7 @@ type Reply struct {
 	Status int
 	Header http.Header
 	Body   string
-	Err    error // how reading the body ended; nil for a complete body
+	Err    error // the error of reading the body; nil for a complete body
 	Took   time.Duration
 }
 
@@ -102,7 +102,7 @@ func (e *Edge) Open(ctx context.Context, method, path, body string, header ...st
 	return res
 }
 
-// Try is like Open for requests that may fail. It may be called from any goroutine.
+// Try is like Open for requests that may fail. Any goroutine may call it.
 func (e *Edge) Try(ctx context.Context, method, path, body string, header ...string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, e.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -128,7 +128,7 @@ func addLines(h http.Header, lines []string) {
 	}
 }
 
-// WantStatus fails the test unless the status is the wanted one.
+// WantStatus fails the test unless the answer has the status want.
 func (r *Reply) WantStatus(want int) *Reply {
 	r.T.Helper()
 	if r.Status != want {

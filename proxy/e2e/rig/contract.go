@@ -24,13 +24,13 @@ import (
 type Contract struct {
 	Operations []*Operation
 	schemas    *jsonschema.Compiler
-	mu         sync.Mutex // the compiler's
+	mu         sync.Mutex // guards the compiler
 	compiled   map[string]*jsonschema.Schema
 }
 
 // Operation is a method on a path.
 type Operation struct {
-	Method, Path string // the whole path, /v1 included
+	Method, Path string // the complete path, including /v1
 	at           string // JSON pointer into the document
 	Responses    map[string]Response
 }
@@ -111,8 +111,8 @@ func Published(t testing.TB) *Contract {
 	return c
 }
 
-// closeAnswers forbids members that the document does not name, in the schemas that are entirely
-// ours. The published schemas are open, so that clients accept later additions.
+// closeAnswers forbids members that the document does not name, in the schemas of objects that only
+// the edge writes. The published schemas are open, so that clients accept later additions.
 func closeAnswers(root map[string]any) {
 	schemas := root["components"].(map[string]any)["schemas"].(map[string]any)
 	for _, name := range []string{
@@ -183,7 +183,7 @@ func lookup(root map[string]any, pointer string, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// escape writes s as one part of a JSON pointer.
+// escape escapes s as one part of a JSON pointer.
 func escape(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
 }
@@ -240,7 +240,7 @@ func ErrorShape(target string) string {
 	return "Error"
 }
 
-// early are the statuses that any request may get before it reaches an operation; the document's
+// early are the statuses that any request may get before it reaches an operation. The document's
 // introduction lists them.
 var early = []int{400, 404, 405, 408, 431, 505}
 

@@ -1,6 +1,6 @@
-// Package rig is the test bench of the suites beside it (e2e, faults, browser): it puts an edge
-// between simulated engines and clients, and checks the edge's books at the end of every test. Only
-// tests import it.
+// Package rig is the test bench of the suites beside it (e2e, faults, browser). It puts an edge
+// between simulated engines and clients, and checks the edge's log and counts at the end of every
+// test. Only tests import it.
 //
 // There are two ways to run an edge. Everything else is the same for both:
 //
@@ -13,21 +13,20 @@
 //
 // A Setup describes the configuration between the client and the engines; its zero value is one
 // engine, one model "sim" and one key. A Way is a kind of request (a dialect, streamed or not), and
-// a Refusal an error that a client gets instead of an answer. Raw is a client that behaves as no
-// library would.
+// a Refusal an error that a client gets instead of an answer. Raw is a client that behaves in ways
+// in which no library does.
 //
-// When a test is over the rig waits until the edge is at rest. Then it checks what must hold after
-// every test: no call, lease, slot or body byte is left, on the state page, in the catalog and in
-// the metrics; no engine works; every call has exactly one line in the log, under its own request
-// id, and is counted once; no panic was recovered; no part of a prompt, a key or an engine's
-// internals is in the log, the metrics, the state page or on standard output; the edge stops on
-// request and without an error. Main, which every suite's TestMain calls, looks for leaked
-// goroutines.
+// After a test the rig waits until the edge is at rest. Then it checks what must hold after every
+// test. No call, lease, slot or body byte is left on the state page, in the catalog or in the
+// metrics. No engine works. Every call has exactly one line in the log, under its own request id,
+// and is counted once. No panic was recovered. No part of a prompt, a key or an engine's internals
+// is in the log, the metrics, the state page or on standard output. The edge stops on request and
+// without an error. Main, which every suite's TestMain calls, checks for leaked goroutines.
 //
 // # A busy machine
 //
-// The tests wait most of the time and run in parallel, on machines that have other work. So the rig
-// is patient unless a test measures: it waits for conditions, up to Patience, and never for a fixed
-// time. By default a Setup gives probes and connections long timeouts, so that a good engine that
-// is late does not count as a bad one. Measurements have Slack.
+// The tests wait most of the time and run in parallel, on machines that have other work. Therefore
+// the rig is patient unless a test measures: it waits for conditions, up to Patience, and never for
+// a fixed time. By default a Setup gives probes and connections long timeouts, so that a good
+// engine that is late does not count as a bad one. Measurements have Slack.
 package rig

@@ -7,9 +7,9 @@ import (
 	"penstock/bench/sim"
 )
 
-// Edge is an edge as clients, engines and operators see it, wherever it runs. Its methods may be
-// called from several goroutines, except that methods that fail the test at once (most do) need the
-// test's own goroutine.
+// Edge is an edge as seen by clients, engines and operators, wherever it runs. Several goroutines
+// may call its methods, except those that fail the test at once (most do): these need the test's
+// own goroutine.
 type Edge struct {
 	T       testing.TB
 	Engines []*sim.Engine
@@ -21,7 +21,7 @@ type Edge struct {
 	Addr  string // 127.0.0.1:PORT
 	Admin string // base URL of the admin listener
 
-	// Log is what the edge has written to its log; empty if the setup sends the log elsewhere.
+	// Log holds what the edge has written to its log; empty if the setup sends the log elsewhere.
 	Log *Buffer
 }
 

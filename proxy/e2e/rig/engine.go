@@ -35,7 +35,7 @@ func StartEngine(t testing.TB, o sim.Options) *sim.Engine {
 // twice.
 func KeptAddress() string { return fmt.Sprintf("127.0.0.1:%d", 12000+lastPort.Add(1)%17000) }
 
-// lastPort counts the ports that were returned. It begins at a random one, because other processes
+// lastPort is the last port that was returned. It begins at a random one, because other processes
 // may run tests, too.
 var lastPort atomic.Uint32
 
@@ -54,11 +54,11 @@ func Listen(t testing.TB) net.Listener {
 // Two returns options for two engines with all defaults.
 func Two() []sim.Options { return []sim.Options{{}, {}} }
 
-// QuietProbes keeps probes out of a test's counts. The first probe has passed when the edge has
-// started.
+// QuietProbes keeps probes out of a test's counts. The first probe has succeeded before the edge
+// counts as started.
 const QuietProbes = "probe: { interval: 1h, timeout: 15s }"
 
-// WantUnserved checks that no more than upTo requests have reached the first engine.
+// WantUnserved checks that at most upTo requests have reached the first engine.
 func (e *Edge) WantUnserved(t testing.TB, upTo int64) {
 	t.Helper()
 	if n := e.Engines[0].Stats().Requests; n > upTo {

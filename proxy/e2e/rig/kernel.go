@@ -50,7 +50,7 @@ func (p *Process) Descriptors() int {
 // ProcessorTime returns the processor time that the program has used so far.
 func (p *Process) ProcessorTime() time.Duration {
 	p.t.Helper()
-	_, rest, _ := strings.Cut(p.account("stat"), ") ") // after the name, which may hold anything
+	_, rest, _ := strings.Cut(p.account("stat"), ") ") // after the name, which may contain anything
 	fields := strings.Fields(rest)
 	user, err1 := strconv.Atoi(fields[11])
 	system, err2 := strconv.Atoi(fields[12])

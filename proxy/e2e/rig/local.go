@@ -43,7 +43,7 @@ func Start(t testing.TB, s Setup) *Local {
 	return p
 }
 
-// parse makes the configuration of a setup in front of the engines.
+// parse returns the configuration of a setup in front of the engines.
 func (p *Local) parse(s Setup) *config.File {
 	p.T.Helper()
 	text := s.render(p.Engines, p.hash, "")
@@ -71,7 +71,7 @@ func (p *Local) run(f *config.File) {
 	e, err := proxy.New(proxy.Options{
 		Config: f, Log: log, MemoryLimit: 1 << 30, Public: public, Admin: admin, Lookup: p.Setup.Lookup, Guard: p.Setup.Guard,
 		Load: func() (*config.File, config.Problems) {
-			next := *p.Next // each reading makes a file of its own, which a reload may complete
+			next := *p.Next // each reading returns a separate file, which a reload may complete
 			return &next, nil
 		},
 	})
@@ -97,8 +97,7 @@ func (p *Local) Reload(s Setup) {
 	}
 }
 
-// Prepare sets the configuration for the next reload to that of another setup with the same
-// engines.
+// Prepare makes the configuration of another setup with the same engines the next one to reload.
 func (p *Local) Prepare(s Setup) {
 	p.T.Helper()
 	f := p.parse(s)
@@ -106,7 +105,7 @@ func (p *Local) Prepare(s Setup) {
 	p.Next = f
 }
 
-// Ask makes the edge reload and does not wait.
+// Ask makes the edge reload, and does not wait.
 func (p *Local) Ask() { p.edge.Reload("test") }
 
 // LastReload returns the result of the edge's last reload; nil if there was none.
@@ -121,7 +120,7 @@ func (p *Local) AskReload() *reload.Result {
 	return p.edge.LastReload()
 }
 
-// End checks that the edge is at rest, stops it and checks its log. It is called when the test
+// End checks that the edge is at rest, stops it and checks its log. The rig calls it when the test
 // ends; a test may call it earlier.
 func (p *Local) End() {
 	if p.ended {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Metrics reads the admin listener's metrics. The name of each is its line up to the value.
+// Metrics reads the admin listener's metrics. The name of each one is its line up to the value.
 func (e *Edge) Metrics() map[string]float64 { return parseMetrics(e.MetricsText()) }
 
 // MetricsText returns the page as text.

@@ -17,11 +17,11 @@ import (
 	"penstock/config/testkit/raced"
 )
 
-// ownEnv is the environment before a test changes it: with another HOME the build would begin with
+// ownEnv is the environment before a test changes it. With another HOME the build would begin with
 // an empty cache and download its modules again.
 var ownEnv = os.Environ()
 
-// built is the folder with the program, once a test has needed it.
+// built holds the folder with the program, once a test has needed it.
 var built struct {
 	sync.Once
 	dir string
@@ -104,14 +104,14 @@ type Process struct {
 	t    testing.TB
 }
 
-// StartProcess starts the program with args; it is killed when the test ends, if it still runs
-// then.
+// StartProcess starts the program with args. When the test ends, the program is killed if it still
+// runs.
 func StartProcess(t testing.TB, args ...string) *Process {
 	t.Helper()
 	return StartCommand(t, Command(t, args...))
 }
 
-// StartCommand is like StartProcess for the test's own command. It captures standard output and
+// StartCommand is like StartProcess for a command of the test. It captures standard output and
 // error unless the command has files for them.
 func StartCommand(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
@@ -152,7 +152,7 @@ func (p *Process) Says(pattern string) []string {
 }
 
 // Exits waits for the exit and checks the code. With the limit Patience the program must exit at
-// once; another limit is a drain.
+// once; any other limit is the time of a drain.
 func (p *Process) Exits(limit time.Duration, code int) {
 	p.t.Helper()
 	begun := StartWatch()

@@ -60,7 +60,7 @@ func Launch(t testing.TB, s Setup) *Program {
 	return p
 }
 
-// run runs the program and waits until it serves and has seen its engines.
+// run runs the program and waits until it serves and has probed its engines.
 func (p *Program) run() {
 	p.T.Helper()
 	cmd := Command(p.T, "serve", "--config", p.Path)
@@ -77,7 +77,7 @@ func (p *Program) run() {
 	p.warm()
 }
 
-// Adopt makes next the process of the edge: the rig reads its log from now on, and ends it.
+// Adopt makes next the process of the edge: from now on the rig reads its log, and ends it.
 func (p *Program) Adopt(next *Process) { p.Process, p.Log = next, next.Err }
 
 // Relaunch runs the program again after it has ended, on the same address.
@@ -87,7 +87,7 @@ func (p *Program) Relaunch() {
 	p.run()
 }
 
-// Write puts a file beside the configuration, atomically, and returns its path.
+// Write writes a file beside the configuration, atomically, and returns its path.
 func (p *Program) Write(name, text string) string {
 	p.T.Helper()
 	path := filepath.Join(p.Dir, name)
@@ -100,7 +100,7 @@ func (p *Program) Write(name, text string) string {
 	return path
 }
 
-// Reload makes the program read its configuration again and returns the answer's status, 200 or
+// Reload makes the program read its configuration again, and returns the answer's status, 200 or
 // 422, and its body.
 func (p *Program) Reload() (status int, body string) {
 	p.T.Helper()
@@ -108,8 +108,8 @@ func (p *Program) Reload() (status int, body string) {
 	return r.Status, r.Body
 }
 
-// End checks that the program is at rest, stops it and reads its log. It is called when the test
-// ends; a test that wants the end before may call it itself.
+// End checks that the program is at rest, stops it and checks its log. The rig calls it when the
+// test ends; a test may call it earlier.
 func (p *Program) End() {
 	if p.ended {
 		return

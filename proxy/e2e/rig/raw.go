@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// Raw is a plain connection to the edge, for clients that behave as no library would.
+// Raw is a plain connection to the edge, for clients that behave in ways in which no library does.
 type Raw struct {
 	net.Conn
 	T  testing.TB
-	In *bufio.Reader // what the edge sends
+	In *bufio.Reader // what the edge has sent
 }
 
 // Dial connects to the public listener. The connection is closed when the test ends, and its
@@ -37,7 +37,7 @@ func (e *Edge) Dial() *Raw {
 // NewRaw returns a Raw over a connection that the caller opens and closes.
 func NewRaw(t testing.TB, c net.Conn) *Raw { return &Raw{c, t, bufio.NewReader(c)} }
 
-// Send writes text as it is. It may fail, because the edge may have closed the connection.
+// Send writes text unchanged. It may fail, because the edge may have closed the connection.
 func (c *Raw) Send(text string) error {
 	_, err := io.WriteString(c.Conn, text)
 	return err
@@ -52,7 +52,7 @@ func (c *Raw) Drip(text string, gap time.Duration) {
 		if c.Send(text[i:i+1]) != nil {
 			return
 		}
-		time.Sleep(gap) // the test is about the pace
+		time.Sleep(gap) // the test needs this pace
 	}
 }
 
@@ -94,8 +94,8 @@ func withLength(res *http.Response) http.Header {
 	return res.Header
 }
 
-// Closed reads the rest until the edge closes the connection. ok is false if it did not within
-// limit.
+// Closed reads the rest until the edge closes the connection. ok is false if the edge did not close
+// it within limit.
 func (c *Raw) Closed(limit time.Duration) (rest string, ok bool) {
 	_ = c.SetReadDeadline(time.Now().Add(limit))
 	b, err := io.ReadAll(c.In)
@@ -115,7 +115,7 @@ func (e *Edge) Head(method, target string, header ...string) string {
 		strings.Join(append(header, ""), "\r\n") + "\r\n"
 }
 
-// Request returns the bytes of a whole request with body to path, as JSON unless header says
+// Request returns the bytes of a complete request to path with body, as JSON unless header says
 // otherwise.
 func (e *Edge) Request(path, body string, header ...string) string {
 	h := append([]string{"Content-Length: " + strconv.Itoa(len(body))}, header...)

@@ -14,12 +14,12 @@ type APIError struct {
 	Metadata json.RawMessage `json:"metadata"`
 }
 
-// Refusal is the error that a client gets instead of an answer, in the terms of chat. Messages has
-// 529 for every failure of an engine.
+// Refusal is the error that a client gets in place of an answer, in the terms of chat. In Messages
+// every failure of an engine is a 529.
 type Refusal struct {
 	Status     int
 	Kind, Code string
-	After      string // Retry-After; empty: any value allowed with the status
+	After      string // Retry-After; empty: any value allowed for the status
 }
 
 // The refusals for failing engines.
@@ -44,9 +44,9 @@ func (want Refusal) In(dialect string) Refusal {
 	return want
 }
 
-// WantRefused checks an error answer as a client of the dialect sees it: the status, the record and
-// its shape, a length, one request id in both headers, a Retry-After exactly for the statuses that
-// need one, and no internal words.
+// WantRefused checks an error answer as a client of the dialect reads it: the status, the record
+// and its shape, a length, one request id in both headers, a Retry-After exactly for the statuses
+// that need one, and no internal words.
 func (r *Reply) WantRefused(w Way, want Refusal) *APIError {
 	r.T.Helper()
 	e, messages := r.wantRecord(want.In(w.Dialect))

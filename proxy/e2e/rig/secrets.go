@@ -7,15 +7,15 @@ import (
 	"penstock/bench/sim"
 )
 
-// Canary is in every prompt that the rig writes. It must never be seen in a log, a metric or an
+// Canary is in every prompt that the rig writes. It must never appear in a log, a metric or an
 // error.
 const Canary = "CANARY-7f3a-prompt"
 
 // Prompt is the user's text, with the canary in it.
 const Prompt = "Say something about " + Canary + "."
 
-// WantNoLeak checks that text holds no canary of prompts and faulty engines, and none of the
-// further secrets. where names the text's place.
+// WantNoLeak checks that text contains no canary of prompts and faulty engines, and none of the
+// given secrets. where describes the text.
 func WantNoLeak(t testing.TB, where, text string, secrets ...string) {
 	t.Helper()
 	for _, secret := range append(secrets, Canary, sim.LeakedHost, sim.LeakedPath, sim.LeakedSecret, sim.ForgedText) {

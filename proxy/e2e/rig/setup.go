@@ -13,17 +13,17 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Setup describes an edge and its engines. Its zero value is one engine and one model "sim".
+// Setup describes an edge and its engines. Its zero value means one engine and one model "sim".
 type Setup struct {
-	// Engines are the simulated engines to start; without any, and without fakes, one with all
-	// defaults. Upstream i is called "up-i", serves the model "sim" and is Edge.Engines[i]. Fakes
-	// are the URLs of further upstreams, called "fake-i".
+	// Engines are the simulated engines to start; if there are neither engines nor fakes, the rig
+	// starts one with all defaults. Upstream i is called "up-i", serves the model "sim" and is
+	// Edge.Engines[i]. Fakes are the URLs of further upstreams, called "fake-i".
 	Engines []sim.Options
 	Fakes   []string
 
-	// Additions to the configuration, each as members of a flow mapping without the braces:
-	// Upstream for every upstream ("concurrency: 4"), Model for the model ("queue: { depth: 2,
-	// wait: 1s }"), Key for the first key, the others for the sections of their names.
+	// These are additions to the configuration, each as members of a flow mapping without the
+	// braces: Upstream for every upstream ("concurrency: 4"), Model for the model ("queue: { depth:
+	// 2, wait: 1s }"), Key for the first key, the others for the sections of their names.
 	Upstream, Model, Key, Limits, Timeouts, Stream, Retry string
 
 	// Top is further YAML of the top level; Keys, Upstreams and Models are further list entries ("- {
@@ -32,17 +32,17 @@ type Setup struct {
 
 	// Config replaces everything above except the engines. It is a whole configuration without
 	// listeners, in which {{up-0}}, {{up-1}}, … stand for the URLs of the engines, {{hash}} for the
-	// hash of the key and {{dir}} for the configuration's directory.
+	// hash of the key, and {{dir}} for the configuration's directory.
 	Config string
 
-	// Cold skips the wait until every upstream is up, for upstreams that never come up.
+	// Cold skips the wait until every upstream is up, for upstreams that never are.
 	Cold bool
 
-	// Forgets says that a reload in the test removes upstreams or models, and with them their
+	// Forgets allows a reload in the test to remove upstreams or models, and with them their
 	// series.
 	Forgets bool
 
-	// Untidy switches off the final checks that a test breaks on purpose.
+	// Untidy skips the final checks, for a test that breaks their conditions on purpose.
 	Untidy bool
 
 	// For Start only: Log receives the log instead of Edge.Log. Lookup resolves the names of
@@ -54,9 +54,10 @@ type Setup struct {
 	// For Launch only: AdminTLS makes the admin listener speak TLS ("cert: edge.pem, key:
 	// edge.key"); such an edge must be Cold and Untidy, because the rig does not trust it. Files
 	// are written beside the configuration before the start, by name, and {{hash}} in them is the
-	// hash of the key, too. Under is a command that runs the program, which is appended to it with
-	// its arguments (["sh", "-c", `ulimit -n 64; exec "$@"`, "sh"] runs it with few descriptors).
-	// Stderr receives the log instead of Edge.Log. Admin are further members of the admin section.
+	// hash of the key, too. Under is a command that runs the program; the program and its arguments
+	// are appended to it (["sh", "-c", `ulimit -n 64; exec "$@"`, "sh"] runs it with few
+	// descriptors). Stderr receives the log instead of Edge.Log. Admin are further members of the
+	// admin section.
 	AdminTLS string
 	Admin    string
 	Files    map[string]string

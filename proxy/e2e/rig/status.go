@@ -18,8 +18,8 @@ func (e *Edge) adminPage(path string) *Reply {
 	return e.page(e.Admin+path, "Authorization: Bearer "+AdminToken)
 }
 
-// page reads a page for the rig's own use. It repeats the request if an edge with short client
-// timeouts closes the connection because the machine delays the rig.
+// page reads a page for the rig's own use. If an edge with short client timeouts closes the
+// connection because the machine delays the rig, page repeats the request.
 func (e *Edge) page(url string, header ...string) *Reply {
 	e.T.Helper()
 	for deadline := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
@@ -118,7 +118,7 @@ type Model struct {
 	} `json:"capacity"`
 }
 
-// Catalog reads the public list of models. The edge may answer with one up to a second old.
+// Catalog reads the public list of models, which may be up to a second old.
 func (e *Edge) Catalog() []Model {
 	e.T.Helper()
 	var list struct{ Data []Model }
@@ -129,5 +129,5 @@ func (e *Edge) Catalog() []Model {
 	return list.Data
 }
 
-// Goroutines returns the stacks of the program's goroutines, equal stacks once.
+// Goroutines returns the stacks of the program's goroutines, with equal stacks merged.
 func (e *Edge) Goroutines() string { return e.adminPage("/-/goroutines").Body }

@@ -12,8 +12,8 @@ import (
 // Event is one event of a stream.
 type Event struct{ Name, Data string }
 
-// Events returns the events of a whole stream, and fails the test if the answer is not a stream or
-// was cut.
+// Events returns the events of a complete stream, and fails the test if the answer is not a stream
+// or was cut.
 func (r *Reply) Events() []Event {
 	r.T.Helper()
 	if ct := r.Header.Get("Content-Type"); ct != "text/event-stream" {
@@ -25,7 +25,8 @@ func (r *Reply) Events() []Event {
 	return ParseEvents(r.Body)
 }
 
-// ParseEvents is deliberately not the edge's parser: blank lines end events, comments are dropped.
+// ParseEvents parses a stream independently of the edge's parser: blank lines end events, and
+// comments are dropped.
 func ParseEvents(text string) []Event {
 	var out []Event
 	for block := range strings.SplitSeq(text, "\n\n") {
@@ -58,7 +59,7 @@ type Stream struct {
 	cancel   context.CancelFunc
 }
 
-// OpenStream sends a streamed request and returns when the answer's head has come.
+// OpenStream sends a streamed request and returns once the answer's head has arrived.
 func (e *Edge) OpenStream(path, body string, header ...string) *Stream {
 	e.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// Patience is how long the rig waits for things that should happen at once. It is long because the
-// machine may be busy.
+// Patience is how long the rig waits for something that should happen at once. It is long because
+// the machine may be busy.
 const Patience = 20 * time.Second
 
-// Grace is the delay by a busy machine that a timed check allows. It is shorter than the timeout
-// that a failing edge would wait for.
+// Grace is the delay that a timed check allows on a busy machine. It is shorter than the timeout
+// for which a failing edge would wait.
 const Grace = 8 * time.Second
 
 // AtOnce is how long something immediate may take on an otherwise idle machine.
 const AtOnce = 5 * time.Second
 
-// WaitFor polls until cond holds, and fails the test if it does not within limit. It returns how
-// long that took. The limit Patience allows for a busy machine: if the machine was not busy, a late
+// WaitFor polls until cond holds, and fails the test if it does not hold within limit. It returns
+// how long that took. The limit Patience allows for a busy machine; on an idle machine a late
 // success fails, too. A shorter limit is the time that the product may take; a busy machine extends
 // it, up to Patience.
 func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) time.Duration {
@@ -41,7 +41,7 @@ func WaitFor(t testing.TB, limit time.Duration, what string, cond func() bool) t
 	return begun.Took()
 }
 
-// StopWatch measures a time, and how busy the machine was in it.
+// StopWatch measures a time, and how busy the machine was during it.
 type StopWatch struct {
 	begun time.Time
 	late  int64
@@ -54,8 +54,8 @@ func StartWatch() StopWatch { return StopWatch{time.Now(), lateness.Load()} }
 func (w StopWatch) Took() time.Duration { return time.Since(w.begun) }
 
 // Held returns how much the machine may have delayed the measured operation: ten times the lateness
-// of a goroutine that only sleeps. That goroutine is the control, in the same process at the same
-// time.
+// of a goroutine that only sleeps. That goroutine is the control measurement, in the same process
+// at the same time.
 func (w StopWatch) Held() time.Duration { return 10 * time.Duration(lateness.Load()-w.late) }
 
 // WantAtOnce fails the test if more than AtOnce has passed, not counting the machine's possible
@@ -67,7 +67,8 @@ func (w StopWatch) WantAtOnce(t testing.TB, what string) {
 	}
 }
 
-// lateness is how late in total a goroutine that only sleeps has woken up, in nanoseconds.
+// lateness is the total delay, in nanoseconds, with which a goroutine that only sleeps has woken
+// up.
 var lateness atomic.Int64
 
 // watchMachine updates lateness until stop is called.
@@ -92,7 +93,8 @@ func watchMachine() (stop func()) {
 	}
 }
 
-// Buffer collects an edge's output and can be read meanwhile. It is safe for concurrent use.
+// Buffer collects an edge's output and can be read while the edge writes. It is safe for concurrent
+// use.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

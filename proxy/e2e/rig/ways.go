@@ -12,8 +12,8 @@ type Way struct {
 	Stream  bool
 }
 
-// The ways of audio have one form of answer each: speech is passed on as it comes, a transcription
-// is read whole.
+// The ways of audio have one form of answer each: speech is passed on as it arrives, and a
+// transcription is read completely.
 var (
 	Transcription = Way{"transcription", "/v1/audio/transcriptions", false}
 	Speech        = Way{"speech", "/v1/audio/speech", false}
@@ -49,9 +49,9 @@ var (
 	StreamWays = []Way{ChatStream, MessagesStream, ResponsesStream}
 )
 
-// Variants returns the ways for variant i of a row: all of ways for the first, two of them for each
-// further one. So a row with many variants covers every way without starting the program for every
-// pair.
+// Variants returns the ways for variant i of a row: all of ways for the first, and two of them for
+// each further one. A row with many variants thus covers every way without starting the program for
+// every pair.
 func Variants(ways []Way, i int) []Way {
 	if i == 0 {
 		return ways
@@ -106,13 +106,13 @@ func (w Way) ContentType() string {
 	return "Content-Type: application/json"
 }
 
-// Ask asks the model "sim" for a good answer, shaped by control, and reads the reply.
+// Ask requests a good answer from the model "sim", shaped by control, and reads the reply.
 func (e *Edge) Ask(w Way, control string) *Reply {
 	e.T.Helper()
 	return e.Say(w, Prompt, control)
 }
 
-// Say is like Ask with a prompt of the caller's.
+// Say is like Ask with the caller's prompt.
 func (e *Edge) Say(w Way, prompt, control string) *Reply {
 	e.T.Helper()
 	return e.Post(w.Path, w.Body("sim", prompt, control), w.ContentType())

@@ -32,7 +32,7 @@ func axe(t *testing.T) string {
 	return string(text)
 }
 
-// violations returns axe's findings in a tab's page, one a line.
+// violations returns axe's findings in a tab's page, one on each line.
 func violations(t *testing.T, tab context.Context, program string) string {
 	t.Helper()
 	if _, err := chromedp.Run(tab, chromedp.Evaluate[bool](program+";true")); err != nil {
@@ -56,8 +56,8 @@ func violations(t *testing.T, tab context.Context, program string) string {
 	return lines.String()
 }
 
-// TestEverybodyCanUseThePages: axe-core has no findings in the pages of an edge in trouble and in a
-// bench report, on a desktop and on a phone, light and dark.
+// TestEverybodyCanUseThePages checks that axe-core has no findings in the pages of an edge in
+// trouble and in a bench report, on a desktop and on a phone, light and dark.
 func TestEverybodyCanUseThePages(t *testing.T) {
 	program := axe(t)
 	l := startFleet(t)

@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The status page in a real browser with a live edge: the operator's view while a model fills, an
+// The status page in a real browser with a live edge: what an operator sees while a model fills, an
 // engine dies and comes back, and a click drains an upstream.
 
 // live is an edge with two simulated engines of one slot each.
@@ -46,7 +46,7 @@ models:
 `})}
 }
 
-// stream opens an endless stream. If begun is set, it returns once the stream has begun.
+// stream opens an endless stream. If begun is true, it returns once the stream has begun.
 func (l *live) stream(begun bool) (leave func()) {
 	body := rig.ChatBody("llama", `"stream":true,"sim":{"tokens":100000}`)
 	if begun {
@@ -113,7 +113,7 @@ func (l *live) sees(tab context.Context, what, expression string) {
 	l.t.Helper()
 	for deadline := time.Now().Add(rig.Patience); ; time.Sleep(50 * time.Millisecond) {
 		ok, err := chromedp.Run(tab, chromedp.Evaluate[bool]("!!("+expression+")"))
-		if err != nil && !strings.Contains(err.Error(), "Inspected target navigated") { // to another page, which is to be seen
+		if err != nil && !strings.Contains(err.Error(), "Inspected target navigated") { // navigated to another page, which is checked next
 			l.t.Fatalf("%s: %v", what, err)
 		}
 		if ok && err == nil {
@@ -135,7 +135,7 @@ func TestStatusPageIsLive(t *testing.T) {
 	l.sees(tab, "health", `document.querySelector(".verdict.ok") && document.body.innerText.includes("2 of 2 upstreams take calls")`)
 	l.sees(tab, "a hostile name as text", `document.querySelector('#models').innerText.includes("<img src=x onerror=alert(1)>") && !document.querySelector("#models img")`)
 
-	// A model fills, and one more waits.
+	// A model fills, and one more call waits.
 	leave := l.stream(true)
 	l.sees(tab, "one slot of two in use", `document.querySelector('[data-model="llama"] .poolrow b').innerText.startsWith("1 of 2")`)
 	leaveToo := l.stream(true)
@@ -165,7 +165,7 @@ func TestStatusPageIsLive(t *testing.T) {
 	}
 	l.sees(tab, "the engine up again", row0+`.dataset.state == "up" && document.querySelector(".verdict.ok") && document.title == "Penstock"`)
 
-	// The focus stays where it is while the page renews itself, and the keyboard drains an upstream.
+	// The focus stays while the page renews itself, and the keyboard drains an upstream.
 	if _, err := chromedp.Run(tab, chromedp.Evaluate[bool](`(document.querySelector('[data-focus="drain up-1"]').focus(), true)`)); err != nil {
 		t.Fatal(err)
 	}
@@ -188,8 +188,8 @@ func TestStatusPageIsLive(t *testing.T) {
 	}
 }
 
-// TestStatusPageFits: on a phone and on a desk, light and dark, with and without its script, nothing sticks out and the
-// first paint has everything.
+// TestStatusPageFits checks that nothing overflows and that the first paint is complete, on a phone
+// and on a desktop, light and dark, with and without the page's script.
 func TestStatusPageFits(t *testing.T) {
 	fastset.LeaveOut(t, "the status page in a browser")
 	l := startLive(t)

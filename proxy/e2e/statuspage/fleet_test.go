@@ -18,8 +18,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// A fleet of fifty upstreams, thirty models and two hundred keys, in which one upstream breaks its streams, one is dead,
-// one model is full and one key over its limit.
+// A fleet of fifty upstreams, thirty models and two hundred keys, in which one upstream breaks its
+// streams, one is dead, one model is full, and one key is over its limit.
 
 const (
 	fleetUpstreams = 50
@@ -97,8 +97,8 @@ func (l *live) traffic(greedy string) {
 	send(200*time.Millisecond, "model-08", `"sim":{"tokens":2}`, "Authorization: Bearer "+greedy)
 }
 
-// logCost writes into the test's log what a page cost its browser, which draws without a graphics
-// card here. It is no claim: another machine measures another share.
+// logCost logs what a page cost its browser, which draws without a graphics card here. The test
+// does not judge it, because another machine measures another share.
 func logCost(t *testing.T, tab context.Context, took time.Duration) {
 	t.Helper()
 	got, err := chromedp.Call(tab, performance.GetMetrics, cdp.Empty{})
@@ -131,7 +131,7 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	}
 	const visible = `[...document.querySelectorAll("#upstreams tbody tr")].filter(r => r.offsetParent)`
 
-	// Trouble first: in words, in the first rows, and the idle ones folded.
+	// Trouble comes first: in words, in the first rows, with idle rows folded.
 	l.sees(tab, "which model fails, where and why", `/model-21 fails \d+ % of its calls .*on gpu-21/.test(document.querySelector(".verdict").innerText)`)
 	l.sees(tab, "the model without an engine first, and since when", `(r => r.dataset.model == "model-29" && /✕ no engine/.test(r.innerText) && /for \d+ s/.test(r.innerText))(document.querySelector("#models tbody tr"))`)
 	l.sees(tab, "the full model", `/is full for \d+ %/.test(document.querySelector('[data-model="model-25"]').innerText) && document.querySelector('[data-model="model-25"]').innerText.includes("full")`)
@@ -159,7 +159,7 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	// A failed call's page has its attempts.
 	l.sees(tab, "a failed call", `document.querySelector("#calls tr.failed a")`)
 
-	// Sorting: by name up, then down, then as before.
+	// Sorting: by name ascending, then descending, then as before.
 	const firstNames = `[...document.querySelectorAll("#upstreams tbody tr")].map(r => r.dataset.upstream)`
 	do(`document.querySelector('[data-focus="sort upstreams0"]').focus()`)
 	do(`document.activeElement.click()`)
@@ -176,7 +176,7 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	at, _ = chromedp.Run(tab, chromedp.Evaluate[string](before))
 	l.sees(tab, "the selection after a renewal", before+fmt.Sprintf(` != %q && getSelection().toString() == "gpu-29"`, at))
 
-	// The filter shows idle ones, too; "/" goes to it, Escape leaves it.
+	// The filter also shows idle rows; "/" focuses it, and Escape leaves it.
 	do(`document.activeElement.blur()`)
 	if err := chromedp.Do(tab, chromedp.KeyEvent("/"), chromedp.SendKeys("#find", "gpu-4")); err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func TestStatusPageOfAFleet(t *testing.T) {
 	}
 	l.sees(tab, "all again", `document.getElementById("find").value == "" && `+visible+`.some(r => r.dataset.upstream == "gpu-29")`)
 
-	// A link to a row shows it, though it is idle.
+	// A link to a row shows the row although it is idle.
 	do(`location.hash = "upstream-gpu-44"`)
 	l.sees(tab, "the linked row", `document.querySelector('[data-upstream="gpu-44"]').offsetParent`)
 

@@ -17,7 +17,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// pictures are those of the documents, from the project's root, and the document that shows each.
+// pictures are the documents' pictures, from the project's root, each with the document that shows
+// it.
 var pictures = []struct {
 	file, document string
 	draw           func(t *testing.T) []byte
@@ -26,8 +27,8 @@ var pictures = []struct {
 	{"bench/testdata/report.png", "bench/README.md", drawReport},
 }
 
-// TestPictures: the documents' pictures are there, wide enough to read and small enough to fetch. They show what a browser
-// shows today when they are made anew:
+// TestPictures checks that the documents' pictures exist, and are wide enough to read and small
+// enough to fetch. This command draws them again in a browser:
 //
 //	go test ./proxy/e2e/statuspage -run TestPictures -update
 func TestPictures(t *testing.T) {
@@ -70,7 +71,7 @@ func drawPage(t *testing.T) []byte {
 	return shot(t, tab)
 }
 
-// drawReport plays the failover scenario and draws the top of its report.
+// drawReport runs the failover scenario and draws the top of its report.
 func drawReport(t *testing.T) []byte {
 	page := filepath.Join(t.TempDir(), "failover.html")
 	cmd := rig.Command(t, "bench", "--scenario", "failover", "-o", page)
@@ -84,7 +85,7 @@ func drawReport(t *testing.T) []byte {
 	return shot(t, tab)
 }
 
-// shot draws what a tab shows.
+// shot takes a screenshot of a tab.
 func shot(t *testing.T, tab context.Context) []byte {
 	t.Helper()
 	picture, err := chromedp.Run(tab, chromedp.CaptureScreenshot())

@@ -46,7 +46,7 @@ models:
 	}
 }
 
-// line is the part of an access line about arms.
+// line is the part of an access line that concerns arms.
 type line struct {
 	Msg, Upstream, Arm string
 	MissedArm          string `json:"missed_arm"`
@@ -69,13 +69,13 @@ func told(p *rig.Local) []line {
 	return lines(p)
 }
 
-// last returns the newest of them.
+// last returns the newest line of told.
 func last(p *rig.Local) line {
 	all := told(p)
 	return all[len(all)-1]
 }
 
-// turn returns the body of a conversation's turn.
+// turn returns the body of a turn of a conversation.
 func turn(conversation, turn int, more string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `{"model":"sim","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"conversation %d"}`, conversation)
@@ -85,7 +85,8 @@ func turn(conversation, turn int, more string) string {
 	return b.String() + "]" + more + "}"
 }
 
-// TestArms: a share of the conversations goes to an arm, with all of their turns and at every edge, whatever the policy.
+// TestArms checks that a share of the conversations goes to an arm, with all of their turns and at
+// every edge, whatever the policy.
 func TestArms(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"least_loaded", "prefix_affinity"} {
@@ -143,8 +144,8 @@ func split(p *rig.Local) (own, other int) {
 
 const holds = `,"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 
-// TestArmIsFull: calls of a full arm go to the others, and stay distinguishable. The others' calls
-// get a 429 despite the arm's free slots.
+// TestArmIsFull checks that calls of a full arm go to the others, and stay distinguishable. The
+// others' calls get a 429 despite the arm's free slots.
 func TestArmIsFull(t *testing.T) {
 	t.Parallel()
 	p := arms(t, 1, "50%", "")[0]
@@ -205,7 +206,7 @@ func TestArmIsFull(t *testing.T) {
 	}
 }
 
-// TestArmQueues: only a slot that a waiting call may use wakes it.
+// TestArmQueues checks that a waiting call is woken only by a slot that it may use.
 func TestArmQueues(t *testing.T) {
 	t.Parallel()
 	p := arms(t, 1, "50%", "queue: { depth: 8, wait: 10m }")[0]
@@ -220,7 +221,7 @@ func TestArmQueues(t *testing.T) {
 	var waits sync.WaitGroup
 	waits.Go(func() { p.Post(chatPath, turn(other, 1, "")).WantStatus(200) })
 	rig.WaitFor(t, rig.Patience, "one waits", waiting(1))
-	p.Post(chatPath, turn(own, 0, "")).WantStatus(200) // behind it in the queue, overtakes it
+	p.Post(chatPath, turn(own, 0, "")).WantStatus(200) // behind it in the queue, and overtakes it
 	if !waiting(1)() {
 		t.Error("the call of no arm waits no more")
 	}
@@ -234,7 +235,7 @@ func TestArmQueues(t *testing.T) {
 	}
 }
 
-// keepAsking runs a number of clients, each in its own conversation, until stop. No call may fail.
+// keepAsking runs clients, each in its own conversation, until stop. No call may fail.
 func keepAsking(p *rig.Local, clients int) (stop func()) {
 	var all sync.WaitGroup
 	var ended atomic.Bool
@@ -251,7 +252,7 @@ func keepAsking(p *rig.Local, clients int) (stop func()) {
 	}
 }
 
-// TestArmFalls: under load the arm goes down and comes back, then the others do. No client notices.
+// TestArmFalls takes the arm down and up again under load, and then the others. No client notices.
 func TestArmFalls(t *testing.T) {
 	t.Parallel()
 	p := arms(t, 1, "50%", "queue: { depth: 64, wait: 60s }")[0]
@@ -275,7 +276,7 @@ func TestArmFalls(t *testing.T) {
 	stop()
 }
 
-// TestSharesReload: a reload changes an arm's share, and removes it, and no call is lost.
+// TestSharesReload changes an arm's share by a reload, and then removes it. No call is lost.
 func TestSharesReload(t *testing.T) {
 	t.Parallel()
 	p := arms(t, 1, "10%", "queue: { depth: 64, wait: 60s }")[0]
@@ -296,7 +297,8 @@ func TestSharesReload(t *testing.T) {
 	stop()
 }
 
-// TestCountsAreOfArms: a token count does not go to an engine of another conversation's arm.
+// TestCountsAreOfArms checks that a token count does not go to an engine of another conversation's
+// arm.
 func TestCountsAreOfArms(t *testing.T) {
 	t.Parallel()
 	s := armsSetup("0%", "")

@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/operate/canary"
 )
 
-// canaryEdge starts an edge with an arm for half of the conversations; old and fresh are its
+// canaryEdge starts an edge with an arm for half of the conversations; old and fresh are the
 // engines' times to the first token.
 func canaryEdge(t *testing.T, old, fresh time.Duration) *rig.Local {
 	t.Helper()
@@ -26,7 +26,7 @@ func canaryEdge(t *testing.T, old, fresh time.Duration) *rig.Local {
 	return rig.Start(t, s)
 }
 
-// stream makes streamed calls, each of another conversation.
+// stream makes streamed calls, each of a new conversation.
 func stream(p *rig.Local, from, calls int) {
 	var clients sync.WaitGroup
 	next := make(chan int)
@@ -74,7 +74,8 @@ func compareArms(t *testing.T, p *rig.Local, model, arm string) (c []canary.Comp
 	return c, code, nil
 }
 
-// TestCanary: an arm whose first tokens come later is worse; after few calls that is not known yet.
+// TestCanary checks that an arm whose first tokens arrive later is worse, and that after few calls
+// this is not known yet.
 func TestCanary(t *testing.T) {
 	t.Parallel()
 	p := canaryEdge(t, 200*time.Millisecond, 600*time.Millisecond)
@@ -97,7 +98,7 @@ func TestCanary(t *testing.T) {
 	}
 }
 
-// TestCanaryIsInterrupted: an interrupted wait compares the calls since its start.
+// TestCanaryIsInterrupted checks that an interrupted wait compares the calls since its start.
 func TestCanaryIsInterrupted(t *testing.T) {
 	t.Parallel()
 	p := canaryEdge(t, 0, 0)
@@ -112,8 +113,8 @@ func TestCanaryIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestCanaryFails: an arm with failed calls is worse, although the rest answers them and no client
-// notices.
+// TestCanaryFails checks that an arm with failed calls is worse, although the rest answers them and
+// no client notices.
 func TestCanaryFails(t *testing.T) {
 	t.Parallel()
 	p := canaryEdge(t, 0, 0)

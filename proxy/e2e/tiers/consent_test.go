@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// sentinel is in every prompt of a key that has not agreed to send prompts out of the house.
+// sentinel is in every prompt of a key without consent for external engines.
 const sentinel = "sentinel-of-the-house-4711"
 
 // outside is an engine that records everything that reaches it.
@@ -50,8 +50,8 @@ func (o *outside) start(t *testing.T) string {
 
 const agreed = "key-of-those-who-have-agreed"
 
-// confined runs an edge whose key tester has not agreed, while another key has. The second model is
-// only at the external engine.
+// confined runs an edge whose key tester has no consent, while another key has it. The second model
+// is only at the external engine.
 func confined(t *testing.T, model string) (*rig.Local, *outside) {
 	t.Helper()
 	o := new(outside)
@@ -73,7 +73,7 @@ models:
 	}), o
 }
 
-// prompts are requests of the key that has not agreed, in every dialect.
+// prompts are requests of the key without consent, in every dialect.
 var prompts = map[string]string{
 	chatPath:                    `{"model":"sim","messages":[{"role":"user","content":"` + sentinel + `"}]%s}`,
 	"/v1/messages":              `{"model":"sim","max_tokens":20,"messages":[{"role":"user","content":"` + sentinel + `"}]%s}`,
@@ -81,15 +81,15 @@ var prompts = map[string]string{
 	"/v1/messages/count_tokens": `{"model":"sim","messages":[{"role":"user","content":"` + sentinel + `"}]%s}`,
 }
 
-// TestConsent: no call of a key that has not agreed reaches an external engine, whatever happens to
-// the house, while a key that has agreed gets answers from there. The client gets the refusal of
-// the house.
+// TestConsent checks that no call of a key without consent reaches an external engine, whatever
+// happens to the in-house engines, while a key with consent gets answers from there. The client
+// gets the in-house refusal.
 func TestConsent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		model string
-		house func(*testing.T, *rig.Local) // what happens to it
-		want  map[string]int               // the status by the path; 0: the default
+		house func(*testing.T, *rig.Local) // what happens to the in-house engines
+		want  map[string]int               // the status by path; 0: the default
 	}{
 		"full": {"", func(t *testing.T, p *rig.Local) {
 			ctx, cancel := context.WithCancel(context.Background())
@@ -148,7 +148,8 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// TestConsent_Catalog: a key sees the models that may answer it; a list without a key has all.
+// TestConsent_Catalog checks that a key sees the models that may answer it, and that a list without
+// a key has all of them.
 func TestConsent_Catalog(t *testing.T) {
 	t.Parallel()
 	p, _ := confined(t, "")
@@ -175,8 +176,8 @@ func TestConsent_Catalog(t *testing.T) {
 	}
 }
 
-// TestConsentOfMoves: calls that move to another engine, before and after their first token, also
-// stay in the house.
+// TestConsentOfMoves checks that calls that move to another engine, before and after their first
+// token, also stay in-house.
 func TestConsentOfMoves(t *testing.T) {
 	t.Parallel()
 	t.Run("drained", func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// hostedConfig has an engine of the house and a hosted one.
+// hostedConfig has an in-house engine and a hosted one.
 const hostedConfig = `keys:
   - { id: tester, hash: "{{hash}}", tiers: [0] }
 upstreams:
@@ -20,7 +20,7 @@ models:
   - { id: dear, deployments: [{ upstream: out, served: sim }], allow_members: [service_tier] }
 `
 
-// dialectBodies are requests without their model and the members that a test puts first.
+// dialectBodies are requests without their model and without the members that a test puts first.
 var dialectBodies = map[string]string{
 	"/v1/chat/completions": `"messages":[{"role":"user","content":"a"}],"max_tokens":2}`,
 	"/v1/completions":      `"prompt":"a","max_tokens":2}`,
@@ -28,8 +28,8 @@ var dialectBodies = map[string]string{
 	"/v1/responses":        `"input":"a","max_output_tokens":16}`,
 }
 
-// TestHosted: no member of a request takes a client of a hosted engine past the model of its key, to a dearer tier or to what
-// is kept there.
+// TestHosted checks that no member of a request gives a client of a hosted engine access beyond the
+// model of its key, to a more expensive tier, or to stored data.
 func TestHosted(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{Record: true}, {Record: true}}, Config: hostedConfig})
@@ -65,7 +65,7 @@ func TestHosted(t *testing.T) {
 	}
 }
 
-// TestHosted_Speech: the speed of speech is a number, not a tier.
+// TestHosted_Speech checks that the speed of speech is a number, not a tier.
 func TestHosted_Speech(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{}}, Config: `keys:
@@ -79,7 +79,8 @@ models:
 	p.Post("/v1/audio/speech", `{"model":"voice","input":"Hi","provider":"x"}`).WantStatus(400)
 }
 
-// TestHosted_Responses: agents ask every model for a dearer tier, so that is no error, and the tier goes no further.
+// TestHosted_Responses checks that a request for a more expensive tier is no error, because agents
+// send it to every model, and that the tier is not passed on.
 func TestHosted_Responses(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{Record: true}, {Record: true}}, Config: hostedConfig})

@@ -21,7 +21,7 @@ const (
 	held     = `"stream":true,"sim":{"tokens":100000,"delay_ms":200}`
 )
 
-// hosted makes a simulated engine look like a hosted API: TLS, a path before /v1 and a key.
+// hosted makes a simulated engine look like a hosted API, with TLS, a path before /v1 and a key.
 func hosted(t *testing.T, e *sim.Engine) string {
 	t.Helper()
 	to, err := url.Parse(e.URL())
@@ -46,7 +46,7 @@ type pair struct {
 	house, cloud *sim.Engine
 }
 
-// start runs an edge whose model overflows from engines of its own to the cloud.
+// start runs an edge whose model overflows from in-house engines to the cloud.
 func start(t *testing.T, when, model string) *pair {
 	t.Helper()
 	cloud := rig.StartEngine(t, sim.Options{Models: []string{"hosted-model"}, Slots: 64, Record: true})
@@ -69,7 +69,7 @@ models:
 	return p
 }
 
-// hold fills the house's slots until release is called.
+// hold fills the in-house slots until release is called.
 func (p *pair) hold() (release func()) {
 	p.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -95,8 +95,8 @@ func (p *pair) active() (n int) {
 	return n
 }
 
-// TestOverflow: the hosted API answers a call that finds the house full, under its own name. The
-// house answers the next call after that.
+// TestOverflow checks that the hosted API answers, under its own name, a call that finds the
+// in-house engine full. The in-house engine answers the next call after that.
 func TestOverflow(t *testing.T) {
 	t.Parallel()
 	p := start(t, "full", "")
@@ -110,7 +110,7 @@ func TestOverflow(t *testing.T) {
 	if last := p.cloud.Stats().LastRequest; !strings.Contains(string(last.Body), `"hosted-model"`) || strings.Contains(string(last.Body), `"sim"`) {
 		t.Errorf("the hosted API got %s", last.Body)
 	}
-	// a call is counted after its client has the whole answer
+	// A call is counted after its client has the complete answer.
 	rig.WaitFor(t, rig.Patience, "two calls have overflowed", func() bool {
 		return p.Metric("penstock_overflow_calls_total", "model", "sim", "tier", "1") == 2
 	})
@@ -141,7 +141,7 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// TestOverflowWaits: with a queue a call overflows after it has waited in vain.
+// TestOverflowWaits checks that a call overflows after it has waited in vain, if there is a queue.
 func TestOverflowWaits(t *testing.T) {
 	t.Parallel()
 	p := start(t, "full", "queue: { depth: 4, wait: 500ms }")
@@ -165,8 +165,8 @@ func TestOverflowWaits(t *testing.T) {
 	}
 }
 
-// TestFullQueueOverflows: a call that finds the queue full overflows at once, while the waiting
-// call goes on waiting.
+// TestFullQueueOverflows checks that a call that finds the queue full overflows at once, while the
+// waiting call continues to wait.
 func TestFullQueueOverflows(t *testing.T) {
 	t.Parallel()
 	p := start(t, "full", "queue: { depth: 1, wait: 10m }")
@@ -191,7 +191,8 @@ func TestFullQueueOverflows(t *testing.T) {
 	}
 }
 
-// TestSpareTier: a tier for the house's failure does not take its overflow.
+// TestSpareTier checks that a tier for the failure of the in-house engine does not take its
+// overflow.
 func TestSpareTier(t *testing.T) {
 	t.Parallel()
 	p := start(t, "down", "queue: { depth: 8, wait: 60s }")
@@ -202,7 +203,7 @@ func TestSpareTier(t *testing.T) {
 	if n := p.cloud.Stats().Requests; n != 0 {
 		t.Errorf("%d calls overflowed", n)
 	}
-	// It takes the waiting call when the house fails.
+	// It takes the waiting call when the in-house engine fails.
 	p.house.Unlisten()
 	p.house.Drop(1, true)
 	waits.Wait()
@@ -215,8 +216,8 @@ func TestSpareTier(t *testing.T) {
 	}
 }
 
-// TestHouseFalls: under load the house goes down and comes back. No client notices, and the cloud
-// gets calls only meanwhile.
+// TestHouseFalls takes the in-house engine down and up again under load. No client notices, and the
+// cloud gets calls only in between.
 func TestHouseFalls(t *testing.T) {
 	t.Parallel()
 	p := start(t, "down", "queue: { depth: 64, wait: 60s }")
@@ -247,7 +248,7 @@ func TestHouseFalls(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the house is back", func() bool { return p.Metric("penstock_model_tier", "model", "sim") == 0 })
 	overflowed, done := p.cloud.Stats().Requests, p.house.Stats().Completed
 	rig.WaitFor(t, rig.Patience, "only the house works", func() bool {
-		if n := p.cloud.Stats().Requests; n != overflowed { // the first call to the house may be a breaker's trial
+		if n := p.cloud.Stats().Requests; n != overflowed { // the first call to the in-house engine may be a breaker's trial
 			overflowed, done = n, p.house.Stats().Completed
 		}
 		return p.house.Stats().Completed >= done+20
@@ -256,8 +257,8 @@ func TestHouseFalls(t *testing.T) {
 	clients.Wait()
 }
 
-// TestBusyIsNotDown: with `when: down` the client gets the refusal of a busy engine, and no call
-// goes to the next tier for it.
+// TestBusyIsNotDown checks that with `when: down` the client gets the refusal of a busy engine, and
+// that no call goes to the next tier because of it.
 func TestBusyIsNotDown(t *testing.T) {
 	t.Parallel()
 	p := start(t, "down", "")

@@ -9,9 +9,10 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestRetirement: every answer of a retiring model has its dates, in every dialect, plain, streamed
-// and refused, and so do the catalog and the pages. The model is still served after them. If
-// another model answers instead, the answer has only the dates of the requested one.
+// TestRetirement checks that every answer of a retiring model has its dates, in every dialect,
+// plain, streamed and refused, and that the catalog and the pages have them, too. The model is
+// still served after the dates. If another model answers in its place, the answer has only the
+// dates of the requested one.
 func TestRetirement(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{
@@ -40,7 +41,7 @@ models:
 			return p.Post(path, strings.Replace(fmt.Sprintf(body, more), `"model":"sim"`, `"model":"`+model+`"`, 1))
 		}
 		for model, want := range map[string]string{"sim": "", "old": old, "old-2": old, "leaves": leaves, "away": away, "stays": "", "nothing": ""} {
-			if strings.HasSuffix(path, "count_tokens") && (model == "leaves" || model == "stays" || model == "away") { // counted here
+			if strings.HasSuffix(path, "count_tokens") && (model == "leaves" || model == "stays" || model == "away") { // counted by the edge
 				continue
 			}
 			for _, more := range []string{"", `,"stream":true`} {

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The first engine fails at calls while its probes pass.
+// The first engine fails calls while its probes succeed.
 const failingConfig = `timeouts: { linger: 0s }
 retry: { budget: 0% }
 keys: [{ id: tester, hash: "{{hash}}" }]
@@ -17,8 +17,9 @@ upstreams:
   - { name: b, url: "{{up-1}}", engine: sim, QUIET }
 `
 
-// TestFailingEngine: a later tier, or a fallback model, answers calls that an engine fails. That is
-// not a retry, so it does not need the retry budget. A client's mistake is not passed on.
+// TestFailingEngine checks that a later tier, or a fallback model, answers calls that an engine
+// fails. This is not a retry and does not need the retry budget. A client's mistake is not passed
+// on.
 func TestFailingEngine(t *testing.T) {
 	t.Parallel()
 	for name, models := range map[string]string{
@@ -47,8 +48,8 @@ func TestFailingEngine(t *testing.T) {
 	}
 }
 
-// TestFallbackHasOwnLimits: a model that answers for another one gets the client's request under
-// its own rules.
+// TestFallbackHasOwnLimits checks that a model that answers for another one gets the client's
+// request under its own rules.
 func TestFallbackHasOwnLimits(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: []sim.Options{{}, {Record: true}}, Config: strings.ReplaceAll(failingConfig, "QUIET", rig.QuietProbes) + `
@@ -65,8 +66,8 @@ models:
 	}
 }
 
-// TestFallbackAfterLongWait: the fallback also answers a stream that has waited for a slot until
-// its client got keep-alives.
+// TestFallbackAfterLongWait checks that the fallback also answers a stream that has waited for a
+// slot until its client got keep-alives.
 func TestFallbackAfterLongWait(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{Engines: rig.Two(), Config: `timeouts: { linger: 0s }

@@ -9,7 +9,7 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestShadowPanics: a panic ends only the copy, and leaks nothing that it holds.
+// TestShadowPanics checks that a panic ends only the copy, and leaks nothing that the copy holds.
 func TestShadowPanics(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")

@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestShadowLeavesHalf: copies take less than half of an engine's slots, and none while a call
-// waits for the model.
+// TestShadowLeavesHalf checks that copies take less than half of an engine's slots, and none while
+// a call waits for the model.
 func TestShadowLeavesHalf(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{
@@ -44,7 +44,8 @@ models:
 	p.Post(chatPath, own).WantStatus(200)
 }
 
-// TestShadowWithoutMemory: without memory for a second body no copy is made, and the call goes on.
+// TestShadowWithoutMemory checks that no copy is made if there is no memory for a second body, and
+// that the call continues.
 func TestShadowWithoutMemory(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -59,7 +60,7 @@ func TestShadowWithoutMemory(t *testing.T) {
 	}
 }
 
-// TestShadowIsFree: a key's token budget and usage count its calls, not the copies.
+// TestShadowIsFree checks that a key's token budget and usage count its calls, not the copies.
 func TestShadowIsFree(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -67,7 +68,7 @@ func TestShadowIsFree(t *testing.T) {
 		strings.Replace(s.Config, `hash: "{{hash}}" }`, `hash: "{{hash}}", limits: { tokens_per_day: 1000 } }`, 1)
 	p := rig.Start(t, s)
 	used := 0
-	for i := range 2 { // with the copies it would be 1,600 and more
+	for i := range 2 { // with the copies it would be 1,600 or more
 		var a struct {
 			Usage struct {
 				Total int `json:"total_tokens"`
@@ -89,7 +90,8 @@ func TestShadowIsFree(t *testing.T) {
 	}
 }
 
-// TestShadowPrefixAffinity: the copies of a conversation's turns go to the engine of the other model that has read its beginning.
+// TestShadowPrefixAffinity checks that the copies of a conversation's turns go to the engine of the
+// other model that has read its beginning.
 func TestShadowPrefixAffinity(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, rig.Setup{
@@ -137,8 +139,8 @@ models:
 	}
 }
 
-// TestShadowIsReloadedAway: a copy whose model a reload removes ends with its client; later calls
-// have no copy.
+// TestShadowIsReloadedAway checks that a copy whose model a reload removes ends with its client,
+// and that later calls have no copy.
 func TestShadowIsReloadedAway(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -150,7 +152,7 @@ func TestShadowIsReloadedAway(t *testing.T) {
 	before, _, _ := strings.Cut(s.Config, "  - { name: new")
 	s.Config = before + "models: [{ id: sim, deployments: [{ upstream: old }] }]\n"
 	p.Reload(s)
-	time.Sleep(100 * time.Millisecond) // a copy that the reload had ended would be gone
+	time.Sleep(100 * time.Millisecond) // time in which the reload would have ended the copy
 	if n := p.Engines[1].Stats().Running; n != 1 {
 		t.Errorf("%d copies run after the reload", n)
 	}
@@ -163,8 +165,8 @@ func TestShadowIsReloadedAway(t *testing.T) {
 	}
 }
 
-// TestShadowWakesNone: a copy does not wake a sleeping engine, whether or not the other model has
-// tiers.
+// TestShadowWakesNone checks that a copy does not wake a sleeping engine, whether or not the other
+// model has tiers.
 func TestShadowWakesNone(t *testing.T) {
 	t.Parallel()
 	for _, more := range []string{"", ", { upstream: spare, served: sim, tier: 1, when: down }"} {

@@ -36,13 +36,13 @@ func copies(p *rig.Local, end string) float64 {
 	return p.Metric("penstock_shadow_calls_total", `model="sim"`, `result="`+end+`"`)
 }
 
-// waitCopies waits until n copies have.
+// waitCopies waits until n copies have ended in that way.
 func waitCopies(t *testing.T, p *rig.Local, end string, n float64) {
 	t.Helper()
 	rig.WaitFor(t, rig.Patience, fmt.Sprintf("%v copies are %s", n, end), func() bool { return copies(p, end) == n })
 }
 
-// generations returns an engine's requests from calls, the newest last.
+// generations returns the requests from calls that an engine has received, newest last.
 func generations(e *sim.Engine) (all []sim.Request) {
 	for _, r := range e.Recorded() {
 		if r.Method == http.MethodPost {
@@ -52,8 +52,8 @@ func generations(e *sim.Engine) (all []sim.Request) {
 	return all
 }
 
-// TestShadow: in every dialect the other engine gets the same request as the model's own, its
-// answer is counted, and neither the client nor its key is affected.
+// TestShadow checks that, in every dialect, the other engine gets the same request as the model's
+// own, that its answer is counted, and that neither the client nor its key is affected.
 func TestShadow(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ""))
@@ -85,7 +85,7 @@ func TestShadow(t *testing.T) {
 	}
 }
 
-// TestShadowIsCompared: `penstock canary` compares the copies with the calls.
+// TestShadowIsCompared checks that `penstock canary` compares the copies with the calls.
 func TestShadowIsCompared(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -102,7 +102,7 @@ func TestShadowIsCompared(t *testing.T) {
 	}
 }
 
-// TestShadowShare: all turns of a conversation are copied, or none is.
+// TestShadowShare checks that either all turns of a conversation are copied, or none is.
 func TestShadowShare(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("40%", "")
@@ -132,8 +132,8 @@ func TestShadowShare(t *testing.T) {
 	}
 }
 
-// TestShadowEndsWithItsClient: also once the call waits only for its client. The copy goes on after
-// an answer.
+// TestShadowEndsWithItsClient checks that a copy ends when its client disconnects, even if the call
+// waits only for its client. The copy continues after an answer.
 func TestShadowEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ""))
@@ -159,7 +159,8 @@ func TestShadowEndsWithItsClient(t *testing.T) {
 	}
 }
 
-// TestShadowOutlivesItsCall: a slower copy goes on after the answer, and ends when the edge drains.
+// TestShadowOutlivesItsCall checks that a slower copy continues after the answer, and ends when the
+// edge drains.
 func TestShadowOutlivesItsCall(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -173,8 +174,8 @@ func TestShadowOutlivesItsCall(t *testing.T) {
 	rig.WaitFor(t, rig.Patience, "the copy has ended", func() bool { return p.Engines[1].Stats().Running == 0 })
 }
 
-// TestShadowOutlivesItsClient: a client that disconnects right after the whole answer does not end
-// a slower copy.
+// TestShadowOutlivesItsClient checks that a client that disconnects right after the complete answer
+// does not end a slower copy.
 func TestShadowOutlivesItsClient(t *testing.T) {
 	t.Parallel()
 	s := shadowSetup("100%", "")
@@ -198,7 +199,8 @@ func TestShadowOutlivesItsClient(t *testing.T) {
 	}
 }
 
-// TestShadowTakesFreeSlots: a copy takes no slot that a call has, and keeps its own, at a model with a queue and without.
+// TestShadowTakesFreeSlots checks that a copy takes no slot that a call has, and keeps its own, at
+// a model with a queue and without.
 func TestShadowTakesFreeSlots(t *testing.T) {
 	t.Parallel()
 	for _, more := range []string{"", ", queue: { depth: 4, wait: 10m }"} {
@@ -226,8 +228,8 @@ func TestShadowTakesFreeSlots(t *testing.T) {
 	}
 }
 
-// TestShadowFails: whatever its engine does, the client gets its answer and the breaker stays
-// closed.
+// TestShadowFails checks that the client gets its answer and the breaker stays closed, whatever the
+// copy's engine does.
 func TestShadowFails(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"status=500", "status=429", "reset-before", "garbage-head", "head-cut", "cut-after=2", "reset-after=2"} {
@@ -250,7 +252,7 @@ func TestShadowFails(t *testing.T) {
 	}
 }
 
-// TestShadowUnfit: a call that the other model does not allow is not copied.
+// TestShadowUnfit checks that a call that the other model does not allow is not copied.
 func TestShadowUnfit(t *testing.T) {
 	t.Parallel()
 	p := rig.Start(t, shadowSetup("100%", ", supported_features: [streaming]"))
@@ -261,7 +263,8 @@ func TestShadowUnfit(t *testing.T) {
 	}
 }
 
-// TestShadowRefused: an invalid request is not a failure of the engine that got its copy.
+// TestShadowRefused checks that an invalid request is not a failure of the engine that got its
+// copy.
 func TestShadowRefused(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"status=400", "status=422"} {
@@ -280,7 +283,8 @@ func TestShadowRefused(t *testing.T) {
 	}
 }
 
-// TestShadowNeedsConsent: calls of a key that has not agreed do not leave the house as copies.
+// TestShadowNeedsConsent checks that calls of a key without consent are not copied to external
+// engines.
 func TestShadowNeedsConsent(t *testing.T) {
 	t.Parallel()
 	o := new(outside)
@@ -312,8 +316,9 @@ models:
 	}
 }
 
-// TestShadow_Changed: an engine that refuses adjacent turns of one role gets the copy once more
-// with the turns joined, as it would get the call. It gets later copies in that form at once.
+// TestShadow_Changed checks that an engine that refuses adjacent turns of one role gets the copy
+// once more with the turns joined, as it would get the call, and that it gets later copies in that
+// form at once.
 func TestShadow_Changed(t *testing.T) {
 	t.Parallel()
 	setup := shadowSetup("100%", "")

@@ -10,10 +10,10 @@ import (
 )
 
 // The cases of Autobahn's fuzzing client for a server without compression, sections 2 to 7,
-// rewritten, because the suite itself cannot be installed here. An answered message takes the place
-// of its echo.
+// rewritten because the suite itself cannot be installed here. An answered message replaces its
+// echo.
 
-// answered means that the connection goes on.
+// answered means that the connection stays open.
 const answered = 0
 
 // control returns a close frame's payload.
@@ -21,7 +21,7 @@ func control(code int, reason string) string {
 	return string(binary.BigEndian.AppendUint16(nil, uint16(code))) + reason
 }
 
-// probe is a message that gets an answer at once: its text is in the error.
+// probe is a message that gets an answer at once: the answer's error contains its text.
 const probe = `{"type":"response.steer","response_id":"✓ µ 😀"}`
 
 func autobahn() map[string]autobahnCase {
@@ -67,7 +67,7 @@ func autobahn() map[string]autobahnCase {
 		"7.5.4 likewise, behind a text":    {frame(fin|opText, probe) + frame(fin|opClose, control(4000, "\xff")), 1007, "text"},
 		"7.5.5 a close in other letters":   {frame(fin|opClose, control(1000, "до свидания, 再见")), 1000, ""},
 
-		// Beyond the suite: each of these is 1002 in RFC 6455, 5.1, 5.2 and 5.5.
+		// Beyond the suite: RFC 6455, 5.1, 5.2 and 5.5 require 1002 for each of these.
 		"8.1 a ping without a mask":           {frameOf(fin|opPing, "p", false), 1002, ""},
 		"8.2 a close without a mask":          {frameOf(fin|opClose, control(1000, ""), false), 1002, ""},
 		"8.3 a text without a mask":           {frameOf(fin|opText, probe, false), 1002, ""},
@@ -77,14 +77,14 @@ func autobahn() map[string]autobahnCase {
 		"8.7 a pong of 126":                   {frame(fin|opPong, strings.Repeat("*", 126)), 1002, ""},
 		"8.8 a length whose first bit is set": {string([]byte{fin | opPing, 0xff, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4}), 1002, ""},
 	}
-	for _, bits := range []byte{0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70} { // 3
+	for _, bits := range []byte{0x10, 0x20, 0x30, 0x40, 0x50, 0x60, 0x70} { // section 3
 		cases[fmt.Sprintf("3 reserved bits %#x", bits)] = autobahnCase{frame(fin|bits|opText, probe), 1002, ""}
 		cases[fmt.Sprintf("3 reserved bits %#x of a ping", bits)] = autobahnCase{frame(fin|bits|opPing, ""), 1002, ""}
 	}
-	for _, kind := range []byte{3, 4, 5, 6, 7, 11, 12, 13, 14, 15} { // 4
+	for _, kind := range []byte{3, 4, 5, 6, 7, 11, 12, 13, 14, 15} { // section 4
 		cases[fmt.Sprintf("4 kind %d", kind)] = autobahnCase{frame(fin|kind, "x"), 1002, ""}
 	}
-	for i, text := range []string{ // 6: sequences that UTF-8 does not have
+	for i, text := range []string{ // section 6: sequences that are not UTF-8
 		"\x80", "\xbf", "\xc0\xaf", "\xc1\xbf", "\xe0\x80\xaf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x80\x80\xaf", "\xf0\x8f\xbf\xbf",
 		"\xf4\x90\x80\x80", "\xf7\xbf\xbf\xbf", "\xf8\x88\x80\x80\x80", "\xfe", "\xff", "\xce\xba\xe1\xbd", "\xed\xa0\x80\xed\xb0\x80",
 	} {
@@ -124,7 +124,7 @@ func fivePieces() string {
 		frame(opContinue, "") + frame(opContinue, probe[10:15]) + frame(fin|opPing, "3") + frame(fin|opContinue, probe[15:])
 }
 
-// TestAutobahn: one connection a case.
+// TestAutobahn runs each case on its own connection.
 func TestAutobahn(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})

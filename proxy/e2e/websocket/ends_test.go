@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestClientLeaves: when the client closes, with or without a close frame, its engine stops, and so
-// do waiting calls.
+// TestClientLeaves checks that the engine stops, and so do waiting calls, when the client closes,
+// with or without a close frame.
 func TestClientLeaves(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
@@ -33,8 +33,8 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// TestDrain: a draining edge lets the running call end and then closes; a connection without a call
-// closes at once.
+// TestDrain checks that a draining edge lets the running call end and then closes, and that it
+// closes a connection without a call at once.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
@@ -55,7 +55,7 @@ func TestDrain(t *testing.T) {
 	<-ended
 }
 
-// TestReload: connections outlive a reload, and end with the setting.
+// TestReload checks that connections outlive a reload, and end with the setting.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -72,7 +72,8 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestRevoked: the connection of a removed key ends, and with on_revoke: abort its call, too.
+// TestRevoked checks that the connection of a removed key ends, and with on_revoke: abort its call,
+// too.
 func TestRevoked(t *testing.T) {
 	t.Parallel()
 	_, hash, err := auth.NewKey()

@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// A handmade client that behaves as no library would: RFC 6455, 5.2.
+// A client without a library, which violates RFC 6455, 5.2.
 
 const (
 	opContinue = 0x0
@@ -90,7 +90,7 @@ func frameOf(first byte, payload string, masked bool) string {
 	return string(b)
 }
 
-// next reads a frame of the edge, which must be whole and must not be masked.
+// next reads a frame of the edge, which must be complete and must not be masked.
 func (c *raw) next() (op byte, payload string) {
 	c.t.Helper()
 	var head [2]byte
@@ -117,7 +117,7 @@ func (c *raw) next() (op byte, payload string) {
 	return head[0] & 0xf, string(b)
 }
 
-// until reads frames to one whose payload has text.
+// until reads frames up to one whose payload contains text.
 func (c *raw) until(text string) {
 	c.t.Helper()
 	for {
@@ -131,7 +131,7 @@ func (c *raw) until(text string) {
 	}
 }
 
-// closed reads up to the close frame, and checks its code.
+// closed reads up to the close frame and checks its code.
 func (c *raw) closed(code int) {
 	c.t.Helper()
 	for {
@@ -146,7 +146,7 @@ func (c *raw) closed(code int) {
 
 const hello = `{"type":"response.create","model":"sim","input":"` + rig.Canary + `"}`
 
-// TestFragments: a message may come in any pieces, with pings and pongs between them.
+// TestFragments checks that a message may arrive in any pieces, with pings and pongs between them.
 func TestFragments(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -196,7 +196,8 @@ func TestFragments(t *testing.T) {
 	})
 }
 
-// TestWrongFrames: frames that the protocol forbids end only the connection, with the right code.
+// TestWrongFrames checks that frames that the protocol forbids end only the connection, with the
+// right code.
 func TestWrongFrames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -240,9 +241,9 @@ func large(n int) string {
 	return begin + strings.Repeat("a", n-len(begin)-len(end)) + end
 }
 
-// TestLargeMessages: a message as large as a request body may be is accepted, whole or in pieces. A
-// larger one gets an error and ends the connection with 1009, as does one that only announces such
-// a length.
+// TestLargeMessages checks that a message as large as a request body may be is accepted, whole or
+// in pieces. A larger one gets an error and ends the connection with 1009, and so does one that
+// only announces such a length.
 func TestLargeMessages(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 9MiB"})
@@ -265,8 +266,8 @@ func TestLargeMessages(t *testing.T) {
 	}
 }
 
-// TestAnnounced: a message that announces too large a length is refused before it comes, whichever
-// of its frames announces that.
+// TestAnnounced checks that a message that announces too large a length is refused before it
+// arrives, whichever of its frames announces that.
 func TestAnnounced(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 1MiB", Timeouts: "client_body: 1h"})
@@ -288,8 +289,8 @@ func TestAnnounced(t *testing.T) {
 	}
 }
 
-// TestEmptyFragments: a message may have empty pieces, and the call is answered. Without a bound on
-// them a client could keep the edge busy for ever.
+// TestEmptyFragments checks that a message may have empty pieces, and that the call is answered.
+// Without a bound on them a client could keep the edge busy forever.
 func TestEmptyFragments(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -298,12 +299,12 @@ func TestEmptyFragments(t *testing.T) {
 		_ = c.Send(frame(opText, "") + strings.Repeat(frame(opContinue, ""), 500) + frame(opContinue, hello) + strings.Repeat(frame(opContinue, ""), 400) + frame(fin|opContinue, ""))
 		c.until(`"type":"response.completed"`)
 	}
-	go func() { _ = c.Send(frame(opText, "{") + strings.Repeat(frame(opContinue, ""), 300_000)) }() // as far as it is taken
+	go func() { _ = c.Send(frame(opText, "{") + strings.Repeat(frame(opContinue, ""), 300_000)) }() // as far as it is accepted
 	c.closed(1008)
 }
 
-// TestMessageMemory: a message without memory for it gets an error, and the connection goes on; one
-// that is too large gets that error.
+// TestMessageMemory checks that a message for which there is no memory gets an error and the
+// connection continues, and that a message that is too large gets its own error.
 func TestMessageMemory(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 9MiB, body_memory: 1%"}) // 10 MiB
@@ -322,7 +323,7 @@ func TestMessageMemory(t *testing.T) {
 	c.closed(1009)
 }
 
-// TestSlowMessage: a message must come within the timeout for bodies.
+// TestSlowMessage checks that a message must arrive within the timeout for bodies.
 func TestSlowMessage(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Timeouts: "client_body: 500ms"})
@@ -332,7 +333,8 @@ func TestSlowMessage(t *testing.T) {
 	c.closed(1008)
 }
 
-// TestHandshakes: an invalid handshake is refused as HTTP, and the connection goes on.
+// TestHandshakes checks that an invalid handshake is refused as HTTP, and that the connection
+// continues.
 func TestHandshakes(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Top: "cors: { origins: [\"https://listed.example\"] }"})
@@ -366,8 +368,8 @@ func TestHandshakes(t *testing.T) {
 	}
 }
 
-// TestHandshakeWithBody: an upgrade request with a body is refused, and the bytes after it are read
-// neither as frames nor as a request.
+// TestHandshakeWithBody checks that an upgrade request with a body is refused, and that the bytes
+// after it are read neither as frames nor as a request.
 func TestHandshakeWithBody(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -397,8 +399,8 @@ func TestHandshakeWithBody(t *testing.T) {
 	c.Reply("GET").WantStatus(101)
 }
 
-// TestEarlyFrames: frames that come with the request, which a client must not send, end the connection: to the checks of framing
-// they are an invalid request.
+// TestEarlyFrames checks that frames that come with the request, which a client must not send, end
+// the connection: for the checks of framing they are an invalid request.
 func TestEarlyFrames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
@@ -408,7 +410,7 @@ func TestEarlyFrames(t *testing.T) {
 	(&raw{c, t}).closed(1002)
 }
 
-// TestFuzzedFrames: whatever comes, the edge serves others and leaks nothing.
+// TestFuzzedFrames checks that the edge serves others and leaks nothing, whatever frames arrive.
 func TestFuzzedFrames(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})

@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestLimits: a call is refused like a POST, by its key's limits, for its size, or for lack of a
-// slot, and the connection goes on.
+// TestLimits checks that a call is refused like a POST, by its key's limits, for its size, or for
+// lack of a slot, and that the connection continues.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { requests_per_minute: 2 }", Limits: "request_body: 2KiB"})
@@ -31,7 +31,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimits_Numbers: a refusal names the file's limit, the edge's or the key's, without what the edge adds to a message.
+// TestLimits_Numbers checks that a refusal names the file's limit, the edge's or the key's, without
+// the edge's additions to a message.
 func TestLimits_Numbers(t *testing.T) {
 	t.Parallel()
 	for number, s := range map[string]rig.Setup{
@@ -46,8 +47,8 @@ func TestLimits_Numbers(t *testing.T) {
 	}
 }
 
-// TestBudgetRefusal: the error of a budget has the headers that show a client that a retry is
-// useless.
+// TestBudgetRefusal checks that the error of a budget has the headers that show a client that a
+// retry is useless.
 func TestBudgetRefusal(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { tokens_per_day: 100 }"})
@@ -60,7 +61,8 @@ func TestBudgetRefusal(t *testing.T) {
 	}
 }
 
-// TestRefusedMessagesCount: a message that never becomes a call is one of the key's requests.
+// TestRefusedMessagesCount checks that a message that never becomes a call counts as one of the
+// key's requests.
 func TestRefusedMessagesCount(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { requests_per_minute: 3 }"})
@@ -81,14 +83,15 @@ func TestRefusedMessagesCount(t *testing.T) {
 	}
 }
 
-// TestMessagesWithoutACallCount: response.steer, and response.processed without a response, are requests of the key.
+// TestMessagesWithoutACallCount checks that response.steer, and response.processed without a
+// response, count as requests of the key.
 func TestMessagesWithoutACallCount(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Key: "limits: { requests_per_minute: 3 }"})
 	c := dial(t, p)
 	c.create("", "")
 	c.completed()
-	c.say(`{"type":"response.processed"}`) // of the response: free
+	c.say(`{"type":"response.processed"}`) // of the response, so it does not count
 	c.say(`{"type":"response.processed"}`)
 	c.say(`{"type":"response.steer","input":"x"}`)
 	if e := c.hear(); e.Type != "response.steer.failed" {
@@ -100,8 +103,8 @@ func TestMessagesWithoutACallCount(t *testing.T) {
 	}
 }
 
-// TestMemory: a connection's stored conversations count like bodies, the least recently used goes
-// first, and the memory is freed.
+// TestMemory checks that a connection's stored conversations count like bodies, that the least
+// recently used one is dropped first, and that the memory is freed.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "request_body: 64KiB"})
@@ -127,13 +130,14 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestIdleMemory: a connection that is idle holds what is counted, not its last messages. It runs alone: it measures the heap.
+// TestIdleMemory checks that an idle connection holds what is counted, not its last messages. It
+// runs alone because it measures the heap.
 func TestIdleMemory(t *testing.T) {
 	const conns, size = 6, 4 << 20
 	p := start(t, rig.Setup{})
 	heap := func() float64 {
 		runtime.GC()
-		runtime.GC() // what pools had
+		runtime.GC() // frees the pools
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return float64(m.HeapAlloc) - p.Metric("penstock_body_memory_bytes")
@@ -154,7 +158,7 @@ func TestIdleMemory(t *testing.T) {
 	}
 }
 
-// TestQueueBound: calls wait up to the bound, and one more is refused.
+// TestQueueBound checks that calls wait up to the bound, and that one more is refused.
 func TestQueueBound(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true})
@@ -167,9 +171,9 @@ func TestQueueBound(t *testing.T) {
 	c.refused(429, "websocket_queue_full")
 }
 
-// TestWaitingMessages: the edge checks whether a message may wait before it stores it. A key may
-// have as many waiting messages as concurrent calls, over all connections, and a connection no more
-// bytes than one request.
+// TestWaitingMessages checks that the edge decides whether a message may wait before it stores it.
+// A key may have as many waiting messages as concurrent calls, over all connections, and a
+// connection no more bytes than one request.
 func TestWaitingMessages(t *testing.T) {
 	t.Parallel()
 	large := func(c *peer) { c.create("", `,"user":"`+strings.Repeat("u", 40_000)+`"`) }
@@ -186,11 +190,11 @@ func TestWaitingMessages(t *testing.T) {
 	if e := c.refused(429, "rate_limited"); !strings.Contains(e.Error.Message, "1 concurrent request") {
 		t.Errorf("%s", e.text)
 	}
-	c.create("", "") // a small one waits no less
+	c.create("", "") // a small one takes a place, too
 	c.refused(429, "rate_limited")
 	_ = c.ws.CloseNow()
 	rig.WaitFor(t, rig.Patience, "the memory is free", func() bool { return p.Metric("penstock_body_memory_bytes") == 0 })
-	again := dial(t, p) // the place is given back with the connection
+	again := dial(t, p) // the connection's end frees the place
 	again.create("", "")
 	again.create("", "")
 	again.completed()
@@ -205,8 +209,8 @@ func TestWaitingMessages(t *testing.T) {
 	}
 }
 
-// TestWaitingMessages_Share: a key's waiting messages hold at most half of the memory for bodies,
-// so that others find room.
+// TestWaitingMessages_Share checks that a key's waiting messages hold at most half of the memory
+// for bodies, so that others find room.
 func TestWaitingMessages_Share(t *testing.T) {
 	t.Parallel()
 	other, hash, err := auth.NewKey()
@@ -234,7 +238,8 @@ func TestWaitingMessages_Share(t *testing.T) {
 	by.completed()
 }
 
-// TestSlowReader: a client that does not read stops its engine, and is cut after the write timeout.
+// TestSlowReader checks that a client that does not read stops its engine, and is cut off after the
+// write timeout.
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Untidy: true, Timeouts: "write: 2s"})
@@ -250,8 +255,8 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfAKey: one key may have a quarter of limits.connections; one more is refused like
-// a request, and there is room again when one has ended.
+// TestConnectionsOfAKey checks that one key may have a quarter of limits.connections. One more is
+// refused like a request, and there is room again when one has ended.
 func TestConnectionsOfAKey(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Limits: "connections: 20"})

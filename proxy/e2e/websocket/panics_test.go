@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestPanics: wherever a connection panics, its client gets 1011, or an event for the failed call,
-// and everything it held is released. Other connections go on.
+// TestPanics checks that, wherever a connection panics, its client gets 1011, or an event for the
+// failed call, and everything it held is released. Other connections continue.
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	for point, place := range map[string]string{
@@ -31,7 +31,7 @@ func TestPanics(t *testing.T) {
 			if point != "websocket.serve" {
 				c.create("", "")
 			}
-			if point != "attempt.end" && point != "relay.close" { // there the answer is out
+			if point != "attempt.end" && point != "relay.close" { // at these points the answer has been sent
 				c.closed(websocket.StatusInternalError)
 			}
 			rig.WaitFor(t, rig.Patience, "the panic", func() bool { return g.Panics(place) == 1 })

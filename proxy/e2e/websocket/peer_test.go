@@ -29,7 +29,7 @@ func start(t *testing.T, s rig.Setup) *rig.Local {
 // recording returns options of one engine that records its requests.
 func recording() []sim.Options { return []sim.Options{{Record: true}} }
 
-// peer is a client of one connection.
+// peer is the client's end of one connection.
 type peer struct {
 	t  *testing.T
 	ws *websocket.Conn
@@ -62,7 +62,7 @@ func dial(t *testing.T, p *rig.Local) *peer {
 	return dialBy(t, p.Edge, nil)
 }
 
-// dialBy connects a client through an HTTP client; nil: the usual one.
+// dialBy connects a client through an HTTP client; nil means the usual one.
 func dialBy(t *testing.T, e *rig.Edge, by *http.Client) *peer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), rig.Patience)
@@ -126,7 +126,7 @@ func (c *peer) answer() (last event, text string) {
 	c.t.Helper()
 	for n := 0; ; n++ {
 		e := c.hear()
-		if e.Type == "error" { // as clients do, whether it has a status or not
+		if e.Type == "error" { // as clients do, with or without a status
 			return e, text
 		}
 		if e.Number != n {
@@ -140,7 +140,7 @@ func (c *peer) answer() (last event, text string) {
 	}
 }
 
-// completed is like answer for a response that ends well.
+// completed is like answer for a response that must succeed.
 func (c *peer) completed() (last event, text string) {
 	c.t.Helper()
 	e, text := c.answer()

@@ -14,9 +14,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestRetention: a word goes in wherever a client of a connection may write, under every fault.
-// Afterwards it is not in the log, the metrics, the page, an error or a file, and the connection's
-// memory is freed.
+// TestRetention sends a word in every place that a client of a connection may write to, under every
+// fault. Afterwards it is not in the log, the metrics, the page, an error or a file, and the
+// connection's memory is freed.
 func TestRetention(t *testing.T) {
 	fastset.LeaveOut(t, "every fault of a connection")
 	const word = "ZQWEBSOCKETCANARYQZ"
@@ -55,7 +55,7 @@ func TestRetention(t *testing.T) {
 	page := p.Fetch("GET", p.Admin+"/status").Body
 	told.WriteString(page + p.MetricsText())
 	p.End()
-	// The names of the lane and of an unknown model are the client's own, and come back to it.
+	// The names of the lane and of an unknown model are the client's own, and are returned to it.
 	text := strings.NewReplacer(`"stream_id":"`+word+`"`, "", `The model \"`+word+`\" does not exist`, "").Replace(told.String())
 	for where, text := range map[string]string{"an error, the page or the metrics": text, "the log": p.Log.String()} {
 		if i := strings.Index(text, word); i >= 0 {

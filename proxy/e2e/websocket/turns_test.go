@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// TestCalls: calls over WebSocket get the events of a stream, and are ordinary calls in metrics and
-// log.
+// TestCalls checks that calls over WebSocket get the events of a stream, and are ordinary calls in
+// metrics and log.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -35,7 +35,7 @@ func TestCalls(t *testing.T) {
 	if n := p.Metric("penstock_websocket_connections_total"); n != 1 {
 		t.Errorf("%v connections have been", n)
 	}
-	_ = c.ws.Close(websocket.StatusNormalClosure, "") // this frees its conversation
+	_ = c.ws.Close(websocket.StatusNormalClosure, "") // frees its conversation
 	p.Rest()
 	if n := p.Metric("penstock_calls_total", `dialect="responses"`, `outcome="ok"`); n != 3 {
 		t.Errorf("%v calls were counted", n)
@@ -47,7 +47,7 @@ func TestCalls(t *testing.T) {
 
 const tools = `,"tools":[{"type":"function","name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}]`
 
-// chat returns an engine's last request.
+// chat returns the last request that an engine received.
 func chat(t *testing.T, e *sim.Engine) (messages []map[string]any) {
 	t.Helper()
 	var body struct{ Messages []map[string]any }
@@ -66,8 +66,8 @@ func roles(messages []map[string]any) string {
 	return strings.Join(out, " ")
 }
 
-// TestToolTurns: a turn continues the last response with only the outputs of its tool calls; the
-// engine gets the whole conversation.
+// TestToolTurns checks that a turn may continue the last response with only the outputs of its tool
+// calls, and that the engine gets the whole conversation.
 func TestToolTurns(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -101,8 +101,8 @@ func TestToolTurns(t *testing.T) {
 	}
 }
 
-// TestWhatIsKept: a lane continues only its last response, whether input is a string or a list. A
-// failed one, or one followed by another, is gone.
+// TestWhatIsKept checks that a lane continues only its last response, whether input is a string or
+// a list. A response that failed, or that another one has followed, is gone.
 func TestWhatIsKept(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording(), Models: "- { id: other, deployments: [{ upstream: up-0, served: sim }] }\n"})
@@ -118,7 +118,7 @@ func TestWhatIsKept(t *testing.T) {
 	if e := c.refused(400, "previous_response_not_found"); e.Error.Param != "previous_response_id" || strings.Contains(e.text, one.Response.ID) {
 		t.Errorf("%s", e.text)
 	}
-	c.say(`{"type":"response.create","model":"sim","previous_response_id":%q}`, two.Response.ID) // without input: as a warm-up is followed
+	c.say(`{"type":"response.create","model":"sim","previous_response_id":%q}`, two.Response.ID) // without input, as after a warm-up
 	three, _ := c.completed()
 	if got := roles(chat(t, p.Engines[0])); got != "user assistant user assistant" {
 		t.Errorf("the third turn: %s", got)
@@ -139,8 +139,8 @@ func TestWhatIsKept(t *testing.T) {
 	}
 }
 
-// TestLanes: calls of all lanes run one after the other, each with its lane's id in every event; a conversation may be forked to
-// another lane.
+// TestLanes checks that calls of all lanes run one after the other, each with its lane's id in
+// every event, and that a conversation may be forked to another lane.
 func TestLanes(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -189,7 +189,8 @@ func TestLanes(t *testing.T) {
 	c.completed()
 }
 
-// TestLargeAnswer: an answer that is written in pieces is one message, whatever comes with it.
+// TestLargeAnswer checks that an answer that is written in pieces is one message, whatever is sent
+// with it.
 func TestLargeAnswer(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: []sim.Options{{MaxModelLen: 1 << 21}}})
@@ -210,8 +211,8 @@ func TestLargeAnswer(t *testing.T) {
 	}
 }
 
-// TestLeftOut: the first event names parts of a request that do not reach an engine, as a header
-// does for a POST.
+// TestLeftOut checks that the first event names parts of a request that do not reach an engine, as
+// a header does for a POST.
 func TestLeftOut(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -236,8 +237,8 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestOneEnd: an answer that breaks off ends its turn with one event, and the next turn begins with
-// its own events.
+// TestOneEnd checks that an answer that breaks off ends its turn with one event, and that the next
+// turn begins with its own events.
 func TestOneEnd(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -258,7 +259,7 @@ func TestOneEnd(t *testing.T) {
 				}
 				p.Engines[0].SetFault(sim.Fault{Spec: fault, Count: 1})
 				c.create(`"tokens":20`, more)
-				last, text := c.answer() // with events numbered one after the other
+				last, text := c.answer() // with events numbered consecutively
 				if last.Type != "response.failed" || last.Response.Status != "failed" || last.StreamID != lane ||
 					last.Response.Previous != previous || !strings.Contains(last.text, `"code":"`) || text == "" {
 					t.Errorf("%s in %q: %q, %s", fault, lane, text, last.text)
@@ -275,7 +276,7 @@ func TestOneEnd(t *testing.T) {
 	}
 }
 
-// TestWarmUp: generate: false checks a request and keeps its input, without an engine.
+// TestWarmUp checks that generate: false checks a request and keeps its input, without an engine.
 func TestWarmUp(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Engines: recording()})
@@ -299,8 +300,8 @@ func TestWarmUp(t *testing.T) {
 	c.refused(400, "invalid_type")
 }
 
-// TestMessagesThatAreNoCalls: invalid messages get errors and the connection goes on; messages
-// without an answer get none.
+// TestMessagesThatAreNoCalls checks that invalid messages get errors and the connection continues,
+// and that messages without an answer get none.
 func TestMessagesThatAreNoCalls(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -335,7 +336,7 @@ func TestMessagesThatAreNoCalls(t *testing.T) {
 	c.completed()
 }
 
-// TestOfficialClient: the official Go SDK connects, takes turns and reads every event.
+// TestOfficialClient checks that the official Go SDK connects, takes turns and reads every event.
 func TestOfficialClient(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
@@ -375,7 +376,8 @@ func TestOfficialClient(t *testing.T) {
 	}
 }
 
-// TestSilence: a client that waits gets events, the same as those of a stream, in each turn.
+// TestSilence checks that a waiting client gets events, the same as those of a stream, in each
+// turn.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{Stream: "commit_after: 50ms, keepalive: 50ms"})
