@@ -66,7 +66,7 @@ func LoadValid(path string, k Known, more ...Check) (*File, Problems) {
 }
 
 // LoadAgain is LoadValid for a reload. The file must be a regular one: a pipe, which is allowed at
-// the start, could block for ever.
+// the start, could block forever.
 func LoadAgain(path string, k Known) (*File, Problems) {
 	f, problems := load(path, strictyaml.ReadRegular)
 	return valid(f, problems, k, nil)

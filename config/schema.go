@@ -118,7 +118,7 @@ type Admin struct {
 	// Further tokens with names and roles. `token` itself may do everything.
 	Tokens []AdminToken `yaml:"tokens"`
 	// Where the edge keeps keys that are made while it runs (/-/keys, `penstock key create`). With
-	// fleet.keys they are in the fleet's store, and this is left out.
+	// fleet.keys they are in the fleet's store, and this is omitted.
 	Keys AdminKeys `yaml:"keys"`
 	// A certificate that switches the operator's listener to https. It is read again when it
 	// changes; switching TLS on or off needs a restart.

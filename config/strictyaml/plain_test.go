@@ -113,7 +113,7 @@ func FuzzPlainTree(f *testing.F) {
 	f.Fuzz(func(t *testing.T, src string) { samePlain(t, src) })
 }
 
-// TestPlainForms: the hand-written scanners match exactly what these expressions match.
+// TestPlainForms checks that the hand-written scanners match exactly what these expressions match.
 func TestPlainForms(t *testing.T) {
 	key := regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}:( +|$)`)
 	text := regexp.MustCompile(`^[A-Za-z0-9/$](?:[A-Za-z0-9/$_.+@=*~{}-]|:[A-Za-z0-9/$_.+@=*~{}-])*(?: [A-Za-z0-9/$_.+@=*~-]+)*$`)

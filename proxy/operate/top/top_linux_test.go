@@ -143,7 +143,7 @@ func TestRunKeys(t *testing.T) {
 	d.shows("77 in flight")
 }
 
-// TestRunResize: the screen follows its size, in both directions.
+// TestRunResize checks that the screen follows the window's size, in both directions.
 func TestRunResize(t *testing.T) {
 	d := sit(t, 80, 24, true)
 	d.Type("2")
