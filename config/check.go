@@ -61,7 +61,7 @@ func (c *checker) eachOneOf(path, set, what string, values []string) {
 			return
 		}
 		allowed, again := slices.Contains(words[set], v), slices.Contains(values[:i], v)
-		if allowed && !again { // the usual case, without making its path
+		if allowed && !again { // the usual case needs no path
 			continue
 		}
 		at := element(path, i)

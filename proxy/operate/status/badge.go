@@ -5,7 +5,7 @@ import "strconv"
 // Badge is an upstream's state as a word of a closed set. If several apply, it is the first of
 // these:
 //
-//   - draining, maintenance and retiring, which an operator asked for
+//   - draining, maintenance and retiring, which an operator has set
 //   - down, stalled and pending, in which the upstream takes no calls
 //   - breaker open and half-open
 //   - failing, with more failed attempts in the last minute than Bounds allows

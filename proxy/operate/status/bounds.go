@@ -9,9 +9,9 @@ type Bound struct {
 	Least int     // with fewer calls of the kind nothing is reported: one or two are no trouble
 }
 
-// Bounds is the table of bounds. Failed applies to calls, Attempts to what an upstream was asked,
-// whether or not a retry then helped the call. TTFT and Queue apply to the 95th percentile, which a single slow
-// stream among 20 does not reach.
+// Bounds is the table of bounds. Failed applies to calls, and Attempts to the attempts at an
+// upstream, even if a retry then saved the call. TTFT and Queue apply to the 95th percentile, which
+// a single slow stream among 20 does not reach.
 var Bounds = struct{ Failed, Attempts, Full, TTFT, Queue Bound }{
 	Failed:   Bound{"PenstockErrors", 0.02, 3},
 	Attempts: Bound{"PenstockUpstreamFails", 0.02, 3},

@@ -167,7 +167,7 @@ func (r *Reason) ID() string {
 	return strings.Join([]string{r.Code, cause, r.Limit, r.Key, r.Model, r.Upstream}, " ")
 }
 
-// why says why the calls failed, in words.
+// why returns the reason of the failures, in words.
 func (r *Reason) why() string { return reason(cmp.Or(r.Cause, r.Code), r.Engine) }
 
 func reasons(counts []observe.ReasonCount) []Reason {

@@ -166,8 +166,8 @@ func greatest(counts map[string]int) (name string, most, all int) {
 	return name, most, all
 }
 
-// failing says that an upstream fails, although no model fails as a whole, because retries or other
-// upstreams make up for it. It also says why and what to do.
+// failing describes an upstream that fails although no model fails as a whole, because retries or
+// other upstreams compensate for it. The text has the reason and the remedy.
 func (s *Status) failing(u *Upstream) string {
 	if !Bounds.Attempts.share(u.failed()) || s.told(u.Name) {
 		return ""
@@ -183,13 +183,13 @@ func (s *Status) failing(u *Upstream) string {
 }
 
 // failed returns how many attempts at the upstream failed in the last minute, and how many there
-// were. Those that a retry hid from the clients count, too.
+// were. Attempts whose failure a retry hid from the client count, too.
 func (u *Upstream) failed() (n, all int) {
 	m := &u.History.Minute
 	return m.Failed + m.Retried, m.Calls + m.Retried
 }
 
-// fails says which share of the attempts fails, and why; why may be empty.
+// fails describes which share of the attempts fails, and why; why may be empty.
 func (u *Upstream) fails(why string) string {
 	n, all := u.failed()
 	text := fmt.Sprintf("fails %d %% of what it is asked (%d of %d in the last minute", percent(n, all), n, all)

@@ -53,7 +53,7 @@ func (d *desk) end(model, upstream string, change func(*observe.Record)) {
 	if change != nil {
 		change(r)
 	}
-	if r.Outcome.Failed() && r.Attempts > 0 { // as each failed call has a failed attempt
+	if r.Outcome.Failed() && r.Attempts > 0 { // each failed call has a failed attempt
 		r.Failed = append(r.Failed, observe.FailedAttempt{Upstream: upstream, Cause: r.Cause, Fault: true})
 	}
 	d.calls.Begin()

@@ -45,7 +45,7 @@ type Status struct {
 	Calls       []Call          `json:"calls"`           // in flight, oldest first, then ended, newest first
 	Refusals    []Reason        `json:"refusals"`        // before an engine was asked, by reason
 	Failures    []Reason        `json:"failures"`        // at an engine, likewise
-	Attempts    []Reason        `json:"failed_attempts"` // at an engine, likewise, also of calls that a retry saved
+	Attempts    []Reason        `json:"failed_attempts"` // likewise, including attempts of calls that a retry saved
 	Total       observe.History `json:"total"`
 	Fleet       *fleet.State    `json:"fleet,omitempty"`
 

@@ -31,7 +31,7 @@ type slot struct {
 	in, out                 float64 // tokens
 	prompts                 Prompts
 	ok, failed, full, other uint32
-	retried                 uint32 // attempts of calls that were then tried elsewhere
+	retried                 uint32 // failed attempts that another attempt followed
 	ttft, wait              [len(historyBounds) + 1]uint16
 }
 
@@ -108,7 +108,7 @@ func (h *history) finish(r *Record, now time.Time) {
 	h.spread(float64(r.CompletionTokens-r.streamed), now.Add(-r.outputTime(now)), now)
 }
 
-// retry books an attempt that failed here and was followed by another one.
+// retry counts an attempt that failed here and that another attempt followed.
 func (h *history) retry(now time.Time) {
 	h.mu.Lock()
 	h.slot(stepOf(now)).retried++

@@ -8,7 +8,7 @@ type Outlook struct {
 	Total             History
 	Models, Upstreams map[string]*History
 	Failures          []ReasonCount // at an engine
-	Attempts          []ReasonCount // that failed, of the same calls and of others
+	Attempts          []ReasonCount // failed ones, of the same calls and of others
 	Refusals          []ReasonCount // before an engine was asked
 }
 

@@ -34,7 +34,7 @@ type Reason struct {
 	Upstream string // of a failure
 	Cause    string // of a failure: a word of upstreams.Causes
 
-	EngineStatus int // of a failure, the status of the engine's answer; 0: there was none
+	EngineStatus int // of a failure: the status of the engine's answer; 0: no answer
 }
 
 // ReasonCount counts the calls that ended for a reason within ReasonWindow.

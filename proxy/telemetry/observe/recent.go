@@ -34,7 +34,7 @@ type Recent struct {
 	Refusals Reasons
 	// Failures are the calls that failed at an engine.
 	Failures Reasons
-	// Attempts are the failed attempts of all calls that count against their upstream.
+	// Attempts are those failed attempts, of all calls, that count as failures of their upstream.
 	Attempts Reasons
 }
 

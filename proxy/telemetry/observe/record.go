@@ -132,12 +132,12 @@ type FailedAttempt struct {
 	EngineStatus int           // of the engine's answer; 0: no answer
 	Arm          string        // of the upstream, as in Record
 	Rejected     bool          // the engine refused the request itself
-	Fault        bool          // it counts against the upstream
+	Fault        bool          // it counts as a failure of the upstream
 	After        time.Duration // from the start of the call to the start of the attempt
 	Took         time.Duration
 }
 
-// retried reports whether the failed attempt with this number was followed by another one.
+// retried reports whether another attempt followed the i-th failed one.
 func (r *Record) retried(i int) bool {
 	return i < len(r.Failed)-1 || !r.Outcome.Failed() || r.Failed[i].Upstream != r.Upstream
 }

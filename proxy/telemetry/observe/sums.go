@@ -10,7 +10,7 @@ type History struct {
 	TTFTP95Millis   float64   `json:"ttft_p95_ms_5m"`
 	Ended           int       `json:"calls_5m"`   // that ended at an engine, in any way
 	Failed          int       `json:"failed_5m"`  // of these
-	Retried         int       `json:"retried_5m"` // failed attempts that are in neither, see Minute
+	Retried         int       `json:"retried_5m"` // failed attempts that neither number includes
 	Prompts         Prompts   `json:"prompts_5m"`
 	Minute          Minute    `json:"minute"`
 }
@@ -19,7 +19,7 @@ type History struct {
 type Minute struct {
 	Calls   int     `json:"calls"`   // ended calls, including refused ones
 	Failed  int     `json:"failed"`  // failed by an upstream, or for lack of one
-	Retried int     `json:"retried"` // attempts that failed and that a retry hid from the client
+	Retried int     `json:"retried"` // failed attempts that a retry hid from the client
 	Full    int     `json:"full"`    // found all slots in use
 	Limited int     `json:"limited"` // exceeded a limit of their key
 	In      float64 `json:"prompt_tokens"`
