@@ -63,8 +63,8 @@ func samePort(one, other string) bool {
 	return a == b || plainHost(a) == plainHost(b) || takes(a, b) || takes(b, a)
 }
 
-// takes reports whether host is a wildcard address, for IPv4 alone or for both families, that
-// includes other.
+// takes reports whether host is a wildcard address, for IPv4 or for both families, and includes
+// other.
 func takes(host, other string) bool {
 	if plainHost(host) != everywhere {
 		return false

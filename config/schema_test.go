@@ -66,7 +66,7 @@ func TestSchemaNamesEveryKey(t *testing.T) {
 }
 
 type generator struct {
-	docs map[string]string // "Type.Field" to comment
+	docs map[string]string // from "Type.Field" to its comment
 }
 
 // required lists the members without a default, by kind of entry.

@@ -22,7 +22,7 @@ import (
 
 var soakFor = flag.Duration("soak", 3*time.Minute, "how long TestSoakFleet runs")
 
-// soakEdge is an edge that can be killed: it then reports nothing any more, and returns nothing.
+// soakEdge is an edge that can be killed: it then neither reports nor returns anything.
 type soakEdge struct {
 	fleet *Fleet
 	key   *account
