@@ -59,7 +59,7 @@ type Options struct {
 }
 
 // Set holds every live upstream, by identity. It outlives reloads: Plan a configuration, build
-// routes on the plan, Commit it, and and once the routes are in use, Retire the upstreams that
+// routes on the plan, Commit it, and, once the routes are in use, Retire the upstreams that
 // they omit. Plan may be called at any time; Commit and Retire only by one goroutine at a time.
 type Set struct {
 	o              Options

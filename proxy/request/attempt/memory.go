@@ -86,7 +86,7 @@ func (m *Memory) holdState(n int) error {
 	return m.Hold(PartState, max(n+n/2, leastState))
 }
 
-// grow returns buf, the reply's body, with room for more, but for at most most bytes. Above the
+// grow returns buf, the reply's body, with room for more, for no more than most bytes. Above the
 // free amount it doubles the buffer regardless of the announced length. It reserves the memory
 // first.
 func (m *Memory) grow(buf []byte, most int) ([]byte, error) {
