@@ -1,7 +1,7 @@
 // Command icount counts what one request or one streamed token costs the edge: exact instructions of user code, the
 // different instructions among them, and system calls. The counts do not depend on how busy the machine is.
 //
-//	go run ./.ci/icount            fails where a count is more than 2 % above the recorded one
+//	go run ./.ci/icount            fails where a count is more than 4 % above the recorded one
 //	go run ./.ci/icount -write     records today's counts in numbers.json; the commit says why they rose
 //	go run ./.ci/icount -top 40    prints the dearest functions of each row, too
 //	go run ./.ci/icount -row 1KB   one row alone
@@ -56,10 +56,10 @@ type numbers struct {
 	Rows      map[string]counts `json:"rows"`
 }
 
-// A count may be this much above the recorded one. System calls depend on how the bytes of both sides arrive, so they vary
-// more than instructions do, above all where a body needs several reads.
+// A count may be this much above the recorded one. How the bytes of both sides arrive differs from machine to machine: the
+// instructions of a short stream vary by 3 % with it, the system calls by more, above all where a body needs several reads.
 const (
-	slack      = 1.02
+	slack      = 1.04
 	slackCalls = 1.25
 )
 
