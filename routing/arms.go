@@ -10,8 +10,8 @@ import (
 )
 
 // An arm is a part of a tier's targets: those of the deployments with one share of the model's
-// calls (config.Deployment.Traffic). A number of the call, the same at every edge and for every
-// turn of a conversation, decides which arm it belongs to, so no state is kept.
+// calls (config.Deployment.Traffic). A number of the call decides which arm it belongs to. The
+// number is the same at every edge and for every turn of a conversation, so no state is kept.
 //
 // A call of an arm goes to the rest of its tier if no target of the arm takes it. Calls of the rest
 // go to an arm only when no other target of the route takes calls, full or not: a new engine that
@@ -23,7 +23,8 @@ type Arms uint32
 
 const rest Arms = 1
 
-// share says which calls belong to an arm: those whose number is at least from and below to.
+// share is the part of the calls that belongs to an arm: the calls whose number is at least from
+// and below to.
 type share struct {
 	tier     int
 	name     string
@@ -54,7 +55,7 @@ func armOf(r *Route, d *config.Deployment) uint8 {
 	return uint8(len(r.arms))
 }
 
-// SharesCalls reports whether some of the route's deployments have a share of its calls, so that
+// SharesCalls reports whether any of the route's deployments has a share of its calls, so that
 // Query.Arms must be set.
 func SharesCalls(r *Route) bool { return r.arms != nil }
 
@@ -84,7 +85,7 @@ func ArmsOf(r *Route, number uint64, tiers uint8) Arms {
 }
 
 // InShare reports whether a call with this number is in a share of the route's calls. It always
-// selects the same conversations, and not those of an arm with the same share.
+// selects the same conversations, and other ones than an arm with the same share.
 func InShare(r *Route, number uint64, part config.Percent) bool {
 	return float64(mix(mix(number^r.seed))) < float64(part)/100*math.MaxUint64
 }
@@ -123,8 +124,8 @@ func Missed(r *Route, arms Arms, t *Target) (own string, missed bool) {
 	return "", !t.of(arms)
 }
 
-// Own returns the arm that a call with these arms, whose key has these tiers, should use in the
-// first tier that is open to it; empty: none there.
+// Own returns the arm that a call with these arms should use in the first tier that is open to it,
+// given the tiers of its key; empty: none there.
 func Own(r *Route, arms Arms, tiers uint8) string {
 	first := slices.IndexFunc(r.targets, func(t Target) bool { return t.OpenTo(tiers) })
 	for i := range r.arms {
@@ -135,7 +136,7 @@ func Own(r *Route, arms Arms, tiers uint8) string {
 	return ""
 }
 
-// Reaches reports whether a query may go to a target while other targets take calls.
+// Reaches reports whether a query may go to a target even while other targets take calls.
 func (q *Query) Reaches(t *Target) bool { return t.of(q.Arms) }
 
 // of reports whether a target belongs to one of the arms.

@@ -18,7 +18,7 @@ func arm(upstream string, percent config.Percent, tier int) config.Deployment {
 	return config.Deployment{Upstream: upstream, Tier: tier, Traffic: &percent, Arm: upstream}
 }
 
-// of finds a number whose calls belong to an arm of r, or to no arm if the name is empty.
+// numberOf finds a number whose calls belong to an arm of r, or to no arm if the name is empty.
 func numberOf(t testing.TB, r *Route, name string) uint64 {
 	t.Helper()
 	for n := range uint64(100_000) {
@@ -40,7 +40,7 @@ func armNamed(r *Route, set Arms) string {
 	return ""
 }
 
-// Given the state of each target, the test checks where a call of an arm, or of no arm, goes.
+// TestArms checks where a call of an arm, or of no arm, goes for each state of the targets.
 func TestArms(t *testing.T) {
 	const (
 		free = "free"

@@ -8,15 +8,15 @@ import (
 )
 
 // Capacity is a pool's slots at one moment. Available is what this edge may still admit: max(0,
-// Total − Active), without upstreams where it is another model's turn.
+// Total − Active), without the upstreams where another model has its turn.
 type Capacity struct {
 	Active, Total, Available int
 	Utilization              float64 // percent, 0 to 100
 }
 
-// Capacity sums the pool over the targets that may take calls now. Of several tiers it counts the
-// first, and it leaves out arms while other targets take calls: the sum is what any call may use.
-// An upstream with two targets of the route counts once.
+// Capacity sums the pool over the targets that may take calls now: the slots that any call may use.
+// It counts only the first of several tiers, and leaves out arms while other targets take calls. An
+// upstream with two targets of the route counts once.
 func (r *Route) Capacity(p upstreams.Pool, now time.Time) Capacity {
 	return r.Sum([]upstreams.Pool{p}, now)
 }
@@ -44,7 +44,7 @@ func (r *Route) Sum(pools []upstreams.Pool, now time.Time) Capacity {
 	return c.withUtilization()
 }
 
-// hasTurn reports whether u takes calls now and it is the turn of one of the route's models there.
+// hasTurn reports whether u takes calls now and one of the route's models has its turn there.
 func hasTurn(r *Route, u *upstreams.Upstream, now time.Time) bool {
 	if u.State() == upstreams.StateBusy {
 		return false
@@ -71,8 +71,8 @@ func (r *Route) Ready(now time.Time) bool {
 	return r.visit(now, upstreams.StateUp, 0, none) || r.visit(now, upstreams.StateBusy, 0, none)
 }
 
-// Serving returns the first tier that has an upstream which takes calls now, full or not, and nil
-// if none has. Without tiers it is the route.
+// Serving returns the first tier with an upstream that takes calls now, full or not; nil if there
+// is none. A route without tiers is its own only tier.
 func Serving(r *Route, now time.Time) *Route {
 	if r.Tiers == nil {
 		return r
@@ -85,10 +85,10 @@ func Serving(r *Route, now time.Time) *Route {
 	return nil
 }
 
-// NextChance estimates how long it takes until one of the targets may take a call of a key with
-// these tiers: 0 if one may now, at most an hour.
+// NextChance estimates the time until one of the targets may take a call of a key with these tiers:
+// 0 if one may now, at most an hour.
 func (r *Route) NextChance(tiers uint8, now time.Time) time.Duration {
-	soonest := time.Hour // no target may ever take it
+	soonest := time.Hour // if no target may ever take it
 	for i := range r.targets {
 		if t := &r.targets[i]; t.OpenTo(tiers) {
 			soonest = min(soonest, t.Upstream.NextChance(t.Served, now))
@@ -118,7 +118,7 @@ func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 		if t := &tier.targets[i]; t.Upstream == u && q.allows(t, state) {
 			var l upstreams.Load
 			t.readLoad(&l, q)
-			room.Slots = max(room.Slots, l.Limit-l.Taken) // it may be the turn of only some names
+			room.Slots = max(room.Slots, l.Limit-l.Taken) // possibly only some names have their turn
 		}
 	}
 	if u.Breaker.Position(q.Now) == upstreams.BreakerHalfOpen {
@@ -136,7 +136,7 @@ func opening(r *Route, q *Query) (tier *Route, at int) {
 		if q.within = q.Arms; last {
 			q.within, to = 0, len(states)
 			if q.Arms == 0 {
-				from = stalled // the others are known not to be
+				from = stalled // the targets up to there are known not to be in that state
 			}
 		}
 		for _, tier = range tiersOf(r) {
@@ -165,7 +165,8 @@ func (r *Route) anyAllowed(q *Query, s upstreams.State) bool {
 }
 
 // eachEligible visits the distinct upstreams that a call could go to now, by the rule of pick:
-// those in the first state that has any. It visits arms only if there are no others.
+// those in the first state that any target is in. It visits arms only if there are no other
+// targets.
 func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {
 	if r.arms != nil {
 		for _, s := range states[:len(states)-1] {
@@ -182,7 +183,7 @@ func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {
 }
 
 // visit visits the upstreams in one state. Like a pick, it counts an engine that refuses a feature
-// which every call of the route needs only if there is no other.
+// needed by every call of the route only if there is no other.
 func (r *Route) visit(now time.Time, s upstreams.State, of Arms, visit func(*upstreams.Upstream)) bool {
 	return r.visitThat(of, visit, func(t *Target) bool { return t.takes(now, s) && !t.model.Lacks(t.work, upstreams.At(now)) }) ||
 		r.visitThat(of, visit, func(t *Target) bool { return t.takes(now, s) })
@@ -227,8 +228,8 @@ func (r *Route) BytesPerToken() float64 {
 }
 
 // ContextLength returns the smallest context length, in tokens, that the engines which may take
-// calls now report for the model; 0 if none reports one. Engines that are sent only short prompts
-// do not count.
+// calls now report for the model; 0 if none reports one. Engines reserved for short prompts do not
+// count.
 func (r *Route) ContextLength(now time.Time) int {
 	smallest := 0
 	for i := range r.targets {
@@ -260,7 +261,7 @@ func (r *Route) TextOnly() bool {
 }
 
 // SeparatePools reports whether any of the route's upstreams has separate pools for text, vision
-// and audio. Of several tiers it looks at the first.
+// and audio. It looks only at the first of several tiers.
 func (r *Route) SeparatePools() bool {
 	r = First(r)
 	for i := range r.targets {
@@ -310,8 +311,8 @@ func (t *Target) wakes(q *Query) bool {
 		!q.excludes(t) && t.of(q.within) && t.OpenTo(q.Tiers) && u.Health.Wake.Possible(q.Now)
 }
 
-// Wake asks to wake one of the route's engines, the first in the configuration that may be woken,
-// unless one is being woken already.
+// Wake asks to wake the first of the route's engines, in the order of the configuration, that may
+// be woken, unless one is being woken already.
 func (r *Route) Wake(q *Query) {
 	var first *upstreams.Upstream
 	for i := range r.targets {

@@ -20,16 +20,16 @@ const mostClaims = 1024
 const servedFor = time.Minute
 
 // Claims reserve the next slot for keys that were refused for lack of one, at models without a
-// queue. A client that obeys its Retry-After would otherwise return to a pool that another key's
-// flood, which never waits, has filled in between.
+// queue. Without them, a client that obeys its Retry-After would return to a pool that another
+// key's flood, which never waits, has filled in between.
 //
 // A key has one claim on a model. The claim lasts from the refusal until a quarter of its hold
 // after the client is due. Meanwhile a call of another key may not take the last free slots if that
 // key has more slots there than the claim's key. Keys with equally many slots take turns, as in a
-// queue: the one that was served less goes first. Between those the claim counts only around the
-// moment when its client is due, unless the other key floods, that is, calls before its Retry-After
-// has passed. So no slot is idle for long among keys with one call each, and a lone key is never
-// refused.
+// queue: the one that was served less goes first. Between such keys the claim counts only around
+// the moment when its client is due, unless the other key floods, that is, calls before its
+// Retry-After has passed. So no slot is idle for long among keys with one call each, and a lone key
+// is never refused.
 //
 // Without a live claim an Acquire costs one more atomic load.
 type Claims struct {
@@ -54,20 +54,20 @@ type claimant struct {
 	served time.Time      // when it last got a slot; zero: never while there were claims
 	waits  *turns.Account // account of what it was served, while it has a claim
 	due    time.Time      // when its client comes back; zero: it has no claim
-	hold   time.Duration  // how long before that the claim counts
+	hold   time.Duration  // how long before due the claim counts
 	floods bool           // it called again before it was due
 	rank   int            // of its last call
 }
 
-// grace is how long the claim still counts after its client was due.
+// grace is how long after due the claim still counts.
 func (c *claimant) grace() time.Duration { return c.hold / 4 }
 
 // claims reports whether the key has a claim.
 func (c *claimant) claims() bool { return !c.due.IsZero() }
 
-// hasTurn reports whether the claimant, whose client is due after a wait, goes before another key o
-// with as many slots that was served this much. o is nil if that key is not known here. A client
-// that comes on time does not wait for others that are late.
+// hasTurn reports whether the claimant, whose client is due after wait, goes before another key o
+// that holds as many slots and was served this much. o is nil if that key is not known here. A
+// client that comes on time does not wait for others that are late.
 func (c *claimant) hasTurn(o *claimant, served float64, wait time.Duration) bool {
 	soon, own := wait <= c.grace()/4, c.waits.Served()
 	switch {
@@ -85,8 +85,8 @@ func (c *claimant) hasTurn(o *claimant, served float64, wait time.Duration) bool
 func (c *Claims) Yielded() uint64 { return c.yielded.Load() }
 
 // before makes slots that claims reserve look full to a query whose key heeds claims, and reports
-// whether there are any. No lock is held from here to after, since taking a slot may ask a fleet's
-// store. No function is passed for it, since that would put the query on the heap.
+// whether there are any. No lock is held until after runs, since taking a slot may ask a fleet's
+// store. It takes no function for that step, which would put the query on the heap.
 func (c *Claims) before(r *Route, q *Query) (kept bool) {
 	if c.live.Load() > 0 {
 		c.keep(r, q)
@@ -112,7 +112,7 @@ func (c *Claims) after(r *Route, q *Query, kept bool, err error) {
 	}
 }
 
-// keep marks the upstreams as full whose free slots are reserved for claims that go before q.
+// keep marks upstreams as full if claims that go before q reserve their free slots.
 func (c *Claims) keep(r *Route, q *Query) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,7 +17,7 @@ type market struct {
 	route  *Route
 	loops  []*loop
 	events loopEvents
-	busy   time.Duration // for which slots were held
+	busy   time.Duration // for which slots were held in all
 	refuse bool          // calls make no claims, as if there were none
 }
 
@@ -71,7 +71,7 @@ func (c *market) run(d time.Duration) {
 			l.lease.ReleaseAt(upstreams.OutcomeOK, now)
 			l.lease = nil
 			c.busy += l.call
-			l.next = now.Add(time.Millisecond) // the way of the next call
+			l.next = now.Add(time.Millisecond) // the time that the next call travels
 		} else {
 			c.ask(l, now)
 		}

@@ -19,7 +19,7 @@ import (
 // its end, as real engines do, and always holds a prefix of it. A look-up can therefore use binary
 // search for the points where the holders change, and need not visit every block.
 //
-// Entries and links live in pages and refer to each other by number. There may be a million of
+// Entries and links live in pages and refer to each other by number: there may be a million of
 // them, and the garbage collector would scan pointers in every cycle.
 type directory struct {
 	mu      sync.RWMutex
@@ -85,17 +85,17 @@ type holding struct {
 	blocks         int
 	most           int    // blocks that it is believed to have room for
 	published      int    // capacity that the engine reports; 0: unknown
-	misses         int    // recently read prompts in a row that the engine no longer had
+	misses         int    // the last so many recently read prompts were no longer in the engine
 	emptied        uint32 // value of upstreams.PromptCache.Emptied that the list belongs to
 	// fresh counts the blocks that the engine has begun to hold. Its growth since a block was last
 	// read is the room that the block needed to survive.
 	fresh uint32
 }
 
-// crowds groups numbers of conversations with one prefix. part is the fraction of that prefix,
-// which a cold engine would have to read, that counts against the engine, since reading it also
-// spares later conversations. For many conversations it counts for nothing: one of them pays for
-// each engine, and from then on all are spread, even if load alone would not spread them.
+// crowds groups numbers of conversations with one prefix. part is the fraction of that prefix that
+// counts against a cold engine, since reading it also spares later conversations. With many
+// conversations the prefix counts for nothing: one of them pays for each engine, and from then on
+// all are spread, even if load alone would not spread them.
 var crowds = [...]struct {
 	ways uint32
 	part float64
@@ -115,9 +115,9 @@ func crowd(ways uint32) uint8 {
 	return uint8(len(crowds) - 1)
 }
 
-// knowledge is what a directory knows of one prompt: its prefix in parts. Each part is held by
-// other engines than the next one, or shared by more conversations. Holders and sharers only
-// decrease from part to part.
+// knowledge is what a directory knows of one prompt: its prefix in parts. Each part has other
+// holders than the next one, or is shared by more conversations. Holders and sharers only decrease
+// from part to part.
 type knowledge struct {
 	n     int
 	parts [maxParts]part
@@ -125,7 +125,7 @@ type knowledge struct {
 	place int16
 }
 
-// maxParts bounds the parts; what comes after them counts as held by no engine.
+// maxParts bounds the parts; the blocks after them count as held by no engine.
 const maxParts = 8
 
 type part struct {
@@ -142,7 +142,7 @@ func (k *knowledge) blocks() int {
 	return k.parts[k.n-1].to
 }
 
-// own returns how many leading blocks many conversations share. The prompt's own part follows them.
+// own returns how many leading blocks many conversations share. The prompt's own part follows.
 func (k *knowledge) own() int {
 	for i := k.n - 1; i >= 0; i-- {
 		if int(k.parts[i].crowd) < len(crowds)-1 {
@@ -305,8 +305,8 @@ func (d *directory) find(block uint64) *entry {
 	return nil
 }
 
-// age returns how much room, in blocks, the survival of a prompt's block at a member has needed
-// since it was last read.
+// age returns how much room, in blocks, a member has needed to keep a prompt's block since it was
+// last read.
 func (d *directory) age(block uint64, m member) int {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -364,8 +364,8 @@ func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
 }
 
 // again moves to the front those leading blocks that a member has read in this order before: a turn
-// of a conversation repeats everything before it, in the list's order. It returns how many blocks
-// those are, and the session of the last of them. The caller holds mu.
+// of a conversation repeats everything before it. It returns how many blocks those are, and the
+// session of the last of them. The caller holds mu.
 func (d *directory) again(blocks []uint64, m member, session uint64) (n int, before uint64) {
 	e := d.find(blocks[0])
 	if e == nil || !e.who.has(m) {
@@ -502,8 +502,8 @@ func (d *directory) empty(t *Target) {
 	d.holds[t.member] = holding{most: most, published: published, emptied: t.Upstream.Cache.Emptied()}
 }
 
-// resize updates how much a target's engine has room for. The engine reports it in tokens; the
-// bytes per token are learned. The caller holds mu.
+// resize updates the room that a target's engine has. The engine reports it in tokens; the bytes
+// per token are learned. The caller holds mu.
 func (d *directory) resize(t *Target) {
 	h := &d.holds[t.member]
 	token := t.Upstream.Averages.BytesPerToken()
@@ -533,8 +533,8 @@ const (
 )
 
 // counted compares how many tokens of a prompt an engine had cached with how many were expected at
-// that age. Survival shows how much room there is: a prompt that is gone needed more than the
-// engine has, and one that survived needed nearly all of what the engine can have.
+// that age. The result shows how much room there is: a prompt that is gone needed more than the
+// engine has, and one that survived needed at most nearly all of it.
 func (d *directory) counted(t *Target, expected, cached, age int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -568,7 +568,7 @@ func (d *directory) counted(t *Target, expected, cached, age int) {
 }
 
 // leastBlocks is the least room that every engine is believed to have, a prompt of a few thousand
-// tokens: with less, the edge would not notice when an engine has more.
+// tokens: with less, the edge would not notice that an engine has more.
 const leastBlocks = 32
 
 // pages are numbered items of one kind. They never move, so growing copies nothing.

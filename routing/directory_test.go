@@ -156,7 +156,7 @@ func TestDirectorySize(t *testing.T) {
 	if h.most != published || h.misses != 1 {
 		t.Errorf("%d blocks, %d misses", h.most, h.misses)
 	}
-	for range 50 { // what is older than half of it is gone, what is younger is there
+	for range 50 { // older than half of it: gone; younger: there
 		d.counted(a, 50_000, 10_000, published/2)
 		d.counted(a, 50_000, 49_000, published/3)
 	}
@@ -349,9 +349,9 @@ func BenchmarkDirectory(b *testing.B) {
 	}
 }
 
-// However prompts repeat and part, an engine is believed to hold the newest blocks it has read. The
-// first block of a prompt counts as the newest. Of a prompt that is too large, the engine holds the
-// beginning.
+// However prompts repeat and diverge, an engine is believed to hold the newest blocks it has read.
+// The first block of a prompt counts as the newest. Of a prompt that is too large, the engine holds
+// the beginning.
 func TestOrderOfBlocks(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		const most = 8

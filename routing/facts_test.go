@@ -124,8 +124,8 @@ func TestFactsOfEngines(t *testing.T) {
 	}
 }
 
-// A model's bytes per token are learned from all of its engines, not only from the first, which may
-// never serve.
+// A model's bytes per token are learned from all of its engines, not only from the first one, which
+// may never serve.
 func TestBytesPerToken(t *testing.T) {
 	p := plan(t, upstream("a", 1), upstream("b", 1), upstream("c", 1))
 	r := lookup(t, table(t, p, model("m", "", "a", "b", "c")), "m")
@@ -147,8 +147,8 @@ func TestBytesPerToken(t *testing.T) {
 	}
 }
 
-// TestShortPromptsAlone: an engine that is sent only short prompts does not lower its model's
-// context length, and is named as unsuitable for a longer prompt.
+// TestShortPromptsAlone: an engine reserved for short prompts does not lower its model's context
+// length, and is listed as too short for a longer prompt.
 func TestShortPromptsAlone(t *testing.T) {
 	r := probed(t, `{"id":"m","context":4096}`, `{"id":"m","context":8192}`)
 	r.targets[0].longest, r.byLength = 1000, true

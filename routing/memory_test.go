@@ -7,8 +7,8 @@ import (
 	"penstock/config"
 )
 
-// bytesABlock is the most memory that a block takes for each engine that holds it: the number of
-// the formula in the README of package proxy, section Sizing.
+// bytesABlock is the most memory that a block takes for each engine that holds it. The section
+// Sizing in the README of package proxy uses the same number.
 const bytesABlock = 128
 
 // The directory uses no more memory than the documentation says, both with the maximum of blocks

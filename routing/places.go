@@ -94,8 +94,8 @@ func (d *directory) placed(places *Places, blocks []uint64, k *knowledge) {
 	}
 }
 
-// tell shares that a prompt was sent to an upstream, unless other edges can infer it: a
-// conversation normally stays where it is.
+// tell queues for the other edges that a prompt was sent to an upstream, unless they can infer it:
+// a conversation normally stays where it is.
 func (p *Places) tell(q *Query, t *Target) {
 	if len(q.Prefix) == 0 {
 		return

@@ -16,7 +16,7 @@ const (
 )
 
 // policyOf returns the policy of a name. two_choices and prefix_affinity are other names of the
-// default, which covers the purpose of both.
+// default, which serves both purposes.
 func policyOf(name string) policy {
 	if name == config.PolicyRoundRobin {
 		return policyRoundRobin
@@ -63,13 +63,13 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// choice is one look at the targets of a route for a query. Its methods are the policies: best is
-// nil if all targets are full, and eligible says that the query may go to some target.
+// choice is one look at the targets of a route for a query. Its methods are the policies. They
+// return best as nil if all targets are full, and eligible if the query may go to any target.
 type choice struct {
 	r     *Route
 	q     *Query
 	start int             // position of the first target
-	state upstreams.State // that a target must be in
+	state upstreams.State // the state that a target must be in
 }
 
 // turn goes once around the targets and visits those that the query allows in the state.

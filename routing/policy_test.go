@@ -128,7 +128,7 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	}
 }
 
-// If no call ends, no target is ever two calls ahead of another. This is the default policy.
+// With the default policy, while no call ends, no target is ever two calls ahead of another.
 func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 	for _, policy := range []string{"", config.PolicyLeastLoaded} {
 		r := routeOver(t, policy, 9, 9, 9, 9)
@@ -149,7 +149,7 @@ func TestLeastLoadedIsEvenAtEveryStep(t *testing.T) {
 	}
 }
 
-// The test checks whose turn it is while other targets are full or fail.
+// TestRoundRobinPassesOver checks whose turn it is while other targets are full or fail.
 func TestRoundRobinPassesOver(t *testing.T) {
 	r := routeOver(t, config.PolicyRoundRobin, 2, 2, 2)
 	hold(t, r, 1, 2)

@@ -41,8 +41,8 @@ func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 }
 
 // salt goes into either half of a product in turn. Without it a run of zeros would gather factors
-// of two in the low half and shrink the high half, until the product is zero and has lost all
-// earlier words.
+// of two in the low half and shrink the high half, until the product is zero and all earlier words
+// are lost.
 const salt = 0x9e3779b97f4a7c15
 
 // chain is the product of all words so far.
@@ -81,8 +81,8 @@ func hashBlocks(hashes []uint64, chains *[2]chain, prompt []byte) {
 
 func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// Seed hashes what precedes the messages of a prompt, and the prompt's owner if engines keep owners
-// apart; otherwise owner is empty.
+// Seed hashes what precedes the messages of a prompt. It includes the prompt's owner if engines
+// keep owners apart; otherwise owner is empty.
 func Seed(model, owner string, tools []byte) uint64 {
 	seed := mix(xxhash.Sum64String(model)) ^ xxhash.Sum64(tools)
 	if owner != "" {

@@ -57,7 +57,7 @@ func BenchmarkHashBlocks(b *testing.B) {
 	}
 }
 
-// Prompts that differ in two places, at any distance and in any bits, have different blocks: the
+// Prompts that differ in two places, at any distance and in any bits, have different hashes: the
 // changes do not cancel each other.
 func TestHashBlocksOfTwoChanges(t *testing.T) {
 	prompt := bytes.Repeat([]byte("0123456789abcdef"), blockBytes/16)

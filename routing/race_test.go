@@ -34,10 +34,9 @@ func broken(t *testing.T, r *Route) *Route {
 	return r
 }
 
-// A call that loses the race for its picked engine gets the same answer as a call that comes only
-// now.
+// A call that loses the race for its picked engine gets the same answer as a call that arrives now.
 func TestLostRace(t *testing.T) {
-	// Each function is what happens at the engine that was picked, before the lease on it.
+	// Each function does something at the picked engine before the call takes its lease.
 	wins := func(t *testing.T, u *upstreams.Upstream) *upstreams.Lease {
 		l, ok := u.TryLease("", upstreams.PoolText, 0, after)
 		if !ok {
@@ -54,7 +53,7 @@ func TestLostRace(t *testing.T) {
 		slots    int
 		halfOpen bool
 		meets    func(*testing.T, *upstreams.Upstream)
-		races    int // lost races; after them no call comes
+		races    int // races lost before calls stop coming
 		want     error
 	}{
 		"the trial":                       {[]string{"a"}, 4, true, another, 1, ErrNoUpstream},

@@ -16,9 +16,9 @@ type Target struct {
 	Served   string
 	Tier     int                    // of its deployment
 	Arm      string                 // name of its arm; empty: none
-	external bool                   // it runs outside the house
+	external bool                   // it runs outside the organization
 	arm      uint8                  // number of its arm among the route's, from 1
-	longest  int                    // longest prompt in tokens that it is sent; 0: any
+	longest  int                    // longest prompt in tokens that the target gets; 0: any
 	model    *upstreams.ServedModel // of the served name
 	work     upstreams.Features     // the features that every call of the route needs
 	// directory is the route's, if it has one. member is the target's number in it, and rank is a
@@ -44,30 +44,30 @@ type Query struct {
 	// 0: none. Calls with one key may be of several conversations.
 	CacheKey uint64
 	Exclude  []upstreams.ID // upstreams that this call has already tried
-	Busy     bool           // one of Exclude refused the call for lack of room: it is full, not down
-	UpOnly   bool           // only upstreams that are up, none that is a last resort
+	Busy     bool           // one of Exclude refused the call for lack of room: it counts as full, not as down
+	UpOnly   bool           // only upstreams that are up, and no last resort
 	Tiers    uint8          // a bit for each tier that the key lists; 0: no list, so all but external targets
 	Arms     Arms           // the call's arms, from ArmsOf
-	// Overflow says that the call does not wait for a slot, or has stopped waiting: a tier that
-	// serves when the tiers before it are full may take it.
+	// Overflow says that the call does not wait for a slot, or has stopped waiting. A tier that serves
+	// when the tiers before it are full may then take it.
 	Overflow bool
 	Needs    upstreams.Features // features that the call needs from its engine
 	Now      time.Time
 	Rand     uint64 // random number that breaks ties
-	// RetryAfter is the Retry-After that a refused client gets. The client then has a claim on a
-	// slot (Claims). 0: the call heeds no claims and makes none.
+	// RetryAfter is the Retry-After that the client gets if the call is refused. The client then has a
+	// claim on a slot (Claims). 0: the call heeds no claims and makes none.
 	RetryAfter time.Duration
 	Rank       int     // of its class: claims of earlier classes go before it
 	Reserve    Percent // share of an upstream's slots, rounded down, that it must leave free
 	Why        *Why    // receives the reasons for the pick; nil: not wanted
 
-	// Turn is set by Acquire while keys take turns at the model. It books what the call is served,
-	// and belongs to the caller from then on.
+	// Acquire sets Turn while keys take turns at the model. It books what the call is served, and
+	// belongs to the caller from then on.
 	Turn turns.Turn
 
 	at         upstreams.Moment // Now, once a pick has begun
 	notStalled bool             // skip stalled upstreams for now
-	anyway     bool             // no engine has every needed feature: ask those that lack some
+	anyway     bool             // no engine has every needed feature: ask engines that lack some
 	within     Arms             // the arms whose targets are asked now
 	known      knowledge        // of Prefix
 
@@ -83,8 +83,8 @@ func (q *Query) excludes(t *Target) bool {
 	return false
 }
 
-// allows filters: the target is in the state, open to the key, has the model, and was not tried by
-// this call.
+// allows reports whether the target is in the state, open to the key, has the model, and was not
+// tried by this call.
 func (q *Query) allows(t *Target, s upstreams.State) bool {
 	return t.of(q.within) && t.Upstream.EligibleFor(q.Key, s, q.at) && t.model.Available() && t.OpenTo(q.Tiers) &&
 		(q.anyway || !t.model.Lacks(q.Needs, q.at)) &&
@@ -92,7 +92,7 @@ func (q *Query) allows(t *Target, s upstreams.State) bool {
 }
 
 // OpenTo reports whether calls of a key with these tiers (Query.Tiers) may go to the target at all:
-// prompts leave the house only if the key lists the tier.
+// prompts go to an external upstream only if the key lists its tier.
 func (t *Target) OpenTo(tiers uint8) bool {
 	if tiers == 0 {
 		return !t.external
@@ -111,7 +111,7 @@ func Open(r *Route, tiers uint8) bool {
 	return len(r.targets) == 0
 }
 
-// External reports whether any target of a route is outside the house.
+// External reports whether any target of a route is an external upstream.
 func External(r *Route) bool {
 	return slices.ContainsFunc(r.targets, func(t Target) bool { return t.external })
 }
@@ -130,7 +130,7 @@ func (t *Target) readLoad(l *upstreams.Load, q *Query) {
 }
 
 // states are the states in which targets take calls, in order of preference: a state is used only
-// if no target is in an earlier one. Busy targets are full for every call.
+// if no target is in an earlier one. A busy target is full for every call.
 var states = [...]upstreams.State{
 	upstreams.StateUp, upstreams.StatePending, upstreams.StateBusy, upstreams.StateStalled,
 }
@@ -139,9 +139,9 @@ var states = [...]upstreams.State{
 type Route struct {
 	ID    string // the model's canonical id
 	Index int    // position in Table.Routes
-	// Tiers are the route's tiers in order, each a route of its own over a part of the targets; nil
-	// if there is only one tier. When belongs to a tier and says when it serves: config.WhenFull or
-	// config.WhenDown, and empty for the first.
+	// Tiers are the route's tiers in order, each a route of its own over a part of the targets; nil if
+	// there is only one tier. A tier's When says when it serves: config.WhenFull or config.WhenDown;
+	// it is empty for the first.
 	Tiers   []*Route
 	When    string
 	targets []Target
@@ -158,8 +158,8 @@ type Route struct {
 	directory *directory
 }
 
-// AppendTooShort appends the upstreams that are not sent a prompt of so many tokens to their model,
-// because the configuration keeps them for shorter ones (config.PromptTokens).
+// AppendTooShort appends the upstreams that the configuration keeps for shorter prompts than one of
+// so many tokens (config.PromptTokens).
 func (r *Route) AppendTooShort(to []upstreams.ID, tokens int) []upstreams.ID {
 	if !r.byLength {
 		return to

@@ -282,9 +282,8 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 	}
 }
 
-// Conversations that come one after the other are spread from their first turn on, and then stay,
-// although load does not show which engine has got more than its share, and although the shared
-// part is the longer one.
+// Conversations that come one after the other are spread from their first turn on, and then stay.
+// Load does not show which engine has more than its share, and the shared part is the longer one.
 func TestLeastLoadedSpreadsWithoutLoad(t *testing.T) {
 	for name, own := range map[string]int{"long turns": 1500, "short turns": 100} {
 		t.Run(name, func(t *testing.T) {
@@ -404,7 +403,7 @@ func TestCapacity(t *testing.T) {
 }
 
 // If engines keep few models, every policy sends a call to an engine that has the model loaded and
-// has room. A model that has its turn nowhere finds its engines full, not down.
+// has room. If it is the model's turn nowhere, its engines count as full, not as down.
 func TestLoadedFirst(t *testing.T) {
 	for _, policy := range policies {
 		ups := []config.Upstream{upstream("u0", 2), upstream("u1", 2), upstream("u2", 2)}

@@ -10,16 +10,16 @@ import (
 
 const (
 	// firstTokens is how many tokens of an answer a pick considers: enough for the writing speed to
-	// count beside the wait for the first token, and few compared with an answer, because clients
-	// read along.
+	// count beside the wait for the first token, and few compared with an answer, because clients read
+	// along.
 	firstTokens = 10
 	// missingWeight is the extra weight of tokens that another engine holds: reading them again
 	// evicts what this engine holds, and delays the calls behind. With a weight of 1, calls leave a
 	// warm engine too easily: with 64 agents at 8 engines, the 90th percentile was 4.45 s at a
 	// weight of 1.5, and 2.5 s at 2.
 	missingWeight = 2
-	// nearTie is the factor by which a target may be later than the soonest one and still be the
-	// home of a conversation that no engine knows: estimates are no more precise.
+	// nearTie is the factor by which a target may be later than the soonest one and still be the home
+	// of a conversation that no engine knows: the estimates are no more precise than that.
 	nearTie = 1.1
 	// leastTokens is the least weight of a prompt while no speed is known: calls with no prompt, or
 	// a few words, are compared by the batches that they would join.
@@ -47,8 +47,8 @@ func (q *Query) needs() need {
 	return need{tokens, block, max(0, tokens-block*float64(q.known.blocks()))}
 }
 
-// at returns what a target would have to read: the tokens that it does not hold, and their cost.
-// Half or all of what many conversations share costs nothing.
+// at returns how many tokens a target would have to read, and what they cost. Blocks that many
+// conversations share cost half, or nothing.
 func (n *need) at(k *knowledge, t *Target) (uncached, charged float64) {
 	if k.n == 0 {
 		return n.all, n.all
@@ -69,15 +69,15 @@ func (q *Query) promptAt(t *Target) upstreams.Prompt {
 	return p
 }
 
-// Counted takes the engine's count of a leased call's prompt: its tokens, and how many of them were
-// cached. It corrects the directory's estimate of the cache.
+// Counted records the engine's count of a leased call's prompt: its tokens, and how many of them
+// were cached. It corrects the directory's estimate of the cache.
 func (t *Target) Counted(l *upstreams.Lease, tokens, cached int) {
 	if !t.Upstream.Cache.Counted(cached) {
 		return
 	}
 	l.Counted(tokens, cached)
-	// A prompt that another call was still having read shows nothing: it is not older than the
-	// unread tokens.
+	// A prompt that an engine was still reading for another call shows nothing: its age is no more
+	// than the unread tokens.
 	if p := l.Prompt(); t.directory != nil && p.Tokens > 0 && p.Age*blockBytes >= l.Ahead()*usualToken {
 		share := float64(tokens) / float64(p.Tokens) // the prompt's tokens were estimated
 		t.directory.counted(t, int(share*float64(p.Tokens-p.Uncached)), cached, p.Age)
@@ -100,8 +100,8 @@ func timeOf(l *upstreams.Load, v *upstreams.Speed, charged float64) float64 {
 	return (wait + v.Start + unread*v.Prefill + firstTokens*v.TokenTime(calls)) / l.Weight
 }
 
-// productOf replaces the time while too little is known of speeds: the tokens to be read times the
-// share of the places in use, so that neither long prompts nor large batches gather at one engine
+// productOf replaces the time while too few speeds are known: the tokens to be read times the share
+// of the places in use, so that neither long prompts nor large batches gather at one engine
 // (LMetric, arXiv 2603.15202). A weight says how much of both an engine should get.
 func productOf(l *upstreams.Load, charged float64) float64 {
 	calls := float64(l.Active+1) + l.Usual + l.Penalty
@@ -187,10 +187,10 @@ func (s *scores) add(at int, held, score float64) {
 	}
 }
 
-// homeKey returns what determines the home of the call's conversation: its session. If that is
-// unknown, it is the client's cache key, or the first block that few conversations share. A cache
-// key of conversations that are known to begin alike belongs to no single one, and would gather
-// them at one engine. homeKey returns 0 if an engine knows the conversation, or nothing
+// homeKey returns the number that determines the home of the call's conversation: its session. If
+// that is unknown, it is the client's cache key, or the first block that few conversations share.
+// If conversations with one cache key are known to begin alike, the key is not used, since it would
+// gather them at one engine. homeKey returns 0 if an engine knows the conversation, or nothing
 // distinguishes it.
 func (q *Query) homeKey() uint64 {
 	own := q.known.own()

@@ -37,7 +37,7 @@ func stallOf(all, others, lately int) upstreams.Stall {
 }
 
 // stalls counts the route's upstreams: all of them, those other than u that take calls, and those
-// that have stalled recently. own is false if u is not among them.
+// that have stalled recently. own reports whether u is one of them.
 func stalls(r *Route, u *upstreams.Upstream, now time.Time) (all, others, lately int, own bool) {
 	for i := range r.targets {
 		t := &r.targets[i]

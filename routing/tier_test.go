@@ -25,7 +25,7 @@ func tiered(id string, deployments ...config.Deployment) config.Model {
 	return m
 }
 
-// Given the state of each tier's targets, the test checks where a call goes.
+// TestTiers checks where a call goes for each state of the tiers' targets.
 func TestTiers(t *testing.T) {
 	const (
 		free = "free"
@@ -251,7 +251,8 @@ func expected(r *Route, q *Query) int {
 	return none
 }
 
-// open is the rule of consent.
+// open is the rule of consent: prompts leave for an external upstream only if the key lists its
+// tier.
 func open(t *Target, q *Query) bool {
 	return q.Tiers == 0 && !t.external || q.Tiers&(1<<t.Tier) != 0
 }
@@ -314,8 +315,8 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// An engine that has refused a call for lack of room is full for that call, not down. One that the
-// call left for another reason does not count.
+// An engine that has refused a call for lack of room is full for that call, not down. An engine
+// that the call left for another reason does not count.
 func TestBusyIsNotDown(t *testing.T) {
 	for _, c := range []struct {
 		when     string

@@ -29,8 +29,8 @@ const maxEstimates = 8
 // Why explains a pick to an operator who asks why a call went to its engine.
 type Why struct {
 	Reason Reason // empty: there was no choice
-	// Estimates are what the pick knew of the targets with room, best first. Of up to eight targets
-	// the list includes the picked one.
+	// Estimates are what the pick knew of the targets with room, best first. The picked target is
+	// always among them if the route has at most eight targets.
 	Estimates []Estimate
 }
 

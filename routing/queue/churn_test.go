@@ -115,9 +115,9 @@ func (p *places) promised() int {
 	return (*p.set.byUpstream.Load())[p.at].promisedSlots(upstreams.PoolText, true)
 }
 
-// BenchmarkFreed measures the release of a slot by how many calls wait. They wait either for
-// another model, which does not have the upstream, or for the same one, where each slot wakes a
-// waiter that waits again.
+// BenchmarkFreed measures the release of a slot for several numbers of waiting calls. They wait
+// either for another model, which does not have the upstream, or for the same one, where each slot
+// wakes a waiter that waits again.
 func BenchmarkFreed(b *testing.B) {
 	for _, n := range []int{0, 50, 200, 1000} {
 		p, idle := newPlaces(n), newPlaces(0)

@@ -57,8 +57,8 @@ func TestQueueServesBatchesLast(t *testing.T) {
 	})
 }
 
-// A full queue has room for other calls as long as it holds a batch call, and never the other way
-// round.
+// A full queue has room for a call of an earlier class as long as it holds a batch call, and never
+// the other way round.
 func TestQueueEvictsBatchesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(3)
@@ -94,7 +94,7 @@ func TestQueueEvictsBatchesFirst(t *testing.T) {
 }
 
 // With a reserve for users, a user's calls wait no longer beside 100 batch calls that always wait
-// than without them, and every batch call is served.
+// than they would without them, and every batch call is served.
 func TestReserveKeepsWaits(t *testing.T) {
 	const slots, users, each = 8, 2, 30
 	run := func(t *testing.T, batch int, reserve routing.Percent) (waits []time.Duration, batched int) {

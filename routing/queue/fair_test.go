@@ -11,7 +11,7 @@ import (
 	"penstock/routing/turns"
 )
 
-// fairPlaces has one place and a line in which calls are booked when they take it.
+// fairPlaces returns one place and a line that books each call when it takes the place.
 func fairPlaces() (*places, *turns.Line) {
 	p, line := newPlaces(100), new(turns.Line)
 	p.set.Apply([]Use{{Model: "m", Queue: p.q, Depth: 100, Route: p, Line: line}})

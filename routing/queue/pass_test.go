@@ -52,7 +52,7 @@ func (p *passing) room(reserve routing.Percent) int {
 	return int(p.free.Load()) - int(reserve.Of(passingSlots))
 }
 
-// TestNoneIsEvictedBesideAFreeSlot: a call that a free slot suits gets it, whatever else waits, and
+// TestNoneIsEvictedBesideAFreeSlot: a call that suits a free slot gets it, whatever else waits, and
 // no waiter loses its place for it. The queue never exceeds its depth.
 func TestNoneIsEvictedBesideAFreeSlot(t *testing.T) {
 	const depth = 3

@@ -30,27 +30,27 @@ var (
 type Route interface {
 	Targets() []routing.Target
 	Room(u *upstreams.Upstream, q *routing.Query) routing.Room
-	// Wait counts a waiting call at the upstreams whose models take turns. quit ends the count.
-	// Both may report a change of an upstream, so no lock may be held.
+	// Wait counts a waiting call at the upstreams whose models take turns; quit ends the count. Both
+	// may report a change of an upstream, so callers hold no lock.
 	Wait(q *routing.Query) (quit func())
 }
 
-// Need is what a waiting call needs, and the key that it counts for.
+// Need is what a waiting call needs, and the key it belongs to.
 type Need struct {
-	Key   string // waiting keys take turns, by what they were served
+	Key   string // waiting keys take turns: the least served is next
 	Pool  upstreams.Pool
 	Tried []upstreams.ID     // upstreams that the call must not be sent to
 	Tiers uint8              // tiers that its key lists
 	Arms  routing.Arms       // arms of the call
 	Needs upstreams.Features // features that it needs from its engine
 
-	Rank    int             // of its class; the call goes behind those of earlier classes
-	Ages    time.Time       // when it stops going behind them
+	Rank    int             // of its class; the call waits behind those of earlier classes
+	Ages    time.Time       // from then on it waits among the first class
 	Reserve routing.Percent // share of an upstream's slots that it must leave free
 
 	Weight   float64 // of the key: weight two is served twice as much as weight one; 0: 1
 	Session  uint64  // sessions of a key take turns within it; 0: not known
-	Expected int64   // what the call will probably be served, by turns.Weight
+	Expected int64   // what the call will probably be served, measured as in turns.Weight
 }
 
 // MaxRanks is how many ranks of calls a queue distinguishes.
@@ -69,7 +69,7 @@ type Queue struct {
 	route   Route
 	depth   int
 	keys    map[string]*waitingKey
-	order   list.List // of *waitingKey with waiters; among equals the front one is next
+	order   list.List // of *waitingKey with waiters; the front one is next among equals
 	line    *turns.Line
 	classes []*waiterClass
 	ranks   [MaxRanks]rankState
@@ -77,7 +77,7 @@ type Queue struct {
 	unwoken *waiter // tries to take a slot without a wake-up; no other waiter is woken meanwhile
 }
 
-// waitingKey holds the waiters of one key, the next one first.
+// waitingKey holds the waiters of one key in the order of their turns.
 type waitingKey struct {
 	name     string
 	weight   float64
@@ -89,7 +89,7 @@ type waitingKey struct {
 	sessions map[uint64]session // sessions that wait
 }
 
-// session is one session's waiters of a key: one in each round.
+// session is one session's waiters of a key. Each round has one of them.
 type session struct {
 	waiters int
 	round   uint64 // of the newest waiter
@@ -136,7 +136,7 @@ type waiterClass struct {
 	reserve routing.Percent
 	waiters int
 	asleep  int  // waiters without an offer, including the unwoken one
-	fits    bool // the offered slot suits them
+	fits    bool // the slot on offer suits them
 }
 
 type waiter struct {
@@ -167,7 +167,7 @@ type counts struct {
 type rankState struct {
 	waiters int
 	floor   routing.Percent // share of the slots freed while calls of the class wait
-	credit  routing.Percent // the part of that share the class has not received yet; a slot is 100
+	credit  routing.Percent // what the class has not yet received of that share; a slot is 100
 }
 
 // rankAt returns the waiter's rank now: its own, and the first once it has aged.
@@ -240,7 +240,7 @@ func (q *Queue) awaitTurns(w *waiter) {
 	}
 	before := t.quit
 	t.quit = route.Wait(&routing.Query{Exclude: w.class.tried, Tiers: w.class.tiers, Now: time.Now()})
-	if before != nil { // only now, so that an engine of both routes keeps the waiter's turn
+	if before != nil { // only now, so that an engine that both routes have keeps the waiter's turn
 		before()
 	}
 }
@@ -408,8 +408,8 @@ func suited(q *Queue, n *Need) bool {
 }
 
 // makeRoom evicts a waiter for a newcomer of a rank whose key already has own waiters. It takes the
-// newest waiter of the last class behind the newcomer's. If there is none, it takes the newest of
-// the key with the most waiters of the newcomer's class, unless that key would then have fewer
+// newest waiter of the last class behind the newcomer's. If there is none, it takes the newest
+// waiter of the newcomer's class from the key with the most, unless that key would then have fewer
 // waiters than the newcomer's.
 func (q *Queue) makeRoom(of, own int) bool {
 	for rank := len(q.ranks) - 1; rank > of && q.behind > 0; rank-- {
@@ -426,7 +426,7 @@ func (q *Queue) makeRoom(of, own int) bool {
 	return true
 }
 
-// newest returns the newest waiter of a rank of the key with the most waiters, or nil.
+// newest returns a rank's newest waiter of the key with the most waiters, or nil.
 func (q *Queue) newest(rank int) (newest *waiter) {
 	for e := q.order.Front(); e != nil; e = e.Next() {
 		k := e.Value.(*waitingKey)
@@ -505,8 +505,8 @@ func (q *Queue) remove(w *waiter) {
 }
 
 // sleepAgain puts a waiter that found no slot back to sleep. Its key moves to the front again,
-// because it got nothing. Slots that were freed while it was awake were not offered to it, so all
-// are offered again.
+// because it got nothing. Slots that were freed while the waiter was awake were not offered to it,
+// so all are offered again.
 func (q *Queue) sleepAgain(w *waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
@@ -533,7 +533,7 @@ func (q *Queue) sleepAgain(w *waiter) {
 }
 
 // wakeNext wakes the next waiter that a slot of p suits, and reports whether there is one. It also
-// wakes waiters whose calls no upstream may take, so that they can fail.
+// wakes waiters that no upstream may take, so that they can fail.
 func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 	if q.Waiting() == 0 || q.unwoken != nil {
 		return false
@@ -573,7 +573,7 @@ func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 	return false
 }
 
-// aSlot is a slot as a rankState's credit counts it.
+// aSlot is how much one slot adds to a rankState's credit.
 const aSlot = 100
 
 // wakeRank wakes the next waiter whose class fits, among those with this rank now or, if own is

@@ -24,7 +24,7 @@ type places struct {
 	at     *upstreams.Upstream
 	fits   func(*routing.Query) bool // whether a free slot suits a waiter; nil: it does
 	gone   atomic.Bool               // no call may go there
-	onWait func(*routing.Query)      // gets the calls that count; may be nil
+	onWait func(*routing.Query)      // gets the calls that count as waiting; may be nil
 }
 
 func newPlaces(depth int) *places {
@@ -318,8 +318,8 @@ func TestQueuesShareAnUpstream(t *testing.T) {
 	})
 }
 
-// If a leaving waiter gets the turn, the turn passes to the next one: a call that has gone takes no
-// place.
+// If a waiter that is leaving gets the turn, the turn passes to the next one: a call that has gone
+// takes no place.
 func TestQueueHandsTurnOn(t *testing.T) {
 	for range 20 { // which of two events a waiter sees first is chance
 		synctest.Test(t, func(t *testing.T) {
@@ -354,7 +354,7 @@ func TestQueueHandsTurnOn(t *testing.T) {
 }
 
 // A call does not look for a place while an earlier one is about to. The next call gets what the
-// earlier one leaves, and a key that found a place without a signal goes behind the others.
+// earlier one leaves, and a key that found a place without a signal moves behind the others.
 func TestQueueKeepsNewcomersBehind(t *testing.T) {
 	for _, signalled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -491,7 +491,7 @@ func TestQueueMakesRoomForOtherKeys(t *testing.T) {
 				t.Errorf("newest of the flood: %v", err)
 			}
 		}
-		join("other", other) // two and two: no key may take from the other
+		join("other", other) // two each: neither key may take from the other
 		if err := <-other; !errors.Is(err, ErrFull) {
 			t.Errorf("third of the other: %v", err)
 		}

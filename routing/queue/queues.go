@@ -16,11 +16,11 @@ import (
 // model without waiters may be faster. The waiter then keeps its position.
 //
 // The state of the upstreams decides, not the signals. Whenever a slot is freed, an upstream
-// changes, or a waiter comes, leaves or finds no slot, as many waiters are woken as there are free
-// slots without a woken waiter. So no signal can be lost, and a surplus signal wakes no waiter. The
-// route itself decides whether a slot suits a waiter, so a waiter that is woken in vain was
-// overtaken. Each event wakes a waiter at most once: if route and upstream ever disagree, that
-// costs one wake-up and causes no loop.
+// changes, or a waiter comes, leaves or finds no slot, Queues wake as many waiters as there are
+// free slots without a woken waiter. So a lost signal does no harm, and a surplus signal wakes no
+// waiter. The route itself decides whether a slot suits a waiter, so a waiter is woken in vain only
+// if it was overtaken. Each event wakes a waiter at most once: if route and upstream ever disagree,
+// that costs one wake-up and causes no loop.
 type Queues struct {
 	waiting    atomic.Int64                                            // calls, in all queues
 	byUpstream atomic.Pointer[map[*upstreams.Upstream]*queuedUpstream] // of the queues in use
@@ -99,7 +99,7 @@ func (s *Queues) Apply(uses []Use) {
 func (s *Queues) apply(uses []Use) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := s.byModel // including queues without waiters: a call on the last configuration may be about to join
+	left := s.byModel // including queues without waiters, which a call on the last configuration may be about to join
 	for model, q := range s.retired {
 		if q.Waiting() > 0 {
 			left[model] = q
@@ -133,7 +133,7 @@ func (s *Queues) apply(uses []Use) {
 				}
 				places[t.Upstream] = p
 			}
-			if have := queues[p]; len(have) == 0 || have[len(have)-1] != q { // of two targets on one upstream
+			if have := queues[p]; len(have) == 0 || have[len(have)-1] != q { // two targets may be on one upstream
 				queues[p] = append(have, q)
 			}
 		}

@@ -5,9 +5,9 @@
 // # Design
 //
 // What keys share is the time of engines, and calls differ in it by five orders of magnitude. So a
-// key has an account of what it was served, divided by its weight, and the least account is next
-// (VTC, arXiv 2401.00588). An account is charged with an estimate when a call gets its slot, and
-// corrected while the answer comes and when it has ended.
+// key has an account of what it was served, divided by its weight, and the key with the least
+// account is next (VTC, arXiv 2401.00588). An account is charged with an estimate when a call gets
+// its slot, and corrected while the answer comes and when it has ended.
 //
 // An idle key does not save credit: when it waits again, its account is lifted to the line's time,
 // which lies between the accounts of the waiting keys. That time advances with what is served,
@@ -104,8 +104,7 @@ func (a *Account) Leave(now time.Time) {
 	l.forget(a)
 }
 
-// Served returns what the key has been served, in the measure by which the line orders keys: the
-// least is next.
+// Served returns what the key has been served, divided by its weight: the least is next.
 func (a *Account) Served() float64 { return math.Float64frombits(a.served.Load()) }
 
 // With returns Served as if the key had been served this much more.
@@ -230,7 +229,7 @@ func (l *Line) book(a *Account, more int64) {
 	}
 }
 
-// settle moves the line's time between the accounts of the waiting keys.
+// settle moves the line's time to between the accounts of the waiting keys.
 func (l *Line) settle() {
 	if len(l.waiting) == 0 {
 		return
@@ -271,7 +270,7 @@ func (l *Line) account(key string, weight float64) *Account {
 	return a
 }
 
-// expire makes the line quiet when no key has waited for long. It reports whether the line is
+// expire makes the line quiet once no key has waited for remembered. It reports whether the line is
 // quiet.
 func (l *Line) expire(now time.Time) (quiet bool) {
 	if len(l.waiting) == 0 && l.busy.Load() && now.Sub(l.last) > remembered {

@@ -28,7 +28,7 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-// The test checks the bookings of a turn from the beginning of its call to the end.
+// TestTurnBooks checks the bookings of a turn from the beginning of its call to the end.
 func TestTurnBooks(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -151,7 +151,7 @@ type simulated struct {
 	served  float64 // what its ended calls were served in all
 }
 
-// next decides as a queue does.
+// next chooses a key as a queue does.
 func next(keys []*simulated) *simulated {
 	best := keys[0]
 	for _, k := range keys[1:] {
