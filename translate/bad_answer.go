@@ -9,7 +9,7 @@ const (
 )
 
 // ErrNoLength is the error of a binary answer that ends with its connection. The edge cannot tell
-// whether it is complete: half an audio file looks like a whole one.
+// whether the answer is complete: half an audio file looks like a whole one.
 var ErrNoLength = errors.New("an answer without its length")
 
 // ErrNoFinish means that a stream ended before every choice had a finish_reason. Neither [DONE] nor
@@ -31,7 +31,7 @@ const (
 type BadAnswer struct {
 	Reason string
 	Cause  error // the error that the engine sent instead of a completion, or nil
-	// ByModel says that the model erred and not the engine, as in a tool call with malformed
+	// ByModel says that the model is at fault and not the engine, as for a tool call with malformed
 	// arguments.
 	ByModel bool
 }

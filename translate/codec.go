@@ -34,7 +34,7 @@ type Stream interface {
 	// Held returns the approximate number of bytes that the stream keeps, for the memory budget of
 	// replies.
 	Held() int
-	// Markup returns the word of a model's markup at the beginning of the answer's text.
+	// Markup returns the kind of markup that the answer's text begins with.
 	Markup() Markup
 	// Usage returns the token counts so far: the engine's, or an estimate.
 	Usage() Usage

@@ -6,18 +6,18 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Offered is what a request offers a model beside text, and what an engine should therefore
-// separate from the text of its answer.
+// Offered is what a request offers a model in addition to text. An engine should separate the
+// model's use of it from the text of its answer.
 type Offered struct{ Tools bool }
 
 // Markup is a word of a model's own markup at the beginning of an answer's text; 0: none. Engines
-// remove such words when they parse tool calls and reasoning out of a model's output; one that
-// shows them has no parser for the model, or the wrong one.
+// remove such words when they parse tool calls and reasoning out of a model's output; an engine
+// that shows them has no parser for the model, or the wrong one.
 type Markup uint8
 
 // leaks are the words, indexed by Markup. A word of a tool call at the beginning of an answer is
 // suspect if tools were offered. A word of reasoning always is: a model reasons without being
-// asked, and one that the configuration does not describe as reasoning may still do so.
+// asked, even one that the configuration does not describe as reasoning.
 var leaks = [...]struct {
 	text      string
 	of        Offered
@@ -34,7 +34,7 @@ var leaks = [...]struct {
 	{"<minimax:tool_call>", Offered{Tools: true}, false},  // MiniMax M2
 	{"<｜tool▁calls▁begin｜>", Offered{Tools: true}, false}, // DeepSeek
 	{"<think>", Offered{}, true},                          // DeepSeek, Qwen
-	{"</think>", Offered{}, true},                         // likewise, if their template opened it
+	{"</think>", Offered{}, true},                         // the same, if their template opened the thought
 	{"<|channel|>", Offered{Tools: true}, true},           // gpt-oss
 }
 
@@ -89,7 +89,7 @@ func (o *Opening) AddText(text []byte) {
 			o.Markup = Markup(i)
 			return
 		case len(begun) < len(word) && word[:len(begun)] == string(begun):
-			o.Done = false // it may become one
+			o.Done = false // the text may become this word
 		}
 	}
 }

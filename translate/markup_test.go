@@ -2,7 +2,7 @@ package translate
 
 import "testing"
 
-// Markup is suspect where the request offered what it is for.
+// Markup is suspect if the request offered the feature that it belongs to.
 func TestMarkupSuspect(t *testing.T) {
 	for i := range leaks {
 		m := Markup(i)

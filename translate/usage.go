@@ -18,8 +18,8 @@ type Usage struct {
 	Reasoning                 int // of Completion, not visible text
 
 	Finish Finish // how the answer ended; of several choices, the first to end
-	// CutToolCalls says that tool calls were left out of the answer because its request allows one
-	// at a time.
+	// CutToolCalls says that tool calls were left out of the answer because its request allows only
+	// one.
 	CutToolCalls bool
 
 	// Resumed is how often another engine continued the answer. ResumedPrompt is what those engines

@@ -9,7 +9,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The types of an error, each for one class of status. They are the same words on every endpoint.
+// The types of an error, one for each class of status. Every endpoint uses the same words.
 const (
 	TypeInvalidRequest = "invalid_request_error" // 400 and the other statuses between 400 and 499
 	TypeAuthentication = "authentication_error"  // 401
@@ -33,7 +33,7 @@ const (
 	CodeInvalidValue         = "invalid_value"         // a member has a value that is not allowed
 	CodeUnsupportedParameter = "unsupported_parameter" // a member, or this value of it, is not supported here
 	CodeContextLength        = "context_length_exceeded"
-	CodeCompactionUnreadable = "compaction_unreadable" // a conversation's summary that does not open
+	CodeCompactionUnreadable = "compaction_unreadable" // the summary of a conversation cannot be opened
 	CodeRejectedByEngine     = "rejected_by_engine"
 	CodeBadRequest           = "bad_request" // invalid as HTTP
 	// 401.
@@ -89,9 +89,9 @@ type Error struct {
 	Metadata   *Metadata     // only when vision capacity is full
 	Quota      *Quota        // only when a budget refuses the call
 	Codings    string        // accepted codings of a request body, for the Accept-Encoding of a 415
-	DetailCode string        // what a Messages client reads in details.error_code; empty: no details
-	Overflow   Overflow      // of a prompt that is too long; not rendered itself
-	Image      bool          // the model does not take an image, or so many; never rendered
+	DetailCode string        // what a Messages client reads in details.error_code; empty: the error has no details
+	Overflow   Overflow      // numbers of a prompt that is too long; not rendered itself
+	Image      bool          // the model takes no image, or not so many; never rendered
 	Cause      error         // for the log; never rendered
 }
 
@@ -116,11 +116,11 @@ type Quota struct {
 	// Part is how much of Remaining this edge of a fleet may grant until it hears from the others;
 	// empty: all of it.
 	Part   string
-	Held   bool // the rest is reserved by running calls and may return at any moment
+	Held   bool // running calls reserve the rest and may return it at any moment
 	Renews time.Time
 }
 
-// whose returns the subject of a sentence about the budget.
+// whose returns the subject of the sentence about the budget.
 func (q *Quota) whose() string {
 	if q.Group != "" {
 		return "The budget of the group " + q.Group
@@ -131,7 +131,7 @@ func (q *Quota) whose() string {
 // Overflow says by how much a request is too long, for the dialect whose error states the numbers.
 type Overflow struct {
 	Prompt, Max int  // tokens; 0: not in the engine's message
-	Answer      int  // tokens requested beside a prompt that fits; 0: the prompt is too long
+	Answer      int  // tokens requested for the answer of a prompt that fits; 0: the prompt is too long
 	Least       bool // Prompt is a lower bound, because counting stopped
 }
 
@@ -139,8 +139,8 @@ type Overflow struct {
 func (o Overflow) Known() bool { return o.Prompt > 0 && o.Max > 0 }
 
 // New returns an error with the type for status. The message must be ours: format is a constant,
-// and args never hold text that came from a client, such as the value of a parameter. Numbers and
-// the names of parameters, in our spelling, are fine.
+// and args never hold text from a client, such as the value of a parameter. Numbers and the names
+// of parameters, in our spelling, are fine.
 func New(status int, code, format string, args ...any) *Error {
 	return &Error{Status: status, Type: TypeOf(status), Code: code, Message: fmt.Sprintf(format, args...)}
 }
@@ -191,8 +191,8 @@ func NotFound(code, format string, args ...any) *Error {
 	return New(404, code, format, args...)
 }
 
-// ModelNotFound returns the 404 for a name that no model has. At most maxShownName bytes of the
-// name are repeated. nearest is a model that the client may have meant, or empty.
+// ModelNotFound returns the 404 for a name that no model has. The message repeats at most
+// maxShownName bytes of it. nearest is a model that the client may have meant, or empty.
 func ModelNotFound(name, nearest string) *Error {
 	if len(name) > maxShownName {
 		name = strings.ToValidUTF8(name[:maxShownName], "") + "…"
@@ -257,8 +257,8 @@ func TooLarge(limit int64) *Error {
 	return New(413, CodeRequestTooLarge, "The request body is larger than the limit of %d bytes.", limit)
 }
 
-// RateLimited returns the 429 for a limit of the key, named in our words: "requests per minute".
-// The message says when to retry.
+// RateLimited returns the 429 for a limit of the key, which limit names in our words: "requests per
+// minute". The message says when to retry.
 func RateLimited(limit string, retryAfter time.Duration) *Error {
 	e := New(429, CodeRateLimited, "")
 	e.RetryAfter = retryAfter
@@ -296,8 +296,8 @@ func LimitsUnavailable(retryAfter time.Duration) *Error {
 	return e
 }
 
-// IssuerUnavailable returns the 503 for a token that cannot be checked, because its issuer's keys,
-// or newer ones, are still being fetched.
+// IssuerUnavailable returns the 503 for a token that cannot be checked yet, because its issuer's
+// keys, or newer ones, are still being fetched.
 func IssuerUnavailable(retryAfter time.Duration) *Error {
 	e := New(503, CodeIssuerUnavailable, "The keys of the token's issuer are not known yet.")
 	e.RetryAfter = retryAfter
@@ -319,7 +319,7 @@ func Internal(cause error) *Error {
 	return e
 }
 
-// Error returns status, type, code and parameter: what a log may hold. It omits the message,
+// Error returns status, type, code and parameter, which a log may hold. It omits the message,
 // because an engine's message about a rejected request may quote the request, and the cause, which
 // is logged separately.
 func (e *Error) Error() string {
@@ -330,8 +330,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Renamed returns a copy of e for the member param. If its message begins with the old name, it
-// begins with the new one.
+// Renamed returns a copy of e for the member param. It replaces the old name at the beginning of
+// the message.
 func (e *Error) Renamed(param string) *Error {
 	renamed := *e
 	renamed.Param = param

@@ -6,13 +6,13 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Speech is a request of POST /v1/audio/speech. It borrows in the same way as forward.Request. The
+// Speech is a request of POST /v1/audio/speech. It borrows the body as forward.Request does. The
 // zero value is ready.
 type Speech struct {
 	forward.Request
 	format  string
 	events  bool        // the client wants events
-	plain   bool        // at normal speed
+	plain   bool        // speed is 1 or absent
 	streams jsonx.Value // the member stream_format
 }
 
@@ -84,8 +84,8 @@ func (s *Speech) Check(rules *chat.ModelRules) error {
 func (s *Speech) Events() bool { return s.events }
 
 // EventsFrom reports whether an engine with events can send them for this request. Engines refuse
-// them for encoded sound and for another speed, which need the whole sound. Their events for wav
-// hold samples without the file's header, which no player can play, so wav comes from the engine as
+// them for encoded sound and for a speed other than 1, which need the whole sound. Their events for
+// wav hold samples without the file's header, which no player can play, so the engine sends wav as
 // a file.
 func (s *Speech) EventsFrom() bool {
 	return s.events && s.plain && s.format == "pcm"

@@ -104,7 +104,7 @@ func (t *Transcription) Text(name string, value []byte) (as string, err error) {
 	case fieldTemperature:
 		err = checkTemperature(string(value))
 	case fieldStream:
-		return "", t.streamed(string(value)) // End adds it, when the format is known
+		return "", t.streamed(string(value)) // End adds it, once the format is known
 	case fieldLanguage, fieldPrompt:
 	default:
 		if err = chat.RefuseMediaText(name, value); err == nil {
@@ -128,7 +128,7 @@ func (t *Transcription) granularity(value []byte) error {
 	}
 	t.granularities = true
 	if t.format == "" {
-		return nil // it may still come
+		return nil // the rest may still come
 	}
 	return t.checkGranularities()
 }
@@ -204,7 +204,7 @@ func (t *Transcription) End() ([]forward.Field, error) {
 		t.format = defaultFormat
 		add = append(add, forward.Field{Name: "response_format", Value: defaultFormat})
 	}
-	if t.stream && t.format != "srt" && t.format != "vtt" { // events would split their lines
+	if t.stream && t.format != "srt" && t.format != "vtt" { // events would split the lines of subtitles
 		add = append(add, forward.Field{Name: "stream", Value: "true"})
 	}
 	return add, t.checkGranularities()
@@ -213,7 +213,7 @@ func (t *Transcription) End() ([]forward.Field, error) {
 // Model returns the model's name; nil until it has come.
 func (t *Transcription) Model() []byte { return t.model }
 
-// Stream reports whether the client wants events. Even then, subtitles are requested as a whole.
+// Stream reports whether the client wants events. Subtitles are requested as a whole even then.
 func (t *Transcription) Stream() bool { return t.stream }
 
 // PlainText reports whether the client asked for bare text.

@@ -10,7 +10,7 @@ import (
 	"penstock/translate/chat"
 )
 
-// run feeds the fields of a form, written as "name=value" with ";" in between; "name=@n" is a file
+// run feeds the fields of a form, written as "name=value" and separated by ";"; "name=@n" is a file
 // of n bytes. It returns the fields that are passed on.
 func run(t *Transcription, form string) (out []string, err error) {
 	for field := range strings.SplitSeq(form, ";") {
@@ -115,7 +115,8 @@ func TestTranscriptionRefuses(t *testing.T) {
 	}
 }
 
-// The field must hold a speaker's sample itself. An engine would fetch or open any reference.
+// The field must hold a speaker's sample itself, because an engine would fetch or open any
+// reference.
 func TestSpeakerReferences(t *testing.T) {
 	t.Parallel()
 	for value, good := range map[string]bool{

@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestArgumentsObject: whatever a string holds, the engine gets one JSON object for it.
+// TestArgumentsObject: whatever a string holds, the engine gets one JSON object in its place.
 func TestArgumentsObject(t *testing.T) {
 	t.Parallel()
 	deep := `{"a":` + strings.Repeat("[", jsonx.DefaultMaxDepth) + strings.Repeat("]", jsonx.DefaultMaxDepth) + `}`

@@ -7,9 +7,9 @@ const (
 	highs = 0x80 * ones
 )
 
-// IsBase64 reports whether s is base64 of the standard alphabet, padded, not empty and without line
-// breaks. It looks at 32 bytes at a time where the processor can, otherwise eight: an image of a
-// megabyte is checked in less time than it takes to copy it.
+// IsBase64 reports whether s is padded base64 of the standard alphabet, not empty and without line
+// breaks. It looks at 32 bytes at a time where the processor can, and otherwise at eight: checking
+// an image of a megabyte takes less time than copying it.
 func IsBase64(s []byte) bool {
 	if len(s) == 0 || len(s)%4 != 0 {
 		return false
@@ -35,11 +35,11 @@ func IsBase64(s []byte) bool {
 	return wordsBase64(s[i:n]) && wordsBase64(tail[:])
 }
 
-// wordsBase64 reports whether the words of eight bytes in s are all of the alphabet. All eight
-// bytes are tested at once. Adding a constant takes a byte below 0x80 to 0x80 if it is at least the
-// bound; subtracting it from a constant of 0x80 or more leaves 0x80 if it is at most the bound.
-// Neither carries into the next byte or borrows from it, because all collects the bytes of 0x80 and
-// more.
+// wordsBase64 reports whether s, in words of eight bytes, holds only bytes of the alphabet. All
+// eight bytes are tested at once. Adding a constant takes a byte below 0x80 to 0x80 or more if it
+// is at least the bound; subtracting it from a constant of 0x80 or more leaves at least 0x80 if it
+// is at most the bound. Neither carries into the next byte or borrows from it, because all collects
+// the bytes of 0x80 and more.
 func wordsBase64(s []byte) bool {
 	a, z, slash, nine := base64Bounds[0], base64Bounds[1], base64Bounds[2], base64Bounds[3]
 	good, all := uint64(highs), uint64(0)

@@ -2,7 +2,7 @@
 
 package chat
 
-// Elsewhere base64 is checked eight bytes at a time.
+// On other processors base64 is checked eight bytes at a time.
 var hasVector = false
 
 func vectorBase64(*byte, int) bool { panic("chat: no vectors here") }

@@ -6,10 +6,10 @@ import "penstock/translate/jsonx"
 // The texts are contents of JSON strings and end at whole characters.
 type Begun struct {
 	Text, Reasoning []byte
-	Tokens          int // how many tokens it counts as
+	Tokens          int // the number of tokens it counts as
 }
 
-// steered lists the members that rule out a continuation: some give the whole answer a form that an
+// steered lists the members that rule out a continuation. Some give the whole answer a form that an
 // engine cannot resume halfway, some report its tokens one by one, and with some the client itself
 // says what the last message is.
 var steered = [...]string{
@@ -49,8 +49,8 @@ func (b *Begun) GoOn(r *Request) { r.begun, r.Tokens.said = b, b.Tokens }
 func GoesOn(r *Request) bool { return r.begun != nil }
 
 // patch ends the conversation with the part of the answer that exists: in a message of its own, or
-// appended to the message in which the client began the answer. reasoning is the member of a
-// message from which the engine reads reasoning.
+// appended to the message in which the client began the answer. reasoning is the member from which
+// the engine reads a message's reasoning.
 func (b *Begun) patch(p *patch, r *Request, reasoning string) {
 	n := len(p.text)
 	if r.Prefilled {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// An engine that continues an answer gets what was said, and is asked for the rest.
+// An engine that continues an answer gets the answer so far, and is asked for the rest.
 func TestGoOn(t *testing.T) {
 	const asked = `{"role":"user","content":"x"}`
 	begun := Begun{Text: []byte(`Grüß \"Gott\"\n`), Tokens: 3}
@@ -64,7 +64,7 @@ func TestGoOn(t *testing.T) {
 	}
 }
 
-// Answers of which no engine can take over a part.
+// No engine can continue these answers.
 func TestContinues(t *testing.T) {
 	for members, want := range map[string]bool{
 		``:                                     true,
@@ -86,7 +86,7 @@ func TestContinues(t *testing.T) {
 			t.Errorf("%s: %v", members, got)
 		}
 	}
-	var r Request // a message of its own, or the beginning of the answer: the engine decides
+	var r Request // the engine decides whether this is a message of its own or the beginning of the answer
 	if err := r.Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}]}`)); err != nil || Continues(&r) {
 		t.Error(err, "the last message is the assistant's")
 	}

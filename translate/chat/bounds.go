@@ -8,17 +8,17 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Members by which a small request causes much work for an engine: what it does for every token
-// (stop sequences, biases, log probabilities), for every choice, or before it starts (grammars,
-// schemas and regular expressions, which it compiles). Engines limit few of them. The bounds are
-// far above what clients are known to send, and the same on every endpoint.
+// These members let a small request cause much work for an engine: for every token (stop sequences,
+// biases, log probabilities), for every choice, or before it starts (grammars, schemas and regular
+// expressions, which it compiles). Engines limit few of them. The bounds are far above what clients
+// are known to send, and the same on every endpoint.
 
-// bound is the most that a member may ask for. A number of 0 sets no limit.
+// bound is the most that a member may ask for. 0 sets no limit.
 type bound struct {
 	name     string // of a top-level member, or outer.inner of one in the object outer
 	elements int    // of an array or an object
 	of       string // what the elements are
-	bytes    int    // as JSON writes them
+	bytes    int    // length as JSON
 	value    int64  // of an integer, which must not be negative either
 	least    int64  // the lower end that an error names; the reader of the member enforces it
 	schema   *schemaBound
@@ -33,12 +33,12 @@ const (
 	longestTexts   = 64 << 10
 	longestRegex   = 16 << 10
 	longestGrammar = 256 << 10
-	longestTools   = 1 << 20 // mostly descriptions
+	longestTools   = 1 << 20 // most of it is descriptions
 	longestChoice  = 128 << 10
 	mostSamplers   = 64
 )
 
-// Limits of schemas: of those that a request asks for, and of those of its tools.
+// The limits of the schemas that a request asks for, and of those of its tools.
 var (
 	answerSchema = &schemaBound{listed: mostListed}
 	toolSchemas  = &schemaBound{listed: mostToolsListed}

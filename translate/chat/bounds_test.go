@@ -10,7 +10,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestBounds_Choices: the error for too few or too many choices gives the true bounds.
+// TestBounds_Choices: the error for too few or too many choices states the real bounds.
 func TestBounds_Choices(t *testing.T) {
 	for _, member := range []string{"n", "n_cmpl"} {
 		for _, n := range []string{"-1", "0", "129", "1000000"} {

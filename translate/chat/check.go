@@ -8,7 +8,7 @@ import (
 )
 
 // Check applies the rules that depend on the model to a decoded request. It lowers the token limit
-// and Effort to the model's, and finds the token limit for the engine of a request without one
+// and Effort to the model's, and chooses the engine's token limit for a request without one
 // (TokenLimit); AppendUpstream then writes these values. The error is an *apierr.Error. A request
 // may be checked again with another model's rules, which then apply to what the client asked for.
 //
@@ -30,7 +30,7 @@ func (r *Request) Check(rules *ModelRules) error {
 	return nil
 }
 
-// asked keeps the client's own values of what Check lowers.
+// asked keeps the client's own values of the members that Check lowers.
 type asked struct {
 	known  bool
 	max    int

@@ -25,7 +25,7 @@ func TestCheck(t *testing.T) {
 		code   string
 		param  string
 		tokens int    // after an accepted check
-		effort string // likewise
+		effort string // after an accepted check
 	}{
 		{"nothing is known", ModelRules{}, bodyWith(tools + `,"max_tokens":9000000,"reasoning_effort":"xhigh",` + schema), "", "", 9000000, "xhigh"},
 
@@ -135,7 +135,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckTexts checks the sentences that clients are known to parse.
+// TestCheckTexts checks the sentences that some clients parse.
 func TestCheckTexts(t *testing.T) {
 	for _, c := range []struct {
 		limits     ModelRules

@@ -6,7 +6,7 @@ type CountRequest struct {
 	Served           string // the engine's name for the model
 	Model            []byte // the name that the client wrote
 	ReasoningHistory string // see ModelRules
-	Opener           Opener // of the sealed reasoning in the history; nil: it is not opened
+	Opener           Opener // opens the sealed reasoning in the history; nil: it stays closed
 }
 
 // Opener opens sealed reasoning that a request brings back.

@@ -31,8 +31,8 @@ type EngineFormat struct {
 	// reasoning_effort.
 	Reasoning *ReasoningFormat
 	// Prefill are members to add when the last message is the beginning of the answer
-	// (Request.Prefilled). Engines that need them would otherwise take it for a separate message
-	// and start anew. They are added in the same way as those of Reasoning, after them.
+	// (Request.Prefilled). Engines that need them would otherwise treat it as a separate message and
+	// start anew. They are added after those of Reasoning, in the same way.
 	Prefill []Member
 	// DeveloperAsSystem sends the role developer as system, because the engine's chat templates do
 	// not know it.
@@ -133,8 +133,8 @@ func (s EffortSet) Has(word string) bool { return s != 0 && s&EffortsOf(word) !=
 // ToolChoiceForm says how much an engine reads of tool_choice.
 type ToolChoiceForm uint8
 
-// The forms. An engine that reads less is sent only the tools that the choice leaves: the named
-// one, or none.
+// The forms of a tool_choice. An engine that reads less gets only the tools that the choice leaves:
+// the named one, or none.
 const (
 	ToolChoiceAsSent  ToolChoiceForm = iota
 	ToolChoiceWords                  // auto, none and required
@@ -144,7 +144,7 @@ const (
 // ResponseForm says how much an engine reads of response_format.
 type ResponseForm uint8
 
-// The forms.
+// The forms of a response_format.
 const (
 	ResponseAsSent  ResponseForm = iota
 	ResponseSchemas              // without json_object, which is sent as the schema of an object
@@ -154,7 +154,7 @@ const (
 // NullForm says how a message without content is sent.
 type NullForm uint8
 
-// The forms.
+// The forms of a message without content.
 const (
 	NullAsSent            NullForm = iota
 	NullEmpty                      // with the content ""
@@ -162,7 +162,7 @@ const (
 )
 
 // Priority is the number in the member priority by which an engine orders its queue. The zero value
-// leaves requests as they are.
+// leaves requests unchanged.
 type Priority struct {
 	Number int
 	Told   bool // the engine is sent the number
@@ -202,8 +202,8 @@ func (p Priority) Add(edits *jsonx.Edits, root jsonx.Value) {
 	}
 }
 
-// Salt makes an engine separate its cached prompts by owner: it reuses a cached prefix only for
-// requests with the same salt. The zero value leaves requests as they are.
+// Salt makes an engine keep the cached prompts of different owners apart: it reuses a cached prefix
+// only for requests with the same salt. The zero value leaves requests unchanged.
 type Salt struct {
 	Member string // the engine's name for it
 	Owner  string // the owner whose prompts may share a cache; empty: all clients share

@@ -8,13 +8,12 @@ import (
 
 // WordList is a list of words that are only hints: how hard a model thinks, how its thinking is
 // shown, how closely it looks at a picture. Vendors extend these lists, and their clients send the
-// new words to every server. A word that is not in the list is therefore read as the nearest one,
-// and the client learns of it in x-penstock-dropped. A strict edge refuses it. Words that decide
-// the form or the meaning of an answer, such as roles, tool choices, types and formats, are never
-// replaced.
+// new words to every server. An unknown word is therefore read as the nearest known one, and the
+// client learns of it in x-penstock-dropped. A strict edge refuses it. Words that decide the form
+// or the meaning of an answer, such as roles, tool choices, types and formats, are never replaced.
 type WordList struct {
 	Words []string
-	Other string // the one of Words that replaces a word unlike any in the list
+	Other string // replaces a word that resembles none in the list
 }
 
 // Read returns the word of the list for the string v, and whether v is exactly that word.
@@ -38,7 +37,7 @@ func plainWord(w string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(w))
 }
 
-// Hints returns the names, out of a fixed set, of the members whose words were unknown; nil: none.
+// Hints returns the names, from a fixed set, of the members whose words were unknown; nil: none.
 func (r *Request) Hints() (names []string) {
 	if r.Reasoning.unknown {
 		names = append(names, "member:effort")

@@ -9,8 +9,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// TestHints: an unknown word of a hint is read as the nearest one, and reported; a strict edge
-// refuses it.
+// TestHints: an unknown word of a hint is read as the nearest known one, and reported; a strict
+// edge refuses it.
 func TestHints(t *testing.T) {
 	t.Parallel()
 	image := func(detail string) string {
@@ -21,7 +21,7 @@ func TestHints(t *testing.T) {
 		members, sent string
 		offers        []string // efforts of the model
 		hints         string
-		strict        string // the parameter that is refused
+		strict        string // the parameter that a strict edge refuses
 	}{
 		{text + `,"reasoning_effort":"low"`, `"reasoning_effort":"low"`, nil, "", ""},
 		{text + `,"reasoning_effort":"galactic"`, `"reasoning_effort":"high"`, nil, "member:effort", "reasoning_effort"},

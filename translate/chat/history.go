@@ -12,7 +12,7 @@ import (
 // one malformed tool call, or one that the token limit has cut, would end a conversation for good,
 // although its tool message already reports the mistake to the model.
 //
-// The zero value is ready. Arguments belong to one request at a time.
+// The zero value is ready. An Arguments belongs to one request at a time.
 type Arguments struct {
 	doc           jsonx.Doc
 	text, wrapped []byte
@@ -37,7 +37,7 @@ func (a *Arguments) Append(dst []byte, v jsonx.Value) []byte {
 // words. The result is valid until the next use of a.
 //
 // It is one complete JSON value without halves of surrogate pairs, whatever the client wrote. The
-// engine's request contains it as it is, so an object that closed early would smuggle unchecked
+// engine's request contains it unchanged, so an object that closed early would smuggle unchecked
 // members of the client into that request.
 func (a *Arguments) Object(v jsonx.Value) []byte {
 	object, whole := a.read(v)
@@ -92,7 +92,7 @@ type argumentsKind uint8
 
 const (
 	argumentsMalformed argumentsKind = iota
-	argumentsObject                  // or possibly one that exceeds the limits of this reader
+	argumentsObject                  // or one that exceeds the limits of this reader
 	argumentsHalved                  // an object with halves of surrogate pairs in its own escapes
 )
 
@@ -140,9 +140,9 @@ const keepArguments = 64 << 10
 // it back with every turn. members are the members of the request that hold the conversation; with
 // none, nothing is replaced.
 //
-// Replaced are string values other than names of tools, and the keys in a tool call's input.
-// Elsewhere (models, other keys, schemas) a half comes from the client itself, and a replacement
-// would change its meaning.
+// It replaces halves in string values other than names of tools, and in the keys of a tool call's
+// input. Elsewhere (models, other keys, schemas) a half comes from the client itself, and a
+// replacement would change its meaning.
 func ParseHistory(d *jsonx.Doc, body []byte, o jsonx.Options, members ...string) error {
 	err := d.Parse(body, o)
 	if err == nil || len(members) == 0 || !jsonx.IsLone(err) {

@@ -9,7 +9,7 @@ import (
 )
 
 // Text that an engine once sent does not end a conversation when the client sends it back: halves
-// of surrogate pairs are replaced in texts. They are refused elsewhere, and by a strict edge.
+// of surrogate pairs in texts are replaced. Elsewhere, and by a strict edge, they are refused.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	const half = `\ud83d`
 	history := `{"model":"m","messages":[{"role":"user","content":"a` + half + `b"},{"role":"user","content":[{"type":"text","text":"\ude00"}]},` +
@@ -76,7 +76,7 @@ func TestArgumentsInHistory(t *testing.T) {
 		if err := r.Decode([]byte(body)); err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // a request may be sent again
+		for range 2 { // a request may be sent several times
 			got := string(r.AppendUpstream(nil, &EngineFormat{Served: "m"}))
 			if want := strings.Replace(body, `"arguments":`+arguments, `"arguments":`+want, 1); got != want {
 				t.Errorf("got  %s\nwant %s", got, want)

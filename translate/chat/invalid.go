@@ -8,14 +8,13 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Invalid says what is wrong with one member. It is built where the mistake is found, by code that
-// knows the member's own name, and each level above prefixes its own name. Paths therefore cost
-// nothing in a correct request, and can only hold indexes and names of ours. The other dialects use
-// it too.
+// Invalid says what is wrong with one member. Code that knows the member's own name builds it where
+// the mistake is found, and each level above prefixes its own name. Paths therefore cost nothing in
+// a correct request, and can only hold indexes and names of ours. The other dialects use it too.
 type Invalid struct {
 	Param string
 	Code  string
-	Text  string // continues the sentence that the path begins: "must be a number, not a string"
+	Text  string // continues a sentence that begins with the path: "must be a number, not a string"
 	Image bool   // see apierr.Error
 }
 

@@ -9,11 +9,11 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Media that engines fetch, in requests whose shape differs from chat's parts. Engines recognize a
+// Engines fetch media in requests whose shape differs from chat's parts, too. They recognize a
 // medium by the name of its member, at any depth; a text elsewhere is not a medium, even if it
 // looks like a URL.
 
-// mediaNames are the members, and the types of parts, from which engines take media: at every
+// mediaNames are the members, and the types of parts, from which engines read media, at every
 // endpoint, at the top level and nested. Speech engines read the sample of a voice from a file of
 // their own, or fetch it.
 var mediaNames = [...]string{
@@ -44,8 +44,8 @@ func CheckMedia(root jsonx.Value, rules *ModelRules) error {
 // listNames are members of a chat request that hold lists in which media may stand beside texts.
 var listNames = [...]string{"documents", "references"}
 
-// checkTopMedia is CheckMedia for the members beside the messages of a chat request, because some
-// engines take media from there as well. Chat's own media are parts of a content. It runs only when
+// checkTopMedia is CheckMedia for the members other than the messages of a chat request, because
+// some engines read media there as well. Chat's own media are parts of a content. It runs only when
 // a request has members that the edge does not read, which is rare; comparing the numbers of
 // members is enough to know.
 func (r *Request) checkTopMedia(rules *ModelRules) *Invalid {
@@ -87,7 +87,7 @@ func RefuseMediaText(name string, value []byte) error {
 // media walks through a request.
 type media struct{ rules *ModelRules } // nil rules: no URL at all
 
-// open returns v with its children indexed, however deep it lies.
+// open returns v with its children indexed, however deep they lie.
 func open(v jsonx.Value) (jsonx.Value, *Invalid) {
 	if v.Recorded() {
 		return v, nil
@@ -151,7 +151,7 @@ func (m *media) medium(v jsonx.Value) *Invalid {
 	return nil
 }
 
-// each applies look to the elements of an array.
+// each calls look for the elements of an array.
 func each(v jsonx.Value, look func(jsonx.Value) *Invalid) *Invalid {
 	for it := v.Iter(); it.Next(); {
 		if e := look(it.Value()); e != nil {
@@ -172,8 +172,8 @@ func joinIndex(i int, rest string) string {
 
 const wantMedium = "must be an https URL, or a data URL in base64"
 
-// url checks the location of a medium. A value with neither a scheme nor a path is base64 or an id
-// to engines, or they refuse it.
+// url checks the location of a medium. If a value has neither a scheme nor a path, engines read it
+// as base64 or as an id, or refuse it.
 func (m *media) url(v jsonx.Value) *Invalid {
 	url := v.AppendText(nil)
 	switch scheme := hasScheme(url); {
@@ -251,8 +251,7 @@ func isPath(s []byte) bool {
 	return bytes.IndexByte(s, '\\') >= 0 || bytes.IndexByte(s, '/') >= 0 && !isBase64Text(s)
 }
 
-// isBase64Text reports whether s consists only of letters of base64, of either alphabet, and line
-// ends.
+// isBase64Text reports whether s has only letters of base64, of either alphabet, and line ends.
 func isBase64Text(s []byte) bool {
 	for _, c := range s {
 		switch {

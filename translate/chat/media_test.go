@@ -9,7 +9,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestCheckMedia: the check finds everything that engines would fetch, anywhere, and ignores texts.
+// TestCheckMedia: the check finds everything that engines would fetch, wherever it is, and ignores
+// texts.
 func TestCheckMedia(t *testing.T) {
 	t.Parallel()
 	const bad = `"http://127.0.0.1/"`

@@ -9,8 +9,8 @@ import (
 // members are the members of a request that the edge reads, indexed by the constants below.
 type members [memberCount]jsonx.Value
 
-// The members that the edge reads. The order is that of the contract's table; those behind user are
-// not in it.
+// The members that the edge reads, in the order of the contract's table. Those after user are not
+// in it.
 const (
 	memberModel = iota
 	memberMessages

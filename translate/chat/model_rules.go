@@ -4,8 +4,8 @@ package chat
 // settings of the edge. The zero value limits nothing. Check only reads them, so all requests for a
 // model share one ModelRules.
 type ModelRules struct {
-	// Strict refuses what is otherwise adjusted: a token limit too high for the model or its
-	// context, and the efforts "minimal" and "max". It also refuses audio, video and files.
+	// Strict refuses what is otherwise adjusted: a token limit too high for the model or its context,
+	// and the efforts "minimal" and "max". It also refuses audio, video and files.
 	Strict bool
 	// ContextLength is in tokens; 0: not known.
 	ContextLength int
@@ -16,8 +16,8 @@ type ModelRules struct {
 	// LowerEffort replaces an effort that the model does not offer by the nearest lower one, as the
 	// dialects other than chat require, instead of refusing it.
 	LowerEffort bool
-	// ReasoningHistory is ReasoningLoop or ReasoningNone; with any other word, the engine is sent
-	// all reasoning of the history.
+	// ReasoningHistory is ReasoningLoop or ReasoningNone. With any other word, the engine gets all
+	// reasoning of the history.
 	ReasoningHistory string
 	// Features are the optional features that the model offers (FeatureTools and so on); nil: not
 	// known, none is refused.

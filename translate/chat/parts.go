@@ -8,8 +8,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Parts of a message that hold audio, video or a file. Few models take them, so a request with one
-// is refused unless the model's entry lists them (ModelRules.InputModalities).
+// A part of a message may hold audio, video or a file. Few models take such parts, so a request
+// with one is refused unless the model's entry lists its kind (ModelRules.InputModalities).
 
 // Medium is one such part.
 type Medium struct {
@@ -17,7 +17,7 @@ type Medium struct {
 	Message, Part int
 	// Kind is audio, video or file.
 	Kind string
-	// Host is the host of an https URL, as in Image; nil for what the request itself holds.
+	// Host is the host of an https URL, as in Image; nil if the request itself holds the medium.
 	Host []byte
 
 	member string
@@ -31,8 +31,8 @@ func (m *Medium) Param() string {
 // MaxMedia is how many such parts a request may have.
 const MaxMedia = 256
 
-// mediumTokens is the length of a medium in the estimate of a prompt: that of half a minute of
-// audio, or some seconds of video.
+// mediumTokens is the length of a medium in the estimate of a prompt: about half a minute of audio,
+// or some seconds of video.
 const mediumTokens = 1024
 
 // mediumPart is a kind of part that holds a medium. The member has the name of the part's type.

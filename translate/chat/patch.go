@@ -117,8 +117,8 @@ const eachTimings = "timings_per_token"
 // AsksTimings reports whether the client itself asked for timings on every chunk.
 func AsksTimings(r *Request) bool { return r.doc.Root().Get(eachTimings).Kind() == jsonx.True }
 
-// AsksFlex reports whether the client lets others be served first, as with OpenAI's service_tier
-// flex.
+// AsksFlex reports whether the client agrees to be served after others, as with OpenAI's
+// service_tier flex.
 func AsksFlex(r *Request) bool { return r.Flex || r.doc.Root().Get("service_tier").EqualText("flex") }
 
 // patchStream asks for a stream with usage where the client or the format wants one.
@@ -247,7 +247,7 @@ func (u *ToolUse) patch(p *patch, members *members, form ToolChoiceForm) {
 	case form != ToolChoiceAsSent && u.named.Exists():
 		at := positionOf(tools, u.named)
 		if at < 0 {
-			return // no such tool to choose
+			return // there is no such tool
 		}
 		p.edits.Set(choice, textRequired)
 		only = append(only[:0], at)
@@ -355,8 +355,8 @@ func (r *Prompt) patch(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	}
 }
 
-// patch collects the changes to a request. Edits borrow from text; when it grows, the edits made
-// before keep the old array.
+// patch collects the changes to a request. Edits borrow from text; when it grows, earlier edits
+// keep the old array.
 type patch struct {
 	edits *jsonx.Edits
 	root  jsonx.Value
@@ -410,7 +410,7 @@ func (p *patch) setOption(options jsonx.Value, name string, add []byte) {
 	}
 }
 
-// addMembers adds the members of list, except those of before, which were already added.
+// addMembers adds the members of list, except those of before, which are already added.
 func (p *patch) addMembers(list, before []Member) {
 	for i := range list {
 		m := &list[i]

@@ -17,7 +17,7 @@ type targetFile struct {
 		Off, On []memberFile
 		History string
 	}
-	Prefill []memberFile // the request is one whose last message is the beginning of the answer
+	Prefill []memberFile // the last message of the request is the beginning of the answer
 }
 
 type memberFile struct {
@@ -44,7 +44,7 @@ func (f *targetFile) target() *EngineFormat {
 // TestAppendUpstream runs the archives of testdata/encode: a target, perhaps limits, the request,
 // and what the engine gets.
 func TestAppendUpstream(t *testing.T) {
-	var r Request // one for all cases: nothing may remain from an earlier one
+	var r Request // one for all cases: nothing may remain from an earlier case
 	golden.Archives(t, "testdata/encode", func(t *testing.T, a *golden.Archive) {
 		var target targetFile
 		var limits ModelRules

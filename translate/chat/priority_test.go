@@ -8,8 +8,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// TestPriority: the engine is told one number, the edge's, whatever the client writes; the client's own stays where that is
-// allowed, and where the engine is told none.
+// TestPriority: the engine gets one number, the edge's, whatever the client writes. The client's
+// own number stays if that is allowed, or if the edge sends none.
 func TestPriority(t *testing.T) {
 	for _, own := range []string{``, `"priority":-9,`, `"priority":-9,"priority":-8,`, `"\u0070riority":-9,`, `"PRIORITY":-9,`, `"priority":null,`} {
 		body := []byte(`{` + own + `"model":"m","messages":[{"role":"user","content":"Hi"}]}`)

@@ -13,8 +13,8 @@ type Prompt struct {
 	Images []Image
 	// Media are the parts with audio, video and files, in the order of the messages.
 	Media []Medium
-	// Bytes is the length of all text of the prompt as JSON writes it: contents, tool calls and
-	// tool definitions, without images.
+	// Bytes is the length of all text of the prompt in JSON: contents, tool calls and tool
+	// definitions, without images.
 	Bytes int
 
 	messages  int
@@ -26,7 +26,7 @@ type Prompt struct {
 
 	contentless []contentless // messages without content
 	turn        turnRole      // of the last message so far
-	inRow       bool          // two messages that may be joined follow each other
+	inRow       bool          // it has consecutive messages that may be joined
 }
 
 // contentless is a message whose content is null or absent.
@@ -90,12 +90,11 @@ const (
 	messageToolCalls
 	messageReasoningContent
 	messageReasoning
-	messageMedia       // and those after it
+	messageMedia       // and the members after it
 	messageMemberCount = messageMedia + 9
 )
 
-// messageNames are the members of a message, followed by those from which some engine may take
-// media.
+// messageNames are the members of a message, followed by those in which some engine reads media.
 var messageNames = jsonx.NewNames(
 	append([]string{
 		"role", "content", "name", "tool_call_id", "tool_calls", "reasoning_content", "reasoning",
@@ -202,11 +201,12 @@ const (
 	partRefusal
 	partFile
 	partImageURL
-	partForeign     // and those after it
+	partForeign     // and the members after it
 	partMemberCount = partForeign + 7
 )
 
-// partNames are the members of a part, followed by those that hold media of other types of parts.
+// partNames are the members of a part, followed by those that hold the media of other types of
+// parts.
 var partNames = jsonx.NewNames(append([]string{"type", "text", "refusal", "file"}, mediaOfParts...)...)
 
 var mediaOfParts = []string{
@@ -214,7 +214,7 @@ var mediaOfParts = []string{
 }
 
 // decodePart reads part j of message i. Agents replay parts that hold members of other parts and of
-// messages, which is harmless except for media: some engines take media from a part whatever its
+// messages. That is harmless except for media: some engines read media from a part whatever its
 // type, and an engine must not fetch what is not checked here.
 func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 	var m [partMemberCount]jsonx.Value
@@ -235,7 +235,7 @@ func (p *Prompt) decodePart(i, j int, v jsonx.Value, assistant bool) *Invalid {
 			return WrongValue("type", "must be text or image_url, or input_audio, audio_url, video_url or file for models that take them")
 		}
 	}
-	for k, v := range m[partImageURL:] { // of the media, only the part's own is allowed
+	for k, v := range m[partImageURL:] { // only the part's own medium is allowed
 		if Given(v) && !kind.EqualText(mediaOfParts[k]) {
 			return unsupportedPart(mediaOfParts[k])
 		}
@@ -345,5 +345,5 @@ func requiredFunction(v jsonx.Value) (jsonx.Value, *Invalid) {
 	return v, nil
 }
 
-// textLength is the length of a string as JSON writes it, without its quotes.
+// textLength is the length of a string in JSON, without its quotes.
 func textLength(v jsonx.Value) int { return v.End() - v.Start() - 2 }

@@ -10,16 +10,16 @@ import (
 // Efforts are the reasoning efforts, lowest first.
 var Efforts = []string{"none", "low", "medium", "high", "xhigh"}
 
-// EngineEfforts are the words that some engine takes, lowest first.
+// EngineEfforts are the words that any engine takes, lowest first.
 var EngineEfforts = []string{"none", effortMinimal, "low", "medium", "high", "xhigh", effortMax}
 
-// Words of other vendors that clients send: minimal reads as low, max as xhigh.
+// Other vendors' words that clients send: minimal counts as low, max as xhigh.
 const (
 	effortMinimal = "minimal"
 	effortMax     = "max"
 )
 
-// Reasoning is what a request asks of the model's reasoning.
+// Reasoning is what a request says about the model's reasoning.
 type Reasoning struct {
 	// Effort is one of Efforts, or empty when the client did not say. Check may lower it.
 	Effort string
@@ -30,15 +30,14 @@ type Reasoning struct {
 	Include bool
 
 	foreign bool   // the effort was another vendor's word
-	unknown bool   // the effort was a word of no known vendor
+	unknown bool   // the effort was a word of no vendor that the edge knows
 	param   string // the path of the member that gave the effort
 }
 
 var reasoningNames = jsonx.NewNames("effort", "max_tokens", "enabled", "exclude")
 
 // decode reads reasoning_effort and include_reasoning, and their other forms reasoning.effort and
-// reasoning.exclude. A budget inside reasoning is only checked: it can never raise the token limit,
-// because it is not added to anything.
+// reasoning.exclude. A budget inside reasoning is only checked: nothing adds it to the token limit.
 func (r *Reasoning) decode(members *members) (e *Invalid) {
 	v := members[memberReasoning]
 	if e = OptionalObject("reasoning", v); e != nil {
@@ -165,7 +164,7 @@ func LowerEffort(words []string, effort string) string {
 // running tool loop: without it the prompt differs from what the engine has cached, and the model
 // loses its plan.
 
-// How much of it is sent to an engine (ModelRules.ReasoningHistory).
+// How much of it an engine gets (ModelRules.ReasoningHistory).
 const (
 	ReasoningLoop = "loop" // only what follows the user's last text
 	ReasoningNone = "none"
@@ -206,8 +205,8 @@ func (t *thoughts) add(i int, content, reasoning jsonx.Value) {
 	t.list = append(t.list, thought{i, content, reasoning})
 }
 
-// pass records message i, which has another role. A text of the user ends the tool loop, unless it
-// follows the results of tools: agents put reminders there.
+// pass records message i, which is not the assistant's. A text of the user ends the tool loop,
+// unless it follows the results of tools: agents put reminders there.
 func (t *thoughts) pass(i int, role jsonx.Value, text bool) {
 	if text && !t.result && role.EqualText("user") {
 		t.loop, t.inLoop = i, 0

@@ -11,16 +11,16 @@ import (
 
 // RefusedMembers are the names of top-level members that steer an engine and that clients must not
 // set. Their case is ignored, because some engines ignore it. Names that begin with x- are always
-// refused, because gateways and engines use them as headers written as members.
+// refused, because gateways and engines read them as headers that are written as members.
 //
-// Nil and the zero value refuse only those. It does not change after it is made, so requests can
-// share it.
+// Nil and the zero value refuse only those names. A RefusedMembers does not change after it is
+// made, so requests can share it.
 type RefusedMembers struct {
 	named  [32][]string // by the first byte's low five bits, the same for both cases
 	inside []insideRefusal
 	allow  []string   // names that an operator allows
-	hosted bool       // with hostedMembers
-	begun  *nameStart // covers all that is refused; nil: only the control members
+	hosted bool       // hostedMembers are refused as well
+	begun  *nameStart // covers all refused names; nil: only the control members
 }
 
 // nameStart is a set of names, stored by parts of their first two bytes. It rules out most names of
@@ -42,8 +42,8 @@ func (n *nameStart) add(pattern string) {
 	}
 }
 
-// has reports whether a name may be in the set. It may always be if it is short, not ASCII, or
-// written with escapes.
+// has reports whether a name may be in the set. A name that is short, not ASCII, or written with
+// escapes always may be.
 func (n *nameStart) has(k jsonx.Key) bool {
 	name := k.Raw()
 	return !k.Plain() || len(name) < 2 || n[name[0]&31]>>(name[1]&31)&1 != 0
@@ -229,8 +229,8 @@ func (r *RefusedMembers) Passes(k jsonx.Key) bool {
 
 // hostedMembers are members by which a client would spend the operator's money at a hosted engine,
 // make it store the conversation, or pass the conversation to a third party. Self-hosted engines
-// ignore them or use them for something else, so these members are refused only where a model has a
-// hosted engine. null always counts as absent.
+// ignore them or use them for something else, so they are refused only for a model with a hosted
+// engine. null always counts as absent.
 var hostedMembers = [...]struct {
 	name   string
 	values []string // legal values; nil: none

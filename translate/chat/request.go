@@ -43,8 +43,8 @@ type Facts struct {
 	StructuredOutput bool
 	// Implied is set by a translator.
 	Implied
-	// Flex says that the client lets others be served first. It is set for a dialect whose requests
-	// lose the member that says so.
+	// Flex says that the client agrees to be served after others. It is set by a dialect whose
+	// translation loses the member that says so.
 	Flex bool
 	// N is the number of choices, 1 unless given.
 	N int
@@ -53,7 +53,7 @@ type Facts struct {
 	Reasoning Reasoning
 }
 
-// parsed is what Reset clears beside the Facts.
+// parsed is what Reset clears in addition to the Facts.
 type parsed struct {
 	body    []byte
 	members members
@@ -62,7 +62,7 @@ type parsed struct {
 	schema  bool   // response_format is json_schema
 }
 
-// Implied is what another dialect implies and no member of the chat request says.
+// Implied is what another dialect implies and no member of the chat request expresses.
 type Implied struct {
 	// Prefilled says that the last message is the beginning of the answer. Chat clients send
 	// engines' own members for that.
@@ -145,8 +145,8 @@ func (r *Request) decode(root jsonx.Value) *Invalid {
 	return nil
 }
 
-// decodeSteps run in the order of the contract's table, so that of several mistakes the first one
-// in that order is reported.
+// decodeSteps run in the order of the contract's table, so that the first of several mistakes in
+// that order is reported.
 var decodeSteps = [...]func(*Request) *Invalid{
 	(*Request).decodeModel,
 	func(r *Request) *Invalid { return r.Prompt.decode(r.Messages()) },

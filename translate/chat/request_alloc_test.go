@@ -33,7 +33,7 @@ func TestRequestAllocs(t *testing.T) {
 	for name, body := range bodies {
 		want := 0.0
 		if name == "escapes" {
-			want = 3 // the unknown name is decoded to be compared
+			want = 3 // the unknown name is decoded for the comparison
 		}
 		got := testing.AllocsPerRun(100, func() {
 			if err := r.Decode(body); err != nil {

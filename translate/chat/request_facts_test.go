@@ -15,7 +15,7 @@ func TestRequestFacts(t *testing.T) {
 		return &r
 	}
 
-	// Everything absent, and nulls count as absent.
+	// Everything is absent, and nulls count as absent.
 	for _, body := range []string{`{` + leastBody + `}`, bodyWith(`"stream":null,"stream_options":null,"max_tokens":null,"max_completion_tokens":null,` +
 		`"reasoning":null,"reasoning_effort":null,"include_reasoning":null,"tools":null,"response_format":null,"n":null,"user":null,` +
 		`"stop":null,"tool_choice":null,"logprobs":null,"top_logprobs":null,"logit_bias":null,"seed":null,"top_k":null`)} {
@@ -29,7 +29,7 @@ func TestRequestFacts(t *testing.T) {
 		}
 	}
 
-	// Everything given.
+	// Everything is given.
 	r2 := decode(`{"model":"caf\u00e9\/1","messages":[{"role":"system","content":"1234"},{"role":"user","content":[{"type":"text","text":"56"},` +
 		`{"type":"image_url","image_url":"https://example.com/x"}]},{"role":"assistant","tool_calls":[{"id":"c","type":"function",` +
 		`"function":{"name":"f","arguments":"{}"}}]}],"stream":true,"stream_options":{"include_usage":true},"max_completion_tokens":7e1,` +
@@ -69,7 +69,7 @@ func TestRequestFacts(t *testing.T) {
 		t.Errorf("effort %q", r.Reasoning.Effort)
 	}
 
-	// A Request that failed is ready for the next, and nothing stays.
+	// A Request that has failed is ready for the next body, and keeps nothing.
 	if err := r.Decode([]byte(`{"model":"x","stream":true,"messages":5}`)); err == nil {
 		t.Fatal("accepted")
 	}

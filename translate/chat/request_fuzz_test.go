@@ -25,7 +25,7 @@ var fuzzTargets = []*EngineFormat{
 	{Served: "m", Reasoning: &ReasoningFormat{}},
 }
 
-// fuzzForms rewrite what engines do not read in every form.
+// fuzzForms rewrite, in every form, what engines do not read.
 var fuzzForms = []*EngineFormat{
 	{
 		Served: "m", ToolChoice: ToolChoiceWords, ResponseFormat: ResponseSchemas, NullContent: NullEmpty, JoinTurns: true, DeveloperAsSystem: true,
@@ -34,7 +34,8 @@ var fuzzForms = []*EngineFormat{
 	{Served: "m", ToolChoice: ToolChoiceIgnored, ResponseFormat: ResponseValue, NullContent: NullEmptyWithoutCalls, JoinTurns: true},
 }
 
-// FuzzForms: in whatever form a request is sent, it is a request that says no more than before, and no message's text is lost.
+// FuzzForms: in every form the engine gets a valid request that says no more than the client's, and
+// no message's text is lost.
 func FuzzForms(f *testing.F) {
 	for _, c := range ruleCases {
 		if len(c.body) < 2000 {
@@ -142,7 +143,8 @@ func FuzzRequestDecode(f *testing.F) {
 }
 
 // changedImages counts the images that are changed for the engine, and by how many bytes they grow:
-// a URL that is a plain string is put into an object, and a detail that engines do not know becomes one that they do.
+// a URL that is a plain string becomes an object, and a detail that engines do not know becomes one
+// that they know.
 func changedImages(r *Request) (n, grown int) {
 	for i := range r.Prompt.Images {
 		switch m := &r.Prompt.Images[i]; {
@@ -155,7 +157,7 @@ func changedImages(r *Request) (n, grown int) {
 	return n, grown
 }
 
-// requireOnlyIntended compares the bodies with the standard library's eyes.
+// requireOnlyIntended compares the bodies, as the standard library reads them.
 func requireOnlyIntended(t *testing.T, body, out []byte, r *Request, target *EngineFormat) {
 	t.Helper()
 	var before, after map[string]json.RawMessage

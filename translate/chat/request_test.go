@@ -365,7 +365,8 @@ var ruleCases = []ruleCase{
 	{"call.function.arguments", callBody(`{"id":"c1","type":"function","function":{"name":"f","arguments":{"a":1}}}`), badType, "messages[1].tool_calls[0].function.arguments"},
 	{"call.function.arguments", callBody(`{"id":"c1","type":"function","function":{"name":"f","arguments":"","arguments":""}}`), dup, "messages[1].tool_calls[0].function.arguments"},
 
-	// Not in the contract: n is read because an answer has as many choices, and the rest passes.
+	// The contract does not name n. It is read because the answer has that many choices; the rest
+	// passes.
 	{"other", bodyWith(`"n":2`), "", ""},
 	{"other", bodyWith(`"n":0`), badValue, "n"},
 	{"other", bodyWith(`"n":128`), "", ""},
@@ -415,8 +416,7 @@ func requireInvalid(t *testing.T, body string, err error) *apierr.Error {
 }
 
 // TestRequestRulesCoverContract fails when a row of the contract has no case, or a case names no
-// row.
-// A member that was sent once, in another case, is told its spelling.
+// row. A client that sent a member once, in another case, learns its spelling.
 func TestRequestCaseVariant(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"Model":"m",` + hello + `}`:                              "model is spelt in another case: spell it `model`.",
@@ -457,7 +457,7 @@ func TestRequestRulesCoverContract(t *testing.T) {
 }
 
 // TestRequestNotJSON checks the rows of the fault matrix about bodies that are not JSON, or too
-// much JSON.
+// much of it.
 func TestRequestNotJSON(t *testing.T) {
 	cases := map[string]struct{ body, code string }{
 		"empty":             {"", apierr.CodeInvalidJSON},

@@ -17,8 +17,8 @@ type schemaBound struct{ listed int }
 
 const (
 	mostListed = 4096 // elements of all lists, mainly enumerations; as for guided_choice
-	// mostToolsListed is the same for the schemas of all tools: each may have dozens of parameters,
-	// and most of them a short list. No single list may be longer than mostListed.
+	// mostToolsListed is the same limit for the schemas of all tools: each may have dozens of
+	// parameters, most of them with a short list. No single list may be longer than mostListed.
 	mostToolsListed = 4 * mostListed
 	// leastSchema is the length from which a text can exceed any of the bounds.
 	leastSchema = 2 * mostListed
@@ -55,8 +55,8 @@ func (b *schemaBound) exceeded(v jsonx.Value) string {
 	return ""
 }
 
-// plainlyWithin reports whether a text has fewer commas and lists than the elements that a schema
-// may have, and no patterns. This is true of nearly every text. The check costs a tenth of a scan.
+// plainlyWithin reports whether a text has fewer commas and lists than a schema may have elements,
+// and no patterns. This is true of nearly every text. The check costs a tenth of a scan.
 func plainlyWithin(raw []byte) bool {
 	return bytes.Count(raw, []byte{','})+bytes.Count(raw, []byte{'['}) <= mostListed &&
 		!bytes.Contains(raw, []byte(`"pattern`)) && !bytes.Contains(raw, []byte(`"regex`)) &&
@@ -70,7 +70,7 @@ const (
 	object        container = iota
 	patternObject           // its names are regular expressions
 	list
-	requiredList // costs an engine next to nothing
+	requiredList // a list of names that costs an engine next to nothing
 )
 
 // schemaCount holds the counts of a scan of schemas.

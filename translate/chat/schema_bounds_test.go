@@ -63,7 +63,7 @@ func TestSchemaBounds(t *testing.T) {
 			if outer, inner, nested := strings.Cut(member, "."); nested {
 				request = `{"` + outer + `":{"` + inner + `":` + body + `}}`
 			}
-			if strings.HasPrefix(body, `"`) && len(body) > longestGrammar { // escapes have made it longer
+			if strings.HasPrefix(body, `"`) && len(body) > longestGrammar { // it is longer because of its escapes
 				continue
 			}
 			check := func(request string) *Invalid {

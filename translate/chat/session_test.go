@@ -29,8 +29,8 @@ func TestSessionOfUser(t *testing.T) {
 	}
 }
 
-// TestSessionOf: a chat request's own cache key, of any type, length and bytes, or the one that a
-// translator has read instead.
+// TestSessionOf: the session has a chat request's own cache key, of any type, length and bytes, or
+// the one that a translator has read instead.
 func TestSessionOf(t *testing.T) {
 	long := strings.Repeat(`é\n`, 100_000)
 	for key, want := range map[string]uint64{

@@ -14,14 +14,14 @@ import (
 // in the contract and several more in engines, which read their own names first, so limits under
 // those names are lowered with it.
 
-// limitName is the kind of a name from which some engine reads how much to generate.
+// limitName is the kind of a member from which some engine reads how much to generate.
 type limitName uint8
 
 const (
 	limitMost    limitName = iota // the maximum of tokens
-	limitInside                   // likewise; at the top level it is the contract's own
+	limitInside                   // a maximum as well; at the top level the contract has its own name
 	limitLeast                    // the minimum
-	limitChoices                  // the number of choices
+	limitChoices                  // a number of choices
 	limitObject                   // an object, or a list of objects, that holds any of these
 )
 
@@ -59,7 +59,7 @@ var limitIndex = func() *jsonx.Names {
 	return jsonx.NewNames(names...)
 }()
 
-// eachLimit calls f for each member of root that has one of limitNames or the name more, which is
+// eachLimit calls f for each member of root with one of limitNames or the name more, which is
 // another name for the maximum of tokens, or empty. outer is the object in root that contains the
 // member, if any.
 func eachLimit(root jsonx.Value, more string, f func(outer, name string, is limitName, v jsonx.Value)) {
@@ -95,9 +95,9 @@ type TokenLimit struct {
 	// Max is the client's limit, from either member; -1: none. Check may lower it.
 	Max int
 
-	bound    int // the model's; 0: none
+	bound    int // the model's limit; 0: none
 	fallback int // the limit for engines when Max is -1; -1: none
-	fitted   int // the most that the next engine has room for; -1: not known
+	fitted   int // the most that fits into the next engine; -1: not known
 	said     int // tokens of the answer that an earlier engine has generated
 	named    NamedLimits
 }
@@ -108,7 +108,7 @@ type NamedLimits struct {
 	Least int  // the lowest maximum; 0: none
 	// Choices is the greatest number of choices, or of beams, that an engine could generate.
 	Choices int
-	atMin   int // the minimum that an engine must generate; 0: it may stop
+	atMin   int // the minimum that an engine must generate; 0: none
 	param   string
 }
 
@@ -140,9 +140,9 @@ func ReadLimits(root jsonx.Value, more string) (n NamedLimits) {
 	return n
 }
 
-// leniently returns the number that an engine may read v as. vLLM's reader, pydantic, takes numeric
-// text and whole floating-point numbers for a number, and true for 1. It returns 0 for anything
-// else.
+// leniently returns the number that an engine may read v as. vLLM's reader, pydantic, accepts
+// numeric text and whole floating-point numbers as numbers, and true as 1. It returns 0 for
+// anything else.
 func leniently(v jsonx.Value) int {
 	if v.Kind() == jsonx.True {
 		return 1
@@ -165,7 +165,7 @@ func pathOf(outer, name string) string {
 	return outer + "." + name
 }
 
-// Check refuses a minimum that exceeds most, the limit of the answer; 0: there is none.
+// Check refuses a minimum that exceeds most, the limit of the answer; most is 0 if there is none.
 func (n *NamedLimits) Check(most int) *Invalid {
 	if most = smaller(most, n.Least); most > 0 && n.atMin > most {
 		return WrongValue(n.param, "must be at most "+strconv.Itoa(most)+", the limit of the answer's tokens")
@@ -173,8 +173,8 @@ func (n *NamedLimits) Check(most int) *Invalid {
 	return nil
 }
 
-// Bound returns the limit to which other names are lowered, given the engine's limit, or -1, and
-// the model's; 0: they stay. A request without other names is not changed by limit.
+// Bound returns the limit to which the limits under other names are lowered, given the engine's
+// limit, or -1, and the model's; 0: they stay. limit does not change a request without other names.
 func (n *NamedLimits) Bound(limit, model int) int {
 	if !n.Given {
 		return model
@@ -196,9 +196,9 @@ func (n *NamedLimits) Lower(limit int) int {
 // noTokenLimit is the TokenLimit of a request that has not been decoded.
 var noTokenLimit = TokenLimit{Max: -1, fallback: -1, fitted: -1}
 
-// Bound returns the limit to which other names are lowered; 0: they stay. It is the smallest of
-// all, of the model's limit as the last Check found it, and of the engine's room where the client
-// asks for more.
+// Bound returns the limit to which the limits under other names are lowered; 0: they stay. It is
+// the smallest of all, of the model's limit as the last Check found it, and of the engine's room if
+// the client asks for more.
 func (t *TokenLimit) Bound() int {
 	bound := t.named.Bound(t.TokenLimit(), t.bound)
 	if t.fitted > 0 && t.fitted < t.Max {
@@ -283,11 +283,11 @@ func smaller(a, b int) int {
 const LeastAnswer = 256
 
 // FitLimit returns the limit to send to an engine instead of asked, where prompt is an estimate of
-// the prompt's tokens: the room that the context has beside the prompt, less 2 % of the context,
+// the prompt's tokens: the room that the prompt leaves in the context, less 2 % of the context,
 // because the estimate is not exact. It is never lower than an eighth of the context or
-// LeastAnswer, unless the client asked for less. An estimate that is too high would otherwise cut
-// the answer for no reason, while one that is too low costs only a refusal, which contains the
-// count. A context of 0 is not known.
+// LeastAnswer, unless the client asked for less: if the estimate is too high, a lower limit would
+// cut the answer for no reason, while an estimate that is too low costs only a refusal, which
+// contains the count. A context of 0 is not known.
 func FitLimit(asked, context, prompt int) int {
 	if context <= 0 {
 		return asked
@@ -296,9 +296,9 @@ func FitLimit(asked, context, prompt int) int {
 }
 
 // RefitLimit returns the limit to send to an engine that has refused a limit of sent tokens,
-// because they do not fit into its context beside a prompt of so many tokens. prompt and context
-// are 0 if its message has no numbers. least means that prompt is only a lower bound, because the
-// engine stopped counting. ok is false when no useful limit fits.
+// because they do not fit into its context together with a prompt of so many tokens. prompt and
+// context are 0 if its message has no numbers. least means that prompt is only a lower bound,
+// because the engine stopped counting. ok is false when no useful limit fits.
 func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
 	limit = min(sent, LeastAnswer)
 	switch {
@@ -313,10 +313,10 @@ func RefitLimit(sent, prompt, context int, least bool) (limit int, ok bool) {
 	return limit, limit < sent
 }
 
-// DefaultLimit returns the limit for an engine of a request that gives none: bound, or -1 when
-// there is none or when the prompt and bound may exceed the context together. In that case the
-// context is the smaller bound, and engines would refuse requests that they would otherwise answer.
-// The prompt must therefore be estimated high, see DenseText.
+// DefaultLimit returns the limit to send to an engine for a request that gives none: bound, or -1
+// if there is no bound or if the prompt and bound together may exceed the context. In the latter
+// case the context is the smaller bound, and engines would refuse requests that they would
+// otherwise answer. The estimate of the prompt must therefore be high, see DenseText.
 func DefaultLimit(bound, context, prompt int) int {
 	if bound <= 0 || context > 0 && prompt+bound > context {
 		return -1
@@ -353,7 +353,7 @@ func LowerAliases(edits *jsonx.Edits, root jsonx.Value, bound int, more string) 
 	})
 }
 
-// RefuseAliases refuses what LowerAliases would lower.
+// RefuseAliases refuses the limits that LowerAliases would lower.
 func RefuseAliases(root jsonx.Value, bound int, more string) *Invalid {
 	if bound <= 0 {
 		return nil

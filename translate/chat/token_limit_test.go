@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestTokenLimit: the limit that an engine is sent when the client gave none, or gave one
-// under another name.
+// TestTokenLimit: an engine gets this limit when the client gave none, or gave one under another
+// name.
 func TestTokenLimit(t *testing.T) {
 	const image = `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":"https://a.example.com/x"}]}]}`
 	longBody := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("if(a){", 15) + `"}]}` // 90 bytes
@@ -15,7 +15,7 @@ func TestTokenLimit(t *testing.T) {
 		limits ModelRules
 		member string
 		in     string
-		want   string // what the engine is sent begins with it
+		want   string // the body for the engine begins with it
 	}{
 		{"no limit", ModelRules{}, "", `{"n_predict":-1,` + leastBody + `}`, `{"n_predict":-1,"messages"`},
 		{"told", ModelRules{MaxOutputLength: 64}, "", `{` + leastBody + `}`, `{"max_tokens":64,`},
@@ -75,15 +75,15 @@ func TestTokenLimit(t *testing.T) {
 	}
 }
 
-// TestFitLimit: the limit for an engine that has less room than the client wants.
+// TestFitLimit: an engine that has less room than the client wants gets this limit.
 func TestFitLimit(t *testing.T) {
 	for _, c := range []struct{ asked, context, prompt, want int }{
-		{32_000, 0, 20_000, 32_000}, // a context that nobody knows
+		{32_000, 0, 20_000, 32_000}, // the context is not known
 		{32_000, 131_072, 20_000, 32_000},
-		{32_000, 24_576, 20_000, 24_576 - 20_000 - 491}, // 2 % are left for what the estimate is wrong by
+		{32_000, 24_576, 20_000, 24_576 - 20_000 - 491}, // 2 % are left because the estimate is not exact
 		{4_085, 24_576, 20_000, 4_085},
 		{4_086, 24_576, 20_000, 4_085},
-		{32_000, 24_576, 24_400, 3_072}, // an estimate is no count: an eighth is asked for
+		{32_000, 24_576, 24_400, 3_072}, // an estimate is not a count: the limit is an eighth
 		{32_000, 24_576, 90_000, 3_072},
 		{3_000, 24_576, 24_400, 3_000},
 		{32_000, 1_024, 1_000, 256},
@@ -96,7 +96,7 @@ func TestFitLimit(t *testing.T) {
 	}
 }
 
-// TestRefitLimit: the next limit for an engine that has refused one.
+// TestRefitLimit: an engine that has refused a limit gets this one next.
 func TestRefitLimit(t *testing.T) {
 	for _, c := range []struct {
 		name                  string
@@ -121,8 +121,8 @@ func TestRefitLimit(t *testing.T) {
 	}
 }
 
-// TestFit: the limit is lowered for one engine under all names that it may read it from, and only
-// lowered.
+// TestFit: the limit is lowered for one engine under all names from which it may read it, and is
+// never raised.
 func TestFit(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -22,9 +22,9 @@ var (
 type ToolUse struct {
 	// Offered says that at least one tool is defined.
 	Offered bool
-	// Forced says that the model must call one, and Unused that it must not.
+	// Forced says that the model must call a tool, and Unused that it must not.
 	Forced, Unused bool
-	// Single says that the model must not call several at once: parallel_tool_calls is false.
+	// Single says that the model must not call several tools at once: parallel_tool_calls is false.
 	Single bool
 
 	anyChoice bool        // tool_choice is "any"
@@ -187,7 +187,7 @@ func (u *ToolUse) decodeAllowed(v, tools jsonx.Value) *Invalid {
 }
 
 // AllowedTools reads the members of a list of allowed tools. Engines do not know such lists: they
-// get the allowed tools only, and the mode, by default auto, as tool_choice. find checks an element
+// get only the allowed tools, and the mode, by default auto, as tool_choice. find checks an element
 // and returns its position in tools; AllowedTools appends the positions to positions.
 func AllowedTools(
 	positions []int, mode, list jsonx.Value, find func(jsonx.Value) (int, *Invalid),

@@ -4,7 +4,7 @@ import "penstock/translate/jsonx"
 
 // Chat templates of Gemma, Mistral and others require alternating roles and refuse two consecutive
 // turns of one role. Messages defines such turns as one turn. Other clients send them as well:
-// Codex begins with two developer and two user messages. Joined, they become one message whose
+// Codex begins with two developer and two user messages. When joined, they become one message whose
 // content is the list of all their parts.
 
 // turnRole is the role of a message that may be joined with its neighbours.
@@ -83,8 +83,8 @@ func (j *joined) piece() (start, end int, text bool) {
 }
 
 // joinTurns joins each run of messages of one role into one message, whose content is the list of
-// all their parts. The bytes of contents stay; what lies between two of them is replaced. A message
-// without content adds nothing.
+// all their parts. The bytes of the contents stay; what lies between two of them is replaced. A
+// message without content adds nothing.
 func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	var run []joined
 	end := func() {

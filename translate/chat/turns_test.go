@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestJoinTurns checks how messages of one role in a row are joined, by the messages alone.
+// TestJoinTurns checks how consecutive messages of one role are joined.
 func TestJoinTurns(t *testing.T) {
 	const reasons = `{"role":"assistant","reasoning_content":"so","content":"x"}`
 	for _, c := range []struct{ name, messages, want string }{
@@ -55,7 +55,7 @@ func TestJoinTurns(t *testing.T) {
 				t.Errorf("%s\nbecomes\n%s\nnot\n%s", c.messages, got, c.want)
 			}
 			if strings.Contains(c.messages, "image_url") || strings.Contains(c.messages, "refusal") {
-				return // those are written anew in any case
+				return // joinRun writes such messages anew in any case
 			}
 			if got := sentMessages(t, c.messages, &EngineFormat{Served: "m"}); got != c.messages {
 				t.Errorf("without being asked to, %s becomes %s", c.messages, got)
@@ -88,9 +88,9 @@ func sentMessages(t testing.TB, messages string, format *EngineFormat) string {
 	return string(sent.Messages)
 }
 
-// TestJoinTurns_Property: whatever is joined, an engine gets the same texts in the same order, and
-// no two adjacent messages that could be joined. As a conversation goes on, its bytes stay the
-// same, except for the last turn.
+// TestJoinTurns_Property: an engine gets the same texts in the same order, and no two adjacent
+// messages that could be joined. As a conversation grows, its bytes stay the same, except for the
+// last turn.
 func TestJoinTurns_Property(t *testing.T) {
 	roles := rapid.SampledFrom([]string{"system", "developer", "user", "assistant", "tool"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -240,7 +240,8 @@ func TestOtherForms(t *testing.T) {
 	}
 }
 
-// TestEffortWord checks the word that an engine gets for a client's, by the words that it takes.
+// TestEffortWord checks which word an engine gets for a client's, given the words that the engine
+// takes.
 func TestEffortWord(t *testing.T) {
 	var (
 		all    = EngineEfforts
@@ -254,7 +255,7 @@ func TestEffortWord(t *testing.T) {
 		want   string
 	}{
 		{"high", nil, 0, "high"},
-		{"max", nil, 0, "xhigh"}, // the contract's
+		{"max", nil, 0, "xhigh"}, // the contract's word
 		{"none", nil, 0, "none"},
 		{"xhigh", three, 0, "high"},
 		{"max", three, 0, "high"},

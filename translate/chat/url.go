@@ -53,8 +53,8 @@ func isPort(s []byte) bool {
 }
 
 // isLiteralHost reports whether resolvers may take host for an IP address, of this or another
-// machine, without asking DNS. Like browsers, it decides by the last label: no name ends in a
-// number.
+// machine, without asking DNS. Like browsers, it decides by the last label: no top-level domain is
+// a number.
 func isLiteralHost(host []byte) bool {
 	if len(host) > 0 && host[0] == '[' {
 		return true

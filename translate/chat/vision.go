@@ -28,8 +28,8 @@ type Image struct {
 	// Host is the host of an https URL, without port, as the client spelt it; nil for a data URL.
 	// It borrows from the body.
 	Host []byte
-	// Bytes is the length of the URL as JSON writes it; for a data URL that is the length of the
-	// image in base64.
+	// Bytes is the length of the URL in JSON; for a data URL that is about the length of the image in
+	// base64.
 	Bytes int
 
 	object     bool        // image_url is an object with the URL inside
@@ -66,8 +66,8 @@ func (m *Image) estimateTokens() int {
 	return int(min(max(m.Pixels()/pixelsPerToken, minImageTokens), maxImageTokens))
 }
 
-// MaxImages is the most images that a request may have. For tiny images, reading the size costs
-// much more than their bytes.
+// MaxImages is the most images that a request may have. Reading the sizes of tiny images costs much
+// more than their bytes suggest.
 const MaxImages = 1000
 
 var imageNames = jsonx.NewNames("url", "detail")
@@ -169,7 +169,7 @@ var imageKinds = [...]imageKind{
 	{"image/webp", "image/webp", webp.DecodeConfig},
 }
 
-// sniff returns the kind of an image by its first bytes, or nil for any other kind.
+// sniff returns the kind of an image by its first bytes, or nil if it is of no known kind.
 func sniff(b []byte) *imageKind {
 	switch {
 	case bytes.HasPrefix(b, []byte("\xff\xd8\xff")):
@@ -182,8 +182,8 @@ func sniff(b []byte) *imageKind {
 	return nil
 }
 
-// maxImageHeader is the number of bytes of an image that are searched for its size. A JPEG may
-// carry previews and camera data before it, each up to 64 KiB.
+// maxImageHeader is the number of bytes of an image that are searched for its size. In a JPEG,
+// previews and camera data may precede it, each up to 64 KiB.
 const maxImageHeader = 1 << 20
 
 // readData reads a data URL after its scheme. It decodes only the header of the image and checks
@@ -207,7 +207,7 @@ func (m *Image) readData(s []byte) *Invalid {
 		return WrongValue("", "must hold valid base64 with its padding and without spaces or line ends: encode without wrapping")
 	}
 	var head [12]byte
-	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), 16)]) // sniff refuses the rest
+	n, _ := base64.StdEncoding.Decode(head[:], data[:min(len(data), 16)]) // sniff refuses an image that does not decode
 	kind := sniff(head[:n])
 	if kind == nil {
 		return notImage("must hold a JPEG, PNG or WebP image; its content is none of these")

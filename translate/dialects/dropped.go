@@ -52,7 +52,7 @@ var droppedNames = [...]string{
 	"member:summary", "member:thinking", "member:verbosity", // members with an unknown word: chat.WordList
 }
 
-var _ [128 - len(droppedNames)]struct{} // the set has one bit for each
+var _ [128 - len(droppedNames)]struct{} // fails to compile if the set has too few bits
 
 // Tool adds a tool of that type.
 func (d *Dropped) Tool(kind jsonx.Value) {

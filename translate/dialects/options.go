@@ -5,15 +5,15 @@ import (
 	"penstock/translate/seal"
 )
 
-// Options says how to translate a request. The zero value folds system text into the leading
+// Options says how to translate a request. The zero value moves system text into the leading
 // message and is as tolerant as possible.
 type Options struct {
 	// InPlace reports whether the model, in the client's spelling, accepts system messages in the
 	// middle of a conversation; nil: no model does. It is called once, before anything is written,
 	// and must not keep the name.
 	InPlace func(model []byte) bool
-	// Opener opens the sealed reasoning of the history, and its compactions, whose model is empty
-	// because they belong to none; nil: nothing is opened.
+	// Opener opens the sealed reasoning of the history and its compactions. A compaction belongs to no
+	// model, so its model is empty. nil: nothing is opened.
 	Opener chat.Opener
 	// RedactThinking seals the reasoning of a Messages answer unless the request asks for its text.
 	RedactThinking bool
@@ -28,8 +28,8 @@ type Options struct {
 	// members of Responses that change nothing here, and halves of surrogate pairs in the
 	// conversation, which are otherwise replaced in the body.
 	Strict bool
-	// Count says that the prompt is only counted: there is no stream and, on Messages, no token
-	// limit. The Messages body goes to engines without the members in Refuse.
+	// Count says that the prompt is only counted: there is no stream and, on Messages, no token limit.
+	// Engines get the Messages body without the members in Refuse.
 	Count bool
 	// MayCompact says that the edge has keys for the summaries of conversations. Compact requests
 	// one, whatever the request says. Only Responses has them.

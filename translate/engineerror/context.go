@@ -9,8 +9,8 @@ func overflows(lower string) bool { return containsAny(lower, overflowTexts) }
 
 // overflowSizes finds the sizes of the request and of the context in a message: those of the prompt
 // and the answer if the prompt alone would fit, otherwise that of the whole request. All are 0
-// unless the message has them and they exceed the context, so that the client knows how much to
-// remove.
+// unless the message has them and the request exceeds the context, so that the client knows how
+// much to remove.
 func overflowSizes(lower string) (prompt, answer, most int) {
 	most = firstSize(lower, maxMarks)
 	prompt, answer = firstSize(lower, inputMarks), firstSize(lower, answerMarks)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// MaxBody is how much of an engine's error is held after a Shortener has processed it. Engines
-// repeat the request in it, so it may be just as long.
+// MaxBody bounds the part of an engine's error that is held after a Shortener has processed it.
+// Engines repeat the request in it, so it may be just as long.
 const MaxBody = 256 << 10
 
 // maxDepth is the depth down to which an error is indexed.
@@ -16,8 +16,8 @@ const maxDepth = 7
 // Its texts may quote the request: they may be shown to the client that made it, but must never be
 // logged.
 type Error struct {
-	// Status is the HTTP status that the body itself gives, 400 to 599, or 0. A stream has only
-	// this one, because its real status was 200.
+	// Status is the HTTP status that the body itself gives, 400 to 599, or 0. An error in a stream has
+	// only this one, because the stream's real status was 200.
 	Status int
 	// Type and Code are the engine's words if they are identifiers; otherwise they are empty.
 	// Numbers are not codes: see Status.
@@ -29,17 +29,17 @@ type Error struct {
 
 	// ContextOverflow says that the prompt, or the prompt and the requested tokens, do not fit into
 	// the engine's context. ContextPrompt and ContextMax are the two sizes in tokens, both 0 unless
-	// the engine's message has both. ContextAnswer is the number of tokens requested beside a
+	// the engine's message has both. ContextAnswer is the number of tokens requested in addition to a
 	// prompt that fits; 0: the prompt itself does not fit, or the engine gives only the sum, as
 	// ContextPrompt. ContextAtLeast says that ContextPrompt is a lower bound, because the engine
-	// stopped counting. ContextExcess is the number of tokens by which the prompt exceeds the
-	// context, from an engine that gives no other number.
+	// stopped counting. ContextExcess is the number of tokens by which the prompt exceeds the context,
+	// from an engine that gives no other number.
 	ContextOverflow, ContextAtLeast          bool
 	ContextExcess                            int
 	ContextPrompt, ContextAnswer, ContextMax int
 
-	// ClientFault says that the request is at fault, whatever the status: no other engine of the
-	// kind would accept it, and this engine is healthy.
+	// ClientFault says that the request is at fault, whatever the status: no other engine of the kind
+	// would accept it, and this engine is healthy.
 	ClientFault bool
 
 	// Absent is what a 404 or 405 is about.

@@ -213,7 +213,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Engines' wordings about images that a model does not accept.
+// These are engines' wordings about images that a model does not accept.
 func TestAboutImages(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]bool{
@@ -305,8 +305,9 @@ func TestShortener(t *testing.T) {
 	}
 }
 
-// TestOverflowWords: engines' and services' wordings for a request that does not fit, and the sizes
-// in them. The resulting code makes agents compact their conversation; otherwise they give up.
+// TestOverflowWords has the wordings of engines and services for a request that does not fit, and
+// the sizes in them. With the resulting code agents compact their conversation; otherwise they give
+// up.
 func TestOverflowWords(t *testing.T) {
 	t.Parallel()
 	for message, sizes := range map[string][2]int{

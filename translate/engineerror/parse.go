@@ -65,7 +65,7 @@ func (e *Error) classify(status int) {
 	} else {
 		e.ContextPrompt, e.ContextMax = 0, 0
 	}
-	if status < 300 { // it came as a success; a redirect is neither that nor an error
+	if status < 300 { // the error came with a success; a redirect is neither a success nor an error
 		status = e.Status
 	}
 	if status == 0 && containsAny(lower, overloadTexts) {

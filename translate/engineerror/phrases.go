@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// The words by which the edge recognizes engines' errors: one table for each meaning. Texts and
-// marks are in lower case, because messages are compared in lower case. A new wording of an engine
-// takes one line here, with the engine's name, and one in the test.
+// The edge recognizes engines' errors by these words: one table for each meaning. Texts and marks
+// are in lower case, because messages are compared in lower case. A new wording of an engine takes
+// one line here, with the engine's name, and one in the test.
 
 // clientTypes are the types of errors for which the request is at fault. They matter if there is no
 // status, or an unspecific one.
@@ -56,7 +56,7 @@ var rolesTexts = []string{
 	"unexpected role 'assistant' after role 'assistant", // the same
 }
 
-// imageTexts occur in messages about images that the model does not take, or not in such numbers.
+// imageTexts occur in messages about images that the model does not take, or not so many of them.
 var imageTexts = []string{
 	"image input is not supported",   // llama.cpp; Ollama passes it on
 	"does not support image",         // llama.cpp, Ollama, SGLang
@@ -177,12 +177,13 @@ var modelTexts = []string{
 }
 
 var (
-	// modelNotThere matches the same with the name, quoted or not, as in "The model `x` does not
-	// exist."
+	// modelNotThere matches the same meaning with the name, quoted or not, as in "The model `x` does
+	// not exist."
 	modelNotThere = regexp.MustCompile("\\bmodel(?: with name| named| name| id)?:? [\"'`]?[^\"'`\\s]+[\"'`]? (?:(?:is |was )?not (?:found|installed|available|loaded)|does(?: not|n't) exist)")
 	// pathNotThere matches the whole message of web frameworks and proxies, or its beginning.
-	// requestNames matches what a request may name and an engine may not find. A 404 in other words
-	// does not come from an engine that speaks to clients, but from something in its place.
+	// requestNames matches the kinds of things that a request may name and an engine may not find. A
+	// 404 in other words does not come from an engine that speaks to clients, but from something in
+	// its place.
 	requestNames = regexp.MustCompile(`\b(?:image|file|voice|speaker|audio|video|url|adapter|lora|document|grammar|cache)s?\b`)
 	pathNotThere = regexp.MustCompile(`^(?:(?:404:? ?)?(?:the )?(?:(?:page|file|route|path|url|endpoint|resource|requested (?:url|path|resource)(?: \S+)?) )?(?:was )?not found(?: \([^)]*\))?(?: on (?:this|the) server)?(?:[.!].*)?$|404$|invalid url\b|unexpected endpoint\b|unknown (?:endpoint|path|route|request url)\b|unrecognized request url\b|no route\b|cannot post /)`)
 )

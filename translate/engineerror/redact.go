@@ -194,8 +194,8 @@ func isNameLetter(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c >= utf8.RuneSelf
 }
 
-// RedactSecret removes a secret of the edge that the engine received with the request. A short one
-// is a word (EMPTY, none) for engines without authentication.
+// RedactSecret removes a secret of the edge that the engine received with the request. A short
+// secret stays: it is a word (EMPTY, none) for engines without authentication.
 func (e *Error) RedactSecret(secret string) {
 	if len(secret) < leastPlain || e.Message == "" && e.Type == "" && e.Code == "" {
 		return
@@ -216,8 +216,8 @@ func (e *Error) RedactSecret(secret string) {
 }
 
 // privateDomains are the suffixes of names that only a rack, a cluster or a home network uses (RFC
-// 6762, RFC 8375, ICANN's .internal, Kubernetes). A name under a public domain cannot be told from
-// a file or a model, which also contain dots.
+// 6762, RFC 8375, ICANN's .internal, Kubernetes). A name under a public domain cannot be
+// distinguished from a file or a model, which also contain dots.
 var privateDomains = []string{".local", ".internal", ".lan", ".svc", ".corp", ".intra", ".intranet", ".localdomain", ".home.arpa"}
 
 // isPrivateHost reports whether w is a host name of a private network, possibly in quotation marks

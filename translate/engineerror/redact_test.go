@@ -54,7 +54,7 @@ func TestBlotKeys(t *testing.T) {
 	}
 }
 
-// TestRedact: the edge knows its own key exactly, whatever it looks like.
+// TestRedact: the edge's own key is removed whatever it looks like.
 func TestRedact(t *testing.T) {
 	const key = "correct horse+battery/staple"
 	for text, want := range map[string]string{

@@ -3,8 +3,9 @@ package engineerror
 import "strings"
 
 // Rename replaces the engine's name for a model by the public name in the engine's message, so that
-// clients only see names that they can use. Only the whole name counts, not part of a longer name.
-// A name that could be an ordinary word counts only in quotes, and one of one or two letters never.
+// clients only see names that they can use. It replaces only whole names, not parts of a longer
+// name. A name that could be an ordinary word is replaced only in quotes, and one of one or two
+// letters never.
 func (e *Error) Rename(served, public string) {
 	if len(served) < 3 || served == public || !strings.Contains(e.Message, served) {
 		return
@@ -32,7 +33,7 @@ func (e *Error) Rename(served, public string) {
 	e.Message = cutMessage(b.String())
 }
 
-// looksLikeName reports whether a model's name is unlikely to be a word or a number of a sentence:
+// looksLikeName reports whether a model's name is unlikely to be a word or a number in a sentence:
 // it has letters and other characters.
 func looksLikeName(s string) bool {
 	letter, other := false, false

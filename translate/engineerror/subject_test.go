@@ -4,7 +4,7 @@ import "testing"
 
 // TestSubject has engines' wordings for refusing an effort and adjacent turns of one role, with
 // their statuses: as recorded (llama.cpp's build 11669, vLLM's and llama.cpp's issues), or from the
-// sources. All are the request's fault.
+// sources. In all of them the request is at fault.
 func TestSubject(t *testing.T) {
 	const (
 		effort = "Unexpected reasoning effort high. Supported types are xhigh (default), medium, and low"

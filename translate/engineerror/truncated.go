@@ -10,8 +10,8 @@ const maxText = 16 << 10
 // anything else keeps its beginning. The zero value is ready for one body.
 type Shortener struct {
 	text    bool // inside a string
-	skip    bool // past the part of it that is kept
-	size    int  // bytes of it so far
+	skip    bool // past the part of the string that is kept
+	size    int  // bytes of the string so far
 	escaped bool // the last byte was the backslash of an escape
 	digits  int  // remaining digits of a numeric escape
 }

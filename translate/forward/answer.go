@@ -29,8 +29,8 @@ const (
 	noChoices   = "no choices"
 )
 
-// The depths that are indexed: of an answer its members and theirs, for the usage; of an event also
-// those of the choices.
+// The depths to which answers and events are indexed: down to the members of their members, which
+// an answer needs for its usage and an event also for its choices.
 const (
 	recordAnswer = 3
 	recordEvent  = 3
@@ -112,7 +112,7 @@ func (a *Answer) NeedChoices() error {
 func (a *Answer) Usage() translate.Usage { return a.usage }
 
 // Append appends the answer as received, except that model replaces the model's name where there is
-// one, members between engines are removed, the numbers of its usage and its time are bounded, and
+// one, private members are removed, the numbers of its usage and its time are bounded, and
 // embeddings take the form Vectors. It must be called once after Parse.
 func (a *Answer) Append(dst []byte, model string) []byte {
 	if a.model.Exists() {

@@ -48,7 +48,7 @@ func whole(body string) string {
 }
 
 // streamed relays a stream. how is "plain" for a transcript in bare text, "cut" for a body that
-// broke off.
+// breaks off.
 func streamed(t *testing.T, text string, choices int, how string) string {
 	var first string
 	for i, src := range []*sse.Reader{sse.NewReader(strings.NewReader(text), 1<<20), sse.NewReader(iotest.OneByteReader(strings.NewReader(text)), 1<<20)} {
@@ -113,7 +113,7 @@ func TestStreamWhole(t *testing.T) {
 		events  []string
 		want    bool
 	}{
-		{0, []string{`{"choices":[{"index":0,"finish_reason":"stop"}]}`}, false}, // of one piece of a long sound
+		{0, []string{`{"choices":[{"index":0,"finish_reason":"stop"}]}`}, false}, // the end of one piece of a long sound
 		{0, []string{`{"type":"transcript.text.done"}`}, true},
 		{1, nil, false},
 		{1, []string{`[DONE]`}, false},
@@ -121,7 +121,7 @@ func TestStreamWhole(t *testing.T) {
 		{2, []string{`{"choices":[{"index":0,"finish_reason":"stop"}]}`, `[DONE]`}, true},
 		{maxChoices, []string{every(`"text":"x"`)}, false},
 		{maxChoices, []string{every(`"text":"x"`), every(`"finish_reason":"stop"`)}, true},
-		{maxChoices, []string{every(`"finish_reason":"stop"`), `{"choices":[{"index":5000}]}`}, true}, // one too many is none
+		{maxChoices, []string{every(`"finish_reason":"stop"`), `{"choices":[{"index":5000}]}`}, true}, // one choice too many does not count
 	} {
 		var s Stream
 		s.Reset("public", c.choices)

@@ -9,8 +9,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// TestFinishWords: completions end with OpenAI's words, plain, streamed and passed on in pieces. A
-// word for a choice that the engine gave up is a failure.
+// TestFinishWords: completions end with OpenAI's words, whole, streamed and passed on in pieces. A
+// word for a choice that the engine aborted is a failure.
 func TestFinishWords(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{

@@ -7,7 +7,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The members of forwarded requests whose types and ranges are the same for every engine.
+// These members of forwarded requests have the same types and ranges for every engine.
 
 // DecodeEmbeddings is DecodePlain for embeddings. A request may have messages or media instead of
 // input.
@@ -21,7 +21,7 @@ func (r *Request) DecodeEmbeddings(body []byte) error {
 	}
 	switch {
 	case chat.Given(m[0]):
-	case chat.Given(m[4]): // llama.cpp's own form, whose answer has its own form as well
+	case chat.Given(m[4]): // llama.cpp's own form, for which its answer has another form, too
 		return apierr.Invalid("input", apierr.CodeMissingParameter, "input is required: content is not read here.")
 	case r.onlyHas(m[:]):
 		return chat.Missing("input").Err()
@@ -106,8 +106,8 @@ func (r *Request) DecodeRerank(body []byte) error {
 	return nil
 }
 
-// checkTexts checks a text, several texts, the tokens of one text, or those of several. Anything
-// else that engines embed beside texts is an object.
+// checkTexts checks a text, several texts, the tokens of one text, or those of several. If an
+// engine embeds anything else, it is an object.
 func checkTexts(name string, v jsonx.Value) error {
 	switch {
 	case v.IsString():

@@ -8,7 +8,7 @@ func TestLongestPrompt(t *testing.T) {
 		prompt string
 		want   int
 	}{
-		{`"twelve bytes"`, 3}, // 14 with the quotes
+		{`"twelve bytes"`, 3}, // 14 bytes with the quotes
 		{`["twelve bytes","and then twenty more bytes"]`, 7},
 		{`[1,22,333,4444]`, 4},
 		{`[[1,2],[11111,2,3]]`, 3},

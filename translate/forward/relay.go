@@ -11,7 +11,7 @@ import (
 
 // Relay is Answer for a body that is too large to be held: it reads the body in pieces and passes
 // each on with the same changes. It holds only the name of one member and the usage. Call Reset,
-// then Append for each piece, and End after the last. It belongs to one call.
+// then Append for each piece, and End after the last. A Relay belongs to one call.
 //
 // The body must follow the grammar of jsonx: RFC 8259 in UTF-8, no deeper than
 // jsonx.DefaultMaxDepth. When an error is found, part of the answer has already been sent, so the
@@ -23,11 +23,12 @@ type Relay struct {
 	isKey   bool // the current string is a name
 	sink    sink
 
-	// State of the object whose members are read: the answer, or one of its choices.
+	// The following fields are the state of the object whose members are read: the answer, or one of
+	// its choices.
 	member memberKind
 	held   []byte     // the bytes before the value, from the comma
 	name   int        // offset in held at which the name begins
-	begun  [2]bool    // the object already has a member: of the answer, of a choice
+	begun  [2]bool    // the object, the answer or a choice, already has a member
 	list   memberKind // the answer's current list: memberChoices, memberData, or another
 	seen   [names]bool
 
@@ -62,7 +63,7 @@ const (
 	memberError
 	memberObject
 	memberCreated
-	names // those above are read in the answer itself and must occur once
+	names // the kinds above are read in the answer itself and must occur once
 	memberChoices
 	memberFinish
 	memberPrivate
@@ -75,9 +76,9 @@ var watched = [names]string{
 }
 
 const (
-	longName   = 256      // a longer name is not a known one, however it is spelt
+	longName   = 256      // a longer name is unknown, however it is spelt
 	mostBlanks = 64       // more space than this around a name is dropped
-	mostUsage  = 16 << 10 // a larger usage is not read, and is null to the client
+	mostUsage  = 16 << 10 // a larger usage is not read, and the client gets null
 )
 
 // Reset prepares r for an answer to a request for model, with embeddings in the given form.
@@ -343,8 +344,8 @@ func (r *Relay) release(dst []byte) []byte {
 	return append(dst, held...)
 }
 
-// identify returns the kind of the member that has the name. Two members of a name that we read, or
-// one in another case, may be read either way, so they are refused.
+// identify returns the kind of the member that has the name. If a name that the edge reads occurs
+// twice, or in another case, readers may differ, so it is refused.
 func (r *Relay) identify() (memberKind, error) {
 	name := r.held[r.name:]
 	name = name[:bytes.LastIndexByte(name, '"')+1]

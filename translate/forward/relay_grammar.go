@@ -6,8 +6,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// grammar tracks the position of the next byte in a JSON text and what it may be: the rules of
-// jsonx, for a text that comes in pieces.
+// grammar tracks the position of the next byte in a JSON text, and which bytes may come next. It
+// has the rules of jsonx, for a text that comes in pieces.
 type grammar struct {
 	state   grammarState
 	depth   int
@@ -15,7 +15,7 @@ type grammar struct {
 	word    string // rest of a literal
 	hex     int    // remaining digits of an escape
 	wide    int    // remaining bytes of a character
-	low, up byte   // bounds of the next one of them
+	low, up byte   // bounds of the next one of those bytes
 }
 
 // grammarState is what may come next.

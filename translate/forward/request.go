@@ -12,7 +12,7 @@ import (
 
 // Request is a JSON request from which the edge reads the model. It keeps the given body: the body
 // and all slices taken from the Request must not change while it is in use. The zero value is
-// ready. Not safe for concurrent use.
+// ready. It is not safe for concurrent use.
 type Request struct {
 	Model  []byte // the name that the client wrote, decoded: 1 to chat.MaxModelName bytes without control characters
 	Stream bool   // the client wants events
@@ -35,8 +35,8 @@ type Request struct {
 	limit       limitMember
 	bound       int              // the model's limit on tokens; 0: none
 	engineLimit int              // the token limit for the engine; -1: as the client wrote it
-	limits      chat.NamedLimits // under other names
-	fitted      int              // the greatest token limit for which the next engine has room; -1: not known
+	limits      chat.NamedLimits // limits under other names
+	fitted      int              // the greatest token limit that fits into the next engine; -1: not known
 	prompt      jsonx.Value      // the member prompt
 
 	added added
@@ -48,7 +48,7 @@ type Request struct {
 // limitMember is the member max_tokens.
 type limitMember struct {
 	jsonx.Value
-	unlimited bool // it is -1: as many tokens as there is room for
+	unlimited bool // it is -1: as many tokens as fit
 }
 
 // absentMember is a member that is sent although the client did not give it.
@@ -238,7 +238,7 @@ func CheckModelName(name []byte) error {
 
 // Check applies the rules that depend on the model. It refuses members that steer an engine, and
 // media that an engine would fetch from a place from which chat takes no images. It lowers a
-// completion's token limit to the model's, which the engine is sent if the client gave none. The
+// completion's token limit to the model's, and sends the model's limit if the client gave none. The
 // error is an *apierr.Error.
 func (r *Request) Check(rules *chat.ModelRules) error {
 	if err := rules.Refuse.Members(r.doc.Root()); err != nil {
@@ -256,7 +256,7 @@ func (r *Request) Check(rules *chat.ModelRules) error {
 		}
 		most := rules.MaxOutputLength
 		if most <= 0 {
-			most = rules.ContextLength // Fit lowers it to the room there is
+			most = rules.ContextLength // Fit lowers it to the room in the context
 		}
 		if most > 0 {
 			r.MaxTokens, r.engineLimit = most, most
@@ -374,7 +374,7 @@ func (r *Request) Omit(v jsonx.Value) { r.omitted = v }
 
 // Segments appends to segs the pieces of the body for an engine that knows the model as served.
 // They are the client's body, byte for byte, with model replaced, the Default added and the token
-// limit that Check found. They are valid until the next call, and only as long as the body.
+// limit from Check. They are valid until the next call, and only as long as the body.
 func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	r.edits.Reset()
 	r.edits.Set(r.named, jsonx.AppendStringS(nil, served))
@@ -415,7 +415,7 @@ func (r *Request) Segments(segs [][]byte, served string) [][]byte {
 	return r.edits.Segments(segs, r.body)
 }
 
-// added is what the next engine is sent in addition to the client's own members.
+// added is what the next engine gets in addition to the client's own members.
 type added struct {
 	salt     chat.Salt
 	priority chat.Priority

@@ -150,8 +150,8 @@ func TestDecodeRerank(t *testing.T) {
 	}
 }
 
-// TestCompletionLimit: the model's limit reaches the engine of a completion, whatever the client
-// calls its own.
+// TestCompletionLimit: the engine of a completion gets the model's limit, under whatever name the
+// client sends its own.
 func TestCompletionLimit(t *testing.T) {
 	t.Parallel()
 	code := strings.Repeat("if(a){", 15) // 90 bytes

@@ -27,7 +27,7 @@ const notRanked = "results without an index and a score each"
 // error is a *translate.BadAnswer.
 func (r *Rerank) Normalize(body []byte) ([]byte, error) {
 	if len(body) > translate.MaxAnswer {
-		return body, nil // Answer refuses it, like bodies that do not parse
+		return body, nil // Answer refuses it, as it does bodies that do not parse
 	}
 	var d jsonx.Doc
 	if d.Parse(body, jsonx.Options{Record: recordAnswer + 1}) != nil {
@@ -120,7 +120,7 @@ func (r *Rerank) appendList(dst []byte, ranked []rank) []byte {
 	return append(dst, ']')
 }
 
-// rankedMembers are the members of a rerank request for which some engines have other names.
+// rankedMembers are the members of a rerank request that have other names in some engines.
 type rankedMembers struct {
 	documents, returned jsonx.Value // return_documents
 	asTexts             bool        // for the next engine

@@ -8,7 +8,7 @@ import (
 	"penstock/translate"
 )
 
-// TestRerank: whatever the form of an engine's ranking, the client gets the usual one.
+// TestRerank: the client gets the usual form of ranking, whatever form the engine sends.
 func TestRerank(t *testing.T) {
 	t.Parallel()
 	all := Rerank{Documents: 3, Texts: true}
@@ -61,8 +61,8 @@ func TestRerank(t *testing.T) {
 	}
 }
 
-// TestRankTexts: Text Embeddings Inference gets texts and return_text, with each document of text
-// as a plain string.
+// TestRankTexts: Text Embeddings Inference gets texts and return_text, and a document that is an
+// object of text as a plain string.
 func TestRankTexts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ body, want string }{

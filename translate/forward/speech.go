@@ -19,7 +19,7 @@ type sound struct {
 	wanted   bool
 	pieces   bool   // some sound has come
 	doneSent bool   // speech.audio.done has been sent
-	framed   bool   // the body came to its end and was not cut
+	framed   bool   // the body ended properly and was not cut
 	rest     []byte // of the last piece, sent with the next one
 }
 
@@ -28,7 +28,7 @@ const (
 	speechDone  = "speech.audio.done"
 	speechError = "speech.audio.error" // vLLM-Omni's
 
-	// noSpeechUsage stands for unknown counts, because the member is required.
+	// noSpeechUsage replaces unknown counts, because the member is required.
 	noSpeechUsage = `{"input_tokens":0,"output_tokens":0,"total_tokens":0}`
 
 	speechUsage = `{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}`

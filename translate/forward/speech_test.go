@@ -24,8 +24,8 @@ func speechStream() *Stream {
 	return s
 }
 
-// However an engine's sound is cut, its bytes come through, in deltas that can be decoded one by one
-// and joined as text, and that hold whole samples.
+// However an engine's sound is cut, all of its bytes arrive, in deltas of whole samples that can be
+// decoded one by one or joined as text.
 func TestSound(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -80,7 +80,7 @@ func TestSound(t *testing.T) {
 	})
 }
 
-// An engine's own events are passed on. What ends them decides whether they are whole.
+// An engine's own events are passed on. How they end decides whether they are complete.
 func TestSpeechEvents(t *testing.T) {
 	t.Parallel()
 	const (
@@ -157,7 +157,7 @@ func sameKind(err, want error) bool {
 	return errors.Is(err, want)
 }
 
-// A word of sound more costs no memory of its own.
+// More sound costs no more allocations.
 func TestSoundAllocs(t *testing.T) {
 	s, piece := speechStream(), make([]byte, 16<<10+1)
 	out := make([]byte, 0, 32<<10)

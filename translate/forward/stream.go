@@ -17,7 +17,7 @@ import (
 // Finish or Fail.
 type Stream struct {
 	model   string
-	choices int // must finish; 0: a transcription, or speech
+	choices int // number of choices that must finish; 0: a transcription, or speech
 
 	doc        jsonx.Doc
 	edits      jsonx.Edits
@@ -39,7 +39,7 @@ func (s *Stream) Reset(model string, choices int) {
 	*s = Stream{model: model, choices: choices, doc: s.doc}
 }
 
-// SetPrompts sets the number of prompts among which the choices are divided.
+// SetPrompts sets the number of prompts to which the choices belong.
 func (s *Stream) SetPrompts(n int) { s.usage.prompts = n }
 
 var doneMark = []byte("[DONE]")
@@ -102,7 +102,7 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if hidePrivate(&s.edits, root); s.edits.Len() > 0 {
 		data = s.edits.Append(make([]byte, 0, len(data)+len(s.model)), data)
 	}
-	if bytes.ContainsAny(data, "\r\n") { // an event that came on several lines
+	if bytes.ContainsAny(data, "\r\n") { // the event came on several lines
 		data = bytes.Clone(data)
 		sse.Flatten(data)
 	}
@@ -131,9 +131,9 @@ func (s *Stream) Held() int { return cap(s.transcript.said) }
 // Done reports whether the stream needs nothing more from the engine.
 func (s *Stream) Done() bool { return s.mark }
 
-// Finish appends the successful end of the stream: [DONE] for completions, and for a transcription
-// or speech whose engine sent it; transcript.text.done for a transcription in segments, and
-// speech.audio.done for speech without events.
+// Finish appends the successful end of the stream. That is [DONE] for completions, and for a
+// transcription or speech whose engine sent it; transcript.text.done for a transcription in
+// segments, and speech.audio.done for speech without events.
 func (s *Stream) Finish(dst []byte) ([]byte, error) {
 	switch {
 	case s.sound.wanted:
@@ -170,7 +170,7 @@ func (s *Stream) Fail(dst []byte, e *apierr.Error) []byte {
 // Keepalive appends a comment, which clients ignore.
 func (s *Stream) Keepalive(dst []byte) []byte { return sse.AppendComment(dst, "keep-alive") }
 
-// Markup returns 0: nothing here is parsed out of the model's words.
+// Markup returns 0: engines parse nothing out of the text of these answers.
 func (s *Stream) Markup() translate.Markup { return 0 }
 
 // Usage returns the engine's token counts. For a completion without counts it estimates one token

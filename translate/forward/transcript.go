@@ -19,11 +19,11 @@ type transcript struct {
 	said     []byte // the text so far, from segments and deltas
 	pieces   bool   // segments have come
 	doneSent bool   // transcript.text.done has been sent
-	framed   bool   // the body came to its end and was not cut
+	framed   bool   // the body ended properly and was not cut
 }
 
 // say records a piece of the transcript. It inserts a blank between pieces that have none, and
-// returns it with the piece.
+// returns the piece with that blank.
 func (t *transcript) say(piece []byte, apart bool) ([]byte, error) {
 	if len(t.said)+len(piece) >= translate.MaxAnswer {
 		return nil, &translate.BadAnswer{Reason: translate.TooLarge}
@@ -53,7 +53,7 @@ func isSegment(root jsonx.Value) (text []byte, ok bool) {
 }
 
 // note records what an event says about a transcript, and the changes that turn a segment into a
-// delta: members beside the text, such as times, stay.
+// delta: its other members, such as times, stay.
 func (t *transcript) note(edits *jsonx.Edits, root, kind jsonx.Value) error {
 	if text, ok := isSegment(root); ok {
 		piece, err := t.say(text, true)
@@ -110,7 +110,7 @@ func (t *transcript) appendDone(dst []byte) []byte {
 	return sse.AppendEvent(dst, "", append(data, '}'))
 }
 
-// mayEnd reports whether a transcription may end where the engine's body does; mark is whether
+// mayEnd reports whether a transcription may end where the engine's body ends; mark says that
 // [DONE] has come.
 func (t *transcript) mayEnd(mark bool) bool {
 	return t.doneSent || t.framed && t.pieces || mark && len(t.said) > 0
@@ -124,8 +124,8 @@ func (s *Stream) PlainText() { s.transcript.plain = true }
 // sound is then complete: nothing else marks its end.
 func (s *Stream) Ended() { s.transcript.framed, s.sound.framed = true, true }
 
-// AppendWhole appends a whole transcript as a stream: one delta and the end. The other members of a
-// JSON answer come with the end. The errors are the same as those of Append.
+// AppendWhole appends a whole transcript as a stream: one delta and the end. The last event has the
+// other members of a JSON answer. The errors are the same as those of Append.
 func (s *Stream) AppendWhole(dst, body []byte, isJSON bool) ([]byte, error) {
 	if !isJSON {
 		s.transcript.said = append(s.transcript.said[:0], body...)

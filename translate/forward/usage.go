@@ -8,8 +8,8 @@ import (
 // usageTotal collects the token counts of a stream.
 type usageTotal struct {
 	total   translate.Usage           // of all choices
-	prompts int                       // that share the choices evenly; 0: one
-	of      map[int64]translate.Usage // by choice, from an engine that counts each separately
+	prompts int                       // prompts that share the choices evenly; 0: one
+	of      map[int64]translate.Usage // by choice, from an engine that counts each choice separately
 }
 
 // note records the counts of an event. Counts in an event with one choice belong to that choice:

@@ -7,7 +7,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// Of several choices llama.cpp counts each in its last event, and vLLM each as it grows and then all.
+// llama.cpp counts each of several choices in its last event; vLLM counts each as it grows, and
+// then all.
 func TestUsageOfSeveralChoices(t *testing.T) {
 	t.Parallel()
 	event := func(index, end, p, c string) string {

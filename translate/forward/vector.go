@@ -68,13 +68,13 @@ type vector struct {
 	state vectorState
 	text  []byte // the current number, or the string so far
 	bits  []byte // of numbers that are not written yet, or of the whole string
-	mixed bool   // a list of numbers contains something else
+	mixed bool   // a list of numbers contains other elements
 }
 
 type vectorState uint8
 
 const (
-	vectorKept    vectorState = iota // passed on
+	vectorKept    vectorState = iota // passed on unchanged
 	vectorBegins                     // a list before its first element
 	vectorNumbers                    // a list of numbers
 	vectorString                     // a string, from its opening quote
@@ -127,7 +127,7 @@ func (v *vector) beginList(p []byte) []byte {
 	for i, c := range p {
 		switch c {
 		case '[':
-			if len(v.text) == 0 { // its own bracket
+			if len(v.text) == 0 { // the bracket of the list itself
 				v.text = append(v.text, c)
 				continue
 			}
@@ -191,7 +191,7 @@ func (v *vector) end(dst []byte) []byte {
 		return append(dst, '"')
 	case vectorString:
 		return v.appendFloats(dst)
-	case vectorKept, vectorBegins: // the end of an empty list is not one of the numbers
+	case vectorKept, vectorBegins: // the bracket of an empty list was written already
 	}
 	return dst
 }

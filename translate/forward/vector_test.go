@@ -78,7 +78,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// A list that begins with numbers and goes on with something else has no base64.
+// A list that begins with numbers and continues with something else has no base64.
 func TestVectors_Mixed(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{`[1,[2]]`, `[1,"2"]`, `[1,true]`, `[1,false]`, `[1,{}]`, `[1` + strings.Repeat("0", longestNumber) + `]`} {
@@ -94,7 +94,7 @@ func TestVectors_Mixed(t *testing.T) {
 	}
 }
 
-// TestVectors_RoundTrip: any float32 comes through both ways as it is, whatever the pieces.
+// TestVectors_RoundTrip: any float32 arrives unchanged in both forms, whatever the pieces.
 func TestVectors_RoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -125,7 +125,7 @@ func TestVectors_RoundTrip(t *testing.T) {
 	})
 }
 
-// TestVectorForm: the form that a request asks for.
+// TestVectorForm checks which form of vectors a request asks for.
 func TestVectorForm(t *testing.T) {
 	t.Parallel()
 	for members, want := range map[string]VectorForm{

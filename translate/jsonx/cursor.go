@@ -6,8 +6,8 @@ import (
 )
 
 // Cursor reads a document once, from its beginning to its end, without a tape, for a reader that
-// knows what it looks for. It is made for documents as programs write them, and refuses all others,
-// valid or not: names with escapes or outside of ASCII, escapes of half a surrogate pair,
+// knows which members it wants. It is made for documents as programs write them, and refuses all
+// others, valid or not: names with escapes or outside ASCII, escapes of half a surrogate pair,
 // containers within more than 16 others, more than MaxMembers members and elements in all.
 // Doc.Parse, with Options.Paired, accepts every document that a Cursor does not refuse. Parse a
 // refused document with a Doc, which reports the errors.
@@ -29,8 +29,8 @@ func NewCursor(src []byte) Cursor { return Cursor{src: src, left: MaxMembers} }
 // At returns the offset after the last byte that was read.
 func (c *Cursor) At() int { return c.at }
 
-// Jump continues at an offset, for a caller that knows the document up to there from another one
-// with the same beginning. Members before it do not count against MaxMembers.
+// Jump continues at an offset. The caller knows the document up to there from another one with the
+// same beginning. Members before the offset do not count against MaxMembers.
 func (c *Cursor) Jump(at int) { c.at = at }
 
 // Refuse makes the cursor refuse the document.
@@ -125,8 +125,8 @@ func (c *Cursor) Value() []byte {
 	return c.src[start:c.at]
 }
 
-// Digits reads a whole number of at most 15 digits without a sign, which must come next. A fraction
-// or an exponent after it is refused with what comes next.
+// Digits reads a whole number of at most 15 digits without a sign, which must come next. If a
+// fraction or an exponent follows, the next read refuses the document.
 func (c *Cursor) Digits() (n int) {
 	c.Peek()
 	s, i := c.src, c.at
@@ -145,7 +145,7 @@ func (c *Cursor) Digits() (n int) {
 }
 
 // String reads the string that comes next and returns its text, quotes included, and whether it has
-// escapes. It returns nil when something else comes.
+// escapes. It returns nil if the next value is not a string.
 func (c *Cursor) String() (raw []byte, escaped bool) {
 	if c.Peek() != '"' {
 		c.Refuse()

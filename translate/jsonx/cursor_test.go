@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What a cursor accepts is valid, and it sees the members that a Doc sees.
+// A document that a cursor accepts is valid, and the cursor sees the members that a Doc sees.
 func FuzzCursor(f *testing.F) {
 	for _, s := range cursorSources {
 		f.Add([]byte(s.src))
@@ -72,8 +72,8 @@ var cursorSources = []struct {
 	{`[1 2]`, false},
 	{"{\"a\":\"\x00\"}", false},
 	{"{\"a\":\"\xff\"}", false},
-	{`{"a":"\ud800"}`, false}, // half a pair
-	{`{"\u0061":1}`, false},   // valid, for a Doc
+	{`{"a":"\ud800"}`, false}, // half a surrogate pair
+	{`{"\u0061":1}`, false},   // valid, but only a Doc reads it
 	{`{"é":1}`, false},
 }
 

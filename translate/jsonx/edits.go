@@ -132,7 +132,7 @@ func (e *Edits) add(x edit) {
 }
 
 // compareEdits orders by offset. At one offset insertions come first, then deletes, then
-// replacements, so that a replacement of a deleted value is reached after its deletion and dropped.
+// replacements, so that a replacement of a deleted value comes after its deletion and is dropped.
 func compareEdits(a, b edit) int {
 	switch c := cmp.Compare(a.start, b.start); {
 	case c != 0:
@@ -160,8 +160,8 @@ type cursor struct {
 	i   int // index into the list
 	pos int // offset in the source up to which everything is done
 
-	// A deleted child takes the comma before it, except that children deleted from the front of
-	// their container take the one after them.
+	// A deleted child takes the comma before it along; children deleted from the front of their
+	// container take the one after them.
 	leading int // the child at this offset has lost all its predecessors
 	emptied int // the child that ended at this offset was the last and has lost all its predecessors
 	added   int // something has been added at this offset
@@ -256,9 +256,9 @@ func (e *Edits) Append(dst, src []byte) []byte {
 
 var commaSegment = []byte{','}
 
-// Segments appends the result to dst in pieces, without copying. The pieces borrow from src and
-// from the texts of the changes, and must not be modified. It serves a vectored write of a large
-// body. No piece is empty.
+// Segments appends the result to dst in pieces, without copying, for a vectored write of a large
+// body. The pieces borrow from src and from the texts of the changes, and must not be modified. No
+// piece is empty.
 func (e *Edits) Segments(dst [][]byte, src []byte) [][]byte {
 	pos := 0
 	c := e.start()

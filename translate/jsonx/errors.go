@@ -6,14 +6,14 @@ import (
 )
 
 // SyntaxError says that the source is not JSON. Reason is one of a closed set of our own texts and
-// never quotes the source, so both members are safe in an answer and in a log.
+// never quotes the source, so both members may appear in an answer and in a log.
 type SyntaxError struct {
 	Offset int // of the first byte that cannot be accepted; len(src) when the source ends too early
 	Reason string
 }
 
-// Lone reports whether the only error so far is a \u escape of half a surrogate pair, which only
-// Options.Paired refuses.
+// Lone reports whether the only error so far is a \u escape of half a surrogate pair. Only
+// Options.Paired refuses such escapes.
 func (e *SyntaxError) Lone() bool { return e.Reason == reasonLone }
 
 // IsLone reports whether err is about half of a surrogate pair.
@@ -85,17 +85,17 @@ func (p MemberProblem) String() string {
 	return "invalid"
 }
 
-// MemberError says that an object names a member that we read in a way that two readers could
-// understand differently: some take the first of two equal names, some the last, and Go's own
-// decoder ignores case.
+// MemberError says that an object names a member in a way that two readers could understand
+// differently: some take the first of two equal names, some the last, and Go's own decoder ignores
+// case.
 type MemberError struct {
 	Name    string // the name as the caller of Fields spells it, never the client's spelling
 	Problem MemberProblem
 	Offset  int // of the offending name
 }
 
-// Remedy continues the sentence "The member is ": what is wrong, and for a wrong spelling how to
-// write it.
+// Remedy continues the sentence "The member is " with what is wrong and, for a wrong spelling, how
+// to write it.
 func (e *MemberError) Remedy() string {
 	if e.Problem == CaseVariant {
 		return e.Problem.String() + ": spell it `" + e.Name + "`"

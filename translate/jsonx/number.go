@@ -91,7 +91,7 @@ func scientificValue(s []byte) (u uint64, ok bool) {
 			exp = -exp
 		}
 	}
-	// Remove trailing zeros, so that all remaining digits must be integral.
+	// Without trailing zeros, all remaining digits must be integral.
 	exp -= len(frac)
 	for len(frac) > 0 && frac[len(frac)-1] == '0' {
 		frac = frac[:len(frac)-1]
@@ -120,7 +120,7 @@ func scientificValue(s []byte) (u uint64, ok bool) {
 }
 
 // SmallIntegers reports whether all numbers in v, at any depth, are written as integers of at most
-// nine bytes. It is false where children of v are not recorded.
+// nine bytes. It is false if children of v are not recorded.
 func (v Value) SmallIntegers() bool {
 	if v.d == nil {
 		return true
@@ -135,7 +135,7 @@ func (v Value) SmallIntegers() bool {
 }
 
 // Float returns the value of a number, rounded to the nearest float64. ok is false when v is not a
-// number or is too large to be finite. It does not allocate, except for a number that is too large.
+// number or is too large to be finite. It allocates only for a number that is too large.
 func (v Value) Float() (float64, bool) {
 	if v.Kind() != Number {
 		return 0, false

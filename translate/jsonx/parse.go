@@ -2,7 +2,7 @@ package jsonx
 
 import "math"
 
-// The default limits of Options, and the fixed ones.
+// The default limits of Options, and limits that cannot be changed.
 const (
 	DefaultMaxDepth = 64
 	DefaultRecord   = 8
@@ -23,8 +23,8 @@ type Options struct {
 	MaxDepth int
 	// Record is the depth down to which the children of containers are recorded; the root container
 	// has depth 1. Deeper containers are validated and are values with a Kind and a Raw text, but
-	// appear to be empty (see Value.Recorded). Default 8, which is what the deepest path of any
-	// dialect needs.
+	// appear to be empty (see Value.Recorded). The default 8 is enough for the deepest path of any
+	// dialect.
 	Record int
 	// MaxNodes caps the tape: every recorded value and every recorded member name is a node of 16
 	// bytes. Default 1<<20.
@@ -115,7 +115,7 @@ func parse(src []byte, nodes []node, stack []frame, o Options) ([]node, error) {
 		tape   = nodes[:cap(nodes)]
 		k      int    // nodes of the tape that are filled
 		cur    *frame // the innermost open container; nil: none
-		depth  int    // how many are open; children are recorded down to o.Record
+		depth  int    // number of open containers; children are recorded down to o.Record
 		record = o.Record
 		i      int
 	)

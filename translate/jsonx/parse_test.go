@@ -256,8 +256,8 @@ func isASCII(s string) bool {
 // the scans.
 var scanned [2]Doc
 
-// sameWithoutVectors compares the two ways of scanning strings, over src and over strings in which
-// it stands at the edges of their blocks.
+// sameWithoutVectors compares the two ways of scanning strings, over src and over strings that
+// contain src at the edges of their blocks.
 func sameWithoutVectors(t *testing.T, src []byte) {
 	t.Helper()
 	if !hasVector {
@@ -280,8 +280,8 @@ func sameWithoutVectors(t *testing.T, src []byte) {
 	}
 }
 
-// TestVectors puts every byte at every place of a block: in plain text, behind an escape, and
-// behind a backslash or two.
+// TestVectors puts every byte at every place of a block: in plain text, after an escape, and after
+// a backslash or two.
 func TestVectors(t *testing.T) {
 	for i := range 130 {
 		for c := range 256 {
@@ -296,8 +296,8 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestVectorsOnRuns puts runs of backslashes of every length at every place of a block, before what
-// they may escape or not.
+// TestVectorsOnRuns puts runs of backslashes of every length at every place of a block, before
+// bytes that they may escape and others.
 func TestVectorsOnRuns(t *testing.T) {
 	for at := range 66 {
 		for run := range 70 {
@@ -309,7 +309,7 @@ func TestVectorsOnRuns(t *testing.T) {
 	}
 }
 
-// TestVectorsBehindAString: bytes of a block after a string's end do not affect the string, in
+// TestVectorsBehindAString: the bytes of a block after a string's end do not affect the string, in
 // values and in names.
 func TestVectorsBehindAString(t *testing.T) {
 	for n := 20; n < 160; n += 3 {
@@ -392,7 +392,7 @@ func check(t *testing.T, src []byte) {
 			checkNumber(t, Value{&d, int32(i)})
 		}
 	}
-	// What is not recorded still has its extent.
+	// Values that are not recorded still have their extent.
 	a, b := d.Root().Iter(), shallow.Root().Iter()
 	for a.Next() {
 		if !b.Next() || !bytes.Equal(a.Value().Raw(), b.Value().Raw()) || !bytes.Equal(a.Key().Raw(), b.Key().Raw()) {
@@ -451,7 +451,7 @@ func TestParsePaired(t *testing.T) {
 	for src, offset := range map[string]int{
 		`"\ud83d\ude00"`: -1, `"\uD83D\uDE00"`: -1, `["\ud7ff\ue000"]`: -1, `"\\ud800"`: -1, `{"\ud83d\ude00":"\ud83d\ude00\ud83d\ude00"}`: -1,
 		`"\ud800"`: 0, `[1,"\udc00"]`: 3, `"\ud800\ud800\udc00"`: 0, `"\ud83dx\ude00"`: 0, `"\ude00\ud83d"`: 0, `{"\uD800":1}`: 1, `"\ud800\n"`: 0, `"\ud800\u0041"`: 0,
-		`[[[[[[[[[["\ud800"]]]]]]]]]]`: 10, // deeper than what is recorded
+		`[[[[[[[[[["\ud800"]]]]]]]]]]`: 10, // deeper than the recorded levels
 	} {
 		err := new(Doc).Parse([]byte(src), Options{Paired: true})
 		var syntax *SyntaxError

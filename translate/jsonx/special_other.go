@@ -2,7 +2,7 @@
 
 package jsonx
 
-// Elsewhere strings are scanned by words: see passWords.
+// On other processors strings are scanned by words: see passWords.
 var hasVector = false
 
 func vectorText(*byte, int) (block int, mask, escapes, wide, open uint64) {

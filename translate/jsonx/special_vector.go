@@ -6,7 +6,7 @@ import "golang.org/x/sys/cpu"
 
 // hasVector reports whether vectorText can be used. Every arm64 has NEON, but it is still queried,
 // so that GODEBUG=cpu.asimd=off disables it as cpu.avx2=off disables AVX2. (Go's own runtime does
-// not know that name, and says so.) Tests disable it as well.
+// not know that name, and says so.) Tests set hasVector to false as well.
 var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 
 // vectorText passes over blocks of 64 bytes in a string as long as they contain only valid
@@ -36,7 +36,7 @@ const (
 	tooLarge              // above U+10FFFF: 0xf4 0x90, or 0xf5 and more with 0x90 and more
 	surrogate
 	overlong2
-	overlong4 // the same, or above U+10FFFF: 0xf5 and more with 0x80 to 0x8f
+	overlong4 // overlong too, or above U+10FFFF: 0xf5 and more with 0x80 to 0x8f
 	twoMore   // two continuations: wrong unless the second is the third or fourth byte
 
 	anyFirst = tooShort | tooLong | twoMore    // for any low half of the first byte

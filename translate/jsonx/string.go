@@ -14,18 +14,18 @@ const (
 	backs  = ones * '\\'
 )
 
-// special marks, with its high bit, each byte of x that a string scan must examine: quote,
-// backslash, control, or above 0x7f. Flipping a bit moves the quote next to the controls, so that
-// one subtraction finds both. A borrow can wrongly mark a byte only above one that is rightly
-// marked, so the lowest mark is always right.
+// special sets the high bit of each byte of x that a string scan must examine: quote, backslash,
+// control, or above 0x7f. Flipping a bit moves the quote next to the controls, so that one
+// subtraction finds both. A borrow can wrongly mark a byte only above one that is rightly marked,
+// so the lowest mark is always right.
 func special(x uint64) uint64 {
 	return (x | ((x ^ 2*ones) - ('"'-1)*ones) | ((x ^ backs) - ones)) & highs
 }
 
 // plain returns the offset of the first special byte at or after i. If there is none, it returns
-// len(s), or the start of the last bytes, fewer than eight.
+// len(s), or the start of the last fewer than eight bytes.
 func plain(s []byte, i int) int {
-	// Text that needs escapes comes in short pieces, for which the wide loop would be a detour.
+	// Text that needs escapes comes in short pieces, for which the wide loop does not pay.
 	for range 4 {
 		if len(s)-i < 8 {
 			return i
@@ -53,9 +53,9 @@ func plain(s []byte, i int) int {
 	return i
 }
 
-// SkipText serves readers of JSON that comes in pieces: s[i:] is within a string and begins with a
-// character or an escape. It passes over valid text and returns where to continue the search:
-// possibly i itself, and never after a quote that ends the string.
+// SkipText is for readers of JSON that comes in pieces: s[i:] is within a string and begins with a
+// character or an escape. It skips valid text and returns where to continue the search: possibly i
+// itself, and never after a quote that ends the string.
 func SkipText(s []byte, i int) int {
 	if hasVector && i >= 3 && len(s)-i >= 64 {
 		i, _, _, _ = passText(s, i)
@@ -176,7 +176,7 @@ func scanLong(s []byte, i int) (end int, flags uint8, reason string) {
 				continue
 			}
 			if c >= 0xc2 && c < 0xe0 && len(s)-i >= 2 && s[i+1]&0xc0 == 0x80 {
-				i += 2 // most of these come alone
+				i += 2 // most of these occur alone
 				continue
 			}
 			if i, reason = scanWide(s, i); reason != "" {
@@ -209,9 +209,9 @@ func scanUnicodeEscape(s []byte, i int) (end int, lone bool, reason string) {
 	return i + 6, false, ""
 }
 
-// passText passes over text from i, where a character or an escape begins, as far as the vectors
-// can, or the words where there are no vectors. It returns where to continue and the flags of what
-// it passed. If mask is not 0, it marks the special bytes of the 64 from base, and next is base.
+// passText skips text from i, where a character or an escape begins, as far as the vectors can, or
+// the words if there are no vectors. It returns where to continue and the flags of the text it
+// skipped. If mask is not 0, it marks the special bytes of the 64 from base, and next is base.
 func passText(s []byte, i int) (next, base int, mask uint64, flags uint8) {
 	if !hasVector {
 		base, mask, flags = passWords(s, i)
@@ -470,7 +470,7 @@ func AppendEscaped(dst, s []byte) []byte {
 	}
 }
 
-// escapes holds, for each byte that must be escaped, what follows the backslash.
+// escapes holds, for each byte that must be escaped, the text after the backslash.
 var escapes = func() (t [utf8.RuneSelf]byte) {
 	for c := range ' ' {
 		t[c] = 'u'

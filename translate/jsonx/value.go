@@ -84,7 +84,7 @@ func (v Value) End() int {
 	return int(v.node().end)
 }
 
-// Recorded reports whether the children of the container v can be visited. They cannot when v is
+// Recorded reports whether the children of the container v can be visited. They cannot if v is
 // deeper than Options.Record and not empty: Iter, Get, Fields and Len then find nothing. Raw still
 // has the text, which another Doc can parse.
 func (v Value) Recorded() bool { return v.d != nil && v.node().flags&flagUnrecorded == 0 }
@@ -154,7 +154,7 @@ func (it *Iter) Key() Key {
 	return Key{it.d.src[n.start+1 : n.end-1 : n.end-1], n.flags}
 }
 
-// Key is the name of a member, as it stands in the source. It borrows from the source.
+// Key is the name of a member in the source's spelling. It borrows from the source.
 type Key struct {
 	raw   []byte // without quotes
 	flags uint8
@@ -175,7 +175,7 @@ func (k Key) Is(name string) bool {
 }
 
 // Fold reports whether the name, its escapes decoded, is name, ignoring the case of ASCII letters.
-// U+017F and U+212A count as s and k, as they do for Go's own decoder.
+// U+017F and U+212A count as s and k, as in Go's own decoder.
 func (k Key) Fold(name string) bool {
 	if k.flags != 0 {
 		return foldDecoded(k.raw, name)
@@ -292,14 +292,14 @@ func (v Value) set(i int32, name string, out *Value) error {
 }
 
 const (
-	indexedFrom = 8 // the number of names above which Fields makes an index of them
+	indexedFrom = 8 // with more names than this, Fields makes an index of them
 	maxIndexed  = 64
 )
 
 // Names is an index of member names, made once for a list that is looked up often. It is immutable.
 type Names struct {
 	list    []string
-	buckets [32]uint64 // by length and first letter: the set of names
+	buckets [32]uint64 // the set of names, by length and first letter
 }
 
 // NewNames returns an index of names, which are ASCII and at most 64. It keeps names.
@@ -397,7 +397,7 @@ func (v Value) AppendText(dst []byte) []byte {
 	return AppendDecoded(dst, s)
 }
 
-// Text returns the contents of a string as they are in the source, and true, if v is a string
+// Text returns the contents of a string in the source's spelling, and true, if v is a string
 // without escapes. The slice is borrowed.
 func (v Value) Text() ([]byte, bool) {
 	s, flags, ok := v.text()

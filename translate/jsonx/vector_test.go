@@ -14,7 +14,7 @@ import (
 )
 
 // TestWithoutVectors: a run that requests the code without vectors, as .ci/run and .ci/full do,
-// gets it; others on arm64 do not.
+// gets it; other runs on arm64 do not.
 func TestWithoutVectors(t *testing.T) {
 	off := strings.Contains(os.Getenv("GODEBUG"), map[string]string{"amd64": "cpu.avx2=off", "arm64": "cpu.asimd=off"}[runtime.GOARCH])
 	if off && hasVector {
@@ -42,12 +42,12 @@ func vectorPassed(s []byte, blocks int) passed {
 // textState is the position of a text within an escape or a character.
 type textState struct {
 	open      bool // behind the backslash of an escape
-	due       int  // bytes that the character is short of
-	low, high byte // bounds of the next one
+	due       int  // number of bytes that the character still needs
+	low, high byte // bounds of the next of those bytes
 }
 
-// next advances by one byte, and reports whether it is valid there. A byte that begins no character
-// is valid: the byte after it is not, and may be in the next block.
+// next advances by one byte, and reports whether it is valid there. A byte that cannot begin a
+// character is accepted: the byte after it is refused, and may be in the next block.
 func (s *textState) next(c byte) bool {
 	escaped := s.open
 	s.open = c == '\\' && !escaped
@@ -94,7 +94,7 @@ func bytePassed(s []byte, blocks int) (p passed) {
 	return p
 }
 
-// pieces are the parts of texts, those that are valid within a string first.
+// pieces are the parts of texts. Those that are valid within a string come first.
 var pieces = []string{
 	"a", "abcdefghijklmnopqrstuvwxyz ", "ä", "Ж", "\u0080", "\u07ff", "水", "\u0800", "\ud7ff", "\ue000", "\uffff", "\U0001f600", "\U00010000",
 	"\U0010ffff", `\n`, `\"`, `\\`, `\/`, "\x7f", " ", "!", "#", "[", "]", "~~~~~~~~~~~~~~~~",
@@ -106,7 +106,7 @@ const validPieces = 25
 
 // fill fills s with pieces, of which one in oneIn is invalid.
 func fill(s []byte, random *rand.Rand, oneIn int) {
-	few := pieces[:1+random.IntN(validPieces)] // texts are of few kinds, so that blocks are of one
+	few := pieces[:1+random.IntN(validPieces)] // a text has few kinds of pieces, so that whole blocks have only one
 	few = few[random.IntN(len(few)):]
 	for len(s) > 0 {
 		piece := few[random.IntN(len(few))]
@@ -148,8 +148,8 @@ func TestVectorText(t *testing.T) {
 	}
 }
 
-// TestVectorTextPairs puts all pairs of bytes in texts of each kind, each at one place within a
-// vector or over the border of two, or of blocks.
+// TestVectorTextPairs puts all pairs of bytes in texts of each kind, each pair at one place within
+// a vector or across the border of two vectors or blocks.
 func TestVectorTextPairs(t *testing.T) {
 	if !hasVector {
 		t.Skip("no vectors here")

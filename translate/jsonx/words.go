@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// The addends by which a byte below 0x80 reaches 0x80 unless it is 0 (notZero), or unless it is a
-// control character or 0x20, which a flipped bit makes of the quote (notStop).
+// With these addends a byte below 0x80 reaches 0x80 unless it is 0 (notZero), or unless it is a
+// control character or 0x20, which the quote becomes when one bit is flipped (notStop).
 const (
 	notZero = 0x7f * ones
 	notStop = (0x7f - ' ') * ones
@@ -20,7 +20,7 @@ const (
 func passWords(s []byte, i int) (base int, mask uint64, flags uint8) {
 	for {
 		i = passPlain(s, i)
-		// Whatever one block contains is first expected in the next one.
+		// Each block is expected to contain the same kinds of text as the last one.
 		for seen := uint8(flagEscaped | flagWide); seen != 0; {
 			if len(s)-i < 64 {
 				return i, 0, flags
@@ -63,7 +63,7 @@ func isWide(w *[64]byte) bool {
 // passEscapes examines a block without bytes above 0x7f. It returns where the next block begins, or
 // which bytes of this one must be examined, and whether it passed escapes.
 func passEscapes(w *[64]byte) (next int, mask uint64, flags uint8) {
-	var back, stop uint64 // bytes that are neither, until they are inverted
+	var back, stop uint64 // bytes that are neither, until both words are inverted
 	for at := 0; at < 64; at += 8 {
 		x := word(w, at)
 		back = back>>1 | ((x^backs)+notZero)&highs
@@ -89,8 +89,8 @@ func passEscapes(w *[64]byte) (next int, mask uint64, flags uint8) {
 }
 
 // passPairs examines a block; s also has the byte before it. It returns where the next block
-// begins, or 0 if there is anything but ASCII and characters of two bytes, and whether it passed
-// any of the latter.
+// begins, or 0 if the block has anything other than ASCII and characters of two bytes, and whether
+// it skipped any of the latter.
 func passPairs(s *[65]byte) (next int, flags uint8) {
 	var bad, wide uint64
 	for at := 0; at < 64; at += 8 {
@@ -123,8 +123,8 @@ func transposed(x uint64) uint64 {
 	return x ^ t ^ t<<28
 }
 
-// specials returns a bit for each special byte of a block, the lowest for the first byte. All of
-// them are right.
+// specials returns a bit for each special byte of a block, the lowest for the first byte. Unlike
+// those of special, all marks are right.
 func specials(w *[64]byte) uint64 {
 	var plain uint64
 	for at := 0; at < 64; at += 8 {

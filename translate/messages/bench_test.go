@@ -33,8 +33,8 @@ var eventCases = []struct {
 	{"thinking/hidden", "", thinkChunk, false},
 }
 
-// feed returns a function that gives s one event of the case. A stream is begun anew now and then,
-// as arguments are kept.
+// feed returns a function that gives s one event of the case. It begins a new stream now and then,
+// because arguments are kept.
 func feed(tb testing.TB, s *Stream, first, chunk string, thinking bool) func() {
 	e := &echo{RequestInfo{thinking: shownIf(thinking)}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	dst := make([]byte, 0, 4<<10)
@@ -58,8 +58,7 @@ func feed(tb testing.TB, s *Stream, first, chunk string, thinking bool) func() {
 	}
 }
 
-// BenchmarkStream is the cost of one event: chat's own pass-through has the same chunks in its
-// benchmark.
+// BenchmarkStream measures one event; the benchmark of chat's pass-through has the same chunks.
 func BenchmarkStream(b *testing.B) {
 	for _, c := range eventCases {
 		b.Run("messages/"+c.name, func(b *testing.B) {
@@ -90,7 +89,7 @@ func TestStreamAllocs(t *testing.T) {
 			t.Errorf("%s: %v allocations an event", c.name, n)
 		}
 	}
-	// Whole streams with calls that wait: everything is used again.
+	// Whole streams with calls that wait reuse everything.
 	var s Stream
 	e := &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
@@ -119,8 +118,8 @@ func TestStreamAllocs(t *testing.T) {
 			_, _ = s.Finish(out)
 		}
 		run()
-		// What is looked at when calls overlap or end may allocate, an amount that does not follow
-		// the number of events.
+		// Looking at calls that overlap or end may allocate, but not in proportion to the number of
+		// events.
 		if n := testing.AllocsPerRun(20, run); n > 60 {
 			t.Errorf("%v allocations for %q", n, upstream)
 		}

@@ -9,7 +9,7 @@ import (
 
 // clientTool is a tool that the dialect's vendor defines, that clients run, and that requests name
 // only by its type. It holds what the vendor documents about its input, for models that do not know
-// it.
+// the tool.
 type clientTool struct {
 	kind   string // prefix of the type; a version follows
 	before string // the first version that it no longer covers; empty: all later ones
@@ -52,7 +52,7 @@ var clientTools = [...]clientTool{
 			rangeProperty + "," + textProperty + "," + oldProperty + "," + newOrInsert + "," + lineProperty + needsPath,
 	},
 	{
-		// What the vendor's models send from this version on, although its page describes new_str.
+		// The vendor's models send insert_text from this version on, although its page describes new_str.
 		kind: "text_editor_", about: editorAbout,
 		schema: object + commands("view", "create", "str_replace", "insert") + "," + pathProperty + "," +
 			rangeProperty + "," + textProperty + "," + oldProperty + "," + newProperty + "," + lineProperty + "," +

@@ -4,7 +4,7 @@ import "penstock/translate/dialects"
 
 // content reads the blocks of a message and writes the content of a chat message from them: a
 // string, or parts if there are images. Without a writer it only counts, for the first walk over
-// blocks, which finds their faults.
+// blocks, which finds errors.
 type content struct {
 	w      *dialects.ChatWriter
 	images *dialects.Images // of the chat request
@@ -16,7 +16,7 @@ type content struct {
 
 	skipText, skipImages bool
 
-	textsSeen, imagesSeen int // written or not
+	textsSeen, imagesSeen int // including those that were not written
 	leftOut               int // number of blocks left out
 	from, at, item        int // position of the walk in the client's body: see dialects.Image
 }
@@ -70,7 +70,7 @@ func (c *content) text(contents []byte) {
 	c.n++
 }
 
-// part prepares for a further part. The first one replaces the opening quote of the content.
+// part prepares for another part. The first one replaces the opening quote of the content.
 func (c *content) part() {
 	if c.n == 0 {
 		c.w.Out[len(c.w.Out)-1] = '['

@@ -36,8 +36,8 @@ var (
 	amountNames = jsonx.NewNames("type", "value")
 )
 
-// checkEdits checks context_management. A client whose edits cannot be read would otherwise rely on
-// a conversation that the model does not see.
+// checkEdits checks context_management. If the edge ignored edits that it cannot read, the client
+// would rely on a conversation that the model does not see.
 func checkEdits(v jsonx.Value) *fault {
 	var edits [1]jsonx.Value
 	f := chat.ReadObject("context_management", v, managementNames, edits[:])
@@ -55,7 +55,7 @@ func checkEdits(v jsonx.Value) *fault {
 	return nil
 }
 
-// checkEdit checks one edit. Of an unknown kind it reads nothing else.
+// checkEdit checks one edit. It reads only the type of an unknown kind.
 func checkEdit(v jsonx.Value) *fault {
 	var m [editMembers]jsonx.Value
 	f := chat.ReadElement("an object with a type", v, editNames, m[:])
@@ -85,7 +85,7 @@ func checkEdit(v jsonx.Value) *fault {
 	return nil
 }
 
-// checkKept checks which turns keep their thinking: "all", in a string or as a type, or a number.
+// checkKept checks which turns keep their thinking: "all", as a string or as a type, or a number.
 func checkKept(v jsonx.Value) *fault {
 	switch {
 	case v.EqualText("all"), v.IsObject() && v.Get("type").EqualText("all"):
@@ -100,7 +100,7 @@ func checkKept(v jsonx.Value) *fault {
 	return f
 }
 
-// amount checks an optional object that has a whole number and a type out of kinds.
+// amount checks an optional object that has a whole number and a type from kinds.
 func amount(name string, v jsonx.Value, kinds ...string) *fault {
 	if !chat.Given(v) {
 		return nil

@@ -19,7 +19,7 @@ type conversation struct {
 	past      past
 	inPlace   bool // system messages keep their position
 	kept      bool // a message has been kept, at least in part
-	emptied   bool // one was left out entirely
+	emptied   bool // a message has been left out entirely
 	// begun says that the client's last message so far is text of the assistant without tool calls.
 	begun bool
 }
@@ -72,7 +72,7 @@ func (c *conversation) leading(messages, system jsonx.Value) *fault {
 	for it := messages.Iter(); !c.inPlace && it.Next(); {
 		var m [2]jsonx.Value
 		if chat.ReadFields(it.Value(), messageNames, m[:]) != nil || !m[0].EqualText("system") {
-			continue // faults are reported when the message is reached
+			continue // message reports the errors of this one
 		}
 		if f := systemText(m[1], &w, "content"); f != nil {
 			return f.At("messages", it.Index())
@@ -113,8 +113,8 @@ func (c *conversation) message(i int, v jsonx.Value) *fault {
 	return nil
 }
 
-// billing begins a block that Claude Code puts before its system prompt. It changes with every
-// request and would cost the engine its prefix cache.
+// billing is the beginning of a block that Claude Code puts before its system prompt. It changes
+// with every request and would cost the engine its prefix cache.
 var billing = []byte("x-anthropic-billing-header:")
 
 // systemText adds the text of a system prompt, a string or text blocks, to w.
@@ -312,8 +312,8 @@ func (c *conversation) assistant(i int, v jsonx.Value) *fault {
 }
 
 // thinking writes the thinking in the blocks of an assistant's turn, if any can be read. A blank
-// line separates consecutive blocks, but not what the model thought before and after it spoke, so
-// that its own answer comes back unchanged.
+// line separates consecutive blocks, but not the thoughts before and after a text, so that the
+// model's own answer comes back unchanged.
 func (c *conversation) thinking(blocks jsonx.Value) {
 	start := len(c.w.Out)
 	c.w.String(`,"` + chat.NameReasoningContent + `":"`)
@@ -357,7 +357,7 @@ func (c *conversation) writeToolCall(n int, b *block) *fault {
 		out = append(out, `"{}"`...)
 	case input.IsObject():
 		out = append(jsonx.AppendEscaped(append(out, '"'), input.Raw()), '"')
-	default: // malformed arguments, which the client received from us
+	default: // malformed arguments that the client received from us
 		out = c.arguments.Append(out, input)
 	}
 	c.w.Out = out

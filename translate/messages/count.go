@@ -12,10 +12,10 @@ import (
 var counted = [...]string{"messages", "system", "tools", "tool_choice", "thinking"}
 
 // CountSegments appends to segs the pieces of a count_tokens request for an engine with a counter:
-// the client's own members that matter, under the engine's name for the model. No other members are
+// the client's own members that matter, with the engine's name for the model. No other members are
 // sent, because they might steer the engine. Server tools, their blocks in the history and the
 // billing block are removed. Inputs of tool calls that are not objects become objects, because
-// engines refuse others. Sealed thinking is opened, or removed if it cannot be. Decode must have
+// engines refuse others. Sealed thinking is opened, or removed if that fails. Decode must have
 // accepted body; the pieces borrow from it.
 func CountSegments(segs [][]byte, body []byte, n *chat.CountRequest) [][]byte {
 	root := parseAgain(body)

@@ -50,8 +50,8 @@ func TestCountSegments_History(t *testing.T) {
 	}
 }
 
-// TestCountSegments_Archives runs the archives of testdata/count: a request, and in the section engine what the model's engines
-// are given of the reasoning in a history.
+// TestCountSegments_Archives runs the archives of testdata/count: a request, and in the section
+// engine the reasoning that the model's engines get from a history.
 func TestCountSegments_Archives(t *testing.T) {
 	golden.Archives(t, "testdata/count", func(t *testing.T, ar *golden.Archive) {
 		body := bytes.TrimSuffix(ar.Section("request"), []byte("\n"))

@@ -25,7 +25,7 @@ func requiredText(name string, v jsonx.Value) *fault {
 	return nil
 }
 
-// renamed are the members of a chat request that have another name or position in Messages.
+// renamed maps members of a chat request to their name or position in Messages, where it differs.
 var renamed = map[string]string{
 	"response_format":  "output_config.format",
 	"reasoning_effort": "output_config.effort",

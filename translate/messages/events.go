@@ -21,11 +21,11 @@ type streamBlock struct {
 	kind     kind
 	open     bool
 	toolCall int    // of kindToolCall: its position in the reader's ToolCalls
-	text     []byte // of the others: what has not been sent; of kindSealed: all of it
+	text     []byte // of the other kinds: text not sent yet; of kindSealed: all of it
 }
 
-// keep stores a piece that is not sent yet. Of a text to be sealed it stores only enough to show
-// that it is too long.
+// keep stores a piece that is not sent yet. Of a text to be sealed it stores no more than shows
+// that the text is too long.
 func (b *streamBlock) keep(text []byte) {
 	if b.kind == kindSealed {
 		text = text[:min(len(text), seal.MaxText+1-len(b.text))]
@@ -33,7 +33,7 @@ func (b *streamBlock) keep(text []byte) {
 	b.text = append(b.text, text...)
 }
 
-// blockQueue holds the blocks that are not completely sent. The first may be open; those after it
+// blockQueue holds the blocks that are not completely sent. Only the first may be open; the others
 // wait for its end.
 type blockQueue []streamBlock
 
@@ -89,7 +89,7 @@ func (q *blockQueue) reset() {
 
 // blockWriter writes the events of the open block.
 type blockWriter struct {
-	index int    // of the block, or of the next one
+	index int    // of the open block, or of the next one
 	lead  []byte // beginning of a delta
 }
 

@@ -38,7 +38,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// TestRequests translates the requests of testdata/request. The numbers in the names are those of
+// TestRequests translates the requests of testdata/request. The numbers in their names are those of
 // the list of hard cases.
 func TestRequests(t *testing.T) {
 	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
@@ -174,7 +174,7 @@ func stream(s *Stream, e *echo, upstream []byte) (out []byte, err error) {
 	return out, nil
 }
 
-// wholeOf assembles an engine's stream to a completion and translates that.
+// wholeOf assembles an engine's stream into a completion and translates that.
 func wholeOf(e *echo, upstream []byte) ([]byte, error) {
 	var a answer.Assembler
 	r := sse.NewReader(bytes.NewReader(upstream), 1<<20)
@@ -198,11 +198,11 @@ func wholeOf(e *echo, upstream []byte) ([]byte, error) {
 	return appendWhole(nil, &c, e)
 }
 
-// streamAlone reports whether err ends only the stream, while the plain answer is good: the part
+// streamAlone reports whether err ends only the stream, while the whole answer is good: the part
 // already sent reads as an object, or as the beginning of one.
 func streamAlone(err error) bool { return errors.Is(err, errArguments) || errors.Is(err, errLate) }
 
-// TestAnswers translates the engine's streams of testdata/answer, as a stream and as a plain
+// TestAnswers translates the engine's streams of testdata/answer, as a stream and as a whole
 // answer, and compares the two.
 func TestAnswers(t *testing.T) {
 	golden.Archives(t, "testdata/answer", func(t *testing.T, ar *golden.Archive) {

@@ -189,7 +189,7 @@ func collect(t testing.TB, out []byte) []byte {
 	return b
 }
 
-// normal parses a plain answer and removes what only a stream can express: the position of a text
+// normal parses a whole answer and removes what only a stream can express: the position of a text
 // among the calls.
 func normal(t testing.TB, body []byte) message {
 	t.Helper()

@@ -119,7 +119,7 @@ func (b block) visit(w *content) *fault {
 		return said(w, requiredText("tool_name", b.fields[fieldToolName]), b.fields[fieldToolName])
 	case blockCompaction:
 		if !b.fields[fieldContent].HasText() {
-			w.leftOut++ // a failed one
+			w.leftOut++ // the block of a failed compaction
 		}
 		return said(w, chat.OptionalString("content", b.fields[fieldContent]), b.fields[fieldContent])
 	case blockIgnored:
@@ -236,7 +236,7 @@ func (b block) visitDocument(w *content) *fault {
 	case kind.EqualText("content"):
 		f = b.visitContent(b.source[sourceContent], w)
 	default:
-		// Agents know the words in the middle: they remove the document from the conversation and
+		// Agents know the words "Could not process …": they remove the document from the conversation and
 		// continue.
 		f = chat.Unsupported("type", "must be text or content. Could not process PDF: PDFs and files are not read here")
 	}

@@ -16,7 +16,7 @@ import (
 	"penstock/translate/dialects"
 )
 
-// TestRequestsRefused: a mistake is found wherever it is, and reported with its path. Cases with an
+// TestRequestsRefused: an error is found wherever it is, and reported with its path. Cases with an
 // archive in testdata/request are not repeated here.
 func TestRequestsRefused(t *testing.T) {
 	t.Parallel()
@@ -236,8 +236,8 @@ func TestServerToolsAlone(t *testing.T) {
 	}
 }
 
-// Agents remove the images of a conversation when an error says that one could not be processed.
-// Exactly those refusals say so that another image, or none, would avoid.
+// Agents remove the images of a conversation when an error says that one could not be processed. A
+// refusal says so exactly if another image, or none, would avoid it.
 func TestImageRefusals(t *testing.T) {
 	const block = `{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + pixel + `"}}`
 	blind := chat.ModelRules{InputModalities: []string{"text"}}

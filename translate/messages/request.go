@@ -31,7 +31,7 @@ func (i *RequestInfo) reset() {
 // Request translates the body of a Messages request. The zero value is ready. It is meant to be
 // reused, by one call at a time, and keeps nothing of a body between calls.
 type Request struct {
-	info    *RequestInfo // filled by Decode
+	info    *RequestInfo // where Decode stores facts
 	doc     jsonx.Doc
 	members [memberCount]jsonx.Value
 	w       dialects.ChatWriter
@@ -135,7 +135,7 @@ func (r *Request) checkHosted(o *dialects.Options) error {
 }
 
 // prefilled reports whether the conversation ends with the beginning of an answer for the model to
-// continue. If the answer must begin with thinking, a tool call or JSON of a schema, it cannot be
+// continue. An answer that must begin with thinking, a tool call or JSON of a schema cannot be
 // continued.
 func (r *Request) prefilled(c *chat.Request) bool {
 	choice := r.members[memberToolChoice].Get("type")
@@ -188,7 +188,7 @@ func (r *Request) parse(body []byte, strict bool) error {
 }
 
 // translate writes the chat body. Members with the same name and rules in chat are copied unread:
-// chat's own decoding refuses them under that name.
+// chat's own decoding refuses invalid ones under that name.
 func (r *Request) translate(o *dialects.Options) *fault {
 	if f := checkEdits(r.members[memberContextManagement]); f != nil {
 		return f
@@ -340,7 +340,8 @@ func (r *Request) reasoning(o *dialects.Options) *fault {
 	return nil
 }
 
-// hint reads a word that says how the client wants the model's thinking; "": it did not say.
+// hint reads a word that says how the client wants the model's thinking; "": the client did not
+// say.
 func (r *Request) hint(list *chat.WordList, v jsonx.Value, strict bool) (string, *fault) {
 	if !chat.Given(v) {
 		return "", nil

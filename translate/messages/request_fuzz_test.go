@@ -25,13 +25,13 @@ func seeds(f testing.TB, folder, name string) (out [][]byte) {
 	return out
 }
 
-// chatWords are parts of the names that members have in chat alone: a client of Messages must not
-// see them.
+// chatWords are parts of names that only chat's members have: a client of Messages must not see
+// them.
 var chatWords = []string{"image_url", "tool_calls", "tool_call_id", "function", "parameters", "arguments", "stop[", "response_format", "reasoning_effort"}
 
-// FuzzDecode: no body makes Decode panic, or change more of it than halves of surrogate pairs;
-// every error is a client's and speaks of Messages; what is accepted is a chat request, the same
-// each time.
+// FuzzDecode: no body makes Decode panic, or change more of the body than halves of surrogate
+// pairs. Every error is a client's and uses the terms of Messages. An accepted body becomes a chat
+// request, the same each time.
 func FuzzDecode(f *testing.F) {
 	for _, s := range seeds(f, "request", "request") {
 		f.Add(s, byte(0))

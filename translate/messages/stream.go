@@ -133,8 +133,8 @@ func appendStart(dst []byte, identity *dialects.Identity, u translate.Usage) []b
 	return append(dst, "}}\n\n"...)
 }
 
-// say adds a piece of thinking or text. It is sent at once when its block is the open one and
-// nothing waits.
+// say adds a piece of thinking or text. It is sent at once if its block is the open one and no
+// other block waits.
 func (s *Stream) say(dst []byte, k kind, text []byte) []byte {
 	n := len(s.queue)
 	same := n > 0 && s.queue[n-1].kind == k
@@ -216,7 +216,7 @@ func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 	if len(t.Args) == c.sent {
 		return dst
 	}
-	if c.sent == 0 { // null and blanks wait, and are sent only if nothing follows
+	if c.sent == 0 { // null and blanks wait: they are sent only if nothing follows
 		if first, _ := firstByte(t.Args); first != '{' {
 			return dst
 		}
@@ -341,7 +341,7 @@ func (s *Stream) Held() int {
 	return s.reader.ToolCalls.Held() + s.queue.held()
 }
 
-// Markup returns the word of a model's markup at the beginning of the text.
+// Markup returns the kind of markup that the text begins with.
 func (s *Stream) Markup() translate.Markup { return s.reader.Markup() }
 
 // Usage returns the engine's counts so far; if it sent none, an estimate of one token for each

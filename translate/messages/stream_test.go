@@ -16,7 +16,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// through runs what src reads through s to its end, good or bad.
+// through passes what src reads through s to its end, good or bad.
 func through(s *Stream, e *echo, src io.Reader) []byte {
 	e.reset(s)
 	r := sse.NewReader(src, 1<<20)
@@ -61,7 +61,7 @@ func TestCuts(t *testing.T) {
 	t.Parallel()
 	e := &echo{RequestInfo{thinking: thinkingShown}, dialects.Identity{Model: "public", ID: "msg_1"}}
 	var s Stream
-	well := map[string]bool{} // outputs and whether they ended well: many cuts give the same
+	well := map[string]bool{} // whether each output ended well: many cuts give the same output
 	for _, upstream := range seeds(t, "answer", "upstream-response") {
 		for at := range upstream {
 			out := through(&s, e, bytes.NewReader(upstream[:at]))
@@ -102,11 +102,10 @@ func fuzzStream(t *testing.T, s *Stream, upstream []byte, how thinking) {
 	if cut := through(s, e, iotest.OneByteReader(bytes.NewReader(upstream))); !bytes.Equal(cut, out) {
 		t.Fatalf("byte by byte:\n%s\nat once:\n%s", cut, out)
 	}
-	if !ended || bytes.Contains(upstream, []byte(`\u`)) { // halves of pairs read differently apart and together
+	if !ended || bytes.Contains(upstream, []byte(`\u`)) { // halves of pairs read differently alone and joined
 		return
 	}
-	// A completion may be larger than what the assembler keeps of it, but may not be another
-	// one.
+	// A completion may be larger than the assembler's copy of it, but must have the same contents.
 	if whole, err := wholeOf(e, upstream); err == nil {
 		streamed := normal(t, collect(t, out))
 		if diff := cmp.Diff(told(normal(t, whole)), told(streamed)); diff != "" {
@@ -115,7 +114,7 @@ func fuzzStream(t *testing.T, s *Stream, upstream []byte, how thinking) {
 	}
 }
 
-// told is m without what the engine may have told too late for a stream, or not at all: counts, and
+// told is m without what the engine may have sent too late for a stream, or not at all: counts, and
 // ids of calls.
 func told(m message) message {
 	m.Usage = nil

@@ -18,7 +18,7 @@ const (
 	thinkingRedacted                 // sealed, in a block of its own
 )
 
-// kind returns the kind of its blocks.
+// kind returns the kind of the blocks that hold the thinking.
 func (t thinking) kind() kind {
 	if t == thinkingShown {
 		return kindThinking
@@ -57,8 +57,8 @@ func (t thinking) append(dst, text []byte, box seal.Box) []byte {
 	return dst
 }
 
-// signature replaces the vendor's proof that thinking is its own, unless the thinking itself is
-// sealed there. Clients return it unread.
+// signature stands in for the vendor's proof that thinking is its own, unless the thinking itself
+// is sealed there. Clients return it unread.
 const signature = "cGVuc3RvY2s="
 
 // The words in the member thinking that matter here.
@@ -67,16 +67,16 @@ const (
 	displayOmitted = "omitted"
 )
 
-// The words in the member thinking. Claude Code 2.1.332 opens each session with the display
+// These are words of the member thinking. Claude Code 2.1.332 opens each session with the display
 // "updates".
 var (
 	thinkingTypes    = chat.WordList{Words: []string{"enabled", "adaptive", typeDisabled}, Other: "adaptive"}
 	thinkingDisplays = chat.WordList{Words: []string{"summarized", displayOmitted}, Other: "summarized"}
 )
 
-// thinkingOf returns how the member thinking, with that type and display, requests reasoning. An
-// empty string means that the client did not say. A client whose beta redacts thinking may still
-// ask for the text.
+// thinkingOf returns how a client that sends this type and display gets the reasoning. An empty
+// string means that the client did not say. A client whose beta redacts thinking may still ask for
+// the text.
 func thinkingOf(kind, display string, redact bool) thinking {
 	switch {
 	case kind == "" || kind == typeDisabled:
@@ -93,7 +93,7 @@ func thinkingOf(kind, display string, redact bool) thinking {
 type past struct {
 	opener chat.Opener // nil: nothing can be opened
 	model  []byte      // as the client wrote it
-	from   int         // thinking of earlier messages was cleared by the client
+	from   int         // the client has cleared the thinking of messages before this one
 
 	unopened bool // a block was sealed by another provider or edge
 
@@ -200,7 +200,7 @@ func (p *past) openBlocks(edits *jsonx.Edits, content jsonx.Value, i int, none b
 			left--
 			continue
 		case b.kind == blockIgnored, b.kind == blockCompaction:
-			edits.Set(it.Value(), []byte(`{"type":"text","text":""}`)) // engines require a block
+			edits.Set(it.Value(), []byte(`{"type":"text","text":""}`)) // a message must keep at least one block
 			continue
 		case b.kind != blockThinking && b.kind != blockRedactedThinking:
 			continue

@@ -73,7 +73,7 @@ func blocksOf(t *testing.T, whole []byte) []map[string]any {
 }
 
 // TestSealedThinking: thinking that the client may not read is sealed in its block, streamed and
-// plain, and reaches the engine again as the original reasoning.
+// whole, and reaches the engine again as the original reasoning.
 func TestSealedThinking(t *testing.T) {
 	for _, c := range []struct {
 		name, more, block string
@@ -123,7 +123,7 @@ type boxOpener struct{ seal.Box }
 func (o boxOpener) Open(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
 
 // TestShownThinking: a client that asks for thinking gets it, with the beta if requested; any other
-// gets no block.
+// client gets no block.
 func TestShownThinking(t *testing.T) {
 	for more, blocks := range map[string]int{
 		``: 2, `,"thinking":{"type":"disabled"}`: 2, `,"thinking":{"type":"adaptive","display":"summarized"}`: 3,
@@ -189,8 +189,8 @@ func TestSealedThinkingBetween(t *testing.T) {
 	}
 }
 
-// TestSealedThinkingNotStarted: thinking that is still being collected does not keep a stream from
-// moving to another engine.
+// TestSealedThinkingNotStarted: while a stream only collects thinking to be sealed, another engine
+// may still take over.
 func TestSealedThinkingNotStarted(t *testing.T) {
 	e := requestOf(t, `,"thinking":{"type":"adaptive"}`, true)
 	var s Stream

@@ -152,7 +152,7 @@ func (r *Request) toolChoice(tools bool) *fault {
 	return nil
 }
 
-// defines reports whether a tool that the engine is sent has that name.
+// defines reports whether a tool that the engine gets has that name.
 func (r *Request) defines(name jsonx.Value) bool {
 	want := string(name.AppendText(nil))
 	for it := r.members[memberTools].Iter(); it.Next(); {

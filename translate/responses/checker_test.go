@@ -15,7 +15,7 @@ import (
 
 // This file checks response objects and streams as a published schema of the dialect would:
 // required members and their types, and the order of events. It parses a client's bytes with
-// encoding/json, and shares nothing with the code that writes them.
+// encoding/json, and shares no code with the package.
 
 // checker collects problems.
 type checker struct{ problems []string }
@@ -154,7 +154,7 @@ func (c *checker) response(v any) (status string) {
 	c.text(m["text"])
 	for i, tool := range m["tools"].([]any) {
 		at := fmt.Sprintf("response.tools[%d]", i)
-		if m, _ := tool.(map[string]any); m["type"] != "function" { // as the client sent it, whatever else is in it
+		if m, _ := tool.(map[string]any); m["type"] != "function" { // the client's own element, which may have other members
 			c.object(at, map[string]any{"type": m["type"], "name": m["name"]}, shape{"type": exactly("namespace", "custom"), "name": aString})
 			continue
 		}
@@ -325,11 +325,11 @@ func parseEvents(c *checker, out []byte) (events []event, done bool) {
 	return events, done
 }
 
-// walk checks the grammar of a stream.
+// walk checks the order of a stream's events.
 type walk struct {
 	*checker
-	items []any // done
-	open  bool  // an item is
+	items []any // items that are done
+	open  bool  // an item is open
 	item  map[string]any
 	part  map[string]any // open in the item
 	parts []any          // done in the item
@@ -419,7 +419,7 @@ func id(response any) any {
 }
 
 // soFar checks a keep-alive: its response is the one shown so far. An open item in it has no deltas
-// yet, because a delta would be the keep-alive.
+// yet, because otherwise the keep-alive would be a delta.
 func (w *walk) soFar(e event) {
 	response, _ := e.data["response"].(map[string]any)
 	want := w.items
@@ -493,7 +493,7 @@ func (w *walk) itemDone(e event) {
 	w.open = false
 }
 
-// inItem checks the events between added and done.
+// inItem checks the events between an item's added and done.
 func (w *walk) inItem(e event) {
 	at := shape{"item_id": exactly(w.item["id"]), "output_index": exactly(float64(len(w.items)))}
 	_, call := callText(w.item)

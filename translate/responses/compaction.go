@@ -12,8 +12,8 @@ import (
 	"penstock/translate/seal"
 )
 
-// The conversation's own model compacts it: the last message asks for a summary, and the engine's
-// answer is sealed in an item, which the client sends instead of the conversation.
+// A conversation is compacted by its own model: the last message asks for a summary, and the
+// engine's answer is sealed in an item, which the client sends instead of the conversation.
 
 // summaryRequest is the last message of a conversation to be compacted. Everything before it,
 // including the tools, is the same as in the last turn, so that the engine finds it in its prefix
@@ -52,8 +52,8 @@ func (c *conversation) openCompaction(i *item) (out []byte, ok bool) {
 	return c.opener.Open(c.w.Out, nil, blob.AppendText(nil))
 }
 
-// unreadableCompaction is the error for item n. The item cannot be left out, because it is the
-// conversation.
+// unreadableCompaction is the error for item n. The item cannot be left out, because it stands for
+// the whole conversation.
 func unreadableCompaction(n int) *fault {
 	return &fault{Param: chat.Element("input", n), Code: apierr.CodeCompactionUnreadable, Text: "is a compaction that " +
 		"cannot be read here: it was made for another key or by another service, its key is no longer in use, or it was changed. " +

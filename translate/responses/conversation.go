@@ -7,18 +7,18 @@ import (
 )
 
 // conversation writes the messages of the chat request. Its output for an item depends only on that
-// item and on those before it, except for the leading system message. So the earlier messages of a
+// item and on earlier ones, except for the leading system message. So the earlier messages of a
 // continued conversation keep the same bytes.
 type conversation struct {
 	w         *dialects.ChatWriter
 	images    *dialects.Images
 	inPlace   bool // system messages keep their position
 	opener    chat.Opener
-	model     []byte // the client's name for it, for the opener
+	model     []byte // the client's name for the model, for the opener
 	turn      *assistantTurn
 	arguments *chat.Arguments
 	names     *shownNames
-	foreign   map[string]bool // ids of tool calls that were left out; so are their outputs
+	foreign   map[string]bool // ids of tool calls that are left out, together with their outputs
 	dropped   *dialects.Dropped
 	pending   []imagePart // of outputs, for the user message that follows them
 
@@ -116,7 +116,7 @@ func (c *conversation) item(i *item, index int) {
 	case itemAssistant, itemToolCall:
 	default:
 		c.turn.end(c.w)
-		c.turn.reasoning = c.turn.reasoning[:0] // it does not belong to a message
+		c.turn.reasoning = c.turn.reasoning[:0] // reasoning that belongs to no message is dropped
 	}
 	if i.kind != itemOutput {
 		c.endImages()
@@ -133,7 +133,7 @@ func (c *conversation) item(i *item, index int) {
 		c.output(i, index)
 	case itemUser:
 		c.user(i, index)
-	case itemSystem: // in place
+	case itemSystem: // with inPlace
 		c.text("system", i.content())
 	case itemCompaction:
 		c.compaction(i, index)
@@ -252,8 +252,8 @@ func (a *assistantTurn) reset() {
 	*a = assistantTurn{text: a.text[:0], toolCalls: a.toolCalls[:0], reasoning: a.reasoning[:0]}
 }
 
-// think adds an item of reasoning. A blank line separates it from an item directly before it. There
-// is none if the model spoke in between, so that its own answer comes back unchanged.
+// think adds an item of reasoning. A blank line separates it from an item directly before it. If
+// the model spoke in between there is no blank line, so that its own answer comes back unchanged.
 func (a *assistantTurn) think(i *item, c *conversation) {
 	before := len(a.reasoning)
 	if before > a.own {

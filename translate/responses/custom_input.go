@@ -15,7 +15,7 @@ import (
 //
 // The zero value is ready. Malformed arguments are passed on unchanged, for the tool to refuse.
 type customInput struct {
-	tool    string // its name, which models put before an input, as in a command line
+	tool    string // the tool's name, which models put before an input, as in a command line
 	read    int    // number of bytes of the arguments that have been read
 	pending []byte // decoded arguments that are still undecided
 	room    []byte // buffer for unescaped text
@@ -50,9 +50,9 @@ func (c *customInput) add(dst, piece []byte) []byte {
 // finish appends the rest of the input.
 func (c *customInput) finish(dst []byte) []byte {
 	switch c.phase {
-	case inputText: // cut; half an escape has no meaning
+	case inputText: // the arguments were cut; half an escape has no meaning
 	case inputEnded:
-		if rest := append([]byte(`{"":""`), c.pending...); !toolcall.Blank(c.pending) && !isJSON(rest) { // the string went on
+		if rest := append([]byte(`{"":""`), c.pending...); !toolcall.Blank(c.pending) && !isJSON(rest) { // more than space follows the string
 			dst = c.fence.add(dst, append([]byte{'"'}, c.pending...))
 		}
 	case inputBegins, inputHeld:
@@ -67,8 +67,8 @@ func isJSON(text []byte) bool {
 	return d.Parse(text, jsonx.Options{}) == nil
 }
 
-// maxUndecided limits what is held back to see what it begins or ends, because every piece makes it
-// read again.
+// maxUndecided limits how much is held back while its meaning is undecided, because it is read
+// again with every piece.
 const maxUndecided = 512
 
 // inputTokens should begin the arguments, with optional space between them.
@@ -184,7 +184,7 @@ func (c *customInput) unwrap(text []byte) []byte {
 		return text
 	}
 	v := d.Root()
-	for range 2 { // an input within an input does occur
+	for range 2 { // models do put an input within an input
 		if !v.IsObject() {
 			break
 		}
@@ -222,7 +222,7 @@ func only(v jsonx.Value) jsonx.Value {
 }
 
 // fence removes the code fence that models put around an input. It is enabled for a tool with a
-// grammar, whose input cannot begin with one. The zero value passes everything on.
+// grammar, whose input cannot begin with a fence. The zero value passes everything on.
 type fence struct {
 	on    bool
 	phase fencePhase
@@ -263,7 +263,7 @@ func (f *fence) add(dst, text []byte) []byte {
 		if end < 0 && len(f.held) < maxUndecided {
 			return dst
 		}
-		if end < 0 { // no fence has such a long line
+		if end < 0 { // the line is too long for a fence
 			f.phase = fenceNone
 			return f.release(dst, len(f.held))
 		}
@@ -294,7 +294,7 @@ func (f *fence) closing() int {
 // release appends n bytes of what was held.
 func (f *fence) release(dst []byte, n int) []byte {
 	dst = jsonx.AppendEscaped(dst, f.held[:n])
-	f.line = f.line || n > 0 // a final line end would be held
+	f.line = f.line || n > 0 // a line end before the closing fence would be held
 	f.held = append(f.held[:0], f.held[n:]...)
 	return dst
 }

@@ -107,9 +107,9 @@ func FuzzCustomInput(f *testing.F) {
 		switch fenced := grammar && strings.HasPrefix(strings.TrimSpace(text), fenceMark); {
 		case !fenced && whole != text:
 			t.Fatalf("%q comes as %q", text, whole)
-		case !grammar && deltas < utf8.RuneCountInString(text)/(size+6): // an escape has at most 6
+		case !grammar && deltas < utf8.RuneCountInString(text)/(size+6): // an escape has at most 6 bytes
 			t.Fatalf("%q in pieces of %d came in %d deltas", text, size, deltas)
 		}
-		_, _ = readPieces(t, text, size, grammar) // whatever the arguments are
+		_, _ = readPieces(t, text, size, grammar) // must not panic, whatever the arguments are
 	})
 }

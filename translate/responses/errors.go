@@ -42,8 +42,8 @@ func optionalCount(name string, v jsonx.Value) *fault {
 	return nil
 }
 
-// The codes that an error within a response or a stream may have. The openai SDK has a closed union
-// of them; its other codes are about things that do not happen here.
+// An error within a response or a stream may have these codes. The openai SDK has a closed union of
+// them; its other codes are about things that do not happen here.
 const (
 	codeServerError  = "server_error"
 	codeRateLimit    = "rate_limit_exceeded"
@@ -61,7 +61,7 @@ func streamCode(e *apierr.Error) string {
 	return codeServerError
 }
 
-// MapError returns an engine's refusal, which the edge recognized without this package, in the
+// MapError returns an engine's refusal, which the edge recognized outside this package, in the
 // terms of Responses.
 func MapError(e *apierr.Error) *apierr.Error {
 	if e.Param != "messages" {

@@ -3,7 +3,7 @@ package responses
 // eventWriter writes events and numbers them.
 type eventWriter struct {
 	seq int // of the next event
-	// The parts of a delta event of the open part: event, sequence_number, lead, the text, tail.
+	// A delta event of the open part consists of event, sequence_number, lead, the text, and tail.
 	event, tail string
 	lead        []byte
 }
@@ -70,7 +70,7 @@ func (w *eventWriter) open(dst []byte, o *output, p *part) []byte {
 	return dst
 }
 
-// delta sends the part of all, the text of p, that has not been sent yet.
+// delta sends the unsent part of all, which is the text of p.
 func (w *eventWriter) delta(dst []byte, p *part, all []byte) []byte {
 	if len(all) <= p.sent {
 		return dst
@@ -81,7 +81,7 @@ func (w *eventWriter) delta(dst []byte, p *part, all []byte) []byte {
 	if p.logSent < len(p.logs) {
 		more := p.logs[p.logSent:]
 		if p.logSent > 0 {
-			more = more[1:] // the comma
+			more = more[1:] // without the comma
 		}
 		p.logSent = len(p.logs)
 		dst = append(append(dst, "\",\"logprobs\":["...), more...)

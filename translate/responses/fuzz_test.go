@@ -34,7 +34,7 @@ func files(tb testing.TB, folder, name string) map[string][]byte {
 	return all
 }
 
-// The only mistakes that chat.Request.Decode may still find after Decode.
+// leftToChat are the only errors that chat.Request.Decode may still find after Decode.
 var leftToChat = []string{
 	"model", "temperature", "top_p", "reasoning.effort", "input",
 	"presence_penalty", "frequency_penalty", "stop", "seed", "top_k", "min_p", "repetition_penalty", "logit_bias", "top_logprobs", "response_format",
@@ -136,7 +136,7 @@ func TestFramingIsNotObservable(t *testing.T) {
 }
 
 // Whatever the engine sends, and wherever it breaks off, the client gets events in order. A stream
-// without a failure equals the plain answer.
+// without a failure equals the whole answer.
 func FuzzStream(f *testing.F) {
 	for _, src := range files(f, "answer", "upstream") {
 		f.Add(src, uint16(0))
@@ -162,7 +162,7 @@ func FuzzStream(f *testing.F) {
 		}
 		completion, err := assemble(bytes.NewReader(src), true)
 		if err != nil {
-			return // other choices that this stream has not looked at
+			return // other choices, which this stream has not looked at
 		}
 		var c answer.Completion
 		if c.Parse(completion) != nil || a.Usage().Estimated || c.Choices().Len() > 1 {
@@ -173,7 +173,7 @@ func FuzzStream(f *testing.F) {
 			t.Fatal(err)
 		}
 		checkResponse(t, response)
-		if !bytes.Contains(src, []byte(`\u`)) { // halves of pairs read differently apart and together
+		if !bytes.Contains(src, []byte(`\u`)) { // halves of pairs read differently alone and joined
 			checkAgreement(t, out, response)
 		}
 	})

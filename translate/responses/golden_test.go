@@ -47,9 +47,10 @@ func (fakeOpener) Open(dst, model, blob []byte) ([]byte, bool) {
 	return append(dst, text...), true
 }
 
-// Requests: the body of the client, the chat body, and what the answer repeats; or the error. A
-// line "strict", "in_place", "sealed" (blobs are opened), "may_compact" or "compact" in the comment switches it on. Under "limits" it is held to the rules
-// of a model as well.
+// TestRequest: each archive has the body of the client, the chat body, and what the answer repeats;
+// or the error. A line "strict", "in_place", "sealed" (blobs are opened), "may_compact" or
+// "compact" in the comment switches that on. Under "limits" the request must also obey the rules of
+// a model.
 func TestRequest(t *testing.T) {
 	golden.Archives(t, "testdata/request", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
@@ -101,7 +102,7 @@ var testLimits = chat.ModelRules{
 
 var testIdentity = dialects.Identity{Model: "model", ID: "0123456789", Created: 1700000000, Now: func() int64 { return 1700000005 }}
 
-// checkWhole checks that what is repeated of a request makes a valid response object.
+// checkWhole checks that the repeated members of a request make a valid response object.
 func checkWhole(t *testing.T, a *Stream) {
 	t.Helper()
 	var c answer.Completion
@@ -165,7 +166,7 @@ func testError(err error) *apierr.Error {
 	return apierr.New(502, apierr.CodeUpstreamFailed, "The engine failed.")
 }
 
-// assemble makes a whole completion of an engine's stream.
+// assemble makes a whole completion from an engine's stream.
 func assemble(src io.Reader, strip bool) ([]byte, error) {
 	var as answer.Assembler
 	r := sse.NewReader(src, 8<<20)
@@ -193,8 +194,8 @@ func whole(a *Stream, completion []byte) ([]byte, error) {
 	return a.AppendWhole(nil, &c)
 }
 
-// Answers: the engine's stream, the client's stream, and the client's plain answer for the
-// assembled completion, or for completion.json if that is given.
+// TestAnswer: each archive has the engine's stream, the client's stream, and the client's whole
+// answer for the assembled completion, or for completion.json if that is given.
 func TestAnswer(t *testing.T) {
 	golden.Archives(t, "testdata/answer", func(t *testing.T, ar *golden.Archive) {
 		t.Helper()
@@ -232,7 +233,7 @@ func TestAnswer(t *testing.T) {
 	})
 }
 
-// checkAgreement checks that a stream and a plain answer have the same content. A plain completion
+// checkAgreement checks that a stream and a whole answer have the same content. A whole completion
 // does not have the positions of calls within a text, so texts are compared as one.
 func checkAgreement(t *testing.T, stream, response []byte) {
 	t.Helper()
@@ -260,7 +261,7 @@ func contentsOf(response map[string]any) map[string]any {
 		if text, ok := callText(item); ok {
 			args := text
 			if item["type"] == "function_call" {
-				args = strings.TrimRight(text.(string), " \t\r\n") // space behind the end means nothing
+				args = strings.TrimRight(text.(string), " \t\r\n") // space after the end does not count
 			}
 			call := []any{item["type"], item["call_id"], item["name"], item["namespace"], args, item["status"]}
 			calls = append(calls, call)

@@ -12,7 +12,7 @@ type itemKind uint8
 const (
 	itemUser itemKind = iota
 	itemAssistant
-	itemSystem // and developer
+	itemSystem // system or developer
 	itemToolCall
 	itemOutput
 	itemReasoning

@@ -11,7 +11,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// unrepeatable matches what differs between two answers of the same events.
+// unrepeatable matches the parts in which two answers of the same events differ.
 var unrepeatable = regexp.MustCompile(`"sequence_number":\d+|"encrypted_content":"[^"]*"`)
 
 // newSealed returns a Stream that can seal reasoning.
@@ -64,7 +64,7 @@ func relayAlive(t *testing.T, a *Stream, src io.Reader) (out, answer []byte) {
 	return out, answer
 }
 
-// TestKeepalive: wherever an engine is silent the client gets an event that keeps the order of the
+// TestKeepalive: wherever an engine is silent, the client gets an event that keeps the order of the
 // stream and changes nothing else in it, in every golden stream, with and without sealed reasoning.
 func TestKeepalive(t *testing.T) {
 	t.Parallel()
@@ -82,7 +82,7 @@ func TestKeepalive(t *testing.T) {
 	}
 }
 
-// TestKeepalive_Kinds: the kind of keep-alive by what the engine has sent.
+// TestKeepalive_Kinds checks the kind of keep-alive, given what the engine has sent.
 func TestKeepalive_Kinds(t *testing.T) {
 	t.Parallel()
 	const reasons = `{"choices":[{"index":0,"delta":{"reasoning_content":"hm"}}]}`

@@ -2,7 +2,7 @@ package responses
 
 import "penstock/translate/jsonx"
 
-// The members that the edge reads. The order is that of the contract's table; those after
+// The edge reads these members. The order is that of the contract's table; those after
 // memberPromptCacheKey are not in it.
 const (
 	memberModel = iota
@@ -39,7 +39,7 @@ const (
 	memberTemplateKwargs
 	memberTopLogprobs
 	memberResponseFormat
-	memberInclude // requests log probabilities, or has no effect, like those after it
+	memberInclude // requests log probabilities, or has no effect; nor have those after it
 	memberTruncation
 	memberServiceTier
 	memberUser

@@ -18,7 +18,7 @@ const (
 	kindRefusal
 	kindToolCall
 	kindReasoning  // sealed for the client
-	kindCompaction // likewise: the engine's summary of a conversation
+	kindCompaction // also sealed: the engine's summary of a conversation
 )
 
 // inMessage reports whether parts of the kind belong to a message.
@@ -36,9 +36,9 @@ type part struct {
 	content  int  // content_index, within a message
 	toolCall int  // position in reader.ToolCalls
 	state    state
-	text     []byte       // of a text or a refusal so far, as contents of a JSON string
+	text     []byte       // text or refusal so far, as contents of a JSON string
 	sent     int          // bytes of the text or of the arguments that have been sent
-	named    bool         // tool is known
+	named    bool         // tool has been looked up
 	tool     *clientTool  // nil: client and engine know the same tool
 	input    *customInput // of a custom tool; text has the input found so far
 	logs     []byte       // log probabilities of a text so far, elements with commas
@@ -65,7 +65,7 @@ type output struct {
 	tools    clientTools
 	sealed   bool     // it includes reasoning
 	compacts bool     // its text is a summary, to be sealed
-	box      seal.Box // for both
+	box      seal.Box // for reasoning and summaries
 	kept     int      // bytes of custom tools' inputs, and of text to be sealed
 	parts    []part   // in the order of their first appearance
 }
@@ -219,12 +219,12 @@ func (o *output) textOf(p *part) []byte {
 	return p.text
 }
 
-// complete reports whether p cannot lack anything although the engine continues.
+// complete reports whether p cannot grow although the engine continues.
 func (o *output) complete(p *part) bool {
 	return p.kind != kindToolCall || o.reader.ToolCalls.Complete(p.toolCall)
 }
 
-// reason returns why the answer is incomplete; empty: it is not.
+// reason returns why the answer is incomplete; empty: it is complete.
 func (o *output) reason() string {
 	switch o.reader.Finish {
 	case answer.FinishLength:

@@ -124,7 +124,7 @@ func TestPrefixStable(t *testing.T) {
 	})
 }
 
-// No text is lost, and results come right after the calls that they answer.
+// No text is lost, and results come directly after the calls that they answer.
 func TestNothingIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &drawnConversation{T: t}
@@ -225,8 +225,8 @@ func said(t *rapid.T, arguments string) string {
 	return arguments
 }
 
-// anyTools draws a list of tools: own functions, and, within namespaces and beside them, tools whose names clash with those, with
-// what is made of them, and with each other.
+// anyTools draws a list of tools: own functions and tools of namespaces, whose names clash with
+// each other and with the names that are made of them.
 func anyTools(t *rapid.T) (list []map[string]any) {
 	long := strings.Repeat("n", 60)
 	name := rapid.OneOf(
@@ -281,7 +281,7 @@ func TestShownNames(t *testing.T) {
 		tr, err := translateBody(body, dialects.Options{})
 		if err != nil {
 			if len(want) == 0 {
-				return // nothing but empty namespaces
+				return // only empty namespaces
 			}
 			t.Fatal(err)
 		}

@@ -95,7 +95,7 @@ type boxOpener struct{ seal.Box }
 
 func (o boxOpener) Open(dst, _, blob []byte) ([]byte, bool) { return o.Box.Open(dst, blob) }
 
-// TestSealedReasoning: reasoning is an item without readable text, streamed and plain, and reaches
+// TestSealedReasoning: reasoning is an item without readable text, streamed and whole, and reaches
 // the engine again unchanged.
 func TestSealedReasoning(t *testing.T) {
 	t.Parallel()

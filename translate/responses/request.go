@@ -23,7 +23,7 @@ type Request struct {
 
 	arguments chat.Arguments
 	dropped   dialects.Dropped
-	extension int  // the first item outside the contract; -1: none
+	extension int  // the first item that the contract does not list; -1: none
 	compacts  bool // the conversation is being compacted: the answer is a summary
 }
 
@@ -136,7 +136,7 @@ func (r *Request) check(body []byte, o *dialects.Options) error {
 	return nil
 }
 
-// decodeSteps run in the order of the contract's table, so that of several mistakes the first in
+// decodeSteps run in the order of the contract's table, so that the first of several mistakes in
 // that order is reported.
 var decodeSteps = [...]func(*Request) *fault{
 	(*Request).decodeModel,
@@ -230,7 +230,7 @@ func (r *Request) checkStrict() error {
 			known = known || it.Key().Is(name)
 		}
 		if !known {
-			// The name is the client's word, so it is not repeated.
+			// The error does not repeat the name, which is the client's word.
 			return apierr.Invalid("", apierr.CodeUnsupportedParameter,
 				"Unsupported parameter: the request has a member that this service does not know.")
 		}

@@ -12,7 +12,7 @@ import (
 	"penstock/translate/dialects"
 )
 
-// TestRequestsRefused: a mistake is found wherever it is, and reported with its path. Cases with an
+// TestRequestsRefused: an error is found wherever it is, and reported with its path. Cases with an
 // archive in testdata/request are not repeated here.
 func TestRequestsRefused(t *testing.T) {
 	t.Parallel()
@@ -116,7 +116,7 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// TestModelName: the name that the call is routed by is the decoded one.
+// TestModelName: a call is routed by the decoded name.
 func TestModelName(t *testing.T) {
 	t.Parallel()
 	var r Request
@@ -152,7 +152,7 @@ func TestReuse(t *testing.T) {
 	}
 	for name, upstream := range files(t, "answer", "upstream") {
 		fresh := newStream(t, nil)
-		a.RequestInfo.reset() // which translating another request does
+		a.RequestInfo.reset() // as translating another request does
 		a.RequestInfo.members = append(a.RequestInfo.members, fresh.RequestInfo.members...)
 		a.Reset(&testIdentity)
 		got, _ := relay(&a, bytes.NewReader(upstream))

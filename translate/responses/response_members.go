@@ -97,7 +97,7 @@ func (w *memberWriter) text(members *members) {
 		w.first("type", m[formatType], "")
 	}
 	if ok && m[formatType].EqualText("json_schema") {
-		w.member("name", m[formatName], `""`) // chat lets the engine decide whether it is required
+		w.member("name", m[formatName], `""`) // chat leaves it to the engine whether a name is required
 		w.member("description", m[formatDescription], `null`)
 		w.member("schema", m[formatSchema], `{}`)
 		w.member("strict", m[formatStrict], `false`)

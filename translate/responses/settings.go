@@ -25,7 +25,7 @@ func (m *members) settings(w *dialects.ChatWriter, t *tools, info *RequestInfo) 
 	}
 	w.Member(`,"reasoning_effort":`, m[memberReasoning].Get("effort"))
 	info.logprobs, info.reasoning = m.wantsLogprobs(), m.includes(includeReasoning)
-	// Members with the same name in chat, which checks them.
+	// Chat has members with the same name and checks them.
 	for i := memberPresencePenalty; i < memberResponseFormat; i++ {
 		if v := m[i]; chat.Given(v) && (i != memberTopLogprobs || info.logprobs || !idle(i, v)) {
 			w.Raw(`,"`+memberNames[i]+`":`, v)
@@ -241,7 +241,7 @@ func idle(member int, v jsonx.Value) bool {
 		return ok && n == 1
 	case memberServiceTier:
 		return v.EqualText("auto") || v.EqualText("default")
-	case memberTopLogprobs, memberPresencePenalty, memberFrequencyPenalty: // answers have them, so clients send them
+	case memberTopLogprobs, memberPresencePenalty, memberFrequencyPenalty: // answers have these defaults, so clients send them
 		n, ok := v.Float()
 		return ok && n == 0
 	}

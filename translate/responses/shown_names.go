@@ -11,13 +11,12 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// shownNames are the names under which an engine knows the tools of a request that it cannot be
-// sent unchanged. Engines have no namespaces, so a tool in one is named namespace__tool there. Each
-// name consists of letters, digits, _ and -, and is unique within the request. The zero value has
-// no names.
+// shownNames are the engine's names for those tools of a request that it cannot get unchanged.
+// Engines have no namespaces, so a tool in one is named namespace__tool there. Each name consists
+// of letters, digits, _ and -, and is unique within the request. The zero value has no names.
 type shownNames struct {
 	list     []clientTool
-	byClient map[string]string // by the key of a tool
+	byClient map[string]string // by the tool's key
 	key      []byte            // buffer for one
 }
 
@@ -33,7 +32,7 @@ type clientTool struct {
 // for names, which clients obey.
 const maxShownName = 64
 
-// assign determines the names. They depend only on the list of tools. Tools that the engine is sent
+// assign determines the names. They depend only on the list of tools. Tools that the engine gets
 // unchanged get their names first.
 func (s *shownNames) assign(tools []tool) {
 	if !slices.ContainsFunc(tools, tool.mapped) {
@@ -46,7 +45,7 @@ func (s *shownNames) assign(tools []tool) {
 			taken[textOfName(x.m[toolName])] = true
 		}
 	}
-	clashes := 0 // clashes of hashes; a unique number resolves each
+	clashes := 0 // a unique number resolves each clash of hashes
 	for i := range tools {
 		x := &tools[i]
 		if !x.mapped() {

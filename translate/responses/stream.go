@@ -66,7 +66,7 @@ func (s *Stream) Release() {
 // calls.
 func (s *Stream) Held() int { return s.output.reader.TextSize() + s.output.kept }
 
-// Markup returns the word of a model's markup at the beginning of the text.
+// Markup returns the kind of markup that the text begins with.
 func (s *Stream) Markup() translate.Markup { return s.output.reader.Markup() }
 
 // Usage returns the engine's counts so far; an estimate if it sent none.
@@ -129,10 +129,10 @@ func (s *Stream) end(dst []byte) []byte {
 const maxRepeated = 64 << 10
 
 // Keepalive appends an event without new content. Codex ends a turn that is silent for its
-// stream_idle_timeout_ms (5 minutes), and counts only events, not comments. The event is one that
-// all clients know: an empty delta of the open item if it has deltas, otherwise
-// response.in_progress. openai-node replaces its snapshot of the response by the one in that event,
-// so the event includes the output so far. Beyond maxRepeated, Keepalive appends a comment instead.
+// stream_idle_timeout_ms (5 minutes), and counts only events, not comments. All clients know the
+// event: an empty delta of the open item if it has deltas, otherwise response.in_progress.
+// openai-node replaces its snapshot of the response by the one in that event, so the event includes
+// the output so far. Beyond maxRepeated, Keepalive appends a comment instead.
 func (s *Stream) Keepalive(dst []byte) []byte {
 	if s.phase == phaseIdle {
 		return s.start(dst)
@@ -173,9 +173,8 @@ func (s *Stream) appendInProgress(dst []byte, name string, info *RequestInfo) []
 	return append(dst, "}\n\n"...)
 }
 
-// flush sends what can be sent, one part after the other; only one is open at a time. A tool call
-// is complete when its arguments are, and the parts after it wait until then. At the end nothing
-// waits.
+// flush sends the parts in order, as far as possible; only one is open at a time. A tool call is
+// complete when its arguments are, and later parts wait until then. At the end nothing waits.
 func (s *Stream) flush(dst []byte, end bool) []byte {
 	o := &s.output
 	for s.head < len(o.parts) {

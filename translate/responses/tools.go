@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// tools holds what the lists of tools contain.
+// tools holds the contents of the lists of tools.
 type tools struct {
 	choice  jsonx.Value
 	entries []tool // the tools that the client runs, in order
@@ -31,12 +31,12 @@ func (t *tools) reset() {
 // keepTools is the greatest number of tools whose memory is kept from one request to the next.
 const keepTools = 64
 
-// any reports whether the engine is sent any tool.
+// any reports whether the engine gets any tool.
 func (t *tools) any() bool {
 	return len(t.entries) > 0 && (!t.limited || len(t.allowed) > 0)
 }
 
-// shows reports whether the engine is sent an entry.
+// shows reports whether the engine gets an entry.
 func (t *tools) shows(entry int) bool { return !t.limited || slices.Contains(t.allowed, entry) }
 
 // tool is one tool that the client runs.
@@ -62,7 +62,7 @@ const (
 	toolCount
 )
 
-// maxTools limits both lists of tools, because each allowed one is searched for among all.
+// maxTools limits both lists of tools, because each allowed tool is searched for among all.
 const (
 	maxTools = 1024
 	tooMany  = "must hold at most 1024 tools"
@@ -70,7 +70,7 @@ const (
 
 const onlyClientTools = "Only function and custom tools run here, in the client"
 
-// decode checks the tools. Hosted tools are dropped beside others, because agents offer them
+// decode checks the tools. Hosted tools are dropped if there are others, because agents offer them
 // without being asked; on their own they are refused.
 func (t *tools) decode(v jsonx.Value) *fault {
 	t.reset()
@@ -309,7 +309,7 @@ func (t *tools) findAllowed(v jsonx.Value) (int, *fault) {
 	return t.find(m[0], m[1], m[2])
 }
 
-// write writes the functions that the engine is sent, and tool_choice. A list of allowed tools
+// write writes the functions that the engine gets, and tool_choice. A list of allowed tools
 // replaces the list of tools.
 func (t *tools) write(w *dialects.ChatWriter) {
 	if !t.any() {

@@ -106,7 +106,7 @@ func PrivateKeys() *Keys {
 // Private reports whether the keys come from PrivateKeys.
 func (k *Keys) Private() bool { return k.private }
 
-// Of returns the box of an owner, which calls count with the outcome of each text and blob.
+// Of returns the box of an owner. The box calls count with the outcome of each text and blob.
 func (k *Keys) Of(owner string, count func(Result)) Box { return Box{k, owner, "", count} }
 
 // Box seals and opens for one owner and one model. The zero Box seals and opens nothing.

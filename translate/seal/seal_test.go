@@ -88,7 +88,7 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// TestForged: one changed or missing byte anywhere, and the blob does not open.
+// TestForged: a blob with one changed or missing byte anywhere does not open.
 func TestForged(t *testing.T) {
 	var n counts
 	box := seal.NewKeys(secretA, secretB).Of("team-a", n.count).For("m")
@@ -140,8 +140,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestOpenGrows: a buffer for consecutive blobs grows as with append, not by each blob, because
-// copying it each time would be quadratic.
+// TestOpenGrows: a buffer for consecutive blobs grows as with append, not by one blob at a time:
+// copying it for each would be quadratic.
 func TestOpenGrows(t *testing.T) {
 	box := seal.PrivateKeys().Of("", func(seal.Result) {}).For("m")
 	blob, _ := box.Seal(nil, bytes.Repeat([]byte("r"), 1000))
@@ -180,7 +180,7 @@ func TestPrivateKeys(t *testing.T) {
 	}
 }
 
-// FuzzOpen: no blob from a client causes a panic, and what opens was sealed.
+// FuzzOpen: no blob from a client causes a panic, and a blob that opens was sealed here.
 func FuzzOpen(f *testing.F) {
 	var n counts
 	box := seal.NewKeys(secretA).Of("team-a", n.count).For("m")

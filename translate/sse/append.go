@@ -22,7 +22,7 @@ func AppendEvent(dst []byte, name string, data []byte) []byte {
 }
 
 // Flatten turns the line ends of a JSON text into spaces, in place, so that it fits on one data
-// line: not every client joins several. In JSON a line end can only be space between tokens.
+// line: not every client joins several lines. In JSON a line end can only be space between tokens.
 func Flatten(json []byte) {
 	for _, end := range [...]byte{'\n', '\r'} {
 		for rest := json; ; {

@@ -10,7 +10,7 @@ import (
 const (
 	smallBuffer = 2 << 10  // size of a Reader's first buffer
 	largeBuffer = 64 << 10 // a larger buffer is released as soon as it is empty
-	minRead     = 512      // with less room than this a read first compacts or grows the buffer
+	minRead     = 512      // a read compacts or grows a buffer with less room than this
 )
 
 // smallBuffers holds the buffers of resting Readers.
@@ -101,8 +101,8 @@ func (b *buffer) fill(src io.Reader, limit int) (int, error) {
 	return n, err
 }
 
-// borrow makes what the source lends the buffer and returns its length. A buffer that has grown is
-// kept for the large events for which it grew.
+// borrow makes the bytes that the source lends the buffer, and returns their number. A buffer that
+// has grown is kept for the large events for which it grew.
 func (b *buffer) borrow() int {
 	if b.source == nil || b.start < b.end || len(b.buf) > smallBuffer && !b.lent {
 		return 0

@@ -8,8 +8,8 @@ type Event struct {
 	Name []byte // of the last "event" field; empty if there was none
 	Data []byte // of all "data" fields, joined by "\n"; never nil in an event that Next returns
 
-	// Raw is the event as it came, with its blank line, if that is byte for byte what AppendEvent
-	// writes for Name and Data; otherwise nil. It serves a relay that forwards events unchanged.
+	// Raw is the event as received, with its blank line, if that is byte for byte what AppendEvent
+	// writes for Name and Data; otherwise nil. It is for a relay that forwards events unchanged.
 	Raw []byte
 }
 
@@ -72,7 +72,7 @@ func (f *fields) data(event []byte, start, stop int) {
 		return
 	}
 	if f.hasName && f.name == nil && f.nameStart > f.dataStart {
-		// The name lies where the data will be moved.
+		// The name is in the way of the data.
 		f.name = append(f.names[0][:0], event[f.nameStart:f.nameEnd]...) //nolint:gocritic // stored back on the next line
 		f.names[0] = f.name
 	}

@@ -27,7 +27,7 @@ type Reader struct {
 	ev    Event // found by advance, not yet returned
 	have  bool
 	final error // io.EOF when the source has ended, or ErrTooLong
-	later error // came with data; returned when the data is used up
+	later error // an error that came with data; returned when the data is used up
 }
 
 // NewReader returns a Reader of src. Neither an event, counted from its first "event" or "data"
@@ -38,7 +38,7 @@ func NewReader(src io.Reader, limit int) *Reader {
 	return r
 }
 
-// Reset makes r read src as if it were new, without a buffer. A nil src is for a Reader that goes
+// Reset makes r read src like a new Reader, without a buffer. A nil src is for a Reader that goes
 // into a pool. A src that is a Source lends its bytes, and is asked before the buffer grows above
 // 64 KiB.
 func (r *Reader) Reset(src io.Reader, limit int) {
@@ -67,7 +67,7 @@ func (r *Reader) Rest() error {
 // Next returns the next event that has data.
 //
 // At the end of the source it returns an event whose blank line is missing, if there is one, and
-// then io.EOF. ErrTooLong is final as well. Any other error is the source's: it loses nothing and
+// then io.EOF. ErrTooLong is final as well. Any other error is the source's. It loses nothing, and
 // the next call reads on, so a source can return an error that means "not yet".
 func (r *Reader) Next() (Event, error) {
 	for empty := 0; ; {
@@ -161,8 +161,8 @@ func (r *Reader) advance() bool {
 }
 
 // takeData is advance for nearly every event in practice: one line of data in the form of
-// AppendEvent, with its blank line. It is called where an event begins, and leaves everything else,
-// or missing bytes, to advance.
+// AppendEvent, with its blank line. It is called where an event begins, and leaves any other event,
+// or an incomplete one, to advance.
 func (r *Reader) takeData() bool {
 	const field = "data: "
 	in := &r.in

@@ -8,7 +8,7 @@ import (
 	"testing/iotest"
 )
 
-// reference parses by the specification, without regard to cost.
+// reference parses as the specification says, without regard to cost.
 func reference(src string, limit int) (events []event, err error) {
 	src = strings.TrimPrefix(src, "\ufeff")
 	var name, data string
@@ -136,12 +136,12 @@ func FuzzReader(f *testing.F) {
 	} {
 		f.Add(s, []byte{1, 2, 3, 0, 255}, 100, uint8(0))
 		f.Add(s, []byte{}, 8, uint8(255))
-		for limit := range 24 { // where it is too long by one
+		for limit := range 24 { // among them the limits that a text exceeds by one byte
 			f.Add(s, []byte{3, 1}, limit, uint8(0))
 		}
 	}
 	f.Fuzz(func(t *testing.T, src string, cuts []byte, limit int, times uint8) {
-		if len(src) < 1<<10 { // enough of it for the buffer to be compacted and to grow
+		if len(src) < 1<<10 { // long enough for the buffer to be compacted and to grow
 			src = strings.Repeat(src, int(times)+1)
 		}
 		compare(t, src, cuts, max(limit, 0)%20_000)

@@ -140,7 +140,7 @@ func TestTooLong(t *testing.T) {
 	const limit = 5000
 	for _, c := range []struct {
 		name, src string
-		before    int // events before the error
+		before    int // number of events before the error
 		ok        bool
 	}{
 		{"at the limit", "data: " + strings.Repeat("x", limit-7) + "\n\n", 1, true},
@@ -186,8 +186,8 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// script is a source that plays steps: a string is data, an error is an error, both in one step
-// come together.
+// script is a source that plays steps: a string is data, an error is an error; both in one step are
+// returned together.
 type script [][2]any
 
 func (s *script) Read(p []byte) (n int, err error) {
@@ -256,7 +256,7 @@ func TestReady(t *testing.T) {
 	for _, want := range []struct {
 		data  string
 		reads int
-		ready bool // afterwards
+		ready bool // whether an event is ready afterwards
 	}{{"a", 1, true}, {"b\nc", 1, false}, {"d", 2, false}, {"e", 4, false}} {
 		ev, err := r.Next()
 		if err != nil || string(ev.Data) != want.data || reads != want.reads {
@@ -425,7 +425,7 @@ func TestLong(t *testing.T) {
 	}
 }
 
-// cut reads pieces of the lengths in cuts; the last is for all that follow.
+// cut reads pieces of the lengths in cuts; the last length is for all that follow.
 type cut struct {
 	r    *strings.Reader
 	cuts []byte
@@ -498,8 +498,8 @@ func (b *budget) Hold(n int) error {
 	return nil
 }
 
-// A large event requests its memory before using it, and returns it. A refusal is not an end: once
-// there is room the same event comes.
+// A large event requests its memory before using it, and returns it. A refusal does not end the
+// stream: once there is room, the same event is returned.
 func TestReaderBudget(t *testing.T) {
 	t.Parallel()
 	large := "data: " + strings.Repeat("x", 300<<10) + "\n\n"

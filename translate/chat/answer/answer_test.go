@@ -15,7 +15,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// parseAnswer reads an `answer` section: one "name: value" a line.
+// parseAnswer reads an `answer` section, with one "name: value" on each line.
 func parseAnswer(t *testing.T, text []byte) Options {
 	t.Helper()
 	a := Options{ID: "chatcmpl-ours", Created: 1234567890}

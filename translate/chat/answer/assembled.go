@@ -24,7 +24,8 @@ type assembledChoice struct {
 	logprobsMore              members
 }
 
-// optionalText is the contents of a JSON string, without quotes, and whether there was one at all.
+// optionalText is the contents of a JSON string, without quotes, and whether the string was
+// present.
 type optionalText struct {
 	raw   []byte
 	given bool
@@ -32,7 +33,7 @@ type optionalText struct {
 
 // assembledToolCall is one tool call.
 type assembledToolCall struct {
-	id, kind, name []byte // contents of JSON strings; without id it gets one of ours
+	id, kind, name []byte // contents of JSON strings; an empty id is replaced by one of ours
 	args           []byte // likewise: a JSON text in a string
 	more, function members
 }
@@ -65,7 +66,7 @@ func (c *assembledChoice) append(dst []byte, id string, strip bool) []byte {
 	dst = append(dst, `,"message":{"role":"assistant","content":`...)
 	if len(c.content.raw) == 0 && c.refusal.given {
 		dst = append(dst, "null"...)
-	} else { // like llama.cpp, which has "" in a whole answer and null in its chunks
+	} else { // as llama.cpp does, which has "" in a whole answer and null in its chunks
 		dst = appendQuoted(dst, c.content.raw)
 	}
 	dst = append(dst, `,"refusal":`...)

@@ -13,8 +13,8 @@ import (
 // without streaming. The edge asks engines for a stream if only streams can be cancelled.
 //
 // Texts are collected as they stand in the source, with their escapes, so nothing is decoded, and a
-// character that was cut in two becomes whole again. Unknown members are kept: the last value of
-// each, and arrays of a delta joined.
+// character that was cut in two becomes whole again. Of each unknown member the last value is kept;
+// arrays of a delta are joined.
 //
 // The zero value is ready. An Assembler belongs to one call at a time; Reset prepares it for the
 // next.
@@ -40,8 +40,8 @@ func (a *Assembler) Reset() {
 func (a *Assembler) Offer(names toolcall.Names) { a.tools.Offer(names) }
 
 // Add adds one upstream event. The error is a *translate.BadAnswer if the event is malformed or the
-// answer is too large, or an *engineerror.Error if the engine reports a failure; the answer has
-// then failed. Events after the end are ignored. The event's data is not kept.
+// answer is too large, or an *engineerror.Error if the engine reports a failure. After an error the
+// answer has failed. Events after the end are ignored. The event's data is not kept.
 func (a *Assembler) Add(ev sse.Event) error {
 	ok, err := a.state.parseEvent(&a.chunk, ev, 0)
 	if !ok {
@@ -387,7 +387,7 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 		}
 	}
 	dst = append(dst, ']')
-	if m := a.more.find([]byte("usage")); m != nil && a.state.usage.summed { // m covers one choice
+	if m := a.more.find([]byte("usage")); m != nil && a.state.usage.summed { // the usage covers one choice
 		m.value, m.list = appendUsage(m.value[:0], a.state.usageSoFar()), false
 	} else if m == nil && a.state.usage.Known {
 		dst = append(dst, `,"usage":`...)
@@ -397,7 +397,7 @@ func (a *Assembler) Append(dst []byte, options *Options) ([]byte, error) {
 		dst = append(append(dst, ','), nullFingerprint...)
 	}
 	dst = a.more.append(dst, false)
-	if a.lone { // the pieces of each text are joined here
+	if a.lone { // the pieces of each text are joined by now
 		jsonx.MendLone(dst[start:])
 	}
 	return append(dst, '}'), nil

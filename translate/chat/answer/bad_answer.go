@@ -12,8 +12,8 @@ import (
 // tool call, function.
 const recordDepth = 7
 
-// The reasons of a BadAnswer, a closed set of our own texts; the one for invalid JSON is followed
-// by the error and its position.
+// The reasons of a BadAnswer are a closed set of our own texts. The one for invalid JSON is
+// followed by the error and its position.
 const (
 	noChoices        = "no choices"
 	badChoice        = "a choice is not an object with a valid index"

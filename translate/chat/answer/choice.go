@@ -9,8 +9,8 @@ import (
 type Choice struct {
 	Index    int
 	Numbered bool // the engine gave the index
-	// Body is the delta of a chunk or the message of a completion; see Delta. It is absent or null
-	// if the engine left it out. If only a body with the other name exists, that one is taken.
+	// Body is the delta of a chunk or the message of a completion; see Delta. It is absent or null if
+	// the engine left it out. If the choice has only the other of the two, Body is that one.
 	Body jsonx.Value
 	// Finish is finish_reason; absent, null and "" all mean that the choice has not ended. See
 	// Finished.
@@ -68,8 +68,8 @@ func (c *Choice) read(v jsonx.Value) error {
 	return nil
 }
 
-// choose makes first the Body, or second if only that is an object: some engines fill one type for
-// chunks and completions, and send the irrelevant member as null or as the text so far.
+// choose makes first the Body, or second if only that is an object: some engines use one type for
+// chunks and completions, and send the member that does not apply as null or as the text so far.
 func (c *Choice) choose(first, second jsonx.Value) {
 	if !first.IsObject() && second.IsObject() {
 		first, second = second, first
@@ -138,7 +138,7 @@ func (c *Choice) cut() bool {
 // Delta is a view of a delta, or of a message, which has the same members.
 type Delta struct {
 	Role, Content, Refusal jsonx.Value
-	// Reasoning is the member of that name, or reasoning_content: the one that is not empty.
+	// Reasoning is the member reasoning or reasoning_content, whichever is not empty.
 	Reasoning jsonx.Value
 	ToolCalls jsonx.Value
 }

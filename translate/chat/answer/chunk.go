@@ -48,8 +48,8 @@ func (h *topLevel) parse(data []byte) error {
 			h.private = h.private || isPrivate(name) && !it.Value().IsNull()
 			continue
 		}
-		// Two readers could pick different ones, so it is refused: otherwise one could be billed
-		// and the other shown.
+		// Two readers could pick different ones, and so the edge could bill one answer and show the
+		// other.
 		if at.Exists() {
 			return badAnswer(translate.DuplicateMember)
 		}
@@ -86,8 +86,8 @@ func (h *topLevel) member(name []byte) *jsonx.Value {
 }
 
 // isPrivate reports whether a member of an answer, or of a choice, is meant for a router between
-// engines: it holds addresses of engines and handles to their memory (vLLM, TensorRT-LLM). A null
-// member is harmless.
+// engines: the addresses of engines and handles to their memory (vLLM, TensorRT-LLM). A null member
+// is harmless.
 func isPrivate(name []byte) bool {
 	return string(name) == "kv_transfer_params" || string(name) == "disaggregated_params"
 }
@@ -95,8 +95,8 @@ func isPrivate(name []byte) bool {
 // IsPrivate reports whether HidePrivate removes a member of that name, unless it is null.
 func IsPrivate(name []byte) bool { return isPrivate(name) }
 
-// HidePrivate records the removal of the members of an answer, or of a choice, through which
-// engines communicate.
+// HidePrivate records the removal of the members of an answer, or of a choice, that are meant for
+// routers between engines.
 func HidePrivate(edits *jsonx.Edits, v jsonx.Value) {
 	for it := v.Iter(); it.Next(); {
 		if isPrivate(it.Key().Name()) && !it.Value().IsNull() {
@@ -112,7 +112,7 @@ func (h *topLevel) reset() {
 }
 
 // failure returns the error that the engine sent instead of an answer; nil: there is none. It is a
-// truthy member `error` (the openai SDK throws on any), or the flat form of SGLang and of older
+// truthy member `error` (on which the openai SDK throws), or the flat form of SGLang and of older
 // vLLM.
 func (h *topLevel) failure() *engineerror.Error {
 	if !engineerror.Truthy(h.errv) && (h.choices.Exists() || !h.object.EqualText("error")) {
@@ -127,8 +127,8 @@ func (h *topLevel) failure() *engineerror.Error {
 // Values read from it borrow from the event's data and are valid until the next Parse.
 type Chunk struct{ topLevel }
 
-// chunkPool lends the chunk into which an event is read. A stream needs one only while it reads,
-// and most events are read without one (see template), so a waiting stream holds none.
+// chunkPool holds chunks to read events into. A stream needs one only while it reads, and most
+// events are read without one (see template), so a waiting stream holds none.
 var chunkPool = sync.Pool{New: func() any { return new(Chunk) }}
 
 // giveBack returns c to the pool; nothing of it may be used afterwards.
@@ -154,12 +154,12 @@ func (c *Chunk) Parse(data []byte) error {
 	return nil
 }
 
-// saysMore reports whether the chunk has content beside choices.
+// saysMore reports whether the chunk has content apart from choices.
 func (c *Chunk) saysMore() bool { return c.usage.IsObject() || c.timings.IsObject() || c.progress }
 
 // isPing reports whether the event only keeps the connection alive.
 func (c *Chunk) isPing() bool { return c.root.Get("type").EqualText("ping") }
 
 // saysNothing reports whether the chunk is empty. Hosts and gateways in front of engines begin a
-// stream with such a chunk, or keep it alive with some.
+// stream with such a chunk, or keep the connection alive with several.
 func (c *Chunk) saysNothing() bool { return !c.choices.IsArray() && !c.saysMore() }

@@ -28,7 +28,7 @@ type Completion struct {
 	engineUsage         translate.Usage // counts of the engine's usage
 	hasCounts           bool            // engineUsage has counts
 	hidesMembers        bool            // a choice has a member to remove: a private one, or a delta
-	incompleteToolCalls bool            // a tool call lacks a member that clients need, or is superfluous
+	incompleteToolCalls bool            // a tool call lacks a member that clients need, or must be removed
 	single              bool            // the request forbids parallel tool calls
 	tools               toolcall.Assembler
 }
@@ -38,10 +38,10 @@ type Completion struct {
 func (c *Completion) SingleToolCall(single bool) { c.single = single }
 
 // Parse reads the body of an answer with status 200. The error is a *translate.BadAnswer unless the
-// body is a chat completion with at least one choice, each with a message and an end: when its
-// runner dies, Ollama sends the text so far with a finish_reason of null. A missing finish_reason
-// counts as forgotten. If the engine sent an error instead of a completion, or aborted a choice,
-// the BadAnswer's cause is the *engineerror.Error.
+// body is a chat completion with at least one choice, each with a message and an end. A
+// finish_reason of null is no end: Ollama sends it with the text so far when its runner dies. A
+// missing finish_reason counts as forgotten. If the engine sent an error instead of a completion,
+// or aborted a choice, the BadAnswer's cause is the *engineerror.Error.
 func (c *Completion) Parse(body []byte) error {
 	c.finish, c.first = FinishNone, jsonx.Value{}
 	c.generated, c.missing, c.hidesMembers, c.incompleteToolCalls = 0, c.missing[:0], false, false
@@ -132,7 +132,7 @@ func (c *Completion) Usage() translate.Usage {
 	return u
 }
 
-// Markup returns the word of a model's markup at the beginning of the first choice's text.
+// Markup returns the kind of markup that the first choice's text begins with.
 func (c *Completion) Markup() translate.Markup {
 	var o translate.Opening
 	o.Add(c.first)
@@ -142,11 +142,11 @@ func (c *Completion) Markup() translate.Markup {
 var completionObject = []byte(`"object":"chat.completion"`)
 
 // Append appends the answer for the client. It is the engine's, byte for byte, except that it has
-// the public model, no members between engines, and no reasoning if the client wants none. Members
-// that clients need and the engine left out are added: id, object, created, system_fingerprint,
-// usage, the index, end and logprobs of a choice, the role, content and refusal of its message, the
-// id, type and arguments of a tool call. A choice with tool calls ends with tool_calls, unless it
-// was cut, and their indexes count from 0. c must have been parsed.
+// the public model, no members meant for routers, and no reasoning if the client wants none.
+// Members that clients need and the engine left out are added: id, object, created,
+// system_fingerprint, usage, the index, end and logprobs of a choice, the role, content and refusal
+// of its message, the id, type and arguments of a tool call. A choice with tool calls ends with
+// tool_calls, unless it was cut, and their indexes count from 0. c must have been parsed.
 func (c *Completion) Append(dst []byte, a *Options) []byte {
 	c.edits.Reset()
 	c.model = jsonx.AppendStringS(c.model[:0], a.Model)
@@ -227,13 +227,13 @@ func (c *Completion) Append(dst []byte, a *Options) []byte {
 }
 
 // readToolCall makes p a view of a tool call of choice n, and returns what it lacks. It reports
-// false for one that is not checked because it is not an object or exceeds the limit.
+// false if the tool call is not checked because it is not an object or exceeds the limit.
 func (c *Completion) readToolCall(n int, p *toolcall.Piece, v jsonx.Value) (toolcall.Part, bool) {
 	if !p.Read(v) {
 		return toolcall.Part{}, false
 	}
 	part, ok := c.tools.AddWhole(n, p)
-	if ok && !p.Named() && !part.Surplus { // it is whole, so nothing follows
+	if ok && !p.Named() && !part.Surplus { // the tool call is whole, so nothing follows
 		part.MakeID, part.NeedType = part.MakeID || !p.ID.HasText(), !p.Type.HasText()
 	}
 	return part, ok

@@ -19,7 +19,7 @@ func (w *eventWriter) reset() {
 }
 
 // completeTopLevel records the changes to the top level: the public model, and the members that the
-// SDKs need. The identity of a pinned chunk has already been set.
+// SDKs need. The identity of a pinned chunk is already set.
 func (w *eventWriter) completeTopLevel(c *Chunk, o *Options, pinned bool) {
 	if !c.choices.Exists() {
 		w.edits.Add(c.root, noChoicesMember)
@@ -59,7 +59,7 @@ func (w *eventWriter) append(dst []byte, c *Chunk, data []byte) []byte {
 	return append(dst, "\n\n"...)
 }
 
-// offset returns the offset in the written event of byte at of the chunk.
+// offset returns where byte at of the chunk is in the written event.
 func (w *eventWriter) offset(c *Chunk, at int) int {
 	moved := len("data: ") + at
 	switch {

@@ -10,8 +10,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// A chat stream passes through: each chunk gets the public model, a client that did not ask for
-// usage does not get the usage chunk, and [DONE] comes only when the choice has its finish_reason.
+// The client of a chat stream gets the public model in each chunk, no usage chunk unless it asked
+// for one, and [DONE] only when the choice has its finish_reason.
 func ExampleStream() {
 	upstream := `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"served","choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":null}]}
 

@@ -37,9 +37,9 @@ func chatWord(word []byte) (f Finish, known bool) {
 	return FinishNone, false
 }
 
-// otherWords are other words of engines and hosts with the same meanings, in lower case. A word
-// that is neither here nor a failure means FinishStop: TGI's eos_token and stop_sequence,
-// Together's eos, Cohere's COMPLETE.
+// otherWords are words of engines and hosts that mean the same, in lower case. A word that is
+// neither here nor a failure means FinishStop: TGI's eos_token and stop_sequence, Together's eos,
+// Cohere's COMPLETE.
 var otherWords = map[string]Finish{
 	"max_tokens": FinishLength, "model_length": FinishLength, "max_length": FinishLength,
 	"max_output_tokens": FinishLength, "model_context_window_exceeded": FinishLength,
@@ -83,7 +83,7 @@ func wordOf(v jsonx.Value) (f Finish, known bool) {
 }
 
 // endWord returns the JSON string that replaces a finish_reason; nil: it stays. called says that
-// the choice has tool calls, which agents run only for the word tool_calls.
+// the choice has tool calls, which agents run only after the word tool_calls.
 func endWord(v jsonx.Value, called bool) []byte {
 	f, _ := finishOf(v)
 	if f == FinishStop && called {

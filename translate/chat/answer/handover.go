@@ -7,8 +7,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// handover is what a stream keeps of earlier engines when another one continues it: the SDKs take a
-// chunk with another id for another answer, and concatenate a role that comes twice.
+// handover is what a stream keeps of earlier engines when another one continues it: the SDKs treat
+// a chunk with another id as another answer, and concatenate a role that comes twice.
 type handover struct {
 	pinned bool                              // chunks keep the id and the time of the first
 	roles  [translate.MaxChoices / 64]uint64 // choices that have been announced
@@ -57,7 +57,7 @@ func (t *streamState) resume() {
 // resumed reports whether an earlier engine began the answer.
 func (t *streamState) resumed() bool { return t.before.Resumed > 0 }
 
-// goOn returns the usage of a resumed answer; next is what the engine has counted.
+// goOn returns the usage of a resumed answer; next is the usage that the new engine has counted.
 func (t *streamState) goOn(next translate.Usage) counts {
 	return counts{Usage: t.before.GoOn(next), summed: true}
 }

@@ -48,7 +48,7 @@ func TestRestart_Unannounced(t *testing.T) {
 	}
 }
 
-// Timings before the end that the client did not ask for count, but are not shown.
+// Timings that the client did not ask for are counted but not shown, if they come before the end.
 func TestStripTimings(t *testing.T) {
 	var s Stream
 	s.Reset(&Options{Model: "m", ID: "ours", StripTimings: true})

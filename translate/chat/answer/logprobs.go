@@ -7,18 +7,18 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// maxLogprobSearches is the most places at which a text is searched for among its tokens.
+// maxLogprobSearches bounds the places at which a text is searched for among its tokens.
 const maxLogprobSearches = 16
 
 // textLogprobs returns the log probabilities that belong to the text of a whole answer, as elements
-// with commas: those of the last run of tokens that make up the text. Before them, engines list the
-// tokens of reasoning, which other dialects do not show, and after them those of tool calls. It
-// returns nil if no run of tokens is exactly the text.
+// with commas. They are those of the last run of tokens that makes up the text: before it engines
+// list the tokens of reasoning, which other dialects do not show, and after it those of tool calls.
+// It returns nil if no run of tokens is exactly the text.
 func textLogprobs(list, content jsonx.Value) []byte {
 	var (
 		all      []byte // the text of all tokens
 		elements []jsonx.Value
-		starts   []int // of the tokens in all
+		starts   []int // where each token starts in all
 	)
 	for it := list.Iter(); it.Next(); {
 		elements, starts = append(elements, it.Value()), append(starts, len(all))

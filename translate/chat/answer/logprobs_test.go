@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The log probabilities of a whole answer's text stay when the model has reasoned or called tools;
-// those of other tokens, which the dialects do not show, never come with them.
+// The log probabilities of a whole answer's text are shown even if the model has reasoned or called
+// tools. Those of its other tokens, which the dialects do not show, never are.
 func TestLogprobsOfWholeAnswer(t *testing.T) {
 	for name, c := range map[string]struct{ message, tokens, want string }{
 		"text alone":              {`"content":"ab"`, `a b`, `a b`},

@@ -49,7 +49,7 @@ func TestMarkup(t *testing.T) {
 		}
 		for rest := []rune(text); len(rest) > 0; {
 			n := rapid.IntRange(1, len(rest)).Draw(t, "piece")
-			piece, _ := json.Marshal(string(rest[:n])) // it escapes <, as Ollama does
+			piece, _ := json.Marshal(string(rest[:n])) // it escapes < as Ollama does
 			if rapid.Bool().Draw(t, "plain") {
 				piece = appendQuoted(nil, []byte(string(rest[:n])))
 				if !json.Valid(piece) {

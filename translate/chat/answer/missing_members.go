@@ -60,7 +60,8 @@ func (c *Completion) findMissing(n int, v jsonx.Value, choice *Choice, message *
 	}
 }
 
-// missingIndex returns the index for choice number n, which is v and has none, or null.
+// missingIndex returns the addition of the index for choice number n, which is v and has no index,
+// or null.
 func missingIndex(v jsonx.Value, n int) missingMember {
 	member := indexZero // right for nearly every choice, and streams must not allocate
 	if n > 0 {

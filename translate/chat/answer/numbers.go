@@ -9,9 +9,9 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Numbers from engines that clients cannot hold. JSON sets no limit for numbers, but clients read
+// Engines send numbers that clients cannot hold. JSON sets no limit for numbers, but clients read
 // counts and times as integers of 64 bits or as floats: they fail on 1e400, or overflow when they
-// add counts up.
+// add up counts.
 
 // maxNumber is the greatest number up to which floats hold every integer, and so the limit of
 // JavaScript's integers.
@@ -47,7 +47,7 @@ func BoundTime(v jsonx.Value) []byte {
 
 // BoundNumbers returns raw, which is valid JSON, with the numbers limited that clients cannot hold:
 // counts of tokens to between 0 and 2^31, all others to between 0 and 2^53. It returns nil if
-// nothing changes; finding that out costs one look at each byte.
+// nothing changes, which it finds out with one look at each byte.
 func BoundNumbers(raw []byte) []byte {
 	if !largeNumbers(raw) {
 		return nil
@@ -55,7 +55,7 @@ func BoundNumbers(raw []byte) []byte {
 	var (
 		out    []byte
 		from   int  // start of what is not in out
-		counts bool // the last name is a count's
+		counts bool // the last name was that of a count
 	)
 	for i := 0; i < len(raw); {
 		switch c := raw[i]; {
@@ -138,7 +138,7 @@ func isNumberByte(c byte) bool {
 
 // BoundIn records the limiting of the numbers in an object.
 func BoundIn(edits *jsonx.Edits, v jsonx.Value) {
-	if !v.IsObject() || v.SmallIntegers() { // true of nearly every usage; the tape shows it without reading the bytes
+	if !v.IsObject() || v.SmallIntegers() { // nearly always so for a usage; the tape shows it without reading the bytes
 		return
 	}
 	if b := BoundNumbers(v.Raw()); b != nil {

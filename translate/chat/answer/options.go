@@ -11,9 +11,9 @@ type Options struct {
 	// ID and Created (Unix seconds) are used if the engine gave none.
 	ID      string
 	Created int64
-	// N is the number of choices that the client asked for, 0 when unknown. A stream that breaks
-	// off before so many have come is incomplete; one that the engine ended with [DONE] is
-	// complete, because some engines ignore n.
+	// N is the number of choices that the client asked for, 0 when unknown. A stream that breaks off
+	// before it had so many is incomplete. One that the engine ended with [DONE] is complete, because
+	// some engines ignore n.
 	N int
 	// Tools are the names of the tools that the request offers.
 	Tools toolcall.Names
@@ -25,8 +25,8 @@ type Options struct {
 	// IncludeUsage says that the client asked for the usage chunk of a stream. Whole completions
 	// always keep their usage.
 	IncludeUsage bool
-	// ContinuousUsage says that it also asked for usage in every chunk, which then comes from the
-	// engine.
+	// ContinuousUsage says that the client also asked for usage in every chunk. The engine then sends
+	// it.
 	ContinuousUsage bool
 	// StripReasoning removes reasoning, reasoning_content and reasoning_details (include_reasoning:
 	// false).

@@ -5,15 +5,15 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Facts are what the edge itself needs of an answer.
+// Facts are the parts of an answer that the edge itself needs.
 type Facts struct {
 	Usage  translate.Usage
 	Markup translate.Markup // at the beginning of the first choice's text
 }
 
 // AppendPlain appends the client's answer for the body of an engine's answer with status 200, if
-// that is what nearly every answer is: one choice of text that has ended, with counts, and with
-// nothing to mend but missing members. It is then what Completion's Parse and Append make of it, by
+// the body has the form of nearly every answer: one choice of text that has ended, with counts, in
+// which at most members are missing. It writes what Completion's Parse and Append would write, in
 // one pass and without a tape. For any other body it appends nothing and reports false.
 func AppendPlain(dst, body []byte, o *Options) ([]byte, Facts, bool) {
 	if len(body) > translate.MaxAnswer {
@@ -51,7 +51,8 @@ func AppendPlain(dst, body []byte, o *Options) ([]byte, Facts, bool) {
 	return append(dst, body[from:]...), Facts{p.usage, p.opening.Markup}, true
 }
 
-// plain reads an answer for AppendPlain, in one pass; it refuses what AppendPlain is not for.
+// plain reads an answer for AppendPlain, in one pass; it refuses any answer that AppendPlain is not
+// for.
 type plain struct {
 	jsonx.Cursor
 	strip   bool // Options.StripReasoning
@@ -160,7 +161,7 @@ func (p *plain) opens(raw []byte, escaped bool) {
 	if len(raw) > 0 {
 		text = raw[1 : len(raw)-1]
 	}
-	for escaped && len(text) > 0 { // white space means nothing here
+	for escaped && len(text) > 0 { // white space before markup does not count
 		switch {
 		case text[0] == ' ':
 			text = text[1:]
@@ -283,7 +284,7 @@ func (p *plain) needCount() (int, bool) {
 	return n, ok
 }
 
-// count reads a number that is within every bound, and reports whether it was one and not null.
+// count reads a number that is within every bound, or null. It reports whether it read a number.
 func (p *plain) count() (n int, ok bool) {
 	if p.Peek() == 'n' {
 		p.Value()
@@ -295,7 +296,7 @@ func (p *plain) count() (n int, ok bool) {
 	return n, true
 }
 
-// detail reads an object of counts, or null, and returns the first of that name.
+// detail reads an object of counts, or null, and returns the first count with that name.
 func (p *plain) detail(of string) (n int, ok bool) {
 	if p.Peek() != '{' {
 		if string(p.Value()) != "null" {

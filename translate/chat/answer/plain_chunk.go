@@ -10,10 +10,10 @@ import (
 // maxPlainChunk is the longest chunk that appendPlain reads. It has fewer members than jsonx allows.
 const maxPlainChunk = 16 << 10
 
-// appendPlain is appendChunk for what nearly every chunk is: a piece of the text of one choice, its
-// role or its end, or the usage after all choices, with nothing to mend but the model and a missing
-// role. It reads the chunk in one pass and without a tape. For any other chunk it changes nothing
-// and reports false.
+// appendPlain is appendChunk for the form of nearly every chunk: a piece of the text of one choice,
+// its role or its end, or the usage after all choices, in which only the model has to be replaced
+// and perhaps a role added. It reads the chunk in one pass and without a tape. For any other chunk
+// it changes nothing and reports false.
 func (s *Stream) appendPlain(dst, data []byte) ([]byte, bool) {
 	if len(data) == 0 || data[0] != '{' || len(data) > maxPlainChunk || s.handover.pinned || s.options.ContinuousUsage {
 		return dst, false
@@ -62,7 +62,7 @@ func (s *Stream) appendPlain(dst, data []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// takesPlain reports whether appendPlain is for the chunk, which has been read, at this point of
+// takesPlain reports whether appendPlain may write the chunk, which has been read, at this point of
 // the stream.
 func (s *Stream) takesPlain(p *plainChunk) bool {
 	const (
@@ -72,7 +72,7 @@ func (s *Stream) takesPlain(p *plainChunk) bool {
 	switch {
 	case p.seen&needs != needs:
 		return false
-	case !p.hasChoice: // usage that is counted choice by choice is summed up
+	case !p.hasChoice: // usage that is counted for each choice is summed up
 		return p.usage.Known && s.state.perChoice.count == 0
 	case p.seen&choiceNeeds != choiceNeeds, p.usage.Known:
 		return false
@@ -84,8 +84,8 @@ func (s *Stream) takesPlain(p *plainChunk) bool {
 	return !p.escaped || s.opening.Done
 }
 
-// appendWithRole appends a plain chunk as an event for the client, and adds the role to its delta if
-// asked to.
+// appendWithRole appends a plain chunk as an event for the client, with the role added to its delta
+// if addRole is set.
 func (s *Stream) appendWithRole(dst, data []byte, p *plainChunk, addRole bool) []byte {
 	dst = append(dst, "data: "...)
 	start, from := len(dst), p.model.end
@@ -102,8 +102,8 @@ func (s *Stream) appendWithRole(dst, data []byte, p *plainChunk, addRole bool) [
 	return append(dst, "\n\n"...)
 }
 
-// chunkHead is the beginning of a chunk, up to and with the bracket of its choices. It is the same
-// in all chunks of a stream, so most of each is not read again.
+// chunkHead is the beginning of a chunk, up to and including the bracket of its choices. It is the
+// same in all chunks of a stream, so it is not read again.
 type chunkHead struct {
 	text  []byte
 	seen  seenMembers
@@ -119,7 +119,8 @@ func (h *chunkHead) keep(text []byte, p *plainChunk) {
 	}
 }
 
-// plainChunk reads a chunk for appendPlain, in one pass; it refuses what appendPlain is not for.
+// plainChunk reads a chunk for appendPlain, in one pass; it refuses any chunk that appendPlain is
+// not for.
 type plainChunk struct {
 	plain                             // its message is the delta
 	id, created []byte                // nil: in the known head

@@ -11,7 +11,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// both appends an event to two streams, of which the second one always parses, and compares them.
+// both appends an event to two streams, the second of which always parses, and compares them.
 func both(t rapid.TB, short, long *Stream, data string) (failed bool) {
 	t.Helper()
 	ev := sse.Event{Data: []byte(data)}
@@ -28,7 +28,7 @@ func both(t rapid.TB, short, long *Stream, data string) (failed bool) {
 	return gotErr != nil
 }
 
-// A chunk that is read in one pass becomes what a parsed one becomes, at any point of a stream, and
+// At any point of a stream, a chunk that is read in one pass becomes the same as a parsed one, and
 // other chunks are left to the parser.
 func TestPlainChunk(t *testing.T) {
 	const (
@@ -151,7 +151,8 @@ func plainOptions() []Options {
 	}
 }
 
-// Any sequence of chunks with members that engines send becomes the same in one pass and parsed.
+// Reading in one pass and parsing give the same for any sequence of chunks with members that
+// engines send.
 func TestPlainChunkProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(of ...string) string { return rapid.SampledFrom(of).Draw(t, "part") }

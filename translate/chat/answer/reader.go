@@ -39,8 +39,8 @@ type Reader struct {
 	// borrow from the event.
 	Content, Refusal, Reasoning []byte
 	// Logprobs are the log probabilities of the last event's Content, as JSON elements with commas.
-	// They are empty if an event has anything beside the content, because they would reveal its
-	// tokens. For a whole answer they are those whose tokens make up the content.
+	// They are empty if an event has anything other than content, whose tokens they would reveal. For
+	// a whole answer they are those whose tokens make up the content.
 	Logprobs []byte
 	// ToolCalls are the tool calls so far.
 	ToolCalls ToolCalls
@@ -53,7 +53,7 @@ type Reader struct {
 	opening translate.Opening
 	lone    bool // a string of the event holds half of a surrogate pair
 	size    int  // bytes of text and of tool calls, for the bound
-	beside  int  // the choice whose tool calls are read
+	beside  int  // the choice whose tool calls are read; see readBeside
 }
 
 // Reset prepares r for another answer and releases the last one. id is our id of the answer, from
@@ -124,7 +124,7 @@ func (r *Reader) read(c *Chunk, data []byte) error {
 	r.lone = c.lone
 	var (
 		choice   Choice
-		text     jsonx.Value // the only part in which the next chunk may differ
+		text     jsonx.Value // the only text in which the next chunk may differ
 		toolCall bool
 		delta    Delta
 		n        int
@@ -265,7 +265,7 @@ func (r *Reader) readBeside(choice *Choice, d *Delta, whole bool) error {
 	if whole || choice.Finished() {
 		r.ToolCalls.takeReleased(r.ToolCalls.tools.Release(0))
 	}
-	if r.Finish == FinishStop { // the first choice's
+	if r.Finish == FinishStop { // the end of the first choice
 		r.Finish = FinishToolCalls
 	}
 	return nil
@@ -311,7 +311,7 @@ func (r *Reader) readLogprobs(choice *Choice, d *Delta, whole bool) {
 	}
 }
 
-// endTexts ends the texts that wait for the second half of a surrogate pair, usually with a
+// endTexts ends the texts that still wait for the second half of a surrogate pair, usually with a
 // replacement character.
 func (r *Reader) endTexts() {
 	for _, h := range r.halves {
@@ -375,14 +375,14 @@ func (r *Reader) Finished() bool { return r.state.allFinished(0) }
 // Done reports whether the stream needs nothing more from the upstream; see Stream.Done.
 func (r *Reader) Done() bool { return r.state.done(0) }
 
-// Markup returns the word of a model's markup at the beginning of the text.
+// Markup returns the kind of markup that the text begins with.
 func (r *Reader) Markup() translate.Markup { return r.opening.Markup }
 
 // Usage returns the token counts so far; without counts from the engine, an estimate: ours of the
 // prompt, and one token for each delta.
 func (r *Reader) Usage() translate.Usage {
 	u := r.state.usage.Usage
-	if !u.Estimated { // not that of a whole completion
+	if !u.Estimated { // the usage is not that of a whole completion
 		u = r.state.usageSoFar()
 	}
 	u.Finish, u.CutToolCalls = r.Finish, r.ToolCalls.tools.Cut()

@@ -62,7 +62,7 @@ func (out *said) end(s *Reader) {
 	out.Finish, out.Stop, out.Usage = s.Finish, string(s.StopSequence), s.Usage()
 }
 
-// The short cut for chunks that differ only in their text gives the same as the long way, and a
+// The short cut for chunks that differ only in their text gives the same result as parsing, and a
 // translator reads the same from a stream as from the assembled answer.
 func TestSource(t *testing.T) {
 	names, streams, _ := upstreams(t)
@@ -89,7 +89,7 @@ func TestSource(t *testing.T) {
 		}
 		want := said{Content: string(s.Content), Refusal: string(s.Refusal), Reasoning: string(s.Reasoning)}
 		want.end(&s)
-		want.Usage, want.Stop = got.Usage, got.Stop // a plain answer counts differently, and keeps the last stop of any choice
+		want.Usage, want.Stop = got.Usage, got.Stop // the assembled answer counts differently, and keeps the last stop of any choice
 		if !cmp.Equal(got, want, cmp.AllowUnexported(translate.Usage{})) {
 			t.Errorf("%s: whole and stream differ: %s", name, cmp.Diff(want, got, cmp.AllowUnexported(translate.Usage{})))
 		}
@@ -100,8 +100,8 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// Some engines number their completions from their start, or draw ids from a small range. So two
-// answers of a conversation may share an id, but their calls must not.
+// Some engines count their completions from their start, or draw ids from a small range. Two
+// answers of a conversation may therefore share an id, but their calls must not.
 func TestSourceCallIDOfOneCompletionID(t *testing.T) {
 	const calls = `"tool_calls":[{"index":0,"id":"0","function":{"name":"f","arguments":"{}"}},{"index":1,"function":{"name":"g","arguments":"{}"}}]`
 	seen := map[string]string{}
@@ -154,7 +154,7 @@ func TestSourceFinish(t *testing.T) {
 	}
 }
 
-// Arguments are complete once they are a whole object, not before.
+// Arguments are complete once they are a whole object, and not earlier.
 func TestSourceComplete(t *testing.T) {
 	var s Reader
 	s.Reset("", 0)
@@ -215,7 +215,7 @@ func BenchmarkSource(b *testing.B) {
 	}
 }
 
-// A call of a plain answer gets exactly the members that clients need and the engine left out.
+// A call of a whole answer gets exactly the members that clients need and the engine left out.
 func TestCompletionCalls(t *testing.T) {
 	for call, want := range map[string]string{
 		`{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}`:        ``,
@@ -237,7 +237,7 @@ func TestCompletionCalls(t *testing.T) {
 }
 
 // TestReader_Beside: gateways for Claude and Gemini put text and tool calls into two choices of one
-// answer. If the choices are alternatives, clients of dialects with one answer get the first.
+// answer. If the choices are alternatives, clients of dialects with only one choice get the first.
 func TestReader_Beside(t *testing.T) {
 	t.Parallel()
 	const (

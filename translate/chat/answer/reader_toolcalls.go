@@ -9,7 +9,7 @@ import (
 type ToolCalls struct {
 	// List has the tool calls in the order of their first appearance.
 	List []ToolCall
-	// Touched are the positions in List of the tool calls in the last event, in the event's order.
+	// Touched are the positions in List of the last event's tool calls, in the event's order.
 	Touched []int
 
 	tools toolcall.Assembler
@@ -24,7 +24,7 @@ type ToolCall struct {
 	Args     []byte // so far
 
 	checkedLen int  // length of Args when Complete last checked them
-	complete   bool // and its result
+	complete   bool // the result of that check
 }
 
 // keepToolCalls is the number of tool calls whose memory is kept.
@@ -129,7 +129,7 @@ func (t *ToolCalls) take(part *toolcall.Part) {
 	t.held += len(to.ID) + len(to.Name) - before
 }
 
-// takeReleased stores names that waited for a rest that did not come.
+// takeReleased stores names that waited in vain for a rest.
 func (t *ToolCalls) takeReleased(parts []toolcall.Part) {
 	for i := range parts {
 		t.take(&parts[i])
@@ -187,6 +187,6 @@ func isWholeObject(args []byte) bool {
 	return d.Parse(text, jsonx.Options{Record: 1}) == nil
 }
 
-// maxComplete is the longest arguments that are parsed: every piece makes the edge parse them
-// again, which an engine could make costly.
+// maxComplete is the longest arguments that are checked: the edge parses them again with every
+// piece, so an engine could make that costly.
 const maxComplete = 64 << 10

@@ -40,7 +40,7 @@ func TestSingleToolCall(t *testing.T) {
 		for _, single := range []bool{true, false} {
 			check := func(how string, calls []string, cut bool) {
 				t.Helper()
-				more := strings.Contains(strings.Join(calls, " "), "y") // the other calls write it
+				more := strings.Contains(strings.Join(calls, " "), "y") // only the other calls write y
 				if len(calls) == 0 || !strings.HasPrefix(calls[0], `a f {\"x\":1}`) || single != (len(calls) == 1) || single == more || cut != single {
 					t.Errorf("%s, %s, single %t: %q, cut %t", name, how, single, calls, cut)
 				}

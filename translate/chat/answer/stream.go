@@ -34,7 +34,7 @@ type Stream struct {
 	tools    toolcall.Assembler
 }
 
-// ofCall is the part of a Stream of which nothing is kept for the next call, not even a buffer.
+// ofCall is the part of a Stream that is cleared for the next call, including its buffers.
 type ofCall struct {
 	state    streamState
 	options  Options
@@ -114,7 +114,7 @@ func (s *Stream) appendChunk(dst []byte, c *Chunk, data []byte) ([]byte, error) 
 	switch {
 	case (summary.stripped || summary.again) && !summary.visible: // only reasoning, or a second end
 		return dst, nil
-	case summary.choices == 0 && !c.progress && !s.options.IncludeUsage: // clients read choices[0] of any other chunk
+	case summary.choices == 0 && !c.progress && !s.options.IncludeUsage: // in any other chunk clients read choices[0]
 		return dst, nil
 	}
 	if s.options.StripTimings && c.timings.Exists() && !s.Finished() {
@@ -217,7 +217,7 @@ func (s *Stream) Usage() translate.Usage {
 	return u
 }
 
-// Markup returns the word of a model's markup at the beginning of the first choice's text.
+// Markup returns the kind of markup that the first choice's text begins with.
 func (s *Stream) Markup() translate.Markup { return s.opening.Markup }
 
 // Started reports whether part of the answer has been written for the client: text, reasoning, a
@@ -226,8 +226,8 @@ func (s *Stream) Started() bool {
 	return s.started || s.state.unfinished < s.state.choicesSeen || s.closed
 }
 
-// Done reports whether the rest of the upstream's events can be ignored: [DONE] came, or every
-// choice has ended and the usage is known. Finish reports whether the answer is complete.
+// Done reports whether the rest of the upstream's events can be ignored, because [DONE] came, or
+// every choice has ended and the usage is known. Finish reports whether the answer is complete.
 func (s *Stream) Done() bool { return s.state.done(s.options.N) }
 
 // Finished reports whether every choice has its finish_reason, so that Finish will succeed.

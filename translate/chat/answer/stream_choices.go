@@ -16,7 +16,7 @@ type chunkSummary struct {
 	visible   bool // it shows the client something: text, a tool call, a role, an end
 	again     bool // a choice had already ended
 
-	onlyText jsonx.Value // the only part in which the next chunk may differ; see template
+	onlyText jsonx.Value // the only text in which the next chunk may differ; see template
 	toolCall bool        // onlyText belongs to a tool call
 }
 
@@ -68,7 +68,7 @@ func (s *Stream) editChoice(c *Chunk, v jsonx.Value, sum *chunkSummary) error {
 		rest   []byte   // members to add to the delta
 	)
 	if choice.Finished() {
-		s.template.forget() // text after the end is held back with it
+		s.template.forget() // text after the end must wait with it
 		pieces = endToolCalls(&s.tools, &choice, s.options.ID)
 		if word := endWord(choice.Finish, s.tools.Any(choice.Index)); word != nil {
 			edits.Set(choice.Finish, word)
@@ -181,7 +181,7 @@ func (s *Stream) editToolCalls(c *Choice, v jsonx.Value, mends bool) (unique boo
 	return unique, nil
 }
 
-// holdPiece records the change to a piece whose name waits, and reports whether it does. A name
+// holdPiece records the change to a piece whose name waits, and reports whether it waits. A name
 // whose rest did not come is sent before the piece.
 func (s *Stream) holdPiece(choice int, p *toolcall.Piece, part *toolcall.Part) bool {
 	edits := &s.out.edits
@@ -206,8 +206,8 @@ var (
 	messageAsDelta = []byte(`null,"delta":`) // inserted before the value of message
 )
 
-// editDelta records that the delta of the choice v gets the members in rest, and ensures that there
-// is a delta.
+// editDelta records that the delta of the choice v gets the members in rest, and makes sure that
+// there is a delta.
 func editDelta(edits *jsonx.Edits, v jsonx.Value, c *Choice, rest []byte) {
 	switch {
 	case len(rest) > 0 && c.Body.IsObject():

@@ -38,7 +38,8 @@ func (t *streamState) done(n int) bool {
 	return t.ended || t.usageFinal && t.allFinished(n)
 }
 
-// noteChoice records that the choice c was in a chunk and reports whether that is its first one.
+// noteChoice records that the choice c was in a chunk, and reports whether it is the choice's first
+// chunk.
 func (t *streamState) noteChoice(c *Choice) (first bool) {
 	finish := FinishNone
 	if c.Finished() {
@@ -47,7 +48,7 @@ func (t *streamState) noteChoice(c *Choice) (first bool) {
 	return t.noteDelta(c.Index, finish)
 }
 
-// noteDelta is noteChoice for choice n; FinishNone: it has not ended.
+// noteDelta is noteChoice for choice n; FinishNone: the choice has not ended.
 func (t *streamState) noteDelta(n int, finish Finish) (first bool) {
 	word, bit := n/64, uint64(1)<<(n%64)
 	if first = t.seen[word]&bit == 0; first {
@@ -118,9 +119,9 @@ func (p counts) plus(u translate.Usage) counts {
 	return counts{Usage: p.Usage.Plus(u), summed: true}
 }
 
-// addChunk records the usage of a chunk without choices, when finished choices have ended, and
-// returns the usage so far. llama.cpp sends one after the end of each choice, which covers only
-// that choice. Other engines send one at the very end, which covers everything.
+// addChunk records the usage of a chunk without choices that came after so many choices had ended,
+// and returns the usage so far. llama.cpp sends such a chunk after the end of each choice, and it
+// covers only that choice. Other engines send one at the very end, which covers everything.
 func (p *usagePerChoice) addChunk(u translate.Usage, finished int) counts {
 	if p.count++; p.count != finished || p.count == 1 {
 		p.chunks = counts{Usage: u}
@@ -162,7 +163,7 @@ func (t *streamState) countsSoFar() translate.Usage {
 		u.Completion = max(u.Completion, t.deltas)
 		u.Total = u.Prompt + u.Completion
 		return u.Usage
-	case u.Known && t.unfinished > 0 && u.Completion < t.deltas: // counts from the beginning of the stream
+	case u.Known && t.unfinished > 0 && u.Completion < t.deltas: // the counts are from the beginning of the stream
 		u.Completion = t.deltas
 		u.Reconcile()
 		return u.Usage
@@ -170,7 +171,7 @@ func (t *streamState) countsSoFar() translate.Usage {
 		return u.Usage
 	}
 	u := translate.EstimatedUsage(t.deltas).WithPrompt(t.promptEstimate)
-	if b := &t.before; b.Resumed > 0 { // the next engine has also read what was said
+	if b := &t.before; b.Resumed > 0 { // the next engine has also read the answer so far
 		u.Resumed, u.ResumedPrompt = b.Resumed, min(b.ResumedPrompt+t.promptEstimate+b.Completion, translate.MaxCount)
 	}
 	return u
@@ -208,8 +209,8 @@ func eventKindOf(ev sse.Event) eventKind {
 	return eventChunk
 }
 
-// parseEvent reports whether the event is a chunk, which is then parsed into c. A complete answer
-// stays complete: an error or nonsense after it only ends the stream.
+// parseEvent reports whether the event is a chunk, and parses it into c. A complete answer stays
+// complete: an error or nonsense after it only ends the stream.
 func (t *streamState) parseEvent(c *Chunk, ev sse.Event, n int) (bool, error) {
 	if t.done(n) {
 		return false, nil

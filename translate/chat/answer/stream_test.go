@@ -84,8 +84,8 @@ func TestFramingIsNotObservable(t *testing.T) {
 	}
 }
 
-// parsed returns an event of which a Stream makes the same as of ev, but always by a parse: the
-// short cuts are only for events without a name.
+// parsed returns an event that a Stream handles like ev, but always parses: the short cuts are only
+// for events without a name.
 func parsed(ev sse.Event) sse.Event {
 	if len(ev.Name) == 0 {
 		ev.Name = []byte("message")
@@ -93,7 +93,7 @@ func parsed(ev sse.Event) sse.Event {
 	return ev
 }
 
-// The short cut for chunks that differ only in their text gives the same as the long way.
+// The short cut for chunks that differ only in their text gives the same result as parsing.
 func TestRepeatIsNotObservable(t *testing.T) {
 	names, streams, answers := upstreams(t)
 	shortcuts := 0
@@ -149,7 +149,7 @@ func FuzzStream(f *testing.F) {
 		var as Assembler
 		checkAssembled(t, assemble(&as, &a, bytes.NewReader(upstream)))
 
-		// The short cut, against the long way.
+		// The short cut is compared with the parser.
 		var long Stream
 		long.Reset(&a)
 		s.Reset(&a)
@@ -250,7 +250,7 @@ func TestStreamAllocs(t *testing.T) {
 			if n := testing.AllocsPerRun(1000, step); n != 0 {
 				t.Errorf("%v allocations for two events, want 0", n)
 			}
-			// A reused Stream needs none for the whole of a call.
+			// A reused Stream needs no allocation for a whole call.
 			if n := testing.AllocsPerRun(100, func() {
 				s.Reset(&c.answer)
 				step()
@@ -281,7 +281,7 @@ func TestCompletionAllocs(t *testing.T) {
 	}
 }
 
-// A completion assembled from a stream has the shape of the same engine's plain answer.
+// A completion assembled from a stream has the same shape as the engine's whole answer.
 func TestAssembledShape(t *testing.T) {
 	tests := []struct{ stream, whole string }{
 		{"llamacpp-usage", "llamacpp-chat"},
@@ -292,8 +292,8 @@ func TestAssembledShape(t *testing.T) {
 		t.Run(test.stream, func(t *testing.T) {
 			got := shape(t, archived(t, "stream", test.stream, "assembled"))
 			want := shape(t, archived(t, "whole", test.whole, "upstream"))
-			// Two nulls that the SDKs' types require and these engines leave out. llama.cpp writes
-			// "" as the content of a message with only calls, where the contract has null.
+			// The SDKs' types require two nulls that these engines leave out. llama.cpp writes "" as the
+			// content of a message that has only calls, where the contract has null.
 			allowed := map[string]bool{
 				"choices.message.refusal null": true, "choices.logprobs null": true,
 				"choices.message.content null": true, "choices.message.content string": true,
@@ -358,7 +358,7 @@ func shape(t *testing.T, text []byte) (paths []string) {
 	return slices.Compact(paths)
 }
 
-// A recorded stream and its plain answer have the same text, however the text is split into deltas.
+// A recorded stream and its whole answer have the same text, however the text is split into deltas.
 func TestAssembleAnySplit(t *testing.T) {
 	const text = "A \"quoted\" word, a tab\t, ümläute, \U0001d11e and \\ escapes"
 	quoted, _ := json.Marshal(text)
@@ -520,7 +520,7 @@ func TestAssembledCallIDsDiffer(t *testing.T) {
 	}
 }
 
-// The corpus must exist in the repository; otherwise tests that read it would pass on an empty one.
+// The repository must have the corpus; otherwise tests that read it would pass on an empty one.
 func TestCorpusIsThere(t *testing.T) {
 	for _, dir := range []string{"stream", "whole"} {
 		entries, err := os.ReadDir(filepath.Join("testdata", dir))

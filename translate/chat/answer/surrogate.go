@@ -33,9 +33,9 @@ type textPlace struct {
 // halves are the texts of a stream that wait for a second half. The list is nearly always empty.
 type halves []half
 
-// piece returns the part of a piece of a text that may be sent: contents preceded by the half that
-// waited for it, without a half that has to wait now unless the piece is the last, and with lone
-// halves replaced.
+// piece returns the part of a piece of a text that may be sent. It puts the half that waited before
+// contents, keeps back a half that has to wait now, unless the piece is the last, and replaces lone
+// halves.
 func (h *halves) piece(at textPlace, contents []byte, last bool) []byte {
 	if len(contents) == 0 && !last {
 		return contents
@@ -94,7 +94,7 @@ func (h *halves) edit(edits *jsonx.Edits, at textPlace, v jsonx.Value, last bool
 }
 
 // end ends the waiting texts of a choice, usually with a replacement character. It returns the
-// members to add to its delta, including pieces of tool calls.
+// members to be added to its delta, including pieces of tool calls.
 func (h *halves) end(edits *jsonx.Edits, c *Choice, pieces [][]byte, strip bool) []byte {
 	var members [][]byte
 	for i := 0; i < len(*h); {
@@ -123,7 +123,7 @@ func (h *halves) end(edits *jsonx.Edits, c *Choice, pieces [][]byte, strip bool)
 	return bytes.Join(members, comma)
 }
 
-// argumentsPiece returns a piece of a tool call that has only arguments, which are in quotes.
+// argumentsPiece returns a piece of a tool call that has only arguments. arguments are in quotes.
 func argumentsPiece(position int, arguments []byte) []byte {
 	piece := strconv.AppendInt([]byte(`{"index":`), int64(position), 10)
 	return append(append(append(piece, `,"function":{"arguments":`...), arguments...), "}}"...)
@@ -131,8 +131,8 @@ func argumentsPiece(position int, arguments []byte) []byte {
 
 var comma = []byte{','}
 
-// fillMember records a value for a null member of an object, or adds an absent one to the members
-// to be added.
+// fillMember records a value for a null member of an object, or adds the member to members if it is
+// absent.
 func fillMember(edits *jsonx.Edits, members [][]byte, object jsonx.Value, name string, value []byte) [][]byte {
 	if old := object.Get(name); old.Exists() {
 		edits.Set(old, value)

@@ -66,7 +66,7 @@ var textMembers = [5]string{
 }
 
 // Whatever halves of surrogate pairs an engine sends, in whatever pieces, clients get pairs and
-// replacement characters: the same in a stream, in a plain answer, and in the other dialects.
+// replacement characters: the same in a stream, in a whole answer, and in the other dialects.
 func TestHalfSurrogates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		choices := rapid.IntRange(1, 2).Draw(t, "choices")
@@ -187,7 +187,7 @@ func TestHalfSurrogates(t *testing.T) {
 	})
 }
 
-// A plain answer has no halves either, wherever the engine has put them.
+// A whole answer has no halves either, wherever the engine has put them.
 func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
 	body := []byte(`{"id":"a\ud83d","new\ude00":"\ude00","choices":[{"index":0,"message":{"content":"\ud83d\ude00\ud83d",` +
 		`"reasoning_content":"\ude00","tool_calls":[{"id":"\ud83d","type":"function","function":{"name":"f","arguments":"{\"a\":\"\ud83d\"}"}}]},"finish_reason":"stop",` +
@@ -213,7 +213,7 @@ func TestHalfSurrogatesOfWholeAnswers(t *testing.T) {
 }
 
 // Arguments are JSON within a string, with their own escapes. Clients parse them, so lone halves
-// there are replaced, too, wherever the engine cuts the pieces: the same in a stream, in a plain
+// there are replaced, too, wherever the engine cuts the pieces: the same in a stream, in a whole
 // answer, and in the other dialects.
 func TestHalfSurrogatesWithinArguments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -44,14 +44,14 @@ func (t *template) textOf(data []byte) (text []byte, ok bool) {
 	case end != to+1:
 		return nil, false
 	case t.toolCall && escaped && toolcall.HasEscapes(data[from:to]):
-		return nil, false // an escape may be cut, or be half of a pair
+		return nil, false // an escape may be cut here, or be half of a pair
 	}
 	t.sinceMatch = 0
 	return data[from:to], true
 }
 
-// remember stores a chunk whose text is data[start:end], and reports whether it did. In a stream
-// without matches, in which choices alternate or every chunk has counts, it skips most chunks.
+// remember stores a chunk whose text is data[start:end], and reports whether it did. If chunks do
+// not match, because choices alternate or every chunk has counts, it skips most of them.
 func (t *template) remember(data []byte, start, end int) bool {
 	t.sinceMatch++
 	if len(data) > maxTemplate+end-start || t.sinceMatch > 4 && t.sinceMatch%16 != 0 {
@@ -76,8 +76,7 @@ func (t *eventTemplate) append(dst, text []byte) []byte {
 }
 
 // remember stores a chunk whose text is data[start:end], and the client's event for it, in which
-// the unchanged text begins at from. All other changes to the chunk must apply to the next one as
-// well.
+// the unchanged text begins at from. The next chunk must need the same changes apart from the text.
 func (t *eventTemplate) remember(data []byte, start, end int, event []byte, from int) {
 	if !t.template.remember(data, start, end) {
 		return
@@ -87,8 +86,8 @@ func (t *eventTemplate) remember(data []byte, start, end int, event []byte, from
 }
 
 // onlyText returns the only text of a delta, in which the next delta is likely to differ, and
-// whether it belongs to a tool call; absent if there is not exactly one. A piece with a name does
-// not count, because the next one may begin another tool call.
+// whether it belongs to a tool call. It is absent if there is not exactly one text. A piece with a
+// name does not count, because the next one may begin another tool call.
 func (d *Delta) onlyText() (v jsonx.Value, toolCall bool) {
 	n := 0
 	for _, text := range [...]jsonx.Value{d.Content, d.Reasoning, d.Refusal} {

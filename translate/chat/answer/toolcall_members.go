@@ -15,8 +15,8 @@ import (
 
 var emptyText = []byte(`""`)
 
-// isCut reports whether an answer with that end may lack the rest of its last tool call. Its
-// arguments stay as they are, because a tool must not run with fewer arguments than the model
+// isCut reports whether an answer that ends with f may lack the rest of its last tool call. The
+// arguments then stay as they are, because a tool must not run with fewer arguments than the model
 // meant.
 func isCut(f Finish) bool { return f == FinishLength || f == FinishContentFilter }
 
@@ -41,7 +41,7 @@ func endToolCalls(tools *toolcall.Assembler, c *Choice, answer string) (pieces [
 // namePiece returns the first piece of a tool call whose name waited until the end.
 func namePiece(part *toolcall.Part, answer string, choice int) []byte {
 	piece := strconv.AppendInt([]byte(`{"index":`), int64(part.Position), 10)
-	switch { // in neither case an earlier piece had the id
+	switch { // in either case no earlier piece had the id
 	case part.TakeID:
 		piece = appendQuoted(append(piece, `,"id":`...), part.ID)
 	case part.MakeID:

@@ -7,8 +7,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// Tool calls of a plain answer count from 0, have JSON arguments, and end the choice with the word
-// that agents look for. Arguments that the token limit has cut stay as they are.
+// Tool calls of a whole answer are numbered from 0, have JSON arguments, and end the choice with
+// the word that agents look for. Arguments that the token limit has cut stay as they are.
 func TestToolCallsOfWholeAnswer(t *testing.T) {
 	const call = `"id":"a","type":"function"`
 	for name, c := range map[string]struct{ calls, finish, want, end string }{
@@ -115,7 +115,7 @@ func TestToolCallsOfStream(t *testing.T) {
 	}
 }
 
-// Empty pieces before the arguments do not hide that the arguments have begun.
+// Empty pieces before the arguments do not hide where the arguments begin.
 func TestBlankPieces(t *testing.T) {
 	var s Stream
 	s.Reset(&Options{Model: "m", ID: "x"})

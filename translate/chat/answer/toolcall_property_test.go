@@ -18,8 +18,8 @@ import (
 // heardToolCall is a tool call as one reader understands it.
 type heardToolCall struct{ ID, Name, Args string }
 
-// toolCallPiece is one piece of a tool call as an engine sends it. of is the tool call that it
-// belongs to.
+// toolCallPiece is one piece of a tool call as an engine sends it. of is the number of its tool
+// call.
 type toolCallPiece struct {
 	of             int
 	index          int // -1: left out
@@ -44,7 +44,7 @@ func (p *toolCallPiece) json() string {
 	return b.String()
 }
 
-// concatenated is a client's result for the pieces of one index: it concatenates every string, as
+// concatenated is what a client makes of the pieces of one index: it concatenates every string, as
 // openai-python does.
 type concatenated struct {
 	at   int
@@ -239,7 +239,7 @@ func (h engineHabits) split(t *rapid.T, name string) []string {
 	for rest := name; rest != ""; {
 		n := rapid.IntRange(1, len(rest)).Draw(t, "cut of the name")
 		if whole := name[:len(name)-len(rest)+n]; whole == "look_up" {
-			n = len(rest) // it is a tool, and passes at once
+			n = len(rest) // the rest is a tool's name, which passes at once
 		}
 		out, rest = append(out, rest[:n]), rest[n:]
 	}
@@ -257,7 +257,7 @@ type engineHabits struct{ index, ids, names string }
 // drawn returns the tool calls that an engine means and the deltas in which it sends them.
 func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, deltas [][]toolCallPiece) {
 	objects := []string{`{}`, `{"a":1}`, `{"a":{"b":[1,"}"]},"c":"x\"y\\"}`, `{"t":"{}"} `}
-	if h.index == "right" { // other indexes do not tell apart tool calls without arguments
+	if h.index == "right" { // without arguments, other indexes do not distinguish tool calls
 		objects = append(objects, "", " ")
 	}
 	var queues [][]toolCallPiece
@@ -304,8 +304,8 @@ func (h engineHabits) drawn(t *rapid.T, choice int) (meant []heardToolCall, delt
 		}
 		queues = append(queues, queue)
 	}
-	// Two interleaved tool calls whose pieces all have index 0 look like one with a new id for
-	// every piece. And the beginning of a name waits only until another tool call begins.
+	// Two interleaved tool calls whose pieces all have index 0 look like one tool call with a new id
+	// in every piece. The beginning of a name waits only until another tool call begins.
 	mixed := (h.index == "right" || h.index == "absent" && h.ids == "each") && (h.names == "once" || h.names == "each") &&
 		rapid.Bool().Draw(t, "interleaved")
 	for len(queues) > 0 {
@@ -356,8 +356,8 @@ func (h engineHabits) number(delta []toolCallPiece) {
 	}
 }
 
-// A streaming client assembles the same as the plain answer, whatever an engine's habits. If they
-// distinguish its tool calls at all, both equal what the engine meant.
+// A streaming client assembles the same as the whole answer, whatever an engine's habits. If the
+// habits distinguish its tool calls at all, both equal what the engine meant.
 func TestToolCallsOfAnyEngine(t *testing.T) {
 	for _, index := range indexHabits {
 		for _, ids := range idHabits {
@@ -378,7 +378,7 @@ func (h engineHabits) check(t *rapid.T) {
 	for n := range choices {
 		var deltas [][]toolCallPiece
 		meant[n], deltas = h.drawn(t, n)
-		if h.index == "right" || h.ids == "each" { // the order of the first pieces is that of the answer
+		if h.index == "right" || h.ids == "each" { // the answer has the order of the first pieces
 			var order []int
 			for _, delta := range deltas {
 				for _, p := range delta {
@@ -410,14 +410,14 @@ func (h engineHabits) check(t *rapid.T) {
 	}
 	got := checkReaders(t, chunks, choices)
 	if h.index == "anew" && h.ids != "each" {
-		return // nothing tells which tool call a nameless piece is of
+		return // nothing shows to which tool call a nameless piece belongs
 	}
 	for n := range got {
 		for i := range got[n] {
 			if h.ids == "none" {
 				got[n][i].ID = ""
 			}
-			got[n][i].Args = strings.TrimSpace(got[n][i].Args) // of two objects' pieces, space may be of either
+			got[n][i].Args = strings.TrimSpace(got[n][i].Args) // space between two objects' pieces may belong to either
 		}
 	}
 	if diff := cmp.Diff(meant, got); diff != "" {
@@ -450,7 +450,7 @@ func TestToolCallsOfNoEngine(t *testing.T) {
 }
 
 // Pieces that differ only in their arguments take the short cut, even if each is changed on the
-// way: an index that is added or corrected, an id that is not repeated.
+// way: an index is added or corrected, an id is not repeated.
 func TestToolCallShortCut(t *testing.T) {
 	for name, members := range map[string]string{
 		"by the book": `"index":0,`, "no index": ``, "another index": `"index":7,`, "id in each piece": `"id":"a",`,

@@ -7,7 +7,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// The members of the top level that clients need and that an engine may have left out.
+// These members of the top level are needed by clients, and an engine may have left them out.
 
 var (
 	null            = []byte("null")
@@ -16,8 +16,8 @@ var (
 	chunkObject     = []byte(`"object":"chat.completion.chunk"`)
 )
 
-// maxID is the longest id of an engine that is kept; where an id is needed, ours replaces a longer
-// one.
+// maxID is the longest id of an engine that is kept. A longer one is replaced by ours where an id
+// is needed.
 const maxID = 256
 
 // identity is the raw `id` and `created` of an answer; empty: the engine gave none.

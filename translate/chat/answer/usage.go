@@ -40,7 +40,7 @@ func readUsage(v jsonx.Value) (u translate.Usage, ok bool) {
 }
 
 // readTimings reads llama.cpp's `timings`, which its last chunk has even if no usage was requested.
-// Its counts cover one choice; prompt_n excludes what came from the cache.
+// They count one choice; prompt_n excludes the tokens from the cache.
 func readTimings(v jsonx.Value) (u translate.Usage, ok bool) {
 	if !v.IsObject() {
 		return translate.Usage{}, false

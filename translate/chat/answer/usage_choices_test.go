@@ -9,7 +9,7 @@ import (
 	"penstock/translate/sse"
 )
 
-// llama.cpp counts each of several choices separately, after its end; other engines count all at
+// llama.cpp counts each of several choices separately, after its end. Other engines count all at
 // the end, or each choice as it grows and then all.
 func TestUsageOfSeveralChoices(t *testing.T) {
 	t.Parallel()

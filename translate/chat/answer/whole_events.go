@@ -47,7 +47,7 @@ func editWholeChoice(edits *jsonx.Edits, n int, v jsonx.Value, choice *Choice) {
 		missingIndex(v, n).addTo(edits)
 	}
 	if choice.Body.IsObject() && choice.Body == choice.message {
-		if choice.spare.Exists() { // an engine fills both, and the delta is the wrong one
+		if choice.spare.Exists() { // if an engine fills both, the delta is the wrong one
 			edits.Delete(choice.spare)
 		}
 		edits.Rename(choice.message, []byte("delta"))

@@ -37,14 +37,14 @@ type toolCall struct {
 	typed      bool // it has a type
 	nameless   bool // pieces without a name have arrived
 	repeated   bool // its name has been repeated
-	otherIDs   bool // some of its pieces had ids that differ from its first
+	otherIDs   bool // some of its pieces had other ids than its first
 }
 
 // Part is the role of a piece in its tool call.
 type Part struct {
 	Position int  // of the tool call within its choice
 	TakeID   bool // the piece's id becomes the tool call's
-	MakeID   bool // the tool call gets an id of ours, see AppendID
+	MakeID   bool // the tool call gets an id of ours; see AppendID
 	TakeName bool // the piece's name becomes the tool call's
 	NeedType bool // the tool call gets its name here and has no type yet
 	Hold     bool // the piece yields nothing yet: its name waits for the rest
@@ -55,8 +55,8 @@ type Part struct {
 	// had to wait.
 	ID, Name []byte
 
-	// Before are names that waited for a rest that did not come: the piece begins another tool call
-	// after theirs.
+	// Before are names that waited in vain for a rest: the piece begins another tool call after
+	// theirs.
 	Before []Part
 }
 
@@ -154,8 +154,8 @@ func (a *Assembler) later(i, j int) int {
 
 func (t *toolCall) is(choice int) bool { return int(t.choice) == choice }
 
-// startsNewToolCall reports whether a piece that would continue the tool call at begins another
-// one.
+// startsNewToolCall reports whether a piece begins another tool call instead of continuing the tool
+// call at.
 func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed bool) bool {
 	if name == 0 {
 		return false
@@ -190,8 +190,8 @@ func (a *Assembler) startsNewToolCall(at int, p *Piece, id, name uint64, indexed
 	return t.args.whole() && !p.Args.HasText() && !a.repeats(t.choice)
 }
 
-// repeats reports whether the engine has repeated a name in a choice. It may then repeat it again
-// after the end of the arguments.
+// repeats reports whether the engine has repeated a name in a choice. It may then repeat the name
+// again after the end of the arguments.
 func (a *Assembler) repeats(choice int32) bool {
 	for i := range a.toolCalls {
 		if t := &a.toolCalls[i]; t.choice == choice && t.repeated {
@@ -253,7 +253,7 @@ func (a *Assembler) add(at int, p *Piece, id, name uint64) Part {
 		t.otherIDs = t.otherIDs || id != 0 && t.id != 0 && id != t.id
 	}
 	t.filled = t.filled || p.Args.IsObject() || p.Args.IsString() && !Blank(p.Args.Inside())
-	if !t.nameless { // otherwise they do not matter, and readers with a template omit them
+	if !t.nameless { // once nameless, ids do not matter, and readers with a template omit them
 		t.args.add(p.Args)
 	}
 	a.identify(at, &part, id)

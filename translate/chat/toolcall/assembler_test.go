@@ -8,7 +8,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// read makes a piece of its text.
+// read makes a piece from its text.
 func read(t testing.TB, text string) *Piece {
 	t.Helper()
 	var (
@@ -21,9 +21,9 @@ func read(t testing.TB, text string) *Piece {
 	return &p
 }
 
-// Each case has the pieces of one choice: index (- for none), id, name, arguments. After that come
-// the position of each, and the parts used of it: h nothing yet, i id, I an id of ours, n name, t a
-// type of ours.
+// Each case has the pieces of one choice: index (- for none), id, name, arguments. Then follow the
+// position of each and the parts used of it: h nothing yet, i id, I an id of ours, n name, t a type
+// of ours.
 func TestPiece(t *testing.T) {
 	for name, c := range map[string]struct {
 		pieces []string

@@ -30,8 +30,8 @@ type heldName struct {
 // maxHeldID is the longest id that is kept.
 const maxHeldID = 256
 
-// Offer sets the names of the request's tools: a name that begins a tool's longer one waits for its
-// rest. names is borrowed until Reset.
+// Offer sets the names of the request's tools: a name that is the beginning of a longer one waits
+// for its rest. names is borrowed until Reset.
 func (a *Assembler) Offer(names Names) { a.names = names }
 
 // Holds reports whether the name of a tool call waits for its rest.
@@ -48,7 +48,7 @@ func (a *Assembler) heldOf(at int) *heldName {
 }
 
 // join returns a name extended by a piece, which is either its next part or the same name from its
-// beginning, as from engines that repeat what came. nil means that the piece is another name.
+// beginning, as from engines that repeat what they sent. nil means that the piece is another name.
 func (a *Assembler) join(name, piece []byte) []byte {
 	joined := slices.Concat(name, piece)
 	if whole, begins := a.names.find(joined); whole || begins {
@@ -91,7 +91,7 @@ func (a *Assembler) hold(at int, p *Piece, part *Part) bool {
 // hasArgs reports whether the piece has arguments, which end the name.
 func (p *Piece) hasArgs() bool { return p.Args.HasText() || p.Args.IsObject() }
 
-// Release ends the wait of names in a choice that has ended: what has arrived is taken as the whole
+// Release ends the wait of names in a choice that has ended: what has arrived counts as the whole
 // name.
 func (a *Assembler) Release(choice int) (released []Part) {
 	for i := 0; i < len(a.held); {
