@@ -31,7 +31,7 @@ type CLI struct {
 	Report    ReportCmd    `cmd:"" help:"Draw a result file as one HTML page that needs no network."`
 }
 
-// Arguments rewrites a command line: the list that vLLM's tool separates by spaces (--goodput
+// Arguments rewrites a command line. A list that vLLM's tool separates by spaces (--goodput
 // ttft:200 itl:50) becomes repeated flags, and a --scenario is followed by its flags. Command lines
 // of other commands stay unchanged. A removed flag is a usage error.
 func Arguments(args []string) ([]string, error) {
@@ -110,7 +110,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 			Name: s.Name, Text: s.Text, Explain: strings.TrimSpace(s.Explain), OwnFleet: c.Fleet != nil,
 		}
 	}
-	said := out // besides the result
+	said := out // everything except the result
 	switch {
 	case c.Format == "json":
 		said = progress
@@ -129,7 +129,7 @@ func (c *RunCmd) run(ctx context.Context, out, progress io.Writer) error {
 			return exit.With(exit.Failed, err.Error())
 		}
 	}
-	for _, name := range c.Output { // after the checks, which the result includes
+	for _, name := range c.Output { // only now, because the result includes the checks
 		if err := save(name, r, records); err != nil {
 			return exit.With(exit.Failed, err.Error())
 		}

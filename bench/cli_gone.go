@@ -29,7 +29,7 @@ var goneFlags = map[string]string{
 	"confidence":         "intervals hold with a confidence of 99.9 %; leave it out",
 }
 
-// goneShort are the short forms of some of them.
+// goneShort maps the removed short forms to their long forms.
 var goneShort = map[string]string{"-u": "base-url", "-H": "header"}
 
 // gone refuses a flag that has been removed from the command.

@@ -17,7 +17,7 @@ type ReportCmd struct {
 	compare.Checks
 }
 
-// Run writes the report of a saved result, and checks it if checks were requested.
+// Run writes the report of a saved result, and applies the checks if any were requested.
 func (c *ReportCmd) Run() error { return c.run(os.Stdout, os.Stderr) }
 
 func (c *ReportCmd) run(out, notes io.Writer) error {
@@ -33,7 +33,7 @@ func (c *ReportCmd) run(out, notes io.Writer) error {
 	if err := result.WriteTo(c.Output, out, func(w io.Writer) error { return report.WriteHTML(w, r) }); err != nil {
 		return err
 	}
-	if len(c.Assert) == 0 { // drawing an invalid result is not a failure
+	if len(c.Assert) == 0 { // a report of an invalid result is not a failure
 		return nil
 	}
 	return verdict

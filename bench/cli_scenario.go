@@ -27,8 +27,8 @@ var instead = map[string][]string{
 	"ramp": {"request-rate"}, "request-rate": {"ramp"}, "profile": {"request-rate", "max-concurrency", "ramp"},
 }
 
-// isRun reports whether a command line is one of `bench run`, where "run" is optional, and where
-// its arguments begin.
+// isRun reports whether a command line is one of `bench run`, in which "run" is optional. Its own
+// arguments begin at at.
 func isRun(args []string) (at int, ok bool) {
 	switch {
 	case len(args) < 2 || args[0] != "bench":

@@ -34,7 +34,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestGoneFlags: the commands that had a flag in an earlier version refuse it and say what to do
+// TestGoneFlags: the commands that had a flag in an earlier version refuse it and say what to use
 // instead.
 func TestGoneFlags(t *testing.T) {
 	for in, want := range map[string]string{
@@ -61,7 +61,7 @@ func TestGoneFlags(t *testing.T) {
 	}
 }
 
-// TestHelpFitsScreens checks that each group of flags fits a screen of 24 lines and 80 columns.
+// TestHelpFitsScreens checks that each group of flags fits on a screen of 24 lines and 80 columns.
 func TestHelpFitsScreens(t *testing.T) {
 	_, parser := grammar(t)
 	parser.Exit = func(int) {}
@@ -144,7 +144,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestFormat prints the result as JSON. Everything else goes to standard error.
+// TestFormat prints the result as JSON. All other output goes to standard error.
 func TestFormat(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{TokenRate: 50})
 	c := RunCmd{Format: "json", Options: load.Options{BaseURL: e.URL(), NumPrompts: 2, InputLen: "10", OutputLen: "1", NoFloor: true}}
@@ -166,7 +166,7 @@ func TestSearchThatMeetsNothing(t *testing.T) {
 	}
 }
 
-// TestOverheadDefaults checks that the defaults are those of the grammar.
+// TestOverheadDefaults checks that the code has the same defaults as the grammar.
 func TestOverheadDefaults(t *testing.T) {
 	c := parse(t, "overhead")
 	if len(c.Overhead.Tests) != 14 || c.Overhead.Tests[0] != "request" || c.Overhead.Rounds != 3 || c.Overhead.Rate != 1000 || !slices.Equal(c.Overhead.Beside, []string{"nginx", "haproxy"}) {

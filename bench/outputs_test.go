@@ -30,7 +30,7 @@ func names(t *testing.T, dir string) []string {
 }
 
 // TestOutputsAreCheckedBeforeTheLoad checks that a path that cannot be written gives a one-line
-// error before any request.
+// error before the first request.
 func TestOutputsAreCheckedBeforeTheLoad(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -60,8 +60,8 @@ func TestOutputsAreCheckedBeforeTheLoad(t *testing.T) {
 		t.Errorf("%d requests were sent", n)
 	}
 
-	// All files can be written, but the target cannot be measured. Nothing new is left behind, and
-	// the old files are unchanged.
+	// All files can be written, but the target cannot be measured. No new file is left behind, and the
+	// old files are unchanged.
 	good := RunCmd{Options: load.Options{Output: []string{filepath.Join(dir, "a.json"), filepath.Join(dir, "a.html")}}}
 	again := RunCmd{Options: load.Options{Output: []string{file}}}
 	for _, c := range []RunCmd{good, again} {

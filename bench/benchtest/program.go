@@ -17,7 +17,7 @@ import (
 	"penstock/bench/process"
 )
 
-// OwnProgram builds the program, once for all tests, and makes the children run it.
+// OwnProgram builds the program once for all tests, and makes it the one that child processes run.
 func OwnProgram(t *testing.T) {
 	t.Helper()
 	if err := built(); err != nil {
@@ -56,14 +56,14 @@ func ChildrenOf(t *testing.T, pid int) []int {
 	return out
 }
 
-// ParentOf returns the process that started another; 0 when the other has ended, even if its exit
-// code has not been read yet.
+// ParentOf returns the parent of a process; 0 once the process has ended, even if its exit code has
+// not been read yet.
 func ParentOf(pid int) int {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(b), ") ") // behind the name
+	_, rest, _ := strings.Cut(string(b), ") ") // what follows the name
 	fields := strings.Fields(rest)
 	if len(fields) < 2 || fields[0] == "Z" || fields[0] == "X" {
 		return 0

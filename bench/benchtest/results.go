@@ -12,7 +12,7 @@ import (
 	"penstock/bench/result"
 )
 
-// SampleResult returns a result with a little of everything.
+// SampleResult returns a small result with a value in most members.
 func SampleResult() *result.Result {
 	n := 12.5
 	return &result.Result{
@@ -49,7 +49,7 @@ func emptySummary() *result.Summary {
 	}
 }
 
-// Latencies makes a distribution of n equal values in ms.
+// Latencies returns a distribution of n equal values in ms.
 func Latencies(n int64, ms float64) *result.Distribution {
 	var h result.Histogram
 	for range n {
@@ -58,7 +58,7 @@ func Latencies(n int64, ms float64) *result.Distribution {
 	return h.Distribution()
 }
 
-// ExitCode returns the exit code that an error asks for.
+// ExitCode returns the exit code that an error carries.
 func ExitCode(err error) int {
 	var e *exit.Error
 	if errors.As(err, &e) {

@@ -10,7 +10,7 @@ import (
 	"penstock/bench/result"
 )
 
-// Synth describes a made-up result of a server that has these times.
+// Synth describes a made-up result of a server with these times.
 type Synth struct {
 	Seed     uint64
 	Requests int
@@ -22,7 +22,7 @@ type Synth struct {
 	Stages   []string
 }
 
-// distribution returns what a run would have recorded of samples.
+// distribution returns what a run would have recorded for these samples.
 func distribution(samples []float64) *result.Distribution {
 	slices.Sort(samples)
 	d := &result.Distribution{
@@ -159,7 +159,7 @@ func (y Synth) series(p *result.Penstock, rng *rand.Rand, stages int) {
 	p.Series = s
 }
 
-// draws returns a Poisson count of the given mean.
+// draws returns a Poisson count with the given mean.
 func draws(rng *rand.Rand, mean float64) float64 {
 	n, p, limit := -1.0, 1.0, math.Exp(-mean)
 	for p > limit {

@@ -17,19 +17,19 @@ type interval struct{ low, high float64 }
 // holdsZero reports whether no difference is plausible.
 func (i *interval) holdsZero() bool { return i.low <= 0 && i.high >= 0 }
 
-// certainty determines the bounds of an interval.
-// Any row of a comparison could show a difference by chance, so each interval is wide enough for
-// all of them to hold together. The few draws cannot show such a width directly. The bounds of 95 %
-// are therefore moved outwards as those of a normal distribution would be.
+// certainty determines the bounds of an interval. Any row of a comparison could show a difference
+// by chance, so each interval is wide enough for all of them to hold together. The few draws cannot
+// show such a width directly. The bounds of 95 % are therefore moved outwards as those of a normal
+// distribution would be.
 type certainty struct{ widening float64 }
 
-// certaintyOf returns the certainty for so many intervals that shall all hold with a confidence.
+// certaintyOf returns the certainty for so many intervals that must all hold with a confidence.
 func certaintyOf(confidence float64, intervals int) certainty {
 	tail := (1 - confidence) / float64(max(1, intervals)) / 2
 	return certainty{deviations(tail) / deviations(drawnTail)}
 }
 
-// drawnTail is the share of draws outside each of the bounds that are read off.
+// drawnTail is the share of draws beyond each of the bounds that are read from the draws.
 const drawnTail = 0.025
 
 // deviations returns the number of standard deviations above the mean beyond which a normal
@@ -60,17 +60,17 @@ func poisson(rng *rand.Rand, mean float64) float64 {
 	return max(0, n)
 }
 
-// resampler draws distributions like one that was measured: every bucket's count becomes a Poisson
-// count around it.
+// resampler draws distributions like a measured one: the count of each bucket becomes a Poisson
+// count with that mean.
 type resampler struct {
 	d      *result.Distribution
-	weight float64 // independent samples per sample: below 1 where samples come in bunches
+	weight float64 // independent samples per sample: below 1 if samples come in bunches
 	counts []float64
 	rng    *rand.Rand
 }
 
 // newResampler makes a resampler. independent is the number of samples that are independent of each
-// other; the gaps of one request are not.
+// other: the gaps of one request are not.
 func newResampler(d *result.Distribution, independent int, seed uint64) *resampler {
 	w := 1.0
 	if n := float64(d.Count); float64(independent) < n && independent > 0 {
@@ -118,7 +118,7 @@ func (r *resampler) quantile(rank float64) float64 {
 }
 
 // leastSamples returns the number of independent samples that a statistic needs before it is
-// judged: five beyond a quantile, since fewer show the chance of a few requests; thirty for a
+// judged: five beyond a quantile, since with fewer it depends on a few requests; thirty for a
 // statistic of the middle.
 func leastSamples(k result.Key) int {
 	if k.Stat != "p" {
@@ -131,8 +131,8 @@ func leastSamples(k result.Key) int {
 // not judged.
 const fewCounts = 20
 
-// latencyIntervals returns the intervals of second - first for each key; nil where there are too
-// few samples. requests holds the number of independent samples of each.
+// latencyIntervals returns the intervals of second - first for each key; nil if there are too few
+// samples. requests holds the number of independent samples of each.
 func latencyIntervals(first, second *result.Distribution, requests [2]int, keys []result.Key, c certainty) []*interval {
 	out := make([]*interval, len(keys))
 	samples := independentSamples(first, second, requests)
@@ -187,7 +187,7 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// blockMean returns the mean of as many values, drawn as blocks of neighbours.
+// blockMean returns the mean of len(v) values, drawn as blocks of neighbours.
 func blockMean(rng *rand.Rand, v []float64) float64 {
 	block := max(1, int(math.Round(math.Cbrt(float64(len(v))))))
 	sum, n := 0.0, 0

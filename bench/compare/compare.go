@@ -10,12 +10,12 @@ import (
 	"penstock/bench/result"
 )
 
-// Outcome of a row of a comparison.
+// The outcomes of a row.
 const (
 	RowBetter  = "better"
 	RowWorse   = "worse"
 	RowSame    = "no difference"             // the difference is within the interval
-	RowFloor   = "within the client's floor" // there is a difference, but less than what the clients add or miss by themselves
+	RowFloor   = "within the client's floor" // there is a difference, but smaller than the clients' own error
 	RowUnknown = "unknown"                   // there is no interval to judge by
 	RowFew     = "too few requests"          // Row.Needs has the number of requests that it needs
 )
@@ -30,7 +30,7 @@ type Row struct {
 	New  float64 `json:"new"`
 	// Change is (New - Base) / Base; null when Base is 0.
 	Change *float64 `json:"change"`
-	// Low and High bound New - Base; null where no interval can be given.
+	// Low and High bound New - Base; null if no interval can be given.
 	Low  *float64 `json:"low"`
 	High *float64 `json:"high"`
 	// Outcome is one of the Row words.
@@ -46,8 +46,8 @@ type Row struct {
 type Report struct {
 	// Confidence is the probability that all intervals hold at once, such as 0.999.
 	Confidence float64 `json:"confidence"`
-	// Notes list what makes the two hard to compare: another model, another load, a verdict that is
-	// not valid.
+	// Notes list what makes the two results hard to compare: another model, another load, a verdict
+	// that is not valid.
 	Notes []string `json:"notes"`
 	Rows  []Row    `json:"rows"`
 	// Valid is false when one of the results is not valid by its own verdict.
@@ -65,8 +65,7 @@ var comparedRates = []string{
 	"stream_faults", "cached_share",
 }
 
-// comparedLatencies are the measures of a comparison, in order; each with mean, median, p90 and
-// p99.
+// comparedLatencies are the measures of a comparison, in order; each has mean, median, p90 and p99.
 var comparedLatencies = []string{
 	result.TTFT, result.TPOT, result.ITL, result.E2EL, result.TTFTFromSchedule,
 	result.E2ELFromSchedule,
@@ -82,11 +81,11 @@ func statistics(measure string) []result.Key {
 	}
 }
 
-// Results sets two results side by side. Each difference has a bootstrap interval, made from the
-// histograms for latencies, from the time series for rates and from the counts for shares; all of
-// them hold at once with the given confidence (0.999). A number with too few samples is not judged.
-// A latency that differs by less than the floor of the clients is not called better or worse.
-// Results with several stages are compared stage by stage, by name.
+// Results compares two results. Each difference has a bootstrap interval, made from the histograms
+// for latencies, from the time series for rates and from the counts for shares; all of them hold
+// together with the given confidence (0.999). A number with too few samples is not judged. A
+// latency that differs by less than the floor of the clients is not called better or worse. Results
+// with several stages are compared stage by stage, by name.
 func Results(base, next *result.Result, confidence float64) *Report {
 	c := &Report{Confidence: confidence, Valid: true, Notes: notes(base, next), floors: map[string]float64{}}
 	for _, m := range comparedLatencies {
@@ -117,18 +116,18 @@ func Results(base, next *result.Result, confidence float64) *Report {
 	return c
 }
 
-// part is a summary with its place in the time series; stage -1: the whole measured part.
+// part is a summary and its place in the time series; stage -1: the whole measured part.
 type part struct {
 	s      *result.Summary
 	series *result.Series
 	stage  int
 }
 
-// requests returns the number of answered requests, for counting independent samples.
+// requests returns the number of answered requests, which bounds the independent samples.
 func (p part) requests() int { return p.s.Completed }
 
 // perSecond returns a column's values per second in the intervals of the part. The first and the
-// last one may be cut, and are left out.
+// last interval may be incomplete, and are left out.
 func (p part) perSecond(column func(i int) float64) []float64 {
 	var out []float64
 	for i, stage := range p.series.Stage {
@@ -297,7 +296,7 @@ func (c *Report) intervals() bool {
 
 func confidenceText(c float64) string { return strconv.FormatFloat(100*c, 'f', -1, 64) + " %" }
 
-// percent writes a change for people.
+// percent formats a change for people.
 func percent(v float64) string {
 	p := 100 * v
 	digits := 1

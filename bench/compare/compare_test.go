@@ -32,8 +32,8 @@ func TestCompareGolden(t *testing.T) {
 	}
 }
 
-// TestEqualServers: results of equal servers, of any size and seed, give no verdict. Servers that
-// differ by 20 % give one.
+// TestEqualServers: results of equal servers, of any size and seed, give no verdict. Results of
+// servers that differ by 20 % give one.
 func TestEqualServers(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -81,7 +81,7 @@ func TestRegressions(t *testing.T) {
 	for _, c := range []struct {
 		next   benchtest.Synth
 		bounds []string
-		want   []string // what fails
+		want   []string // the failed checks
 	}{
 		{benchtest.Synth{Seed: 1, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}, []string{"0%"}, nil},
 		{benchtest.Synth{Seed: 5, Requests: 600, Seconds: 60, TTFT: 100, ITL: 20}, []string{"5%"}, nil},

@@ -20,8 +20,8 @@ type Judge struct {
 	asserts []Assert
 }
 
-// Prepare reads everything that the flags name, so that mistakes are reported before the run. Its
-// errors are usage errors: code 2.
+// Prepare reads everything that the flags name, so that errors are reported before the run. They
+// are usage errors: code 2.
 func (c *Checks) Prepare() (*Judge, error) {
 	j := &Judge{c: *c}
 	for _, s := range c.Assert {
@@ -34,9 +34,9 @@ func (c *Checks) Prepare() (*Judge, error) {
 	return j, nil
 }
 
-// Apply judges r: it fills in r.Penstock.Assertions, writes what failed to w, and returns the
-// *exit.Error that the process should end with: 99 for a check that failed, else 98 for a result
-// that is not valid; nil: all well.
+// Apply judges r: it fills in r.Penstock.Assertions, writes failed checks to w, and returns the
+// *exit.Error with which the process should end: 99 for a check that failed, otherwise 98 for a
+// result that is not valid. nil means that all is well.
 func (j *Judge) Apply(r *result.Result, w io.Writer) error {
 	var all []result.Assertion
 	for _, a := range j.asserts {

@@ -11,13 +11,13 @@ import (
 	"penstock/bench/result"
 )
 
-// Bounds above which two loads are considered different.
+// Beyond these bounds two loads are considered different.
 const (
 	lengthsApart   = 1.10 // mean tokens of a request
 	durationsApart = 2.0  // wall time
 )
 
-// notes lists the differences in what was measured, and what else makes two results hard to
+// notes lists the differences in what was measured, and other reasons why two results are hard to
 // compare.
 func notes(a, b *result.Result) []string {
 	var out []string
@@ -72,13 +72,13 @@ func notes(a, b *result.Result) []string {
 	return out
 }
 
-// apart reports whether one of two numbers is more than factor times the other; an unknown number
-// is not apart.
+// apart reports whether one of two numbers is more than factor times the other; unknown numbers
+// never are.
 func apart(x, y, factor float64) bool {
 	return x > 0 && y > 0 && max(x, y) > factor*min(x, y)
 }
 
-// perRequest returns a mean; 0 when it is not known.
+// perRequest returns the mean per request; 0 when it is not known.
 func perRequest(sum *int64, requests int) float64 {
 	if sum == nil || requests == 0 {
 		return 0
@@ -107,7 +107,7 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// mixText writes a mix for people, such as chat 60 %, messages 40 %.
+// mixText formats a mix for people, such as chat 60 %, messages 40 %.
 func mixText(mix map[string]float64) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(mix)) {
@@ -120,8 +120,8 @@ func mixText(mix map[string]float64) string {
 }
 
 // floorOf returns the difference of a measure that two runs cannot resolve, in ms: the p99 that the
-// clients measured against a server that does nothing, of the worse run. It is 0 if that was not
-// measured.
+// client measured against a server that does nothing, the larger of the two runs. It is 0 if that
+// was not measured.
 func floorOf(measure string, a, b *result.Result) float64 {
 	worst := 0.0
 	for _, r := range []*result.Result{a, b} {

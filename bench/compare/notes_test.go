@@ -10,7 +10,8 @@ import (
 	"penstock/bench/result"
 )
 
-// TestNotesOfOtherLoads changes one property of a load at a time: exactly that one is noted.
+// TestNotesOfOtherLoads changes one property of a load at a time: the notes mention exactly that
+// one.
 func TestNotesOfOtherLoads(t *testing.T) {
 	made := func() *result.Result {
 		r := benchtest.Synth{Seed: 1, Requests: 60, Seconds: 60, TTFT: 100, ITL: 20}.Result(t)
@@ -55,7 +56,7 @@ func TestNotesOfOtherLoads(t *testing.T) {
 func TestFloorBoundsClaims(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		gaps float64 // the measurement error of one run's client, at p99
+		gaps float64 // the error of one run's client, at p99
 		want string
 	}{{0, RowWorse}, {0.2, RowWorse}, {5, RowFloor}} {
 		a := benchtest.Synth{Seed: 1, Requests: 3000, Seconds: 60, TTFT: 100, ITL: 20}.Result(t)

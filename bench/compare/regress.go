@@ -59,7 +59,7 @@ func (c *Report) WriteText(w io.Writer) error {
 	return err
 }
 
-// words returns the row's outcome for people.
+// words returns the row's outcome in words.
 func (r *Row) words() string {
 	if r.Needs > 0 {
 		return fmt.Sprintf("%s: %d", r.Outcome, r.Needs)
@@ -67,7 +67,7 @@ func (r *Row) words() string {
 	return r.Outcome
 }
 
-// interval returns the row's interval for people.
+// interval formats the row's interval for people.
 func (r *Row) interval() string {
 	if r.Low == nil {
 		return "-"
@@ -118,8 +118,8 @@ func ParseRegress(s string) (Regress, error) {
 	return out, nil
 }
 
-// Check judges a comparison: a measure fails when it is worse by more than its bound and the
-// interval supports that it is worse at all. Without an interval only the numbers decide. An
+// Check judges a comparison. A measure fails when it is worse by more than its bound and the
+// interval confirms that it is worse at all. Without an interval only the numbers decide. An
 // increase in errors or stream faults fails whatever the bound.
 func Check(c *Report, bounds []Regress) []result.Assertion {
 	var out []result.Assertion

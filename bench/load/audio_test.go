@@ -51,7 +51,8 @@ func TestSpeech(t *testing.T) {
 	}
 }
 
-// TestSpeechThatIsNone checks that neither an error in a good answer nor silence counts as speech.
+// TestSpeechThatIsNone checks that neither an error in a successful answer nor silence counts as
+// speech.
 func TestSpeechThatIsNone(t *testing.T) {
 	for kind, text := range map[string]string{"application/json": `{"error":{"code":"voice_unknown"}}`, "audio/wav": "RIFF"} {
 		var asked atomic.Int64

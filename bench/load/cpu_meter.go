@@ -50,7 +50,8 @@ func processor() (ran, waited float64) {
 	return ran, waited
 }
 
-// share returns a time as a share of what the process may use within a wall time; nil if unknown.
+// share returns a time as a share of the processor time available within a wall time; nil if
+// unknown.
 func share(seconds, wall float64) *float64 {
 	if v := seconds / wall / float64(runtime.GOMAXPROCS(0)); !math.IsNaN(v) && !math.IsInf(v, 0) {
 		return &v
@@ -92,7 +93,7 @@ func (m *cpuMeter) watch(ctx context.Context) {
 	}
 }
 
-// report returns how the client performed during the measurement.
+// report describes how the client itself performed during the measurement.
 func (m *cpuMeter) report(spans []span, connections int) result.Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()

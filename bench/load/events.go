@@ -36,8 +36,8 @@ type Fleet interface {
 // recovery is the time after an event during which failures are attributed to it.
 const recovery = 10 * time.Second
 
-// runEvents runs the events at their times, counted from begin. When all have run or ctx ends, it
-// returns their outcomes.
+// runEvents runs the events at their times, counted from begin. When all have run or ctx has ended,
+// it returns their outcomes.
 func (s *settings) runEvents(ctx context.Context, c *client.Clock, begin int64) []result.Event {
 	out := make([]result.Event, len(s.events))
 	var all sync.WaitGroup
@@ -78,7 +78,7 @@ func blame(events []result.Event, samples []client.Sample) {
 }
 
 // moved counts for each event the calls that the edge moved to another engine during it and within
-// ten seconds after it, according to its metrics.
+// ten seconds after it, as the edge's metrics report them.
 func moved(events []result.Event, scrapers []*scraper) {
 	for _, s := range scrapers {
 		if s.source != "edge" {

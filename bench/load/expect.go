@@ -13,7 +13,7 @@ import (
 // the streams that a crash cuts off. A failure that matches one still counts in every number, but
 // does not invalidate the result.
 type expectation struct {
-	words []string // all must occur in the failure's label
+	words []string // the failure's label must contain all of them
 	event bool     // only from the start of an event until `recovery` after its end
 }
 

@@ -66,7 +66,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestNonce makes the same workload twice: the second one must miss the cache, unless hits are
+// TestNonce creates the same workload twice: the second one must miss the cache, unless hits are
 // allowed.
 func TestNonce(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
@@ -91,7 +91,7 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// TestTrace replays a trace in time, at a tenth of it.
+// TestTrace replays a trace in a tenth of its time.
 func TestTrace(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{})
 	path := filepath.Join(t.TempDir(), "trace.jsonl")
@@ -118,8 +118,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestTraceOfSessions: a call of a recorded session is sent once the call before it is answered and
-// the pause is over, under the session's name.
+// TestTraceOfSessions: a call of a recorded session is sent, with the session's name, once the call
+// before it is answered and the pause is over.
 func TestTraceOfSessions(t *testing.T) {
 	e := benchtest.StartEngine(t, sim.Options{Record: true, Latency: 30 * time.Millisecond})
 	path := filepath.Join(t.TempDir(), "sessions.jsonl")
@@ -200,8 +200,8 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// TestSaturate: the limit of an engine's growth is found although its size is not known, and no
-// more clients start than there are requests.
+// TestSaturate: the limit of an engine's growth is found although its size is not known, and there
+// are never more clients than requests.
 func TestSaturate(t *testing.T) {
 	for _, row := range []struct {
 		slots, most int
@@ -252,8 +252,8 @@ func TestPoissonIsValid(t *testing.T) {
 	}
 }
 
-// TestSearchAlone begins with one request at a time if no concurrency is given. It says so if even
-// one is too much, and ends with the code of a threshold.
+// TestSearchAlone begins with one request at a time if no concurrency is given. If even one is too
+// much, the report says so and the exit code is that of a threshold.
 func TestSearchAlone(t *testing.T) {
 	fastset.LeaveOut(t, "a search for the highest rate")
 	e := benchtest.StartEngine(t, sim.Options{Slots: 1, Latency: 20 * time.Millisecond})
@@ -272,8 +272,8 @@ func TestSearchAlone(t *testing.T) {
 	}
 }
 
-// TestSearch looks for the highest rate of an engine that cannot do more than 40 requests a second.
-// A busy machine can only find less, so the best of three counts.
+// TestSearch looks for the highest rate of an engine that can do at most 40 requests a second. A
+// busy machine can only lower the result, so the best of three runs counts.
 func TestSearch(t *testing.T) {
 	fastset.LeaveOut(t, "a search for the highest rate")
 	t.Parallel()
@@ -338,7 +338,7 @@ func (f failing) Do(context.Context, string) (string, error) {
 	return "fails", err
 }
 
-// TestEvents has an event in the middle of a run and counts the failures after it. Failures that
+// TestEvents runs an event in the middle of a run and counts the failures after it. Failures that
 // belong to the test are counted separately.
 func TestEvents(t *testing.T) {
 	t.Parallel()

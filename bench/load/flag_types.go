@@ -12,14 +12,15 @@ import (
 // refused.
 type Count int
 
-// Span is a duration above 0. Its zero value is treated like Count's: otherwise a run of 0 s would
-// be one of 20 s.
+// Span is a duration above 0. A flag of 0 is refused as for Count: otherwise a run of 0 s would
+// become one of 20 s.
 type Span time.Duration
 
-// Factor stretches the times of a trace. Its zero value is treated like Count's.
+// Factor stretches the times of a trace. A flag of 0 is refused as for Count.
 type Factor float64
 
-// The limits of a Factor: a day in a minute and a half, and a minute in most of a day.
+// The limits of a Factor: at one a day takes a minute and a half, at the other a minute takes most
+// of a day.
 const (
 	leastFactor = 0.001
 	mostFactor  = 1000

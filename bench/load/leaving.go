@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	leaveEvery  = 50 * time.Millisecond // interval of reading the gauge while clients leave
-	leaveSettle = 5 * time.Second       // time after the run for the gauge to fall
+	leaveEvery  = 50 * time.Millisecond // how often the gauge is read while clients leave
+	leaveSettle = 5 * time.Second       // how long the gauge may take to fall after the run
 	leaveBound  = 2 * time.Second       // a longer surplus is a leak
 )
 

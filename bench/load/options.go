@@ -3,8 +3,8 @@ package load
 import "time"
 
 // Options are the settings of a run, and the flags of `penstock bench run`. The zero value of a
-// member means its default, which its help states and settings sets. The spelling follows vLLM
-// where vLLM has the option.
+// member means its default, which the help states and settings fills in. The spelling follows vLLM
+// if vLLM has the option.
 type Options struct {
 	URL string `arg:"" optional:"" name:"url" env:"PENSTOCK_BASE_URL,OPENAI_BASE_URL" help:"Base URL of the target, with or without /v1. Default: an edge on port 4000 of this machine, or what answers on the engines' usual ports."`
 
@@ -66,13 +66,13 @@ type Options struct {
 	CompareKey string `kong:"-"`
 	// ReadyCheck is how long to wait for the target to answer.
 	ReadyCheck time.Duration `kong:"-"`
-	// MaxStages is the number of stages of a sweep (8), where those with growing numbers of clients
+	// MaxStages is the number of stages of a sweep (8), in which those with growing numbers of clients
 	// count as one, and the most stages of a search (12).
 	MaxStages int `kong:"-"`
 	// Spread is the time over which the clients of a closed loop start, one after another.
 	Spread time.Duration `kong:"-"`
-	// Events act on Fleet, a scenario's fleet: each is a time of the run and an action for
-	// Fleet.Do, such as "10s:crash gpu-b".
+	// Events act on Fleet, a scenario's fleet: each is a time of the run and an action for Fleet.Do,
+	// such as "10s:crash gpu-b".
 	Events []string `kong:"-"`
 	Fleet  Fleet    `kong:"-"`
 }

@@ -188,7 +188,7 @@ func (f *findings) flat(p *result.Penstock) *result.Result {
 	return out
 }
 
-// audio sets the seconds of sound transcribed per second.
+// audio sets the seconds of transcribed sound per second.
 func (f *findings) audio(out *result.Result) {
 	sum := 0.0
 	for i := range f.samples {

@@ -70,7 +70,8 @@ func (f *findings) phases(telemetry []result.Telemetry) []result.Phase {
 	return out
 }
 
-// phase summarizes the requests that were due in it; the last phase includes its end.
+// phase summarizes the requests that were due between start and end; the last phase includes its
+// end.
 func (f *findings) phase(start, end int64, last bool) result.Phase {
 	p := result.Phase{StartS: float64(start) / 1e9, EndS: float64(end) / 1e9}
 	var t tally

@@ -48,7 +48,7 @@ func TestPhases(t *testing.T) {
 	if *p[0].CachedShare != 0.25 || *p[1].CachedShare != 0 || p[0].InputTokens != 200 || all[3].CachedShare != nil {
 		t.Errorf("cached %v, %v of %d, %v", *p[0].CachedShare, *p[1].CachedShare, p[0].InputTokens, all[3].CachedShare)
 	}
-	// The warm-up's call on c is also in flight at its engine.
+	// The warm-up's call on c also counts as in flight at its engine.
 	if e := p[0].Engines; math.Abs(e["a"]-0.8) > 1e-9 || e["b"] != 0 || e["c"] != 1 || math.Abs(*p[0].Imbalance-1/0.6) > 1e-9 {
 		t.Errorf("engines %v, imbalance %v", e, *p[0].Imbalance)
 	}
@@ -58,7 +58,7 @@ func TestPhases(t *testing.T) {
 	if *p[0].Waiting != 4 || *p[1].Waiting != 4 || p[2].Waiting != nil {
 		t.Errorf("waiting %v, %v, %v", *p[0].Waiting, *p[1].Waiting, p[2].Waiting)
 	}
-	f.spans[0].sendEnd = 12*second + second/3 // phases of 2 s: the third of one is the sixth of all
+	f.spans[0].sendEnd = 12*second + second/3 // phases of 2 s: the third one begins at the run's sixth
 	if all = f.phases(nil); len(all) != 6 || all[5].EndS < 12.3 {
 		t.Errorf("12.3 s: %+v", all)
 	}

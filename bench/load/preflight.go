@@ -14,7 +14,7 @@ import (
 	"penstock/bench/result"
 )
 
-// usual are the addresses on this machine where a target is searched for: first an edge, then
+// usual are the addresses on this machine at which discover looks for a target: first an edge, then
 // engines.
 var usual = []string{
 	"http://127.0.0.1:4000", "http://127.0.0.1:4001", "http://127.0.0.1:4002", "http://127.0.0.1:8000",
@@ -83,7 +83,7 @@ func (f *preflight) run(ctx context.Context) error {
 // try sends a short request of a dialect, so that an error is reported before the load and not ten
 // thousand times after.
 func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, model string, list []string) error {
-	var points [2][2]float64 // words, and the tokens that they took
+	var points [2][2]float64 // words sent, and the tokens that they took
 	for i, words := range []int{20, 220} {
 		q := f.work.Trial(-1-i-2*target, d, model, target, words)
 		s := client.NewSample(q, warm, f.send.Clock.Now())
@@ -93,7 +93,7 @@ func (f *preflight) try(ctx context.Context, target int, d *client.Dialect, mode
 			return ctx.Err()
 		}
 		if q.Stream && !d.Tokens && (s.Status == 400 || s.Status == 422 || !s.Stream) {
-			f.work.Unstreamed[d] = true // refused, or answered whole
+			f.work.Unstreamed[d] = true // the stream was refused, or answered whole
 			if s.Status != 200 {
 				return f.try(ctx, target, d, model, list)
 			}

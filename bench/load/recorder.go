@@ -17,7 +17,7 @@ type recorder struct {
 	mu      sync.Mutex
 	samples []client.Sample
 	gaps    map[gapKey]*client.GapCell
-	ttfts   result.Histogram // for departures in mid-prefill
+	ttfts   result.Histogram // for clients that leave in mid-prefill
 }
 
 // gapKey is the finest group for which gaps are counted; coarser ones are sums.
@@ -61,7 +61,7 @@ func (r *recorder) add(s client.Sample) {
 	r.mu.Unlock()
 }
 
-// halfPrefill returns the time after which a client that leaves in mid-prefill leaves.
+// halfPrefill returns how long a client waits that leaves in mid-prefill.
 func (r *recorder) halfPrefill() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -25,7 +25,7 @@ func TestRetryAfter(t *testing.T) {
 	pass := httputil.NewSingleHostReverseProxy(engine)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if bytes.Contains(body, []byte(`":77`)) { // the preflight asks for less
+		if bytes.Contains(body, []byte(`":77`)) { // the preflight asks for fewer tokens
 			w.Header().Set("Retry-After", "600")
 			w.WriteHeader(http.StatusTooManyRequests)
 			return

@@ -58,9 +58,9 @@ func (r *run) driver() *driver {
 	return &driver{s: r.s, send: r.send, work: r.work, rec: r.rec, live: &r.live}
 }
 
-// Run measures and returns the result. If ctx ends before the run, the result holds what was
-// measured until then and says so. progress, unless nil, is called about once a second with the
-// state of the run. Errors are *exit.Error.
+// Run measures and returns the result. If ctx ends before the run, the result covers the run until
+// then and says so. progress, unless nil, is called about once a second with the state of the run.
+// Errors are *exit.Error.
 func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Result, []*result.Record, error) {
 	s, err := o.Validate()
 	if err != nil {
@@ -106,7 +106,7 @@ func Run(ctx context.Context, o Options, progress func(Progress)) (*result.Resul
 	return out, records, nil
 }
 
-// measure runs the load and everything that goes with it.
+// measure runs the load, and all measurements during it.
 func (r *run) measure(ctx context.Context, look *preflight, progress func(Progress)) (*result.Result, error) {
 	scrapers, err := newScrapers(ctx, r.s, r.send.Targets[0], r.send.Clock, &r.live.inFlight)
 	if err != nil {
@@ -172,8 +172,8 @@ func (r *run) measure(ctx context.Context, look *preflight, progress func(Progre
 }
 
 // lostTokens marks streams with fewer token events than tokens, if nearly all others of the same
-// target and dialect have one event for each token: the difference was lost. If engines put several
-// tokens into an event, losses cannot be detected.
+// target and dialect have one event for each token: the missing ones were lost. If engines put
+// several tokens into an event, losses cannot be detected.
 func lostTokens(samples []client.Sample) {
 	type key struct {
 		d      *client.Dialect

@@ -23,8 +23,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// bench runs a benchmark without the floor, and fails the test if that is impossible. The machine
-// of the tests is busy.
+// bench runs a benchmark without the floor, and fails the test if the run fails. It accepts an
+// invalid result, because the machine of the tests is busy.
 func bench(t *testing.T, o Options) (*result.Result, []*result.Record) {
 	t.Helper()
 	o.NoFloor = true
@@ -40,7 +40,7 @@ func bench(t *testing.T, o Options) (*result.Result, []*result.Record) {
 	return r, records
 }
 
-// within reports whether got is as near to want as a share of it.
+// within reports whether got differs from want by at most a share of want.
 func within(got, want, share float64) bool { return math.Abs(got-want) <= share*want }
 
 // TestKnownTimes measures an engine whose times are known. A busy machine can only make a run
@@ -116,7 +116,7 @@ func stall(t *testing.T, limit []int) {
 	if r.Failed != 0 || len(records) < 140 {
 		t.Fatalf("failed %d of %d", r.Failed, len(records))
 	}
-	// A third of the requests fell into the stall, and half of these waited more than half a
+	// A third of the requests were due during the stall, and half of these waited more than half a
 	// second.
 	got := r.Penstock.Total.Latency[result.TTFTFromSchedule]
 	if p := got.Percentile(90); p < 500 || got.Max < 900 {

@@ -19,7 +19,7 @@ import (
 
 // TestClientIsTheLimit runs the real program on one processor against a server that costs next to
 // nothing. If the program asks for as much as it can take, the verdict says that it measured
-// itself. If it asks for little, the verdict does not.
+// itself. If it asks for little, the verdict does not say so.
 func TestClientIsTheLimit(t *testing.T) {
 	fastset.LeaveOut(t, "a client at its limit")
 	benchtest.OwnProgram(t)
@@ -43,7 +43,7 @@ func TestClientIsTheLimit(t *testing.T) {
 			}
 			defer server.close()
 			var found bool
-			for range 12 { // other programs may leave even such a client too little
+			for range 12 { // other programs may leave too little time even for such a client
 				r, out, err := limited(t, program, []string{"-c", c.clients, server.url()})
 				client, v := r.Penstock.Client, r.Penstock.Verdict
 				if client.GOMAXPROCS != 1 || r.Completed < 20 {

@@ -15,7 +15,7 @@ const knee = 0.95
 
 // outcome is what a finished stage means for the next one.
 type outcome struct {
-	rate   float64 // requested; for a closed loop, achieved
+	rate   float64 // the requested rate; for a closed loop, the achieved one
 	done   float64 // completed per second
 	closed bool
 	met    bool
@@ -151,7 +151,7 @@ func round(v float64) float64 {
 	return math.Round(v/unit) * unit
 }
 
-// findings returns what is known after the completed stages.
+// findings returns the findings after the completed stages.
 func (d *driver) findings() *findings {
 	return &findings{s: d.s, samples: d.rec.samples, gaps: d.rec.gaps, spans: d.spans}
 }
@@ -181,8 +181,8 @@ func (f *findings) outcome(stage int) outcome {
 }
 
 // falling reports whether a stage fell further and further behind. A saturated target answers later
-// and later, so the last third of the requests took half as long again as the middle third. (The
-// first third found it idle.)
+// and later: the last third of the requests took at least half as long again as the middle third.
+// (The first third found an idle target.)
 func (f *findings) falling(stage int) bool {
 	var times []client.Sample
 	for i := range f.samples {

@@ -15,8 +15,8 @@ import (
 // maxIntervals is the length at which a series halves its resolution.
 const maxIntervals = 1200
 
-// series counts events while they happen: tokens and gaps for each second. Values that belong to
-// whole requests are added at the end, from their samples. It is safe for concurrent use.
+// series counts events as they happen: tokens and gaps for each second. Values that belong to whole
+// requests are added at the end, from their samples. It is safe for concurrent use.
 type series struct {
 	mu       sync.Mutex
 	interval int64 // ns
@@ -117,7 +117,7 @@ func (s *series) columns(samples []client.Sample, stages []result.Stage) result.
 	return out
 }
 
-// countRequests adds, by interval, what belongs to whole requests: their numbers, latencies and
+// countRequests adds, for each interval, the values of whole requests: their numbers, latencies and
 // tokens.
 func countRequests(out *result.Series, samples []client.Sample, index func(int64) int) {
 	n := len(out.TS)
@@ -173,8 +173,8 @@ func countRequests(out *result.Series, samples []client.Sample, index func(int64
 	}
 }
 
-// percentiles returns the percentiles of each interval as columns, in ms, each limited to its
-// maximum; 100 is named max.
+// percentiles returns the percentiles of each interval as columns, in ms, each limited to the
+// interval's maximum; 100 is named max.
 func percentiles(n int, of func(i int) (h *hdrhistogram.Histogram, high float64)) map[string][]*float64 {
 	out := map[string][]*float64{}
 	for name, p := range map[string]float64{"50": 50, "90": 90, "99": 99, "max": 100} {
@@ -216,7 +216,7 @@ func inFlight(out []int, samples []client.Sample, index func(int64) int) {
 func best(values []float64, interval float64) float64 {
 	out := math.NaN()
 	for _, v := range values {
-		if rate := v / interval; !(rate <= out) { // true for NaN
+		if rate := v / interval; !(rate <= out) { // also true if out is NaN
 			out = rate
 		}
 	}

@@ -157,7 +157,7 @@ func (d *driver) measured(spec stageSpec, at time.Duration, index int) int {
 	return index
 }
 
-// length returns how long a stage sends; without an end, the longest duration.
+// length returns how long a stage sends; the longest duration if it has no end.
 func (d *driver) length(spec stageSpec) time.Duration {
 	if spec.duration == 0 {
 		return math.MaxInt64
@@ -165,7 +165,7 @@ func (d *driver) length(spec stageSpec) time.Duration {
 	return d.s.Warmup + spec.duration
 }
 
-// openLoop is what the requests of an open loop share.
+// openLoop is the state that the requests of an open loop share.
 type openLoop struct {
 	spec  stageSpec
 	index int
@@ -197,7 +197,7 @@ func (o *openLoop) count() int {
 	return math.MaxInt
 }
 
-// open runs an open loop: requests are sent when the pacer says so, whatever the fate of earlier
+// open runs an open loop: requests are sent when the pacer says so, whatever happens to earlier
 // ones.
 func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 	spec, now := sp.spec, d.send.Clock.Now
@@ -217,7 +217,7 @@ func (d *driver) open(ctx context.Context, begin int64, index int, sp *span) {
 		o.all.Go(func() { d.session(ctx, j, due, o) })
 	}
 	if d.s.DatasetName == "trace" {
-		o.all.Wait() // calls that follow others are due later
+		o.all.Wait() // calls that follow others come later
 	}
 	if spec.duration > 0 && ctx.Err() == nil {
 		sp.sendEnd = sp.start + int64(spec.duration)

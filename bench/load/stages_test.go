@@ -8,8 +8,8 @@ import (
 	"penstock/bench/load/workload"
 )
 
-// TestSchedule checks the dispatcher's times in a bubble, where a late request would be the
-// dispatcher's own fault.
+// TestSchedule checks the dispatcher's times in a synctest bubble, where only the dispatcher itself
+// can make a request late.
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()

@@ -8,7 +8,7 @@ import (
 	"penstock/bench/result"
 )
 
-// findings are the records of a run and the evaluation of them. They are read when no request is in
+// findings are the records of a run and their evaluation. They are read when no request is in
 // flight.
 type findings struct {
 	s        *settings
@@ -24,7 +24,7 @@ type group func(gapKey) bool
 // keyOf returns the finest group of a sample.
 func keyOf(s *client.Sample) gapKey { return gapKey{s.Stage, s.Dialect, s.Edge.Upstream, s.Target} }
 
-// summary summarizes the samples of a group. seconds is the wall time on which rates are based.
+// summary summarizes the samples of a group. Rates are per second of the wall time seconds.
 func (f *findings) summary(in group, seconds float64) result.Summary {
 	out := result.Summary{
 		Seconds: seconds, Latency: map[string]*result.Distribution{}, Errors: []result.ErrorCount{},
@@ -105,7 +105,8 @@ func (f *findings) summary(in group, seconds float64) result.Summary {
 	return out
 }
 
-// statusOf returns the status that explains a failure; an answer with 200 has none.
+// statusOf returns the status that explains a failure; 0 for an answer with 200, which explains
+// none.
 func statusOf(s *client.Sample) int {
 	if s.Err == result.ErrStatus {
 		return s.Status
@@ -113,7 +114,7 @@ func statusOf(s *client.Sample) int {
 	return 0
 }
 
-// tally adds up everything other than latencies.
+// tally adds up everything except latencies.
 type tally struct {
 	good              int
 	in, out           int64
@@ -122,7 +123,7 @@ type tally struct {
 	cachedKnown       int
 	chunks, coalesced int
 	streamed, single  int
-	latency           float64 // s
+	latency           float64 // in seconds
 }
 
 // add adds a completed request.

@@ -15,7 +15,7 @@ import (
 )
 
 // sampled are the metrics that are kept from a page: those that people look at when latencies rise.
-// Values of several label sets are added.
+// The values of several label sets are added up.
 var sampled = []string{
 	"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc",
 	"vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total", "vllm:num_preemptions_total",
@@ -27,8 +27,8 @@ var sampled = []string{
 	"process_cpu_seconds_total", "process_resident_memory_bytes", "go_goroutines",
 }
 
-// Counters of the calls that an edge moved to another engine: calls of which nothing had been
-// shown, and streams that another engine continued.
+// These counters of an edge count the calls that it moved to another engine: calls whose client had
+// seen nothing yet, and streams that another engine continued.
 const (
 	callsMoved     = "penstock_calls_moved_total"
 	streamsResumed = "penstock_streams_resumed_total"
@@ -59,7 +59,7 @@ type scraper struct {
 type reading struct {
 	at      int64
 	values  map[string]float64
-	surplus int // requests of the server beyond those that the client has open
+	surplus int // requests of the server beyond the client's open ones
 }
 
 // moved returns how many calls the edge has moved so far.
@@ -91,7 +91,7 @@ func newScrapers(ctx context.Context, s *settings, first *client.Target, c *clie
 		x := &scraper{source: p.source, t: t, clock: c, open: open}
 		if _, err := x.read(ctx); err == nil {
 			out = append(out, x)
-		} else if i > 0 { // the user did not ask for the target's
+		} else if i > 0 { // only the target's own page is optional
 			flag := "--engine-url is the base URL of an engine"
 			if p.source == "edge" {
 				flag = "--admin (or PENSTOCK_ADMIN) is the address of an edge's admin listener"

@@ -7,7 +7,7 @@ import (
 	"penstock/bench/result"
 )
 
-// The limits of the verdict.
+// The verdict compares with these limits.
 const (
 	maxClientShare = 0.90 // of the processor time available to the client
 	maxWakeP99     = 10.0 // ms by which the client's timers may be late

@@ -16,15 +16,15 @@ import (
 // verdict reads, and a description of the run.
 type recordedRun struct {
 	Run     string
-	Flags   string // as they were when it was recorded
+	Flags   string // the flags of the recorded run
 	Bounded bool   // by --max-concurrency
-	Prefix  bool   // prompts shared one
+	Prefix  bool   // prompts shared a prefix
 	Result  result.Result
 }
 
 // TestVerdictOfRecordedRuns judges 41 real runs again, most of them with a fault. Each gets the
 // verdict that it ended with. They ran on a busy machine, so for the golden file each is judged
-// once more without what the machine did to the client.
+// once more without the machine's effects on the client.
 func TestVerdictOfRecordedRuns(t *testing.T) {
 	f, err := os.Open("testdata/verdicts.jsonl")
 	if err != nil {
@@ -63,7 +63,7 @@ func (x *recordedRun) judge() result.Verdict {
 	return judge(&x.Result, s)
 }
 
-// codes writes a verdict in one line.
+// codes formats a verdict in one line.
 func codes(v result.Verdict) string {
 	out := "NOT VALID"
 	if v.Valid {

@@ -11,14 +11,14 @@ const (
 	manyUpstreams = 200
 )
 
-// crowd holds the further lines of a large configuration.
+// crowd holds the additional lines of a large configuration.
 type crowd struct{ keys, upstreams, deployments string }
 
 // newCrowd makes the lines. All upstreams point to the same engine, which answers each one's
 // probes.
 func newCrowd(engine string) crowd {
 	var keys, upstreams, deployments strings.Builder
-	for i := range manyKeys - 1 { // the first one is the client's
+	for i := range manyKeys - 1 { // the first key is the client's
 		fmt.Fprintf(&keys, "\n  - { id: key-%d, hash: \"sha256:%064x\" }", i, i)
 	}
 	for i := range manyUpstreams - 1 {

@@ -58,11 +58,11 @@ func (l *lab) find(name string) (bool, error) {
 //go:embed proxies/*.conf
 var configs embed.FS
 
-// proxyArgs stand before the path of the configuration.
+// proxyArgs are the arguments before the path of the configuration.
 var proxyArgs = map[string][]string{"nginx": {"-e", "stderr", "-c"}, "haproxy": {"-db", "-f"}}
 
-// secure holds the lines with which each proxy speaks TLS, by the path of the file with the
-// certificate and its key.
+// secure holds the lines with which each proxy speaks TLS; the argument is the path of the file
+// with the certificate and its key.
 var secure = map[string]string{
 	"nginx":    " ssl; ssl_certificate {{.Certificate}}; ssl_certificate_key {{.Certificate}}",
 	"haproxy":  " ssl crt {{.Certificate}}",
@@ -169,7 +169,7 @@ func (s *stage) answers(ctx context.Context, listen string) error {
 // errNoTarget says that a proxy did not begin to answer.
 var errNoTarget = errors.New("it does not answer")
 
-// freeAddress finds a free port, for programs that cannot report which one they took.
+// freeAddress finds a free port, for programs that cannot report which port they took.
 func freeAddress(ctx context.Context) (string, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")

@@ -16,7 +16,7 @@ type measurement struct {
 	name       string
 	engine     []string // flags of the simulator behind every target
 	options    load.Options
-	translated string // dialect that the edge is asked in, and translates; others pass chat on
+	translated string // the dialect that the edge is asked in and translates; the other proxies pass chat on
 	tls        bool   // clients speak TLS
 	many       bool   // the edge's configuration has many keys and upstreams
 	edgeOnly   bool   // only the edge does this
@@ -27,7 +27,7 @@ type measurement struct {
 	rows []measuredLine
 }
 
-// measuredLine is a line of the report that a measurement gives.
+// measuredLine is a line of the report that a measurement produces.
 type measuredLine struct {
 	name, unit, text string
 	value            func(m *trial) float64
@@ -35,10 +35,10 @@ type measuredLine struct {
 
 // trial is the result of one run of a test against one target.
 type trial struct {
-	result  *result.Result // nil where no load was played
-	calm    *result.Result // of the same load before, without what is measured; nil for most
-	cpu     float64        // microseconds of the proxy's processor time
-	before  float64        // bytes of its resident memory
+	result  *result.Result // nil if no load was played
+	calm    *result.Result // the same load before, without what is measured; nil for most
+	cpu     float64        // processor time of the proxy, in microseconds
+	before  float64        // its resident memory, in bytes
 	highest float64
 	held    int           // streams or connections that it held
 	took    time.Duration // what was timed
@@ -73,8 +73,8 @@ func (m *trial) failures() string {
 	return fmt.Sprintf("%d of %d requests failed: %s", m.result.Failed, m.result.NumPrompts, strings.Join(kinds, ", "))
 }
 
-// doubt says why a measurement cannot be trusted: requests that failed and, for times that the
-// client saw, what the verdict holds against them. It is empty when there is nothing.
+// doubt says why a measurement cannot be trusted: requests failed or, if it measures times as the
+// client sees them, the verdict has findings. It is empty if it can be trusted.
 func (t *measurement) doubt(m *trial) string {
 	if m.result == nil {
 		return ""

@@ -84,7 +84,7 @@ func quantile(r *result.Result, measure string, p float64) float64 {
 	return r.Penstock.Total.Latency[measure].Quantile(p)
 }
 
-// imagesPerMegabyte is the number of package load's images in a megabyte.
+// imagesPerMegabyte is how many of package load's images make a megabyte.
 const imagesPerMegabyte = 16
 
 // shortTokens is the number of tokens of a short stream.
@@ -131,8 +131,8 @@ func (c *Cmd) streams() []measurement {
 
 // memory returns the measurements of resident memory.
 func (c *Cmd) memory() []measurement {
-	// All are open before the first ends. They open within a second, not at once, so that a busy
-	// machine loses none.
+	// All streams are open before the first one ends. They open within a second, not at once, so that
+	// a busy machine loses none.
 	hold := load.Options{
 		MaxConcurrency: []int{c.Hold}, NumPrompts: load.Count(c.Hold), Spread: time.Second,
 		InputLen: "64", OutputLen: "4", IgnoreEOS: true,
@@ -159,7 +159,7 @@ func (c *Cmd) memory() []measurement {
 	}
 }
 
-// reloads returns the measurements of what only the edge does.
+// reloads returns the measurements of reloads, which only the edge has.
 func (c *Cmd) reloads() []measurement {
 	size := fmt.Sprintf("with %d keys and %d upstreams", manyKeys, manyUpstreams)
 	line := func(name, text string, value func(m *trial) float64) measuredLine {

@@ -90,7 +90,7 @@ func overheadAlone(t *testing.T) {
 		if strings.HasPrefix(test.Name, "latency") {
 			targets = append(targets, "direct")
 		}
-		// What four of them take may fit into what was there.
+		// Four of them may fit into memory that the proxy already had.
 		mayBeNone := slices.Contains([]string{"memory", "tls", "connection"}, test.Name)
 		for _, target := range targets {
 			if v := test.Rounds[target]; len(v) != 1 || !(v[0] > 0) && !mayBeNone {
@@ -98,7 +98,7 @@ func overheadAlone(t *testing.T) {
 			}
 		}
 	}
-	// Tokens are 20 ms apart. Whatever the machine does, the cost of one is far below that.
+	// Tokens are 20 ms apart. Whatever the machine does, one token costs far less than that.
 	if v := r.Tests[0].Median["penstock"]; r.Tests[0].Name != "token" || v > 5000 {
 		t.Errorf("a token costs %v µs", v)
 	}
@@ -185,7 +185,7 @@ func TestOverheadText(t *testing.T) {
 	golden.File(t, "testdata/overhead.txt", b.Bytes())
 }
 
-// TestDifference: the bounds cover what the tables of the sign test give for 95 of 100 cases.
+// TestDifference: the bounds agree with the tables of the sign test for 95 of 100 cases.
 func TestDifference(t *testing.T) {
 	for n, outside := range map[int]int{1: 0, 5: 0, 6: 0, 8: 0, 9: 1, 11: 1, 12: 2, 17: 4, 25: 7} {
 		var ours, theirs []float64
@@ -199,8 +199,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// TestNothingAdded: if rounds differ by more than a proxy adds, no number is given, and never a
-// negative one.
+// TestNothingAdded: if rounds differ by more than a proxy adds, the report gives no number, and
+// never a negative one.
 func TestNothingAdded(t *testing.T) {
 	for want, edge := range map[string][]float64{
 		"penstock adds less than the rounds differ": {90, 150, 60}, "penstock adds 20.00 ms": {110, 130, 120},

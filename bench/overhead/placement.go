@@ -8,8 +8,8 @@ import (
 )
 
 // placement is the assignment of processors in a measurement of overhead: the proxy has one to
-// itself, so that client and engine do not take its time, nor it theirs. Its zero value binds
-// nothing.
+// itself, so that client and engine do not take its time, nor the proxy theirs. The zero value
+// binds nothing.
 type placement struct {
 	proxy, rest []int
 	text        string // for people

@@ -37,8 +37,8 @@ func TestPlacement(t *testing.T) {
 	}
 }
 
-// TestOverheadOnProcessors measures with the program and checks the processors of its children
-// meanwhile.
+// TestOverheadOnProcessors measures with the program, and checks meanwhile on which processors its
+// children run.
 func TestOverheadOnProcessors(t *testing.T) {
 	fastset.LeaveOut(t, "overhead on processors of its own")
 	all := process.Processors()

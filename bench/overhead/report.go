@@ -10,15 +10,16 @@ import (
 	"penstock/bench/result"
 )
 
-// Report compares the cost of the edge with that of others on the same machine at the same time.
+// Report compares the cost of the edge with that of other proxies on the same machine at the same
+// time.
 type Report struct {
-	Rounds      int                `json:"rounds"`      // complete ones
-	Interrupted bool               `json:"interrupted"` // it was stopped before the number asked for
+	Rounds      int                `json:"rounds"`      // complete rounds
+	Interrupted bool               `json:"interrupted"` // it was stopped before the requested number
 	Environment result.Environment `json:"environment"`
 	// Targets are direct, penstock and the proxies found, in the order of the columns.
 	Targets []string `json:"targets"`
 	Missing []string `json:"missing"` // proxies that are not installed
-	// Placement says which processors did what.
+	// Placement says which process ran on which processors.
 	Placement string `json:"placement"`
 	// Doubts lists the measurements of time that something else disturbed, with the reason.
 	Doubts []string `json:"doubts"`
@@ -52,7 +53,7 @@ type Difference struct {
 }
 
 // differenceOf computes the difference of at least one pair. The bounds are those of the sign test:
-// as many values lie outside them as a coin rarely shows.
+// a coin rarely shows as lopsided a split as the values beyond them.
 func differenceOf(ours, theirs []float64) Difference {
 	var d []float64
 	for i := range min(len(ours), len(theirs)) {
@@ -97,8 +98,8 @@ func (t *Line) summarise() {
 	}
 }
 
-// over returns the ratio of what one adds to direct and what the other adds; false when the other
-// adds nothing.
+// over returns the ratio of what one proxy adds to direct and what the other adds; false if the
+// other adds nothing.
 func over(ours, theirs, direct float64) (float64, bool) {
 	return (ours - direct) / (theirs - direct), theirs > direct
 }
@@ -155,7 +156,7 @@ func (r *Report) write(w io.Writer) error {
 	return err
 }
 
-// ratios writes the comparisons of a line in words.
+// ratios describes the comparisons of a line in words.
 func (t *Line) ratios(targets []string) string {
 	var out []string
 	direct, added := t.Median["direct"]

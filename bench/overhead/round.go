@@ -22,7 +22,7 @@ func (l *lab) round(ctx context.Context, r *Report, tests []measurement, number 
 	for i := range tests {
 		t := &tests[i]
 		for j := range r.Targets {
-			target := r.Targets[(j+number-1)%len(r.Targets)] // another one begins in each round
+			target := r.Targets[(j+number-1)%len(r.Targets)] // each round begins with another target
 			if target == "direct" && !t.direct || target != "penstock" && t.edgeOnly {
 				continue
 			}

@@ -29,7 +29,7 @@ type stage struct {
 	proxy      *process.Child // nil: the engine is the target
 }
 
-// settle is the time that a process is left alone before its memory is read.
+// settle is how long a process is left alone before its memory is read.
 const settle = time.Second
 
 // play measures.

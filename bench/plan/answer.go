@@ -15,8 +15,8 @@ import (
 type Trace struct {
 	File         string  `json:"file"`
 	Requests     int     `json:"requests"`
-	Seconds      float64 `json:"seconds"`   // from the first to the last that comes at a time of its own, scaled
-	Following    int     `json:"following"` // requests that come after the answers to others
+	Seconds      float64 `json:"seconds"`   // from the first request to the last with a time of its own, scaled
+	Following    int     `json:"following"` // requests that follow the answers to others
 	InputTokens  int64   `json:"input_tokens"`
 	OutputTokens int64   `json:"output_tokens"`
 }
@@ -158,7 +158,7 @@ func (a *Answer) shortfall() string {
 	return ": the trace has requests that are longer than what their KV caches hold: give --engine a larger kv"
 }
 
-// text writes the median with its interval, if that differs.
+// text formats the median with its interval, if that differs.
 func (i Interval) text(factor float64) string {
 	short := func(v float64) string {
 		if v *= factor; math.Abs(v) >= 100 {

@@ -7,12 +7,12 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// Baselines are choices to compare the edge's policies with on a fixed fleet: two rules of other
-// proxies, and two choices that no proxy can make, because they know what engines hold and how long
-// answers will be.
+// The baselines are choices to compare the edge's policies with on a fixed fleet: two rules of
+// other proxies, and two choices that no proxy can make, because they know what engines hold and
+// how long answers will be.
 const (
-	leastConn   = "least_conn"   // nginx: fewest requests in hand, in turn where they are equal
-	sessionHash = "session_hash" // HAProxy: a hash of the session's header, and in turn without one
+	leastConn   = "least_conn"   // nginx: fewest requests at the engine, in turn among equals
+	sessionHash = "session_hash" // HAProxy: a hash of the session's header; in turn without one
 	oracle      = "oracle"       // the least time until the answer begins and flows
 	oracleTwice = "oracle_x2"    // the same, with the call's own unread tokens counted twice
 )
@@ -71,7 +71,7 @@ func (f *fleet) soonest(c *call, own float64) *engine {
 	return best
 }
 
-// inHand returns the number of requests that an engine works on, or will.
+// inHand returns the number of requests that an engine works on or has in its queue.
 func (e *engine) inHand() int { return len(e.running) + len(e.waiting) }
 
 // unreadHit returns the number of tokens of a prompt that the engine need not read.
@@ -79,8 +79,8 @@ func (e *engine) unreadHit(c *call) int {
 	return min(e.cache.Known(c.blocks)/scheduler.BlockTokens*traceBlock, c.in-1)
 }
 
-// timeFor returns the time until the answer of a call that comes now flows from the engine,
-// computed with all lengths known.
+// timeFor returns the time until the answer of a call that comes now flows from the engine, with
+// all lengths known.
 func (e *engine) timeFor(c *call, own float64) float64 {
 	unread := func(c *call) float64 { return (c.held - float64(e.unreadHit(c))) / e.k.o.PrefillRate }
 	line := max(0, e.read-e.now)

@@ -12,14 +12,14 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// Kind is an engine on its hardware: how fast it is, and how much it works on at once.
+// Kind is an engine on its hardware: how fast it is, and how many requests it serves at once.
 type Kind struct {
 	Name  string
 	Price float64 // per hour; 0: not given
 	o     sim.Options
 }
 
-// figures are the figures that a kind may set, and how each is stored.
+// figures are the figures that a kind may set, with the function that stores each.
 var figures = map[string]func(*sim.Options, string) error{
 	"prefill": func(o *sim.Options, v string) error { return number(&o.PrefillRate, v) },
 	"token":   func(o *sim.Options, v string) error { return number(&o.TokenRate, v) },
@@ -52,8 +52,8 @@ func count(to *int, text string) (err error) {
 	return nil
 }
 
-// ParseKind reads NAME[:FIGURE=V,…][@PRICE]. A name of the simulator's speeds has its figures; any
-// other name must give those without which there is no engine.
+// ParseKind reads NAME[:FIGURE=V,…][@PRICE]. If NAME is one of the simulator's speeds, it has that
+// speed's figures; for any other name the necessary figures must be given.
 func ParseKind(text string) (*Kind, error) {
 	spec, price, priced := strings.Cut(text, "@")
 	name, rest, own := strings.Cut(spec, ":")
@@ -106,7 +106,7 @@ func (k *Kind) slower(factor float64) *Kind {
 // fits reports whether the engine can serve a request at all.
 func (k *Kind) fits(r *request) bool { return r.in+r.out <= k.o.KVTokens }
 
-// engine is a simulated engine in virtual time: the rules are those of package sim, but all writing
+// engine is a simulated engine in virtual time. Its rules are those of package sim, but all writing
 // requests share one flow of tokens, so that time passes from change to change and not from token
 // to token.
 type engine struct {
@@ -121,21 +121,21 @@ type engine struct {
 	mark    float64        // tokens of a request that has written from the start
 	pins    scheduler.Pins // of running requests
 	used    float64        // tokens that running requests hold, those of a shared block once
-	read    float64        // when the prompts in line will have been read
-	version int            // of the next change that is known
+	read    float64        // when the prompts in the queue will have been read
+	version int            // version of the next planned change
 	peak    int
 	calls   int
-	busy    float64 // requests in hand, over time
+	busy    float64 // integral of the number of requests over time
 }
 
 func newEngine(k *Kind) *engine {
 	e := &engine{k: k}
-	// The cache counts blocks of its own size; one of the trace's stands for one of those.
+	// The cache counts blocks of its own size; each block of the trace stands for one of those.
 	e.cache = scheduler.NewPrefixCache(max(1, k.o.KVTokens/traceBlock) * scheduler.BlockTokens)
 	return e
 }
 
-// advance lets time pass. tokens counts by the number of running requests what was written.
+// advance lets time pass. In tokens it counts written tokens by the number of running requests.
 func (e *engine) advance(now float64, tokens []float64) {
 	dt := now - e.now
 	e.now = now
@@ -150,7 +150,7 @@ func (e *engine) advance(now float64, tokens []float64) {
 }
 
 // next returns the time until a request has written all, or until the written tokens have no room;
-// false if neither will come.
+// false if neither will happen.
 func (e *engine) next() (in float64, ok bool) {
 	if len(e.decoding) == 0 {
 		return 0, false
@@ -176,7 +176,7 @@ func (e *engine) room(c *call) float64 {
 	return c.own() + float64(e.pins.Fresh(c.whole())*traceBlock)
 }
 
-// grant gives slots and room to the head of the queue, and calls start for each request that got
+// grant gives slots and room to the head of the queue. It calls start for each request that got
 // them, with the time at which its prompt will have been read.
 func (e *engine) grant(start func(c *call, due float64)) {
 	for len(e.waiting) > 0 {
@@ -234,8 +234,8 @@ func (e *engine) finished() *call {
 	return nil
 }
 
-// evict sends the request that came last back to the queue while there is no room for the written
-// tokens. A request that still reads is evicted at its first token.
+// evict sends the request that came last back to the queue as long as the written tokens have no
+// room. A request that is still being read is evicted at its first token.
 func (e *engine) evict() {
 	for len(e.running) > 1 && e.used >= float64(e.k.o.KVTokens+1)-almost {
 		c := e.running[len(e.running)-1]
@@ -250,7 +250,7 @@ func (e *engine) evict() {
 	}
 }
 
-// leave takes a request from its slot and counts what it holds.
+// leave takes a request from its slot and records what it holds.
 func (e *engine) leave(c *call) {
 	if i := slices.Index(e.decoding, c); i >= 0 {
 		written := c.left - (c.last - e.mark)

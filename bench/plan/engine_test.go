@@ -150,7 +150,7 @@ func TestEngineIsTheSimulator(t *testing.T) {
 				t.Errorf("the simulator has evicted %d times", want.preempted)
 			}
 			for i := range trace {
-				// If two requests come at the same moment, the evicted one may be the other.
+				// If two requests come at the same moment, either may be evicted.
 				if !c.evicted && (math.Abs(got.first[i]-want.first[i]) > 0.01*want.first[i] || math.Abs(got.end[i]-want.end[i]) > 0.01*want.end[i]) {
 					t.Errorf("call %d: first token after %.3f s, end %.3f; the simulator's %.3f, %.3f", i, got.first[i], got.end[i], want.first[i], want.end[i])
 				}

@@ -25,7 +25,7 @@ type Played struct {
 // Play is a fleet behind a policy.
 type Play struct {
 	Policy string `json:"policy"`
-	// TTFT is the time to first token in seconds, by its quantile: p50, p90, p99.
+	// TTFT maps the quantiles p50, p90 and p99 to the time to first token in seconds.
 	TTFT map[string]Interval `json:"ttft_s"`
 	// CachedShare is the share of the prompts' tokens that engines found in their caches,
 	// ExpectedShare the share that the policy expected when it chose; null for a policy without

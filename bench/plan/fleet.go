@@ -28,13 +28,13 @@ const (
 
 // request is a line of a trace, as edge and engines see it.
 type request struct {
-	at      float64 // seconds; meaningless for a call that follows another one
-	after   int     // the call that it follows; below 0: none
-	think   float64 // seconds from that one's end
+	at      float64 // seconds; no meaning for a call that follows another one
+	after   int     // index of the call that it follows; below 0: none
+	think   float64 // seconds from the end of that call
 	in, out int
 	session string
-	prefix  []uint64 // its beginning, for the edge
-	blocks  []uint64 // and for an engine's cache
+	prefix  []uint64 // the beginning of the prompt, for the edge
+	blocks  []uint64 // the same for an engine's cache
 }
 
 // newRequests makes requests from a trace. Equal blocks are equal text to the edge and to engines.
@@ -66,26 +66,26 @@ type call struct {
 	at       float64          // when it arrived
 	next     []*call          // the calls that follow it
 	lease    *upstreams.Lease // nil with a baseline, which has none
-	target   *routing.Target  // of the lease
+	target   *routing.Target  // the lease's target
 	e        *engine
 	begun    bool // it has had a slot
 	cached   int
-	expected int // tokens that the chooser of the engine expected to be cached
+	expected int // tokens that the choice of the engine expected to be cached
 	evicted  bool
 	sent     float64 // when the edge sent it
-	first    float64 // when its first token came; below 0: not yet
+	first    float64 // when its first token came; below 0: it has not come
 	end      float64
 	held     float64 // tokens of the engine's room, when it got or left its slot
-	left     float64 // tokens to write, likewise
+	left     float64 // tokens to write, when it got or left its slot
 	last     float64 // mark of its engine at which it will have written all
 }
 
-// change is something that is due to happen: a prompt is read, or an engine's next change comes.
+// change is something that will happen: a prompt will be read, or an engine changes.
 type change struct {
 	at      float64
 	order   int
 	e       *engine
-	c       *call // whose prompt is read, or which comes; nil: the engine's next change
+	c       *call // the call whose prompt will be read; nil: the engine's next change
 	version int
 }
 
@@ -103,11 +103,11 @@ func (a *agenda) Pop() any {
 	return last
 }
 
-// fleet is engines behind the routing of an edge, in virtual time. A call for which no
-// engine has a slot waits at the edge, in order.
+// fleet is engines behind the routing of an edge, in virtual time. A call for which no engine has a
+// slot waits at the edge, in order.
 type fleet struct {
 	route   *routing.Route
-	choose  func(*fleet, *call) *engine // in place of the route; nil: the route chooses
+	choose  func(*fleet, *call) *engine // replaces the route; nil: the route chooses
 	engines []*engine
 	of      map[*upstreams.Upstream]*engine
 	rng     *rand.Rand
@@ -118,7 +118,7 @@ type fleet struct {
 	turn    int
 	draw    uint64
 	speed   float64   // by which the trace's times are divided
-	tokens  []float64 // written while so many requests ran on their engine
+	tokens  []float64 // tokens written while so many requests ran on their engine
 }
 
 // planner returns the set that plans all fleets; its metrics go nowhere.
@@ -128,7 +128,7 @@ var planner = sync.OnceValues(func() (*upstreams.Set, error) {
 })
 
 // newFleet makes engines of these kinds behind a policy of the edge or a baseline. Their names
-// depend on the draw: a prompt's home follows from names.
+// depend on the draw, because a prompt's home follows from the names.
 func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 	f := &fleet{
 		of: map[*upstreams.Upstream]*engine{}, rng: rand.New(rand.NewPCG(draw, 3)), start: time.Now(), draw: draw,
@@ -155,8 +155,8 @@ func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 		})
 		model.Deployments = append(model.Deployments, config.Deployment{Upstream: name, Served: "m"})
 	}
-	// The plan is never committed: nothing probes the engines, which do not exist, and a route whose
-	// targets were never probed uses them all.
+	// The plan is never committed, so no probe looks for the engines, which do not exist. A route
+	// whose targets were never probed uses them all.
 	p, err := set.Plan(specs, nil)
 	if err != nil {
 		return nil, err
@@ -173,7 +173,7 @@ func newFleet(kinds []*Kind, policy string, draw uint64) (*fleet, error) {
 	return f, nil
 }
 
-// run plays requests, which come at their times divided by speed, to the end of the last answer.
+// run plays requests, at their times divided by speed, to the end of the last answer.
 func (f *fleet) run(requests []request, speed float64) []*call {
 	calls := make([]*call, len(requests))
 	var timed []*call
@@ -245,8 +245,8 @@ func (f *fleet) moment(now float64) time.Time { return f.start.Add(seconds(now))
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// read makes an engine write what it has read. The edge sees the first token, and learns from it
-// how fast the engine is.
+// read makes an engine start to write once it has read a prompt. The edge sees the first token, and
+// learns from it how fast the engine is.
 func (f *fleet) read(c *call, now float64) {
 	again := c.first >= 0
 	done := c.e.prefilled(c)
@@ -281,7 +281,7 @@ func (f *fleet) end(c *call, now float64) {
 	}
 }
 
-// settle does what is due at an engine now, and notes the time of its next change.
+// settle processes what is due at an engine now, and schedules the engine's next change.
 func (f *fleet) settle(e *engine) {
 	for c := e.finished(); c != nil; c = e.finished() {
 		f.end(c, e.now)
@@ -303,8 +303,8 @@ func (f *fleet) note(d change) {
 // outcome is what a fleet's clients would have measured.
 type outcome struct {
 	p99       map[string]float64 // by measure, in ms
-	cached    float64            // share of input tokens
-	imbalance float64            // of the busiest engine, over the mean
+	cached    float64            // cached share of input tokens
+	imbalance float64            // requests of the busiest engine, over the mean
 }
 
 // outcome sums up the calls of a run.
@@ -334,7 +334,7 @@ func (f *fleet) outcome(calls []*call) outcome {
 }
 
 // gapQuantile returns a quantile of the times between tokens, in seconds. An engine spreads each
-// evenly by its jitter.
+// time evenly by its jitter.
 func (f *fleet) gapQuantile(q float64) float64 {
 	k := f.engines[0].k
 	all := 0.0

@@ -116,7 +116,7 @@ func TestFleetKeepsOrder(t *testing.T) {
 	}
 }
 
-// TestPolicyCounts: the benefit of the edge's routing is visible.
+// TestPolicyCounts: the edge's routing makes a visible difference.
 func TestPolicyCounts(t *testing.T) {
 	s := &search{requests: [][]request{newRequests(testTrace(2, 600, 4), 1)}}
 	k := kind(t, "l4-8b")
@@ -155,8 +155,8 @@ func TestNeed(t *testing.T) {
 }
 
 // TestEdgeLearnsSpeed: an edge learns from its calls how fast engines are and what they still have
-// to read. It needs fewer engines than an edge that sends calls in turn. An edge that was told
-// nothing needed more.
+// to read. It needs fewer engines than an edge that sends calls in turn. An edge that learned
+// nothing would need more.
 func TestEdgeLearnsSpeed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	var trace []workload.Call
@@ -294,8 +294,8 @@ func TestFixedFleet(t *testing.T) {
 	}
 }
 
-// TestSessionsFollow: a call that follows another one comes when that one's answer is there and its
-// pause is over, even if the call between them is left out.
+// TestSessionsFollow: a call that follows another one comes when that one's answer is complete and
+// its pause is over, even if the call between them is left out.
 func TestSessionsFollow(t *testing.T) {
 	k := kind(t, "l4-8b")
 	trace := []workload.Call{

@@ -20,7 +20,7 @@ const enough = 0.95
 // enoughOf returns that share as a number of draws.
 func enoughOf(draws int) int { return int(math.Ceil(enough * float64(draws))) }
 
-// shuffled is the number of times between requests that change places with each other in a draw.
+// shuffled is the number of consecutive gaps between requests that a draw shuffles.
 const shuffled = 64
 
 // search looks for the smallest fleet.
@@ -30,9 +30,9 @@ type search struct {
 	seed       uint64
 }
 
-// draw makes other arrivals of a trace: in each part of it, the times between requests change
-// places. So the load over time and the bursts stay, but other requests meet them. Draw 0 is the
-// trace itself.
+// draw makes other arrivals of a trace: in each part of it, the gaps between requests are shuffled.
+// So the load over time and the bursts stay, but other requests meet them. Draw 0 is the trace
+// itself.
 func draw(trace []request, seed uint64, n int) []request {
 	if n == 0 {
 		return trace
@@ -71,7 +71,7 @@ func (s *search) try(k *Kind, policy string, engines, n int, speed float64) outc
 // omitted one follows that one's predecessor, or comes when the omitted one would have.
 func fitting(k *Kind, requests []request) []request {
 	out := make([]request, 0, len(requests))
-	at := make([]int, len(requests)) // the new place of a request, or the place of the one it followed
+	at := make([]int, len(requests)) // the new index of each request; for an omitted one, that of its predecessor
 	for i, r := range requests {
 		if before := r.after; before >= 0 {
 			r.at, r.after = requests[before].at, at[before]
@@ -90,10 +90,10 @@ func (s *search) met(o outcome) bool {
 }
 
 // need returns the smallest number of engines that meets the objectives in a draw, searching around
-// a guess; more than maxEngines if not even those do.
+// a guess; a number above maxEngines if not even maxEngines do.
 func (s *search) need(k *Kind, policy string, n, guess int) int {
 	meets := func(engines int) bool { return s.met(s.try(k, policy, engines, n, 1)) }
-	low, high := 0, maxEngines+1 // low does not meet them, high does or is too many
+	low, high := 0, maxEngines+1 // low engines do not meet them; high engines do, or are too many
 	for at, step := guess, 1; at > low && at < high; step *= 2 {
 		if meets(at) {
 			high, at = at, at-step
@@ -121,8 +121,8 @@ type Row struct {
 	// Least and Most are the numbers needed over all draws.
 	Least int `json:"least"`
 	Most  int `json:"most"`
-	// P99 holds each measure in ms at that number, or of the largest fleet. CachedShare is the
-	// share of the input tokens, Imbalance the busiest engine's requests over the mean of all.
+	// P99 holds each measure in ms at that number, or of the largest fleet. CachedShare is the share
+	// of the input tokens, Imbalance the busiest engine's requests over the mean of all.
 	P99         map[string]Interval `json:"p99_ms"`
 	CachedShare Interval            `json:"cached_share"`
 	Imbalance   Interval            `json:"imbalance"`
@@ -219,8 +219,8 @@ func (s *search) row(k *Kind, policy string) *Row {
 	return row
 }
 
-// room returns the factor by which the load of a fleet may grow: all requests of the trace come so
-// much faster. It is below 1 in draws in which the fleet does not meet the objectives.
+// room returns the factor by which the load of a fleet may grow: all requests of the trace come
+// faster by that factor. It is below 1 in draws in which the fleet does not meet the objectives.
 func (s *search) room(k *Kind, policy string, engines int) *Interval {
 	values := make([]float64, len(s.requests))
 	s.each(func(n int) {
@@ -240,8 +240,8 @@ func (s *search) room(k *Kind, policy string, engines int) *Interval {
 // chance is the accepted probability of seeing a difference where there is none.
 const chance = 0.05
 
-// leastDraws is the least number of draws that can show a difference: five that agree are no more
-// than chance.
+// leastDraws is the least number of draws that can show a difference: five that agree may still be
+// chance.
 const leastDraws = 6
 
 // tied reports whether the draws do not show which of two rows needs fewer engines: the draws in
@@ -271,8 +271,8 @@ func tied(a, b *Row) bool {
 	return 2*all > chance
 }
 
-// rank orders the rows of a kind: the best and the rows tied with it, in the order in which they
-// were tried, then the others.
+// rank orders the rows of a kind: first the best one and the rows tied with it, in the order in
+// which they were tried, then the others.
 func rank(rows []*Row) {
 	tried := slices.Clone(rows)
 	slices.SortStableFunc(rows, better)

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// Patience is the time that a child process may take until it is ready.
+// Patience is how long a child process may take until it is ready.
 const Patience = 30 * time.Second
 
-// Child is a process that we started and that ends with us: by Kill, and where the system can do it
+// Child is a process that we started and that ends with us: by Kill, and on systems that support it
 // (see bindChild) also when we are killed.
 type Child struct {
 	name string
@@ -26,8 +26,8 @@ type Child struct {
 	Done chan struct{} // closed when it has ended
 }
 
-// Start runs a program and waits until ready accepts a line of its standard output; a nil ready
-// waits for nothing. The program runs only on the given processors; nil: on all.
+// Start runs a program and waits until ready accepts a line of its standard output; with a nil
+// ready it does not wait. The program runs only on the given processors; nil: on all.
 func Start(ctx context.Context, name string, argv []string, on []int, ready func(line string) bool) (*Child, error) {
 	c := &Child{name: name, Cmd: exec.Command(argv[0], argv[1:]...), Last: &lastLines{}, Done: make(chan struct{})} //nolint:gosec // our own command lines
 	c.Cmd.Env = childEnv()
@@ -39,8 +39,8 @@ func Start(ctx context.Context, name string, argv []string, on []int, ready func
 	}
 	started, said := make(chan error, 1), make(chan struct{})
 	go func() {
-		// The child is bound to the thread that started it, which is therefore kept until the child
-		// has ended.
+		// The child is bound to the thread that started it, which is therefore kept until the child has
+		// ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := startOn(c.Cmd, on)
@@ -94,7 +94,8 @@ func startOn(cmd *exec.Cmd, on []int) error {
 	return cmd.Start()
 }
 
-// childEnv returns our environment without our settings that would change what a child does.
+// childEnv returns our environment without those of our settings that would change what a child
+// does.
 func childEnv() []string {
 	var out []string
 	for _, kv := range os.Environ() {
@@ -105,7 +106,7 @@ func childEnv() []string {
 	return out
 }
 
-// Kill kills the process and what it started, and waits for it. It may be called again.
+// Kill kills the process and its descendants, and waits for it. It may be called again.
 func (c *Child) Kill() {
 	select {
 	case <-c.Done: // another process may have its number by now
@@ -116,7 +117,7 @@ func (c *Child) Kill() {
 	<-c.Done
 }
 
-// lastLines keeps the end of what a process wrote to its standard error.
+// lastLines keeps the end of a process's standard error.
 type lastLines struct {
 	mu  sync.Mutex
 	buf []byte

@@ -19,5 +19,5 @@ var errNoStop = errors.New("this system cannot stop a process for a while")
 // Stop cannot stop the process here.
 func (c *Child) Stop() error { return errNoStop }
 
-// Continue has nothing to do.
+// Continue does nothing: no process was stopped.
 func (c *Child) Continue() error { return errNoStop }

@@ -27,8 +27,8 @@ func Processors() []int {
 // undo is called. The goroutine must be locked to its thread.
 func pinThread(to []int) (undo func(), err error) { return pin(0, to) }
 
-// PinProcess binds every thread of this process to processors; threads that come later follow the
-// one that starts them.
+// PinProcess binds every thread of this process to processors; later threads inherit this from the
+// thread that starts them.
 func PinProcess(to []int) (undo func(), err error) {
 	var all []func()
 	undo = func() {

@@ -35,7 +35,7 @@ func UsageOf(pid int) (Usage, error) {
 // scheduled is the scheduler's account of a process, in nanoseconds over all its threads.
 type scheduled struct {
 	ran    float64 // on a processor
-	Waited float64 // ready to run, and no processor was free
+	Waited float64 // ready to run while no processor was free
 }
 
 // Schedule reads /proc/ID/task/*/schedstat, which only Linux has; id is a number, or self.

@@ -4,11 +4,11 @@ package process
 
 import "time"
 
-// CPUTime is not known on this system.
+// CPUTime returns false: this system does not report the processor time.
 func CPUTime() (time.Duration, bool) { return 0, false }
 
-// MaxRSS is not known on this system.
+// MaxRSS returns false: this system does not report the resident memory.
 func MaxRSS() (int64, bool) { return 0, false }
 
-// FileLimit is not known on this system.
+// FileLimit returns 0: this system does not report the limit.
 func FileLimit() uint64 { return 0 }

@@ -57,18 +57,18 @@ var faultWords = map[string]string{
 }
 
 // WriteHTML writes the page of one of our results: it needs no network, and its tables need no
-// script either. It holds what the result holds: no prompt, no reply and no key.
+// script. Like the result, it has no prompt, no reply and no key.
 func WriteHTML(w io.Writer, r *result.Result) error {
 	return template.Must(template.New("report").Parse(pageHTML)).Execute(w, newPage(r))
 }
 
-// page is what the template shows: everything is text already.
+// page is what the template shows. All values are already formatted.
 type page struct {
 	Title, Subject, Date, Duration, Verdict string
-	Explain                                 []string // of the scenario, by paragraphs
+	Explain                                 []string // explanation of the scenario, in paragraphs
 	*result.Penstock
 	Figures       []figure
-	Tables, Parts []table // before the plots and behind them
+	Tables, Parts []table // before the plots and after them
 	Setup         []table
 	Plots         []plot
 	Groups        []plotGroup
@@ -104,7 +104,7 @@ func newPage(r *result.Result) *page {
 	}
 	if s := p.Scenario; s != nil {
 		g.Explain = strings.Split(s.Explain, "\n\n")
-		if s.OwnFleet { // its ports mean nothing to the reader
+		if s.OwnFleet { // the reader does not know its ports
 			g.Subject = "simulated engines behind an edge"
 		}
 	}
@@ -279,7 +279,7 @@ func list(title, note string, pairs ...string) table {
 	return t
 }
 
-// named writes a map in words, in the order of its names.
+// named formats a map in words, in the order of its names.
 func named[V any](m map[string]V, text func(V) string) string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {

@@ -104,8 +104,8 @@ func words(c *plot) string {
 }
 
 // loadOf returns the load of stages, for plots and tables alike: the rate that was sent, so that
-// the closed loops of a sweep stand on one axis with its rates; if all stages are closed loops,
-// their concurrency. It returns NaN if the load is not known.
+// the closed loops of a sweep share one axis with its rates; if all stages are closed loops, their
+// concurrency. It returns NaN if the load is not known.
 func loadOf(p *result.Penstock) (unit string, of func(s *result.Stage) float64) {
 	if !slices.ContainsFunc(p.Stages, func(s result.Stage) bool { return s.Rate != nil || s.Concurrency == nil }) {
 		return "requests at once", func(s *result.Stage) float64 { return float64(*s.Concurrency) }
@@ -160,7 +160,7 @@ func loadPlots(p *result.Penstock) []plot {
 	return out
 }
 
-// or returns a number that may be missing.
+// or returns a number, or otherwise if it is missing.
 func or(v *float64, otherwise float64) float64 {
 	if v == nil {
 		return otherwise
@@ -233,8 +233,8 @@ func timePlots(p *result.Penstock) []plot {
 // apart.
 const maxUpstreams = 8
 
-// upstreamLines returns the answers of each upstream, or of the busiest if there are many. A line
-// has a gap where the engine's page did not answer: the engine was dead, not idle.
+// upstreamLines returns the answers of each upstream, or of the busiest ones if there are many. A
+// line has a gap while the engine's page did not answer: the engine was dead, not idle.
 func upstreamLines(p *result.Penstock) (out []line) {
 	s := &p.Series
 	names := slices.Sorted(maps.Keys(s.Upstreams))
@@ -337,7 +337,8 @@ func spreadPlots(p *result.Penstock) []plot {
 	return out
 }
 
-// addQuantiles adds at most about 200 values of a distribution, dense where samples are.
+// addQuantiles adds at most about 200 values of a distribution, more of them where samples are
+// dense.
 func addQuantiles(xs map[float64]bool, d *result.Distribution) {
 	if d == nil {
 		return
@@ -377,7 +378,7 @@ func enginePlots(p *result.Penstock) []plot {
 	for _, t := range p.Telemetry {
 		note := t.Source + " " + t.URL
 		if name, ok := strings.CutPrefix(t.Source, "engine "); ok || p.Scenario != nil && p.Scenario.OwnFleet {
-			note = cmp.Or(name, t.Source) // a port says less
+			note = cmp.Or(name, t.Source) // a port would say less
 		}
 		for _, want := range telemetry {
 			c := plot{Group: "engine", Title: want.title, Note: note, XUnit: "s", X: t.TS, Marks: marksOf(p)}

@@ -227,7 +227,7 @@ func TestReportInBrowser(t *testing.T) {
 				Ink      string   `json:"ink"`
 				Paper    string   `json:"paper"`
 				Overflow bool     `json:"overflow"`
-				Mute     int      `json:"mute"`  // pictures without words
+				Mute     int      `json:"mute"`  // pictures without a description
 				Stuck    int      `json:"stuck"` // tables that scroll, but not by keys
 				Pale     []string `json:"pale"`  // text below a contrast of 4.5, lines below 3
 			}
@@ -307,7 +307,7 @@ func TestReportShowsLoneSamples(t *testing.T) {
 		Title string `json:"title"`
 		Ink   int    `json:"ink"`
 	}
-	// Axes, grid and marks are grey; only data has a colour.
+	// Axes, grid and marks are grey; only data is coloured.
 	drawn, err := chromedp.Run(tab, chromedp.Evaluate[[]plotInk](`[...document.querySelectorAll('.plots[data-group="time"] .plot')].map((box) => {
 		const c = box.querySelector("canvas"), d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
 		let ink = 0;

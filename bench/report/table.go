@@ -31,7 +31,7 @@ type cell struct{ Text, Note string }
 // Narrow reports whether the table has too few columns to fill the page.
 func (t *table) Narrow() bool { return len(t.Head) <= 5 }
 
-// add appends a row; only its first cell may be more than text.
+// add appends a row; only its first cell may have more than text.
 func (t *table) add(class string, first cell, texts ...string) {
 	all := []cell{first}
 	for _, text := range texts {
@@ -117,7 +117,7 @@ func stageTable(p *result.Penstock) table {
 		}
 		t.addSummary(first, &s.Summary)
 		row := &t.Rows[len(t.Rows)-1]
-		row.Cells = slices.Insert(row.Cells, 1, cell{Text: result.NumberText(load(s))}) // the x of the plots
+		row.Cells = slices.Insert(row.Cells, 1, cell{Text: result.NumberText(load(s))}) // the same number as on the x axis of the plots
 	}
 	return t
 }

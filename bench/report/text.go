@@ -41,13 +41,13 @@ var metricTitles = map[string][2]string{
 	result.Connect: {"Connecting", "connect"},
 }
 
-// formulas are printed below the measures by which other tools mean something else.
+// formulas are printed below the measures that other tools define differently.
 var formulas = map[string]string{
 	result.TPOT: "(last - first token) / (n - 1), a sample per request; guidellm's includes the first token",
 	result.ITL:  "gaps between reads that brought tokens, pooled over requests; guidellm and AIPerf: mean of each request",
 }
 
-// WriteText prints the result: the block that people paste, what that block lacks, and the verdict.
+// WriteText prints the result: the block that people paste, our additions to it, and the verdict.
 func WriteText(w io.Writer, r *result.Result) error {
 	var b writer
 	b.block(r)
@@ -119,7 +119,7 @@ func (w *writer) block(r *result.Result) {
 	w.rule("", '=')
 }
 
-// schedule prints the latencies from schedule beside those from send.
+// schedule prints the latencies from the schedule next to those from sending.
 func (w *writer) schedule(p *result.Penstock) {
 	a, b := p.Total.Latency[result.TTFT], p.Total.Latency[result.TTFTFromSchedule]
 	if a == nil || b == nil {
@@ -163,7 +163,7 @@ func brokenAlone(p *result.Penstock) string {
 	return ""
 }
 
-// table prints a table that has rows.
+// table prints a table if it has rows.
 func (w *writer) table(t table) {
 	if len(t.Rows) > 0 {
 		w.line("\n%s", strings.TrimRight(t.text(), "\n"))

@@ -61,7 +61,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestSubject: on a fleet of its own the report names the scenario, not a port.
+// TestSubject: if the scenario starts its own fleet, the report names the scenario and not a port.
 func TestSubject(t *testing.T) {
 	r := &result.Result{Penstock: &result.Penstock{
 		Target: result.Target{BaseURL: "http://127.0.0.1:43210"}, Scenario: &result.Scenario{Name: "x", Text: "y", Explain: "a\n\nb", OwnFleet: true},

@@ -11,7 +11,7 @@ import (
 	"penstock/bench/exit"
 )
 
-// WriteFile writes a file anew.
+// WriteFile creates or replaces a file.
 func WriteFile(name string, write func(io.Writer) error) error {
 	f, err := os.Create(name)
 	if err != nil {

@@ -98,7 +98,7 @@ type conn struct {
 	reads  int   // number of such reads
 	bytes  int64 // bytes they returned
 	used   bool  // it has already carried a request
-	late   error // error of a read that passed its deadline
+	late   error // error of a read past its deadline
 }
 
 // Read reads from the socket and records the time.
@@ -152,8 +152,8 @@ func (t *Target) open(ctx context.Context, fresh bool) (*conn, error) {
 	return c, nil
 }
 
-// release returns a connection to the idle ones if it can carry another request, and closes it
-// otherwise.
+// release returns a connection to the idle ones if it can carry another request, and otherwise
+// closes it.
 func (c *conn) release(reusable bool) {
 	t := c.t
 	if reusable && c.br.Buffered() == 0 {
@@ -193,7 +193,7 @@ func (c *conn) readHead() error {
 		c.late = nil
 		if err := c.head.Read(c.br); err != nil {
 			if c.late != nil {
-				return c.late // the parser only reports that the head is incomplete
+				return c.late // the parser would only report that the head is incomplete
 			}
 			return err
 		}
@@ -230,7 +230,7 @@ type body struct {
 	done          bool
 }
 
-// rules of chunked answers: what the edge tolerates, and more.
+// rules are the rules of chunked answers: what the edge tolerates, and more.
 var rules = chunked.Rules{MaxDigits: 15, MaxExtensions: 4 << 10, MaxTrailers: 64 << 10, BlankEnd: true, Folded: true}
 
 // Read returns the available bytes, at most one chunk. It returns io.EOF after the end of the body,

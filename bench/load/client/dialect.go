@@ -8,11 +8,11 @@ import (
 	"penstock/translate/sse"
 )
 
-// Dialect is a wire format: how a request is written and how its answer is read. All of them are in
+// Dialect is a wire format: how to write a request and how to read its answer. All of them are in
 // the table dialects.
 type Dialect struct {
 	Name    string
-	Backend string // vLLM's word for it, or ours
+	Backend string // vLLM's name for it, or ours
 	path    string // below /v1
 	Streams bool   // an answer can be streamed
 	Tokens  bool   // it generates tokens, so TTFT, ITL and TPOT are meaningful
@@ -40,8 +40,8 @@ const (
 	pieceTool
 )
 
-// token reports whether there was anything that counts as a token; visible reports whether a user
-// would see it.
+// token reports whether an event contained anything that counts as a token; visible reports whether
+// a user would see it.
 func (p pieces) token() bool   { return p != 0 }
 func (p pieces) visible() bool { return p&(pieceText|pieceTool) != 0 }
 
@@ -63,7 +63,7 @@ func (s faultSet) Names() []string {
 	return out
 }
 
-// fails reports whether any of the faults makes an answer useless; the others are only counted.
+// fails reports whether any of the faults makes an answer useless; other faults are only counted.
 func (s faultSet) fails() bool {
 	return s.has(result.FaultNoEnd) || s.has(result.FaultUnparsed) || s.has(result.FaultAfterEnd) ||
 		s.has(result.FaultOrder) || s.has(result.FaultToolJSON)

@@ -2,7 +2,7 @@ package client
 
 import "fmt"
 
-// dialects are all dialects; another one takes a line here and a file.
+// dialects are all dialects; a new one needs a line here and a file.
 var dialects = []*Dialect{
 	{
 		Name: "chat", Backend: "openai-chat", path: "/chat/completions", Streams: true, Tokens: true, Prompt: true,
@@ -51,8 +51,8 @@ func DialectNames() []string {
 	return out
 }
 
-// AppendTools appends the member "tools" with n tools, as the dialect writes them; nothing for n =
-// 0, or for a dialect without tools.
+// AppendTools appends the member "tools" with n tools in the dialect's form; nothing for n = 0, or
+// for a dialect without tools.
 func AppendTools(dst []byte, d *Dialect, n int) []byte {
 	form := map[string]string{
 		"chat":      `{"type":"function","function":{"name":"look_up_%d","description":"Looks up topic %d.","parameters":%s}}`,

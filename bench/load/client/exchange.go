@@ -33,13 +33,12 @@ type Sender struct {
 	words map[string]string // names of upstreams, each stored once
 }
 
-// observer receives tokens while they come. Its methods are called from the goroutine of the
-// request.
+// observer receives tokens as they come. Its methods are called from the goroutine of the request.
 type observer interface {
 	// FirstToken returns the cell that counts the gaps of the request.
 	FirstToken(s *Sample) *GapCell
-	// Token is called for every token event; gap is None for the first and for those that came in
-	// one read with an earlier one.
+	// Token is called for every token event. gap is None for the first, and for those that came in one
+	// read with an earlier one.
 	Token(s *Sample, at, gap int64)
 }
 
@@ -56,8 +55,8 @@ func (c *GapCell) record(gap int64) {
 }
 
 // Exchange sends one request and reads its answer into s, whose scheduled time must be set. It
-// returns the connection's reply for the next turn of the session. The reply is valid until done is
-// called; done must be called.
+// returns the connection's reply for the next turn of the session. The reply is valid until the
+// caller calls done, which it must.
 func (c *Sender) Exchange(ctx context.Context, q *Request, wire []byte, s *Sample) (p *Reply, done func()) {
 	t := c.Targets[q.Target]
 	s.At.Sent = c.Clock.Now()
@@ -74,7 +73,7 @@ func (c *Sender) Exchange(ctx context.Context, q *Request, wire []byte, s *Sampl
 		x := &transfer{sender: c, c: nc, q: q, s: s, bytes: nc.bytes, reads: nc.reads}
 		stale := x.carry(ctx, wire)
 		if stale && !fresh {
-			nc.release(false) // it was closed while idle, which is not the server's fault
+			nc.release(false) // the server closed the connection while it was idle, which is not a fault
 			s.Err, s.At.End = "", None
 			continue
 		}
@@ -127,7 +126,7 @@ type transfer struct {
 	c      *conn
 	q      *Request
 	s      *Sample
-	bytes  int64 // bytes that the connection had read before
+	bytes  int64 // bytes that the connection had read before this request
 	reads  int
 
 	lastRead int // the read that returned the last token
@@ -176,7 +175,7 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 		s.Stream = false
 		x.whole(ctx)
 	case x.q.Stream && x.json():
-		s.Err = result.ErrBody // a plain answer although a stream was requested
+		s.Err = result.ErrBody // a whole answer although a stream was requested
 		if _, err := c.readAll(); err != nil {
 			x.fail(ctx, err, result.ErrBody)
 		}
@@ -193,8 +192,7 @@ func (x *transfer) carry(ctx context.Context, wire []byte) (stale bool) {
 	return false
 }
 
-// fail records an error of the connection. An error caused by the client's own departure does not
-// count.
+// fail records an error of the connection, unless the client caused it by leaving.
 func (x *transfer) fail(ctx context.Context, err error, otherwise string) {
 	s := x.s
 	s.At.End = x.sender.Clock.Now()
@@ -273,7 +271,7 @@ func (x *transfer) refused(kind string) {
 	}
 }
 
-// json reports whether the head declares the answer to be JSON.
+// json reports whether the head says that the answer is JSON.
 func (x *transfer) json() bool {
 	return bytes.HasPrefix(x.c.head.ContentType(), []byte("application/json"))
 }
@@ -368,8 +366,8 @@ func (x *transfer) stream(ctx context.Context) {
 	}
 }
 
-// token records an event that contained a token. Of several that came in one read, only the first
-// has its own time.
+// token records an event that contained a token. Of several events in one read, only the first has
+// its own time.
 func (x *transfer) token(got pieces) {
 	c, s := x.c, x.s
 	at := c.readAt

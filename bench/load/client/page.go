@@ -16,15 +16,16 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// page is the answer to a small request outside the load.
+// page is the answer to a small request that is not part of the load.
 type page struct {
 	Status   int
 	Body     []byte
 	Upstream string        // that answered, if an edge names it
-	Queue    time.Duration // how long the call waited at the edge, if it says so, in milliseconds
+	Queue    time.Duration // how long the call waited at the edge, if the edge says so
 }
 
-// Fetch gets or, with a body, posts any page of a target. It is used for requests beside the load.
+// Fetch gets or, with a body, posts any page of a target. It is for requests that are not part of
+// the load.
 func (t *Target) Fetch(ctx context.Context, path string, body []byte, headers []byte) (*page, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -80,7 +81,7 @@ func (t *Target) Models(ctx context.Context, wait time.Duration) ([]string, erro
 		case p.Status == 401 || p.Status == 403:
 			return nil, exit.Usagef("%s refuses the key (status %d): give one by PENSTOCK_API_KEY or --api-key", t.Base, p.Status)
 		case p.Status != 200:
-			return nil, nil // it has no such page; --model must then name the model
+			return nil, nil // there is no such page; --model must then name the model
 		}
 		var doc jsonx.Doc
 		_ = doc.Parse(p.Body, jsonx.Options{}) // a page that is not JSON is empty and lists nothing

@@ -14,21 +14,21 @@ type ToolCall struct {
 type Reply struct {
 	doc *jsonx.Doc
 
-	ended  bool   // the dialect's end of a stream came
-	done   bool   // [DONE] came
-	failed bool   // an error event came
+	ended  bool   // the dialect's end of a stream has come
+	done   bool   // [DONE] has come
+	failed bool   // an error event has come
 	code   string // of the error
 	finish string
 	faults faultSet
 
-	in, out, cached int // -1: not reported
+	in, out, cached int // -1: the server did not report it
 
 	keep  bool // keep the text, for the next turn or to count its tokens
 	Text  []byte
 	Size  int // bytes of text
 	Calls []ToolCall
 
-	begun bool  // messages: message_start came; responses: response.created
+	begun bool  // messages: message_start has come; responses: response.created
 	block bool  // messages: a content block is open
 	seq   int64 // responses: last sequence_number
 }
@@ -78,7 +78,8 @@ func (p *Reply) think(v jsonx.Value) pieces {
 	return pieceReasoning
 }
 
-// call returns the i-th tool call, creating it if it is new; nil if i is absurd.
+// call returns the i-th tool call, creating it if it is new; nil if i is out of any plausible
+// range.
 func (p *Reply) call(i int) *ToolCall {
 	if i < 0 || i > 128 {
 		p.faults.Add(result.FaultOrder)
@@ -152,7 +153,7 @@ func errorCode(v jsonx.Value) string {
 	return ""
 }
 
-// words are frequent texts of answers, kept so that they need not be allocated again.
+// words are frequent texts of answers, kept so that they are not allocated again.
 var words = []string{
 	"stop", "length", "tool_calls", "end_turn", "max_tokens", "tool_use", "stop_sequence",
 	"completed", "incomplete", "max_output_tokens", "content_filter",

@@ -20,8 +20,8 @@ type Message struct {
 // ToolResult is the result of a tool.
 type ToolResult struct{ ID, Text []byte }
 
-// Request is one request before it is written in its dialect. The workload creates it and the
-// runner sends it once.
+// Request is one request, independent of its dialect. The workload creates it and the runner sends
+// it once.
 type Request struct {
 	ID        int // position of its session in the workload
 	D         *Dialect
@@ -47,7 +47,7 @@ type Request struct {
 // Departure says when a client leaves on purpose.
 type Departure struct {
 	Tokens int           // after this many events with tokens
-	After  time.Duration // or this long after sending; whichever is above 0 and comes first
+	After  time.Duration // or this long after sending; if both are set, whichever comes first
 }
 
 // Prompt returns the text of the last message, for dialects without roles.
@@ -62,7 +62,7 @@ func (q *Request) Prompt() []byte {
 	return bytes.Join(all, []byte("\n"))
 }
 
-// put appends a format in which %s is a text in JSON's form and %r one that is copied unchanged.
+// put appends a format in which %s is a text, written as JSON, and %r is copied unchanged.
 func put(dst []byte, format string, args ...[]byte) []byte {
 	for i := 0; i < len(format); i++ {
 		if format[i] != '%' {
@@ -92,8 +92,8 @@ func (q *Request) appendModel(dst []byte) []byte {
 	return jsonx.AppendStringS(append(dst, `{"model":`...), q.Model)
 }
 
-// appendSystem appends the system message as a member of that name, and returns the messages after
-// it.
+// appendSystem appends the system message as a member with that name, and returns the messages
+// after it.
 func (q *Request) appendSystem(dst []byte, name string) ([]byte, []Message) {
 	if len(q.Messages) == 0 || q.Messages[0].Role != "system" {
 		return dst, q.Messages

@@ -10,7 +10,7 @@ import (
 // None marks a missing time or count.
 const None = -1
 
-// Sample is what is known about one request, in a form of which a run keeps millions.
+// Sample is what is known about one request. It is small, because a run keeps millions.
 type Sample struct {
 	ID, Stage, Turn int
 	Pair            int // index of the pair with --compare-url; otherwise None
@@ -29,7 +29,7 @@ type Sample struct {
 	Flow   flow
 	Edge   edgeReport
 	Audio  float64       // seconds of sound sent
-	Retry  time.Duration // the wait that a refusal requests (Retry-After); 0: none
+	Retry  time.Duration // the Retry-After of a refusal; 0: none
 }
 
 // moments are nanoseconds since the start of the run, or None.
@@ -44,15 +44,15 @@ type tokenCounts struct {
 	InSource, OutSource                  string
 }
 
-// flow is how the tokens arrived.
+// flow describes how the tokens arrived.
 type flow struct {
 	Chunks, Coalesced int // events with tokens; those of them that came in one read with an earlier one
 	bytes             int64
-	Gaps              []int64 // only if a file has a line for each request
+	Gaps              []int64 // kept only if a file gets a line for each request
 	gapSum            int64
 }
 
-// edgeReport is what an edge reports about itself.
+// edgeReport is what an edge reports about a request.
 type edgeReport struct {
 	Upstream string
 	attempts int
@@ -75,8 +75,8 @@ func NewSample(q *Request, stage int, scheduled int64) Sample {
 // Completed reports whether the request was answered completely.
 func (s *Sample) Completed() bool { return s.Err == "" && !s.Left }
 
-// Failed reports whether the request counts as a failure. A client that left on purpose does not,
-// nor does a request that the end of the run cut off.
+// Failed reports whether the request counts as a failure. A client that left on purpose does not
+// count, nor does a request that the end of the run cut off.
 func (s *Sample) Failed() bool { return s.Err != "" && !s.Left && s.Err != result.ErrInterrupted }
 
 // Latency returns a measure of the request in nanoseconds, or None. ITL is the mean of its gaps.
@@ -105,7 +105,7 @@ func (s *Sample) Latency(measure string) int64 {
 	case result.Connect:
 		return s.At.Connect
 	case result.TPOT:
-		if s.Tokens.Out > 1 && s.At.lastToken > s.At.FirstToken { // otherwise all came in one read, and it is unknown
+		if s.Tokens.Out > 1 && s.At.lastToken > s.At.FirstToken { // otherwise all came in one read, and the time is unknown
 			return (s.At.lastToken - s.At.FirstToken) / int64(s.Tokens.Out-1)
 		}
 	case result.ITL:

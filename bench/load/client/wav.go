@@ -34,8 +34,8 @@ type soundHead struct {
 	head []byte // what has come so far
 }
 
-// maxSoundHead is the longest head of an answer; in a WAV file with more before its samples, sound
-// begins there.
+// maxSoundHead is the longest head of a WAV file that is searched; beyond it everything counts as
+// sound.
 const maxSoundHead = 64 << 10
 
 // take reads the next piece and reports whether sound has come.

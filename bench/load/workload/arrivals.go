@@ -7,8 +7,8 @@ import (
 )
 
 // Pacer says when requests are due: each call of Next returns a duration since the start of the
-// stage, never decreasing, until Next reports false. A closed loop has no pacer. It belongs to one
-// goroutine.
+// stage, never decreasing, until Next reports false. A closed loop has no pacer. A Pacer belongs to
+// one goroutine.
 type Pacer interface {
 	Next() (time.Duration, bool)
 }

@@ -17,7 +17,7 @@ type dataset struct{ entries []entry }
 // entry is one line of a dataset.
 type entry struct {
 	human [][]byte // the user's texts, turn by turn; nil for a trace
-	Call           // for a trace; otherwise only Out, in tokens: 0 means unknown
+	Call           // for a trace; otherwise only Out, in tokens, is set: 0 means unknown
 }
 
 // readDataset reads a file. Errors name the line.
@@ -44,7 +44,7 @@ func parseDataset(kind string, text []byte) (*dataset, error) {
 		if kind == "trace" {
 			return nil, errors.New("line 1: a trace has one object on each line, not a list")
 		}
-		_, _ = dec.Token() // the bracket seen above
+		_, _ = dec.Token() // the bracket peeked at above
 	}
 	var trace traceReader
 	parse := map[string]func(json.RawMessage) (entry, bool, error){

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TraceBlock is the number of tokens that a hash id of a trace stands for.
+// TraceBlock is the number of tokens that one hash id of a trace stands for.
 const TraceBlock = 512
 
 // agentBlock is the number of tokens in a block of a recorded session.
@@ -17,24 +17,24 @@ const agentBlock = 64
 
 // The limits of a trace.
 const (
-	maxTraceTime   = 366 * 24 * time.Hour // longest replay
+	maxTraceTime   = 366 * 24 * time.Hour // the longest replay
 	maxTraceStamp  = 9e12                 // of a timestamp in ms, which may be Unix time
 	maxTraceTokens = 10_000_000           // of a prompt: some 50 MB
-	maxTracePause  = 5 * time.Minute      // of a person or a tool: a run does not wait for a session that sleeps overnight
-	traceSpread    = time.Minute          // over which recorded sessions without their own times start
+	maxTracePause  = 5 * time.Minute      // a pause of a person or a tool: a run does not wait for a session that sleeps overnight
+	traceSpread    = time.Minute          // the time within which recorded sessions without their own times start
 )
 
 // Call is a request of a trace.
 type Call struct {
-	// At is when the call comes, counted from the first one. It is meaningless for a call that
-	// follows another one of its session: that one comes Think after the answer to the call with
-	// the index After.
+	// At is when the call comes, counted from the first one. It has no meaning for a call that follows
+	// another one of its session: that call comes Think after the answer to the call with the index
+	// After.
 	At      time.Duration
 	After   int // negative: none
 	Think   time.Duration
 	In, Out int     // tokens
 	Blocks  []int64 // of the prompt, TraceBlock tokens each; empty: nothing is shared
-	// Session is the conversation, either as the trace names it or found by which prompt this one
+	// Session is the conversation. The trace names it, or it follows from the prompt that this one
 	// continues. It is empty if neither is known.
 	Session string
 }
@@ -59,9 +59,9 @@ type traceReader struct {
 	headed   bool                     // its first line described the form
 	sessions map[string]*agentSession // of the second form; nil: none seen
 	roots    []int                    // first calls of sessions that are not sub-agents
-	ids      int64                    // of blocks assigned so far
+	ids      int64                    // number of blocks assigned so far
 	last     time.Duration
-	lines    map[string]string // session by the prompt so far
+	lines    map[string]string // maps the prompt so far to its session
 }
 
 // agentSession is a recorded session read so far.
@@ -172,7 +172,7 @@ type agentCall struct {
 }
 
 // agent places a call of a recorded session after the one before it, and a sub-agent's first call
-// after the last call of its parent that began before it.
+// after its parent's last call that began before it.
 func (r *traceReader) agent(in *agentCall) (Call, error) {
 	if r.sessions == nil {
 		r.sessions = map[string]*agentSession{}
@@ -228,8 +228,8 @@ func span(s float64) time.Duration { return time.Duration(math.Round(s * float64
 // systemBlocks is the number of ids for the beginning that all recorded sessions share.
 const systemBlocks = maxTraceTokens/TraceBlock + 1
 
-// agentBlocks names a prompt's blocks. A block keeps its name if it lies completely within what the
-// prompt keeps or, after a new beginning, within the system prompt.
+// agentBlocks assigns ids to a prompt's blocks. A block keeps its id if it lies completely within
+// the part that the prompt keeps or, after a new beginning, within the system prompt.
 func (r *traceReader) agentBlocks(s *agentSession, in *agentCall, from int) []int64 {
 	out := make([]int64, (in.In+TraceBlock-1)/TraceBlock)
 	for i := range out {

@@ -30,8 +30,8 @@ func timed(at, in int, session string, blocks ...int) string {
 }
 
 // TestSessionsOfATrace: a line's session is the one it names, or that of the earlier call whose
-// whole blocks it begins with. A common beginning of one block, or one that continued differently,
-// makes no session.
+// whole blocks its prompt begins with. A common beginning of one block, or one that continued
+// differently, makes no session.
 func TestSessionsOfATrace(t *testing.T) {
 	calls := readTrace(
 		t,
@@ -80,7 +80,7 @@ func TestRecordedSessions(t *testing.T) {
 		{0, 1, 3}, // 31 blocks of 64 tokens are three of 512
 		{0, 2, 4},
 		{1, 2, 3},
-		{0, 3, 1}, // so much of the system prompt as both have in whole blocks
+		{0, 3, 1}, // as much of the system prompt as both have in whole blocks
 		{0, 4, 2},
 	} {
 		a, b, n := calls[c.a].Blocks, calls[c.b].Blocks, 0

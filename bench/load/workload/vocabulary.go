@@ -9,8 +9,8 @@ import (
 //go:embed vocabulary.txt
 var vocabularyText string
 
-// vocabulary are common short English words, each one token with the space before it in nearly
-// every present vocabulary.
+// vocabulary are common short English words. With the space before it, each is one token in nearly
+// every current vocabulary.
 var vocabulary = strings.Fields(vocabularyText)
 
 // appendWords appends n words of the vocabulary, each followed by a space.

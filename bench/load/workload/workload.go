@@ -52,9 +52,9 @@ type Workload struct {
 	Other string // model of the second target; empty: the same
 	Nonce string // before each prompt; empty with AllowCache
 	data  *dataset
-	texts map[*client.Dialect][]byte // tools rendered for each dialect
+	texts map[*client.Dialect][]byte // maps a dialect to its tools in that dialect's form
 	media *media
-	// Unstreamed are dialects whose answers the target does not stream; the preflight sets it.
+	// Unstreamed has the dialects whose answers the target does not stream; the preflight sets it.
 	Unstreamed map[*client.Dialect]bool
 
 	// WordsPerToken converts a length in tokens to words; the preflight measures it.
@@ -107,7 +107,7 @@ func (w *Workload) Rng(n int) *rand.Rand {
 }
 
 // Take creates the first request of the next session. With two targets, sessions come in pairs that
-// differ only in the nonce; which target comes first is drawn for each pair.
+// differ only in the nonce; a draw decides for each pair which target comes first.
 func (w *Workload) Take() *client.Request {
 	w.mu.Lock()
 	n := w.next
@@ -125,7 +125,7 @@ type Follower struct {
 	Think   time.Duration
 }
 
-// Followers returns the calls of a trace that follow one.
+// Followers returns the calls of a trace that follow q.
 func (w *Workload) Followers(q *client.Request) []Follower {
 	var out []Follower
 	for _, n := range w.followers[q.ID] {
@@ -244,8 +244,8 @@ func (w *Workload) TracePacer(count int) *Trace {
 	return &Trace{times}
 }
 
-// tag returns the mark of a request that no cache knows. It begins with the part that differs, so
-// that not even the mark itself is found. The two prompts of a pair also have different marks,
+// tag returns a request's mark, which is in no cache. It begins with the part that differs, so that
+// not even the mark itself is found there. The two prompts of a pair also have different marks,
 // because one would otherwise warm the cache for the other.
 func (w *Workload) tag(q *client.Request) string {
 	if w.Nonce == "" {
@@ -264,7 +264,7 @@ func (w *Workload) shared(q *client.Request) string {
 	return w.Nonce + strconv.Itoa(q.Target) + " "
 }
 
-// words returns words worth n tokens after the tag.
+// words returns words for n tokens after the tag.
 func (w *Workload) words(tag string, rng *rand.Rand, n int) []byte {
 	count := max(1, int(math.Round(float64(n)*w.WordsPerToken)))
 	out := make([]byte, 0, len(tag)+6*count)
@@ -282,7 +282,7 @@ func (w *Workload) prefix(id int, tag string) []byte {
 }
 
 // traced creates the prompt of a trace's line: equal hash ids give equal blocks of text, so that
-// what was shared when the trace was recorded is shared again.
+// requests share the same parts as when the trace was recorded.
 func (w *Workload) traced(tag string, e *entry, id int) []byte {
 	if len(e.Blocks) == 0 {
 		return w.words(tag, w.Rng(id), e.In)
