@@ -15,7 +15,7 @@ import (
 	"penstock/bench/load/client"
 )
 
-// keySpec is an API key of the edge, and its appetite in the event "fair".
+// keySpec is an API key of the edge, and its demand in the event "fair".
 type keySpec struct {
 	ID     string `yaml:"id"`
 	Weight int    `yaml:"weight"`
@@ -67,8 +67,8 @@ func (s *fleetSpec) slots(model string) int {
 	return n
 }
 
-// saturates reports whether the keys can show how they share a model: two of them or more always
-// have a call that waits, and one asks for little.
+// saturates reports whether the keys can show how they share a model: at least two keys always have
+// a waiting call, and one asks for little.
 func (s *fleetSpec) saturates(model string) bool {
 	slots, large, small := s.slots(model), 0, 0
 	for _, k := range s.Keys {
@@ -84,7 +84,8 @@ func (s *fleetSpec) saturates(model string) bool {
 	return slots > 0 && large >= 2 && small >= 1
 }
 
-// enoughCalls is how many calls of each key are counted at least, however slow the machine is.
+// enoughCalls is the least number of calls of each key that are counted, however slow the machine
+// is.
 const enoughCalls = 5
 
 // keyService is what a key was served while all keys asked.
@@ -92,7 +93,7 @@ type keyService struct {
 	Calls   int
 	Tokens  int64           // uncached prompt tokens + 4 x answer tokens, in all
 	Largest int64           // of one call
-	Waits   []time.Duration // for a slot, as the edge reports them
+	Waits   []time.Duration // waits for a slot, as the edge reports them
 }
 
 func (s *keyService) add(tokens int64, wait time.Duration) {
@@ -110,8 +111,8 @@ func (s *keyService) median() time.Duration {
 	return slices.Sorted(slices.Values(s.Waits))[len(s.Waits)/2]
 }
 
-// fair keeps all keys asking for a time, and judges how they shared the model. It counts from the
-// moment at which every key has had an answer, so that all of them wait, until the time is over and
+// fair keeps all keys asking for a time, and judges how they shared the model. It starts to count
+// when every key has had an answer, so that all of them wait, and stops when the time is over and
 // enough calls of each key are answered.
 func (f *fleet) fair(ctx context.Context, model, span string) (seen string, err error) {
 	limit, err := time.ParseDuration(span)
@@ -173,8 +174,8 @@ func (f *fleet) fair(ctx context.Context, model, span string) (seen string, err 
 	return judge(keys, served, f.spec.slots(model))
 }
 
-// judge compares what keys were served with their weights. It reads no clock: only tokens, and the
-// waits of one key beside those of another in the same queue.
+// judge compares what keys were served with their weights. It reads no clock, only tokens, and the
+// waits of one key compared with those of another in the same queue.
 //
 // A key that always has a call waiting is served in proportion to its weight, up to 5 % and the
 // calls that hold the slots when the count begins and ends. A key with fewer calls than slots waits

@@ -10,7 +10,8 @@ import (
 	"penstock/config/testkit/fastset"
 )
 
-// TestFairIsJudgedByTokens checks which shares are fair: by tokens and weights, never by calls.
+// TestFairIsJudgedByTokens: shares are fair or not by tokens and weights, never by numbers of
+// calls.
 func TestFairIsJudgedByTokens(t *testing.T) {
 	keys := []keySpec{
 		{ID: "docs", Weight: 1, Loops: 16}, {ID: "code", Weight: 2, Loops: 24}, {ID: "one", Weight: 1, Loops: 1},
@@ -42,7 +43,7 @@ func TestFairIsJudgedByTokens(t *testing.T) {
 	}
 }
 
-// TestFairKeys plays keys against a full engine with real processes.
+// TestFairKeys runs keys against a full engine with real processes.
 func TestFairKeys(t *testing.T) {
 	fastset.LeaveOut(t, "keys that share a full engine, in processes")
 	t.Parallel()

@@ -21,10 +21,10 @@ type fleetSpec struct {
 	// Models are entries of the edge's configuration without their deployments: each goes to every
 	// engine that serves it.
 	Models []modelSpec `yaml:"models"`
-	// Keys are API keys of the edge, and what each of them asks for in the event "fair"; the run
-	// itself then has a key of weight 1. If empty, the edge demands no keys.
+	// Keys are API keys of the edge, with their demand in the event "fair"; the run itself then has a
+	// key of weight 1. If empty, the edge demands no keys.
 	Keys []keySpec `yaml:"keys"`
-	// Required is true when the scenario makes no sense against other people's engines.
+	// Required is true when the scenario makes no sense with the user's own engines.
 	Required bool `yaml:"required"`
 }
 
@@ -58,7 +58,7 @@ type fleet struct {
 	mu      sync.Mutex
 	engines map[string]*fleetEngine
 	out     map[string]bool // engines that are not in the edge's configuration
-	weight  int             // of every second engine: changed by reload, so that there is something to reload
+	weight  int             // weight of every second engine, which a reload changes so that there is something to reload
 	edge    *process.Child
 	keys    map[string]string // API keys, by id
 	URL     string            // of the edge, without /v1
@@ -158,7 +158,7 @@ func (f *fleet) writeConfig() error {
 	return os.Rename(tmp, f.config())
 }
 
-// verbs are the events of an engine, with a description.
+// verbs are the events of an engine, each with a description.
 var verbs = []string{"crash", "restart", "remove", "add", "wedge", "recover"}
 
 const wantVerb = "%q: want crash, restart, remove, add, wedge or recover with an engine, " +
@@ -168,12 +168,12 @@ const wantVerb = "%q: want crash, restart, remove, add, wedge or recover with an
 // again on the same address. "remove ENGINE" and "add ENGINE" rewrite the configuration, "reload"
 // changes weights in it; then the edge is asked to read it again. "wedge ENGINE" stops an engine
 // that still answers its probes, and ends when the edge has taken it out; "recover ENGINE" resumes
-// it, and ends when the edge has it back. "busy MODEL DURATION" sends calls to a model's engines
-// that are silent for so long, and ends with them: it fails if the edge took an engine for stalled.
-// "fair MODEL DURATION" keeps all keys of the spec asking for so long: it fails if one of them gets
-// more or less than its share.
+// it, and ends when the edge has taken it back. "busy MODEL DURATION" sends calls during which a
+// model's engines are silent for that time, and ends with them: it fails if the edge treats an
+// engine as stalled. "fair MODEL DURATION" keeps all keys of the spec asking for that time: it
+// fails if one of them gets more or less than its share.
 //
-// It returns what was seen of the edge, if the event watches it.
+// It returns what was observed at the edge, if the event waits for that.
 func (f *fleet) Do(ctx context.Context, what string) (seen string, err error) {
 	if err := f.act(ctx, what); err != nil {
 		return "", err
@@ -207,7 +207,7 @@ func (f *fleet) act(ctx context.Context, what string) error {
 	e := f.engines[name]
 	switch verb {
 	case "crash":
-		e.process.Kill() // KILL: no farewell, as when the machine dies
+		e.process.Kill() // SIGKILL: no notice, as when the machine dies
 		return nil
 	case "restart":
 		return f.startEngine(ctx, e)

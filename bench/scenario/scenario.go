@@ -25,8 +25,8 @@ type Scenario struct {
 	Explain string `yaml:"explain"`
 	// Fleet is started when no target is given.
 	Fleet fleetSpec `yaml:"fleet"`
-	// Run holds flags of `bench run`, by name without the dashes; a list repeats the flag. A flag
-	// of the command line wins.
+	// Run holds flags of `bench run`, by name without the dashes; a list repeats the flag. Flags of
+	// the command line take precedence.
 	Run yaml.MapSlice `yaml:"run"`
 	// At lists the events of the fleet, as TIME:EVENT; see fleet.Do.
 	At []string `yaml:"at"`
@@ -130,7 +130,7 @@ func (s *Scenario) Explanation() string {
 	return b.String()
 }
 
-// quotedFlags writes flags quoted for a shell.
+// quotedFlags quotes flags for a shell.
 func quotedFlags(flags []string) []string {
 	out := slices.Clone(flags)
 	for i, f := range out {

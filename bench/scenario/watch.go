@@ -67,15 +67,15 @@ func (f *fleet) await(ctx context.Context, engine string, calls bool) error {
 }
 
 // silentCalls are a prompt that takes long to read, in three chunks, and a tool call that is held
-// back until it is whole. The simulator reads their faults.
+// back until it is whole. The simulator performs the faults in them.
 var silentCalls = [...]string{
 	`"sim":{"tokens":20,"fault":"long-prefill=%s;chunks=3"}`,
 	`"tool_choice":"required","tools":[{"type":"function","function":{"name":"lookup",` +
 		`"parameters":{"type":"object","properties":{"key":{"type":"string"}}}}}],"sim":{"fault":"buffered-call=%s"}`,
 }
 
-// busy sends each of the silent calls twice, all at once, and watches the model's engines until
-// they are answered. It fails when one of them is taken out, or a call is not answered well.
+// busy sends each of the silent calls twice, all at once, and watches the model's engines until the
+// calls are answered. It fails when the edge takes one of the engines out, or a call fails.
 func (f *fleet) busy(ctx context.Context, model, silence string) (seen string, err error) {
 	watching, done := context.WithCancel(ctx)
 	defer done()
@@ -117,7 +117,7 @@ func (f *fleet) awaitAlarm(ctx context.Context, model string) error {
 	}
 }
 
-// call makes a call of a stream, and reads it to its end.
+// call makes a streamed call, and reads it to its end.
 func (f *fleet) call(ctx context.Context, model, more string) error {
 	body := fmt.Sprintf(`{"model":%q,"stream":true,"messages":[{"role":"user","content":"Are you there?"}],%s}`, model, more)
 	t, err := client.NewTarget(f.URL, false, client.Bearer(f.Key))

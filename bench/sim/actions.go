@@ -65,8 +65,8 @@ func tokenize(e *Engine, x *exchange, v *fastjson.Value) {
 		ids))
 }
 
-// countTokens answers the Messages dialect's counter with what a chat request with these texts
-// would be charged. Every text within system, messages and tools counts.
+// countTokens answers the Messages dialect's counter with the number of prompt tokens of a chat
+// request with these texts. Every text within system, messages and tools counts.
 func countTokens(e *Engine, x *exchange, v *fastjson.Value) {
 	var all scheduler.Prompt
 	all.Reset(e.o.Seed)
@@ -103,7 +103,7 @@ func countTokens(e *Engine, x *exchange, v *fastjson.Value) {
 	x.json(fmt.Appendf(nil, `{"input_tokens":%d}`, all.Tokens()))
 }
 
-// loadOrUnload loads or unloads a model by hand.
+// loadOrUnload loads or unloads a model on request.
 func loadOrUnload(e *Engine, x *exchange, v *fastjson.Value) {
 	name := string(v.GetStringBytes("model"))
 	if _, ok := e.served(name); !ok {

@@ -21,7 +21,7 @@ func (w *slowdown) clear() {
 
 func (w *slowdown) stall(d time.Duration) { w.stalled.Store(time.Now().Add(d).UnixNano()) }
 
-// scale returns how long d takes under the slowdown.
+// scale returns d as the slowdown stretches it.
 func (w *slowdown) scale(d time.Duration) time.Duration {
 	bits := w.slow.Load()
 	if bits == 0 || d == 0 {
@@ -30,7 +30,7 @@ func (w *slowdown) scale(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * math.Float64frombits(bits))
 }
 
-// stands returns how much longer the engine stands still.
+// stands returns for how long the engine will still stand still.
 func (w *slowdown) stands() time.Duration {
 	until := w.stalled.Load()
 	if until == 0 {
@@ -69,7 +69,7 @@ func (a *answer) readyAt(tokens int) (due time.Time, read time.Duration) {
 	return e.reader.Reserve(now, read).Add(wait), read
 }
 
-// gap returns the time until the next token for the present batch and slowdown.
+// gap returns the time until the next token, given the present batch and slowdown.
 func (a *answer) gap() time.Duration {
 	if a.x.knobs.Gap >= 0 {
 		return time.Duration(a.x.knobs.Gap)
@@ -89,8 +89,8 @@ func (a *answer) gap() time.Duration {
 	return a.e.strain.scale(d)
 }
 
-// throughput returns how many tokens per second running requests write together; 0 if tokens take
-// no time.
+// throughput returns how many tokens per second so many running requests write together; 0 if
+// tokens take no time.
 func throughput(e *Engine, running int) float64 {
 	if running == 0 || e.o.TokenRate == 0 {
 		return 0
@@ -100,7 +100,8 @@ func throughput(e *Engine, running int) float64 {
 }
 
 // keep waits while the engine stands still, or while the request has lost its slot to an eviction.
-// Everything after that is late by the same time: tick moves. It returns false if the client left.
+// It moves tick by that time, so everything afterwards is late by as much. It returns false if the
+// client left.
 func (a *answer) keep(tick *time.Time) bool {
 	e, x := a.e, a.x
 	if !a.tenant.Evicted() && e.strain.stands() == 0 {
@@ -130,15 +131,15 @@ func (a *answer) keep(tick *time.Time) bool {
 	return true
 }
 
-// An answer that is given whole need not wake up for each token: it checks its batch only after so
-// many tokens or this time.
+// A whole answer need not wake up for each token: it checks its batch after so many tokens or this
+// time.
 const (
 	strideTokens = 8
 	strideTime   = 20 * time.Millisecond
 )
 
-// think spends the time of an answer that is given whole, with steps tokens in the longest choice,
-// and counts them. It returns false if the client left.
+// think spends the time of a whole answer, with steps tokens in the longest choice, and counts the
+// tokens. It returns false if the client left.
 func (a *answer) think(steps int) bool {
 	tick := a.first
 	for done := min(steps, 1); ; {
@@ -157,7 +158,7 @@ func (a *answer) think(steps int) bool {
 		}
 		tick = tick.Add(time.Duration(n) * gap)
 		if !a.x.client.pauseUntil(tick) || !a.keep(&tick) {
-			if a.tenant != nil && gap > 0 { // the tokens made so far were work
+			if a.tenant != nil && gap > 0 { // the tokens so far were work
 				a.say(a.upTo(done+max(0, n-1-int(time.Until(tick)/gap))) - a.told.Spoken)
 			}
 			return false

@@ -11,8 +11,8 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// bodyWriter writes an answer to the socket: its head as built, its body in chunks, compressed, in
-// pieces, or as faults require.
+// bodyWriter writes an answer to the socket: its head as built, and its body in chunks, compressed,
+// in pieces, or as faults require.
 type bodyWriter struct {
 	nc       net.Conn
 	client   *clientWatch
@@ -101,7 +101,7 @@ func (w *bodyWriter) drip(gap time.Duration) {
 	w.out = w.out[:0]
 }
 
-// end appends the end of the body, and what a fault adds after it.
+// end appends the end of the body, and anything that a fault adds after it.
 func (w *bodyWriter) end() {
 	if w.gz != nil {
 		_ = w.gz.Close()
@@ -130,7 +130,7 @@ func (w *bodyWriter) repeat(p []byte) {
 	}
 }
 
-// The member that makes an answer large, around its filler.
+// An answer is made large by this member, around its filler.
 const padBegin, padEnd = `"padding":"`, `",`
 
 // padding returns how many bytes to add to a JSON object in a body.
@@ -141,7 +141,7 @@ func (w *bodyWriter) padding(body []byte) int {
 	return max(w.t.Pad-len(body), len(padBegin)+len(padEnd))
 }
 
-// putPadded writes a JSON object with n additional bytes, without ever holding them all.
+// putPadded writes a JSON object with n additional bytes, which are never all in memory.
 func (w *bodyWriter) putPadded(body []byte, n int) {
 	filler := bytes.Repeat([]byte("w"), 64<<10)
 	fill := func() {

@@ -37,7 +37,7 @@ func chat(x *exchange) { text(x, "", decoderOf(x).Chat) }
 // decode reads a request for text from a body.
 type decode = func(*fastjson.Value, *generate.Request) *profile.APIError
 
-// text answers a request for text in any form. A legacy completion brings its id.
+// text answers a request for text in any form. For a legacy completion, legacy is its id.
 func text(x *exchange, legacy string, read decode) {
 	q := requests.Get().(*generate.Request)
 	defer requests.Put(q)
@@ -82,7 +82,7 @@ type answer struct {
 
 	arrived, admitted, first time.Time
 	tenant                   *scheduler.SlotHolder // nil: no slot
-	unuse                    func()                // releases the model that was loaded for it; nil: none was
+	unuse                    func()                // releases the model that was loaded for it; nil: no model was loaded
 }
 
 // complete takes a request through the queue, the prefill and the decoding.
@@ -133,7 +133,8 @@ func newAnswer(x *exchange, q *generate.Request) *answer {
 	return a
 }
 
-// enter waits for a slot. It returns false if there is none; the client has then been answered.
+// enter waits for a slot. It returns false if the request gets none; the client has then been
+// answered.
 func (a *answer) enter() bool {
 	x, e := a.x, a.e
 	a.arrived = time.Now()
@@ -211,7 +212,7 @@ func (a *answer) fit() *profile.APIError {
 }
 
 // refuse answers a request that is too long or found no place in the queue. If the engine opens a
-// stream before it can know, the error comes in the stream, after a 200.
+// stream before it can know that, the error comes in the stream, after a 200.
 func (a *answer) refuse(err profile.APIError, inBand bool) {
 	if !inBand || !a.told.Stream {
 		a.x.fail(err)

@@ -12,7 +12,7 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// told is what is known about an answer while it is written.
+// told is what is known about an answer as it is written.
 type told struct {
 	Faults                          *fault.Effects
 	ID, Model                       string
@@ -40,8 +40,8 @@ type chatWriter struct {
 	usageLast bool // the client asked for it
 	nullUsage bool // "usage":null on every chunk but the last
 
-	known map[deltaKey][2]string // the text before and after the text of a chunk, valid for
-	at    int64                  // this time
+	known map[deltaKey][2]string // the text before and after the text of a chunk; valid while at stays the same
+	at    int64                  // the time in those texts
 }
 
 // chunk is an event with a part of a choice, or of none, in the form for templates. Texts are JSON.
@@ -109,7 +109,7 @@ func (w *chatWriter) piece(i int, c *generate.Plan, p profile.Piece) bool {
 	}
 	first := !c.Opened && !w.legacy
 	c.Opened = true
-	// text cut off at the limit has no separate end chunk
+	// tgi has no separate end chunk for text cut off at the limit
 	ends := w.p.Family == "tgi" && c.Left == 0 && c.Finish == "length" && !w.told.Faults.NoFinish
 	if ends || w.usageEach || p.Kind == profile.PieceWhole || w.q.Logprobs && p.Kind == profile.PieceText {
 		return w.lastOrRich(i, c, p, first, ends)
@@ -155,7 +155,7 @@ func (w *chatWriter) end(i int, c *generate.Plan) bool {
 	}
 	last := over(w.choices)
 	if w.p.Family == "llamacpp" && last {
-		if w.legacy && w.usageLast { // it has no usage chunk there
+		if w.legacy && w.usageLast { // legacy completions of that engine have no usage chunk
 			end.Usage = w.usage()
 		}
 		if w.legacy || !w.usageChunk() {
@@ -216,7 +216,7 @@ func (w *chatWriter) send(c *chunk) bool {
 	return w.told.Event("", w.render(c))
 }
 
-// The marks that replace varying parts in a form. They cannot occur in JSON.
+// These marks replace the varying parts of a form. They cannot occur in JSON.
 const (
 	markFrame   = "\x00frame"
 	markText    = "\x00text"
@@ -246,14 +246,14 @@ func (w *chatWriter) render(c *chunk) []byte {
 	form := *c
 	form.Frame, form.Usage, form.Took = markFrame, marked(c.Usage, markUsage), marked(c.Took, markTook)
 	frame := w.frame("chat.completion.chunk")
-	if c.Logprobs != "" || c.Stopped != "" || strings.Contains(c.Delta, `"tool_calls":[`) { // unlimited variety
+	if c.Logprobs != "" || c.Stopped != "" || strings.Contains(c.Delta, `"tool_calls":[`) { // their variety has no limit
 		c.Frame = frame
 		return pages.Tell("chat", "chunk", c)
 	}
 	return []byte(fill(pages.Form("chat", "chunk", form), markFrame, frame, markUsage, c.Usage, markTook, c.Took))
 }
 
-// frame returns the members that every chunk and answer has: they come first, but last in
+// frame returns the members that every chunk and answer has. They come first, but last in
 // llama.cpp's.
 func (w *chatWriter) frame(object string) string {
 	if w.legacy {
@@ -273,7 +273,7 @@ func (w *chatWriter) frame(object string) string {
 }
 
 // delta returns the delta of one token. first says that the choice has no opening chunk, so its
-// first delta carries the role.
+// first delta has the role.
 func (w *chatWriter) delta(p *profile.Piece, first bool) string {
 	d := delta{
 		Family: w.p.Family, Reasoning: w.p.Reasoning, Role: first || w.p.Roles == profile.RoleEach, Legacy: w.legacy,

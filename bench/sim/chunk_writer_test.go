@@ -194,7 +194,7 @@ func TestStreamBytes(t *testing.T) {
 	want["vllm-omni"], want["llamacpp-router"] = want["vllm"], want["llamacpp"]
 	each(t, func(t *testing.T, e *Engine, profile string) {
 		body := chatBody("hi", `,"stream":true,"stream_options":{"include_usage":true},"sim":{"text":"Hi"}`)
-		if profile == "sglang" || profile == "trtllm" || profile == "llamacpp" || profile == "tgi" { // some echo the requested name, others name their own
+		if profile == "sglang" || profile == "trtllm" || profile == "llamacpp" || profile == "tgi" { // some repeat the requested name, others use their own
 			body = strings.Replace(body, `"model":"sim"`, `"model":"other"`, 1)
 		}
 		_, got := ask(t, e, body)
@@ -292,7 +292,7 @@ func TestTools(t *testing.T) {
 		}
 		_, body = ask(t, e, chatBody("hi", named+`,"stream":true`))
 		got := streamOf(t, body)
-		if profile == "ollama" { // ignores tool_choice
+		if profile == "ollama" { // ollama ignores tool_choice
 			if got.Calls[0].Name != "get_time" {
 				t.Errorf("%s", body)
 			}
@@ -310,7 +310,7 @@ func TestTools(t *testing.T) {
 				t.Errorf("arguments %q: %v", got.Calls[0].Args, err)
 			}
 			want := finishOfCalls(profile)
-			if strings.HasPrefix(profile, "vllm") { // it was named
+			if strings.HasPrefix(profile, "vllm") { // these read the tool's name
 				want = "stop"
 			}
 			if got.Finish[0] != want {
@@ -329,7 +329,7 @@ func TestTools(t *testing.T) {
 			}
 		}
 		null := "null"
-		if profile == "lmstudio" { // it refuses it
+		if profile == "lmstudio" { // lmstudio refuses it
 			null = `""`
 		}
 		done := `{"model":"sim","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":` + null + `,"tool_calls":[{"id":"c1","type":"function","function":{"name":"get_time","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"noon"}]` + weather + `}`

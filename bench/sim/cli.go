@@ -115,7 +115,7 @@ func (c *CLI) options() (Options, error) {
 		AlternateRoles:    c.AlternateRoles,
 		Efforts:           c.Efforts,
 	}
-	if c.Speed != "" { // set by a test: the zero value is instant
+	if c.Speed != "" { // set by a test: the zero value takes no time
 		if err := o.SetSpeed(c.Speed); err != nil {
 			return o, err
 		}

@@ -2,12 +2,12 @@ package sim
 
 import "time"
 
-// clientWatch is how an exchange waits: for a time, but never longer than its client stays.
+// clientWatch is how an exchange waits: for a time, but no longer than its client stays.
 type clientWatch struct {
 	left     <-chan struct{} // closed when the client has left or we closed the connection
 	stop     <-chan struct{} // closed with the engine
 	timer    *time.Timer
-	stubborn bool // continue without the client: CancelOnlyStreams
+	stubborn bool // continue without the client: see CancelOnlyStreams
 	lost     bool // a write failed or a wait ended because the client left
 }
 

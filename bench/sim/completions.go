@@ -87,7 +87,7 @@ func vector(v []float32, format string) string {
 	return string(append(b, ']'))
 }
 
-// embed returns a unit vector that is close for texts with common words.
+// embed returns a unit vector; texts with common words have similar ones.
 func embed(text []byte, size int) []float32 {
 	sum := make([]float64, size)
 	for w := range strings.FieldsSeq(strings.ToLower(string(text))) {
@@ -147,8 +147,8 @@ func rerank(x *exchange) {
 	out.answer(x, "rerank", &q.Prompt)
 }
 
-// smallRequest reads what the endpoints without decoding share. It returns false if the answer has
-// already been given.
+// smallRequest reads what the endpoints without decoding have in common. It returns false if the
+// answer has already been given.
 func smallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *generate.Request, bool) {
 	v, err := generate.Parse(p, x.req.body)
 	q := new(generate.Request)
@@ -165,7 +165,7 @@ func smallRequest(x *exchange, p *fastjson.Parser) (*fastjson.Value, *generate.R
 	return v, q, true
 }
 
-// small is the answer to work that is only a prefill, in the form for templates.
+// small is the answer to work that has only a prefill, in the form for templates.
 type small struct {
 	Family, Model, ID string
 	Created           int64
@@ -179,7 +179,7 @@ type smallItem struct {
 	Score float64
 }
 
-// answer performs the work and answers.
+// answer performs the work and answers the request.
 func (s *small) answer(x *exchange, template string, p *scheduler.Prompt) {
 	a := newAnswer(x, &generate.Request{Prompt: *p, Max: -1})
 	defer a.release()

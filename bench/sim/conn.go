@@ -21,7 +21,7 @@ const (
 )
 
 // conn is one client connection. Its reader goroutine parses a request, starts a second goroutine
-// that answers it, and reads on, so that a client's departure is noticed at once, whatever the
+// that answers it, and reads on, so that it notices at once when the client leaves, whatever the
 // answer is doing.
 type conn struct {
 	e      *Engine
@@ -35,11 +35,11 @@ type conn struct {
 	done  chan struct{} // one token for each completed answer
 	shut  atomic.Bool   // closed by us
 	ended chan struct{} // closed together with shut
-	next  string        // how to treat the next request after keepalive-close
+	next  string        // what to do with the next request after keepalive-close
 
 	mu    sync.Mutex
 	idle  bool // the answer is complete; done follows at once
-	early bool // bytes came during a request: handle must wake the reader
+	early bool // bytes came during a request, so handle must wake the reader
 }
 
 // Header is one line of a request's head, as received.
@@ -48,7 +48,7 @@ type Header struct {
 	Value string `json:"value"`
 }
 
-// Request is a request as it came over the wire. It shares no memory with the engine.
+// Request is a request as received. It shares no memory with the engine.
 type Request struct {
 	Method string    `json:"method"`
 	Target string    `json:"target"` // path and query
@@ -141,15 +141,15 @@ func (c *conn) handle() {
 	c.done <- struct{}{}
 }
 
-// watch reads on during a request, and after it until the next one begins. It returns false if the
-// connection has ended.
+// watch reads on during a request, and after it until the next request begins. It returns false if
+// the connection has ended.
 func (c *conn) watch() bool {
 	if c.r == c.w {
 		c.r, c.w = 0, 0
 	}
 	for {
-		// Bytes that are already here belong to the next request. Reading continues anyway, because
-		// the client's departure would go unnoticed otherwise.
+		// Bytes that are already here belong to the next request. Reading continues anyway: otherwise the
+		// client could leave unnoticed.
 		if c.w > 0 {
 			c.mu.Lock()
 			idle := c.idle
@@ -174,8 +174,7 @@ func (c *conn) watch() bool {
 			return false
 		}
 		close(c.gone)
-		// Closing here instead of in serve frees a writer that is blocked on a client that does not
-		// read.
+		// Closing here and not in serve frees a writer that is blocked on a client that does not read.
 		c.close()
 		<-c.done
 		return false
@@ -259,7 +258,7 @@ func (c *conn) readRequest() (bool, error) {
 		}
 		return false, nil
 	}
-	x.early() // faults by schedule or header are known from here
+	x.early() // from here on, faults by schedule or header are known
 	if x.t.Early && x.client.pause(x.t.Delay) {
 		refuseEarly(x)
 		return false, nil

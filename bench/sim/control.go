@@ -78,7 +78,7 @@ func control(x *exchange) {
 	x.reply(http.StatusOK, "application/json", append(b, '\n'))
 }
 
-// read passes the body of a control to use.
+// read decodes the body of a control request and passes it to use.
 func read[T any](x *exchange, use func(T)) error {
 	var in T
 	if err := json.Unmarshal(x.req.body, &in); err != nil {

@@ -44,7 +44,7 @@ type Options struct {
 	// SharedPrefill makes PrefillRate the rate of the whole engine: prompts are read one after
 	// another, first come, first served.
 	SharedPrefill bool
-	// TokenRate is how many tokens per second a request writes that runs alone. 0: as fast as the
+	// TokenRate is how many tokens per second a request writes when it runs alone. 0: as fast as the
 	// socket takes them.
 	TokenRate float64
 	// BatchCost is what each further running request adds to the time between two tokens of all
@@ -78,8 +78,8 @@ type Options struct {
 	// Ping is the time between comments in a silent stream; 0: the profile's own (only llamacpp has
 	// one, 30 s); negative: none.
 	Ping time.Duration
-	// CancelOnlyStreams is llama.cpp's flaw: a plain request whose client has left still runs to
-	// its end, even from the queue.
+	// CancelOnlyStreams is llama.cpp's flaw: a request without a stream whose client has left still
+	// runs to its end, even from the queue.
 	CancelOnlyStreams bool
 	// StrictSystem refuses a system message anywhere but first, as many chat templates do.
 	StrictSystem bool
@@ -96,7 +96,7 @@ type Options struct {
 	// Residents is how many models an engine that loads on demand keeps in memory. Another model
 	// replaces the least recently requested one, and cuts off the requests that use it. 0: all.
 	Residents int
-	// Events happen by themselves at times counted from Start.
+	// Events happen without a request, at times counted from Start.
 	Events []Event
 	// Record keeps the last 256 inference requests, headers and bodies, for Stats and Recorded.
 	Record bool
@@ -184,7 +184,7 @@ func (o Options) defaults() Options {
 	return o
 }
 
-// New creates an engine that does not listen yet. Mistakes in o are reported by Start.
+// New creates an engine that does not listen yet. Errors in o are reported by Start.
 func New(o Options) *Engine {
 	o = o.defaults()
 	e := &Engine{o: o, started: time.Now(), server: newServer()}
@@ -230,7 +230,7 @@ func New(o Options) *Engine {
 	return e
 }
 
-// Texts in pages and faulty answers that must never reach a client. Tests look for them.
+// These texts in pages and faulty answers must never reach a client. Tests look for them.
 const (
 	LeakedHost   = profile.LeakedHost
 	LeakedPath   = profile.LeakedPath
@@ -238,12 +238,12 @@ const (
 	ForgedText   = fault.ForgedText
 )
 
-// Fault is injected misbehaviour and when it happens.
+// Fault is an injected fault with its schedule.
 type Fault = fault.Fault
 
-// SetFault replaces the faults: the first one that applies to a request hits it. No fault, or one
-// with an empty Spec, clears them. It panics on a Spec that fault.Parse refuses, which is a mistake
-// in a test.
+// SetFault replaces the faults. Of those that apply to a request, the first one hits it. Without
+// arguments, or with an empty Spec, it clears them. It panics on a Spec that fault.Parse refuses,
+// which is a mistake in a test.
 func (e *Engine) SetFault(faults ...Fault) {
 	if err := e.faults.Load(faults...); err != nil {
 		panic("sim: " + err.Error())
@@ -307,8 +307,9 @@ func (e *Engine) Stats() Stats {
 	}
 }
 
-// SetHealthy sets the answer of health: false is 503 from then on. With the llamacpp profile every
-// path then answers 503 "Loading model", like that engine; with the others inference continues.
+// SetHealthy sets the answer of the health page: false is 503 from then on. With the llamacpp
+// profile every path then answers 503 "Loading model", as that engine does; with the others
+// inference continues.
 func (e *Engine) SetHealthy(ok bool) { e.sick.Store(!ok) }
 
 // SetModels replaces the served names. Requests already accepted keep theirs.

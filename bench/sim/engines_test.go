@@ -10,8 +10,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// TestEnginePages: the pages that only one engine has, and what that engine answers for pages that
-// it lacks.
+// TestEnginePages checks the pages that only one engine has, and that engine's answer for pages
+// that it lacks.
 func TestEnginePages(t *testing.T) {
 	type page struct {
 		path, want string
@@ -85,7 +85,7 @@ func TestEnginePages(t *testing.T) {
 	}
 }
 
-// TestSick: what each engine's health page says when the engine is not well.
+// TestSick checks each engine's health page when the engine is not well.
 func TestSick(t *testing.T) {
 	for profile, want := range map[string]string{
 		"tgi": `{"error":"unhealthy","error_type":"healthcheck"}`, "trtllm": "LLM is unavailable. Please check the server logs for more details.",
@@ -125,7 +125,7 @@ func TestOwnDefaults(t *testing.T) {
 	}
 }
 
-// TestIterationsAreConsumed: reading trtllm-serve's /metrics consumes what it has gathered.
+// TestIterationsAreConsumed: reading trtllm-serve's /metrics clears what it has gathered.
 func TestIterationsAreConsumed(t *testing.T) {
 	e := start(t, Options{Profile: "trtllm"})
 	ask(t, e, chatBody("hi", said6))
@@ -137,7 +137,7 @@ func TestIterationsAreConsumed(t *testing.T) {
 	}
 }
 
-// TestLoadsOnDemand: the first request loads a model, a manual load works too, and a restart
+// TestLoadsOnDemand: the first request loads a model, so does an explicit request, and a restart
 // unloads all.
 func TestLoadsOnDemand(t *testing.T) {
 	e := start(t, Options{Profile: "llamacpp-router"})
@@ -176,7 +176,7 @@ func TestLoadsOnDemand(t *testing.T) {
 	}
 }
 
-// TestStreamQuirks: what each engine's stream has that others' streams do not.
+// TestStreamQuirks checks what only that engine's streams have.
 func TestStreamQuirks(t *testing.T) {
 	for _, c := range []struct{ profile, more, want, not string }{
 		{"tgi", `,"max_tokens":3`, `"},"logprobs":null,"finish_reason":"length"}`, `"content":""},"logprobs":null,"finish_reason":"length"`}, // with the last token
@@ -237,7 +237,7 @@ func TestWhisper(t *testing.T) {
 	}
 }
 
-// vLLM transcribes half a minute at a time, and finishes each part.
+// TestTranscriptionsVLLM: vLLM transcribes half a minute at a time, and finishes each part.
 func TestTranscriptionsVLLM(t *testing.T) {
 	e := start(t, Options{Profile: "vllm", Models: []string{"ears"}})
 	audio := append(audio.WAVHeader(), make([]byte, 2*audio.SampleRate*70)...)
@@ -317,7 +317,7 @@ func TestErrorCloses(t *testing.T) {
 	}
 }
 
-// TestHelp: `penstock sim --help` describes what every profile plays.
+// TestHelp: `penstock sim --help` describes every profile.
 func TestHelp(t *testing.T) {
 	help := (&CLI{}).Help()
 	for _, name := range Profiles() {

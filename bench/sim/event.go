@@ -19,7 +19,7 @@ type Event struct {
 	Do Action
 }
 
-// Action is what happens to an engine. ParseAction creates it.
+// Action is something that happens to an engine. ParseAction creates it.
 type Action struct {
 	name  string
 	value string

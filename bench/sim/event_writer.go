@@ -6,7 +6,7 @@ import "penstock/bench/sim/wire"
 type eventWriter struct {
 	out     *bodyWriter
 	form    wire.EventFormat
-	unit    []byte // events that share a chunk
+	unit    []byte // events that share one chunk
 	joined  bool
 	name    string // name of the current event; most have none
 	events  int

@@ -13,8 +13,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// exchange is one request and its answer. Only the answering goroutine touches it; the connection's
-// reader sees the client leave and reports this by closing conn.gone.
+// exchange is one request and its answer. Only the answering goroutine uses it. The connection's
+// reader notices when the client leaves, and reports this by closing conn.gone.
 type exchange struct {
 	c    *conn
 	e    *Engine
@@ -22,7 +22,7 @@ type exchange struct {
 	req  request
 	body *[]byte // pooled memory behind req.body
 
-	t      fault.Effects     // how to misbehave; the zero value does not
+	t      fault.Effects     // how to misbehave; the zero value behaves
 	knobs  generate.Controls // how long and how fast, from headers or body
 	client clientWatch
 	out    bodyWriter
@@ -159,8 +159,8 @@ func (x *exchange) head(status int, ctype string, length int) {
 	}
 }
 
-// announceLength writes how to find the end of a body of this length, or what a fault requires
-// instead.
+// announceLength writes how the client finds the end of a body of this length, or what a fault
+// requires instead.
 func announceLength(x *exchange, length int) {
 	w := &x.out
 	w.noBody = x.req.method == "HEAD"
@@ -199,7 +199,7 @@ func announceLength(x *exchange, length int) {
 	case fault.LongLength:
 		promise(size + x.t.Long)
 	}
-	// A length that is only promised requires closing the connection.
+	// After a promised length that is not kept, the connection must be closed.
 	if length < 0 && !w.chunked() || w.framing == fault.LongLength {
 		x.closing = true
 	}
@@ -249,7 +249,7 @@ func (x *exchange) reply(status int, ctype string, body []byte) {
 	}
 	pad := x.out.padding(body)
 	length := len(body) + pad
-	// it relays what its child answers
+	// the router relays its child's answer
 	if x.p.Name == "llamacpp-router" && status == http.StatusOK && (x.work || x.child) {
 		length = -1
 		t.Lines += x.p.SSEHeaders

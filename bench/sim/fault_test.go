@@ -20,7 +20,7 @@ import (
 func exchangeRaw(t *testing.T, e *Engine, body string) (raw string, reset bool) {
 	t.Helper()
 	nc, err := net.Dial("tcp", e.Addr())
-	if err != nil { // refuse may be as fast as that
+	if err != nil { // refuse may end the connection that early
 		return "", true
 	}
 	c := wrap(t, nc)
@@ -29,13 +29,13 @@ func exchangeRaw(t *testing.T, e *Engine, body string) (raw string, reset bool) 
 	return raw, reset || err != nil
 }
 
-// split takes a raw answer apart without trusting any of it.
+// splitRaw splits a raw answer without trusting any of it.
 func splitRaw(raw string) (head, body string) {
 	head, body, _ = strings.Cut(raw, "\r\n\r\n")
 	return head, body
 }
 
-// chunks joins the complete chunks. rest is what does not parse.
+// joinChunks joins the complete chunks. whole is false if the body has anything else.
 func joinChunks(body string) (joined string, whole bool, n int) {
 	for {
 		var size int
@@ -68,8 +68,8 @@ type result struct {
 	raw    string
 	reset  bool
 	head   string
-	body   string // without chunks, where there are any
-	whole  bool   // of a chunked body: it ended properly
+	body   string // the body without the framing of chunks
+	whole  bool   // the chunked body ended properly
 	pieces int
 }
 
@@ -118,7 +118,7 @@ const said6 = `,"sim":{"tokens":6}`
 
 var faultCases = slices.Concat(connectionCases, headCases, bodyCases, streamCases, formCases)
 
-// form checks that a stream is complete and carries a mark of its form.
+// form checks that a stream is complete and has a mark of its form.
 func (r result) form(t *testing.T, mark string) {
 	t.Helper()
 	if !strings.Contains(r.body, mark) {
@@ -127,7 +127,7 @@ func (r result) form(t *testing.T, mark string) {
 	r.good(t)
 }
 
-// These are tested separately below, because their connection does not end by itself.
+// These faults are tested separately below, because their connection does not end by itself.
 var openEnded = []string{"wedge", "slow-health", "busy-health", "long-prefill", "buffered-call", "lost-after", "noread", "blackhole", "status-101", "endless-header", "endless-json", "endless-line", "stall-after", "keepalive-close"}
 
 func TestEveryFaultIsTested(t *testing.T) {
@@ -370,7 +370,7 @@ func TestSchedule(t *testing.T) {
 	if raw, _ := c.all(); raw != "" {
 		t.Error(raw)
 	}
-	// Faults are set by HTTP here. They never affect control requests.
+	// This test sets faults by HTTP. They never affect control requests.
 	post := func(path, body string) string {
 		resp, got := fetch(t, e, "POST", path, body)
 		if resp.StatusCode != 200 {

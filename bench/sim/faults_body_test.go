@@ -16,7 +16,7 @@ func wantSecondReply(t *testing.T, r result) {
 	}
 }
 
-// bodyCases play bodyFaults.
+// bodyCases test the faults of bodies.
 var bodyCases = []faultCase{
 	{spec: "close-delimited", more: said6, check: func(t *testing.T, r result) {
 		if strings.Contains(strings.ToLower(r.head), "content-length") || strings.Contains(strings.ToLower(r.head), "chunked") {

@@ -173,7 +173,7 @@ func TestUnlistenAndDrop(t *testing.T) {
 	}
 }
 
-// TestManyClients: the books are right in the end, whichever clients come, stay or leave.
+// TestManyClients: the counts are right in the end, whichever clients come, stay or leave.
 func TestManyClients(t *testing.T) {
 	for _, profile := range []string{"vllm", "llamacpp"} {
 		e := start(t, Options{Profile: profile, Slots: 8, Queue: 40, TokenRate: 2000, Latency: time.Millisecond})

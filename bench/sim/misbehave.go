@@ -75,7 +75,7 @@ func (x *exchange) misbehave() bool {
 		x.e.strain.stall(t.Wedge)
 	}
 	switch {
-	case t.Early: // requested by the body: this is the best that can still be done
+	case t.Early: // the body requested it: this is the best that can still be done
 		refuseEarly(x)
 		x.out.broken = true
 	case t.Take != nil:
@@ -100,7 +100,7 @@ func (x *exchange) incidents() bool {
 	return !x.out.over()
 }
 
-// incident performs one in an answer; true: the answer continues.
+// incident performs one incident in an answer; true: the answer continues.
 func (x *exchange) incident(in *fault.Incident) bool {
 	if x.out.over() {
 		return false
@@ -182,7 +182,7 @@ func (x *exchange) perform(steps []fault.Step) {
 	}
 }
 
-// spoiled returns a plain body as changed by a fault.
+// spoiled returns a whole body as a fault changes it.
 func spoiled(x *exchange, body []byte) []byte {
 	switch s := x.t.Plain; {
 	case s == nil:
@@ -196,7 +196,7 @@ func spoiled(x *exchange, body []byte) []byte {
 	}
 }
 
-// bufferedToken is the time of a token that is held.
+// bufferedToken is the time of a token that is held back.
 const bufferedToken = 50 * time.Millisecond
 
 // makeTokens advances the counters for d while nothing is sent.
@@ -208,7 +208,7 @@ func makeTokens(x *exchange, d time.Duration) {
 	}
 }
 
-// streamError sends an error event, then [DONE] or not, and ends the stream properly.
+// streamError sends an error event, then [DONE] if done is set, and ends the stream properly.
 func (x *exchange) streamError(a profile.APIError, done bool) {
 	x.stream.emit(x.p.ErrorEvent, x.e.pages.StreamError(a))
 	if done {

@@ -11,7 +11,7 @@ import (
 	"penstock/bench/sim/scheduler"
 )
 
-// page answers with one of the engine's pages; SGLang takes a second for health, because it
+// page answers with one of the engine's pages. SGLang takes a second for health, because it
 // generates a token to find out.
 func page(x *exchange) {
 	e := x.e

@@ -539,7 +539,7 @@ func FuzzChat(f *testing.F) {
 	f.Cleanup(e.Close)
 	f.Fuzz(func(t *testing.T, body string) {
 		if strings.Contains(body, "_ms") || strings.Contains(body, "fault") || len(body) > 1<<16 {
-			return // time and broken connections are tested elsewhere
+			return // times and broken connections are tested elsewhere
 		}
 		c := pipeTo(t, e)
 		defer c.Close()

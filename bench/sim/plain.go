@@ -11,7 +11,7 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// plainAnswer is a plain answer in the form for templates. Everything except the family is JSON.
+// plainAnswer is a whole answer in the form for templates. Everything except the family is JSON.
 type plainAnswer struct{ Family, Frame, Choices, Usage, Took string }
 
 // said is a choice's whole message in the form for templates. Texts are the insides of JSON
@@ -25,7 +25,7 @@ type said struct {
 	Finish, Stopped   string
 }
 
-// whole returns a plain answer.
+// whole returns a whole answer.
 func (w *chatWriter) whole(choices []generate.Plan) []byte {
 	var all []string
 	for i := range choices {

@@ -20,9 +20,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the simulator and the recordings differ in")
 
-// TestRecorded sends the requests that were recorded with a real engine to the simulator as that engine, and compares the two
-// answers: status, header lines, Content-Type, and the form of the body: which members there are, of which types, and which
-// events follow each other. testdata/README.md tells where the recordings come from.
+// TestRecorded sends the requests that were recorded with a real engine to the simulator as that
+// engine, and compares the two answers: status, header lines, Content-Type, and the form of the
+// body (its members, their types, and the order of events). testdata/README.md says where the
+// recordings come from.
 func TestRecorded(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("testdata", "recorded", "*", "*.txtar"))
 	if err != nil || len(files) == 0 {
@@ -81,7 +82,7 @@ func replay(t *testing.T, profile, name string, request, answer []byte) []byte {
 		o.Models = []string{"embed"}
 	}
 	e := start(t, o)
-	for _, n := range []string{"beta", "alpha"} { // models that were loaded at the recording
+	for _, n := range []string{"beta", "alpha"} { // models that were loaded when the recording was made
 		if profile == "llamacpp-router" && (name == "models" && n == "beta" || n == "alpha" && slices.Contains([]string{"load-again", "unload", "metrics-model", "slots-model"}, name)) {
 			e.loaded.Add(n)
 		}
@@ -267,7 +268,7 @@ func valueShape(t *testing.T, s map[string]string, prefix string, raw []byte) {
 	walk(prefix, v)
 }
 
-// differences lists what two shapes differ in.
+// differences lists how two shapes differ.
 func differences(engine, simulated map[string]string) string {
 	var out []string
 	for name, want := range engine {
@@ -283,7 +284,7 @@ func differences(engine, simulated map[string]string) string {
 			out = append(out, "+ "+name)
 		}
 	}
-	out = slices.DeleteFunc(out, func(d string) bool { // the contents of missing members need no mention
+	out = slices.DeleteFunc(out, func(d string) bool { // the contents of a missing member are not listed
 		return slices.ContainsFunc(out, func(of string) bool {
 			return d[0] != '~' && d[0] == of[0] && len(d) > len(of) && strings.HasPrefix(d, of) && strings.ContainsAny(d[len(of):][:1], ".[") || d[0] == of[0] && strings.HasSuffix(of, ") ") && d != of && strings.HasPrefix(d, of)
 		})

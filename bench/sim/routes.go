@@ -65,7 +65,7 @@ func dispatch(x *exchange) {
 	}
 }
 
-// serveRequest checks what does not depend on the path and finds the handler.
+// serveRequest checks everything that does not depend on the path, and finds the handler.
 func serveRequest(x *exchange) {
 	e := x.e
 	r := &x.req
@@ -122,7 +122,7 @@ func serveRequest(x *exchange) {
 // sleeps are the paths that put a vLLM to sleep and wake it.
 var sleeps = map[string]bool{"/sleep": true, "/wake_up": false}
 
-// sleep puts the engine to sleep, where health is good but no request is answered, or wakes it,
+// sleep puts the engine to sleep, so that health is good but no request is answered, or wakes it,
 // which takes a while.
 func (e *Engine) sleep(x *exchange, asleep bool) {
 	if !asleep && !x.client.pause(loadTime) {

@@ -129,7 +129,7 @@ func (s *server) accept(ln net.Listener) {
 			if errors.Is(err, net.ErrClosed) {
 				return
 			}
-			time.Sleep(5 * time.Millisecond) // out of descriptors: wait until some close
+			time.Sleep(5 * time.Millisecond) // no descriptors left: wait until some connections close
 			continue
 		}
 		s.take(nc)

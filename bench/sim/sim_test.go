@@ -52,7 +52,7 @@ func wrap(t testing.TB, nc net.Conn) *client {
 	return &client{Conn: nc, t: t, r: bufio.NewReader(nc)}
 }
 
-// post writes a request without waiting for anything.
+// post writes a request without waiting for an answer.
 func (c *client) post(path, body string, header ...string) {
 	c.t.Helper()
 	c.send("POST", path, body, append([]string{"Content-Type: application/json"}, header...)...)
@@ -83,7 +83,7 @@ func (c *client) answer() (*http.Response, string, error) {
 	return resp, string(b), err
 }
 
-// all reads raw bytes until the connection ends. reset says how it ended.
+// all reads raw bytes until the connection ends. reset says whether it ended by RST.
 func (c *client) all() (got string, reset bool) {
 	c.t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(time.Minute))
@@ -162,7 +162,7 @@ func events(body string) []string {
 	return all
 }
 
-// completion is an answer, plain or streamed, as a client reads it.
+// completion is an answer, whole or streamed, as a client reads it.
 type completion struct {
 	ID, Model, Object string
 	Text, Reasoning   map[int]string

@@ -36,8 +36,8 @@ func smallWork(x *exchange, kind string) {
 	out.answer(x, kind, &q.Prompt)
 }
 
-// smallInput returns the input of a request and the name of its member: the first of those that the
-// kind may have.
+// smallInput returns the input of a request and the name of its member: the first of the names that
+// the kind may have.
 func smallInput(v *fastjson.Value, kind string) (in *fastjson.Value, name string) {
 	names := map[string][]string{
 		"score": {"documents", "items", "data_2", "text_2"}, "detokenize": {"tokens"},

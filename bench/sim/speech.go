@@ -24,7 +24,7 @@ type spoken struct {
 	sse                  bool
 }
 
-// decodeSpoken reads a request for speech; an error has already been sent to the client.
+// decodeSpoken reads a request for speech. If it is invalid, the client has already got the error.
 func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *generate.Request, ok bool) {
 	v, q, ok := smallRequest(x, p)
 	if !ok {
@@ -57,7 +57,7 @@ func decodeSpoken(e *Engine, x *exchange, p *fastjson.Parser) (s spoken, q *gene
 		}
 	}
 	s.ctype = map[string]string{"wav": "audio/wav", "pcm": "audio/pcm", "mp3": "audio/mpeg"}[s.format]
-	if s.ctype == "" { // real ones know more; these can hold a sine wave
+	if s.ctype == "" { // real engines know more; these can hold a sine wave
 		x.fail(*profile.Invalid("response_format", "Unsupported response_format: %s", s.format))
 		return s, q, false
 	}
@@ -96,7 +96,7 @@ func speech(x *exchange) {
 	x.free()
 
 	a := newAnswer(x, q)
-	q.Stream = true // it is cancelled like a stream
+	q.Stream = true // a client that leaves cancels it like a stream
 	defer a.release()
 	if !a.enter() || !a.prefill() {
 		return

@@ -89,7 +89,7 @@ func (a *answer) step(i int, c *generate.Plan) bool {
 	return a.x.t.NoFinish || a.writer.end(i, c)
 }
 
-// plain sends everything at once, when it is due.
+// plain sends everything at once when it is due.
 func (a *answer) plain() {
 	steps := 0
 	for i := range a.choices {

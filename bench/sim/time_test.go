@@ -235,7 +235,7 @@ func TestKVRoomHoldsTheQueue(t *testing.T) {
 	})
 }
 
-// TestTimeOfSilence: what a silent engine shows, both when it works and when it does not.
+// TestTimeOfSilence checks what a silent engine shows, both when it works and when it does not.
 func TestTimeOfSilence(t *testing.T) {
 	metric := func(e *Engine, name string) (value string) {
 		c := pipeTo(t, e)
@@ -288,7 +288,7 @@ func TestTimeOfSilence(t *testing.T) {
 	}
 }
 
-// TestWedge: a reset ends the wedge, and the pages answer all the time.
+// TestWedge: a reset ends the wedge, and the pages answer throughout.
 func TestWedge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Options{KeepAlive: -1})

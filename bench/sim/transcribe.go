@@ -16,8 +16,7 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// transcribe answers POST /v1/audio/transcriptions, and whisper.cpp's own path in that server's
-// way.
+// transcribe answers POST /v1/audio/transcriptions, and whisper.cpp's own path as that server does.
 func transcribe(x *exchange) {
 	e := x.e
 	whisper := e.p.Family == "whisper"
@@ -114,7 +113,7 @@ func render(t *audio.Transcript, format string) (ctype string, body []byte) {
 	return ctype, pages.Tell("transcript", format, t)
 }
 
-// segments streams a transcript in speaches' way: one event for each segment, in the requested
+// segments streams a transcript as speaches does: one event for each segment, in the requested
 // format, and no end mark.
 func (a *answer) segments(t *audio.Transcript, format string) {
 	x := a.x
@@ -127,7 +126,7 @@ func (a *answer) segments(t *audio.Transcript, format string) {
 		}
 		a.say(one.Count())
 		_, body := render(&one, format)
-		if !x.event("", bytes.TrimSpace(body)) { // line breaks of srt and vtt are sent as they are, as in speaches
+		if !x.event("", bytes.TrimSpace(body)) { // the line breaks of srt and vtt are sent unescaped, as in speaches
 			return
 		}
 	}
@@ -138,7 +137,7 @@ func (a *answer) segments(t *audio.Transcript, format string) {
 	x.finish()
 }
 
-// chunks streams a transcript in vLLM's way: one chunk for each word, without an index and in one
+// chunks streams a transcript as vLLM does: one chunk for each word, without an index and in one
 // form whatever the format; a finish reason after each half minute of sound, because vLLM processes
 // that much at a time; and [DONE].
 func (a *answer) chunks(t *audio.Transcript) {

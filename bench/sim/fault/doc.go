@@ -8,6 +8,6 @@
 // different things can be combined ("crlf+split+no-done"), and no path of the simulator has a
 // misbehaving copy.
 //
-// The package reads specs and decides which requests they hit. It does not know who performs an
-// effect, or on which socket.
+// The package reads specs and decides which requests they hit. It does not know which code performs
+// an effect, or on which socket.
 package fault

@@ -7,7 +7,8 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// Effects is how one exchange misbehaves; the zero value behaves. It does not change after Parse.
+// Effects describes how one exchange misbehaves; the zero value behaves. It does not change after
+// Parse.
 type Effects struct {
 	Accept    Accept        // treatment of a new connection
 	Delay     time.Duration // before anything else
@@ -19,11 +20,11 @@ type Effects struct {
 	AwaitIdle bool          // pages are not answered while a request runs
 	Wedge     time.Duration // how long the whole engine stands still after this request
 
-	// Times without a byte.
+	// The following are times without a byte.
 	Prefill time.Duration // duration of reading the prompt; 0: the usual
-	Chunks  int           // of the prompt, each of which advances the counters
+	Chunks  int           // chunks of the prompt, each of which advances the counters
 
-	// The answer's head and framing.
+	// The following concern the answer's head and framing.
 	Interim, InterimCode int
 	Status               int
 	Lines                string // further header lines
@@ -34,23 +35,23 @@ type Effects struct {
 	DripHead, DripBody   time.Duration
 	Gzip                 bool
 	Surplus              string
-	Second               time.Duration // within which a second reply follows the answer; 0: none
+	Second               time.Duration // a second reply follows the answer within this time; 0: no reply
 	Quit                 string        // keepalive-close: now, next, next-reset
 	QuitDelay            time.Duration
 	Piece                int // largest piece in which the body is sent; 0: as written
 	PieceGap             time.Duration
 
-	// A plain answer's body.
+	// The following concern a whole answer's body.
 	Plain  *Step // OpBody, OpHalf or OpError, which replaces it
-	Pad    int   // least size of it, reached by a filler member; also for errors
+	Pad    int   // least size of the body, reached by a filler member; also for errors
 	PadEnd bool  // the filler is the last member
 
-	// A stream.
+	// The following concern a stream.
 	Form       wire.EventFormat
 	Incidents  []Incident
 	NoDone     bool
 	NoFinish   bool
-	Ghost      bool // NoFinish in Ollama's way: one more chunk with no model and no text
+	Ghost      bool // NoFinish in Ollama's form: one more chunk with no model and no text
 	Flip       Flip
 	StreamType string // Content-Type of a stream; empty: the engine's
 	Usage      Usage
@@ -81,9 +82,9 @@ const (
 	ByLength    Framing = "length"        // Content-Length
 	ByChunks    Framing = "chunks"        // Transfer-Encoding: chunked
 	ByClose     Framing = "close"         // FIN
-	TwoLengths  Framing = "two-lengths"   // two different ones
-	SameLengths Framing = "same-lengths"  // two equal ones
-	TEAndLength Framing = "te-and-length" // both
+	TwoLengths  Framing = "two-lengths"   // two different lengths
+	SameLengths Framing = "same-lengths"  // two equal lengths
+	TEAndLength Framing = "te-and-length" // a length and chunks
 	LongLength  Framing = "long-length"   // a Content-Length that is too large
 )
 
@@ -109,7 +110,7 @@ const (
 	FlipPlain  Flip = "plain"
 )
 
-// Incident happens before the event after the At-th, or in the middle of a plain body.
+// Incident happens before the event after the At-th, or in the middle of a whole body.
 type Incident struct {
 	At         int
 	StreamOnly bool
@@ -133,16 +134,16 @@ func (s *Step) Message() string { return cmp.Or(s.Text, StatusText(s.Status)) }
 // Op is the action of a Step.
 type Op string
 
-// The actions. Some of them end the answer.
+// The actions of a Step. Some of them end the answer.
 const (
 	OpSend      Op = "send"       // Text to the socket, without framing; ends the answer
 	OpFlush     Op = "flush"      // sends what was built
-	OpWait      Op = "wait"       // For
+	OpWait      Op = "wait"       // waits for For
 	OpReset     Op = "reset"      // RST; ends the answer
 	OpClose     Op = "close"      // FIN; ends the answer
 	OpHang      Op = "hang"       // until the client leaves, with a comment every For unless that is 0; ends the answer
 	OpForget    Op = "forget"     // frees the request's slot for others
-	OpWork      Op = "work"       // makes tokens for For, and sends none
+	OpWork      Op = "work"       // generates tokens for For, and sends none
 	OpReply     Op = "reply"      // a whole answer of Status, Type ("json": the engine's), Text; {url} in Lines filled in
 	OpError     Op = "error"      // an error of Status, Text and Type in the engine's form; without Text, its usual one
 	OpPage      Op = "page"       // an HTML page of Status that names a host

@@ -9,7 +9,7 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// Fault is injected misbehaviour and when it happens.
+// Fault is an injected fault with its schedule.
 type Fault struct {
 	// Spec is NAME[=VALUE][;param=value…], several joined by "+": "cut-after=3",
 	// "status=503;retry-after=2", "crlf+no-done". Rows lists the names. Every fault takes
@@ -27,8 +27,8 @@ type Fault struct {
 	Path string `json:"path"`
 }
 
-// Schedule decides which requests are hit: the first fault that applies to a request hits it. The
-// zero value hits none.
+// Schedule decides which requests are hit: of the faults that apply to a request, the first one
+// hits it. The zero value hits none.
 type Schedule struct {
 	armed atomic.Bool // false: there are no faults
 	rng   atomic.Uint64
@@ -42,7 +42,7 @@ type scheduled struct {
 	seen, hits int
 }
 
-// Seed sets the seed for drawing shares.
+// Seed sets the seed from which shares are drawn.
 func (s *Schedule) Seed(seed uint64) { s.rng.Store(seed) }
 
 // Load replaces the faults; those with an empty Spec are ignored.
@@ -73,7 +73,7 @@ func (s *Schedule) Accepted() *Effects {
 	return s.pick(func(f *scheduled) bool { return f.effects.Accept != AcceptNormally })
 }
 
-// Requested returns the fault for a request; work says that it is inference. nil: none.
+// Requested returns the fault for a request, or nil; work says that the request is inference.
 func (s *Schedule) Requested(path string, work bool) *Effects {
 	return s.pick(func(f *scheduled) bool {
 		switch {

@@ -24,8 +24,8 @@ type param struct {
 	read      kind
 }
 
-// effect is some members of Effects, as JSON, with their condition: a value of a parameter, or any
-// that is not empty.
+// effect is some members of Effects, as JSON, and their condition: a value of a parameter, or any
+// value that is not empty.
 type effect struct{ param, value, members string }
 
 func (e *effect) applies(values map[string]string) bool {
@@ -72,8 +72,8 @@ var (
 )
 
 // declared returns the parameter for one usage, such as ";gap=100ms". The form of its default
-// determines the values that it takes: without a default it is a flag, and capitals stand for what
-// they name.
+// determines which values it accepts: without a default it is a flag, and a word in capitals stands
+// for the kind of value.
 func declared(usage string, needed bool) param {
 	name, def, has := strings.Cut(usage, "=")
 	p := param{name: strings.TrimPrefix(name, ";"), def: def, needed: needed, read: text}

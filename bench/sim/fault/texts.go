@@ -12,7 +12,7 @@ import (
 // client. Tests look for it, and for the texts that profile leaks.
 const ForgedText = "this reply was forged"
 
-// StatusText returns what engines say with a status.
+// StatusText returns the text that engines send with a status.
 func StatusText(code int) string {
 	if text := statusTexts[code]; text != "" {
 		return text

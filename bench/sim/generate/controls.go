@@ -19,7 +19,7 @@ type Controls struct {
 	Fault     string  `json:"fault"`
 	Tokens    int     `json:"tokens"`     // exact number of text tokens; -1: not set
 	Reasoning int     `json:"reasoning"`  // exact number of reasoning tokens; -1: not set
-	ToolCalls int     `json:"tool_calls"` // number of calls, if any is made
+	ToolCalls int     `json:"tool_calls"` // number of tool calls, if the answer makes any
 	TTFT      Millis  `json:"ttft_ms"`    // from the slot to the first token, replacing both times; -1: not set
 	Gap       Millis  `json:"delay_ms"`   // between tokens, replacing the token rate; -1: not set
 	Text      *string `json:"text"`       // the text to say
@@ -104,7 +104,7 @@ func marked(text string) string {
 	return s
 }
 
-// armSpec arms a fault that the request itself requested.
+// armSpec arms a fault that the request itself asked for.
 func (k *Controls) armSpec(spec string) error {
 	f, err := fault.Parse(spec)
 	if err == nil {

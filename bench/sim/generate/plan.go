@@ -12,7 +12,7 @@ import (
 type Plan struct {
 	think    textgen.Generator
 	thinking int            // tokens of reasoning left
-	thoughts []textgen.Word // replace generated words, before the answer
+	thoughts []textgen.Word // replace generated thoughts, before the answer
 	say      textgen.Generator
 	saying   int             // words left
 	fixed    []profile.Piece // replace generated words
@@ -25,8 +25,8 @@ type Plan struct {
 	Closed   bool   // its finish_reason has been sent
 }
 
-// Plan plans the answer of one choice; limit is the most tokens that fit. If the request has begun
-// the answer with what the plan would say, the plan continues it, as models do.
+// Plan plans the answer of one choice; limit is the most tokens that fit. If the request begins the
+// answer with the plan's own words, the plan continues it, as models do.
 func (d *Decoder) Plan(q *Request, choice, limit int) Plan {
 	if q.memory.begun != "" {
 		whole := limit + len(q.memory.begun) // a token has at least one byte
@@ -151,8 +151,7 @@ func (d *Decoder) callPieces(calls []profile.ToolCall) []profile.Piece {
 	return ps
 }
 
-// cutAt ends the text before the first stop string in it. The text before it must be known for
-// that, so it is made here.
+// cutAt ends the text before the first stop string in it. To find that, it makes the text now.
 func (s *Plan) cutAt(stops []string, limit int) {
 	for ; s.saying > 0 && len(s.fixed) < limit; s.saying-- {
 		s.fixed = append(s.fixed, profile.Piece{Kind: profile.PieceText, Word: s.say.Next()})

@@ -31,9 +31,9 @@ type Request struct {
 	ignoreEnd  bool
 	stop       []string
 	seed       uint64
-	reasoning  int  // tokens of it
+	reasoning  int  // tokens of reasoning
 	toolsReply bool // the last message is the result of a tool
-	named      bool // tool_choice names one
+	named      bool // tool_choice names a tool
 	fixed      string
 	hasFixed   bool // fixed replaces a generator's text
 	memory     memory
@@ -42,13 +42,13 @@ type Request struct {
 // memory is what a model thinks of and what it finds in the history.
 type memory struct {
 	begun    string         // the beginning of the answer, in a last assistant message
-	sum      uint64         // of the prompt without it
+	sum      uint64         // hash of the prompt without that beginning
 	used     bool           // some message is the result of a tool
 	secret   string         // the number in the reasoning of the history
 	thoughts []textgen.Word // thoughts that replace a generator's
 }
 
-// Decoder reads requests in the way of one engine.
+// Decoder reads requests as one engine does.
 type Decoder struct {
 	Profile        *profile.Profile
 	Faults         *fault.Effects
@@ -91,7 +91,7 @@ func (d *Decoder) Chat(v *fastjson.Value, q *Request) *profile.APIError {
 		return profile.Invalid("messages", "'messages' is required")
 	}
 	list := messages.GetArray()
-	if len(list) == 0 && d.Profile.Family != "llamacpp" { // its template accepts that
+	if len(list) == 0 && d.Profile.Family != "llamacpp" { // llama.cpp's template accepts that
 		return profile.Invalid("messages", "'messages' must not be empty")
 	}
 	if err := d.checkEffort(v); err != nil {
@@ -355,7 +355,7 @@ func (d *Decoder) Message(q *Request, i int, m *fastjson.Value) (string, *profil
 				"Missing parameter 'tool_call_id': messages with role 'tool' must have one.")
 		}
 	case "":
-		if d.Profile.Family == "llamacpp" { // this engine blames itself
+		if d.Profile.Family == "llamacpp" { // llama.cpp blames itself
 			return "", &profile.APIError{Status: 500, Message: "Failed to parse messages: Missing 'role' in message"}
 		}
 		return "", profile.Invalid(param(".role"), "Field required: %s", param(".role"))
@@ -471,7 +471,7 @@ func (d *Decoder) Completion(v *fastjson.Value, q *Request) *profile.APIError {
 			switch one.Type() {
 			case fastjson.TypeString:
 				q.Prompt.Add(one.GetStringBytes())
-			case fastjson.TypeNumber: // a token
+			case fastjson.TypeNumber: // one token of a prompt
 				q.Prompt.AddString(strconv.Itoa(one.GetInt()))
 				q.Prompt.Bytes -= len(strconv.Itoa(one.GetInt()))
 				q.Prompt.Extra++

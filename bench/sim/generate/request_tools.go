@@ -31,7 +31,7 @@ func (d *Decoder) checkTools(v *fastjson.Value) ([]*fastjson.Value, *profile.API
 	return list, nil
 }
 
-// chooseTool decides whether the answer is a tool call, and of which tool.
+// chooseTool decides whether the answer calls a tool, and which one.
 func (d *Decoder) chooseTool(v *fastjson.Value, q *Request, tools []*fastjson.Value) *profile.APIError {
 	choice := v.Get("tool_choice")
 	want, name := "auto", ""
@@ -177,7 +177,7 @@ func (d *Decoder) readReasoning(v *fastjson.Value, q *Request) {
 	if d.Controls.Reasoning >= 0 {
 		q.reasoning = d.Controls.Reasoning
 	}
-	if d.Profile.Reasoning == "" { // it does not separate thoughts from text
+	if d.Profile.Reasoning == "" { // the engine does not separate thoughts from text
 		q.reasoning = 0
 	}
 	if r := v.Get("include_reasoning"); r != nil && r.Type() == fastjson.TypeFalse {

@@ -48,7 +48,7 @@ var functions = template.FuncMap{
 	"div": func(a, b int) float64 { return float64(a) / float64(max(1, b)) },
 }
 
-// count converts a number of either type in State.
+// count converts a number of any type in State.
 func count(v any) int64 {
 	if n, ok := v.(int); ok {
 		return int64(n)
@@ -127,13 +127,13 @@ type State struct {
 	*profile.Profile
 	Variant    bool     // another mode of the family's engine
 	Models     []string // served names
-	Model      string   // the first of them, or empty
+	Model      string   // the first served name, or empty
 	First, Sim string   // the model in answers to requests without a name, and to those for "sim"
 	Name       string   // name of the model shown
 	Loaded     func(model string) bool
-	Parent     func(model string) string // of an adapter, or empty
+	Parent     func(model string) string // the model of an adapter, or empty
 
-	Adapters     bool   // there are some
+	Adapters     bool   // there are adapters
 	UsedAdapters string // adapters in use, separated by commas
 	Sick         bool
 	Asleep       bool
@@ -204,7 +204,7 @@ func (s *State) Digest() string {
 	return ""
 }
 
-// Work returns the path of the first kind of work that a sound engine does.
+// Work returns the path of the first kind of work that the engine does.
 func (s *State) Work() string {
 	if s.Does("transcriptions") {
 		return "/v1/audio/transcriptions"

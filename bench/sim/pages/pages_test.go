@@ -11,8 +11,8 @@ import (
 	"penstock/bench/sim/profile"
 )
 
-// TestPages shows every page of every profile in several states: a template's mistake shows here, and what says that it is
-// JSON is.
+// TestPages shows every page of every profile in several states: it finds mistakes in templates,
+// and pages that claim to be JSON and are not.
 func TestPages(t *testing.T) { synctest.Test(t, testPages) } // the clock stands still: some pages show the time
 
 func testPages(t *testing.T) {
@@ -56,8 +56,8 @@ var (
 	member = regexp.MustCompile(`\.([A-Z]\w*)`)
 )
 
-// TestMembers: what pages name behind a dot is a field or a method, in the branches too that no state
-// reaches here.
+// TestMembers: every name after a dot in a page is a field or a method, even in branches that no
+// state reaches here.
 func TestMembers(t *testing.T) {
 	members := map[string]bool{}
 	for _, of := range []reflect.Type{reflect.TypeFor[State](), reflect.TypeFor[profile.Profile](), reflect.TypeFor[Histogram](), reflect.TypeFor[profile.APIError](), reflect.TypeFor[tooLong]()} {

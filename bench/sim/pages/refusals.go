@@ -76,7 +76,7 @@ func (s *Set) NotFound(method, path string) profile.Reply {
 	return s.fixed(s.p.NoPage, method, path)
 }
 
-// WrongMethod answers a method that a path does not have.
+// WrongMethod answers a request with a method that the path does not have.
 func (s *Set) WrongMethod(method, path, allowed string) profile.Reply {
 	no := s.p.NoMethod
 	if no.Status == 0 {

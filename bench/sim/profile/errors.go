@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// APIError is an error before it takes an engine's form.
+// APIError is an error before it is put into an engine's form.
 type APIError struct {
 	Status  int
 	Message string
@@ -15,7 +15,7 @@ type APIError struct {
 	Code    string // OpenAI's string code, where the profile has one
 	Param   string
 	Extra   string // further members, as `,"name":value`
-	Bare    bool   // LM Studio returns its model runner's errors as a text, without type and code
+	Bare    bool   // LM Studio returns its model runner's errors as text, without type and code
 	Unread  bool   // the body is not a JSON object: engines with typed requests have their own words for that
 }
 
@@ -56,7 +56,7 @@ func (p *Profile) PlainText(status int, text string) Reply {
 }
 
 // Full returns the profile's error for a request that found no place in its queue. Engines with an
-// unlimited queue never send it: for them it is what the one in front of them would say.
+// unlimited queue never send it themselves: for them it is the error of a proxy in front of them.
 func (p *Profile) Full() APIError {
 	if p.FullError.Message != "" {
 		return p.FullError
@@ -77,8 +77,7 @@ func (p *Profile) UnknownModelError(asked string) APIError {
 	return err
 }
 
-// CheckVoice refuses a voice that the engine does not have. Only Kokoro's list is known; its server
-// maps OpenAI's names to it.
+// CheckVoice refuses a voice that the engine does not have. Only Kokoro's list is known.
 func (p *Profile) CheckVoice(name string) *APIError {
 	if p.Family != "kokoro" || name == "" || slices.Contains(openaiVoices, name) || slices.Contains(KokoroVoices, name) {
 		return nil
@@ -89,7 +88,8 @@ func (p *Profile) CheckVoice(name string) *APIError {
 	}
 }
 
-// KokoroVoices are Kokoro's own voices; it maps those of OpenAI to them.
+// KokoroVoices are Kokoro's own voices; the other list has OpenAI's names, which Kokoro maps to its
+// own.
 var (
 	openaiVoices = []string{"alloy", "ash", "ballad", "coral", "echo", "fable", "onyx", "nova", "sage", "shimmer", "verse"}
 	KokoroVoices = []string{"af_alloy", "af_bella", "af_heart", "af_sky", "am_adam", "am_echo", "bf_emma", "bm_george"}

@@ -13,10 +13,10 @@ import (
 )
 
 // Profile holds the differences of one engine on the wire. Each value was seen on that engine, or
-// read in its source or its documentation: doc.go says which. Its contents never change after New.
+// read in its source or its documentation: doc.go says which. A Profile never changes after New.
 type Profile struct {
 	Name   string
-	Plays  string   // description: what it is, and what is special about it
+	Plays  string   // what the engine is, and what is special about it
 	Family string   // whose chunks, checks and errors it uses: its own name, or that of the engine it is a variant of
 	Work   string   // its kinds of work, separated by blanks, as in routes; empty: all
 	Models []string // served by default; nil: "sim"
@@ -47,7 +47,7 @@ type Profile struct {
 	NullContent nullContent    // treatment of a message without content
 	Efforts     []string       // accepted words of reasoning_effort; empty: any
 	FullInBand  bool           // a full queue answers a stream with 200 and an error event
-	LongInBand  bool           // likewise for a prompt that is too long
+	LongInBand  bool           // the same for a prompt that is too long
 	Typed       bool           // refuses a Content-Type other than JSON
 	Overrun     bool           // accepts a prompt that fits but leaves too little room, and cuts the answer
 	Local       bool           // on loopback, refuses a Host or Origin that is not local
@@ -80,7 +80,7 @@ type FixedReply struct {
 
 type roleMode uint8
 
-// Where a stream gives the role.
+// The places in which a stream gives the role.
 const (
 	RoleAlone roleMode = iota // in a separate chunk
 	roleFirst                 // with the first token
@@ -143,7 +143,8 @@ func oneOf(to *uint8, b []byte, names ...string) error {
 	return nil
 }
 
-// IDForm is the form of ids: either 32 letters that look random, or one of so many numbers.
+// IDForm is the form of ids: either 32 letters that look random, or a prefix and a number from a
+// range.
 type IDForm struct {
 	Form          string
 	From, Numbers uint64
@@ -165,7 +166,7 @@ func (p *Profile) Does(kind string) bool {
 	return p.Work == "" || slices.Contains(strings.Fields(p.Work), kind)
 }
 
-// Is reports whether the profile is one of the named ones or of their families.
+// Is reports whether the profile or its family is one of the names.
 func (p *Profile) Is(names string) bool {
 	return slices.ContainsFunc(strings.Fields(names), func(n string) bool { return n == p.Name || n == p.Family })
 }

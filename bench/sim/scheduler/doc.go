@@ -4,7 +4,7 @@
 // Slots serve first come, first served. A request waits at the head of the queue until it fits, and
 // no other overtakes it. When running answers outgrow the room, the youngest is evicted, notices
 // this at its next token and returns to the head of the queue. A client that leaves frees its place
-// in every phase, even when its grant and its departure cross.
+// in every phase, even if it leaves just as it gets its slot.
 //
 // A Prompt is reduced to hashes while it is read, one for each whole block, chained, so that two
 // prompts share hashes as far as their beginnings are equal. PrefixCache keeps only such blocks:

@@ -2,7 +2,7 @@ package scheduler
 
 import "sync"
 
-// PrefixCache remembers the blocks of prompts that were read, and forgets the least recently used
+// PrefixCache remembers the blocks of prompts that were read. It forgets the least recently used
 // ones, and of one prompt the last ones first, as engines do. The list of uses is linked within one
 // slice by positions, so nothing is allocated once it has its full size.
 type PrefixCache struct {
@@ -31,7 +31,7 @@ func NewPrefixCache(tokens int) *PrefixCache {
 func (c *PrefixCache) empty() { c.at, c.uses = map[uint64]int32{}, make([]cachedBlock, 1) }
 
 // Lookup returns how many tokens at the start of a prompt of the given length need not be read
-// again. The last token always is read, as in real engines.
+// again. The last token is always read, as in real engines.
 func (c *PrefixCache) Lookup(blocks []uint64, tokens int) int {
 	if c.max == 0 {
 		return 0

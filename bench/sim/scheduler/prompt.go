@@ -58,7 +58,8 @@ func (p *Prompt) Add(b []byte) {
 // AddString appends text.
 func (p *Prompt) AddString(s string) { p.Add([]byte(s)) }
 
-// Image appends a picture: its identity counts, but its bytes do not lengthen the prompt.
+// Image appends a picture: its content counts in the hash, but its bytes do not lengthen the
+// prompt.
 func (p *Prompt) Image(url []byte) {
 	h := textgen.Hash(uint64(len(url)), url)
 	var b [8]byte

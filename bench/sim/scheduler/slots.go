@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Why a request got no slot.
+// The reasons why a request got no slot.
 var (
 	ErrFull = errors.New("queue is full")
 	ErrGone = errors.New("client has left")
@@ -35,7 +35,7 @@ type waiter struct {
 	priority int
 }
 
-// SlotHolder is a request that holds a slot. Its owner calls Grow for the tokens that it says and
+// SlotHolder is a request that holds a slot. Its owner calls Grow for the tokens that it writes and
 // finally Leave, once.
 type SlotHolder struct {
 	blocks  []uint64 // of the prompt; may be shared with others
@@ -50,10 +50,10 @@ func (t *SlotHolder) Evicted() bool { return t.evicted.Load() }
 // NewSlots returns slots with a queue (negative: unlimited) and room for kv tokens (0: unlimited).
 func NewSlots(limit, queue, kv int) *Slots { return &Slots{limit: limit, queue: queue, kv: kv} }
 
-// Enter waits for a slot and for room for need tokens, where blocks may be shared with others. It
-// goes before those with a higher number as priority. blocks is borrowed until Leave. It returns
-// ErrFull at once if the queue is full, and ErrGone if gone closes first. Without an error, the
-// caller must call Leave exactly once with the SlotHolder.
+// Enter waits for a slot and for room for need tokens, where blocks may be shared with others. The
+// request goes before those with a higher number as priority. blocks is borrowed until Leave. Enter
+// returns ErrFull at once if the queue is full, and ErrGone if gone closes first. Without an error,
+// the caller must call Leave exactly once with the SlotHolder.
 func (s *Slots) Enter(gone <-chan struct{}, need int, blocks []uint64, priority int) (*SlotHolder, error) {
 	s.mu.Lock()
 	t := &SlotHolder{own: need}
@@ -84,7 +84,7 @@ func (s *Slots) link(w *waiter) *list.Element {
 }
 
 // Requeue moves an evicted SlotHolder from its slot to the head of the queue, with all that it
-// holds, and waits for its return. After ErrGone it holds nothing.
+// holds, and waits for another slot. After ErrGone it holds nothing.
 func (s *Slots) Requeue(t *SlotHolder, gone <-chan struct{}) error {
 	s.mu.Lock()
 	s.release(t)
@@ -104,7 +104,7 @@ func (s *Slots) await(w *waiter, at *list.Element, gone <-chan struct{}) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w.granted { // the grant and the departure crossed
+	if w.granted { // it got the slot as it left
 		s.release(w.tenant)
 	} else {
 		s.waiting.Remove(at)
@@ -121,9 +121,9 @@ func (s *Slots) Leave(t *SlotHolder) {
 	s.mu.Unlock()
 }
 
-// Grow counts tokens that a running request has said. If they no longer fit, the youngest request
-// is evicted: it notices at its next token, requeues and must read everything again, as in vLLM. A
-// request that runs alone is never evicted.
+// Grow counts tokens that a running request has written. If they no longer fit, the youngest
+// request is evicted: it notices at its next token, requeues and must read everything again, as in
+// vLLM. A request that runs alone is never evicted.
 func (s *Slots) Grow(t *SlotHolder, n int) {
 	t.own += n
 	if used := s.used.Add(int64(n)); s.kv > 0 && used > int64(s.kv) {

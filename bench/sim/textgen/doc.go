@@ -2,7 +2,7 @@
 // random numbers behind both.
 //
 // Everything depends only on a seed and is the same in every process: a test compares a stream with
-// a plain answer, and a run with its repetition. A Generator holds a number and its place in the
+// a whole answer, and a run with its repetition. A Generator holds a number and its place in the
 // chain of words, so that an answer of any length takes no memory before it is due. The JSON form
 // of each word is made once, because a load test writes millions of them.
 //

@@ -82,7 +82,8 @@ type Generator struct {
 	lead begin
 }
 
-// begin is what the next word begins, which determines its first letter and the blank before it.
+// begin is what the next word begins. It determines the word's first letter and the blank before
+// it.
 type begin uint8
 
 const (
@@ -138,8 +139,8 @@ var capitals = func() (all [states][][2]Word) {
 	return all
 }()
 
-// Tokens splits a text in the way the simulator counts: a blank begins a token, and no token has
-// more than 12 characters.
+// Tokens splits a text as the simulator counts it: a blank begins a token, and no token has more
+// than 12 characters.
 func Tokens(s string) []Word {
 	return pieces(s, func(r rune, before int) bool { return before > 0 && (r == ' ' || before >= 12) })
 }

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// EventFormat is the form in which events are written. The zero value is what every engine does;
-// the rest is legal as well.
+// EventFormat is the form in which events are written. Every engine uses the zero value; other
+// forms are legal as well.
 type EventFormat struct {
 	EOL       string // "\n" when empty; "\r\n", "\r"
 	NoSpace   bool   // no blank after the colon
