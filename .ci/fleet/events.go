@@ -18,7 +18,7 @@ import (
 // outageTime is how long the store hangs, and how long it is dead.
 const outageTime = 5 * time.Second
 
-// outage has the store hang, die and forget, while keys are at their limits.
+// outage makes the store hang, die and lose its data while keys are at their limits.
 func (r *run) outage(ctx context.Context) error {
 	for _, l := range r.loads {
 		r.exhaust(ctx, l)
@@ -30,7 +30,7 @@ func (r *run) outage(ctx context.Context) error {
 	defer end()
 	owedBefore := r.excess(time.Since(r.began))
 	time.Sleep(time.Second)
-	var late float64 // of one edge, in one outage
+	var late float64 // excess at one edge, in one outage
 	var waited, tooLong float64
 	away := func(what string, begin, finish func() error) error {
 		r.note("the store %s for %s", what, outageTime)
@@ -96,8 +96,8 @@ func (r *run) outage(ctx context.Context) error {
 	return nil
 }
 
-// excess returns the most that a key has surely got beyond its limit by then, as a part of a
-// minute's limit.
+// excess returns the most by which a key has certainly exceeded its limit by then, as a fraction of
+// a minute's limit.
 func (r *run) excess(by time.Duration) (most float64) {
 	for _, l := range r.loads {
 		most = max(most, over(before(l.all(), by), l.limit)/float64(l.limit))
@@ -105,7 +105,7 @@ func (r *run) excess(by time.Duration) (most float64) {
 	return most
 }
 
-// revoke has keys made and revoked in the store.
+// revoke creates keys in the store and revokes them.
 func (r *run) revoke(ctx context.Context) error {
 	r.note("five keys are made in the store, and revoked")
 	var all []time.Duration
@@ -160,7 +160,7 @@ func (r *run) revoke(ctx context.Context) error {
 	return nil
 }
 
-// key runs `penstock key` on the store and returns the first line of what it prints.
+// key runs `penstock key` on the store and returns the first line of its output.
 func (w *world) key(ctx context.Context, args ...string) (string, error) {
 	program, err := process.Executable()
 	if err != nil {
@@ -177,15 +177,15 @@ func (w *world) key(ctx context.Context, args ...string) (string, error) {
 	return first, nil
 }
 
-// conversation is one whose turns go to any edge.
+// conversation is a conversation whose turns go to any edge.
 type conversation struct {
 	text     string
-	upstream string // that has answered the last turn
+	upstream string // the engine that answered the last turn
 }
 
-// follow has conversations go on at other edges than where they were before. There is one call at a
-// time, so however slow the machine is, no engine is busy. The engines take a time to read a prompt:
-// where they took none, nothing would keep a conversation.
+// follow continues conversations at other edges than before. There is one call at a time, so no
+// engine is busy however slow the machine is. The engines take time to read a prompt: otherwise
+// nothing would keep a conversation at its engine.
 func (r *run) follow(ctx context.Context) error {
 	const conversations, turns = 48, 6
 	r.note("%d conversations of %d turns, each turn at any edge", conversations, turns)
@@ -198,7 +198,7 @@ func (r *run) follow(ctx context.Context) error {
 		for i := range all {
 			was := all[i].upstream
 			r.turn(ctx, l, &all[i], chance.IntN(edges), system, words(chance, 120))
-			time.Sleep(100 * time.Millisecond) // until the other edges know that it has ended
+			time.Sleep(100 * time.Millisecond) // until the other edges know that the call has ended
 			if turn > 0 {
 				calls++
 				if was == all[i].upstream {
@@ -232,7 +232,7 @@ func (r *run) warm(ctx context.Context, l *load, all []conversation, system stri
 	return r.world.joined(ctx)
 }
 
-// turn makes the next turn of a conversation.
+// turn sends the next turn of a conversation.
 func (r *run) turn(ctx context.Context, l *load, c *conversation, edge int, system, said string) {
 	c.text += fmt.Sprintf(`,{"role":"user","content":%q}`, said)
 	c.upstream = r.ask(ctx, l, edge,
@@ -250,10 +250,10 @@ func words(chance *rand.Rand, n int) string {
 	return b.String()
 }
 
-// booked is what was used, as edges or engines have counted it.
+// booked is the usage that edges or engines have counted.
 type booked struct {
 	calls, prompt, completion int64
-	estimated                 int64 // calls that were cut off, with all tokens that they may have had
+	estimated                 int64 // calls that were cut off, counted with all tokens that they may have had
 }
 
 func (b booked) less(other booked) booked {
@@ -262,14 +262,14 @@ func (b booked) less(other booked) booked {
 	}
 }
 
-// lostCalls returns how many instant calls the engines have counted and the fleet has not, by what
-// the engines were ahead before and after. It counts their tokens, less those of calls that were
-// cut off: the fleet counts them while engines do not.
+// lostCalls returns how many instant calls the engines have counted and the fleet has not. It
+// computes them from the tokens by which the engines were ahead before and after, less those of
+// calls that were cut off, which the fleet counts and engines do not.
 func lostCalls(before, after booked) int64 {
 	return (after.completion-before.completion)/instantTokens - (after.estimated - before.estimated)
 }
 
-// engineBooks is what the engines have counted.
+// engineBooks returns the usage that the engines have counted.
 func (w *world) engineBooks(ctx context.Context) (b booked) {
 	for _, e := range w.engines {
 		s := e.stats(ctx)
@@ -278,7 +278,7 @@ func (w *world) engineBooks(ctx context.Context) (b booked) {
 	return b
 }
 
-// fleetBooks is what the fleet tells at an edge.
+// fleetBooks returns the fleet's usage as one edge reports it.
 func (w *world) fleetBooks(ctx context.Context) (booked, error) {
 	t, err := client.NewTarget(w.edges[0].admin, false, nil)
 	if err != nil {
@@ -303,11 +303,11 @@ func (w *world) fleetBooks(ctx context.Context) (booked, error) {
 	return booked{told.Total.Calls, told.Total.Prompt, told.Total.Completion, told.Total.Estimated}, err
 }
 
-// rowsTold is longer than it takes an edge to tell its usage.
+// rowsTold is longer than an edge takes to report its usage to the store.
 const rowsTold = 2500 * time.Millisecond
 
-// toldBooks is what the fleet tells at an edge once no edge has more to tell: on a busy machine one
-// may find the store late, and tells its part when it is in time again.
+// toldBooks returns the fleet's usage once no edge has more to report. On a busy machine the store
+// may be late for an edge, which then reports its part later.
 func (w *world) toldBooks(ctx context.Context) (b booked, err error) {
 	for range 4 {
 		was := b
@@ -319,21 +319,21 @@ func (w *world) toldBooks(ctx context.Context) (b booked, err error) {
 	return b, err
 }
 
-// usage compares what the fleet has counted with what the engines have.
+// usage compares the fleet's counts with those of the engines.
 func (r *run) usage(ctx context.Context) error {
 	fleet, err := r.world.toldBooks(ctx)
 	if err != nil {
 		return err
 	}
 	d := r.world.engineBooks(ctx).less(fleet)
-	d.estimated = 0 // engines do not say
+	d.estimated = 0 // engines do not report these
 	r.table.add(9, "usage of the fleet and of the engines", "the same", holdsIf(fleet.calls > 0, d == booked{}),
 		"%d calls, %d prompt and %d completion tokens; the engines %+d, %+d, %+d", fleet.calls, fleet.prompt,
 		fleet.completion, d.calls, d.prompt, d.completion)
 	return nil
 }
 
-// kill kills an edge that has all slots of a key, and makes calls.
+// kill kills an edge that holds all slots of a key, and then makes calls.
 func (r *run) kill(ctx context.Context) error {
 	const victim, rate = edges - 1, 50
 	r.note("an edge is killed with all %d slots of a key", slotCount)
@@ -387,5 +387,5 @@ func (r *run) kill(ctx context.Context) error {
 	return nil
 }
 
-// toldWithin is how long what was counted in a second may be on its way to the store.
+// toldWithin is how long the usage of a second may take to reach the store.
 const toldWithin = 100 * time.Millisecond

@@ -2,7 +2,8 @@ package main
 
 import "testing"
 
-// Calls that were cut off are counted by the fleet alone, and do not make up for lost ones.
+// TestLostCalls: only the fleet counts calls that were cut off, and they do not make up for lost
+// ones.
 func TestLostCalls(t *testing.T) {
 	before := booked{calls: 2, completion: 8}
 	if n := lostCalls(before, booked{calls: 2 + 7 - 20, completion: 8 + (7-20)*instantTokens, estimated: -20}); n != 7 {

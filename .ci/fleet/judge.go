@@ -6,25 +6,25 @@ import (
 	"time"
 )
 
-// call is what a client knows of one call, by the clock of the run.
+// call is what a client knows of one call, with times of the run's clock.
 type call struct {
 	edge        int
 	sent, ended time.Duration
 	status      int    // 0: there was no answer
-	upstream    string // that has answered
+	upstream    string // the engine that answered
 }
 
-// admitted returns the calls that were.
+// admitted returns the calls that were admitted.
 func admitted(calls []call) []call {
 	return slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.status != 200 })
 }
 
-// before returns the calls that had ended by then.
+// before returns the calls that had ended by the time end.
 func before(calls []call, end time.Duration) []call {
 	return slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.ended > end })
 }
 
-// since returns the calls that have ended since then.
+// since returns the calls that have ended since begin.
 func since(calls []call, begin time.Duration) []call {
 	return slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.ended < begin })
 }
@@ -34,8 +34,9 @@ func bySending(calls []call) []call {
 	return slices.SortedFunc(slices.Values(calls), func(a, b call) int { return cmp.Compare(a.sent, b.sent) })
 }
 
-// over returns by how many calls at least more were admitted in some span than a limit a minute
-// allows: a minute's worth at once, and what time refills. It is 0 where none surely was.
+// over returns at least how many more calls were admitted in some span than a limit per minute
+// allows: a minute's worth at once, and the refill over time. It is 0 if that is not certain for
+// any call.
 func over(calls []call, limit int) float64 {
 	list := bySending(admitted(calls))
 	ends := slices.Clone(list)
@@ -54,7 +55,7 @@ func over(calls []call, limit int) float64 {
 	return most
 }
 
-// one returns how many of the calls one edge with a limit a minute admits.
+// one returns how many of the calls a single edge with a limit per minute admits.
 func one(calls []call, limit int) (n int) {
 	owed, at := 0.0, time.Duration(0)
 	for _, c := range bySending(calls) {
@@ -67,7 +68,7 @@ func one(calls []call, limit int) (n int) {
 	return n
 }
 
-// divided returns how many of the calls edges admit that have a part of the limit each.
+// divided returns how many of the calls several edges admit if each has an equal part of the limit.
 func divided(calls []call, limit, edges int) (n int) {
 	for edge := range edges {
 		own := slices.DeleteFunc(slices.Clone(calls), func(c call) bool { return c.edge != edge })
@@ -76,10 +77,10 @@ func divided(calls []call, limit, edges int) (n int) {
 	return n
 }
 
-// oneWithSlots returns how many of the calls one edge with a number of slots admits, when each
-// holds one for a time.
+// oneWithSlots returns how many of the calls a single edge with a number of slots admits if each
+// call holds a slot for a time.
 func oneWithSlots(calls []call, slots int, held time.Duration) (n int) {
-	var ends []time.Duration // in order, as each call takes as long
+	var ends []time.Duration // in order, because each call takes equally long
 	for _, c := range bySending(calls) {
 		for len(ends) > 0 && ends[0] <= c.sent {
 			ends = ends[1:]
@@ -92,7 +93,7 @@ func oneWithSlots(calls []call, slots int, held time.Duration) (n int) {
 	return n
 }
 
-// refused counts the calls that were refused for a limit.
+// refused counts the calls that were refused because of a limit.
 func refused(calls []call) (n int) {
 	for _, c := range calls {
 		if c.status == 429 {
@@ -102,7 +103,7 @@ func refused(calls []call) (n int) {
 	return n
 }
 
-// failed counts the calls that were neither answered nor refused for a limit.
+// failed counts the calls that were neither answered nor refused because of a limit.
 func failed(calls []call) (n int) {
 	for _, c := range calls {
 		if c.status != 200 && c.status != 429 {

@@ -9,19 +9,19 @@ import (
 	"pgregory.net/rapid"
 )
 
-// at is a call that is sent at a second and answered at once, or later.
+// at returns a call that is sent at one time and ends at another, in seconds.
 func at(sent, ended float64, status int) call {
 	s := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
 	return call{sent: s(sent), ended: s(ended), status: status}
 }
 
-// times is n calls at a second.
+// times returns n calls sent at the same second.
 func times(n int, second float64) []call {
 	return slices.Repeat([]call{at(second, second, 200)}, n)
 }
 
-// TestOver: a minute's worth at once and what time refills is within the limit, and each call
-// beyond is counted; one that may have been admitted later is not.
+// TestOver: a minute's worth at once and the refill over time are within the limit, and each call
+// beyond is counted, but not one that may have been admitted later.
 func TestOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		calls []call
@@ -79,8 +79,8 @@ func TestOneEdge(t *testing.T) {
 	}
 }
 
-// What one edge admits of any calls is never judged to be too much, and one call more at its full
-// moment is.
+// Whatever calls a single edge admits, they are never judged to be too many. One more call while
+// the limit is used up is.
 func TestOneEdgeIsNeverOver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 40).Draw(t, "limit")
@@ -118,7 +118,7 @@ penstock_fleet_wait_seconds_sum 1
 func TestWaits(t *testing.T) {
 	w := waits{}
 	w.add([]byte(waitsPage))
-	w.add([]byte(waitsPage)) // of another edge
+	w.add([]byte(waitsPage)) // waits of another edge
 	if w.all() != 80 || w.longer(0.025) != 2 || w.longer(0.002) != 20 {
 		t.Errorf("%v", w)
 	}

@@ -13,18 +13,18 @@ import (
 // load is a key's calls over the whole run.
 type load struct {
 	key, model string
-	more       string // members of the request
+	more       string // further members of the request
 	limit      int
 
 	mu    sync.Mutex
 	calls []call
 }
 
-// spread chooses the edge of a call that is due at a time, by a chance of 0 to 1; -1: there is no
-// call.
+// spread chooses the edge of a call that is due at a time, given a random number from 0 to 1; -1:
+// there is no call.
 type spread func(at time.Duration, chance float64) int
 
-// spreads are how calls reach the edges.
+// spreads are the ways in which calls are distributed among the edges.
 var spreads = []struct {
 	name string
 	to   spread
@@ -42,7 +42,7 @@ var spreads = []struct {
 
 func even(_ time.Duration, chance float64) int { return int(chance * edges) }
 
-// do makes one call and notes it.
+// do makes one call and records it.
 func (r *run) do(ctx context.Context, l *load, edge int) call {
 	c := r.ask(ctx, l, edge,
 		fmt.Sprintf(`{"model":%q,"max_tokens":4,"messages":[{"role":"user","content":"Hello"}],%s}`, l.model,
@@ -65,8 +65,8 @@ func (r *run) ask(ctx context.Context, l *load, edge int, body string) call {
 	return c
 }
 
-// play makes calls at a rate a second, at moments of chance, for a time or until ctx ends, and
-// waits for their ends.
+// play makes calls at a rate per second, at random moments, for a time or until ctx ends, and waits
+// until they have ended.
 func (r *run) play(ctx context.Context, l *load, rate float64, to spread, d time.Duration) {
 	var calls sync.WaitGroup
 	chance := rand.New(rand.NewPCG(1, uint64(l.limit)))
@@ -84,8 +84,8 @@ func (r *run) play(ctx context.Context, l *load, rate float64, to spread, d time
 	calls.Wait()
 }
 
-// burst makes 1 to burstMost calls at once at an edge, and again once all have ended, for a time or
-// until ctx ends.
+// burst makes 1 to burstMost calls at once at an edge, and repeats that once all have ended, for a
+// time or until ctx ends.
 func (r *run) burst(ctx context.Context, l *load, d time.Duration) {
 	chance := rand.New(rand.NewPCG(2, uint64(l.limit)))
 	for began := time.Now(); ctx.Err() == nil && time.Since(began) < d; {
@@ -99,7 +99,7 @@ func (r *run) burst(ctx context.Context, l *load, d time.Duration) {
 	}
 }
 
-// exhaust makes calls as fast as they are answered, until the key's limit is reached at every edge.
+// exhaust makes calls as fast as they are answered until the key's limit is reached at every edge.
 func (r *run) exhaust(ctx context.Context, l *load) {
 	var callers sync.WaitGroup
 	for i := range 4 * edges {

@@ -16,15 +16,15 @@ import (
 type run struct {
 	world world
 	began time.Time
-	load  time.Duration // how long calls come, in all
+	load  time.Duration // how long calls are made in all
 	notes io.Writer
-	loads map[string]*load // of keys with a limit of requests
+	loads map[string]*load // by key; keys with a limit on requests
 	table table
 }
 
-// measureFleet measures all goals: calls come for about the given time, and the events take half a minute
-// more. It prints the table to out, and what it does to notes. A goal that does not hold is an
-// error.
+// measureFleet measures all goals: calls are made for about the given time, and the events take
+// half a minute more. It prints the table to out, and its progress to notes. A goal that does not
+// hold is an error.
 func measureFleet(ctx context.Context, d time.Duration, out, notes io.Writer) error {
 	r := &run{load: d, notes: notes, loads: map[string]*load{}}
 	defer r.world.close()
@@ -54,16 +54,16 @@ func measureFleet(ctx context.Context, d time.Duration, out, notes io.Writer) er
 
 func (r *run) note(format string, v ...any) { fmt.Fprintf(r.notes, "fleet: "+format+"\n", v...) }
 
-// reading is what the edges say of their messages to the store.
+// reading is what the edges report about their messages to the store.
 type reading struct {
 	waits     waits
-	late      [edges]float64 // waits of each edge that were longer than an answer of the store takes
+	late      [edges]float64 // for each edge, waits that were longer than an answer of the store takes
 	messages  float64
 	alone     float64 // decisions without the store
 	available int     // edges that reach the store
 }
 
-// lateWait is a bound of the histogram: what waits longer has waited for nothing.
+// lateWait is a bound of the histogram: a call that waits longer has waited in vain.
 const lateWait = 0.01
 
 func (r *run) read(ctx context.Context) reading {
@@ -81,7 +81,7 @@ func (r *run) read(ctx context.Context) reading {
 	return out
 }
 
-// limits has keys at their limits, in all spreads.
+// limits brings keys to their limits, in all spreads.
 func (r *run) limits(ctx context.Context) error {
 	for _, perMinute := range []int{60, 600, 6000} {
 		key := fmt.Sprint("r", perMinute)
@@ -95,7 +95,7 @@ func (r *run) limits(ctx context.Context) error {
 		r.note("half as much again as three limits allow, spread %s", s.name)
 		rate := 1.5
 		if s.name == "waves" {
-			rate = 3 // in every other second
+			rate = 3 // every other second
 		}
 		r.atLimit(ctx, rate, s.to, r.load/8)
 	}
@@ -105,7 +105,7 @@ func (r *run) limits(ctx context.Context) error {
 		l := r.loads[key]
 		list := l.all()
 		most, alone := over(list, l.limit), one(list, l.limit)
-		full := alone < len(list) // one edge would have refused some
+		full := alone < len(list) // a single edge would have refused some
 		r.table.add(1, fmt.Sprintf("%d requests a minute: over-admission", l.limit), "0", holdsIf(full, most == 0),
 			"%.1f in any span of %.0f s, %d admitted", most, time.Since(r.began).Seconds(), len(admitted(list)))
 		least := 0.99
@@ -128,16 +128,16 @@ func (r *run) limits(ctx context.Context) error {
 	return nil
 }
 
-// judgeable is how many calls or waits a share or a mean of them needs to say something.
+// judgeable is how many calls or waits a share or a mean needs to be meaningful.
 const judgeable = 20
 
-// instant has an engine answer at once.
+// With instant an engine answers at once.
 const (
 	instant       = `"sim":{"tokens":4}`
 	instantTokens = 4
 )
 
-// atLimit has every key with a limit get that many times as much for a time.
+// atLimit sends every key with a limit that multiple of it, for a time.
 func (r *run) atLimit(ctx context.Context, rate float64, to spread, d time.Duration) {
 	var all sync.WaitGroup
 	for _, l := range r.loads {
@@ -146,7 +146,7 @@ func (r *run) atLimit(ctx context.Context, rate float64, to spread, d time.Durat
 	all.Wait()
 }
 
-// count returns how many calls there were of keys with a limit.
+// count returns the number of calls by keys with a limit.
 func (r *run) count() (n int) {
 	for _, l := range r.loads {
 		n += len(l.all())
@@ -154,11 +154,11 @@ func (r *run) count() (n int) {
 	return n
 }
 
-// calm has a key at a third of its limit.
+// calm uses a key at a third of its limit.
 func (r *run) calm(ctx context.Context) error {
 	l := &load{key: "calm", model: "sim", more: instant, limit: 600}
 	r.note("a key at 30 %% of its limit")
-	r.play(ctx, l, 3, even, r.load/24) // the first calls of a key have to ask
+	r.play(ctx, l, 3, even, r.load/24) // for a key's first calls the edge has to ask the store
 	before, n := r.read(ctx), len(l.all())
 	r.play(ctx, l, 3, even, r.load/4)
 	after := r.read(ctx)
@@ -179,8 +179,7 @@ func (r *run) calm(ctx context.Context) error {
 	return nil
 }
 
-// slots has a key, and an engine whose slots are held exactly, get more calls than they have slots
-// for.
+// slots sends a key, and an engine whose slots are held exactly, more calls than they have slots.
 func (r *run) slots(ctx context.Context) error {
 	const held = time.Second
 	key := &load{key: "slots", model: "keyed", more: `"sim":{"tokens":1,"ttft_ms":1000}`, limit: slotCount}
@@ -209,7 +208,7 @@ func (r *run) slots(ctx context.Context) error {
 	return nil
 }
 
-// bursts has keys get many calls at once, beside single ones: there is room for all.
+// bursts sends many calls of a key at once, together with single ones: there is room for all.
 func (r *run) bursts(ctx context.Context) error {
 	for _, key := range []string{"burst-limits", "burst-slots"} {
 		l := &load{key: key, model: "sim", more: instant, limit: burstSlots}
@@ -228,7 +227,7 @@ func (r *run) bursts(ctx context.Context) error {
 
 func share(n, of int) float64 { return float64(n) / float64(max(1, of)) }
 
-// notHere are the goals that one short run cannot show.
+// notHere are the goals that one short run cannot measure.
 var notHere = table{
 	{3, "added at 30 % of a limit", "p50 <= 20 us", "go test -bench 'Take' ./proxy/fleet", elsewhere},
 	{6, "fail-over to a replica", "<= 1 %", "go test -run TestRealStore ./proxy/fleet", elsewhere},

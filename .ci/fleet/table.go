@@ -13,7 +13,7 @@ type verdict uint8
 
 const (
 	elsewhere   verdict = iota // this run does not measure it
-	unexercised                // it was too short for that
+	unexercised                // the run was too short for that
 	held
 	missed
 )
@@ -22,7 +22,7 @@ func (v verdict) String() string {
 	return [...]string{"not measured here", "not exercised", "held", "MISSED"}[v]
 }
 
-// holds is the verdict of a condition.
+// holds returns the verdict of a condition.
 func holds(ok bool) verdict {
 	if ok {
 		return held
@@ -30,7 +30,7 @@ func holds(ok bool) verdict {
 	return missed
 }
 
-// holdsIf is the verdict of a condition that says something only where the run has come to it.
+// holdsIf returns the verdict of a condition that means something only if the run has exercised it.
 func holdsIf(exercised, ok bool) verdict {
 	if !exercised {
 		return unexercised
@@ -40,12 +40,12 @@ func holdsIf(exercised, ok bool) verdict {
 
 // row is one line of the table.
 type row struct {
-	goal                  int // its number in the list of goals
+	goal                  int // number in the list of goals
 	what, bound, measured string
 	verdict               verdict
 }
 
-// table is what the command prints.
+// table is the output of the command.
 type table []row
 
 // add adds a row.
@@ -85,7 +85,7 @@ func (t table) missed() (out []string) {
 	return out
 }
 
-// sort puts the rows into the order of the goals.
+// sort orders the rows by goal.
 func (t table) sort() {
 	slices.SortStableFunc(t, func(a, b row) int { return cmp.Compare(a.goal, b.goal) })
 }

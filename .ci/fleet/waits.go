@@ -8,26 +8,26 @@ import (
 	"penstock/bench/load/client"
 )
 
-// waits are the buckets of the edges' histogram of waits for the store: how many were at most so
-// long, in seconds.
+// waits are the buckets of the edges' histogram of waits for the store: the number of waits up to
+// each bound in seconds.
 type waits map[float64]float64
 
 const waitSeries = `penstock_fleet_wait_seconds_bucket{le="`
 
-// add adds those of an edge's metrics.
+// add adds the buckets on an edge's metrics page.
 func (w waits) add(page []byte) {
 	for series, n := range client.Metrics(page) {
 		bound, ok := strings.CutPrefix(string(series), waitSeries)
 		if !ok {
 			continue
 		}
-		if le, err := strconv.ParseFloat(strings.TrimSuffix(bound, `"}`), 64); err == nil { // +Inf is a number, too
+		if le, err := strconv.ParseFloat(strings.TrimSuffix(bound, `"}`), 64); err == nil { // also parses +Inf
 			w[le] += n
 		}
 	}
 }
 
-// since returns what came after an earlier reading.
+// since returns the waits since an earlier reading.
 func (w waits) since(earlier waits) waits {
 	out := waits{}
 	for le, n := range w {
@@ -38,11 +38,11 @@ func (w waits) since(earlier waits) waits {
 
 func (w waits) all() float64 { return w[math.Inf(1)] }
 
-// longer returns how many were longer than a bound of the histogram.
+// longer returns how many waits were longer than a bound of the histogram.
 func (w waits) longer(bound float64) float64 { return w.all() - w[bound] }
 
-// quantile returns a quantile in seconds, between the bounds of its bucket by the place in it; of
-// the last bucket, the bound that it begins at.
+// quantile returns a quantile in seconds, interpolated within its bucket. In the last bucket it is
+// the bucket's lower bound.
 func (w waits) quantile(q float64) float64 {
 	rank, low, below := q*w.all(), 0.0, 0.0
 	for {

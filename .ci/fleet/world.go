@@ -22,10 +22,10 @@ import (
 	"penstock/bench/process"
 )
 
-// edges is how many there are.
+// edges is the number of edges.
 const edges = 4
 
-// The keys of the run: with a limit a minute each, with slots, and without a limit.
+// These are the keys of the run: with a limit per minute, with slots, and without a limit.
 var limits = map[string]string{
 	"r60": "requests_per_minute: 60", "r600": "requests_per_minute: 600", "r6000": "requests_per_minute: 6000",
 	"calm": "requests_per_minute: 600", "slots": "concurrency: 20", "free": "",
@@ -33,23 +33,24 @@ var limits = map[string]string{
 	"burst-limits": fmt.Sprintf("requests_per_minute: 60000, tokens_per_minute: 2000000, concurrency: %d", burstSlots),
 }
 
-// burstSlots has room for a burst, for what edges hold in advance, which is a tenth, and for single
-// calls beside them.
+// burstSlots leaves room for a burst, for the tenth of the slots that edges hold in advance, and
+// for single calls in between.
 const (
 	burstMost  = 100
 	burstSlots = 128
 )
 
-// slotCount is that of the key "slots", and of the engine whose slots are held exactly.
+// slotCount is the number of slots of the key "slots", and of the engine whose slots are held
+// exactly.
 const slotCount = 20
 
-// The engines by what they are for.
+// The engines are named by their purpose.
 var engineNames = []string{"gpu-a", "gpu-b", "gpu-c", "keyed", "exact"}
 
-// world is the fleet with its store and engines. close ends all of it.
+// world is the fleet with its store and engines. close ends all of them.
 type world struct {
 	dir     string
-	keys    map[string]string // by id
+	keys    map[string]string // key by id
 	secret  string
 	engines map[string]*engine
 	store   store
@@ -66,7 +67,7 @@ type edge struct {
 	url, admin string
 }
 
-// store is a Valkey or Redis with its data in memory only.
+// store is a Valkey or Redis that keeps its data only in memory.
 type store struct {
 	program string
 	dir     string
@@ -74,7 +75,7 @@ type store struct {
 	process *process.Child
 }
 
-// findStore returns the program that can be one.
+// findStore returns the path of a program that can serve as the store.
 func findStore() (string, error) {
 	for _, name := range []string{"valkey-server", "redis-server"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -86,7 +87,7 @@ func findStore() (string, error) {
 			"Install one, such as by apt-get install redis-server")
 }
 
-// start starts store, engines and edges, and waits until all edges know of each other.
+// start starts store, engines and edges, and waits until all edges know each other.
 func (w *world) start(ctx context.Context) (err error) {
 	program, err := findStore()
 	if err != nil {
@@ -133,7 +134,7 @@ func (w *world) startEdge(ctx context.Context, i int) (err error) {
 	return err
 }
 
-// joined waits until every edge knows of all.
+// joined waits until every edge knows all others.
 func (w *world) joined(ctx context.Context) error {
 	return until(ctx, process.Patience, "every edge knows of all", func() bool {
 		ok := true
@@ -148,7 +149,7 @@ func (w *world) joined(ctx context.Context) error {
 
 func (w *world) config() string { return filepath.Join(w.dir, "edge.yaml") }
 
-// writeConfig writes the one file of all edges.
+// writeConfig writes the file that all edges share.
 func (w *world) writeConfig() error {
 	var b strings.Builder
 	w.secret, w.keys = random(), map[string]string{}
@@ -181,10 +182,10 @@ func (w *world) writeConfig() error {
 	return os.WriteFile(w.config(), []byte(b.String()), 0o600)
 }
 
-// random returns a value that nobody can guess.
+// random returns a value that cannot be guessed.
 func random() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 
@@ -225,7 +226,7 @@ func (s *store) start(ctx context.Context) (err error) {
 	return err
 }
 
-// scriptCost returns how many microseconds the store takes for a script.
+// scriptCost returns how many microseconds the store takes to run a script.
 func (s *store) scriptCost() (each float64, err error) {
 	text, err := s.say("INFO commandstats")
 	if err != nil {
@@ -238,7 +239,8 @@ func (s *store) scriptCost() (each float64, err error) {
 	return each, err
 }
 
-// say runs a command at the store and returns its answer: of INFO its text, of others their line.
+// say runs a command at the store and returns its answer: the text of INFO, and the line of any
+// other command.
 func (s *store) say(command string) (string, error) {
 	c, err := net.DialTimeout("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)), time.Second)
 	if err != nil {
@@ -272,7 +274,7 @@ func (s *store) say(command string) (string, error) {
 	return string(text), err
 }
 
-// fetch gets a page as text; nothing where it cannot be had.
+// fetch gets a page as text; it returns nothing if it cannot.
 func fetch(ctx context.Context, base, path string) []byte {
 	t, err := client.NewTarget(base, false, nil)
 	if err != nil {
@@ -287,7 +289,7 @@ func fetch(ctx context.Context, base, path string) []byte {
 
 func (e *edge) metrics(ctx context.Context) []byte { return fetch(ctx, e.admin, "/metrics") }
 
-// engineStats are what an engine says of itself.
+// engineStats is an engine's own report.
 type engineStats struct {
 	Running   int   `json:"running"`
 	Peak      int   `json:"peak"`
@@ -298,7 +300,7 @@ type engineStats struct {
 }
 
 func (e *engine) stats(ctx context.Context) (s engineStats) {
-	_ = json.Unmarshal(fetch(ctx, e.url, "/sim/stats"), &s) // what is not there is nothing
+	_ = json.Unmarshal(fetch(ctx, e.url, "/sim/stats"), &s) // a missing page leaves the stats empty
 	return s
 }
 

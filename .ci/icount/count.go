@@ -57,7 +57,7 @@ func build(dir string) (*built, error) {
 	return b, nil
 }
 
-// output runs a command whose words are worth reading only when it fails.
+// output runs a command whose output matters only if it fails.
 func output(c *exec.Cmd) error {
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", c.Path, err, out)
@@ -107,7 +107,7 @@ type edge struct {
 	address string
 }
 
-// withEdge runs the program before the engines of a workload, under a wrapper if there is one.
+// withEdge runs the program in front of the engines of a workload, under a wrapper if there is one.
 func (b *built) withEdge(w *workload, wrapper []string, use func(*edge) error) error {
 	var upstreams, deployments strings.Builder
 	for i := range w.targets {
@@ -212,8 +212,8 @@ func blocks(out string, n int) (map[uint64]block, error) {
 
 type block struct{ length, executed uint64 }
 
-// sum adds up what ran between two states, for each of n units, and prints the dearest functions: their
-// instructions and how often each is called.
+// sum adds up the instructions executed between two states, for each of n units. It prints the
+// dearest functions with their instructions and how often each is called.
 func (b *built) sum(before, after map[uint64]block, n float64, top int) (instructions, different float64) {
 	by, calls := map[string]float64{}, map[string]float64{}
 	for address, is := range after {
@@ -257,7 +257,8 @@ func (b *built) function(address uint64) function {
 	return b.functions[i]
 }
 
-// systemCalls counts with strace, which attaches to the running edge. What only passes time is left out.
+// systemCalls counts with strace, which attaches to the running edge. It leaves out calls that only
+// wait.
 func (e *edge) systemCalls(w *workload, out string) (calls, again float64, err error) {
 	trace := exec.Command("strace", "-f", "-c", "-U", "name,calls,errors", "-o", out, "-p", strconv.Itoa(e.process.Process.Pid))
 	var words lockedBuffer
@@ -273,7 +274,7 @@ func (e *edge) systemCalls(w *workload, out string) (calls, again float64, err e
 	}
 	n, err := e.load(w, w.requests)
 	_ = trace.Process.Signal(syscall.SIGINT)
-	_ = trace.Wait() // its status is the signal's
+	_ = trace.Wait() // its exit status is the signal's
 	if err != nil {
 		return 0, 0, err
 	}

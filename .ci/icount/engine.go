@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// workload is what the engine answers and what the clients send in one row.
+// workload is the engine's answer and the clients' requests in one row.
 type workload struct {
 	name     string
 	size     int           // bytes of a request's body
-	stream   bool          // of tokens, at gap
-	tokens   int           // of a stream
+	stream   bool          // an answer of tokens, at intervals of gap
+	tokens   int           // number of tokens in a stream
 	gap      time.Duration // between two tokens of a stream
 	clients  int           // connections, each with one request at a time
-	requests int           // counted, after a quarter as many to warm up
-	perToken bool          // the unit is a token and not a request
+	requests int           // number counted, after a quarter as many to warm up
+	perToken bool          // the unit is a token, not a request
 	targets  int           // engines of the model
 }
 
@@ -34,7 +34,7 @@ var workloads = []workload{
 	{name: "token, four targets", size: 1024, stream: true, tokens: 100, gap: 20 * time.Millisecond, clients: 20, requests: 100, perToken: true, targets: 4},
 }
 
-// body is the request that each client sends: prose with the escapes that prose has in JSON.
+// body is the request that each client sends: prose with its usual escapes in JSON.
 func (w *workload) body() []byte {
 	head := `{"model":"m","stream":false,`
 	if w.stream {
@@ -105,7 +105,7 @@ func (e *engine) serve(c net.Conn) {
 	}
 }
 
-// tokensTo sends a stream, each event in a write of its own.
+// tokensTo sends a stream, with each event in a separate write.
 func (e *engine) tokensTo(c net.Conn) error {
 	if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nServer: engine\r\nContent-Type: text/event-stream; charset=utf-8\r\nCache-Control: no-cache\r\nTransfer-Encoding: chunked\r\n\r\n"); err != nil {
 		return err

@@ -1,14 +1,16 @@
-// Command icount counts what one request or one streamed token costs the edge: exact instructions of user code, the
-// different instructions among them, and system calls. The counts do not depend on how busy the machine is.
+// Command icount counts what one request or one streamed token costs the edge: exact instructions
+// of user code, the different instructions among them, and system calls. The counts do not depend
+// on how busy the machine is.
 //
-//	go run ./.ci/icount            fails where a count is more than 4 % above the recorded one
+//	go run ./.ci/icount            fails if a count is more than 4 % above the recorded one
 //	go run ./.ci/icount -write     records today's counts in numbers.json; the commit says why they rose
-//	go run ./.ci/icount -top 40    prints the dearest functions of each row, too
-//	go run ./.ci/icount -row 1KB   one row alone
+//	go run ./.ci/icount -top 40    also prints the dearest functions of each row
+//	go run ./.ci/icount -row 1KB   measures one row alone
 //
-// The unchanged program runs under qemu's user emulation (qemu-user) with a plugin that counts each block of
-// instructions (plugin/count.c, compiled by gcc), and natively under strace. The engine and the clients are in this process and
-// are not counted. Work on timers is in the counts; the probes are made seldom, and the rest is less than 1 %.
+// The unchanged program runs under qemu's user emulation (qemu-user) with a plugin that counts each
+// block of instructions (plugin/count.c, compiled by gcc), and natively under strace. The engine
+// and the clients are in this process and are not counted. The counts include work on timers:
+// probes are configured to be rare, and the rest is less than 1 %.
 package main
 
 import (
@@ -27,12 +29,12 @@ import (
 // counts is one row, per request or per token.
 type counts struct {
 	Instructions float64 `json:"instructions"`
-	Different    float64 `json:"different"` // instructions that run at least once in two requests
+	Different    float64 `json:"different"` // instructions that at least two requests execute
 	SystemCalls  float64 `json:"system_calls"`
-	Again        float64 `json:"eagain"` // of the system calls, those that found nothing
+	Again        float64 `json:"eagain"` // system calls that returned EAGAIN
 }
 
-// pick takes each count from one of two, the higher or the lower one.
+// pick takes each count from one of the two, the higher or the lower one.
 func pick(c, d counts, higher bool) counts {
 	of := func(a, b float64) float64 {
 		if higher {
@@ -48,7 +50,7 @@ func pick(c, d counts, higher bool) counts {
 	}
 }
 
-// numbers is the file of recorded counts and what they were counted with.
+// numbers is the file of recorded counts, with the tools that they were counted with.
 type numbers struct {
 	Go        string            `json:"go"`
 	Qemu      string            `json:"qemu"`
@@ -56,15 +58,16 @@ type numbers struct {
 	Rows      map[string]counts `json:"rows"`
 }
 
-// A count may be this much above the recorded one. How the bytes of both sides arrive differs from machine to machine: the
-// instructions of a short stream vary by 3 % with it, the system calls by more, above all where a body needs several reads.
+// A count may be this much above the recorded one. How the bytes of both sides arrive differs from
+// machine to machine. The instructions of a short stream vary by 3 % with it, and the system calls
+// by more, mainly if a body needs several reads.
 const (
 	slack      = 1.04
 	slackCalls = 1.25
 )
 
-// tries is how often a row is counted at most. What a busy machine does to a count only adds: a row fails by its lowest
-// count, and its highest is recorded.
+// tries is how often a row is counted at most. A busy machine can only add to a count: a row is
+// judged by its lowest count, and its highest is recorded.
 const tries = 3
 
 func main() {
@@ -129,7 +132,7 @@ func run(write bool, top int, row string) error {
 	return compare(&recorded, &today)
 }
 
-// record replaces the rows that were counted.
+// record replaces the counted rows.
 func record(file string, recorded, today *numbers) error {
 	for name, c := range recorded.Rows {
 		if _, ok := today.Rows[name]; !ok {
@@ -158,7 +161,7 @@ func compare(recorded, today *numbers) error {
 	return errors.Join(append(errs, errors.New("a rise that is worth it is recorded by -write in the commit that says why"))...)
 }
 
-// exceeds says what of a row is above the recorded counts, if anything is.
+// exceeds describes the counts of a row that are above the recorded ones, if any are.
 func exceeds(name string, rows map[string]counts, is counts) error {
 	was, ok := rows[name]
 	switch {

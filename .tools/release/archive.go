@@ -18,8 +18,8 @@ type file struct {
 	mode int64
 }
 
-// archive packs files, and the folders above them, in the order of their names. All are owned by
-// root and have the same modification time.
+// archive packs files, and the folders above them, sorted by name. All are owned by root and have
+// the same modification time.
 func archive(files []file, at time.Time) ([]byte, error) {
 	all := slices.Clone(files)
 	for _, f := range files {
@@ -48,7 +48,7 @@ func archive(files []file, at time.Time) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// compressed is text in gzip's form, without a name and a time.
+// compressed returns text in gzip's format, without a name or a time.
 func compressed(text []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
@@ -62,7 +62,7 @@ func compressed(text []byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// ar packs the members of a Debian package, in their order.
+// ar packs the members of a Debian package, in order.
 func ar(members []file, at time.Time) []byte {
 	var b bytes.Buffer
 	b.WriteString("!<arch>\n")

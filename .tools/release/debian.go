@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// packages writes a Debian package for each system of Linux. It has the program, the man page, the
-// units of systemd, which it neither enables nor starts, and the example of a configuration.
+// packages writes a Debian package for each Linux system. It has the program, the man page, systemd
+// units, which it neither enables nor starts, and an example of a configuration.
 func (r *release) packages() error {
 	for _, arch := range []string{"amd64", "arm64"} {
 		program, err := os.ReadFile(r.program("linux/" + arch))
@@ -60,7 +60,7 @@ func debianVersion(version string) string {
 	return version
 }
 
-// account makes the user that the unit runs as, and lets it read the folder of the configuration.
+// account creates the user that the unit runs as, and lets it read the configuration's folder.
 const account = `#!/bin/sh
 set -e
 if [ "$1" = configure ]; then

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// authorities is where the machine has the certificates that an edge needs to call engines by https.
+// authorities is where this machine has the CA certificates with which an edge calls engines over
+// https.
 const authorities = "/etc/ssl/certs/ca-certificates.crt"
 
 // descriptor names a blob of an image.
@@ -27,9 +28,9 @@ const (
 	typeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// image writes an image for both systems of Linux, as a layout of the Open Container Initiative in
-// an archive: podman load, skopeo copy oci-archive: and docker load (from 25 on) read it. It is what
-// .deploy/Dockerfile makes: the program and certificates of authorities, no shell, not root.
+// image writes an image for both Linux systems, as an OCI layout in an archive: podman load, skopeo
+// copy oci-archive: and docker load (from 25 on) read it. Like the image of .deploy/Dockerfile, it
+// has the program and CA certificates, no shell, and does not run as root.
 func (r *release) image() error {
 	certificates, err := os.ReadFile(authorities)
 	if err != nil {
@@ -55,10 +56,10 @@ func (r *release) image() error {
 	return r.write("penstock-oci.tar", text)
 }
 
-// layout gathers the blobs of an image.
+// layout collects the blobs of an image.
 type layout struct{ blobs []file }
 
-// add keeps a blob.
+// add adds a blob.
 func (l *layout) add(mediaType string, text []byte) descriptor {
 	sum := sha256.Sum256(text)
 	name := hex.EncodeToString(sum[:])
@@ -99,7 +100,7 @@ func (l *layout) platform(arch string, files []file, at time.Time) (descriptor, 
 	return d, err
 }
 
-// pack is the archive with all blobs.
+// pack returns the archive with all blobs.
 func (l *layout) pack(manifests []descriptor, version string, at time.Time) ([]byte, error) {
 	list, err := l.addJSON(typeIndex, map[string]any{"schemaVersion": 2, "mediaType": typeIndex, "manifests": manifests})
 	if err != nil {

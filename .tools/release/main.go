@@ -1,12 +1,12 @@
-// Command release builds everything that a release consists of into a folder: static programs for
-// six systems, Debian packages, an image for containers, a list of what is inside (SBOM), a Homebrew
-// formula, a man page and checksums.
+// Command release builds all files of a release into a folder: static programs for six systems,
+// Debian packages, a container image, a bill of materials (SBOM), a Homebrew formula, a man page
+// and checksums.
 //
 //	go -C .tools run ./release -out /tmp/release
 //
-// It needs Go and git alone, and no network beyond the module proxy. The same commit gives the same
-// bytes: times are those of the commit, paths are trimmed, and every list is in order. What the owner
-// of the project has not chosen yet is a placeholder (owner.go).
+// It needs only Go and git, and no network except the module proxy. The same commit gives the same
+// bytes: times are those of the commit, paths are trimmed, and every list is sorted. Values that
+// the project's owner has not chosen yet are placeholders (owner.go).
 package main
 
 import (
@@ -25,11 +25,10 @@ import (
 	"time"
 )
 
-// systems are those that programs are built for. The ones for darwin and windows are built and not
-// tried.
+// systems are the targets of the programs. Those for darwin and windows are built but not tested.
 var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
-// release is one release while it is built.
+// release is a release that is being built.
 type release struct {
 	top, out string
 	version  string
@@ -77,8 +76,8 @@ func run(out, version string) error {
 	return nil
 }
 
-// versionOf returns the version that is built: the one that was asked for, which must be that of the
-// sources, or else the sources' own.
+// versionOf returns the version to build: the one asked for, which must be the version of the
+// sources, or otherwise the sources' own.
 func versionOf(top, asked string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(top, "proxy/build/VERSION"))
 	if err != nil {
@@ -99,7 +98,7 @@ func versionOf(top, asked string) (string, error) {
 	return sources + "-dev.g" + strings.ReplaceAll(commit, "-", "."), err
 }
 
-// output is what a command prints, without the end of its line.
+// output returns a command's output without the final line end.
 func output(name string, args ...string) (string, error) {
 	text, err := exec.Command(name, args...).Output()
 	if err != nil {
@@ -108,7 +107,7 @@ func output(name string, args ...string) (string, error) {
 	return strings.TrimSpace(string(text)), nil
 }
 
-// program is the path of the program for a system.
+// program returns the path of the program for a system.
 func (r *release) program(system string) string {
 	name := "penstock-" + strings.ReplaceAll(system, "/", "-")
 	if strings.HasPrefix(system, "windows/") {
@@ -131,7 +130,7 @@ func (r *release) programs() error {
 	return nil
 }
 
-// native is the program that this machine runs.
+// native returns the path of the program for this machine.
 func (r *release) native() string { return r.program(runtime.GOOS + "/" + runtime.GOARCH) }
 
 // write writes a file of the release.
@@ -168,7 +167,7 @@ func (r *release) sum(path string) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// commands are the names of the commands that a help lists.
+// commands returns the names of the commands in a help text.
 func commands(help string) (names []string) {
 	_, list, _ := strings.Cut(help, "\nCommands:\n")
 	for line := range strings.Lines(list) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// man writes the man page: what the program says of itself and of each command.
+// man writes the man page from the help of the program and of each command.
 func (r *release) man() error {
 	help, err := output(r.native(), "--help")
 	if err != nil {
@@ -24,7 +24,7 @@ func (r *release) man() error {
 	return r.write("penstock.1", []byte(b.String()))
 }
 
-// verbatim is text as it stands, in the language of man pages.
+// verbatim returns text unformatted, in the language of man pages.
 func verbatim(text string) string {
 	var b strings.Builder
 	b.WriteString(".nf\n")

@@ -1,8 +1,8 @@
 package main
 
-// What the owner of the project has to choose before a first release.
+// The project's owner has to choose these before the first release.
 const (
-	address    = "https://example.invalid/penstock" // to be chosen by the owner: where the project and its releases are
+	address    = "https://example.invalid/penstock" // to be chosen by the owner: the address of the project and its releases
 	licence    = "to be chosen by the owner"
 	maintainer = "to be chosen by the owner <owner@example.invalid>"
 	summary    = "Edge reverse proxy and router in front of inference engines"

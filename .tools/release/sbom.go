@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// sbom writes what is inside the program, by what the linker has written into it, as CycloneDX 1.6.
+// sbom writes the program's contents as CycloneDX 1.6, from the module list that the linker has
+// embedded.
 func (r *release) sbom() error {
 	info, err := buildinfo.ReadFile(r.program("linux/amd64"))
 	if err != nil {

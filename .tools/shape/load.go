@@ -17,13 +17,13 @@ import (
 	"strings"
 )
 
-// pkg is one package of the tree, parsed and typed, without its tests.
+// pkg is one package of the tree, parsed and type-checked, without its tests.
 type pkg struct {
-	name  string // below the module's root; "main" is the root
+	name  string // path below the module's root; "main" is the root
 	dir   string
-	files []*ast.File // of this system's build, in order of their names
-	paths []string    // of files
-	all   []string    // every Go file of the folder but tests, for other systems too
+	files []*ast.File // files of this system's build, sorted by name
+	paths []string    // paths of files
+	all   []string    // every Go file of the folder except tests, also for other systems
 	info  *types.Info
 }
 
@@ -41,7 +41,7 @@ type listed struct {
 	Error                   *struct{ Err string }
 }
 
-// load reads the module at root with the types of what its packages import from the build's cache.
+// load reads the module at root, with the types of its imports from the build cache.
 func load(root string) (*tree, error) {
 	cmd := exec.Command("go", "list", "-export", "-deps", "-json=Dir,ImportPath,Export,GoFiles,CgoFiles,IgnoredGoFiles,Module,Error", "./...")
 	cmd.Dir = root

@@ -21,7 +21,8 @@ func main() {
 	}
 }
 
-// report prints one package's layering, every measure below a prefix, or what stands out in the whole tree.
+// report prints one package's layering, every measure below a prefix, or what stands out in the
+// whole tree.
 func report(root, prefix, upward string) error {
 	root, err := filepath.Abs(root)
 	if err != nil {

@@ -15,30 +15,31 @@ import (
 	"unicode/utf8"
 )
 
-// What stands out is above these marks. They are a reader's habit and no limit; tests are not measured, and a tab is one column.
+// Values above these marks stand out. The marks are reading habits, not limits. Tests are not
+// measured, and a tab is one column.
 const (
-	mostFiles   = 25  // of one package
-	mostLines   = 80  // of one function, without its comment
-	mostFields  = 20  // of one type, with those of embedded types of its package
-	mostMethods = 20  // of one type, with those of embedded types of its package
-	mostUpward  = 6   // one of so many references may go upward,
-	fewUpward   = 2   // but a package may have this many whatever the share: of a handful a share says nothing
+	mostFiles   = 25  // in one package
+	mostLines   = 80  // in one function, without its comment
+	mostFields  = 20  // of one type, including those of embedded types of its package
+	mostMethods = 20  // of one type, including those of embedded types of its package
+	mostUpward  = 6   // one in so many references may go upward,
+	fewUpward   = 2   // but a package may have this many whatever the share: a share of few references means nothing
 	mostComment = 100 // columns of a comment
 	mostCode    = 120 // columns of code
-	unbroken    = 60  // a line with a word or a string of more columns than this may be as long as it is
+	unbroken    = 60  // a line with a word or string of more columns than this may be longer
 )
 
-// measure is one number and what it is of.
+// measure is one number and what it measures.
 type measure struct {
 	kind, name string
 	n          int
 	over       bool     // it is above its mark
-	where      []string // places, or the worst of what is counted
+	where      []string // places, or the worst of the counted items
 }
 
 func (m *measure) key() string { return m.kind + " " + m.name }
 
-// line is the measure with at most four of its places.
+// line formats the measure with at most four of its places.
 func (m *measure) line() string {
 	return fmt.Sprintf("%s %d %s", m.key(), m.n, strings.Join(m.where[:min(len(m.where), 4)], " "))
 }
@@ -89,7 +90,7 @@ func measures(t *tree, p *pkg) []*measure {
 
 func place(path string, line int) string { return fmt.Sprintf("%s:%d", path, line) }
 
-// functions goes through the functions of a file, those that are values of variables too.
+// functions visits the functions of a file, including function literals in variables.
 func functions(f *ast.File) func(yield func(string, ast.Node) bool) {
 	return func(yield func(string, ast.Node) bool) {
 		for _, d := range f.Decls {
@@ -133,7 +134,8 @@ func receiver(t ast.Expr) string {
 	return "?"
 }
 
-// countFields counts the fields of a struct, and those of what it embeds from its own package in place of the embedded field.
+// countFields counts the fields of a struct. An embedded struct of its own package counts with all
+// its fields.
 func countFields(t types.Type, home *types.Package, depth int) int {
 	s, ok := t.Underlying().(*types.Struct)
 	if !ok || depth > 8 {
@@ -150,7 +152,8 @@ func countFields(t types.Type, home *types.Package, depth int) int {
 	return n
 }
 
-// countMethods counts the methods of a type that are declared in its package, promoted ones included.
+// countMethods counts the methods of a type that are declared in its package, promoted ones
+// included.
 func countMethods(t types.Type, home *types.Package) int {
 	if i, ok := t.Underlying().(*types.Interface); ok {
 		return i.NumMethods()
@@ -173,8 +176,8 @@ func named(t types.Type) *types.Named {
 	return n
 }
 
-// wide lists the lines of a file whose comment or whose code is too wide. Lines within a raw string are data, and what
-// cannot be broken (a long string, an address) excuses its line.
+// wide lists the lines of a file with too wide a comment or code. Lines within a raw string are
+// data, and a line with an unbreakable part (a long string, an address) is excused.
 func wide(path string) (comments, code []string) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// reference is one pair of files: what from names of to's declarations.
+// reference is one pair of files, with the names of to's declarations that from uses.
 type reference struct {
 	from, to int
 	names    map[string]int
 }
 
-// references lists which files of a package name what others declare.
+// references lists which files of a package use declarations of which others.
 func references(t *tree, p *pkg) []*reference {
 	number := map[string]int{}
 	for i, path := range p.paths {
@@ -54,7 +54,7 @@ func references(t *tree, p *pkg) []*reference {
 type layering struct {
 	order  []int // files from top to bottom
 	refs   []*reference
-	upward []*reference // those that go against the order
+	upward []*reference // pairs that go against the order
 }
 
 func (l *layering) share() float64 {
@@ -89,7 +89,8 @@ func layer(t *tree, p *pkg) *layering {
 	return l
 }
 
-// circles lists the strongly connected parts of a graph, those that nothing else refers to first (Tarjan).
+// circles lists the strongly connected parts of a graph, in an order in which each is referred to
+// only by later ones (Tarjan).
 func circles(down [][]bool) [][]int {
 	n := len(down)
 	var (
@@ -135,7 +136,8 @@ func circles(down [][]bool) [][]int {
 	return out
 }
 
-// exactly is up to how many files of a circle the best order is computed exactly: 2^18 sets of files take 0.1 s.
+// exactly is the largest circle of files whose best order is computed exactly: 2^18 sets of files
+// take 0.1 s.
 const exactly = 18
 
 func best(down [][]bool, circle []int) []int {
@@ -149,10 +151,11 @@ func best(down [][]bool, circle []int) []int {
 	}
 }
 
-// exact goes through all sets of files: the cost of a set as the top of the order is that of the best file to end it with.
+// exact visits all sets of files: the cost of a set as the top of the order is that of the best
+// last file in it.
 func exact(down [][]bool, circle []int) []int {
 	n := len(circle)
-	refers := make([]uint32, n) // by file: the files it names
+	refers := make([]uint32, n) // by file: the files it refers to
 	for i, a := range circle {
 		for j, b := range circle {
 			if down[a][b] {
@@ -167,7 +170,7 @@ func exact(down [][]bool, circle []int) []int {
 			if set&(1<<i) == 0 {
 				continue
 			}
-			// File i below all others of the set: each of them that it names is an upward reference.
+			// File i is below all others of the set: each of them that it refers to is an upward reference.
 			above := set &^ (1 << i)
 			if c := cost[above] + uint16(ones(refers[i]&above)); c < cost[set] {
 				cost[set], last[set] = c, uint8(i)
@@ -208,20 +211,21 @@ func search(down [][]bool, circle []int) []int {
 	return found
 }
 
-// sift moves every file to the place where it has the fewest upward references, and reports whether that was better.
+// sift moves every file to the place where it has the fewest upward references, and reports whether
+// that improved the order.
 func sift(down [][]bool, order []int) bool {
 	better := false
 	for _, f := range slices.Clone(order) {
 		at := slices.Index(order, f)
 		most, to, gain := 0, at, 0
-		for i := at + 1; i < len(order); i++ { // downward past order[i]
+		for i := at + 1; i < len(order); i++ { // moves it down past order[i]
 			gain += gained(down, order[i], f)
 			if gain > most {
 				most, to = gain, i
 			}
 		}
 		gain = 0
-		for i := at - 1; i >= 0; i-- { // upward past order[i]
+		for i := at - 1; i >= 0; i-- { // moves it up past order[i]
 			gain += gained(down, f, order[i])
 			if gain > most {
 				most, to = gain, i
@@ -237,7 +241,8 @@ func sift(down [][]bool, order []int) bool {
 	return better
 }
 
-// gained is how many upward references fewer there are once a stands above b in place of below it.
+// gained returns by how many upward references the order improves if a moves from below b to above
+// it.
 func gained(down [][]bool, a, b int) int {
 	gain := 0
 	if down[a][b] {
@@ -261,7 +266,8 @@ func against(down [][]bool, order []int) int {
 	return n
 }
 
-// print writes the order of the files and the upward references, those with the fewest names first: they are cut soonest.
+// print writes the order of the files and the upward references. Those with the fewest names come
+// first, because they are the easiest to remove.
 func (l *layering) print(p *pkg) {
 	fmt.Printf("%s: %d references between %d files, %d upward: %.1f %%\n\nfrom top to bottom:\n",
 		p.name, len(l.refs), len(p.files), len(l.upward), 100*l.share())

@@ -1,8 +1,8 @@
-// Package e2e holds what package kubernetes and its tests take for an API server to a real
-// one: the server of custom resources, which has the storage, the cache of watches and the framing
-// of kube-apiserver. It wants etcd at 127.0.0.1:2379, or where KUBE_INTEGRATION_ETCD_URL says. Pods
-// cannot be custom resources, so a resource of another group stands in for them; InferencePools are
-// what they are in a cluster.
+// Package e2e compares the fake API server that package kubernetes and its tests use with a real
+// one: the server of custom resources, which has the storage, the watch cache and the framing of
+// kube-apiserver. It needs etcd at 127.0.0.1:2379, or at KUBE_INTEGRATION_ETCD_URL. Pods cannot be
+// custom resources, so a resource of another group stands in for them. InferencePools are custom
+// resources in a cluster, too.
 package e2e
 
 import (
@@ -43,10 +43,10 @@ type server struct {
 	client   *http.Client
 	token    string
 	put      func(collection string, o kubeapi.Object)
-	deleting func(pod kubeapi.Object) // begins to delete it, if it has a finalizer
-	gone     func(name string)        // ends that
+	deleting func(pod kubeapi.Object) // begins to delete the pod, which stays if it has a finalizer
+	gone     func(name string)        // ends the deletion
 	bookmark func()
-	compact  func() // the history so far is gone
+	compact  func() // discards the history so far
 	cut      func(away bool)
 }
 
@@ -76,8 +76,8 @@ func definition(group, plural, singular, kind string) kubeapi.Object {
 	}
 }
 
-// real starts a server of custom resources, and a proxy before it that has pods where a cluster has
-// them and can cut connections.
+// real starts a server of custom resources. The proxy in front of it has pods at their usual paths
+// and can cut connections.
 func real(t *testing.T) *server {
 	end, cfg, _, err := fixtures.StartDefaultServer(t)
 	if err != nil {
@@ -115,7 +115,7 @@ func real(t *testing.T) *server {
 	}
 	t.Cleanup(func() { etcd.Close() })
 	s := &server{t: t, url: front.URL, client: front.Client(), bookmark: func() {}}
-	back := &server{t: t, url: cfg.Host, client: &http.Client{Transport: transport}} // cuts do not concern it
+	back := &server{t: t, url: cfg.Host, client: &http.Client{Transport: transport}} // bypasses the proxy, so cuts do not affect it
 	at := func(collection string) string { return strings.Replace(collection, kubeapi.Pods, standIn, 1) }
 	s.put = func(collection string, o kubeapi.Object) { back.write(at(collection), o) }
 	s.deleting = func(pod kubeapi.Object) {
@@ -202,7 +202,7 @@ func (s *server) do(method, path string, object kubeapi.Object) (status int, bod
 	return res.StatusCode, body
 }
 
-// write creates or replaces an object of the real server, which says what UID it has.
+// write creates or replaces an object of the real server, which assigns its UID.
 func (s *server) write(collection string, o kubeapi.Object) {
 	s.t.Helper()
 	text, _ := json.Marshal(o)
@@ -228,7 +228,7 @@ func (s *server) write(collection string, o kubeapi.Object) {
 	}
 }
 
-// page is a list, an event's object or a status, by what counts of it.
+// page holds the compared parts of a list, an event's object or a status.
 type page struct {
 	Kind     string
 	Reason   string
@@ -254,7 +254,7 @@ func (p *page) String() string {
 	return out
 }
 
-// transcript is what a server answers, without what differs between two runs.
+// transcript records a server's answers without the parts that differ between two runs.
 type transcript struct {
 	*server
 	lines []string
@@ -264,7 +264,7 @@ func (r *transcript) note(format string, args ...any) {
 	r.lines = append(r.lines, fmt.Sprintf(format, args...))
 }
 
-// list notes a list and returns its version and what continues it.
+// list records a list. It returns the list's version and its continuation.
 func (r *transcript) list(what, path, query string) (version, more string) {
 	r.t.Helper()
 	status, body := r.do("GET", path+"?"+query, nil)
@@ -283,7 +283,8 @@ func (r *transcript) list(what, path, query string) (version, more string) {
 	return p.Metadata.ResourceVersion, p.Metadata.Continue
 }
 
-// watch notes the events after a version, beginning with change, until n have come; 0: until its end.
+// watch records the events after a version, beginning with change, until there are n; 0: until the
+// watch ends.
 func (r *transcript) watch(what, path, query, version string, n int, change func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
@@ -304,20 +305,20 @@ func (r *transcript) watch(what, path, query, version string, n int, change func
 		}
 		line := fmt.Sprintf("  %s %s", e.Type, &e.Object)
 		if e.Type == "BOOKMARK" && r.lines[len(r.lines)-1] == line {
-			continue // how many there are is the server's choice, by its clock
+			continue // the server decides by its clock how many there are
 		}
 		r.note("%s", line)
 	}
 }
 
-// record has a server answer all that package kubernetes may ask.
+// record sends a server every request that package kubernetes may send.
 func record(s *server) []string {
 	r := &transcript{server: s}
 	pod := func(name string, marks ...string) kubeapi.Object {
 		return kubeapi.Pod(name, "uid-"+name, "10.0.0.1", marks...)
 	}
 	b := pod("b")
-	b["metadata"].(kubeapi.Object)["finalizers"] = []string{"example.com/hold"} // or it would be gone at once
+	b["metadata"].(kubeapi.Object)["finalizers"] = []string{"example.com/hold"} // otherwise it would be gone at once
 	for _, p := range []kubeapi.Object{pod("a"), b, pod("c")} {
 		s.put(kubeapi.Pods, p)
 	}
@@ -346,7 +347,7 @@ func record(s *server) []string {
 	r.watch("what came while nobody watched", kubeapi.Pods, app+"&timeoutSeconds=300", after, 1, func() {})
 	version, _ = r.list("a page", kubeapi.Pods, "limit=1")
 	r.watch("a watch to its end", kubeapi.Pods, app+"&timeoutSeconds=5", version, 0, func() {
-		s.put(kubeapi.Pods, kubeapi.Unready(pod("x", "app=other"))) // says nothing here, and a bookmark says that
+		s.put(kubeapi.Pods, kubeapi.Unready(pod("x", "app=other"))) // not selected, so a bookmark comes in place of an event
 		s.bookmark()
 	})
 	s.put(kubeapi.Pods, pod("e"))
@@ -355,7 +356,7 @@ func record(s *server) []string {
 	return r.lines
 }
 
-// What the fake answers is what a real API server does.
+// TestTranscript: the fake answers as a real API server does.
 func TestTranscript(t *testing.T) {
 	got, want := record(fake(t)), record(real(t))
 	t.Log("\n" + strings.Join(want, "\n"))
@@ -364,7 +365,8 @@ func TestTranscript(t *testing.T) {
 	}
 }
 
-// A Watcher follows a real pool and its pods through all that the fake plays.
+// TestWatcher: a Watcher follows a real pool and its pods through everything that the fake
+// simulates.
 func TestWatcher(t *testing.T) {
 	s := real(t)
 	pod := func(name string) kubeapi.Object { return kubeapi.Pod(name, "", "10.0.0.1") }

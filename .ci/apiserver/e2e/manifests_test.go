@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// TestManifests: each object of the manifests has the fields that its kind has, and no others. KEDA's
-// own kind is not known here, and is only counted.
+// TestManifests: the fields of each object in the manifests are known to its kind. KEDA's kind is
+// unknown here, so its objects are only counted.
 func TestManifests(t *testing.T) {
 	strict := json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme.Scheme, scheme.Scheme, json.SerializerOptions{Yaml: true, Strict: true})
 	deploy := "../../../.deploy"
