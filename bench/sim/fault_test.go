@@ -16,7 +16,8 @@ import (
 	"penstock/bench/sim/fault"
 )
 
-// exchangeRaw sends one request on a fresh connection, waits for its end and returns every byte that came.
+// exchangeRaw sends one request on a fresh connection, waits for its end and returns every byte
+// that came.
 func exchangeRaw(t *testing.T, e *Engine, body string) (raw string, reset bool) {
 	t.Helper()
 	nc, err := net.Dial("tcp", e.Addr())

@@ -117,7 +117,8 @@ func TestCancelOnlyStreams(t *testing.T) {
 	}
 }
 
-// TestPipelining: requests sent together are answered in order, and their sender is still seen leaving.
+// TestPipelining: requests sent together are answered in order, and their sender is still seen
+// leaving.
 func TestPipelining(t *testing.T) {
 	e := start(t, Options{})
 	c := dial(t, e)

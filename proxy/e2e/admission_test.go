@@ -184,7 +184,7 @@ func TestFault85_OneKeyFloods(t *testing.T) {
 	})
 	t.Run("fair queue", func(t *testing.T) {
 		t.Parallel()
-		// With one slot and a queue filled by one key, the other key's call is served next but one,
+		// With one slot, and a queue that one key has filled, another key's call is served next but one,
 		// not last.
 		p := start(t, rig.Setup{Keys: keys, Upstream: "concurrency: 1", Model: "queue: { depth: 20, wait: 30s }"})
 		release := p.hold(1, p.Chat(endless))
@@ -325,7 +325,7 @@ func TestQueueIsToldOfRoom(t *testing.T) {
 		_, got := waiting(t, func(p *penstock) {
 			p.Engines[1].SetFault(sim.Fault{Spec: "status=502", Count: 6}) // the call is retried elsewhere while there is room; the generation probe fails, too
 		}, func(p *penstock) {
-			for range 5 { // each fails there and then waits for the other engine
+			for range 5 { // each fails there at once and then waits for the other engine
 				go p.Post(chatPath, p.Chat(""))
 			}
 			rig.WaitFor(t, rig.Patience, "the breaker opens", func() bool { s, _ := p.state(); return s.Upstreams[1].Breaker != "closed" })

@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Helpers for the tests of transcriptions and speech.
+// This file has helpers for the tests of transcriptions and speech.
 
 const (
 	transcriptions = "/v1/audio/transcriptions"

@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The catalog in the forms that agents read.
+// These tests read the catalog in the forms that agents read.
 
 const shapesConfig = `
 keys:

@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 33 to 36 and 38 to 40 of the fault matrix, within this process: clients that disconnect, do
-// not read, or do not send.
+// These tests cover rows 33 to 36 and 38 to 40 of the fault matrix within this process: clients
+// that disconnect, do not read, or do not send.
 
 // freedWithin is the longest time between a client's disconnect and a free engine, even on a busy
 // machine.

@@ -21,7 +21,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// The commands of the built program that operators use first.
+// These tests run the commands of the built program that operators use first.
 
 // command runs the program until it ends.
 func command(t *testing.T, want int, args ...string) (stdout, stderr string) {

@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The built program's help, and its answers to typing errors.
+// These tests check the built program's help, and its answers to typing errors.
 
 // TestHelp checks that both ways of requesting help exit with 0 and print to standard output.
 func TestHelp(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The live catalog: capacity, readiness, visibility by key, and caching.
+// These tests check the live catalog: capacity, readiness, visibility by key, and caching.
 
 // room is the contract's capacity object.
 type room struct {

@@ -11,8 +11,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The contract's tables of the two translated dialects. They promise only names and types; the
-// translators' own tests check how the engine receives the fields.
+// This file has the contract's tables of the two translated dialects. They promise only names and
+// types; the translators' own tests check how the engine receives the fields.
 
 // member is a row of a table with a name and a type.
 type member struct {

@@ -8,7 +8,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The contract's tables of request fields.
+// This file has the contract's tables of request fields.
 
 // chatOf returns a chat request with the given messages.
 func chatOf(messages string) string { return `{"model":"sim","messages":[` + messages + `]}` }

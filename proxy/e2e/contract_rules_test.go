@@ -17,7 +17,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The contract's rules about the service, its models, its limits, credentials and errors.
+// This file has the contract's rules about the service, its models, its limits, credentials and
+// errors.
 
 // publishes checks one member of the full model, given as JSON.
 func publishes(member, want string) func(*testing.T, *penstock) {

@@ -25,8 +25,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// The files of .deploy are run, as far as that is possible without a cluster and a container
-// engine.
+// These tests run the files of .deploy, as far as that is possible without a cluster and a
+// container engine.
 
 const deployDir = "../../.deploy"
 

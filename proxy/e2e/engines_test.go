@@ -17,8 +17,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Every engine that the simulator plays, without any setting for it: the edge must learn its kind,
-// load and limits from its pages.
+// These tests run every engine that the simulator plays, without any setting for it: the edge must
+// learn its kind, load and limits from its pages.
 
 // recognised is the detected profile, if it differs from the simulator's name for the engine.
 var recognised = map[string]string{"openai": "sim", "vllm-omni": "vllm"}

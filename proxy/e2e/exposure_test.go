@@ -15,7 +15,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 91, 92 and 94 to 96: what the edge shows, and what it must never show.
+// These tests cover rows 91, 92 and 94 to 96: what the edge shows, and what it must never show.
 
 func TestFault91_OnlyTheAPIIsPublic(t *testing.T) {
 	t.Parallel()

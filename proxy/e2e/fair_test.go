@@ -99,7 +99,7 @@ func TestOneAgentBesideMany(t *testing.T) {
 		p.Post(chatPath, p.Chat(`"sim":{"tokens":2}`), "Authorization: Bearer "+other).WantStatus(200)
 		overtook += served.Load() - before
 	}
-	// In order of arrival it would be the flood's twelve waiting calls and some running ones.
+	// In order of arrival, it would be the flood's twelve waiting calls and some running ones.
 	t.Logf("%.1f calls of the flood were served during one of the agent's", float64(overtook)/asked)
 	if overtook > asked*2*slots {
 		t.Errorf("%d calls of the flood were served during %d of the agent's", overtook, asked)

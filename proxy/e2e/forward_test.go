@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The endpoints that are passed on: requests and answers change only in the model's name.
+// These endpoints pass requests and answers on: only the model's name changes.
 
 func TestForward(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Streams that move in the middle although their engine has not failed, because it is drained or
+// These streams move in the middle although their engine has not failed, because it is drained or
 // stalled. TestResume covers lost engines.
 
 const resumes = "retry: { resume: 1 }"

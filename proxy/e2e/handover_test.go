@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Streams that another engine continues. The official SDKs are the clients, and must assemble one
-// answer.
+// In these tests another engine continues a stream. The official SDKs are the clients, and must
+// assemble one answer.
 
 // told is a streamed answer in the form that its SDK assembles.
 type told struct{ text, stop, usage string }

@@ -19,8 +19,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// The access log: its fields, its headers, and that calls never wait for it. Also the usage kept
-// with it.
+// These tests check the access log: its fields, its headers, that calls never wait for it, and the
+// usage kept with it.
 
 // TestAccessFields checks the list and the order of the fields, because operators parse them.
 func TestAccessFields(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Token counts of Messages, in streams and on the endpoint that counts.
+// These tests check token counts of Messages, in streams and on the endpoint that counts.
 
 // TestMessages_EarlyUsage checks message_start, the only event from which LangChain reads the
 // prompt's size, and in which vLLM reports it.

@@ -17,7 +17,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Failures of Messages: refusals, failing engines, broken streams, and clients that disconnect.
+// These tests check failures of Messages: refusals, failing engines, broken streams, and clients
+// that disconnect.
 
 // wantAPIError checks an error in the form in which the SDK reads it.
 func wantAPIError(t *testing.T, err error, status int, kind, code, param string) *anthropic.Error {

@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The Messages dialect end to end, with the official SDK as the client.
+// These tests use the Messages dialect end to end, with the official SDK as the client.
 
 // claude returns a client that does not retry. Its base URL has no /v1, as the SDK requires.
 func (p *penstock) claude(more ...option.RequestOption) *anthropic.Client {

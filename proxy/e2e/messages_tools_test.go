@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Tools and images in Messages.
+// These tests use tools and images in Messages.
 
 func weatherTools() []anthropic.ToolUnionParam {
 	return []anthropic.ToolUnionParam{{OfTool: &anthropic.ToolParam{

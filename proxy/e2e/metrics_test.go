@@ -15,8 +15,8 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// The metrics page as a whole: Prometheus' own lint, and the queries of the dashboard and the alert
-// rules.
+// These tests check the metrics page as a whole: Prometheus' own lint, and the queries of the
+// dashboard and the alert rules.
 
 var (
 	sampleLine = regexp.MustCompile(`^([a-z_][a-z0-9_]*)(\{.*\})? (\S+)$`)

@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The real program, used like a person at a terminal and a supervisor use it.
+// These tests use the real program as a person at a terminal and a supervisor use it.
 
 // writeConfig writes a configuration for one engine and returns its path and the key.
 func writeConfig(t *testing.T, engine *sim.Engine, timeouts string) (path, key string) {

@@ -18,7 +18,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Stalls, and what must not count as a stall, on real engines with default settings.
+// These tests check stalls, and silence that must not count as a stall, on real engines with
+// default settings.
 
 // processesOf returns the processes of an engine's group whose command line contains a word.
 func (e *realEngine) processesOf(word string) (with []int) {

@@ -21,7 +21,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The official SDK's Responses client against the edge. The translation drops unknown members, so
+// These tests use the official SDK's Responses client. The translation drops unknown members, so
 // the tests control the simulator through the text of the user message.
 
 // input returns a conversation of one user message; control is for the simulator.

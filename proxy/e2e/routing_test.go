@@ -18,7 +18,7 @@ import (
 	"penstock/routing"
 )
 
-// Picks of engines, as the engines see them.
+// These tests check which engines are picked, as the engines see it.
 
 // crowd sends requests from n clients in closed loops until stop is called. stop returns the number
 // of answers by status. next returns the body of a client's next request.

@@ -19,7 +19,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The official SDK as the client: answers that it reads suit all clients.
+// The official SDK is the client in these tests: answers that it reads suit all clients.
 
 // sdk returns a client that does not retry.
 func (p *penstock) sdk(more ...option.RequestOption) openai.Client {

@@ -17,8 +17,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Speech: formats, engines that break off or send something else, old clients, and clients that
-// disconnect.
+// These tests check speech: formats, engines that break off or send something else, old clients,
+// and clients that disconnect.
 
 func TestSpeech(t *testing.T) {
 	t.Parallel()

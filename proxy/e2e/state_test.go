@@ -19,7 +19,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The state page, and upstreams that appear, disappear and have several addresses.
+// These tests check the state page, and upstreams that appear, disappear and have several
+// addresses.
 
 // state is the part of the admin listener's /status that tests read.
 type state struct {

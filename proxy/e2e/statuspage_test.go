@@ -18,7 +18,8 @@ import (
 	"penstock/proxy/operate/status"
 )
 
-// The status page: access, its content at first and while it is open, and the operator's actions.
+// These tests check the status page: access, its content at first and while it is open, and the
+// operator's actions.
 
 // adminDo sends a request to the admin listener. A token is sent as a browser's password.
 func (p *penstock) adminDo(method, path, body, token string, header ...string) *http.Response {

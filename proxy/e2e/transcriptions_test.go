@@ -14,7 +14,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Transcriptions: requests, answers and refusals.
+// These tests check transcriptions: requests, answers and refusals.
 
 func TestTranscriptions(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Uploads that are held, streamed, sent again, refused early, or given up.
+// These tests check uploads that are held, streamed, sent again, refused early, or given up.
 
 // TestTranscriptions_LeaseAfterWindow checks that the call takes a slot only once the window is
 // full or the body has ended.

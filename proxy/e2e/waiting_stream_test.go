@@ -9,7 +9,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Streams that wait for a slot. Their clients get keep-alives after commit_after, and the wait
+// These streams wait for a slot. Their clients get keep-alives after commit_after, and the wait
 // itself does not change.
 
 const (

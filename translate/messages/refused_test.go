@@ -190,8 +190,8 @@ func TestReuse(t *testing.T) {
 	}
 }
 
-// Halves of surrogate pairs are replaced in the texts of a conversation, an input's strings and keys
-// among them, and refused elsewhere.
+// Halves of surrogate pairs are replaced in the texts of a conversation, an input's strings and
+// keys among them, and refused elsewhere.
 func TestHalfSurrogatesInHistory(t *testing.T) {
 	const half = `\ud83d`
 	history := `{"model":"m","max_tokens":9,"system":[{"type":"text","text":"` + half + `"}],"messages":[{"role":"user","content":"` + half + `"},` +

@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 56 to 60: invalid bodies.
+// These tests cover rows 56 to 60: invalid bodies.
 
 func TestFault56_BodyIsNotJSON(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 33 to 37: clients that disconnect, that stop reading, and that read slowly.
+// These tests cover rows 33 to 37: clients that disconnect, that stop reading, and that read
+// slowly.
 
 // goodbyes are the ways to disconnect.
 var goodbyes = []struct {

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 38 to 40: clients that send nothing, or hardly anything.
+// These tests cover rows 38 to 40: clients that send nothing, or hardly anything.
 
 // tooLate is the refusal of a client that sends too slowly.
 var tooLate = rig.Refusal{Status: 408, Kind: "invalid_request_error", Code: "request_timeout", After: ""}

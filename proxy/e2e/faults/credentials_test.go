@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 52 to 55: invalid credentials.
+// These tests cover rows 52 to 55: invalid credentials.
 
 // unauthorized sends header lines in place of the key and expects a 401 with the code.
 func (e *edge) unauthorized(t *testing.T, target, code string, lines ...string) {

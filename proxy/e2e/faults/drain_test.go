@@ -21,7 +21,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// How the program ends, and how the next one begins.
+// These tests check how the program ends, and how the next one begins.
 
 // TestFault78_Drain sends SIGTERM under traffic, repeatedly. New calls may be refused, but no
 // admitted call is cut. PENSTOCK_FULL=1 runs twenty drains for each row instead of three.

@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 61 to 63: forms that are invalid, in an inconvenient order, or large; and row 87: bodies
-// beyond their memory limit.
+// These tests cover rows 61 to 63: forms that are invalid, in an inconvenient order, or large; and
+// row 87: bodies beyond their memory limit.
 
 // ears is a transcription model at the first engine.
 const ears = "- { id: ears, kind: audio-transcription, deployments: [{ upstream: up-0, served: sim }] }"

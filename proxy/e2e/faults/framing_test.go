@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 41 to 45: where a request ends, and what follows it.
+// These tests cover rows 41 to 45: where a request ends, and what follows it.
 
 // badRequest is the refusal of malformed HTTP.
 var badRequest = rig.Refusal{Status: 400, Kind: "invalid_request_error", Code: "bad_request", After: ""}

@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 43 and 46 at the beginning and end of a head: its exact size, and bytes before its first
-// line.
+// These tests cover rows 43 and 46 at the beginning and end of a head: its exact size, and bytes
+// before its first line.
 
 // headLimit is these edges' limits.header in bytes.
 const headLimit = 2048
@@ -38,7 +38,7 @@ var inPieces = map[string]func(c *rig.Raw, text string){
 	},
 	"but its last byte": func(c *rig.Raw, text string) {
 		_ = c.Send(text[:headLimit-1])
-		time.Sleep(5 * time.Millisecond) // likewise
+		time.Sleep(5 * time.Millisecond) // the same gap
 		_ = c.Send(text[headLimit-1:])
 	},
 }

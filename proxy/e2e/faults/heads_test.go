@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 46 to 51: malformed heads, hosts, methods, versions and paths.
+// These tests cover rows 46 to 51: malformed heads, hosts, methods, versions and paths.
 
 // only sends text and returns the only answer, after which the edge must close the connection.
 func (e *edge) only(t *testing.T, text string) *rig.Reply {

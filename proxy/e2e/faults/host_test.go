@@ -19,8 +19,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 75 to 77, 79, 81 and 89: the clock, the log, descriptors, kills, two edges, and thousands of
-// connections.
+// These tests cover rows 75 to 77, 79, 81 and 89: the clock, the log, descriptors, kills, two
+// edges, and thousands of connections.
 
 // TestFault75_ExpiryByTheWallClock checks that a key expires on time in a running program, even on
 // an open connection, and its running stream continues. (This test cannot step the clock. The tests

@@ -11,7 +11,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Row 50: HTTP/1.0 clients, such as nginx with proxy_pass and without proxy_http_version.
+// These tests cover row 50: HTTP/1.0 clients, such as nginx with proxy_pass and without
+// proxy_http_version.
 
 // oldClient converts a request to HTTP/1.0.
 func oldClient(request string) string { return strings.Replace(request, "HTTP/1.1", "HTTP/1.0", 1) }

@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Row 64: images that neither the edge nor an engine may fetch.
+// These tests cover row 64: images that neither the edge nor an engine may fetch.
 
 func TestFault64_ImageURLs(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 80 to 84: engines that are all down, shared, slow or full.
+// These tests cover rows 80 to 84: engines that are all down, shared, slow or full.
 
 // endless makes an answer that lasts until one side disconnects.
 const endless = `"tokens":100000,"delay_ms":20`

@@ -16,8 +16,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Row 26 for a single engine that was started without a flag, and refuses what its model's other
-// engines answer.
+// These tests cover row 26 for a single engine that was started without a flag, and refuses what
+// its model's other engines answer.
 
 const chatPath = "/v1/chat/completions"
 

@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Reloads: what they change and what they refuse.
+// These tests check what reloads change and what they refuse.
 
 // reloaded is the answer to POST /-/reload.
 type reloaded struct {

@@ -14,7 +14,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Row 87 in the other direction: bytes from engines are bounded like those from clients.
+// These tests cover row 87 in the other direction: bytes from engines are bounded like those from
+// clients.
 
 // others are models whose answers are passed on.
 const others = "- { id: vectors, kind: embedding, deployments: [{ upstream: up-0, served: sim }] }"

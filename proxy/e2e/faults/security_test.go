@@ -16,9 +16,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The security rules that are not rows of the matrix: keys, credentials, the admin listener, TLS,
-// limits, CORS, and fuzz targets. The end of every test searches headers, logs and metrics; row 64
-// checks that images are not fetched.
+// These tests check the security rules that are not rows of the matrix: keys, credentials, the
+// admin listener, TLS, limits, CORS, and fuzz targets. The end of every test searches headers, logs
+// and metrics; row 64 checks that images are not fetched.
 
 // TestSecurity1_Keys checks the form of a key, where it is stored, and that a configuration must
 // not contain a plain key.

@@ -9,8 +9,9 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 12 to 17: faults of an engine after the client has received the first bytes of a stream. The
-// client gets what has arrived, followed by the dialect's error, and the call is not sent again.
+// These tests cover rows 12 to 17: faults of an engine after the client has received the first
+// bytes of a stream. The client gets what has arrived, followed by the dialect's error, and the
+// call is not sent again.
 
 // broken runs a fault in a stream of every dialect and checks the outcome for the client, for the
 // engines, and in log and metrics.

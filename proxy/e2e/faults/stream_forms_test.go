@@ -8,7 +8,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 18 and 19: an error as the first event, and the many legal forms of a stream.
+// These tests cover rows 18 and 19: an error as the first event, and the many legal forms of a
+// stream.
 
 func TestFault18_ErrorFirst(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 9, 10, 20, 21 and 23: bodies that drip, end too soon, never end, or are not an answer.
+// These tests cover rows 9, 10, 20, 21 and 23: bodies that drip, end too soon, never end, or are
+// not an answer.
 
 func TestFault09_BodyDripsOrStalls(t *testing.T) {
 	t.Parallel()

@@ -10,8 +10,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 1 to 4, 31 and 32: an engine that cannot be reached, and connections that are lost before an
-// answer has begun.
+// These tests cover rows 1 to 4, 31 and 32: an engine that cannot be reached, and connections that
+// are lost before an answer has begun.
 
 func TestFault01_ConnectionRefused(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 5 to 8, 11, 24 and 25: bad heads, and missing ones.
+// These tests cover rows 5 to 8, 11, 24 and 25: bad heads, and missing ones.
 
 func TestFault05_NotHTTP(t *testing.T) {
 	t.Parallel()

@@ -8,8 +8,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Relatives of rows 5, 10, 17, 21 and 29, byte by byte: answers that engines, gateways before them,
-// and servers that are not engines have sent or could send.
+// These tests cover relatives of rows 5, 10, 17, 21 and 29, byte by byte: answers that engines,
+// gateways before them, and servers that are not engines have sent or could send.
 
 // rawReply is an answer as bytes. An empty want means a good answer with the text "Good.".
 type rawReply struct {

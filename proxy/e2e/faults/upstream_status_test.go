@@ -12,7 +12,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Rows 22 and 26 to 30: an engine that answers with a status other than 200.
+// These tests cover rows 22 and 26 to 30: an engine that answers with a status other than 200.
 
 func TestFault22_EngineFailsWithItsOwnWords(t *testing.T) {
 	t.Parallel()

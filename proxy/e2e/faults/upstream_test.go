@@ -5,7 +5,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// Helpers for the rows about engines.
+// This file has helpers for the rows about engines.
 
 // turns ensures that the faulty one of two engines is asked.
 const turns = "policy: round_robin"

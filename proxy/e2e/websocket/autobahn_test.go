@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// The cases of Autobahn's fuzzing client for a server without compression, sections 2 to 7,
-// rewritten because the suite itself cannot be installed here. An answered message replaces its
+// These are the cases of Autobahn's fuzzing client for a server without compression, sections 2 to
+// 7, rewritten because the suite itself cannot be installed here. An answered message replaces its
 // echo.
 
 // answered means that the connection stays open.

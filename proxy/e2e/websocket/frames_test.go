@@ -13,7 +13,7 @@ import (
 	"penstock/proxy/e2e/rig"
 )
 
-// A client without a library, which violates RFC 6455, 5.2.
+// The client of these tests uses no library, and violates RFC 6455, 5.2.
 
 const (
 	opContinue = 0x0

@@ -18,7 +18,7 @@ import (
 // Options are the command's options.
 type Options struct {
 	Name   string // of the agent, one of Names
-	URL    string // of the edge's API
+	URL    string // base URL of the edge's API
 	Model  string // id or alias; empty: the first ready model that the agent can use
 	KeyEnv string // environment variable that holds the key
 	Write  bool
@@ -30,7 +30,7 @@ type Options struct {
 	Now        time.Time
 }
 
-// setup holds the input for an agent's files.
+// setup is what an agent's files are made from.
 type setup struct {
 	base, key string // base: without /v1; key: the environment variable
 	models    []model

@@ -273,7 +273,8 @@ func TestWrite(t *testing.T) {
 	})
 }
 
-// TestWriteWaitsForNobody checks that a file that is not regular is neither read nor replaced.
+// TestWriteWaitsForNobody checks that a path that is not a regular file is neither read nor
+// replaced.
 func TestWriteWaitsForNobody(t *testing.T) {
 	url, home := edge(t, twoModels), t.TempDir()
 	for _, name := range []string{"pipe", "folder"} {

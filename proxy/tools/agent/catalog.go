@@ -42,8 +42,8 @@ func (m *model) listed() string {
 	return m.ID
 }
 
-// output returns the longest answer that a call may request: the model's limit, or else a quarter
-// of its context.
+// output returns the longest answer that a call may request: the model's limit, or otherwise a
+// quarter of its context.
 func (m *model) output() int {
 	if m.MaxOutputLength > 0 {
 		return m.MaxOutputLength

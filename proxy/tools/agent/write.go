@@ -13,8 +13,8 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// write prints the changes, and then puts the file in place. It keeps an existing file that
-// differs.
+// write prints the changes, and then puts the file in place. An existing file that differs is kept
+// under another name.
 func (f *file) write(w io.Writer, now time.Time) error {
 	old, there, err := f.read()
 	if err != nil {

@@ -54,7 +54,7 @@ type run struct {
 	out       *output
 	transport *http.Transport
 
-	unanswered  chan struct{}          // has a value after the run's first attempt without an answer
+	unanswered  chan struct{}          // receives after the run's first attempt without an answer
 	failures    atomic.Int64           // consecutive attempts without an answer
 	why         atomic.Pointer[string] // why the last attempt got no answer; nil: it got one
 	ok, refused atomic.Int64           // lines
@@ -76,7 +76,7 @@ func (o *Options) check() error {
 }
 
 // Run processes the missing lines of a batch. If ctx ends it early, the next run sends the lines
-// again that were running.
+// again that were being sent.
 func Run(ctx context.Context, o *Options) error {
 	if err := o.check(); err != nil {
 		return &Error{exitUsage, err}
@@ -166,9 +166,8 @@ func (r *run) do(ctx context.Context, line *request) error {
 // reportEvery is the interval at which a run reports its progress.
 const reportEvery = 10 * time.Second
 
-// report reports the run's progress until stop is called. After the first attempt without an answer
-// it reports at once what the run waits for, because a wrong address should not look like slow
-// work.
+// report reports the run's progress until stop is called. It reports at once after the first
+// attempt without an answer, because a wrong address should not look like slow work.
 func (r *run) report(todo int) (stop func()) {
 	over := make(chan struct{})
 	var said sync.WaitGroup

@@ -128,7 +128,7 @@ func TestOutputOfSomethingElse(t *testing.T) {
 	}
 }
 
-// TestRetryAfter checks that a line is never sent again at once if a header requests a long wait.
+// TestRetryAfter checks that a line is never sent again at once if a header asks for a long wait.
 func TestRetryAfter(t *testing.T) {
 	for header, want := range map[string]time.Duration{
 		"": 0, "0": 0, "-5": 0, "soon": 0, "7": 7 * time.Second, "7200": 2 * time.Hour,
@@ -268,8 +268,8 @@ func (w *firstWord) Write(p []byte) (int, error) {
 	return w.text.Write(p)
 }
 
-// TestOutputIsOneRuns checks that only one run can use an output, even a repaired one, until that
-// run has ended.
+// TestOutputIsOneRuns checks that only one run at a time can use an output, even one that was
+// repaired.
 func TestOutputIsOneRuns(t *testing.T) {
 	for name, text := range map[string]string{
 		"new":    "",

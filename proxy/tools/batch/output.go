@@ -67,7 +67,7 @@ type output struct {
 	file *os.File
 	done map[string]bool // custom_ids in the file
 
-	refused int // how many lines of done have no success
+	refused int // number of lines in done without success
 }
 
 // openOutput opens the output, which an earlier run may have left. It removes a truncated line, and
@@ -114,8 +114,8 @@ func lock(file *os.File, path string) error {
 	return err
 }
 
-// mend reads the lines of an output, and rewrites it if it holds others that must go. A file that
-// is not an output stays unchanged; the error reports that.
+// mend reads the lines of an output, and rewrites it if some must go. A file that is not an output
+// stays unchanged, and the error says so.
 func (o *output) mend(path string) error {
 	old := o.file
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")

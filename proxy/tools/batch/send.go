@@ -83,7 +83,7 @@ func (r *run) work(ctx context.Context, line *request) (*answer, error) {
 		if err != nil {
 			select {
 			case r.unanswered <- struct{}{}:
-			default: // already reported
+			default: // reported already
 			}
 		}
 		switch {

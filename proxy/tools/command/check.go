@@ -26,7 +26,7 @@ type Check struct {
 // stdin is the name of standard input in problems.
 const stdin = "(standard input)"
 
-// Run prints the result for each file, and where the engines of upstreams are looked up.
+// Run prints the result for each file, and where the edge looks for the engines of upstreams.
 func (c *Check) Run() error {
 	switch {
 	case c.Example:
@@ -161,7 +161,7 @@ func (c *Check) compare(next *config.File) error {
 		return problems
 	}
 	if exposed := next.CheckOpen(old.Listen, old.Admin.Listen).Err(); exposed != nil {
-		return exposed // as an edge that runs old would
+		return exposed // as an edge that runs the old file would
 	}
 	return reload.WriteDiff(os.Stdout, old, next)
 }

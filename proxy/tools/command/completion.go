@@ -13,7 +13,7 @@ import (
 type Completion struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: ${enum}."`
 
-	Scenarios []string `kong:"-"` // those of bench
+	Scenarios []string `kong:"-"` // the scenarios of bench
 }
 
 // Help is printed below the flags.
@@ -45,7 +45,7 @@ type place struct {
 	path  string // the commands so far, as in "bench run"; empty: none yet
 	words []word // the possible next words, flags without their arguments
 	flags []flag
-	kind  string // of further words: of asked, files, or none
+	kind  string // kind of further words: of asked, files, or none
 }
 
 // word is a command, or an argument from a set.
@@ -54,10 +54,10 @@ type word struct{ text, help string }
 // flag is a flag with its dashes.
 type flag struct {
 	word
-	short  string   // also; empty: none
+	short  string   // short form; empty: none
 	value  bool     // another word follows
 	values []string // its allowed values; none: any
-	kind   string   // of its value, as in place
+	kind   string   // kind of its value, as in place
 }
 
 // step returns the previous place and the word that leads here, as in "bench/run".
@@ -66,8 +66,8 @@ func (p *place) step() string {
 	return p.path[:max(i, 0)] + "/" + p.path[i+1:]
 }
 
-// places returns the places of a grammar, the root first. If a command is optional, its words are
-// also at the place above.
+// places returns the places of a grammar, the root first. The words of an optional command are also
+// at the place above it.
 func (c *Completion) places(n *kong.Node) []place {
 	path := strings.TrimPrefix(strings.TrimPrefix(n.Path(), "penstock"), " ")
 	here := place{path: path}
@@ -106,8 +106,8 @@ func (c *Completion) places(n *kong.Node) []place {
 	return append([]place{here}, below...)
 }
 
-// choices returns the allowed values, as far as the script holds them. If there are none, any value
-// is allowed, or kindOf gives the kind.
+// choices returns the allowed values that the script itself holds. If there are none, any value is
+// allowed, or kindOf gives the kind.
 func (c *Completion) choices(v *kong.Value) []string {
 	switch {
 	case v.Tag.Get("values") == "scenarios":
@@ -173,7 +173,7 @@ compdef _penstock penstock
 	}
 )
 
-// asking makes the program list the names.
+// asking is the part that makes the program list the names.
 const asking = `  if [[ $current == -* ]]; then
     offer="$flags" kind=""
   elif [[ -n $kind && $kind != files ]]; then

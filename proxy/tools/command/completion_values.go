@@ -40,7 +40,7 @@ func (c *CompletionValues) Run() error {
 	return nil
 }
 
-// known returns the names of the running edge, or otherwise of the configuration.
+// known returns the names of the running edge or, if it does not answer, of the configuration.
 func (c *CompletionValues) known() []string {
 	edge := admin.Edge{
 		Admin: c.given("http://127.0.0.1:9090", "PENSTOCK_ADMIN", "--admin"),
@@ -76,7 +76,7 @@ func (c *CompletionValues) known() []string {
 	return names
 }
 
-// given returns the value of a flag on the line, of its variable, or usual.
+// given returns the value of a flag on the line, otherwise of its variable, and otherwise usual.
 func (c *CompletionValues) given(usual, variable string, flags ...string) string {
 	for i, word := range c.Line {
 		name, value, joined := strings.Cut(word, "=")

@@ -48,7 +48,8 @@ func references() []explained {
 	return append(rowsOf(reference.Errors, codeColumns), rowsOf(config.Reference(), settingColumns)...)
 }
 
-// mostWhole is how many rows are printed in full. If there are more, each row gets one line.
+// mostWhole is how many rows are printed in full. If there are more, each row is printed on one
+// line.
 const mostWhole = 20
 
 // Run prints the entries of the references for the word.

@@ -37,7 +37,7 @@ lines without anything of memory, and end it at once, with 131 or 134. Exit code
 
 // Run serves until SIGTERM or SIGINT and then drains. A second signal ends the running calls.
 func (s *Serve) Run() error {
-	if s.Config != nil && *s.Config == "" { // a script's unset variable: serving something else would hide it
+	if s.Config != nil && *s.Config == "" { // from an unset variable in a script: serving something else would hide that
 		return usageError("serve: the name in --config, or in PENSTOCK_CONFIG, is empty: name the file, or give neither to serve what is found on this machine")
 	}
 	if err := s.forAFile(); err != nil {
@@ -101,7 +101,7 @@ func (s *Serve) forAFile() error {
 }
 
 // place returns where a start without a file listens. Its configuration refers to the admin token
-// by the variable, which is set for this process if the token came from the flag.
+// by its variable, which is set for this process if the flag gave the token.
 func (s *Serve) place() (local.Place, error) {
 	at := local.Place{
 		Listen: s.Listen, AdminListen: s.AdminListen, AdminToken: s.AdminToken, KeyFile: s.KeyFile, SharePort: s.SharePort,

@@ -62,7 +62,7 @@ func Customary(args []string) []string {
 	return args
 }
 
-// Unknown refuses a first word that is not a command. Otherwise the grammar would take it as an
+// Unknown refuses a first word that is not a command. Otherwise the grammar would read it as an
 // argument of serve, and suggest nothing.
 func Unknown(args []string, commands []*kong.Node) error {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
@@ -89,7 +89,7 @@ func Unknown(args []string, commands []*kong.Node) error {
 }
 
 // slipOfSubcommand refuses a word that is almost a subcommand's name, if the command would
-// otherwise take it as an argument of its default subcommand.
+// otherwise read it as an argument of its default subcommand.
 func slipOfSubcommand(args []string, command *kong.Node) error {
 	if command.DefaultCmd == nil || len(args) == 0 || strings.ContainsAny(args[0], "-.:/") {
 		return nil

@@ -20,11 +20,11 @@ import (
 // ports of this machine.
 type Engines struct {
 	URLs   []string
-	APIKey string // for all of them; in a configuration ${ENGINE_API_KEY} stands for it
+	APIKey string // one key for all engines; a configuration refers to it as ${ENGINE_API_KEY}
 }
 
 // Serve serves engines at a place until end. If no engine is named or found, it serves the engine
-// that simulator starts, whose URL simulator returns. It describes to out what it serves.
+// that simulator starts; simulator returns that engine's URL. It describes to out what it serves.
 func Serve(
 	end *proxy.Shutdown, out io.Writer, named Engines, at Place, simulator func() (url string, stop func(), err error),
 ) error {
@@ -112,9 +112,9 @@ func (e Engines) findAll(ctx context.Context, out io.Writer) ([]engine.Detection
 	return engines, errors.Join(append(missing, err)...)
 }
 
-// find detects the named engines, or looks for engines on the usual ports of this machine. In the
-// latter case it reports to out which ones it omits. missing says why named engines are omitted:
-// they do not answer, or have no model that a client could name.
+// find detects the named engines, or looks for engines on the usual ports of this machine and
+// reports to out which ones it omits. missing says why named engines are omitted: they do not
+// answer, or have no model that a client could name.
 func (e Engines) find(ctx context.Context, out io.Writer) (engines []engine.Detection, missing []error, err error) {
 	profiles, err := engine.LoadProfiles(nil)
 	if err != nil {

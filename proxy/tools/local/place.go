@@ -16,8 +16,8 @@ import (
 // Place says where a start without a configuration listens, and for which clients.
 type Place struct {
 	Listen      string // HOST:PORT, :PORT or PORT; empty: the usual port, or the next free one
-	AdminListen string // likewise
-	AdminToken  string // in the configuration ${PENSTOCK_ADMIN_TOKEN} stands for it
+	AdminListen string // the same, for the admin listener
+	AdminToken  string // a configuration refers to it as ${PENSTOCK_ADMIN_TOKEN}
 	KeyFile     string // holds the clients' key; created if missing; empty: a key for this run
 	SharePort   bool
 }
@@ -26,7 +26,7 @@ type Place struct {
 const (
 	usualListen      = "127.0.0.1:4000"
 	usualAdmin       = "127.0.0.1:9090"
-	usualAdminBeside = "127.0.0.1:9091" // if the API has the port of usualAdmin
+	usualAdminBeside = "127.0.0.1:9091" // used if the API has the port of usualAdmin
 )
 
 // addresses returns where to listen. The error names the flag.
@@ -53,7 +53,7 @@ func (p *Place) addresses() (public, admin string, err error) {
 // leastToken is the minimum length of the token if other machines reach the admin listener.
 const leastToken = 16
 
-// address returns the address that a flag gives. A port alone means this machine only.
+// address returns the address that a flag gives. A port alone means loopback.
 func address(flag, at string) (string, error) {
 	if _, err := strconv.ParseUint(at, 10, 16); err == nil {
 		return "127.0.0.1:" + at, nil

@@ -9,7 +9,7 @@ import (
 	"penstock/proxy/access/auth"
 )
 
-// TestPlace checks the meanings of what new users type first.
+// TestPlace checks how the addresses that new users type first are read.
 func TestPlace(t *testing.T) {
 	for _, row := range []struct {
 		at            Place

@@ -131,7 +131,7 @@ func (p *plan) liteLLM(file *section) {
 	}
 }
 
-// most is the greatest concurrency of an upstream.
+// most is the highest concurrency of an upstream.
 const most = 1e6
 
 // liteModel reads an entry of model_list: a model at an engine.

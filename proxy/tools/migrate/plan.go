@@ -37,7 +37,7 @@ type timeouts struct{ connect, firstEvent, answer float64 }
 type key struct{ id, hash string }
 
 type upstream struct {
-	name        string // a proposal until nameUpstreams
+	name        string // a proposal until nameUpstreams runs
 	url         string
 	engine      string
 	apiKey      string // in its written form
@@ -61,7 +61,7 @@ type model struct {
 	output      int
 	tpm         int
 	vision      bool
-	pricing     [3]string // of a million tokens: input, output, cached input
+	pricing     [3]string // price of a million tokens: input, output, cached input
 }
 
 type deployment struct {

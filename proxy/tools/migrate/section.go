@@ -99,7 +99,7 @@ func (s *section) ignore(keys ...string) {
 	}
 }
 
-// rest adds a note for each remaining key. why holds the reasons for keys that many files have.
+// rest adds a note for each remaining key. why maps keys that many files have to the reasons.
 func (s *section) rest(p *plan, why map[string]string) {
 	for _, item := range s.items {
 		key := fmt.Sprint(item.Key)

@@ -23,9 +23,9 @@
 // the same.
 //
 // A token must cost next to nothing. The chunks of a stream differ only in their text, so a chunk
-// is first compared with the last one (template.go). If it differs otherwise, Stream reads it in one
-// pass if it is a role, a text, an end or the usage in their usual form (plain_chunk.go), and parses
-// it only if it is none of these. Tests compare all three.
+// is first compared with the last one (template.go). If it differs otherwise, Stream reads it in
+// one pass if it is a role, a text, an end or the usage in their usual form (plain_chunk.go), and
+// parses it only if it is none of these. Tests compare all three.
 //
 // Half a surrogate pair, which engines leave behind where they cut texts, becomes U+FFFD, and pairs
 // whose halves come in two events are joined (surrogate.go).

@@ -7,7 +7,8 @@ import (
 	"penstock/translate/sse"
 )
 
-// maxPlainChunk is the longest chunk that appendPlain reads. It has fewer members than jsonx allows.
+// maxPlainChunk is the longest chunk that appendPlain reads. It has fewer members than jsonx
+// allows.
 const maxPlainChunk = 16 << 10
 
 // appendPlain is appendChunk for the form of nearly every chunk: a piece of the text of one choice,
