@@ -101,7 +101,7 @@ func (p *publicAPI) modelByID(ctx *fasthttp.RequestCtx) {
 // has answered the request.
 func (p *publicAPI) optionalKey(ctx *fasthttp.RequestCtx) (snap *snapshot.Snapshot, key *auth.Key, ok bool) {
 	snap = p.services.Current()
-	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), listen.PeerOf(ctx.Conn()), time.Now())
+	key, err := snap.Authenticate(&ctx.Request.Header, ctx.URI().QueryString(), listen.SenderOf(ctx.Conn()), time.Now())
 	if err == nil && key == nil && !snap.Config.Catalog.Public && !snap.Open() {
 		err = apierr.Unauthorized(apierr.CodeInvalidAPIKey)
 	}

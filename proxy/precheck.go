@@ -62,7 +62,7 @@ func (p *publicAPI) precheck(h *fasthttp.RequestHeader, n int64) *apierr.Error {
 	var key *auth.Key
 	if !snap.Keys.TakesCertificates() { // a head shows no certificate: the handler checks it
 		var err error
-		if key, err = call.Authenticate(snap, h, query, nil, ep, time.Now()); err != nil {
+		if key, err = call.Authenticate(snap, h, query, auth.Sender{}, ep, time.Now()); err != nil {
 			if a := (*apierr.Error)(nil); errors.As(err, &a) {
 				return a
 			}

@@ -36,6 +36,8 @@
 // stands for the key that names it. A request with a certificate and the credential of another key
 // is refused, like one with two credentials.
 //
-// Credential borrows the bytes of the request. It lives as long as the request's headers, is never
-// stored, and has no method that shows the key.
+// Credential borrows the bytes of the request. It lives as long as the request's headers and has no
+// method that shows the key. Only LastKey stores a key: the one that its connection showed last,
+// with the key's hash, until the connection ends. Clients show the same key with each request, so
+// it is hashed once. The look-up by the hash is made for each request.
 package auth

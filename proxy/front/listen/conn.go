@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"penstock/config/instant"
+	"penstock/proxy/access/auth"
 	"penstock/upstreams/http1/socket"
 )
 
@@ -34,6 +35,7 @@ type Conn struct {
 	writes  writeDeadline
 	asked   bool          // a request has begun
 	known   atomic.Bool   // see ShowedKey
+	lastKey auth.LastKey  // see SenderOf
 	resumed time.Duration // replaces the next read deadline that is set, unless 0
 
 	linger   atomic.Bool

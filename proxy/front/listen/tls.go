@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 
+	"penstock/proxy/access/auth"
 	"penstock/proxy/access/auth/cert"
 )
 
@@ -34,6 +35,16 @@ type tlsConn struct {
 	framing       framingChecker
 	peer          *cert.Peer // see PeerOf
 	peerKnown     bool
+}
+
+// SenderOf returns what is known of who sends requests on c. Only the goroutine that serves c's
+// requests may call SenderOf and use the result.
+func SenderOf(c net.Conn) (s auth.Sender) {
+	s.Peer = PeerOf(c)
+	if ours := ConnOf(c); ours != nil {
+		s.Last = &ours.lastKey
+	}
+	return s
 }
 
 // PeerOf returns the peer of c according to the certificate of a TLS connection, or nil without a

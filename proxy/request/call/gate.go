@@ -9,7 +9,6 @@ import (
 
 	"penstock/config"
 	"penstock/proxy/access/auth"
-	"penstock/proxy/access/auth/cert"
 	"penstock/proxy/access/limit"
 	"penstock/proxy/front/listen"
 	"penstock/proxy/request/body"
@@ -30,8 +29,8 @@ type gate struct{ call *Call }
 func (g gate) pass() error {
 	c := g.call
 	snap, ctx := c.config.snapshot, c.client.ctx
-	query, peer := ctx.URI().QueryString(), listen.PeerOf(ctx.Conn())
-	key, err := Authenticate(snap, &ctx.Request.Header, query, peer, c.ep, c.record.Start)
+	query, from := ctx.URI().QueryString(), listen.SenderOf(ctx.Conn())
+	key, err := Authenticate(snap, &ctx.Request.Header, query, from, c.ep, c.record.Start)
 	if key != nil {
 		c.rates.key, c.record.Key = key, key.ID
 		if c.client.conn != nil {
@@ -56,10 +55,10 @@ func (g gate) pass() error {
 // Authenticate finds the key of a request, before one byte of its body is read. It returns nil and
 // no error if no key is needed.
 func Authenticate(
-	s *snapshot.Snapshot, h *fasthttp.RequestHeader, query []byte, peer *cert.Peer,
+	s *snapshot.Snapshot, h *fasthttp.RequestHeader, query []byte, from auth.Sender,
 	ep *endpoint.Endpoint, now time.Time,
 ) (*auth.Key, error) {
-	key, err := s.Authenticate(h, query, peer, now)
+	key, err := s.Authenticate(h, query, from, now)
 	switch {
 	case err != nil:
 		return nil, err

@@ -2,6 +2,7 @@ package call_test
 
 import (
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"penstock/proxy/access/auth"
 	"penstock/proxy/request/call"
 	"penstock/proxy/request/internal/calltest"
 )
@@ -175,7 +177,7 @@ func TestShares(t *testing.T) {
 		s := e.Services.Current()
 		var h fasthttp.RequestHeader
 		h.Set("Authorization", "Bearer sk-secret-a")
-		key, err := s.Authenticate(&h, nil, nil, time.Now())
+		key, err := s.Authenticate(&h, nil, auth.Sender{}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,6 +193,27 @@ func TestShares(t *testing.T) {
 			t.Errorf("a place to wait: got %v, %v", held, refused)
 		} else {
 			held.StopWaiting()
+		}
+	})
+}
+
+// TestLastKey checks that a connection remembers the key of a request, in either header, and that an
+// edge without keys remembers nothing.
+func TestLastKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(keyed)
+		with := calltest.New(t, yaml, &calltest.Engine{Name: "a", Models: []string{"m", "other"}}).Services.Current()
+		without := calltest.New(t, oneEngine("", ""), only(nil)).Services.Current()
+		for name, value := range map[string]string{"Authorization": "Bearer sk-secret-a", "X-Api-Key": "sk-secret-a"} {
+			var h fasthttp.RequestHeader
+			h.Set(name, value)
+			var open, keyed auth.LastKey
+			if key, err := without.Authenticate(&h, nil, auth.Sender{Last: &open}, time.Now()); key != nil || err != nil || !reflect.DeepEqual(open, auth.LastKey{}) {
+				t.Errorf("%s: an edge without keys remembers one (%v, %v)", name, key, err)
+			}
+			if key, err := with.Authenticate(&h, nil, auth.Sender{Last: &keyed}, time.Now()); key == nil || err != nil || reflect.DeepEqual(keyed, auth.LastKey{}) {
+				t.Errorf("%s: the key is not remembered (%v, %v)", name, key, err)
+			}
 		}
 	})
 }

@@ -89,8 +89,8 @@ func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	if !snap.Config.Responses.WebSocket {
 		return c.off(ctx)
 	}
-	query, peer := ctx.URI().QueryString(), listen.PeerOf(ctx.Conn())
-	key, err := call.Authenticate(snap, h, query, peer, endpoint.Responses, time.Now())
+	query, from := ctx.URI().QueryString(), listen.SenderOf(ctx.Conn())
+	key, err := call.Authenticate(snap, h, query, from, endpoint.Responses, time.Now())
 	if a := (*apierr.Error)(nil); errors.As(err, &a) {
 		return a
 	}

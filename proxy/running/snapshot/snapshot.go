@@ -8,7 +8,6 @@ import (
 	"penstock/config"
 	"penstock/config/suggest"
 	"penstock/proxy/access/auth"
-	"penstock/proxy/access/auth/cert"
 	"penstock/proxy/access/enduser"
 	"penstock/proxy/front/browser"
 	"penstock/proxy/running/catalog"
@@ -230,11 +229,11 @@ func (s *Snapshot) MayUse(key *auth.Key, m *Model) bool {
 }
 
 // Authenticate checks the credential of a request and, if the connection has one, the sender's
-// certificate (peer may be nil). It returns nil without an error if there is neither. It refuses
+// certificate. It returns nil without an error if there is neither. It refuses
 // the certificate of one key together with the credential of another, and a certificate that a
 // browser presents for a page of another origin.
 func (s *Snapshot) Authenticate(
-	h *fasthttp.RequestHeader, query []byte, peer *cert.Peer, now time.Time,
+	h *fasthttp.RequestHeader, query []byte, from auth.Sender, now time.Time,
 ) (*auth.Key, error) {
 	// PeekAll's slice is valid only until the next PeekAll. Two values are as wrong as more.
 	var bearer [2][]byte
@@ -247,7 +246,7 @@ func (s *Snapshot) Authenticate(
 	if err != nil || s.Open() {
 		return nil, err
 	}
-	shown, err := s.Keys.FindPeer(peer, now)
+	shown, err := s.Keys.FindPeer(from.Peer, now)
 	switch {
 	case err != nil:
 		return nil, err
@@ -256,7 +255,7 @@ func (s *Snapshot) Authenticate(
 	case !present:
 		return shown, nil
 	}
-	key, err := s.Keys.Find(cred, now)
+	key, err := s.Keys.Find(cred, from.Last, now)
 	if err == nil && shown != nil && key.ID != shown.ID {
 		return nil, auth.ErrConflict
 	}

@@ -1,0 +1,27 @@
+package listen
+
+import (
+	"crypto/tls"
+	"net"
+	"testing"
+)
+
+// TestSenderOf checks that each connection remembers its own last key, with TLS and without, and
+// that a connection of another kind remembers none.
+func TestSenderOf(t *testing.T) {
+	ln := open(t, Options{})
+	one, _ := pair(t, ln)
+	two, _ := pair(t, ln)
+	last := SenderOf(one).Last
+	switch {
+	case last == nil || SenderOf(one).Last != last:
+		t.Error("a connection remembers no key")
+	case SenderOf(two).Last == last:
+		t.Error("two connections remember one key")
+	case SenderOf(&tlsConn{Conn: tls.Server(one, &tls.Config{}), peerKnown: true}).Last != last:
+		t.Error("beneath TLS the connection's key is not found")
+	}
+	if s := SenderOf(&net.TCPConn{}); s.Last != nil || s.Peer != nil {
+		t.Errorf("of a foreign connection is known %v", s)
+	}
+}
