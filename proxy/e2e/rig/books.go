@@ -133,6 +133,7 @@ type CallLine struct {
 	TokensEstimated  bool    `json:"tokens_estimated"`
 	QueueMS          float64 `json:"queue_ms"`
 	BytesIn          int64   `json:"bytes_in"`
+	BytesOut         int64   `json:"bytes_out"`
 }
 
 // Calls returns the access lines so far.

@@ -1,7 +1,6 @@
 package call
 
 import (
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -9,7 +8,6 @@ import (
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
 
-	"penstock/proxy/access/limit"
 	"penstock/proxy/request/attempt"
 	"penstock/proxy/request/body"
 	"penstock/proxy/request/endpoint"
@@ -128,9 +126,9 @@ func (a answer) warn(f *failure.Failure) {
 
 const jsonType = "application/json"
 
-// whole answers with body, which has the given type and is in the buffer buf. A small body is
-// copied, so its buffer can be reused at once. A large one is written from its buffer, whose
-// memory stays reserved until then.
+// whole answers with body, which has the given type and is in the buffer buf. The body is copied,
+// so its buffer can be reused at once. It fits a socket's buffer, so the call need not wait until
+// it is delivered.
 func (a answer) whole(buf *[]byte, body []byte, mediaType string) {
 	c := a.call
 	c.record.Status = fasthttp.StatusOK
@@ -140,38 +138,28 @@ func (a answer) whole(buf *[]byte, body []byte, mediaType string) {
 	response.Header.SetContentType(mediaType)
 	a.setHeaders()
 	c.client.extendWrite(c.config.writeTimeout())
-	if len(body) <= attempt.MaxPooled {
-		response.SetBody(body)
-		attempt.Recycle(buf)
-		return
-	}
-	large := &largeAnswer{body: body, budget: c.memory.Budget, reserved: c.memory.HandOver(attempt.PartOut)}
-	response.SetBodyStream(large, len(body))
+	response.SetBody(body)
+	attempt.Recycle(buf)
 }
 
-// largeAnswer is a whole answer that outlives its call until fasthttp has written it. fasthttp
-// closes it on every path.
-type largeAnswer struct {
-	body     []byte
-	budget   *limit.Memory
-	reserved int64
+// deliver answers with the body in out, after chunkRoom bytes, which is too large for the buffer of
+// a socket. A relay writes it from its own buffer. The engine is free already; the call ends once
+// the client has the body or has left, and holds the key's place and the body's memory until then.
+func (a answer) deliver(out *[]byte, mediaType string) {
+	c := a.call
+	c.releaseRequest()
+	c.times.endAt = time.Time{} // the call ends later
+	c.setPhase(&phaseStreaming)
+	a.commit(mediaType)
+	c.relay = &relay{call: c, form: formWhole, out: out, done: true}
+	c.client.ctx.Response.SetBodyStream(c.relay, len(*out)-chunkRoom)
 }
 
-// WriteTo implements io.WriterTo, which fasthttp uses.
-func (b *largeAnswer) WriteTo(w io.Writer) (int64, error) {
-	n, err := w.Write(b.body)
-	return int64(n), err
-}
-
-// SupportsBodyWriteTo implements fasthttp.BodyWriterTo.
-func (b *largeAnswer) SupportsBodyWriteTo() bool { return true }
-
-// Read only satisfies io.Reader.
-func (b *largeAnswer) Read([]byte) (int, error) { panic("BUG: a large answer is read") }
-
-// Close releases the memory, once.
-func (b *largeAnswer) Close() error {
-	b.budget.Discard(b.reserved)
-	b.body, b.reserved = nil, 0
-	return nil
+// commit makes the head of an answer whose body a relay writes.
+func (a answer) commit(mediaType string) {
+	c := a.call
+	c.record.Status = fasthttp.StatusOK
+	c.record.Committed = true
+	c.client.ctx.Response.Header.SetContentType(mediaType)
+	a.setHeaders()
 }

@@ -88,6 +88,11 @@
 // A call whose engine's host has vanished moves once, outside the budget of retries. An answer by
 // a later tier or a fallback model, in place of a failed engine, is not a retry either.
 //
+// A whole answer of at most 64 KiB is copied to fasthttp and fits the socket's buffer, so its call
+// ends before it is written. A larger one is written by a relay (answer.deliver). Its engine is
+// free, but the call, its key's place and its memory last until the client has it. Otherwise a
+// client that does not read could collect any number of answers, and a cut one would look whole.
+//
 // The edge does not hold a large answer that it only passes on (relay_unary.go, endpoint.PassOn).
 // It relays the answer in pieces. If the bytes turn out not to be an answer, it can only cut them
 // off, and a client that does not read stops its engine. A whole answer that takes longer than

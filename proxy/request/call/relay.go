@@ -6,8 +6,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"penstock/config/instant"
 	"penstock/proxy/request/attempt"
 	"penstock/proxy/request/endpoint"
@@ -49,6 +47,7 @@ const (
 	formStream     answerForm = iota // as the endpoint's stream codec writes them
 	formPassedOn                     // a large answer, passed on as it comes
 	formWhitespace                   // white space until the whole answer is there
+	formWhole                        // a whole answer that is delivered
 )
 
 // chunkWriter writes a relay's bytes to the client. write sends the bytes of out after the first
@@ -109,8 +108,10 @@ func (r *relay) run(to chunkWriter) (n int64, err error) {
 		}
 		*r.out = (*r.out)[:chunkRoom]
 		if r.done {
-			c.attempt.Reply.ReadTail()
-			c.endAttempt(upstreams.OutcomeOK)
+			if c.attempt.Lease() != nil {
+				c.attempt.Reply.ReadTail()
+				c.endAttempt(upstreams.OutcomeOK)
+			}
 			return n, nil
 		}
 		if r.fill(); r.cut {
@@ -146,6 +147,7 @@ func (r *relay) fill() {
 	case formStream:
 		r.fillStream()
 		return
+	case formWhole: // done from the start
 	}
 	r.now = instant.Now()
 }
@@ -297,7 +299,7 @@ func (r *relay) noteUsage() {
 		r.call.noteUsage(r.passOn.Usage(), translate.Markup(0))
 	case formStream:
 		r.call.noteUsage(r.stream.Usage(), r.stream.Markup())
-	case formWhitespace:
+	case formWhitespace, formWhole:
 	}
 }
 
@@ -408,11 +410,8 @@ func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 // commit hands an incomplete answer to the connection, or to fasthttp.
 func commit(r relay, mediaType string) {
 	c := r.call
-	c.record.Status = fasthttp.StatusOK
-	c.record.Committed = true
+	answer{c}.commit(mediaType)
 	response := &c.client.ctx.Response
-	response.Header.SetContentType(mediaType)
-	answer{c}.setHeaders()
 	response.Header.Set("X-Accel-Buffering", "no")
 	if hijack(r) {
 		return

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"penstock/proxy/request/attempt"
+	"penstock/upstreams"
 	"penstock/upstreams/http1"
 )
 
@@ -53,7 +54,10 @@ func (r *relay) fillWhitespace() {
 		now := time.Now()
 		c.record.TTFT = now.Sub(c.record.Start)
 		c.noteOverhead(now)
+		c.noteCounted()
+		c.endAttempt(upstreams.OutcomeOK) // the client may take its time
 		c.clearPoison()
+		c.releaseRequest()
 		r.out, r.done = out, true
 		return
 	}

@@ -114,6 +114,7 @@ func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 	}
 	*out = b // may have grown
 	b = b[start:]
+	before := chunkRoom - start + len(t.head)
 	if len(t.head) > 0 {
 		b = append(t.head, b...) // a new slice, once per stream
 		t.head = nil
@@ -121,8 +122,8 @@ func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	if _, err := t.conn.WriteNow(b, t.now); err != nil {
-		return 0, err
+	if n, err := t.conn.WriteNow(b, t.now); err != nil {
+		return min(max(n-before, 0), payload), err
 	}
 	return payload, nil
 }

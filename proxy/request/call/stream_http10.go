@@ -59,7 +59,7 @@ func (s *http10Stream) takeConn(net.Conn) {
 
 // write implements chunkWriter.
 func (s *http10Stream) write(out *[]byte, _ bool) (int, error) {
-	payload := (*out)[chunkRoom:]
+	payload, before := (*out)[chunkRoom:], len(s.head)
 	b := payload
 	if len(s.head) > 0 {
 		b, s.head = slices.Concat(s.head, payload), nil
@@ -67,8 +67,8 @@ func (s *http10Stream) write(out *[]byte, _ bool) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	if _, err := s.conn.Write(b); err != nil {
-		return 0, err
+	if n, err := s.conn.Write(b); err != nil {
+		return max(n-before, 0), err
 	}
 	return len(payload), nil
 }

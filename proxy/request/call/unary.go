@@ -50,7 +50,11 @@ func (u *unary) try() *failure.Failure {
 	c.noteOverhead(c.times.endAt)
 	c.noteCounted()
 	c.endAttempt(upstreams.OutcomeOK)
-	answer{c}.whole(out, (*out)[chunkRoom:], u.codec.MediaType())
+	if body := (*out)[chunkRoom:]; len(body) <= attempt.MaxPooled {
+		answer{c}.whole(out, body, u.codec.MediaType())
+	} else {
+		answer{c}.deliver(out, u.codec.MediaType())
+	}
 	return nil
 }
 

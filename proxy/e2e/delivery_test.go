@@ -1,0 +1,76 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/proxy/e2e/rig"
+)
+
+// least is less than the length of the answers, and more than sockets' buffers hold.
+const least = 3_000_000
+
+// deliver starts an edge, sends it a call with a large whole answer over a connection that nothing
+// is read from, and waits until the engine has answered.
+func deliver(t *testing.T, s rig.Setup) (*penstock, *rig.Raw) {
+	s.Engines = []sim.Options{{MaxModelLen: 2 << 20}}
+	s.Upstream = rig.QuietProbes
+	p := start(t, s)
+	c := p.slowReader()
+	_ = c.Send(p.Request(rig.Responses.Path, rig.Responses.Body("sim", rig.Prompt, `"tokens":1000000`)))
+	rig.WaitFor(t, rig.Patience, "the answer is delivered", func() bool {
+		s := p.Engines[0].Stats()
+		return s.Requests == 1 && s.Running == 0 && p.Status().CallsIn("streaming") == 1
+	})
+	return p, c
+}
+
+// TestCutDelivery checks that a whole answer whose client leaves, or stops reading, ends like a
+// stream that is cut, with the bytes that were written.
+func TestCutDelivery(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		timeouts, phase string
+		leave           func(*rig.Raw)
+	}{
+		"reset":         {"", "streaming", func(c *rig.Raw) { c.Reset() }},
+		"stops reading": {"write: 500ms", "stalled", func(*rig.Raw) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, c := deliver(t, rig.Setup{Timeouts: row.timeouts})
+			row.leave(c)
+			rig.WaitFor(t, rig.Patience, "the abort is counted", func() bool {
+				return p.Metric("penstock_client_aborts_total", `phase="`+row.phase+`"`) == 1
+			})
+			if l := p.LastCall(); l.Outcome != "client_gone" || l.Status != 499 || l.BytesOut == 0 || l.BytesOut >= least {
+				t.Errorf("the log says %+v", l)
+			}
+			rig.WaitFor(t, rig.Patience, "memory is given back", func() bool { return p.Metric("penstock_reply_memory_bytes") == 0 })
+		})
+	}
+}
+
+// TestDrainDelivers checks that a drain counts a whole answer that is still being delivered, and
+// waits for it.
+func TestDrainDelivers(t *testing.T) {
+	t.Parallel()
+	p, c := deliver(t, rig.Setup{Untidy: true, Timeouts: "linger: 0s, drain: 60s"})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.End()
+	}()
+	rig.WaitFor(t, rig.Patience, "the edge drains", func() bool { return strings.Contains(p.Log.String(), `"draining"`) })
+	if !strings.Contains(p.Log.String(), `"msg":"draining","calls":1`) {
+		t.Errorf("the log says %s", p.Log.String())
+	}
+	if r := c.Reply("POST").WantStatus(200); r.Err != nil || len(r.Body) < least {
+		t.Errorf("%d bytes, %v", len(r.Body), r.Err)
+	}
+	<-ended
+	if l := p.Calls(); len(l) != 1 || l[0].Outcome != "ok" || l[0].BytesOut < least {
+		t.Errorf("the log says %+v", l)
+	}
+}

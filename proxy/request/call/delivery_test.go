@@ -1,0 +1,64 @@
+package call_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"penstock/proxy/request/internal/calltest"
+)
+
+// large is an answer that does not fit a socket's buffer.
+var large = calltest.Say(strings.Repeat("word", 100_000))
+
+// TestDelivery checks that a large whole answer holds its key's place, and counts as running, until
+// the client has it, while the engine is free as soon as it has answered. The same holds if the
+// answer began as white space.
+func TestDelivery(t *testing.T) {
+	const yaml = `
+stream: {whole_keepalive: 10s}
+keys:
+  - {id: a, hash: "sha256:HASHA", limits: {concurrency: 1}}
+  - {id: b, hash: "sha256:HASHB"}
+upstreams:
+  - {name: a, engine: vllm, url: "http://a", concurrency: 1}
+models:
+  - {id: m, deployments: [{upstream: a}]}
+`
+	config := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(yaml)
+	const own, other = "Authorization: Bearer sk-secret-a", "Authorization: Bearer sk-secret-b"
+	for path, body := range map[string]string{chatPath: chat(""), messagesPath: chat(`,"max_tokens":9`), responsesPath: `{"model":"m","input":"hi"}`} {
+		for name, answer := range map[string]*calltest.Engine{"at once": only(large), "late": only(calltest.After(15*time.Second, large))} {
+			t.Run(path+" "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					e := calltest.New(t, config, answer)
+					written := false
+					client := &calltest.Client{Lines: func(_ time.Duration, piece string) {
+						if written = written || len(piece) > 100_000; !written {
+							return
+						}
+						if n := e.Services.Calls.InFlight(); n != 1 {
+							t.Errorf("%d calls run while an answer is delivered, want 1", n)
+						}
+						if got := e.Post(path, body, own); got.Status != 429 || !strings.Contains(got.Body, "1 concurrent request") {
+							t.Errorf("a second call of the key: %d %.200s", got.Status, got.Body)
+						}
+						if got := e.Post(path, body, other); got.Status != 200 {
+							t.Errorf("the engine, with a call of another key: %d %.200s", got.Status, got.Body)
+						}
+					}}
+					if got := e.Send(client, path, body, own); got.Status != 200 || got.Err != nil || !written {
+						t.Errorf("%d, %v, written %v: %.200s", got.Status, got.Err, written, got.Body)
+					}
+					if got := e.Post(path, body, own); got.Status != 200 {
+						t.Errorf("after the delivery: %d %.200s", got.Status, got.Body)
+					}
+					if n := e.Services.Replies.Used(); n != 0 {
+						t.Errorf("%d bytes are still held", n)
+					}
+				})
+			})
+		}
+	}
+}
