@@ -13,6 +13,7 @@ type keyState struct {
 	tokens   tokenAccount
 	running  atomic.Int64
 	reading  atomic.Int64 // bytes
+	replies  atomic.Int64 // bytes
 	waiting  atomic.Int64 // messages over WebSocket
 
 	conversations atomic.Int64 // bytes
@@ -57,6 +58,9 @@ func (k *Key) since(now time.Time) int64 { return int64(now.Sub(k.epoch)) }
 
 // Reading counts the bytes of memory that the key's incomplete bodies hold.
 func (k *Key) Reading() *atomic.Int64 { return &k.state.reading }
+
+// Replies counts the bytes of memory that engines' replies to the key's calls hold.
+func (k *Key) Replies() *atomic.Int64 { return &k.state.replies }
 
 // Conversations counts the bytes of memory that the key's conversations over WebSocket hold.
 func (k *Key) Conversations() *atomic.Int64 { return &k.state.conversations }

@@ -44,7 +44,7 @@ var errorCodes = map[string]struct{ status, cause, remedy string }{
 	"revoked":                 {"401", "The key was taken away while the call ran (`on_revoke: abort`). In the log; the client gets `invalid_api_key`.", "Give the client another key."},
 	"too_many_connections":    {"503", "The edge has `limits.connections` connections and none is idle, or the address has `limits.connections_per_address`.", "Clients repeat it. Look who holds them (`log.client: true`), or raise the limit."},
 	"no_body_memory":          {"503", "The memory for request bodies (`limits.body_memory`) is in use.", "Clients repeat it. Bound the `concurrency` of keys, or raise the limit."},
-	"no_reply_memory":         {"503", "The memory for engines' replies (`limits.reply_memory`) is in use: clients read slowly.", "Clients repeat it. Bound the `concurrency` of keys, or raise the limit."},
+	"no_reply_memory":         {"503", "The memory for engines' replies (`limits.reply_memory`) is in use, or half of it by the one key: clients read slowly.", "Clients repeat it. Bound the `concurrency` of keys, or raise the limit."},
 	"no_answer":               {"-", "A request of `penstock batch` got no whole answer. In its file of errors alone.", "Run the batch again: what was answered is not repeated."},
 	"server_error":            {"200", "In events of Responses, which have a closed set of codes: the edge or the engine failed.", "The message says what; the log's `code` is one of this list."},
 	"rate_limit_exceeded":     {"200", "In events of Responses: a limit, or no slot.", "Wait, and send it again."},

@@ -2,6 +2,7 @@ package attempt
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"penstock/proxy/access/limit"
 )
@@ -31,6 +32,7 @@ const (
 // beyond the free amount.
 type Memory struct {
 	Budget   *limit.Memory
+	Key      *atomic.Int64 // what all replies of the call's key have reserved; nil: not counted
 	parts    [parts]int64
 	held     int64 // the sum of parts
 	reserved int64
@@ -46,15 +48,38 @@ func (m *Memory) Hold(part Part, n int) error {
 	if held > free || m.reserved > 0 {
 		want := max(held-free, 0)
 		switch more := want - m.reserved; {
-		case more > 0 && !m.Budget.Reserve(more):
+		case more > 0 && !m.reserve(more):
 			return errNoMemory
 		case more < 0:
 			m.Budget.Discard(-more)
+			m.count(more)
 		}
 		m.reserved = want
 	}
 	m.held, m.parts[part] = held, int64(n)
 	return nil
+}
+
+// keyShare says that the replies of one key may hold 1/2 of the budget, so that a key whose clients
+// read slowly does not lock out others. A single reply may hold more.
+const keyShare = 2
+
+// reserve reserves n more bytes. If there is no room, it reserves none and returns false.
+func (m *Memory) reserve(n int64) bool {
+	sum := m.count(n)
+	if sum > m.reserved+n && sum > m.Budget.Limit()/keyShare || !m.Budget.Reserve(n) {
+		m.count(-n)
+		return false
+	}
+	return true
+}
+
+// count adds n bytes to what the replies of the key hold, and returns the sum; 0 without a key.
+func (m *Memory) count(n int64) (sum int64) {
+	if m.Key == nil {
+		return 0
+	}
+	return m.Key.Add(n)
 }
 
 // replace is Hold for a new buffer of n bytes that replaces the part's old one. Both exist while
@@ -102,19 +127,6 @@ func (m *Memory) grow(buf []byte, most int) ([]byte, error) {
 
 // Free releases a part.
 func (m *Memory) Free(part Part) { _ = m.Hold(part, 0) }
-
-// HandOver frees all parts but one. It leaves the reservation of that part to the caller, which
-// must discard it from the budget.
-func (m *Memory) HandOver(part Part) (reserved int64) {
-	for p := range parts {
-		if p != part {
-			m.Free(p)
-		}
-	}
-	reserved = m.reserved
-	m.parts[part], m.held, m.reserved = 0, 0, 0
-	return reserved
-}
 
 // Release frees all parts. Further calls do nothing.
 func (m *Memory) Release() {

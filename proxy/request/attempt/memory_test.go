@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -10,16 +11,18 @@ import (
 
 // TestMemory checks random sequences of operations. The budget must always hold what the calls
 // hold beyond the free amount, and a refusal must change nothing. In the end everything must be
-// released exactly once, including handed-over answers.
+// released exactly once. The calls of a key hold at most half, unless a single one holds more.
 func TestMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 1 << 20
 		budget := limit.NewMemory(most)
-		calls := make([]Memory, 3)
+		var key atomic.Int64
+		calls := make([]Memory, 4)
 		for i := range calls {
-			calls[i].Budget = budget
+			if calls[i].Budget = budget; i > 1 {
+				calls[i].Key = &key
+			}
 		}
-		var answers int64 // reservations that were handed over
 		part := rapid.Custom(func(t *rapid.T) Part { return Part(rapid.IntRange(0, int(parts)-1).Draw(t, "part")) })
 		size := rapid.OneOf(rapid.IntRange(0, 2*free), rapid.IntRange(0, most))
 		pick := func() *Memory { return &calls[rapid.IntRange(0, len(calls)-1).Draw(t, "call")] }
@@ -49,11 +52,10 @@ func TestMemory(t *testing.T) {
 				}
 				return nil
 			}),
-			"give":     func(t *rapid.T) { pick().Free(part.Draw(t, "part")) },
-			"handOver": func(t *rapid.T) { answers += pick().HandOver(part.Draw(t, "part")) },
-			"release":  func(t *rapid.T) { pick().Release() },
+			"give":    func(t *rapid.T) { pick().Free(part.Draw(t, "part")) },
+			"release": func(t *rapid.T) { pick().Release() },
 			"": func(t *rapid.T) {
-				want := answers
+				var want int64
 				for i := range calls {
 					var held int64
 					for _, n := range calls[i].parts {
@@ -64,17 +66,40 @@ func TestMemory(t *testing.T) {
 				if budget.Used() != want || want > most {
 					t.Fatalf("%d are taken of %d, want %d", budget.Used(), most, want)
 				}
+				one, other := calls[2].reserved, calls[3].reserved
+				if key.Load() != one+other || one > 0 && other > 0 && one+other > most/keyShare {
+					t.Fatalf("the key holds %d of %d: %d and %d", key.Load(), most, one, other)
+				}
 			},
 		})
 		for i := range calls {
 			calls[i].Release()
 			calls[i].Release()
 		}
-		budget.Discard(answers)
-		if budget.Used() != 0 {
-			t.Fatalf("%d are left", budget.Used())
+		if budget.Used() != 0 || key.Load() != 0 {
+			t.Fatalf("%d are left, %d of them of the key", budget.Used(), key.Load())
 		}
 	})
+}
+
+// TestMemoryOfKey checks that the replies of one key hold at most half of the budget together, and
+// that a single reply may hold all of it.
+func TestMemoryOfKey(t *testing.T) {
+	var slow atomic.Int64
+	budget := limit.NewMemory(1000)
+	a, b, other := Memory{Budget: budget, Key: &slow}, Memory{Budget: budget, Key: &slow}, Memory{Budget: budget, Key: new(atomic.Int64)}
+	if a.Hold(PartOut, free+400) != nil || b.Hold(PartOut, free+101) == nil || b.Hold(PartOut, free+100) != nil {
+		t.Errorf("the replies of a key hold %d of 1000, want half", slow.Load())
+	}
+	if other.Hold(PartOut, free+500) != nil {
+		t.Error("no room for another key")
+	}
+	for _, m := range []*Memory{&a, &b, &other} {
+		m.Release()
+	}
+	if a.Hold(PartOut, free+1000) != nil || slow.Load() != 1000 {
+		t.Errorf("a single reply of a key holds %d of 1000", slow.Load())
+	}
 }
 
 // TestMemorySmall checks that calls with small replies use neither the budget nor the allocator.

@@ -106,7 +106,7 @@ func (g gate) decode() error {
 		Silence: f.Timeouts.ClientBody.D(), Rate: int64(f.Limits.UploadRate),
 	}
 	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 { // a lone key blocks no other
-		from.Reading = c.rates.limits.Reading()
+		from.Reading, c.memory.Key = c.rates.limits.Reading(), c.rates.limits.Replies()
 	}
 	if !c.ep.Form {
 		if e := c.body.Read(&from); e != nil {
