@@ -88,7 +88,7 @@ func TestUnfinishedBodies(t *testing.T) {
 	p := start(t, rig.Setup{Keys: `- { id: other, hash: "` + hash + `" }`, Limits: "body_memory: 1%, request_body: 9MiB"}) // 10 MiB
 	begin := func(p *penstock, announced int) *rig.Raw {
 		c := p.Dial()
-		_ = c.Send(p.Head("POST", chatPath, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", announced)) + "{")
+		_ = c.Send(p.Head("POST", chatPath, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", announced)) + strings.Repeat(" ", announced-1))
 		return c
 	}
 	held := func(p *penstock, mib float64) func() bool {
@@ -121,4 +121,31 @@ func TestUnfinishedBodies(t *testing.T) {
 		begin(lone, 2<<20)
 		rig.WaitFor(t, rig.Patience, "the body of a lone key has its memory", held(lone, float64(2*i+2)))
 	}
+}
+
+// TestAnnouncedBodies checks that a body holds memory for what has arrived of it, and not for what
+// its client announces.
+func TestAnnouncedBodies(t *testing.T) {
+	t.Parallel()
+	const announced, part = 8 << 20, 256 << 10
+	p := start(t, rig.Setup{Limits: "body_memory: 1%, request_body: 9MiB"}) // 10 MiB
+	held := func(n int) func() bool {
+		return func() bool { return p.Metric("penstock_body_memory_bytes") == float64(n) }
+	}
+	clients := make([]*rig.Raw, 8)
+	for i := range clients {
+		clients[i] = p.Dial()
+		_ = clients[i].Send(p.Head("POST", chatPath, "Content-Type: application/json", fmt.Sprintf("Content-Length: %d", announced)) + "{")
+	}
+	rig.WaitFor(t, rig.Patience, "eight bodies have their first memory", held(8*part))
+	_ = clients[0].Send(strings.Repeat(" ", 3*part))
+	rig.WaitFor(t, rig.Patience, "a body that arrives has more", held(7*part+4*part))
+	for _, c := range clients[1:] {
+		c.Reset()
+	}
+	_ = clients[0].Send(strings.Repeat(" ", announced-3*part-2) + "}")
+	if r := clients[0].Reply("POST"); r.Status != 400 || !strings.Contains(r.Body, "missing_parameter") {
+		t.Errorf("the whole body: %d %s", r.Status, r.Body)
+	}
+	rig.WaitFor(t, rig.Patience, "memory is given back", held(0))
 }

@@ -305,13 +305,13 @@ func painter(t *testing.T, fault string) string {
 	return server.URL
 }
 
-// memoryStatuses makes an edge hold as many bytes as it may: 1 MiB, most of it reserved for a body
-// that does not arrive.
+// memoryStatuses makes an edge hold as many bytes as it may: 1 MiB, most of it for a body that does
+// not end.
 func memoryStatuses(t *testing.T, seen *produced) {
 	p := start(t, rig.Setup{Limits: "body_memory: 0.1%"})
 	first := p.Dial()
-	_ = first.Send(p.Head("POST", chatPath, "Content-Type: application/json", "Content-Length: 1000000") + "{")
-	rig.WaitFor(t, rig.Patience, "the first body has its bytes", func() bool { return p.Metric("penstock_body_memory_bytes") > 0 })
+	_ = first.Send(p.Head("POST", chatPath, "Content-Type: application/json", "Content-Length: 1000000") + strings.Repeat(" ", 999_999))
+	rig.WaitFor(t, rig.Patience, "the first body has its bytes", func() bool { return p.Metric("penstock_body_memory_bytes") == 1_000_000 })
 	for _, s := range surfaces {
 		if s.upload {
 			continue // it streams: TestTranscriptions_Memory

@@ -57,7 +57,7 @@ func (b *Body) Read(from *Source) *apierr.Error {
 		b.memory.reading = from.Reading
 		defer b.memory.Complete()
 	}
-	if !b.memory.Reserve(max(n, 0)) {
+	if !b.memory.Reserve(min(max(n, 0), firstPart)) {
 		return MemoryFull()
 	}
 	src := from.Ctx.RequestBodyStream()
@@ -81,20 +81,25 @@ func (b *Body) Read(from *Source) *apierr.Error {
 	return e
 }
 
-// fill reads src to its end: n bytes, or until EOF if n is negative.
+// fill reads src to its end: n bytes, or until EOF if n is negative. Only the first part of n is
+// reserved; the buffer then doubles, up to n, as bytes arrive.
 func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
-	b.client = newBuffer(n)
-	buf := (*b.client)[:0]
+	b.client = newBuffer(min(n, firstPart))
+	buf, room := (*b.client)[:0], cap(*b.client)
+	if n > firstPart { // a pooled buffer may be larger than what is reserved
+		room = firstPart
+	}
 	conn := from.Ctx.Conn()
 	var armed time.Time // the deadline for the first byte was set with the head
 	reads, arrived := 0, n > 0 && listen.RequestComplete(conn)
 	for int64(len(buf)) != n {
-		if len(buf) == cap(buf) { // a chunked body; others have their full size from the start
+		if len(buf) == room {
+			*b.client = buf
 			var ok bool
-			if buf, ok = b.memory.grow(buf); !ok {
-				*b.client = buf
+			if room, ok = b.grow(n); !ok {
 				return MemoryFull()
 			}
+			buf = *b.client
 		}
 		if len(buf) > 0 && !arrived {
 			now := time.Now()
@@ -108,7 +113,7 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 				armed = now
 			}
 		}
-		m, err := src.Read(buf[len(buf):cap(buf)])
+		m, err := src.Read(buf[len(buf):room])
 		reads++
 		buf = buf[:len(buf)+m]
 		if int64(len(buf)) > from.Limit {
@@ -131,6 +136,26 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 		return Broken(conn, io.ErrUnexpectedEOF)
 	}
 	return nil
+}
+
+// grow doubles the room for the client's bytes, which is full, to most bytes at most unless that is
+// negative. If there is no memory for it, it returns false and changes nothing.
+func (b *Body) grow(most int64) (room int, ok bool) {
+	full := *b.client
+	size := 2 * int64(len(full))
+	if most >= 0 {
+		size = min(size, most)
+	}
+	if !b.memory.Reserve(size - int64(len(full))) {
+		return len(full), false
+	}
+	if size > int64(cap(full)) {
+		larger := newBuffer(size)
+		*larger = append(*larger, full...)
+		recycle(b.client)
+		b.client = larger
+	}
+	return int(size), true
 }
 
 // Drips reports whether a JSON body arrives too slowly. came is how many of its bytes have arrived
@@ -218,21 +243,11 @@ func (b *Body) Copy(of *Body) bool {
 
 // DropClient releases the client's bytes after they were translated.
 func (b *Body) DropClient() {
-	if b.client != nil {
-		recycle(b.client)
-		b.client = nil
-	}
-	b.memory.release(b.clientHeld)
+	b.memory.giveBack(b.clientHeld, &b.client)
 	b.clientHeld = 0
 }
 
 // Release releases everything once no attempt can need it. Further calls do nothing.
 func (b *Body) Release() {
-	for _, buf := range [...]**[]byte{&b.client, &b.chat} {
-		if *buf != nil {
-			recycle(*buf)
-			*buf = nil
-		}
-	}
-	b.memory.release(b.memory.held)
+	b.memory.giveBack(b.memory.held, &b.client, &b.chat)
 }

@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	pooledBody = 64 << 10 // buffers up to this size are pooled
-	largeBody  = 2 << 20  // larger ones, up to this size, have a pool of their own
-	firstChunk = 4 << 10  // what a chunked body reserves before its size is known
+	pooledBody = 64 << 10  // buffers up to this size are pooled
+	largeBody  = 2 << 20   // larger ones, up to this size, have a pool of their own
+	firstChunk = 4 << 10   // what a chunked body reserves before its size is known
+	firstPart  = 256 << 10 // what a body of known size reserves before more of it has arrived
 )
 
 var (
@@ -111,6 +112,24 @@ func (r *Reservation) Held() int64 { return r.held }
 func (r *Reservation) release(n int64) {
 	r.budget.Release(n)
 	r.held -= n
+}
+
+// giveBack recycles buffers and releases the n bytes that are reserved for them. The bytes of huge
+// buffers, which no pool keeps, are garbage.
+func (r *Reservation) giveBack(n int64, buffers ...**[]byte) {
+	huge := false
+	for _, buf := range buffers {
+		if *buf != nil {
+			huge = huge || cap(**buf) > largeBody
+			recycle(*buf)
+			*buf = nil
+		}
+	}
+	if huge {
+		r.Discard(n)
+	} else {
+		r.release(n)
+	}
 }
 
 // Discard releases n bytes as garbage.

@@ -1,0 +1,62 @@
+package body
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"penstock/proxy/access/limit"
+)
+
+// TestFillGrows checks that a body of known size holds memory for what has arrived of it: the first
+// part, then twice as much whenever it is full, and never more than its size.
+func TestFillGrows(t *testing.T) {
+	for _, size := range []int{1, firstPart, firstPart + 1, 3 * firstPart, largeBody + firstPart + 1} {
+		for _, pooled := range []bool{false, true} {
+			if pooled {
+				recycle(newBuffer(largeBody))
+			}
+			budget := limit.NewMemory(16 << 20)
+			var b Body
+			b.Begin(budget)
+			if !b.memory.Reserve(min(int64(size), firstPart)) {
+				t.Fatal("no room")
+			}
+			text := bytes.Repeat([]byte("text"), size/4+1)[:size]
+			src := &watched{Reader: bytes.NewReader(text), each: func(came int) {
+				if used := budget.Used(); used > max(int64(2*came), firstPart) || used > int64(size) || used < int64(came) {
+					t.Fatalf("%d bytes are held for %d of %d", used, came, size)
+				}
+			}}
+			ctx := &fasthttp.RequestCtx{}
+			ctx.Init2(&net.TCPConn{}, nil, false)
+			if e := b.fill(src, int64(size), &Source{Ctx: ctx, Start: time.Now(), Limit: int64(size), Silence: time.Hour}); e != nil || !bytes.Equal(b.Client(), text) {
+				t.Fatalf("%d bytes: %v, %d", size, e, len(b.Client()))
+			}
+			if b.memory.held != int64(size) {
+				t.Errorf("%d bytes are held for %d", b.memory.held, size)
+			}
+			if b.Release(); budget.Used() != 0 {
+				t.Errorf("%d bytes are left", budget.Used())
+			}
+		}
+	}
+}
+
+// watched reads a few bytes at a time. Before each read it calls each with how many it has read.
+type watched struct {
+	io.Reader
+	came int
+	each func(came int)
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	w.each(w.came)
+	n, err := w.Reader.Read(p[:min(len(p), 5000)])
+	w.came += n
+	return n, err
+}
