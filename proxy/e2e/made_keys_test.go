@@ -105,6 +105,7 @@ func TestKeysAtRunTime(t *testing.T) {
 		{400, keeperToken, "POST", "", `{"id":"a/b"}`, `"param":"id"`},
 		{400, keeperToken, "POST", "", `{"id":"x","limits":{"requests":5}}`, `"param":"limits.requests"`},
 		{400, keeperToken, "POST", "", `{"id":"x","class":"gold"}`, `"param":"class"`},
+		{400, keeperToken, "POST", "", `{"id":"x","expires":"2020-01-01"}`, "is past"},
 		{400, keeperToken, "PATCH", "/guest", `{"class":"gold"}`, `"param":"class"`},
 		{400, keeperToken, "POST", "", `no`, "JSON object"},
 		{400, keeperToken, "POST", "/guest/rotate", `{"overlap":"-1s"}`, `"param":"overlap"`},

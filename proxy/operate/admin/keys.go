@@ -186,6 +186,9 @@ func (s *Server) createKey(ctx *fasthttp.RequestCtx) {
 	if err == nil && strings.ContainsAny(key.ID, "/?#%") || key.ID == "." || key.ID == ".." {
 		err = &runkeys.MistakeError{Field: "id", Message: "the id is a part of a path here: it has no / ? # and %"}
 	}
+	if now := time.Now(); err == nil && !key.Expires.IsZero() && !key.Expires.After(now) {
+		err = &runkeys.MistakeError{Field: "expires", Message: key.Expires.Format(time.RFC3339) + " is past: the key would never be in force"}
+	}
 	if err != nil {
 		refuse(ctx, s.keyTrouble(err))
 		return

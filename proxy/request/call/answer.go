@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"go.uber.org/zap"
 
+	"penstock/proxy/access/limit"
 	"penstock/proxy/request/attempt"
 	"penstock/proxy/request/body"
 	"penstock/proxy/request/endpoint"
@@ -27,7 +28,12 @@ func (a answer) setHeaders() {
 	h := &c.client.ctx.Response.Header
 	endpoint.CommonHeaders(h, c.client.requestID)
 	if l := c.rates.limits; l != nil && l.Limited() {
-		setRateHeaders(h, l, c.ep.Dialect.AnthropicRates, time.Now())
+		var settled *limit.Reservation
+		u := &c.tokens.usage
+		if !c.record.Committed || u.Known {
+			settled = &c.rates.held
+		}
+		setRateHeaders(h, l, settled, int64(u.Prompt+u.Completion), c.ep.Dialect.AnthropicRates, time.Now())
 	}
 	if len(c.record.Dropped) > 0 {
 		h.Set(endpoint.HeaderDropped, strings.Join(c.record.Dropped, ", "))
