@@ -24,20 +24,35 @@ func (k *Key) Group() (of *Key, name string) { return k.group, k.groupName }
 
 // RequestsLeft returns the level of the requests per minute of the key or of its group, whichever
 // has less left, and false if neither has such a limit.
-func (k *Key) RequestsLeft(now time.Time) (Level, bool) { return k.left((*Key).Requests, now) }
-
-// TokensLeft is RequestsLeft for tokens.
-func (k *Key) TokensLeft(now time.Time) (Level, bool) { return k.left((*Key).Tokens, now) }
-
-func (k *Key) left(of func(*Key, time.Time) (Level, bool), now time.Time) (Level, bool) {
-	l, ok := of(k, now)
+func (k *Key) RequestsLeft(now time.Time) (Level, bool) {
+	l, ok := k.Requests(now)
 	if k.group == nil {
 		return l, ok
 	}
-	if g, limited := of(k.group, now); limited && (!ok || g.Remaining < l.Remaining) {
-		return g, true
+	g, limited := k.group.Requests(now)
+	return less(l, ok, g, limited)
+}
+
+// TokensLeft is RequestsLeft for tokens, as it will be once the running call that holds r has ended
+// with the used tokens. If r is nil, what all calls hold counts as used.
+func (k *Key) TokensLeft(r *Reservation, used int64, now time.Time) (Level, bool) {
+	if r == nil {
+		r = new(Reservation)
 	}
-	return l, ok
+	l, ok := k.tokensAfter(&r.own, used, now)
+	if k.group == nil {
+		return l, ok
+	}
+	g, limited := k.group.tokensAfter(&r.shared, used, now)
+	return less(l, ok, g, limited)
+}
+
+// less returns the level of a key or of its group, whichever has less left.
+func less(own Level, ok bool, group Level, limited bool) (Level, bool) {
+	if limited && (!ok || group.Remaining < own.Remaining) {
+		return group, true
+	}
+	return own, ok
 }
 
 // Concurrency returns how many calls of the key may run at once; 0: no limit.
@@ -63,7 +78,11 @@ func (k *Key) Requests(now time.Time) (Level, bool) {
 
 // Tokens returns the level of the tokens per minute, and false without such a limit. Tokens that
 // running calls hold count as used.
-func (k *Key) Tokens(now time.Time) (Level, bool) {
+func (k *Key) Tokens(now time.Time) (Level, bool) { return k.tokensAfter(&holding{}, 0, now) }
+
+// tokensAfter is Tokens after the call that holds h has ended with the used tokens. A fleet's
+// account does not look ahead.
+func (k *Key) tokensAfter(h *holding, used int64, now time.Time) (Level, bool) {
 	limit := int64(k.limits.TokensPerMinute)
 	if limit == 0 {
 		return Level{}, false
@@ -72,8 +91,11 @@ func (k *Key) Tokens(now time.Time) (Level, bool) {
 		_, l := a.Levels(k.limits, now)
 		return l, true
 	}
-	used := k.state.tokens.used(k.since(now))
-	return Level{Limit: limit, Remaining: unitsFor(max(window-used, 0), limit), Reset: time.Duration(used)}, true
+	due := k.state.tokens.used(k.since(now))
+	if h.key == k {
+		due += cost(used, limit) - h.held
+	}
+	return Level{Limit: limit, Remaining: unitsFor(max(window-due, 0), limit), Reset: time.Duration(due)}, true
 }
 
 // unitsFor returns the most units under a limit per minute that cost at most c, which is at most a

@@ -71,3 +71,28 @@ func TestLevels(t *testing.T) {
 		t.Error("a level is reported for a limit that does not exist")
 	}
 }
+
+// TestTokensLeftAfterCall checks that the level that a call's answer shows is the one that the next
+// call finds, even if the call overdraws its key or the key's group.
+func TestTokensLeftAfterCall(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	groups := []config.Group{{ID: "g", Limits: config.GroupLimits{TokensPerMinute: 500}}}
+	keys := NewKeys(2, now).Bind([]config.Key{
+		{ID: "own", Limits: config.KeyLimits{TokensPerMinute: 1000}},
+		{ID: "of group", Group: "g", Limits: config.KeyLimits{TokensPerMinute: 1000}},
+	}, groups)
+	for id, k := range keys {
+		for _, used := range []int64{0, 10, 2500} {
+			now = now.Add(24 * time.Hour)
+			var r Reservation
+			if d := k.Reserve(&r, Cost{Tokens: 100_000}, now); !d.OK {
+				t.Fatalf("%s: refused by %s", id, d.LimitName)
+			}
+			shown, ok := k.TokensLeft(&r, used, now)
+			r.Settle(Cost{Tokens: used}, now)
+			if found, _ := k.TokensLeft(nil, 0, now); !ok || shown != found || used == 2500 && found.Reset < 150*time.Second {
+				t.Errorf("%s, %d tokens: the answer shows %+v, the next call finds %+v", id, used, shown, found)
+			}
+		}
+	}
+}

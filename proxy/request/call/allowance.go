@@ -162,13 +162,16 @@ func namesOf(prefix, limit, remaining, reset string) rateNames {
 	return rateNames{[]byte(prefix + limit), []byte(prefix + remaining), []byte(prefix + reset)}
 }
 
-// setRateHeaders sets the headers for the levels of a key's limits. With inAnthropic it also sets
-// them under Anthropic's names.
-func setRateHeaders(h *fasthttp.ResponseHeader, key *limit.Key, inAnthropic bool, now time.Time) {
+// setRateHeaders sets the headers for the levels of a key's limits after the call that holds r has
+// used so many tokens; nil: that is not known yet. With inAnthropic it also sets them under
+// Anthropic's names.
+func setRateHeaders(
+	h *fasthttp.ResponseHeader, key *limit.Key, r *limit.Reservation, used int64, inAnthropic bool, now time.Time,
+) {
 	if l, ok := key.RequestsLeft(now); ok {
 		setLevel(h, &openAIRequests, &anthropicRequests, &l, inAnthropic, now)
 	}
-	if l, ok := key.TokensLeft(now); ok {
+	if l, ok := key.TokensLeft(r, used, now); ok {
 		setLevel(h, &openAITokens, &anthropicTokens, &l, inAnthropic, now)
 	}
 }

@@ -32,12 +32,13 @@ func TestRateHeadersAllocateNothing(t *testing.T) {
 		{ID: "grouped", Group: "g"},
 	}, []config.Group{{ID: "g", Limits: config.GroupLimits{RequestsPerMinute: 60, TokensPerMinute: 1_000_000}}})
 	var h fasthttp.ResponseHeader
+	var held limit.Reservation
 	for id, names := range map[string]int{"limited": 12, "free": 0, "grouped": 12} {
 		tell := func() {
 			h.Reset()
 			h.SetNoDefaultContentType(true)
 			if keys[id].Limited() {
-				setRateHeaders(&h, keys[id], true, time.Now())
+				setRateHeaders(&h, keys[id], &held, 7, true, time.Now())
 			}
 		}
 		tell()
