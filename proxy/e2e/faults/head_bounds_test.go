@@ -99,6 +99,7 @@ func TestFault46_BeforeTheLine(t *testing.T) {
 			}{
 				{"\r\n" + good, 200},
 				{"\r\n\r\n\r\n" + good, 200},
+				{strings.Repeat("\r\n", 10_000), 400}, // more than fasthttp's buffer holds
 				{"\n", 400},
 				{"\n" + good, 400},
 				{"\n\n" + good, 400},

@@ -117,6 +117,8 @@ func Misframed(err error) *apierr.Error {
 	switch {
 	case errors.Is(err, listen.ErrFraming):
 		return body.Misframed(err)
+	case errors.Is(err, listen.ErrEmptyLines):
+		return apierr.BadRequest("Too many empty lines precede the request line.")
 	case errors.Is(err, listen.ErrNotHTTP):
 		return apierr.BadRequest("What came does not begin like HTTP/1.1: this port was sent another protocol, such as TLS or the PROXY protocol's version 2.")
 	case errors.Is(err, listen.ErrProxyProtocol):

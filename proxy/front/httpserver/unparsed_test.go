@@ -87,7 +87,7 @@ func TestRefusedHeads(t *testing.T) {
 func TestMisframed(t *testing.T) {
 	for err, says := range map[error]string{
 		listen.ErrLength: "Content-Length", listen.ErrCoding: "Transfer-Encoding", listen.ErrExtra: "trailers", listen.ErrFraming: "chunk",
-		listen.ErrBareLine: "CR LF", listen.ErrNotHTTP: "TLS", listen.ErrProxyProtocol: "PROXY", listen.ErrHTTP2: "HTTP/2",
+		listen.ErrBareLine: "CR LF", listen.ErrEmptyLines: "empty lines", listen.ErrNotHTTP: "TLS", listen.ErrProxyProtocol: "PROXY", listen.ErrHTTP2: "HTTP/2",
 	} {
 		if e := Misframed(err); !strings.Contains(e.Message, says) {
 			t.Errorf("%v: %q", err, e.Message)

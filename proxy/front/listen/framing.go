@@ -17,6 +17,8 @@ import (
 var (
 	// ErrBareLine: a line of the head does not end in CR LF.
 	ErrBareLine = errors.New("a line of the head does not end in CR LF")
+	// ErrEmptyLines: more than maxEmptyLines precede a request.
+	ErrEmptyLines = errors.New("too many empty lines before a request")
 	// ErrNotHTTP: the first byte of a request cannot begin a method. The client speaks TLS or
 	// another protocol.
 	ErrNotHTTP = errors.New("what came does not begin like a request")
@@ -38,6 +40,10 @@ var (
 // keptLineBytes is how many bytes are kept of a line that arrives in pieces. The lines that matter
 // are shorter.
 const keptLineBytes = 64
+
+// maxEmptyLines is how many empty lines may precede a request. fasthttp takes a buffer that is full of
+// them for the end of the connection, and sends no answer; limits.header is at least twice as large.
+const maxEmptyLines = 256
 
 // chunkRules apply to requests. A chunk size of more than 15 digits is malformed. One bound covers
 // the extensions of all chunks and the trailers together. A folded trailer is refused.
@@ -72,6 +78,7 @@ type framingChecker struct {
 	pendingCR  bool                // the last byte was a CR
 	partial    [keptLineBytes]byte // the beginning of a line that arrives in pieces
 
+	emptyLines     uint16              // before the next request
 	begun          uint32              // requests with at least one byte besides empty lines
 	taken          uint32              // requests that the server has started to read
 	inHead         bool                // the head of the newest request has begun and not ended
@@ -93,7 +100,7 @@ const (
 	stateChunked // a chunked body, with its trailers
 )
 
-// feed checks the bytes of a read. It changes them only in one case (see failLineEnd). After a bad
+// feed checks the bytes of a read. It changes them only before a request (see failLineEnd). After a bad
 // byte the next read fails, not the read that returned the byte: fasthttp takes any error with the
 // first byte for the end of the connection, and sends no answer.
 func (f *framingChecker) feed(p []byte) {
@@ -129,8 +136,15 @@ func (f *framingChecker) feed(p []byte) {
 			piece = piece[:cr]
 			f.pendingCR = end < 0
 		}
-		if f.state == stateRequestLine && len(piece) > 0 && !f.inHead {
-			f.beginRequest()
+		if f.state == stateRequestLine && !f.inHead {
+			if len(piece) > 0 {
+				f.beginRequest()
+			} else if f.emptyLines++; f.emptyLines > maxEmptyLines {
+				f.err = ErrEmptyLines
+				p[0] = 0 // see failLineEnd
+				f.beginRequest()
+				return
+			}
 		}
 		if end < 0 {
 			f.keepPartial(piece)
@@ -204,7 +218,7 @@ func (f *framingChecker) failLineEnd(p []byte) {
 // beginRequest counts a new request and resets the state of the last one.
 func (f *framingChecker) beginRequest() {
 	f.begun++
-	f.inHead = true
+	f.inHead, f.emptyLines = true, 0
 	f.headComplete, f.chunked, f.hasLength = false, false, false
 	f.contentLength, f.chunks, f.requestLineLen = 0, chunked.Decoder{}, 0
 }

@@ -33,6 +33,8 @@ func TestFraming(t *testing.T) {
 		{"GET / HTTP/1.1\r\n\r\n GET", foreign, 2},
 		{"!#$%&'*+-.^_`|~9Az\x16", good, 1}, // a method may begin with these
 		{"\r\n", good, 0},
+		{strings.Repeat("\r\n", maxEmptyLines) + "GET / HTTP/1.1\r\n\r\n", good, 1},
+		{"GET / HTTP/1.1\r\n\r\n" + strings.Repeat("\r\n", maxEmptyLines+1), ErrEmptyLines, 2},
 		{"GET / HTTP/1.1\nHost: a\n\n", bare, 1},
 		{"GET / HTTP/1.1\r\nHost: a\n\r\n", bare, 1},
 		{"GET / HTTP/1.1\r\nHost: a\rb\r\n\r\n", bare, 1},
