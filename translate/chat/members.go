@@ -107,7 +107,7 @@ func (m *members) checkNumbers() *Invalid {
 			continue
 		}
 		if rule.integer {
-			n, e := integer(memberNames[rule.member], v)
+			n, e := Integer(memberNames[rule.member], v)
 			if e != nil {
 				return e
 			}
@@ -126,8 +126,8 @@ func (m *members) checkNumbers() *Invalid {
 	return nil
 }
 
-// integer reads a value that must be an integer that fits into 64 bits.
-func integer(name string, v jsonx.Value) (int64, *Invalid) {
+// Integer reads a value that must be an integer that fits into 64 bits.
+func Integer(name string, v jsonx.Value) (int64, *Invalid) {
 	if !v.IsNumber() {
 		return 0, WrongType(name, "an integer", v)
 	}

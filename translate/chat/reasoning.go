@@ -78,7 +78,7 @@ func (r *Reasoning) decodeObject(v jsonx.Value) (exclude bool, e *Invalid) {
 		return false, e
 	}
 	if Given(m[1]) {
-		n, e := integer("max_tokens", m[1])
+		n, e := Integer("max_tokens", m[1])
 		if e != nil {
 			return false, e
 		}

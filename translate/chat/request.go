@@ -193,7 +193,7 @@ func (r *Request) decodeChoices() *Invalid {
 		if !Given(v) {
 			continue
 		}
-		n, e := integer(memberNames[m], v)
+		n, e := Integer(memberNames[m], v)
 		switch {
 		case e != nil:
 			return e

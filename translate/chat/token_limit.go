@@ -255,7 +255,7 @@ func (t *TokenLimit) decode(members *members) *Invalid {
 		if !Given(v) {
 			continue
 		}
-		n, e := integer(memberNames[m], v)
+		n, e := Integer(memberNames[m], v)
 		switch {
 		case e != nil:
 			return e

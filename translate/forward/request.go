@@ -198,9 +198,9 @@ func atLeast(v jsonx.Value, name string, lowest int64, absent int) (int, error) 
 	if !chat.Given(v) {
 		return absent, nil
 	}
-	n, ok := v.Int()
-	if !ok {
-		return 0, chat.InvalidType(name, "must be an integer").Err()
+	n, e := chat.Integer(name, v)
+	if e != nil {
+		return 0, e.Err()
 	}
 	if n < lowest || n > 1<<40 {
 		return 0, apierr.Invalid(name, apierr.CodeInvalidValue,

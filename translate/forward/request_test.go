@@ -101,6 +101,26 @@ func TestDecodeCompletion(t *testing.T) {
 	}
 }
 
+// TestIntegers checks that an integer out of range is a wrong value here, as it is on chat, and
+// that only another type is a wrong type.
+func TestIntegers(t *testing.T) {
+	t.Parallel()
+	for value, code := range map[string]string{
+		"1e20": apierr.CodeInvalidValue, "1.5": apierr.CodeInvalidValue, "1e15": apierr.CodeInvalidValue,
+		`"1"`: apierr.CodeInvalidType, "[1]": apierr.CodeInvalidType,
+	} {
+		var e *apierr.Error
+		if err := new(Request).DecodeCompletion([]byte(`{"model":"m","prompt":"x","max_tokens":` + value + `}`)); !errors.As(err, &e) || e.Code != code {
+			t.Errorf("%s: %v, want %s", value, err, code)
+		}
+		var r chat.Request
+		err := r.Decode([]byte(`{"model":"m","messages":[{"role":"user","content":"a"}],"max_tokens":` + value + `}`))
+		if value != "1e15" && (!errors.As(err, &e) || e.Code != code) {
+			t.Errorf("chat, %s: %v, want %s", value, err, code)
+		}
+	}
+}
+
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	var r Request
