@@ -41,7 +41,7 @@ func (c *Conn) ShowedKey() {
 	}
 }
 
-// FramingError returns ErrBareLine, ErrFraming or ErrNotHTTP if the request that is being served
+// FramingError returns ErrBareLine, ErrEmptyLines, ErrFraming or ErrNotHTTP if the request that is being served
 // on c has that error in the bytes read so far, and otherwise nil. The server may already have
 // parsed a request that was read in one piece, without reaching the error.
 func FramingError(c net.Conn) error {
@@ -92,10 +92,11 @@ func RequestPath(c net.Conn) (path []byte, headComplete bool) {
 	return nil, false
 }
 
-// Upgraded records that c carries no HTTP from now on, so its framing is no longer checked.
+// Upgraded records that c carries no HTTP from now on, so its framing is no longer checked. Bytes of
+// the new protocol that came with the request were no error.
 func Upgraded(c net.Conn) {
 	if l := framingOf(c); l != nil {
-		l.state = stateOff
+		l.state, l.err = stateOff, nil
 	}
 }
 
