@@ -35,7 +35,8 @@ func (r *KeyRequest) Revoke(id string, out io.Writer) error {
 	return r.change(fasthttp.MethodDelete, "/-/keys/"+url.PathEscape(id), nil, out)
 }
 
-// List writes the edge's keys to out, one to a line.
+// List writes the edge's keys to out, one to a line. Lines that are indented say what the key's owner
+// must know: a limit that refuses calls, a budget that is used up, its end.
 func (r *KeyRequest) List(out io.Writer) error {
 	body, err := r.Edge.get("/-/keys", keysPatience+readyTimeout)
 	if err != nil {
@@ -54,6 +55,8 @@ func (r *KeyRequest) List(out io.Writer) error {
 		switch {
 		case !k.Active:
 			state = "off"
+		case k.Expires != nil && !k.Expires.After(time.Now()):
+			state = "expired " + k.Expires.UTC().Format(time.RFC3339)
 		case k.Expires != nil:
 			state = "until " + k.Expires.UTC().Format(time.RFC3339)
 		}
@@ -63,6 +66,9 @@ func (r *KeyRequest) List(out io.Writer) error {
 		}
 		fmt.Fprintf(out, "%s  %s  models %s  %s%s\n", plaintext.Line(k.ID), state,
 			plaintext.Line(strings.Join(k.Models, ",")), group, plaintext.Line(k.Source))
+		for _, n := range k.Notes {
+			fmt.Fprintf(out, "  %s\n", plaintext.Line(n))
+		}
 	}
 	return nil
 }

@@ -36,6 +36,7 @@ type KeyView struct {
 	Class      string         `json:"class,omitempty"`
 	Weight     int            `json:"weight"`
 	Secrets    []SecretView   `json:"secrets,omitempty"`
+	Notes      []string       `json:"notes,omitempty"` // in the list: those of status.Key
 }
 
 // SecretView describes one of a key's secrets. A key has several during a rotation.
@@ -107,6 +108,15 @@ func (s *Server) listKeys(ctx *fasthttp.RequestCtx) {
 	if err != nil {
 		refuse(ctx, s.keyTrouble(err))
 		return
+	}
+	notes := map[string][]string{}
+	for _, k := range s.status(whoAsks(ctx)).Keys {
+		if !k.IsGroup {
+			notes[k.ID] = k.Notes
+		}
+	}
+	for i := range views {
+		views[i].Notes = notes[views[i].ID]
 	}
 	respondJSON(ctx, KeyList{views})
 }

@@ -119,15 +119,12 @@ func pageOf(r *reload.Result) *status.Reload {
 // keysOf returns the keys and their usage, by id, followed by their groups.
 func keysOf(snap *snapshot.Snapshot, calls *observe.Calls, now time.Time) []status.Key {
 	today := calls.Usage.Day(observe.DayOf(now))
-	out, ends := make([]status.Key, 0, len(snap.KeyLimits)), map[string]time.Time{}
-	for i := range snap.Config.Keys {
-		ends[snap.Config.Keys[i].ID] = snap.Config.Keys[i].Ends()
-	}
+	out := make([]status.Key, 0, len(snap.KeyLimits))
 	groups := map[string]*status.Key{}
 	for id, l := range snap.KeyLimits {
 		k := useOf(id, l, now)
 		day := today[id]
-		k.Ends, k.Today = ends[id], status.KeyDay{Calls: day.Calls, Tokens: uint64(day.Tokens())}
+		k.Ends, k.Today = snap.Ends[id], status.KeyDay{Calls: day.Calls, Tokens: uint64(day.Tokens())}
 		if of, name := l.Group(); of != nil {
 			g := groups[name]
 			if g == nil {

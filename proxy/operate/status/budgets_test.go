@@ -1,9 +1,13 @@
 package status
 
 import (
+	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 	"time"
+
+	"penstock/proxy/telemetry/observe"
 )
 
 // TestBudgetsAreShown checks that the page and the terminal show use, limit and renewal of each
@@ -62,5 +66,53 @@ func TestSoonIsSaid(t *testing.T) {
 	}
 	if text := string(s.Terminal(160)); !strings.Contains(text, "the key near ends in 3 d 0 h") {
 		t.Errorf("the terminal does not say it:\n%s", text)
+	}
+}
+
+// TestKeysOverTheirLimitsAreNamed checks that the first sentence, the JSON, the page's badge and the
+// terminal name keys that are over a limit, with the number of refused calls, keys that expired or
+// are about to, and the group whose limit refuses. Refused calls come before what is merely near.
+func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
+	s := sample()
+	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
+	s.Keys = []Key{
+		{ID: "near", Ends: now.Add(3 * 24 * time.Hour)},
+		{ID: "team-a"},
+		{ID: "team-b", Group: "staff"},
+		{ID: "gone", Ends: now.Add(-time.Hour)},
+		{ID: "long-gone", Ends: now.Add(-30 * 24 * time.Hour)},
+		{ID: "calm"},
+		{ID: "staff", IsGroup: true},
+	}
+	s.measure(&observe.Outlook{Refusals: []observe.ReasonCount{
+		{Reason: observe.Reason{Key: "team-a", Limit: "tokens_per_minute", Outcome: observe.Limited}, Count: 40, Minute: 12},
+		{Reason: observe.Reason{Key: "team-a", Limit: "requests_per_minute", Outcome: observe.Limited}, Count: 3},
+		{Reason: observe.Reason{Key: "team-b", Limit: "group_requests_per_minute", Outcome: observe.Limited}, Count: 1, Minute: 1},
+	}})
+	s.Judge(nil)
+	const want = " Keys: the key team-a is over its tokens per minute, 12 calls refused in the last minute; " +
+		"the key gone expired 1 h 0 min ago (2026-11-21T11:00:00Z); " +
+		"the group staff is over its requests per minute, 1 call refused in the last minute; 1 more."
+	if v := s.Verdict; v.Level != LevelOK || !strings.HasSuffix(v.Text, want) {
+		t.Errorf("%+v", v)
+	}
+	badges := map[string]string{}
+	for i := range s.Keys {
+		badges[s.Keys[i].ID] = s.Keys[i].Badge
+	}
+	if want := map[string]string{"near": "ends soon", "team-a": "over limit", "team-b": "", "gone": "expired", "long-gone": "expired", "calm": "", "staff": "over limit"}; !maps.Equal(badges, want) {
+		t.Errorf("badges %v", badges)
+	}
+	if page, _ := s.Section("keys"); !strings.Contains(page, `<b>team-a</b> <em class="fulltag">over limit</em>`) {
+		t.Errorf("the page lacks the badge:\n%s", page)
+	}
+	text := string(s.Terminal(200))
+	for want, n := range map[string]int{"is over its tokens per minute, 12 calls refused": 2, "ends in 3 d 0 h": 1} {
+		if strings.Count(text, want) != n { // in the first sentence and at the key
+			t.Errorf("the terminal lacks %q:\n%s", want, text)
+		}
+	}
+	if text, _ := json.Marshal(s); !strings.Contains(string(text), `"notes":["is over its tokens per minute, 12 calls refused in the last minute"],"badge":"over limit"`) {
+		t.Error("the JSON lacks it")
 	}
 }

@@ -64,7 +64,9 @@ func (m *Model) rank() int {
 func (m *Model) Idle() bool { return m.rank() == rankIdle }
 
 // Idle reports whether the key is unused.
-func (k *Key) Idle() bool { return k.Refused == 0 && k.InFlight == 0 && !k.inUse() && k.fullest() < 1 }
+func (k *Key) Idle() bool {
+	return k.Refused == 0 && k.InFlight == 0 && !k.inUse() && k.fullest() < 1 && k.Badge != badgeEnds && k.Badge != badgeOver
+}
 
 func (k *Key) inUse() bool {
 	return k.Requests != nil && k.Requests.Used > 0 || k.Tokens != nil && k.Tokens.Used > 0
@@ -101,11 +103,11 @@ func (s *Status) ModelRows() (out []*Model) {
 	return out
 }
 
-// KeyRows returns the keys. Keys that are refused or have used up a budget come first.
+// KeyRows returns the keys. Keys that are refused, have used up a budget or end soon come first.
 func (s *Status) KeyRows() (out []*Key) {
 	for _, i := range places(len(s.Keys), func(i int) int {
 		switch k := &s.Keys[i]; {
-		case k.Refused > 0 || k.fullest() >= 1:
+		case k.Refused > 0 || k.fullest() >= 1 || k.Badge == badgeEnds || k.Badge == badgeOver:
 			return rankTrouble
 		case k.Idle():
 			return rankIdle

@@ -351,24 +351,100 @@ type Key struct {
 
 	// Ends is when the key expires; zero: never.
 	Ends time.Time `json:"ends,omitzero"`
+
+	// Notes describe, worst first, what the key's owner must know: a limit that refuses its calls, a
+	// budget that is used up or nearly so, its end.
+	Notes []string `json:"notes,omitempty"`
+	// Badge is the worst of them as a word of a closed set: "over limit", "expired", "used up",
+	// "ends soon" or "nearly used up".
+	Badge string `json:"badge,omitempty"`
+
+	over []overLimit
+}
+
+// overLimit counts the calls of the last minute that a limit of a key refused.
+type overLimit struct {
+	limit string // with group_ in front, of its group
+	calls int
 }
 
 // budgetNear is the share of a budget above which the page mentions it.
 const budgetNear = 0.9
 
-// soon returns a sentence if the key expires within a week, and one for each budget that is used up
-// or nearly so.
-func (k *Key) soon(now time.Time) (all []string) {
-	if left := k.Ends.Sub(now); !k.Ends.IsZero() && left > 0 && left < config.EndsSoon(time.Time{}, k.Ends) {
-		all = append(all, k.label()+" ends in "+Ago(left)+" ("+k.Ends.UTC().Format(time.RFC3339)+")")
+// describe sets the key's notes and its badge. It returns how many of them, from the first, are urgent: calls are
+// being refused, or the key has just expired. A key that expired longer than a week ago has a note
+// that is not for the headline, so it is not counted in shown.
+func (k *Key) describe(now time.Time) (urgent, shown int) {
+	var soon, old []string
+	k.Notes, k.Badge = nil, k.badgeOf(now)
+	for _, o := range k.over {
+		k.Notes = append(k.Notes, noteOver+strings.ReplaceAll(strings.TrimPrefix(o.limit, groupLimit), "_", " ")+", "+
+			refusedCalls(o.calls)+" in the last minute")
 	}
 	for _, b := range k.Budgets {
-		if b.Share >= budgetNear {
-			all = append(all, k.label()+" has used "+b.Used+" of "+b.Limit+" of its "+b.Name+
-				", until "+b.Renews.UTC().Format("2006-01-02 15:04 UTC"))
+		text := "has used " + b.Used + " of " + b.Limit + " of its " + b.Name + ", until " + b.Renews.UTC().Format("2006-01-02 15:04 UTC")
+		switch {
+		case b.Share >= 1:
+			k.Notes = append(k.Notes, text)
+		case b.Share >= budgetNear:
+			soon = append(soon, text)
 		}
 	}
-	return all
+	if left := k.Ends.Sub(now); !k.Ends.IsZero() {
+		when := " (" + k.Ends.UTC().Format(time.RFC3339) + ")"
+		week := config.EndsSoon(time.Time{}, k.Ends)
+		switch {
+		case left <= -week:
+			old = append(old, "expired "+Ago(-left)+" ago"+when)
+		case left <= 0:
+			k.Notes = append(k.Notes, "expired "+Ago(-left)+" ago"+when)
+		case left < week:
+			soon = append(soon, noteEnds+Ago(left)+when)
+		}
+	}
+	urgent = len(k.Notes)
+	k.Notes = append(k.Notes, soon...)
+	shown = len(k.Notes)
+	k.Notes = append(k.Notes, old...)
+	return urgent, shown
+}
+
+// refusedCalls describes how many calls were refused.
+func refusedCalls(n int) string { return count(n, "call") + " refused" }
+
+// groupLimit is the prefix of a limit that a key shares with the others of its group.
+const groupLimit = "group_"
+
+// The values of Key.Badge.
+const (
+	badgeOver    = "over limit"
+	badgeExpired = "expired"
+	badgeSpent   = "used up"
+	badgeEnds    = "ends soon"
+	badgeNear    = "nearly used up"
+)
+
+// Beginnings of notes.
+const (
+	noteOver = "is over its "
+	noteEnds = "ends in "
+)
+
+// badgeOf returns the key's badge; see Badge.
+func (k *Key) badgeOf(now time.Time) string {
+	switch ends := k.Ends.Sub(now); {
+	case len(k.over) > 0:
+		return badgeOver
+	case !k.Ends.IsZero() && ends <= 0:
+		return badgeExpired
+	case k.fullest() >= 1:
+		return badgeSpent
+	case !k.Ends.IsZero() && ends < config.EndsSoon(time.Time{}, k.Ends):
+		return badgeEnds
+	case k.fullest() >= budgetNear:
+		return badgeNear
+	}
+	return ""
 }
 
 // label names the key in a sentence.
@@ -533,9 +609,15 @@ func (s *Status) measure(o *observe.Outlook) {
 	for i := range s.Upstreams {
 		s.Upstreams[i].History = o.Upstream(s.Upstreams[i].Name)
 	}
+	groups := map[string]*Key{}
+	for i := range s.Keys {
+		if s.Keys[i].IsGroup {
+			groups[s.Keys[i].ID] = &s.Keys[i]
+		}
+	}
 	for i := range s.Keys {
 		if !s.Keys[i].IsGroup {
-			s.Keys[i].refusedBy(o.Refusals)
+			s.Keys[i].refusedBy(o.Refusals, groups[s.Keys[i].Group])
 		}
 	}
 	s.Refusals, s.Failures, s.Attempts = reasons(o.Refusals), reasons(o.Failures), reasons(o.Attempts)
@@ -544,8 +626,9 @@ func (s *Status) measure(o *observe.Outlook) {
 	}
 }
 
-// refusedBy sets how often a key was refused, and the most frequent reason.
-func (k *Key) refusedBy(all []observe.ReasonCount) {
+// refusedBy sets how often a key was refused, and the most frequent reason. What a limit of the
+// key's group refused is counted for the group, too; group may be nil.
+func (k *Key) refusedBy(all []observe.ReasonCount, group *Key) {
 	most := 0
 	for i := range all {
 		r := &all[i]
@@ -555,6 +638,11 @@ func (k *Key) refusedBy(all []observe.ReasonCount) {
 		switch {
 		case r.Limit != "":
 			k.OverLimit += r.Count
+			if group != nil && strings.HasPrefix(r.Limit, groupLimit) {
+				group.exceeds(r.Limit, r.Minute)
+			} else {
+				k.exceeds(r.Limit, r.Minute)
+			}
 		case r.Outcome == observe.Limited:
 			k.Full += r.Count
 		}
@@ -562,4 +650,16 @@ func (k *Key) refusedBy(all []observe.ReasonCount) {
 			most, k.Why = r.Count, cmp.Or(r.Limit, r.Code)
 		}
 	}
+}
+
+// exceeds adds calls of the last minute that a limit refused.
+func (k *Key) exceeds(limit string, calls int) {
+	if calls == 0 {
+		return
+	}
+	i := slices.IndexFunc(k.over, func(o overLimit) bool { return o.limit == limit })
+	if i < 0 {
+		i, k.over = len(k.over), append(k.over, overLimit{limit: limit})
+	}
+	k.over[i].calls += calls
 }

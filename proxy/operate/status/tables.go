@@ -348,8 +348,21 @@ func keyRow(k *Key) Row {
 	if k.Group != "" {
 		r.More = append(r.More, "in the group "+k.Group)
 	}
+	why := func(text string) {
+		if r.Level = LevelDegraded; r.Why != "" {
+			r.Why += ", and "
+		}
+		r.Why += text
+	}
 	if k.Refused > 0 {
-		r.Level, r.Why = LevelDegraded, fmt.Sprintf("refused %s in 5 min%s, mostly by %s", times(k.Refused), k.parts(), k.Why)
+		why(fmt.Sprintf("refused %s in 5 min%s, mostly by %s", times(k.Refused), k.parts(), k.Why))
+	}
+	if k.Badge == badgeOver || k.Badge == badgeEnds {
+		for _, n := range k.Notes {
+			if strings.HasPrefix(n, noteOver) || strings.HasPrefix(n, noteEnds) {
+				why(n)
+			}
+		}
 	}
 	budget := "–"
 	if share := k.fullest(); share >= 0 {
@@ -360,13 +373,14 @@ func keyRow(k *Key) Row {
 			r.More = append(r.More, b.Text())
 			continue
 		}
-		if r.Level = LevelDegraded; r.Why != "" {
-			r.Why += ", and "
-		}
-		r.Why += b.Text()
+		why(b.Text())
 	}
 	if !k.Ends.IsZero() {
-		r.More = append(r.More, "ends on "+k.Ends.UTC().Format(time.RFC3339))
+		word := "ends"
+		if k.Badge == badgeExpired {
+			word = "expired"
+		}
+		r.More = append(r.More, word+" on "+k.Ends.UTC().Format(time.RFC3339))
 	}
 	r.Cells = []string{
 		r.ID, part(k.InFlight, k.Concurrency), useCell(k.Requests), useCell(k.Tokens), budget,

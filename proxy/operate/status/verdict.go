@@ -15,6 +15,7 @@ import (
 func (s *Status) Judge(w *Watch) {
 	s.judge()
 	w.see(s)
+	keys := s.soon()
 	if s.Draining {
 		s.Verdict = Verdict{LevelDraining, fmt.Sprintf("Shutting down: %s left.", count(int(s.InFlight), "call")), nil}
 		return
@@ -84,17 +85,28 @@ func (s *Status) Judge(w *Watch) {
 		s.Verdict = Verdict{LevelOK, fmt.Sprintf("Healthy: %d of %s, %s in flight, %s.", good,
 			takes(len(s.Upstreams)), count(int(s.InFlight), "call"), s.waiting()), nil}
 	}
-	if soon := s.soon(); len(soon) > 0 {
-		s.Verdict.Text += " Keys: " + strings.Join(soon, "; ") + "."
+	if len(keys) > 0 {
+		s.Verdict.Text += " Keys: " + strings.Join(keys, "; ") + "."
 	}
 }
 
-// soon describes which keys expire and which budgets run out soon. That is not a trouble of the
-// edge.
-func (s *Status) soon() (all []string) {
+// soon describes which keys are over a limit or have expired, and then which keys expire and which
+// budgets run out soon. That is not a trouble of the edge.
+func (s *Status) soon() []string {
+	var urgent, soon []string
 	for i := range s.Keys {
-		all = append(all, s.Keys[i].soon(s.Now)...)
+		k := &s.Keys[i]
+		now, shown := k.describe(s.Now)
+		for j, note := range k.Notes[:shown] {
+			note = k.label() + " " + note
+			if j < now {
+				urgent = append(urgent, note)
+			} else {
+				soon = append(soon, note)
+			}
+		}
 	}
+	all := append(urgent, soon...)
 	const most = 3
 	if len(all) > most {
 		all = append(all[:most], fmt.Sprintf("%d more", len(all)-most))

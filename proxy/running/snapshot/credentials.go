@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"slices"
+	"time"
 
 	"penstock/config"
 	"penstock/proxy/access/auth"
@@ -22,6 +23,8 @@ type Credentials struct {
 
 	SharedNumber uint64   // the number of the shared keys
 	changing     []string // models that the file changes, if Ahead
+
+	Ends map[string]time.Time // when keys expire, by id; of those that do
 }
 
 // SharedKeys are the keys in the fleet's store. Only a complete set with a higher number replaces
@@ -54,7 +57,14 @@ func NewCredentials(f *config.File, shared *SharedKeys, o *Sources) (Credentials
 	if err != nil {
 		return Credentials{}, err
 	}
+	ends := map[string]time.Time{}
+	for i := range all {
+		if end := all[i].Ends(); !end.IsZero() {
+			ends[all[i].ID] = end
+		}
+	}
 	return Credentials{
+		Ends: ends,
 		Keys: ring, KeyLimits: o.Limits.Bind(all, f.Groups), Sources: o, Hosts: browser.OwnHosts(f), SharedNumber: shared.Number,
 	}, nil
 }
