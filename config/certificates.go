@@ -131,11 +131,14 @@ func (c *checker) pair(path, cert, key string) {
 // PenstockCertificateExpires does.
 const week = 7 * 24 * time.Hour
 
+// renewedDaily is the longest life of a certificate that a machine must be renewing: identities of
+// workloads live an hour to three days.
+const renewedDaily = 3 * 24 * time.Hour
+
 // EndsSoon returns how long before a certificate in a file expires the edge warns the operator: a
-// week, or the last tenth of its life if that is shorter than two weeks, because a machine renews
-// such a certificate.
+// week, as the alert does, or the last tenth of its life if it lives three days or less.
 func EndsSoon(from, until time.Time) time.Duration {
-	if life := until.Sub(from); life < 2*week {
+	if life := until.Sub(from); life <= renewedDaily {
 		return life / 10
 	}
 	return week

@@ -22,7 +22,10 @@ func TestPairs(t *testing.T) {
 		{&Certificate{NotBefore: now.Add(-24 * day), NotAfter: now.Add(6 * day)}, nil, []string{
 			`warn">!</span> certificate of the public listener (tls): until 2026-11-27T12:00:00Z, which is in 6 d 0 h</li>`,
 		}, "Degraded: "},
-		{&Certificate{NotBefore: now.Add(-6 * day), NotAfter: now.Add(2 * day)}, nil, []string{
+		{&Certificate{NotBefore: now, NotAfter: now.Add(4 * day)}, nil, []string{ // made by hand for a few days
+			`warn">!</span> certificate of the public listener (tls): until 2026-11-25T12:00:00Z, which is in 4 d 0 h</li>`,
+		}, "Degraded: the certificate of the public listener"},
+		{&Certificate{NotBefore: now.Add(-1 * day), NotAfter: now.Add(2 * day)}, nil, []string{ // renewed each day
 			`up">✓</span> certificate of the public listener (tls): until 2026-11-23T12:00:00Z</li>`,
 		}, "Healthy: "},
 		{until(30 * day), nil, []string{`up">✓</span> certificate of the public listener (tls): until 2026-12-21T12:00:00Z</li>`}, "Healthy: "},
