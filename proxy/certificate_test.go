@@ -1,6 +1,10 @@
 package proxy
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,5 +36,27 @@ func TestWarnOfCertificate(t *testing.T) {
 				t.Errorf("%d warnings, want %d: %v", seen.Len(), c.lines, seen.All())
 			}
 		})
+	}
+}
+
+// TestReloadWarnsOfFiles checks that a reload, and a dry run with the text of another file, have
+// the warnings of check that come from the files that the configuration names.
+func TestReloadWarnsOfFiles(t *testing.T) {
+	dir := t.TempDir()
+	selfsigned.Write(t, dir, "late", time.Now().Add(-time.Hour), time.Now().Add(4*24*time.Hour+time.Hour))
+	name := filepath.Join(dir, "edge.yaml")
+	text := "tls: { cert: late.pem, key: late.key }\nauth: none\nlisten: 127.0.0.1:0\nupstreams: [{ name: up, url: \"http://127.0.0.1:1\" }]\nmodels: [{ id: m, deployments: [{ upstream: up }] }]\n"
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, want := Load(name)
+	if !strings.Contains(fmt.Sprint(want), "late.pem ends on") {
+		t.Fatalf("check warns of %v", want)
+	}
+	if _, got := LoadAgain(name)(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("a reload warns of %v, check of %v", got, want)
+	}
+	if _, got := ParseBeside(name)([]byte(text), name); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("a dry run warns of %v, check of %v", got, want)
 	}
 }

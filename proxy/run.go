@@ -75,9 +75,23 @@ func checkFiles(f *config.File) config.Problems {
 	return append(files, config.CheckIssuers(f, func(set []byte) error { _, err := jwt.ParseSet(set); return err })...)
 }
 
-// LoadAgain returns a function that reads the file again for a reload.
+// LoadAgain returns a function that reads the file again for a reload. It gives the warnings of
+// Load. What is wrong with a named file beyond that is found by the part that uses it.
 func LoadAgain(name string) func() (*config.File, config.Problems) {
-	return func() (*config.File, config.Problems) { return config.LoadAgain(name, engine.Known()) }
+	return func() (*config.File, config.Problems) {
+		f, problems := config.LoadAgain(name, engine.Known())
+		return f, withFileWarnings(f, problems)
+	}
+}
+
+// withFileWarnings adds the warnings of the files that a configuration names; f may be nil.
+func withFileWarnings(f *config.File, problems config.Problems) config.Problems {
+	if f == nil {
+		return problems
+	}
+	problems = append(problems, checkFiles(f).Warnings()...)
+	problems.Sort()
+	return problems
 }
 
 // ParseBeside returns a function that reads the text of a configuration as if it were in the file's
@@ -86,6 +100,7 @@ func ParseBeside(name string) func(src []byte, called string) (*config.File, con
 	return func(src []byte, called string) (*config.File, config.Problems) {
 		stands := filepath.Join(filepath.Dir(name), "candidate")
 		f, problems := config.ParseValid(stands, src, engine.Known())
+		problems = withFileWarnings(f, problems)
 		if called == "" {
 			return f, problems
 		}
