@@ -120,6 +120,8 @@ type suspicion struct {
 	until   Moment        // when it is tried again
 	pause   time.Duration // the current pause
 	status  int           // of the refusals
+	total   int           // refusals since the suspicion began
+	last    Moment        // the newest refusal
 }
 
 func (s *suspicion) add(text uint64) {
@@ -133,16 +135,23 @@ func (s *suspicion) answered() (clear bool) {
 	return s.trial || s.answers == [answersSeen]uint64{}
 }
 
-// refused records a refusal and reports whether to ask a sibling. plain says that the cause of the
-// refusal is certain.
-func (s *suspicion) refused(text uint64, plain bool) (ask bool) {
-	s.add(text)
-	same := 0
+// same returns how many of the last answers were refusals with this text.
+func (s *suspicion) same(text uint64) (n int) {
 	for _, t := range s.answers {
 		if t == text {
-			same++
+			n++
 		}
 	}
+	return n
+}
+
+// refused records a refusal and reports whether to ask a sibling. plain says that the cause of the
+// refusal is certain. Once a sibling has answered, each refusal asks, since the next ones most
+// likely have the same cause.
+func (s *suspicion) refused(text uint64, plain bool) (ask bool) {
+	s.add(text)
+	s.total++
+	same := s.same(text)
 	switch {
 	case s.out:
 		return false // of a call sent earlier, or a call with no other engine
@@ -151,7 +160,7 @@ func (s *suspicion) refused(text uint64, plain bool) (ask bool) {
 	case same <= answersSeen/2:
 		return false
 	}
-	if s.unasked++; s.asked && s.unasked < askEvery {
+	if s.unasked++; s.asked && s.unasked < askEvery && len(s.bodies) == 0 {
 		return false
 	}
 	s.asked, s.unasked = true, 0
@@ -177,7 +186,7 @@ func (s *suspicion) confirmed(body uint64, now Moment) (takes bool) {
 
 // retry starts a new trial of the feature.
 func (s *suspicion) retry() {
-	*s = suspicion{trial: true, status: s.status, bodies: s.bodies, pause: s.pause}
+	*s = suspicion{trial: true, status: s.status, bodies: s.bodies, pause: s.pause, total: s.total, last: s.last}
 }
 
 // lacking is what an engine lacks for one of its models. The zero value lacks nothing.
@@ -313,7 +322,7 @@ func (l *Lease) Refused(r Refusal) *Doubt {
 	if r.Path {
 		blamed = l.needs &^ specials
 	}
-	k, asks := &l.model.lacking, false
+	k, asks, now := &l.model.lacking, false, At(time.Now())
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	blamed.each(func(f Features) {
@@ -325,9 +334,8 @@ func (l *Lease) Refused(r Refusal) *Doubt {
 			s = &suspicion{}
 			k.of[f] = s
 		}
-		if s.refused(r.Text, r.Path) {
-			s.status, asks = r.Status, true
-		}
+		s.status, s.last = r.Status, now
+		asks = s.refused(r.Text, r.Path) || asks
 		if r.Path && r.Body == bodyIsNotKnown {
 			r.Body = ofItsOwn | uint64(s.n)
 		}
@@ -355,10 +363,10 @@ func (d *Doubt) resolve(o Outcome, now Moment) {
 			delete(k.of, f)
 		case o == OutcomeOK && s.confirmed(d.body, now):
 			m := d.model
-			remedy := cmp.Or(engine.FlagFor(m.all.up.engine.Load(), f.name()), "compare how it was started with the others of the model")
-			m.all.hooks.log.Warn("upstream lacks a feature that others of its model have",
+			remedy := remedyFor(engine.FlagFor(m.all.up.engine.Load(), f.name()))
+			m.all.hooks.log.Warn("upstream lacks a feature that others of its model have", zap.String("event", "upstream_lacks"),
 				zap.String("served", m.served), zap.String("feature", f.name()), zap.Int("status", s.status),
-				zap.Duration("retry", s.pause), zap.String("remedy", remedy))
+				zap.Int("refused", s.total), zap.Duration("retry", s.pause), zap.String("remedy", remedy))
 		}
 	})
 	k.publish(d.model)
@@ -371,31 +379,91 @@ type Lack struct {
 	Status  int     `json:"status"`         // status of the refusals
 	Flag    string  `json:"flag,omitempty"` // flag that the engine must be started with
 	Retry   float64 `json:"retry_seconds"`  // seconds until it is tried again
+	Refused int     `json:"refused"`        // calls that it refused, since it was first suspected
 }
 
-// Lacking returns what the upstream lacks, by served name and feature.
-func Lacking(u *Upstream, now time.Time) (all []Lack) {
-	s := &u.Models
+// Remedy says what to do about the lack.
+func (l *Lack) Remedy() string { return remedyFor(l.Flag) }
+
+func remedyFor(flag string) string {
+	if flag != "" {
+		return "start it with " + flag
+	}
+	return "compare how it was started with the others of the model"
+}
+
+// Refusing is a feature that an upstream refuses most calls of. It is not known yet whether the
+// calls or the engine are at fault.
+type Refusing struct {
+	Served  string  `json:"served"`
+	Feature string  `json:"feature"`
+	Status  int     `json:"status"`
+	Flag    string  `json:"flag,omitempty"` // flag without which the engine refuses such calls
+	Refused int     `json:"refused"`        // refusals in the same words among the last answers
+	Answers int     `json:"answers"`        // the last answers, at most 20
+	Age     float64 `json:"age_seconds"`    // of the newest refusal
+}
+
+// Remedy says what to do if the engine is at fault.
+func (r *Refusing) Remedy() string { return remedyFor(r.Flag) }
+
+// A refused feature is shown from a number of refusals on, for as long after the newest one.
+const (
+	refusingLeast = 3
+	refusingFor   = 5 * time.Minute
+)
+
+// RefusingNow returns the features that the upstream refuses most calls of, by served name and
+// feature, without those that count as lacking.
+func RefusingNow(u *Upstream, now time.Time) (all []Refusing) {
+	u.Models.suspected(func(l *lacking) bool { return l.watched.Load() != l.out.Load() }, func(m *ServedModel, f Features, s *suspicion) {
+		most := 0
+		for _, text := range s.answers {
+			if text != refusalIsNone {
+				most = max(most, s.same(text))
+			}
+		}
+		answers, old := min(s.n, answersSeen), time.Duration(At(now)-s.last)
+		if !s.out && most >= refusingLeast && 2*most > answers && old < refusingFor {
+			flag := engine.FlagFor(u.engine.Load(), f.name())
+			all = append(all, Refusing{m.served, f.name(), s.status, flag, most, answers, max(0, old.Seconds())})
+		}
+	})
+	slices.SortFunc(all, func(a, b Refusing) int {
+		return cmp.Or(cmp.Compare(a.Served, b.Served), cmp.Compare(a.Feature, b.Feature))
+	})
+	return all
+}
+
+// suspected visits the suspicions of the models that fit.
+func (s *ServedModels) suspected(fits func(*lacking) bool, visit func(*ServedModel, Features, *suspicion)) {
 	s.mu.Lock()
 	entries := make([]*ServedModel, 0, len(s.entries))
 	for _, m := range s.entries {
-		if m.lacking.out.Load() != 0 {
+		if fits(&m.lacking) {
 			entries = append(entries, m)
 		}
 	}
 	s.mu.Unlock()
 	for _, m := range entries {
 		m.lacking.mu.Lock()
-		for f, s := range m.lacking.of {
-			if s.out {
-				all = append(all, Lack{
-					m.served, f.name(), s.status, engine.FlagFor(u.engine.Load(), f.name()),
-					max(0, time.Duration(s.until-At(now)).Seconds()),
-				})
-			}
+		for f, suspicion := range m.lacking.of {
+			visit(m, f, suspicion)
 		}
 		m.lacking.mu.Unlock()
 	}
+}
+
+// Lacking returns what the upstream lacks, by served name and feature.
+func Lacking(u *Upstream, now time.Time) (all []Lack) {
+	u.Models.suspected(func(l *lacking) bool { return l.out.Load() != 0 }, func(m *ServedModel, f Features, s *suspicion) {
+		if s.out {
+			all = append(all, Lack{
+				m.served, f.name(), s.status, engine.FlagFor(u.engine.Load(), f.name()),
+				max(0, time.Duration(s.until-At(now)).Seconds()), s.total,
+			})
+		}
+	})
 	slices.SortFunc(all, func(a, b Lack) int { return cmp.Or(cmp.Compare(a.Served, b.Served), cmp.Compare(a.Feature, b.Feature)) })
 	return all
 }

@@ -21,21 +21,22 @@ func TestSuspicion(t *testing.T) {
 		asks   int
 		out    bool
 	}{
-		"a few refusals":                 {strings.Repeat("a ", 10), 0, false},
-		"most of twenty":                 {eleven, 1, false},
-		"in other words":                 {strings.Repeat("a b ", 40), 0, false},
-		"half of them":                   {strings.Repeat("a o ", 40), 0, false},
-		"most of them":                   {strings.Repeat("a a o ", 10), 1, false},
-		"one in ten asks":                {eleven + strings.Repeat("a ", 30), 4, false},
-		"three bodies":                   {eleven + "1 2 3", 1, true},
-		"two bodies":                     {eleven + "1 2", 1, false},
-		"one body three times":           {eleven + "1 1 1", 1, false},
-		"bodies that are not known":      {eleven + "0 0 0", 1, false},
-		"the path is missing":            {"P P P", 3, false},
-		"for three bodies":               {"P 1 P 2 P 3", 3, true},
-		"what is out asks no more":       {"P 1 P 2 P 3 P P", 3, true},
-		"a trial that fails":             {eleven + "1 2 3 ~ a 1", 2, true},
-		"until its sibling has answered": {eleven + "1 2 3 ~ a", 2, false},
+		"a few refusals":                   {strings.Repeat("a ", 10), 0, false},
+		"most of twenty":                   {eleven, 1, false},
+		"in other words":                   {strings.Repeat("a b ", 40), 0, false},
+		"half of them":                     {strings.Repeat("a o ", 40), 0, false},
+		"most of them":                     {strings.Repeat("a a o ", 10), 1, false},
+		"one in ten asks":                  {eleven + strings.Repeat("a ", 30), 4, false},
+		"each once a sibling has answered": {eleven + "1 a 2 a 3", 3, true},
+		"three bodies":                     {eleven + "1 2 3", 1, true},
+		"two bodies":                       {eleven + "1 2", 1, false},
+		"one body three times":             {eleven + "1 1 1", 1, false},
+		"bodies that are not known":        {eleven + "0 0 0", 1, false},
+		"the path is missing":              {"P P P", 3, false},
+		"for three bodies":                 {"P 1 P 2 P 3", 3, true},
+		"what is out asks no more":         {"P 1 P 2 P 3 P P", 3, true},
+		"a trial that fails":               {eleven + "1 2 3 ~ a 1", 2, true},
+		"until its sibling has answered":   {eleven + "1 2 3 ~ a", 2, false},
 	} {
 		var s suspicion
 		asks, now := 0, Moment(0)
@@ -203,5 +204,49 @@ func TestLacking(t *testing.T) {
 	u.bring(StateUp)
 	if m.Lacks(FeatureTools, At(now)) {
 		t.Error("it was started anew, and lacks what it lacked")
+	}
+}
+
+// TestRefusing: what an engine refuses most calls of is told from the third refusal on, with their
+// number, until it counts as lacking or for five minutes. Other refusals, and a few among good
+// answers, are not.
+func TestRefusing(t *testing.T) {
+	u := newTestUpstream(t, config.Concurrency{Shared: 100})
+	u.recognised(mustProfile(t, "vllm"))
+	u.bring(StateUp)
+	m, now := u.Models.Entry("m"), time.Now()
+	call := func(o Outcome, text uint64) (d *Doubt) {
+		l, _ := m.TryLease("k", PoolText, Prompt{Tokens: 1, Uncached: 1}, 0, now)
+		l.Needs(FeatureOf(config.OpChat) | FeatureForcedTool)
+		if o == OutcomeRejected {
+			d = l.Refused(Refusal{Status: 400, Text: text, Body: 1})
+		}
+		l.Release(o)
+		return d
+	}
+	for i := range uint64(4) {
+		call(OutcomeRejected, 10+i)
+	}
+	call(OutcomeRejected, 7)
+	call(OutcomeRejected, 7)
+	if all := RefusingNow(u, now); all != nil {
+		t.Errorf("refusals in different words: %+v", all)
+	}
+	for range 4 {
+		call(OutcomeRejected, 7)
+	}
+	all := RefusingNow(u, now)
+	if len(all) != 1 || all[0].Served != "m" || all[0].Feature != "forced_tool" || all[0].Status != 400 || all[0].Refused != 6 || all[0].Answers != 10 ||
+		!strings.Contains(all[0].Remedy(), "--enable-auto-tool-choice") {
+		t.Errorf("%+v", all)
+	}
+	if all := RefusingNow(u, now.Add(refusingFor+time.Minute)); all != nil {
+		t.Errorf("long after the last refusal: %+v", all)
+	}
+	for range 3 {
+		call(OutcomeOK, 0)
+	}
+	if all := RefusingNow(u, now); all != nil {
+		t.Errorf("among good answers: %+v", all)
 	}
 }

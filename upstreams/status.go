@@ -44,6 +44,7 @@ type Status struct {
 	Models        []engine.ModelInfo `json:"models"`
 	Missing       []string           `json:"missing,omitempty"` // expected names not served now
 	Lacks         []Lack             `json:"lacks,omitempty"`   // features that its siblings have
+	Refuses       []Refusing         `json:"refuses,omitempty"` // features that it or its clients may be wrong about
 	LastFailure   *LastFailure       `json:"last_failure,omitempty"`
 	TTFT          float64            `json:"ttft_seconds"`
 	BytesPerToken float64            `json:"bytes_per_token"` // of prompts; an assumed value before any was counted
@@ -155,7 +156,7 @@ func (u *Upstream) Status(now time.Time) Status {
 		Attempts: map[string]uint64{}, Abandoned: map[string]uint64{}, GenerationProbes: map[string]uint64{},
 		ReportAge: -1, Models: u.Models.All(), Missing: u.Models.unserved(u.settings.Load().expected),
 		TTFT: u.Averages.TTFT().Seconds(), BytesPerToken: cmp.Or(u.Averages.BytesPerToken(), usualBytesPerToken),
-		Lacks: Lacking(u, now), Generation: u.generations.result(), Wake: u.Health.Wake.Status(now),
+		Lacks: Lacking(u, now), Refuses: RefusingNow(u, now), Generation: u.generations.result(), Wake: u.Health.Wake.Status(now),
 		Progress: progressStatus(u.Progress.Facts(now)), Speeds: speedsOf(&u.Models, At(now)),
 	}
 	if since := u.Health.unheard.Load(); since != 0 {

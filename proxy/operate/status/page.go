@@ -14,6 +14,7 @@ import (
 
 	"penstock/proxy/fleet"
 	"penstock/proxy/telemetry/observe"
+	"penstock/upstreams"
 )
 
 var (
@@ -136,6 +137,7 @@ var helpers = template.FuncMap{
 	"awaited":   func(d Domain) bool { return d.NotAfter.IsZero() },
 	"missing":   missing,
 	"list":      list,
+	"refuses":   func(r upstreams.Refusing) string { return refusesText(&r) },
 	"sign":      Verdict.sign,
 	"title":     Verdict.title,
 	"down":      down,

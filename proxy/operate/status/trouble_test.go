@@ -13,9 +13,9 @@ func TestTroubleIsThePresentOne(t *testing.T) {
 	u := &Upstream{Status: upstreams.Status{
 		Label: "a", State: "up", Mode: "ready", Breaker: "half_open",
 		LastFailure: &upstreams.LastFailure{During: "call", Reason: "reset"},
-		Lacks:       []upstreams.Lack{{Served: "m", Feature: "chat", Status: 400}},
+		Lacks:       []upstreams.Lack{{Served: "m", Feature: "chat", Status: 400, Refused: 4}},
 	}}
-	if got := u.trouble(); !strings.Contains(got, "a refuses chat (status 400)") || strings.Contains(got, "reset") {
+	if got := u.trouble(); !strings.Contains(got, "a refuses calls with the operation chat (status 400, 4 calls refused), which others") || strings.Contains(got, "reset") {
 		t.Error(got)
 	}
 	if u.Lacks = nil; !strings.Contains(u.trouble(), "connection reset") {
@@ -33,5 +33,43 @@ func TestTrouble_Unheard(t *testing.T) {
 	u.Unheard = 41
 	if got, want := u.trouble(), "a does not answer its probes, and nothing has come from it for 41 s: it is busy or has stopped"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestRefusalsOfOneEngineAreNamed checks that the first sentence and the page name an engine that
+// refuses a tool choice which its model's other engine does not refuse, with the number of calls
+// and the remedy. If the others refuse it, too, or there is no other, the calls may be wrong.
+func TestRefusalsOfOneEngineAreNamed(t *testing.T) {
+	refuses := []upstreams.Refusing{{Served: "m", Feature: "forced_tool", Status: 400, Flag: "--enable-auto-tool-choice", Refused: 5, Answers: 6}}
+	make2 := func() *Status {
+		s := sample()
+		s.LastReload = nil
+		up := s.Upstreams[0]
+		a, b := up, up
+		a.Name, a.Label, b.Name, b.Label = "gpu-a", "gpu-a", "gpu-b", "gpu-b"
+		b.Refuses = refuses
+		s.Upstreams = []Upstream{a, b}
+		s.Models = []Model{{ID: "chat", Ready: true, Targets: []Target{{Upstream: "gpu-a", Served: "m", Eligible: true}, {Upstream: "gpu-b", Served: "m", Eligible: true}}}}
+		return s
+	}
+	s := make2()
+	s.Judge(nil)
+	const want = " Look at: gpu-b refused 5 of its last 6 calls with a forced tool (tool_choice) (status 400), the others of its model did not: start it with --enable-auto-tool-choice."
+	if !strings.HasSuffix(s.Verdict.Text, want) || s.Verdict.Level != LevelOK {
+		t.Errorf("%+v", s.Verdict)
+	}
+	page, err := s.Section("upstreams")
+	if err != nil || !strings.Contains(page, "refused 5 of its last 6 calls with a forced tool") || !strings.Contains(page, "start it with --enable-auto-tool-choice") {
+		t.Errorf("%v: the page lacks it:\n%s", err, page)
+	}
+	s = make2()
+	s.Upstreams[0].Refuses = refuses
+	if s.Judge(nil); strings.Contains(s.Verdict.Text, "Look at") {
+		t.Errorf("both refuse: %q", s.Verdict.Text)
+	}
+	s = make2()
+	s.Models[0].Targets = s.Models[0].Targets[1:]
+	if s.Judge(nil); strings.Contains(s.Verdict.Text, "Look at") {
+		t.Errorf("there is no other: %q", s.Verdict.Text)
 	}
 }

@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -85,6 +86,9 @@ func (s *Status) Judge(w *Watch) {
 		s.Verdict = Verdict{LevelOK, fmt.Sprintf("Healthy: %d of %s, %s in flight, %s.", good,
 			takes(len(s.Upstreams)), count(int(s.InFlight), "call"), s.waiting()), nil}
 	}
+	if r := s.refusing(); len(r) > 0 {
+		s.Verdict.Text += " Look at: " + strings.Join(clip(r), "; ") + "."
+	}
 	if len(keys) > 0 {
 		s.Verdict.Text += " Keys: " + strings.Join(keys, "; ") + "."
 	}
@@ -112,6 +116,49 @@ func (s *Status) soon() []string {
 		all = append(all[:most], fmt.Sprintf("%d more", len(all)-most))
 	}
 	return all
+}
+
+// refusing describes the upstreams that refuse most calls with a feature which the other engines of
+// the model do not refuse. Whether the engine is at fault is not known yet, so that is not a trouble
+// of the edge. With one engine, or if all refuse, the calls are the more likely cause.
+func (s *Status) refusing() (all []string) {
+	for _, i := range s.byTrouble() {
+		u := &s.Upstreams[i]
+		if u.trouble() != "" {
+			continue
+		}
+		for _, r := range u.Refuses {
+			if s.alone(u, &r) {
+				all = append(all, u.Label+" "+refusesText(&r)+", the others of its model did not: "+r.Remedy())
+			}
+		}
+	}
+	return all
+}
+
+// refusesText describes what an upstream refuses.
+func refusesText(r *upstreams.Refusing) string {
+	return fmt.Sprintf("refused %d of its last %s with %s (status %d)", r.Refused, count(r.Answers, "call"),
+		featureWords(r.Feature), r.Status)
+}
+
+// alone reports whether a model has other engines that take calls and do not refuse what u refuses.
+func (s *Status) alone(u *Upstream, refused *upstreams.Refusing) bool {
+	refuses := map[string]bool{}
+	for i := range s.Upstreams {
+		other := &s.Upstreams[i]
+		refuses[other.Label] = slices.ContainsFunc(other.Refuses, func(r upstreams.Refusing) bool { return r.Feature == refused.Feature })
+	}
+	for i := range s.Models {
+		targets := s.Models[i].Targets
+		if !slices.ContainsFunc(targets, func(t Target) bool { return t.Upstream == u.Label && t.Served == refused.Served }) {
+			continue
+		}
+		if slices.ContainsFunc(targets, func(t Target) bool { return t.Eligible && !refuses[t.Upstream] }) {
+			return true
+		}
+	}
+	return false
 }
 
 // sign returns the level as a character.
@@ -250,11 +297,8 @@ func (u *Upstream) trouble() string {
 		return u.Label + " is " + u.State + since
 	case len(u.Lacks) > 0: // before the breaker, whose failure may be older
 		l := u.Lacks[0]
-		text := fmt.Sprintf("%s refuses %s (status %d), which others of its model answer", u.Label, l.Feature, l.Status)
-		if l.Flag != "" {
-			text += ": start it with " + l.Flag
-		}
-		return text
+		return fmt.Sprintf("%s refuses calls with %s (status %d, %s), which others of its model answer: %s", u.Label,
+			featureWords(l.Feature), l.Status, refusedCalls(l.Refused), l.Remedy())
 	case u.Breaker != "closed" && u.LastFailure != nil && u.LastFailure.During == "call":
 		return u.Label + " answers its probes but fails its calls (" + reason(u.LastFailure.Why(), u.LastFailure.Status) + "; breaker " + u.Breaker + ")"
 	case u.Breaker != "closed":

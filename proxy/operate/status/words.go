@@ -70,3 +70,18 @@ func poolWord(name string) string {
 	}
 	return name
 }
+
+// featureWords returns an operator's words for what calls need from an engine.
+func featureWords(feature string) string {
+	switch feature {
+	case "forced_tool":
+		return "a forced tool (tool_choice)"
+	case "json_schema":
+		return "a JSON schema"
+	case "effort":
+		return "a reasoning effort"
+	case "tools", "images":
+		return feature
+	}
+	return "the operation " + feature
+}
