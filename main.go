@@ -37,7 +37,7 @@ type cli struct {
 	Completion command.Completion       `cmd:"" help:"Print a script that completes command lines in bash, zsh or fish."`
 	Values     command.CompletionValues `cmd:"" hidden:"" name:"completion-values"`
 	Support    command.Support          `cmd:"" help:"Write a bundle for a bug report: configuration, state, metrics and limits, without secrets."`
-	Explain    command.Explain          `cmd:"" help:"Explain the code of an error, or a setting."`
+	Explain    command.Explain          `cmd:"" help:"Explain the code of an error, a setting or an alert."`
 	Version    command.Version          `cmd:"" help:"Print the version and how it was built."`
 }
 

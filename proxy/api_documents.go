@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"penstock/proxy/operate/openapi"
+	"penstock/proxy/operate/status"
 	"penstock/proxy/request/endpoint"
 )
 
@@ -41,3 +42,6 @@ func (d *document) serve(ctx *fasthttp.RequestCtx) {
 	h.Set("Cache-Control", "public, max-age=3600")
 	respondCached(ctx, d.contentType, d.etag, d.body)
 }
+
+// Alerts returns what to do when an alert of .deploy/alerts.yaml fires, by its name, as plain text.
+func Alerts() map[string]string { return status.AlertTexts(troubleshooting) }

@@ -329,7 +329,7 @@ func warnOfCertificates(e *Edge) {
 // warnOfCertificate logs a warning if a setting has a certificate that is not valid now.
 func warnOfCertificate(log *zap.Logger, setting string, c *listen.Certificate) {
 	if t := status.CertificateOf(c.Valid()).Trouble(time.Now()); t != "" {
-		log.Warn(t, zap.String("setting", setting),
+		log.Warn(t, zap.String("event", "certificate_invalid"), zap.String("setting", setting),
 			zap.String("remedy", "replace the files of cert and key: the edge loads them by itself"))
 	}
 }

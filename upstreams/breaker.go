@@ -146,11 +146,11 @@ func (b *CircuitBreaker) publish(cause string, now time.Time) {
 	}
 	b.hooks.room()
 	if (until == breakerClosed) != (was == breakerClosed) {
-		level, event := zap.InfoLevel, "breaker_closed"
+		level, event, remedy := zap.InfoLevel, "breaker_closed", zap.Skip()
 		if c.open {
-			level, event = zap.WarnLevel, "breaker_open"
+			level, event, remedy = zap.WarnLevel, "breaker_open", zap.String("remedy", "penstock explain PenstockBreakerOpen")
 		}
-		b.hooks.log.Log(level, "upstream breaker", zap.String("event", event), zap.String("cause", cause))
+		b.hooks.log.Log(level, "upstream breaker", zap.String("event", event), zap.String("cause", cause), remedy)
 	}
 }
 

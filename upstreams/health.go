@@ -379,12 +379,15 @@ func (h *Health) publish(cause string, now time.Time) {
 	} else {
 		h.Wake.Away(now)
 	}
-	level := zap.InfoLevel
-	if state == StateDown || state == StateStalled {
-		level = zap.WarnLevel
+	level, remedy := zap.InfoLevel, zap.Skip()
+	switch state {
+	case StateDown:
+		level, remedy = zap.WarnLevel, zap.String("remedy", "penstock explain PenstockUpstreamDown")
+	case StateStalled:
+		level, remedy = zap.WarnLevel, zap.String("remedy", "penstock explain PenstockUpstreamStalled")
 	}
 	h.hooks.log.Log(level, "upstream changed state", zap.String("event", "upstream_"+state.String()),
-		zap.Stringer("from", before), zap.Stringer("to", state), zap.String("cause", cause))
+		zap.Stringer("from", before), zap.Stringer("to", state), zap.String("cause", cause), remedy)
 	h.hooks.room()
 }
 

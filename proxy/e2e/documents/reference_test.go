@@ -100,6 +100,35 @@ var failedLineFields = map[string]string{
 	"cause": "One of the [causes](#causes); empty if no engine was asked, because the request had cost two of them before.", "engine_status": "The HTTP status of the engine's answer; 0 if it did not answer.",
 }
 
+// edgeFields explains the fields of a line about the edge's state, keyFields those of a key over a
+// limit.
+var (
+	edgeFields = map[string]string{
+		"event":  "`edge_degraded` (warn), `edge_out` (error: no engine serves a model) or `edge_ok` (info).",
+		"state":  "The first sentence of the status page: what is wrong where, which share of how many calls, why.",
+		"remedy": "Commands that print what to do.",
+	}
+	keyFields = map[string]string{
+		"event": "`key_over_limit`.", "key": "The key's id.", "limit": "The limit; with `group_` in front, of the key's group.",
+		"refused": "Calls that it refused in the last minute.", "model": "The model that was asked for.", "remedy": "A command that explains the limit.",
+	}
+)
+
+// logEvent matches the name of an event in a log line.
+var logEvent = regexp.MustCompile(`zap\.String\("event", "(\w+)"`)
+
+// events explains the other lines that have an event's name.
+var events = map[string]string{
+	"upstream_up":         "An engine answers its probes again; `upstream_pending`, `upstream_busy` likewise name its new state.",
+	"upstream_down":       "An engine does not answer; `cause` says why, `remedy` what to do.",
+	"upstream_stalled":    "An engine has work and nothing moves; `remedy` says what to do.",
+	"upstream_lacks":      "An engine refuses a `feature` (tools, forced_tool, json_schema and so on) that others of its model answer: `refused` calls with `status`, and the `remedy`.",
+	"breaker_open":        "An engine fails its calls and gets none for a while; `cause`, `remedy`.",
+	"breaker_closed":      "It gets calls again.",
+	"certificate_invalid": "Clients refuse the certificate in a file; `setting`, `remedy`.",
+	"key_created, key_changed, key_rotated, key_revoked": "A key was made or changed at run time; `key`, and `who` did it.",
+}
+
 // fieldTable returns a table of the fields that the pattern field finds in a part of a source. Each
 // must have a meaning.
 func fieldTable(t *testing.T, what, text string, field *regexp.Regexp, meanings map[string]string) string {
@@ -143,6 +172,21 @@ func TestReferenceLog(t *testing.T) {
 		fieldTable(t, "failed attempts", function(t, "proxy/telemetry/observe/log.go", "func (a FailedAttempt) MarshalLogObject("), attemptField, attemptFields))
 	b.WriteString("\nA call that fails because of its engine has a line of level warn with `msg` \"upstream failed\" beside its access line, with `log.access: false` too.\n\n" +
 		fieldTable(t, "lines about upstreams that failed", function(t, "proxy/request/call/answer.go", "func (a answer) warn("), logField, failedLineFields))
+	b.WriteString("\n## The edge's state\n\nWhen what the first sentence of the status page is about changes, a line says it: at most one in ten seconds, and none for other numbers. It needs the admin listener.\n\n" +
+		fieldTable(t, "lines about the edge", function(t, "proxy/operate/admin/alarm.go", "func (a *alarms) edge("), logField, edgeFields))
+	b.WriteString("\nA limit of a key that refuses calls has a line of level warn, and the next one five minutes later at the earliest.\n\n" +
+		fieldTable(t, "lines about keys", function(t, "proxy/operate/admin/alarm.go", "func (a *alarms) overLimits("), logField, keyFields))
+	b.WriteString("\n## Events\n\nOther lines that are made for a filter have the name of an `event`.\n\n" + row("event", "meaning") + "| --- | --- |\n")
+	for _, name := range slices.Sorted(maps.Keys(events)) {
+		b.WriteString(row("`"+strings.ReplaceAll(name, ", ", "`, `")+"`", events[name]))
+	}
+	for _, file := range []string{"upstreams/features.go", "proxy/edge.go"} {
+		for _, m := range logEvent.FindAllStringSubmatch(read(t, file), -1) {
+			if events[m[1]] == "" {
+				t.Errorf("the event %s of %s has no meaning", m[1], file)
+			}
+		}
+	}
 	b.WriteString("\n## Causes\n\nThe log, a call's page, the events of the status page and the label `cause` of `penstock_upstream_failures_total` have the same words.\n\n" +
 		row("cause", "meaning") + "| --- | --- |\n")
 	for _, c := range upstreams.Causes() {

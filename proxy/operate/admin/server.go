@@ -69,6 +69,7 @@ type Server struct {
 	tokens   tokenGate
 	port     *portWatch
 	watch    status.Watch
+	alarms   alarms                         // of Look
 	verdict  atomic.Pointer[status.Verdict] // of the last check
 	pages    atomic.Int64                   // open status pages
 	closing  chan struct{}                  // closed before the server shuts down

@@ -80,15 +80,33 @@ type runText struct {
 // linked matches a Markdown link. The page shows only its text.
 var linked = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 
+// sections returns the alerts' part of the troubleshooting document: each alert's name and text.
+func sections(document string) (all [][2]string) {
+	_, alerts, _ := strings.Cut(document, "\n## Alerts\n")
+	for _, section := range strings.Split(alerts, "\n### ")[1:] {
+		name, text, _ := strings.Cut(section, "\n")
+		all = append(all, [2]string{name, linked.ReplaceAllString(strings.TrimSpace(text), "$1")})
+	}
+	return all
+}
+
+// AlertTexts returns what the troubleshooting document says to do when an alert fires, by the
+// alert's name, without Markdown.
+func AlertTexts(document string) map[string]string {
+	all := map[string]string{}
+	for _, s := range sections(document) {
+		all[s[0]] = strings.ReplaceAll(s[1], "`", "")
+	}
+	return all
+}
+
 // RunbookPage renders the page of what to do when an alert fires, from the alerts' part of the
 // troubleshooting document. The anchor of each text is its alert's name.
 func RunbookPage(document string, now time.Time) ([]byte, error) {
-	_, alerts, _ := strings.Cut(document, "\n## Alerts\n")
 	var all []runbook
-	for _, section := range strings.Split(alerts, "\n### ")[1:] {
-		name, text, _ := strings.Cut(section, "\n")
-		one := runbook{Name: name}
-		for i, piece := range strings.Split(linked.ReplaceAllString(strings.TrimSpace(text), "$1"), "`") {
+	for _, section := range sections(document) {
+		one := runbook{Name: section[0]}
+		for i, piece := range strings.Split(section[1], "`") {
 			one.Text = append(one.Text, runText{piece, i%2 == 1})
 		}
 		all = append(all, one)

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -9,13 +10,14 @@ import (
 
 	"penstock/config"
 	"penstock/config/suggest"
+	"penstock/proxy"
 	"penstock/proxy/operate/reference"
 )
 
-// Explain describes a code or a setting.
+// Explain describes a code, a setting or an alert.
 type Explain struct {
-	Word   string `arg:"" name:"word" values:"words" help:"Code of an error, such as capacity_full, all codes of a status, such as 429, a setting or a group of them, such as upstreams.concurrency or limits, or a word of theirs, such as queue, timeout or rpm."`
-	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is an array: name, and status, cause and remedy of a code, or value, default and meaning of a setting."`
+	Word   string `arg:"" name:"word" values:"words" help:"Code of an error, such as capacity_full, all codes of a status, such as 429, a setting or a group of them, such as upstreams.concurrency or limits, a word of theirs, such as queue, timeout or rpm, or an alert that the log or the status page names, such as PenstockFull."`
+	Format string `enum:"text,json" default:"text" help:"Form of the output: ${enum}. json is an array: name, and status, cause and remedy of a code, value, default and meaning of a setting, or remedy of an alert."`
 }
 
 // members returns the row as the members of a JSON object.
@@ -38,14 +40,21 @@ type explained struct {
 var (
 	codeColumns    = []string{"status", "cause", "remedy"}
 	settingColumns = []string{"value", "default", "meaning"}
+	alertColumns   = []string{"remedy"}
 )
 
 // isCode reports whether the row describes an error code.
 func (r *explained) isCode() bool { return r.columns[0] == codeColumns[0] }
 
-// references returns the rows of all codes and settings, which are generated from the code.
+// references returns the rows of all codes and settings, which are generated from the code, and of
+// the alerts.
 func references() []explained {
-	return append(rowsOf(reference.Errors, codeColumns), rowsOf(config.Reference(), settingColumns)...)
+	all := append(rowsOf(reference.Errors, codeColumns), rowsOf(config.Reference(), settingColumns)...)
+	alerts := proxy.Alerts()
+	for _, name := range slices.Sorted(maps.Keys(alerts)) {
+		all = append(all, explained{name, alertColumns, []string{alerts[name]}})
+	}
+	return all
 }
 
 // mostWhole is how many rows are printed in full. If there are more, each row is printed on one
@@ -61,7 +70,7 @@ func (e *Explain) Run() error {
 		rows = about(all, strings.ToLower(word))
 	}
 	if rows == nil {
-		return usageError(fmt.Sprintf("explain: %q is neither an error's code nor a setting%s", e.Word, hintFor(all, word)))
+		return usageError(fmt.Sprintf("explain: %q is neither an error's code nor a setting or an alert%s", e.Word, hintFor(all, word)))
 	}
 	if e.Format == formatJSON {
 		all := make([]map[string]string, len(rows))

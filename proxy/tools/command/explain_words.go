@@ -58,7 +58,7 @@ func notWord(r rune) bool { return !unicode.IsLetter(r) && r != '_' }
 
 // gist returns the first sentence of the row's meaning.
 func (r *explained) gist() string {
-	text := r.cells[2]
+	text := r.cells[len(r.cells)-1]
 	if r.isCode() {
 		text = r.cells[0] + ": " + r.cells[1]
 	}

@@ -1,0 +1,94 @@
+package admin
+
+import (
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"penstock/proxy/operate/status"
+)
+
+// alarms write to the log what the first sentence of the status page says, so that the log alone
+// says how bad something is and what to do. One goroutine uses them. The zero value is ready.
+type alarms struct {
+	said string    // the subject of the last line; "" while the edge is well
+	at   time.Time // of that line
+	keys map[keyLimit]time.Time
+}
+
+// keyLimit is a limit of a key that refuses its calls.
+type keyLimit struct{ key, limit string }
+
+const (
+	// alarmLeast is the least time between two lines about the edge, because near a bound trouble
+	// comes and goes.
+	alarmLeast = 10 * time.Second
+	// keyAgain is how long a key that stays over a limit has no further line about it.
+	keyAgain = 5 * time.Minute
+	// alarmKeys bounds the lines about keys of one look, and with keyAgain their memory.
+	alarmKeys = 20
+)
+
+// look logs what has changed in the state since the last line.
+func (a *alarms) look(s *status.Status, log *zap.Logger) {
+	a.edge(s, log)
+	a.overLimits(s, log)
+}
+
+// edge logs a change of the verdict: its level, what it is about, or which alerts describe it.
+// Numbers that change do not make a line.
+func (a *alarms) edge(s *status.Status, log *zap.Logger) {
+	v, subject, alerts := &s.Verdict, "", s.Runbooks()
+	if v.Level == status.LevelDraining || s.Now.Sub(a.at) < alarmLeast {
+		return
+	}
+	if v.Level != status.LevelOK {
+		subject = v.Level + "\n" + strings.Join(v.About, " ") + "\n" + strings.Join(alerts, " ")
+	}
+	if subject == a.said {
+		return
+	}
+	a.said, a.at = subject, s.Now
+	if subject == "" {
+		log.Info("the edge is well again", zap.String("event", "edge_ok"), zap.String("state", v.Text))
+		return
+	}
+	write, msg := log.Warn, "the edge is degraded"
+	if v.Level == status.LevelOut {
+		write, msg = log.Error, "models are out"
+	}
+	var remedy []string
+	for _, alert := range alerts {
+		remedy = append(remedy, "penstock explain "+alert)
+	}
+	write(msg, zap.String("event", "edge_"+v.Level), zap.String("state", v.Text), zap.Strings("remedy", remedy))
+}
+
+// overLimits logs which limits of keys have refused calls in the last minute.
+func (a *alarms) overLimits(s *status.Status, log *zap.Logger) {
+	for of, at := range a.keys {
+		if s.Now.Sub(at) >= keyAgain {
+			delete(a.keys, of)
+		}
+	}
+	lines := 0
+	for i := range s.Refusals {
+		r := &s.Refusals[i]
+		of := keyLimit{r.Key, r.Limit}
+		if r.Limit == "" || r.Minute == 0 || lines == alarmKeys {
+			continue
+		}
+		if _, told := a.keys[of]; told {
+			continue
+		}
+		if a.keys == nil {
+			a.keys = map[keyLimit]time.Time{}
+		}
+		a.keys[of] = s.Now
+		lines++
+		log.Warn("a key is over its limit", zap.String("event", "key_over_limit"), zap.String("key", r.Key),
+			zap.String("limit", r.Limit), zap.Int("refused", r.Minute), zap.String("model", r.Model),
+			zap.String("remedy", "penstock explain "+strings.TrimPrefix(r.Limit, "group_")))
+	}
+}

@@ -1,0 +1,77 @@
+package admin
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"penstock/proxy/operate/status"
+)
+
+// TestAlarms checks that the log has one line when the edge's state changes, with numbers and the
+// name of a text that says what to do, and one for each limit of a key that refuses calls. Changed
+// numbers, and a state that comes and goes within seconds, write nothing.
+func TestAlarms(t *testing.T) {
+	core, seen := observer.New(zapcore.InfoLevel)
+	log, now := zap.New(core), time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	var a alarms
+	look := func(after time.Duration, level, text string, refusals ...status.Reason) []observer.LoggedEntry {
+		now = now.Add(after)
+		s := &status.Status{Now: now, Verdict: status.Verdict{Level: level, Text: text}, Refusals: refusals}
+		if level != status.LevelOK {
+			s.Verdict.About = []string{"m"}
+			s.Faults.Unsaved = 60
+		}
+		a.look(s, log)
+		return seen.TakeAll()
+	}
+	want := func(all []observer.LoggedEntry, level zapcore.Level, event string, fields ...string) {
+		t.Helper()
+		if len(all) != 1 || all[0].Level != level || all[0].ContextMap()["event"] != event {
+			t.Fatalf("%v", all)
+		}
+		text, _ := zapcore.NewJSONEncoder(zapcore.EncoderConfig{}).EncodeEntry(all[0].Entry, all[0].Context)
+		for _, f := range fields {
+			if !strings.Contains(text.String(), f) {
+				t.Errorf("%s lacks %s", text, f)
+			}
+		}
+	}
+	if all := look(0, status.LevelOK, "Healthy"); all != nil {
+		t.Errorf("at the start: %v", all)
+	}
+	want(look(time.Second, status.LevelDegraded, "Degraded: m fails 38 % of its calls (23 of 61 in the last minute)"), zap.WarnLevel, "edge_degraded",
+		"23 of 61", `"remedy":["penstock explain PenstockLedgerUnsaved"]`)
+	for range 20 {
+		if all := look(time.Second, status.LevelDegraded, "Degraded: m fails 39 % of its calls"); all != nil {
+			t.Fatalf("another number: %v", all)
+		}
+	}
+	want(look(time.Second, status.LevelOut, "Out: no engine serves m."), zap.ErrorLevel, "edge_out")
+	if all := look(time.Second, status.LevelOK, "Healthy"); all != nil {
+		t.Errorf("within ten seconds: %v", all)
+	}
+	want(look(10*time.Second, status.LevelOK, "Healthy"), zap.InfoLevel, "edge_ok")
+
+	over := status.Reason{Key: "team-a", Limit: "group_tokens_per_minute", Model: "m", Minute: 12, Count: 40}
+	want(look(time.Second, status.LevelOK, "Healthy", over), zap.WarnLevel, "key_over_limit", `"key":"team-a"`, `"refused":12`, `"remedy":"penstock explain tokens_per_minute"`)
+	if all := look(time.Minute, status.LevelOK, "Healthy", over); all != nil {
+		t.Errorf("again: %v", all)
+	}
+	want(look(5*time.Minute, status.LevelOK, "Healthy", over), zap.WarnLevel, "key_over_limit")
+	over.Minute = 0
+	if all := look(time.Hour, status.LevelOK, "Healthy", over); all != nil {
+		t.Errorf("no more: %v", all)
+	}
+	var many []status.Reason
+	for i := range 100 {
+		many = append(many, status.Reason{Key: "k" + string(rune('A'+i)), Limit: "requests_per_minute", Minute: 1})
+	}
+	if all := look(time.Second, status.LevelOK, "Healthy", many...); len(all) != alarmKeys {
+		t.Errorf("%d lines at once", len(all))
+	}
+}
