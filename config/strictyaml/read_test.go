@@ -86,3 +86,29 @@ func TestReadRetired(t *testing.T) {
 		}
 	}
 }
+
+// TestExcerptsMaskSecretsAlone checks that an excerpt shows the number of a setting that counts
+// tokens and is misspelled, and masks the hash of a key without hiding what follows it. A value
+// that may be a secret stays hidden.
+func TestExcerptsMaskSecretsAlone(t *testing.T) {
+	var f struct {
+		Servers []server `yaml:"servers"`
+	}
+	hash := "sha256:" + strings.Repeat("0a", 32)
+	for src, want := range map[string]string{
+		"servers: [{max_tokens: 5000, nam: y}]":            "{max_tokens: 5000, nam: y}]",
+		"servers: [{tokens_per_minut: 20k, nam: y}]":       "{tokens_per_minut: 20k, nam: y}]",
+		"servers: [{mark: " + hash + ", nam: y}]":          "{mark: sha256:" + strings.Repeat("*", 64) + ", nam: y}]",
+		"servers: [{max_tokens: tiger-5000, nam: y}]":      "{max_tokens: ******\n",
+		"servers: [{api_token: 5000, nam: y}]":             "{api_token: ******\n",
+		"servers: [{token_secret_tokens: 5000, nam: y}]":   "{token_secret_tokens: ******\n",
+		"servers: [{tokens: 0123456789012345678, nam: y}]": "{tokens: ******\n",
+		"servers: [{max_tokens: 5000, nam: y":              "{max_tokens: 5000, nam: y",
+		"servers: [{api_token: 5000, nam: y":               "{api_token:******\n",
+	} {
+		err := Read("a.yaml", []byte(src), &f, Options{}).Problems().Err()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s gives %v", src, err)
+		}
+	}
+}

@@ -117,6 +117,10 @@ func (x *redactor) members(n Node, typeOf func(name string) reflect.Type) (inlin
 			x.left = append(x.left, m.name)
 			name = strconv.Quote(Removed)
 		}
+		if text, _ := rawText(m.value); t == nil && countsTokens(m.name, text) && secretName(m.name) {
+			lines = append(lines, name+": "+text)
+			continue
+		}
 		if t == nil && secretName(m.name) {
 			lines = append(lines, name+": "+x.secret(m.value))
 			continue

@@ -2,6 +2,7 @@ package strictyaml
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -71,7 +72,7 @@ func (l lastLine) Visit(n ast.Node) ast.Visitor {
 
 // hideLikely hides the value of an unknown key whose name suggests a secret.
 func (r *report) hideLikely(name string, n ast.Node) {
-	if n != nil && secretName(name) && !isReference(n) {
+	if text, _ := rawText(n); n != nil && secretName(name) && !isReference(n) && !countsTokens(name, text) {
 		r.hide(n)
 	}
 }
@@ -92,3 +93,20 @@ func secretName(name string) bool {
 	}
 	return false
 }
+
+// countsTokens reports whether a key of a name that looks like a secret's is a number of tokens, as
+// max_tokens is.
+func countsTokens(name, value string) bool {
+	counts := false
+	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '_' || r == '-' }) {
+		if word == "tokens" {
+			counts = true
+		} else if secretName(word) {
+			return false
+		}
+	}
+	return counts && plainCount.MatchString(value)
+}
+
+// plainCount matches a number that is too short for a secret.
+var plainCount = regexp.MustCompile(`^[0-9][0-9_]{0,11}[kKmM]?$`)

@@ -2,6 +2,7 @@ package strictyaml
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -17,7 +18,7 @@ type source struct {
 func newSource(name string, text []byte) *source {
 	lines := strings.Split(string(text), "\n")
 	for i, line := range lines {
-		lines[i] = strings.TrimSuffix(line, "\r")
+		lines[i] = keyHash.ReplaceAllStringFunc(strings.TrimSuffix(line, "\r"), masked)
 	}
 	return &source{name: name, lines: lines, hidden: map[int]int{}}
 }
@@ -99,6 +100,14 @@ func (s *source) excerpt(line, column int) string {
 	return fmt.Sprintf("%5d | %s%s%s\n      | %s", line, before, string(window), after, caret)
 }
 
+// keyHash matches the hash of a key. Excerpts show stars in its place, and what follows it.
+var keyHash = regexp.MustCompile(`sha256:[0-9A-Fa-f]+`)
+
+func masked(hash string) string {
+	const kept = len("sha256:")
+	return hash[:kept] + strings.Repeat("*", len(hash)-kept)
+}
+
 // showable returns the character that an excerpt shows for r.
 func showable(r rune) rune {
 	switch {
@@ -139,7 +148,8 @@ func afterSecretName(line string) (column int, keyed bool) {
 		place++
 		switch r {
 		case ':':
-			if keyed = true; secretName(line[word:i]) {
+			value, _, _ := strings.Cut(strings.TrimSpace(line[i+1:]), " ")
+			if keyed = true; secretName(line[word:i]) && !countsTokens(line[word:i], strings.TrimRight(value, ",}]")) {
 				return place + 1, true
 			}
 			word = i + 1
