@@ -98,7 +98,7 @@ func secretName(name string) bool {
 // max_tokens is.
 func countsTokens(name, value string) bool {
 	counts := false
-	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '_' || r == '-' }) {
+	for word := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '_' || r == '-' || r == ' ' }) {
 		if word == "tokens" {
 			counts = true
 		} else if secretName(word) {

@@ -75,3 +75,17 @@ func TestAlarms(t *testing.T) {
 		t.Errorf("%d lines at once", len(all))
 	}
 }
+
+// TestNearest checks that a command with an unknown name of an upstream gets the one that was
+// probably meant, or all if they are few.
+func TestNearest(t *testing.T) {
+	if got := nearest("gpu-b", []string{"gpu-a", "vision"}); got != `: did you mean "gpu-a"?` {
+		t.Error(got)
+	}
+	if got := nearest("other", []string{"gpu-a", "vision"}); got != ": choose gpu-a or vision" {
+		t.Error(got)
+	}
+	if got := nearest("other", make([]string, 13)); got != "" {
+		t.Error(got)
+	}
+}

@@ -270,7 +270,7 @@ func (s *Server) mode(ctx *fasthttp.RequestCtx) {
 }
 
 // named returns the upstream with that name, or the upstreams of a group (config.InGroup). If there
-// is none, near is the name that was probably meant.
+// is none, near is the name that was probably meant, or the names that there are.
 func named(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream, near string) {
 	var labels []string
 	for _, u := range all {
@@ -283,7 +283,17 @@ func named(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream,
 			labels = append(labels, "tag:"+tag)
 		}
 	}
-	return found, suggest.DidYouMean(name, labels)
+	return found, nearest(name, labels)
+}
+
+// nearest returns the end of a sentence about an unknown name: the name that was probably meant, or
+// all names if they are few.
+func nearest(name string, names []string) string {
+	const few = 12
+	if len(names) == 0 || len(names) > few {
+		return suggest.DidYouMean(name, names)
+	}
+	return suggest.Choice(name, names)
 }
 
 // ModeResult is the result of a ModeRequest.

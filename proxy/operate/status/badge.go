@@ -7,7 +7,8 @@ import "strconv"
 //
 //   - draining, maintenance and retiring, which an operator has set
 //   - down, stalled and pending, in which the upstream takes no calls
-//   - breaker open and half-open
+//   - breaker open and half-open; without calls for five minutes after the last failure, half-open
+//     counts as up
 //   - failing, with more failed attempts in the last minute than Bounds allows
 //   - suspect, when a call could not reach it and no probe has confirmed that
 //   - incomplete, when it refuses a feature that others answer, or lacks a model
@@ -36,7 +37,7 @@ func (u *Upstream) Badge() Badge {
 		return Badge{u.State, "warn", "…", true}
 	case u.Breaker == "open":
 		return Badge{"breaker open", "down", "✕", false}
-	case u.Breaker != "closed":
+	case u.failsCalls():
 		return Badge{"breaker " + u.Breaker, "warn", "!", false}
 	case Bounds.Attempts.share(u.failed()):
 		return Badge{"failing", "warn", "!", false}

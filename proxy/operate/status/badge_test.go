@@ -3,8 +3,10 @@ package status
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"penstock/proxy/telemetry/observe"
+	"penstock/upstreams"
 )
 
 // TestBadge checks that an upstream's badge shows the worst of its states, on the page and in a
@@ -63,5 +65,24 @@ func TestTargetsDown(t *testing.T) {
 	}
 	if got := down([]Target{{Down: true}, {Down: true}, {}}); got != "2 of 3 targets are down" {
 		t.Error(got)
+	}
+}
+
+// TestIdleBreakerIsNoTrouble checks that a half-open breaker to which no call comes is trouble for
+// five minutes after the last failure, and no longer.
+func TestIdleBreakerIsNoTrouble(t *testing.T) {
+	for after, level := range map[time.Duration]string{4 * time.Minute: LevelDegraded, 6 * time.Minute: LevelOK} {
+		s := sample()
+		s.LastReload, s.Upstreams = nil, s.Upstreams[:1]
+		u := &s.Upstreams[0]
+		u.State, u.Mode, u.Breaker, u.Suspect, u.Pools = "up", "ready", "half-open", false, nil
+		u.LastFailure = &upstreams.LastFailure{At: s.Now.Add(-after), During: "call", Reason: "status", Status: 500}
+		s.Judge(nil)
+		if word := u.Badge().Word; s.Verdict.Level != level || (word == "up") != (level == LevelOK) {
+			t.Errorf("after %s: %s, %q", after, word, s.Verdict.Text)
+		}
+		if page, _ := s.Section("upstreams"); !strings.Contains(page, "5 min after the last failure") {
+			t.Error("the page does not say when it ends")
+		}
 	}
 }

@@ -19,7 +19,7 @@ func (u *Upstream) Runbook() string {
 		return "PenstockUpstreamDown"
 	case u.State == "stalled":
 		return "PenstockUpstreamStalled"
-	case u.Breaker != "closed":
+	case u.failsCalls():
 		return "PenstockBreakerOpen"
 	case Bounds.Attempts.share(u.failed()):
 		return Bounds.Attempts.Alert

@@ -238,6 +238,10 @@ type Upstream struct {
 	SoleFor []string        `json:"sole_for,omitempty"` // models that have no other upstream now
 	History observe.History `json:"history"`
 	Hour    Hour            `json:"hour"`
+
+	// BreakerIdle reports that the breaker is half-open only because no call has come since its last
+	// failure left the window of five minutes. The next call tries the engine.
+	BreakerIdle bool `json:"breaker_idle,omitempty"`
 }
 
 // States of a model.

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"penstock/proxy/telemetry/observe"
 	"penstock/routing"
 	"penstock/upstreams"
 )
@@ -14,6 +16,9 @@ import (
 // Judge makes the verdict from the rest of the state. The watch, which may be nil, sees the judged
 // state and adds how long it has lasted.
 func (s *Status) Judge(w *Watch) {
+	for i := range s.Upstreams {
+		s.Upstreams[i].rest(s.Now)
+	}
 	s.judge()
 	w.see(s)
 	keys := s.soon()
@@ -299,15 +304,25 @@ func (u *Upstream) trouble() string {
 		l := u.Lacks[0]
 		return fmt.Sprintf("%s refuses calls with %s (status %d, %s), which others of its model answer: %s", u.Label,
 			featureWords(l.Feature), l.Status, refusedCalls(l.Refused), l.Remedy())
-	case u.Breaker != "closed" && u.LastFailure != nil && u.LastFailure.During == "call":
+	case u.failsCalls() && u.LastFailure != nil && u.LastFailure.During == "call":
 		return u.Label + " answers its probes but fails its calls (" + reason(u.LastFailure.Why(), u.LastFailure.Status) + "; breaker " + u.Breaker + ")"
-	case u.Breaker != "closed":
+	case u.failsCalls():
 		return u.Label + " answers its probes but fails its calls (breaker " + u.Breaker + ")"
 	case len(u.Missing) > 0:
 		return u.Label + " does not serve " + list(u.Missing)
 	}
 	return ""
 }
+
+// rest sets BreakerIdle. A half-open breaker waits for a call, which on an idle edge may not come for
+// hours; the failures that opened it say nothing about the engine any more.
+func (u *Upstream) rest(now time.Time) {
+	u.BreakerIdle = u.Breaker == upstreams.BreakerHalfOpen.String() && u.active() == 0 &&
+		u.LastFailure != nil && now.Sub(u.LastFailure.At) >= observe.ReasonWindow
+}
+
+// failsCalls reports whether the breaker keeps calls away, or lets only one try the engine.
+func (u *Upstream) failsCalls() bool { return u.Breaker != "closed" && !u.BreakerIdle }
 
 // reportLate is how many seconds an engine's metrics may be out of date before the page reports
 // that. A busy engine may answer late, and the next read compensates for one or two failed ones.

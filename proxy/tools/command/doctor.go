@@ -7,9 +7,11 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"penstock/config"
+	"penstock/config/suggest"
 	"penstock/proxy/front/plaintext"
 	"penstock/upstreams"
 	"penstock/upstreams/engine"
@@ -18,7 +20,7 @@ import (
 // Doctor detects engines.
 type Doctor struct {
 	engineKey
-	URLs   []string `arg:"" name:"url" optional:"" help:"Base URLs of the engines, such as http://10.0.0.11:8000. Several make one configuration."`
+	URLs   []string `arg:"" name:"url" optional:"" help:"Base URLs of the engines, such as http://10.0.0.11:8000, or with --config names of its upstreams. Several make one configuration."`
 	Config string   `short:"c" placeholder:"FILE" help:"Configuration whose own engine profiles ('engines:') are tried as well, and whose timeouts the report names. Without URLs: report which engines its upstreams find ('resolve', 'kubernetes'), or why they find none."`
 	Try    bool     `help:"Also send each engine some tiny chat calls, to see what it does with text, reasoning, tools, schemas, an answer that is begun and a client that leaves; says which flag is missing. Without it nothing is generated."`
 	Model  string   `short:"m" placeholder:"ID" help:"Model to try; without it the engine's first chat model."`
@@ -46,6 +48,9 @@ func (d *Doctor) Run() error {
 		if len(d.URLs) == 0 {
 			return d.discover(f)
 		}
+		if err := d.resolve(f.Upstreams); err != nil {
+			return err
+		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -56,6 +61,27 @@ func (d *Doctor) Run() error {
 		URLs: d.URLs, APIKey: d.APIKey, Own: own, Try: d.Try, Model: d.Model, JSON: d.Format == formatJSON,
 		Timeouts: timeouts,
 	})
+}
+
+// resolve replaces the names of upstreams among the arguments by their URLs. An argument that may be
+// a host stays, unless it is like a name.
+func (d *Doctor) resolve(all []config.Upstream) error {
+	urls, names := map[string]string{}, make([]string, len(all))
+	for i := range all {
+		names[i], urls[all[i].Name] = all[i].Name, all[i].URL
+	}
+	for i, arg := range d.URLs {
+		if url, known := urls[arg]; known && url == "" {
+			return usageError("doctor: " + arg + " looks for its engines: leave the names out to see which it finds")
+		} else if known {
+			d.URLs[i] = url
+			continue
+		}
+		if hint := suggest.DidYouMean(arg, names); hint != "" && !strings.ContainsAny(arg, ".:/") {
+			return usageError(fmt.Sprintf("doctor: %s has no upstream %q%s", d.Config, arg, hint))
+		}
+	}
+	return nil
 }
 
 // discover prints the engines that are found in the places where the upstreams of a configuration
