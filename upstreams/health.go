@@ -385,6 +385,7 @@ func (h *Health) publish(cause string, now time.Time) {
 		level, remedy = zap.WarnLevel, zap.String("remedy", "penstock explain PenstockUpstreamDown")
 	case StateStalled:
 		level, remedy = zap.WarnLevel, zap.String("remedy", "penstock explain PenstockUpstreamStalled")
+	case StatePending, StateUp, StateRetiring, StateBusy:
 	}
 	h.hooks.log.Log(level, "upstream changed state", zap.String("event", "upstream_"+state.String()),
 		zap.Stringer("from", before), zap.Stringer("to", state), zap.String("cause", cause), remedy)

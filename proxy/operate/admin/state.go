@@ -20,8 +20,9 @@ import (
 
 // Look shows the state to the watch, so that the watch also sees events while no page is open. Call
 // it about every second. It omits the lists that only pages read: with thousands of calls or keys
-// they would be most of the edge's allocations.
-func (s *Server) Look() { see(s, &status.Input{Now: time.Now()}) }
+// they would be most of the edge's allocations. Changes of the verdict, and keys over their limits,
+// are logged. It must not be called concurrently.
+func (s *Server) Look() { s.alarms.look(see(s, &status.Input{Now: time.Now()}), s.opts.Log) }
 
 // VerdictOf returns the verdict of the last check of the state.
 func VerdictOf(s *Server) status.Verdict {

@@ -102,20 +102,20 @@ func (s *Status) Judge(w *Watch) {
 // soon describes which keys are over a limit or have expired, and then which keys expire and which
 // budgets run out soon. That is not a trouble of the edge.
 func (s *Status) soon() []string {
-	var urgent, soon []string
+	var all, soon []string
 	for i := range s.Keys {
 		k := &s.Keys[i]
 		now, shown := k.describe(s.Now)
 		for j, note := range k.Notes[:shown] {
 			note = k.label() + " " + note
 			if j < now {
-				urgent = append(urgent, note)
+				all = append(all, note)
 			} else {
 				soon = append(soon, note)
 			}
 		}
 	}
-	all := append(urgent, soon...)
+	all = append(all, soon...)
 	const most = 3
 	if len(all) > most {
 		all = append(all[:most], fmt.Sprintf("%d more", len(all)-most))
