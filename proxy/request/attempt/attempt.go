@@ -30,7 +30,7 @@ type Terms struct {
 	Key          string // id of the client's key; empty: none
 	Tiers        uint8  // that the key lists
 	Body         Hasher
-	Traceparent  []byte            // the client's, without tracing
+	Traceparent  []byte            // the client's; used without tracing
 	Tracestate   []byte            // the client's
 	Span         *observe.CallSpan // nil without tracing
 	Number       int               // of the attempt; the first is 1
@@ -60,8 +60,8 @@ type Attempt struct {
 	target *routing.Target
 	span   *observe.AttemptSpan // nil without tracing
 	ttft   time.Duration        // until the first token; 0: it has not arrived, or does not count
-	asked  bool                 // the engine was asked for a stream
-	sends  int                  // requests that all attempts of the call have written
+	asked  bool                 // the request was for a stream
+	sends  int                  // requests written by all attempts of the call
 	Reply  Reply
 }
 
@@ -77,8 +77,8 @@ func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target
 	t.Abort.Publish(x)
 }
 
-// Send writes the request. If once is set, it uses only a connection that cannot turn out to be
-// dead.
+// Send writes the request. If once is set, the request must not be sent twice, so Send uses only a
+// connection that cannot turn out to be dead.
 func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	x, clocks := a.Reply.x, a.Reply.clock.limits
 	r := http1.Request{
@@ -104,7 +104,7 @@ func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	if c.buffered || !asksStream {
 		a.lease.Buffers()
 	}
-	if err == nil && s.Reader != nil { // a form's last field may have asked for events
+	if err == nil && s.Reader != nil { // a form's last field may have requested events
 		a.asked = c.streams
 	}
 	return err
@@ -156,9 +156,8 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 }
 
 // Pull translates the engine's next events into the client's dialect and appends them. It returns
-// with at least one byte, with done set at the end of the stream, or with an error. After
-// http1.ErrNotYet, which means that until passed first, it may be called again. Other errors are
-// for FailureOf.
+// with at least one byte, with done set at the end of the stream, or with an error. http1.ErrNotYet
+// means that until passed first; Pull may then be called again. Other errors are for FailureOf.
 func (a *Attempt) Pull(dst []byte, until instant.Time, to endpoint.Stream) (out []byte, done bool, err error) {
 	if !a.Reply.clock.headed {
 		if err := a.AwaitHead(until.Std()); err != nil {
@@ -169,7 +168,7 @@ func (a *Attempt) Pull(dst []byte, until instant.Time, to endpoint.Stream) (out 
 	return a.Reply.pull(dst, to)
 }
 
-// ReadWhole returns the engine's whole reply; if a stream was asked for, it returns the
+// ReadWhole returns the engine's whole reply; if the request was for a stream, it returns the
 // completion. It returns the errors of AwaitHead. If passesOn is set, it may return ErrLarge for a
 // reply that is to be passed on as it arrives. After http1.ErrNotYet it may be called again.
 func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) ([]byte, error) {
@@ -194,7 +193,7 @@ func (a *Attempt) ReadWhole(until time.Time, to endpoint.Unary, passesOn bool) (
 // Sends returns how many requests this and the earlier attempts of the call have written.
 func (a *Attempt) Sends() int { return a.sends }
 
-// AsksStream reports whether the engine was asked for a stream.
+// AsksStream reports whether the request to the engine was for a stream.
 func (a *Attempt) AsksStream() bool { return a.asked }
 
 // Target returns the target of the attempt, or nil if there was no attempt.
@@ -261,8 +260,8 @@ func (a *Attempt) FailureOf(err error) *failure.Failure {
 }
 
 // Blame reports a failure to the upstream's status and, together with its source, to its breaker.
-// It does nothing if the upstream is not at fault, or if the attempt has ended and was blamed
-// before.
+// It does nothing if the upstream is not at fault, or if the attempt has already ended and was
+// blamed.
 func (a *Attempt) Blame(f *failure.Failure) {
 	if a.lease == nil {
 		return

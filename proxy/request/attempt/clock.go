@@ -16,7 +16,7 @@ import (
 // finished.
 const afterFinish = 2 * time.Second
 
-// lookEvery is how often a call checks its engine after the engine has been silent for
+// lookEvery is how often a call checks its engine once the engine has been silent for
 // progress.Patience.
 const lookEvery = time.Second
 
@@ -27,7 +27,7 @@ type clock struct {
 	lease   *upstreams.Lease
 	mover   Mover
 	start   instant.Time // of the call
-	streams bool         // the client gets its answer as it is generated
+	streams bool         // the client gets the answer as it is generated
 	headed  bool         // the reply's head has arrived, with a 200
 	begun   bool         // the reply's first event has arrived
 
@@ -44,9 +44,8 @@ type clock struct {
 	buffered bool // the answer has a tool call, which the engine may hold back
 }
 
-// limit returns given, unless the configuration leaves it at 0. In that case the limit depends on
-// the engine's progress: progress.Ceiling for an engine that works or buffers, and otherwise
-// unseen.
+// limit returns given, unless it is 0. In that case the limit depends on the engine's progress:
+// progress.Ceiling for an engine that works or buffers, and otherwise unseen.
 func (c *clock) limit(given, unseen config.Duration) time.Duration {
 	switch {
 	case given > 0:
@@ -69,11 +68,11 @@ func (c *clock) look() instant.Time {
 	return max(c.readAt.After(progress.Patience), c.lookedAt.After(lookEvery))
 }
 
-// from returns the time at which the engine could begin to work on the request.
+// from returns the earliest time at which the engine could begin to work on the request.
 func (c *clock) from() instant.Time { return max(c.sentAt, c.loadedAt) }
 
 // lookAtLoad records whether the engine is still loading the model for this call. While it is, the
-// answer's clocks start anew. progress.Ceiling also bounds a load.
+// answer's clocks start anew. progress.Ceiling bounds the loading, too.
 func (c *clock) lookAtLoad(now instant.Time) {
 	if !c.begun && now < c.sentAt.After(progress.Ceiling) && c.lease.Loads() {
 		c.loadedAt = now
@@ -86,7 +85,7 @@ func (c *clock) next() instant.Time {
 	return instant.Earlier(at, c.look())
 }
 
-// lookAt checks whether the engine is working. lost says that the engine has forgotten the call.
+// lookAt checks whether the engine is working. lost means that the engine has forgotten the call.
 func (c *clock) lookAt(now instant.Time) (lost bool) {
 	if at := c.look(); at == 0 || now < at {
 		return false
@@ -145,10 +144,9 @@ func (c *clock) overdue() bool {
 	return c.completeAt != 0 && c.completeAt.After(afterFinish).Passed()
 }
 
-// judge decides what an engine's silence means. It returns nil while the silence is acceptable,
-// and an error once it has lasted too long. It also returns an error if the call leaves its
-// upstream, because the upstream is (or may be) stalled, is down and silent, or is past its drain
-// time.
+// judge decides what an engine's silence means. It returns nil while the silence is acceptable, and
+// an error once it has lasted too long. It also returns an error if the call leaves its upstream,
+// because the upstream is (or may be) stalled, is down and silent, or is past its drain time.
 func (c *clock) judge(now instant.Time) error {
 	c.lookAtLoad(now)
 	if lost := c.lookAt(now); lost {
@@ -174,8 +172,8 @@ var errLost = errors.New("the engine works on fewer requests than it was given")
 
 // Mover moves a call to another engine.
 type Mover interface {
-	// Leave takes a slot at another engine for the call, which then leaves its own. The new engine
-	// starts the answer anew, or continues what the client has been shown. Leave returns false if
-	// there is no slot, or if the call may no longer leave.
+	// Leave takes a slot at another engine for the call, which then leaves its current one. The new
+	// engine starts the answer anew, or continues what the client has received. Leave returns false
+	// if there is no slot, or if the call may no longer leave.
 	Leave() bool
 }

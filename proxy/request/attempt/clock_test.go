@@ -10,9 +10,9 @@ import (
 	"penstock/upstreams"
 )
 
-// TestSilenceHasACeiling checks that every silent reply ends if the clocks are 0s, so that the
-// engine's progress decides. The reply ends at the usual limit if the engine shows no progress,
-// and otherwise at most 15 minutes after its last bytes.
+// TestSilenceHasACeiling checks that every silent reply ends even if the limits are 0s, which
+// leaves the decision to the engine's progress. The reply ends at the usual limit if the engine
+// shows no progress, and otherwise at most 15 minutes after its last bytes.
 func TestSilenceHasACeiling(t *testing.T) {
 	limits := config.Defaults().Timeouts
 	limits.FirstEvent, limits.Idle = 0, 0

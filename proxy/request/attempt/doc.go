@@ -1,15 +1,15 @@
 // Package attempt makes one attempt of a call. It holds a lease on an upstream, runs one exchange
 // under the lease, and reads the reply.
 //
-// An attempt gets what it needs of its call as Terms, which do not change while it runs. It has no
-// reference to the call. The two share only parts with rules of their own: the memory for the
+// An attempt gets what it needs from its call as Terms, which do not change while it runs. It has
+// no reference to the call. The two share only parts with rules of their own: the memory for the
 // call's replies (Memory), and the means to end the call from outside (Abort).
 //
 // # Course
 //
 // Begin takes over the lease, and Send writes the request. AwaitHead reads the head of the reply.
-// If a stream was asked for but the head announces none, AwaitHead also reads enough of the body
-// to tell what the reply is. Then Pull translates what has arrived with the endpoint's codec
+// If the request was for a stream but the head announces none, AwaitHead also reads enough of the
+// body to tell what the reply is. Then Pull translates what has arrived with the endpoint's codec
 // (package endpoint) and appends the client's bytes, or ReadWhole reads a reply to its end.
 // FailureOf turns an error of these methods into a failure. End releases the lease with the
 // attempt's outcome, once. Close ends only the exchange, so that another one can begin under the
@@ -17,11 +17,11 @@
 //
 // # Silence
 //
-// After 10 s of silence a call checks its upstream every second (clock.lookAt). It keeps waiting
-// as long as the engine is seen to work, up to a ceiling of 15 minutes. It leaves a stalled
-// upstream if it may and another upstream has a slot (Mover). If the upstream is down and silent,
-// the call leaves it at once, or ends. The call also ends if the engine has forgotten the request.
-// The limits first_event and idle of the configuration apply whatever the engine does.
+// After 10 s of silence a call checks its upstream every second (clock.lookAt). It keeps waiting as
+// long as the engine shows progress, up to a ceiling of 15 minutes. It leaves a stalled upstream if
+// it may and another upstream has a slot (Mover). If the upstream is down and silent, the call
+// leaves it at once, or ends. The call also ends if the engine has forgotten the request. The
+// limits first_event and idle of the configuration apply regardless of the engine's progress.
 //
 // # Design
 //
@@ -32,8 +32,8 @@
 // The bytes of engines are bounded like those of clients (Memory). A call may hold 64 KiB of its
 // reply without a reservation. Beyond that, each buffer is reserved before it is allocated. The
 // reservation follows the bytes that have arrived, never an announced length, and counts until the
-// buffer is written or collected. A call that finds no room ends with a 503 by the edge, and its
-// engine is not blamed.
+// buffer is written or collected. If there is no memory left, the call ends with a 503 from the
+// edge, and its engine is not blamed.
 //
 // The zero Attempt stands for no attempt. An Attempt belongs to the call's goroutine. Other
 // goroutines may call only Abort.End.

@@ -12,14 +12,14 @@ import (
 	"penstock/translate/sse"
 )
 
-// document holds what was read of a reply whose media type is not that of the requested stream.
+// document is the part read so far of a reply whose media type is not that of the requested stream.
 type document struct {
 	read      whole
 	mediaType string
 }
 
-// document decides what such a reply is. It may still be the stream: servers and proxies in front
-// of engines send streams as text/plain or without a type. It may be a whole answer, which
+// document decides what such a reply is. It may be the stream after all: servers and proxies in
+// front of engines send streams as text/plain or without a type. It may be a whole answer, which
 // document turns into a stream. Otherwise it is a complaint. document returns http1.ErrNotYet if
 // until passes first; it may then be called again.
 func (a *Attempt) document(until time.Time) error {
@@ -58,7 +58,7 @@ func (a *Attempt) document(until time.Time) error {
 	return nil
 }
 
-// readEvents begins to read a stream: first the bytes in first, then the rest of the reply.
+// readEvents starts to read a stream: first the bytes in first, then the rest of the reply.
 func (r *Reply) readEvents(first []byte, longest int) {
 	r.first = first
 	r.form, r.clock.headed = endpoint.Events, true
@@ -66,7 +66,7 @@ func (r *Reply) readEvents(first []byte, longest int) {
 	r.events.Reset(readAhead{r}, longest)
 }
 
-// readAhead reads a Reply of which a part was read ahead.
+// readAhead reads a Reply whose beginning was read before.
 type readAhead struct{ *Reply }
 
 // Read implements io.Reader.
@@ -82,7 +82,7 @@ func (r readAhead) Read(p []byte) (int, error) {
 	return r.Reply.Read(p)
 }
 
-// Lend implements sse.Source. It lends nothing while bytes that were read ahead are left for Read.
+// Lend implements sse.Source. It lends nothing as long as Read has bytes that were read before.
 func (r readAhead) Lend() []byte {
 	if len(r.first) > 0 {
 		return nil
@@ -90,7 +90,7 @@ func (r readAhead) Lend() []byte {
 	return r.Reply.Lend()
 }
 
-// readMore reads once into the free room of the buffer.
+// readMore reads once into the free part of the buffer.
 func (w *whole) readMore(r *Reply) error {
 	dst := *w.body
 	n, err := r.Read(dst[len(dst):cap(dst)])

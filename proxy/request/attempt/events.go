@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	coalesce = 16 << 10 // available events are written together up to this size
+	coalesce = 16 << 10 // events that are available at once are written together up to this size
 	rawPiece = 16 << 10 // read size for an answer of bytes
 )
 
-// pull appends the client's bytes for what comes next; see Attempt.Pull.
+// pull appends the client's next bytes; see Attempt.Pull.
 func (r *Reply) pull(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
 	if r.bad != nil {
 		return dst, false, r.bad
 	}
-	switch r.form { //nolint:exhaustive // the others are no streams
+	switch r.form { //nolint:exhaustive // the other forms are not streams
 	case endpoint.Bytes:
 		return r.pullBytes(dst)
 	case endpoint.BytesOfStream:
@@ -55,7 +55,7 @@ func (r *Reply) pullEvents(dst []byte, to endpoint.Stream) (out []byte, done boo
 		if dst, err = r.append(dst, ev, to); err != nil {
 			return r.undeliverable(dst, before, err)
 		}
-		if !blank { // a blank event does not show that the engine has begun
+		if !blank { // a blank event does not prove that the engine has begun
 			r.clock.begun = true
 			r.count++
 		}
@@ -81,8 +81,8 @@ func brokeOff(err error) bool {
 	return errors.As(err, &f) && (f.Kind == http1.BadResponse || f.Kind == http1.Unreachable)
 }
 
-// append translates an event and appends the result. For a large event it first reserves memory by
-// the event's size, and then corrects the reservation to the memory used.
+// append translates an event and appends the result. For a large event it first reserves the
+// event's size, and then corrects the reservation to the memory actually used.
 func (r *Reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, error) {
 	if err := r.memory.HoldOut(max(cap(dst), len(dst)+len(ev.Data))); err != nil {
 		return dst, err
@@ -98,7 +98,7 @@ func (r *Reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, er
 }
 
 // finish appends the end of a successful stream. In Responses the end repeats the answer four
-// times: the text, its part, its item and the response. If there is no memory for that, finish
+// times: as the text, its part, its item and the response. If there is no memory for that, finish
 // appends nothing, so that the stream can still end with an error. After a partial end it could
 // not.
 func (r *Reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
@@ -112,9 +112,9 @@ func (r *Reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
 	return dst, err
 }
 
-// undeliverable ends pull at an event that cannot be delivered. The bytes before it are sent
-// first, as if they had arrived in a read of their own. How the bytes are split into reads must
-// not decide between a clean status and an error in the stream.
+// undeliverable ends pull at an event that cannot be delivered. The bytes before it are sent first,
+// as if a separate read had returned them. Whether the client gets a clean status or an error in
+// the stream must not depend on how the bytes are split into reads.
 func (r *Reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, error) {
 	if len(dst) > before {
 		r.bad = err
@@ -144,7 +144,7 @@ func (r *Reply) pullBytes(dst []byte) (out []byte, done bool, err error) {
 	return dst, false, endpoint.ErrNoAudio
 }
 
-// pullIntoEvents is pull for an answer of bytes to a client that wants events.
+// pullIntoEvents is pull for an answer of bytes to a client that requested events.
 func pullIntoEvents(r *Reply, dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
 	for before := len(dst); len(dst) == before; {
 		if err := r.memory.HoldOut(max(cap(dst), len(dst)+2*rawPiece)); err != nil {
@@ -170,16 +170,16 @@ func pullIntoEvents(r *Reply, dst []byte, to endpoint.Stream) (out []byte, done 
 	return dst, false, r.memory.HoldOut(cap(dst))
 }
 
-// unsuited is the error of an engine that cannot answer a request as asked. Such an engine does
-// not count as faulty. Otherwise one client's option could take the engine away from all other
-// clients.
+// unsuited is the error of an engine that cannot answer a request in the requested form. Such an
+// engine does not count as faulty. Otherwise an option of one client could take the engine away from all
+// others.
 type unsuited struct{ error }
 
 // Unwrap returns the wrapped error.
 func (e unsuited) Unwrap() error { return e.error }
 
-// pullWhole is pull for a reply that arrives in one piece although a stream was asked for. The
-// edge then writes the stream itself.
+// pullWhole is pull for a reply that arrives in one piece although the request was for a stream.
+// The edge then writes the stream itself.
 func (r *Reply) pullWhole(dst []byte, to endpoint.Stream) (out []byte, done bool, err error) {
 	r.whole.begin()
 	if err := r.whole.read(r, nil); err != nil {

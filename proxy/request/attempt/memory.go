@@ -28,8 +28,8 @@ const (
 	parts
 )
 
-// Memory is what one call has reserved for its engines' replies. Without a budget it must not grow
-// beyond the free amount.
+// Memory is the memory reserved for the engines' replies of one call. Without a budget it must not
+// grow beyond the free amount.
 type Memory struct {
 	Budget   *limit.Memory
 	Key      *atomic.Int64 // what all replies of the call's key have reserved; nil: not counted
@@ -38,7 +38,7 @@ type Memory struct {
 	reserved int64
 }
 
-// errNoMemory ends an attempt that finds no memory for its reply. No engine is blamed for it.
+// errNoMemory ends an attempt whose reply finds no memory. No engine is blamed for it.
 var errNoMemory = errors.New("no memory for the engine's reply")
 
 // Hold sets the size of a part to n bytes. If the part grows and the budget has no room, Hold
@@ -101,9 +101,9 @@ func (m *Memory) HoldOut(n int) error {
 	return m.Hold(PartOut, n)
 }
 
-// holdState is Hold for what a stream has assembled so far. It holds half as much again, because
-// growing buffers are larger than their content, and so that a long text reserves memory only now
-// and then instead of at each event.
+// holdState is Hold for what a stream has assembled so far. It reserves half as much again, for two
+// reasons: growing buffers are larger than their content, and a long text then makes a reservation
+// only now and then instead of at each event.
 func (m *Memory) holdState(n int) error {
 	if n < leastState/2 || int64(n) <= m.parts[PartState] {
 		return nil
@@ -111,9 +111,9 @@ func (m *Memory) holdState(n int) error {
 	return m.Hold(PartState, max(n+n/2, leastState))
 }
 
-// grow returns buf, the reply's body, with room for more, for no more than most bytes. Above the
-// free amount it doubles the buffer regardless of the announced length. It reserves the memory
-// first.
+// grow returns buf, the reply's body, with room for more bytes, up to most in all. If most exceeds
+// the free amount, grow only doubles the buffer, regardless of the announced length. It reserves
+// the memory first.
 func (m *Memory) grow(buf []byte, most int) ([]byte, error) {
 	size := max(most, len(buf)+1)
 	if size > free {

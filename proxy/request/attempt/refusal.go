@@ -9,8 +9,7 @@ import (
 	"penstock/upstreams"
 )
 
-// refusal reads the body of a reply whose status is not 200, and returns the failure that it
-// stands for.
+// refusal reads the body of a reply whose status is not 200, and returns the failure that it means.
 func (a *Attempt) refusal() *failure.Failure {
 	x, up := a.Reply.x, a.lease.Upstream()
 	status := x.Status()
@@ -50,9 +49,9 @@ func (a *Attempt) refusal() *failure.Failure {
 	return f
 }
 
-// doubt records a refusal that may be the engine's fault rather than the client's. The client is
-// at fault if the profile attributes the refusal to the request, if the prompt is too long, or if
-// something that the request names does not exist.
+// doubt records a refusal that may be the engine's fault rather than the client's. The client is at
+// fault if the profile attributes the refusal to the request, if the prompt is too long, or if the
+// request names something that does not exist.
 func (a *Attempt) doubt(f *failure.Failure, e *engineerror.Error, status int) {
 	own := e.ContextOverflow || status == 404 && e.ClientFault ||
 		a.lease.Upstream().Engine().ClientFault(status, e.Type, e.Message)

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxEvent      = 8 << 20         // of one event: more than engines send, small enough to hold
+	maxEvent      = 8 << 20         // of one event: more than engines send, small enough to hold in memory
 	maxErrorBody  = 8 << 20         // of a complaint, in which engines repeat the request
 	errorPatience = 5 * time.Second // for reading the body of an engine's refusal
 	// drainPatience is short: only one chunk of five bytes follows [DONE], and it has nearly
@@ -37,7 +37,7 @@ type Reply struct {
 	form   endpoint.ReplyForm
 
 	events   *sse.Reader // of a stream
-	first    []byte      // bytes that were read before the rest of the reply; see readAhead
+	first    []byte      // bytes read before the rest of the reply; see readAhead
 	document document
 	whole    whole
 
@@ -110,8 +110,8 @@ func (r *Reply) Rests() bool {
 }
 
 // Rest waits until something has arrived for Pull, until the given time, or until a failure, which
-// Pull will return. It may be called only if Rests is true. The attempt holds no buffer while it
-// waits, and the caller must hold none either.
+// Pull will return. Call it only if Rests is true. The attempt holds no buffer while it waits, and
+// the caller must not hold one either.
 func (r *Reply) Rest(until instant.Time) {
 	r.bad = r.events.Rest()
 	for r.bad == nil {
@@ -123,7 +123,7 @@ func (r *Reply) Rest(until instant.Time) {
 	}
 }
 
-// Progress says how much of a reply has arrived.
+// Progress is how much of a reply has arrived.
 type Progress struct {
 	Begun  bool // the first event has arrived
 	Ended  bool // the framed end of the reply has arrived
@@ -144,7 +144,7 @@ func (r *Reply) Progress() Progress {
 	return Progress{Begun: c.begun, Ended: r.ended, Events: r.count, sentAt: c.sentAt, readAt: c.readAt}
 }
 
-// Blocked records that from since to now the client held up an answer that is passed on. The
+// Blocked records that the client held up an answer that is passed on, from since to now. The
 // engine could not continue either, so that time does not count against it.
 func (r *Reply) Blocked(since, now time.Time) {
 	r.clock.blocked += now.Sub(since)
@@ -152,14 +152,14 @@ func (r *Reply) Blocked(since, now time.Time) {
 	r.clock.heard()
 }
 
-// Head returns the reply's head. It must have arrived.
+// Head returns the reply's head, which must have arrived.
 func (r *Reply) Head() endpoint.Reply { return r.x }
 
 // IsUnread reports whether ReadWhole has not been called yet.
 func (r *Reply) IsUnread() bool { return r.whole.body == nil }
 
-// errorBody reads an engine's complaint, within a bound and a short time limit. Of the request
-// that a complaint repeats, it keeps only the beginning.
+// errorBody reads an engine's complaint, within a bound and a short time limit. If the complaint
+// repeats the request, it keeps only the beginning of that part.
 func errorBody(x *http1.Exchange, memory *Memory) []byte {
 	until := time.Now().Add(errorPatience)
 	defer memory.Free(PartBody)
@@ -173,7 +173,7 @@ func errorBody(x *http1.Exchange, memory *Memory) []byte {
 		for len(body)+n > cap(body) && err == nil {
 			body, err = memory.grow(body, engineerror.MaxBody+len(piece))
 		}
-		if err != nil { // without memory, the bytes so far must suffice
+		if err != nil { // without memory, the bytes read so far have to suffice
 			break
 		}
 		body = short.Append(body, piece[:n])

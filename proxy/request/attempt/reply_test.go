@@ -37,7 +37,7 @@ const (
 	done       = "data: [DONE]\n\n"
 )
 
-// thenSilent returns an answer after which the connection stays open without further bytes.
+// thenSilent returns an answer after which the connection stays open but silent.
 func thenSilent(answer http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		answer(w, r)

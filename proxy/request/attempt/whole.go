@@ -9,16 +9,16 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// ErrLarge ends ReadWhole for a reply that is larger than a call may hold without a reservation,
-// and that can be passed on as it arrives.
+// ErrLarge ends ReadWhole for a reply that can be passed on as it arrives and is larger than a call
+// may hold without a reservation.
 var ErrLarge = errors.New("a large reply that is passed on")
 
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
-// OutMore is how much longer than its completion an answer may be before its buffer grows.
+// OutMore is by how much an answer may exceed its completion before its buffer has to grow.
 const OutMore = 1 << 10
 
-// whole holds a reply that is read whole.
+// whole is a reply that is read to its end before it is used.
 type whole struct {
 	body      *[]byte           // the bytes so far, or a stream's completion; nil: nothing yet
 	assembler *answer.Assembler // assembles a stream for a client that wants it whole
@@ -43,8 +43,8 @@ func (w *whole) release() {
 	*w = whole{}
 }
 
-// read reads the body of r. It reads only the beginning if the rest can be passed on as it
-// arrives. If to is nil, it reads the whole body.
+// read reads the body of r. If the reply can be passed on as it arrives, it reads only the
+// beginning. If to is nil, it reads the whole body.
 func (w *whole) read(r *Reply, to endpoint.Unary) error {
 	announced := int(min(r.x.ContentLength(), translate.MaxAnswer+1))
 	if announced > translate.MaxAnswer {
@@ -58,7 +58,7 @@ func (w *whole) read(r *Reply, to endpoint.Unary) error {
 			return ErrLarge
 		case len(dst) == cap(dst):
 			most := translate.MaxAnswer + 1
-			if announced >= len(dst) { // one byte more for the read that finds the end
+			if announced >= len(dst) { // one more byte for the read that finds the end
 				most = announced + 1
 			}
 			var err error

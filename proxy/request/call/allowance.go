@@ -38,7 +38,7 @@ func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Err
 		return nil
 	}
 	limits := s.LimitsOf(key)
-	if limits == nil { // the configuration may no longer have the key
+	if limits == nil { // a reload may have removed the key
 		return nil
 	}
 	if d := limits.Take(now); !d.OK {
@@ -47,11 +47,11 @@ func TakeRequest(s *snapshot.Snapshot, key *auth.Key, now time.Time) *apierr.Err
 	return nil
 }
 
-// TakeWaiting takes one of a key's places for messages that wait to become calls, or returns why
-// there is none. If the returned key is not nil, the caller must call StopWaiting on it.
+// TakeWaiting takes one of a key's places for messages that wait to become calls, or returns the
+// refusal if there is none. If the returned key is not nil, the caller must call StopWaiting on it.
 func TakeWaiting(s *snapshot.Snapshot, key *auth.Key) (*limit.Key, *apierr.Error) {
 	limits := s.LimitsOf(key)
-	if limits == nil { // the configuration may have lost the key
+	if limits == nil { // a reload may have removed the key
 		return nil, nil
 	}
 	if d := limits.Wait(); !d.OK {
@@ -142,10 +142,9 @@ var groupLabels = func() map[string]string {
 	return labels
 }()
 
-// Every answer to a key's calls says what the key or its group has left of the limits per minute,
-// so clients can slow down before they are refused. The headers have OpenAI's names. On Messages
-// they also have Anthropic's names, because clients there read those. A limit that does not exist
-// has no header.
+// Every answer reports what is left of the limits per minute of the key or its group, so that
+// clients can slow down before they are refused. The headers have OpenAI's names. On Messages they
+// also have Anthropic's names, which clients there read. A limit that is not set has no header.
 
 // rateNames are the headers of one limit, in fasthttp's canonical form, so that it need not
 // convert them.

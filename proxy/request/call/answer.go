@@ -86,7 +86,7 @@ func (a answer) asked() *snapshot.Model {
 func (a answer) error(f *failure.Failure) {
 	c := a.call
 	c.endAttempt(f.Outcome)
-	if f.Cause == upstreams.CauseNoEndpoint && c.ep.AtSomeEngines() { // no other engine has it
+	if f.Cause == upstreams.CauseNoEndpoint && c.ep.AtSomeEngines() { // no other engine has the endpoint
 		f.API, f.Result = endpoint.AtNoEngine(), observe.ClientError
 	}
 	c.fail(f)

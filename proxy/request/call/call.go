@@ -47,7 +47,7 @@ type Call struct {
 
 var pool = sync.Pool{New: func() any { return new(Call) }}
 
-// begin makes the call for one request of ep.
+// begin starts the call for one request to ep.
 func (s *Services) begin(ctx *fasthttp.RequestCtx, ep *endpoint.Endpoint) *Call {
 	c := pool.Get().(*Call)
 	now := time.Now()
@@ -95,27 +95,28 @@ func (c *Call) fail(f *failure.Failure) {
 	}
 }
 
-// attempts returns how often the call was tried, for the log. A failed dial counts as an attempt,
-// although nothing was sent. A request that was sent again because its connection was dead counts
-// as one more attempt at the same engine.
+// attempts returns the number of attempts, for the log. A failed dial counts, although nothing was
+// sent. A request that was sent again because its connection was dead counts as one more attempt at
+// the same engine.
 func (c *Call) attempts() int { return max(c.attempt.Sends()+c.tries.counts, c.tries.targets) }
 
-// learnChange remembers a change that the engine has accepted, as its answer shows.
+// learnChange remembers a change of the request once the engine's answer shows that it was
+// accepted.
 func (c *Call) learnChange() {
 	if c.record.TTFT > 0 {
 		changer{c}.learn()
 	}
 }
 
-// clearPoison clears the suspicion against a body that cost an engine, after another engine has
-// answered the same body.
+// clearPoison clears a body that is suspected of having brought down an engine, after another
+// engine has answered it.
 func (c *Call) clearPoison() {
 	if c.record.TTFT > 0 {
 		c.poison.answered()
 	}
 }
 
-// releaseRequest releases the client's request. Nothing is sent again once the client has seen a
+// releaseRequest releases the client's request. It is not sent again once the client has seen a
 // part of the answer.
 func (c *Call) releaseRequest() {
 	c.poison.keepHash(c.tries.upstream)
@@ -147,11 +148,11 @@ func (c *Call) end() (whole bool) {
 	return true
 }
 
-// release gives back what other calls wait for. It takes each step even if an earlier one fails.
-// It has at most eight defers: with more, the compiler puts them on the heap.
+// release gives back what other calls wait for. A step that fails does not prevent the next ones.
+// release has at most eight defers: with more, the compiler puts them on the heap.
 func (c *Call) release() {
 	if c.record.Outcome == observe.ClientGone {
-		c.ClientGone() // a write may have noticed it: a copy of the call ends as well
+		c.ClientGone() // a write may have noticed it; a copy of the call ends as well
 	}
 	defer c.config.begun.EndCall()
 	defer c.charge()
@@ -210,7 +211,7 @@ func (c *Call) noteFailed(f *failure.Failure, now time.Time) {
 // charge charges the key exactly once for what the call used, however the call ended, and adds the
 // usage to the key's turn.
 func (c *Call) charge() {
-	if c.ep.Local == nil { // a count of a prompt costs no tokens
+	if c.ep.Local == nil { // counting a prompt costs no tokens
 		c.tokens.estimate(c.record.Stream, c.record.Outcome == observe.ClientGone && c.attempts() > 0)
 	}
 	u := &c.tokens.usage
@@ -250,7 +251,7 @@ func (c *Call) account() {
 func recycle(c *Call) {
 	id, why := c.client.requestID, c.tries.why
 	excluded, prefix := c.tries.excluded[:0], c.tries.talk.prefix[:0]
-	*c = Call{} // in place: a new value with the kept fields would be built beside it and copied
+	*c = Call{} // in place: a new value with the kept fields would be built first and then copied
 	c.client.requestID, c.tries.why = id, why
 	c.tries.excluded, c.tries.talk.prefix = excluded, prefix
 	pool.Put(c)

@@ -22,11 +22,10 @@ type change struct {
 	refused endpoint.Refused // what the request no longer contains
 }
 
-// changeAfter returns the form in which an engine may accept a request that it refused. It judges
-// by the engine's complaint and by what it was sent. The new form has a limit on the answer's
-// tokens that the engine has room for, joins the turns of one role, or omits the word of a
-// reasoning effort that the engine or the model's template does not know. ok is false if no change
-// would help.
+// changeAfter returns the form in which an engine may accept a request that it refused, judging by
+// the engine's complaint and by what was sent. The new form has a limit on the answer's tokens that
+// the engine has room for, joins consecutive turns of one role, or omits a reasoning effort that
+// the engine or the model's template does not know. ok is false if no change would help.
 func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
 	switch o := why.API.Overflow; {
 	case why.API.Code == apierr.CodeContextLength && sent.Limit > 0:
@@ -39,8 +38,8 @@ func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
 	return c, ok
 }
 
-// tookChange reports whether an engine that refused the changed request did accept the change,
-// because it now complains about something else.
+// tookChange reports whether an engine that refused the changed request did accept the change
+// itself, because its complaint is now about something else.
 func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
 	switch {
 	case changed == (endpoint.Refused{}):
@@ -57,8 +56,8 @@ func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
 // nothing failed, the retry budget is not charged and the client does not notice.
 type changer struct{ call *Call }
 
-// note records what a refusal tells the edge: the prompt's length, and whether the engine accepted
-// an earlier change.
+// note records what a refusal reveals: the prompt's length, and whether the engine accepted an
+// earlier change.
 func (h changer) note(why *failure.Failure) {
 	c := h.call
 	if c.config.model.Rules.Strict || c.attempt.Target() == nil {
@@ -160,7 +159,7 @@ type refusal struct {
 	until   time.Time
 }
 
-// refusalLasts is how long a refusal is remembered. Finding it again costs one more request.
+// refusalLasts is how long a refusal is remembered. Learning it again costs one more request.
 const refusalLasts = time.Hour
 
 // of returns what an engine is known to refuse in requests for a model. It costs one atomic load

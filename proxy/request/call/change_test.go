@@ -21,7 +21,7 @@ func refusalOf(about engineerror.Subject, o apierr.Overflow) *failure.Failure {
 	return f
 }
 
-// TestChangeAfter checks the form in which an engine is asked again, given its refusal and what it
+// TestChangeAfter checks in which form a request is sent again, given the engine's refusal and what
 // was sent.
 func TestChangeAfter(t *testing.T) {
 	room := apierr.Overflow{Prompt: 3000, Answer: 2000, Max: 4096}

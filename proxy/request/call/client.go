@@ -19,7 +19,7 @@ type client struct {
 	http11    bool
 }
 
-// connection is what a call needs of its client's connection besides reading and writing.
+// connection is what a call needs from its client's connection besides reading and writing.
 // listen.Conn implements it.
 type connection interface {
 	Watch(w listen.Waiter) (gone bool)
@@ -54,9 +54,9 @@ func (cl *client) closeAfterResponse() {
 	}
 }
 
-// endChunked closes the connection after the answer if trailers followed the body's last chunk.
-// The edge does not read trailers, and fasthttp accepts names in them that other parsers refuse.
-// Only fasthttp might then take the bytes that follow for a request.
+// endChunked closes the connection after the answer if trailers followed the body's last chunk. The
+// edge does not read trailers, and fasthttp accepts names in them that other parsers refuse, so
+// fasthttp alone might take the bytes after them for a request.
 func (cl *client) endChunked() {
 	if len(cl.ctx.Request.Header.PeekTrailerKeys()) > 0 {
 		cl.ctx.SetConnectionClose()

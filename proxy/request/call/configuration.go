@@ -9,7 +9,7 @@ import (
 // configuration is the snapshot that a call runs under: the one that it began with, or a newer one
 // that it has moved to.
 type configuration struct {
-	begun    *snapshot.ConfigVersion // of the snapshot that it began with
+	begun    *snapshot.ConfigVersion // of the snapshot that the call began with
 	snapshot *snapshot.Snapshot
 	model    *snapshot.Model // nil until it is known
 }

@@ -2,7 +2,7 @@
 //
 // # Life of a request
 //
-//	1  gate.go       Authenticate   check the key, before one byte of the body is read
+//	1  gate.go       Authenticate   check the key, before any of the body is read
 //	2                takeRequest    charge the key's requests per minute
 //	3                decode         read the body (package body), in the endpoint's codec
 //	4                resolve        find the model, check the key's right to it, apply its rules
@@ -30,62 +30,62 @@
 // hash of its body (fingerprint), what the status page reads of it (publicState), its times and
 // its trace context.
 //
-// One loop asks engines, before and after the commit. It uses a picker, a fitter and a changer. A
-// unary makes a whole answer. A relay moves an answer after the commit. All calls share Services;
-// no call sees the edge.
+// A single loop sends the call to engines, before and after the commit, with the help of a picker,
+// a fitter and a changer. A unary makes a whole answer. A relay moves an answer after the commit.
+// All calls share Services; a call knows nothing else of the edge.
 //
 // # Design
 //
 // Each stream runs on one goroutine. The relay pulls from the engine and pushes to the client, so
 // back-pressure is the socket's own and there is no queue to bound. A body-stream writer would cost
 // a goroutine and a pipe for each stream, and could not tell a failure from an end. A stream on a
-// plain connection leaves fasthttp while it runs (stream_hijacked.go). It then holds neither the
-// buffer for the largest head nor a context, which saves 9 KiB of memory. It also frames its chunks
-// in place, which saves a quarter of the time of a token. Under TLS fasthttp frames the stream
-// (BodyWriterTo). A client of HTTP/1.0 gets a stream without frames: its connection ends with the
-// stream (stream_http10.go).
+// plain connection leaves fasthttp while it runs (stream_hijacked.go). It then holds neither a read
+// buffer sized for the largest head nor a request context, which saves 9 KiB of memory. It also
+// frames its chunks in place, which saves a quarter of the time of a token. Under TLS, fasthttp
+// frames the stream (BodyWriterTo). A client of HTTP/1.0 gets a stream without chunks, which ends
+// with its connection (stream_http10.go).
 //
 // A stream spends nearly all of its life waiting, so its idle memory is what counts. A token needs
-// three buffers: for the engine's bytes (http1.Exchange.Wait), for the event that is read from them
+// three buffers: for the engine's bytes (http1.Exchange.Wait), for the event parsed from them
 // (sse.Source) and for the client's bytes (relay.out). They are taken from their pools when bytes
-// arrive, and returned when these have been written. A goroutine's stack of 4 KiB, two sockets and
-// some 9 KiB of state remain.
+// arrive, and returned once the bytes have been written. What remains is a goroutine's stack of 4
+// KiB, two sockets and some 9 KiB of state.
 //
-// The edge uses the Go runtime's readiness loop and none of its own, because a token costs two
+// The edge uses the Go runtime's netpoller, not an event loop of its own, because a token costs two
 // system calls and the kernel's work in them either way. We measured two relays that only move
 // bytes: one with a goroutine for each stream, one with a single epoll loop for all. With 200
 // streams, a token cost the same in both, and no less than in nginx and the edge (21 and 20
-// microseconds, against 17 and 18, in ten interleaved rounds). A loop of its own could save the
-// stack, but would be a second way to wait.
+// microseconds, against 17 and 18, in ten interleaved rounds). An event loop could save the stack,
+// but would be a second way to wait.
 //
 // If a request's limit on the answer's tokens leaves too little of the engine's context for the
-// prompt, the edge lowers the limit before it sends the request (fit.go). If an engine refuses the
-// sum, its error reports its own count, and the edge asks it once more under the same lease. If
-// the engine's context has no room for any answer, the edge asks an engine with a longer context.
-// Neither is a retry, because nothing failed.
+// prompt, the edge lowers the limit before it sends the request (fit.go). If an engine still
+// refuses prompt and limit together, its error reports its own count, and the edge sends the
+// request once more under the same lease. If the engine's context has no room for any answer, the
+// edge turns to an engine with a longer context. Neither is a retry, because nothing failed.
 //
-// Likewise an engine, or the template of its model, may refuse the word of a reasoning effort, or
-// consecutive turns of one role. The edge then asks it once more without the word, or with the
-// turns joined. If the engine accepts that, the edge sends it further requests for the model in
-// that form from the start, for an hour (change.go, refusals). A call is changed only once: its
-// limit, its effort or its turns.
+// Likewise an engine, or the chat template of its model, may refuse the value of a reasoning
+// effort, or consecutive turns of one role. The edge then sends the request once more without the
+// effort, or with the turns joined. If the engine accepts that, the edge sends it further requests
+// for the model in that form from the start, for an hour (change.go, refusals). A call is changed
+// only once: its limit, its effort or its turns.
 //
-// An answer is committed with its first piece (translate.Stream.Started). Until then the edge
-// holds the request, and another engine may answer it, even if the client was sent the head,
+// An answer is committed with its first piece (translate.Stream.Started). Until then the edge holds
+// the request, and another engine may answer it, even if the client has received the head,
 // keep-alives and the announcement of an answer. The announced values either are the edge's own
 // (the ids and the model of Messages and Responses) or are reused for the other engine's events
 // (the id of chat). A final failure is then reported in the stream.
 //
 // A stream that has started can continue at another engine if its model has retry.resume
-// (resume.go, package resume). The edge holds the request and what the client was shown. The
-// attempt that takes over is not charged to the budget of retries. A stream resumes after its
-// engine is lost. It also leaves a stalled engine (attempt.Mover) and one whose drain time is over
+// (resume.go, package resume). The edge holds the request and what the client has received. The
+// attempt that takes over is not charged to the retry budget. A stream resumes after its engine is
+// lost. It also leaves a stalled engine (attempt.Mover) and one whose drain time is over
 // (resumer.leaves), but only after it has taken a slot elsewhere; otherwise it stays.
 //
-// A stream that waits long for a slot is committed before any engine was asked. Between two
-// keep-alives its relay continues the wait, which keeps its place in the queue (slotWait).
+// A stream that waits long for a slot is committed before the call is sent to any engine. Between
+// two keep-alives its relay continues the wait, which keeps its place in the queue (slotWait).
 //
-// A call whose engine's host has vanished moves once, outside the budget of retries. An answer by
+// A call moves once, outside the retry budget, if the host of its engine has vanished. An answer by
 // a later tier or a fallback model, in place of a failed engine, is not a retry either.
 //
 // A whole answer of at most 64 KiB is copied to fasthttp and fits the socket's buffer, so its call
@@ -93,17 +93,18 @@
 // free, but the call, its key's place and its memory last until the client has it. Otherwise a
 // client that does not read could collect any number of answers, and a cut one would look whole.
 //
-// The edge does not hold a large answer that it only passes on (relay_unary.go, endpoint.PassOn).
-// It relays the answer in pieces. If the bytes turn out not to be an answer, it can only cut them
-// off, and a client that does not read stops its engine. A whole answer that takes longer than
-// stream.whole_keepalive begins as white space. Its status has been sent by then, so an error
-// becomes the JSON that follows. Audio is relayed as bytes. If audio breaks off, the edge cuts the
-// connection, since bytes cannot express an error.
+// A large answer that is only passed on is not held in memory: the edge relays it in pieces
+// (relay_unary.go, endpoint.PassOn). If the bytes turn out not to be an answer, it can only cut
+// them off, and a client that does not read stalls its engine. A whole answer that takes longer
+// than stream.whole_keepalive begins with white space. Its status has been sent by then, so an
+// error becomes the JSON that follows. Audio is relayed as bytes. If audio breaks off, the edge
+// cuts the connection, since bytes cannot express an error.
 //
-// In every phase, the watch of proxy/front/listen notices when a client leaves. It ends the call
-// (attempt.Abort), which closes the engine's connection. Goroutines share nothing else. While a
-// body arrives, the read fails instead, and the call ends with the outcome of a client that left.
-// The client may have closed only its own side, so the edge still sends it the reason.
+// In every phase after the body, the watch of proxy/front/listen notices when a client leaves. It
+// ends the call (attempt.Abort), which closes the engine's connection. Goroutines share nothing
+// else. While the body arrives, its read fails instead, and the call ends with the outcome of a
+// client that left. The edge still sends the reason, because the client may have closed only its
+// sending side.
 //
 // A copy of a call for another model (models[].shadow) begins once the call has been sent to its
 // first engine. It is not part of the call (package shadow); the call only ends the copy when the
@@ -116,10 +117,10 @@
 //
 // # What cores share
 //
-// Streams on several cores never write a shared word of memory for each token, because each write
-// would cost a cache miss. A test checks this for the functions that run for each token. Pools are
-// per core. Memory that a call writes once or twice is split by key, by model or by upstream where
-// possible.
+// Streams on several cores never write a shared word of memory for each token, because each such
+// write would cost a cache miss. A test checks this for the functions that run for each token.
+// Pools are per core. Memory that a call writes once or twice is split by key, by model or by
+// upstream where possible.
 //
 // A Meter (observe) keeps a stream's measurements for sixteen events or a quarter of a second. A
 // stream of 50 tokens a second writes the two shared words four times a second.

@@ -14,9 +14,9 @@ import (
 type fallbacks struct{ call *Call }
 
 // acquire takes a slot of the first fallback model that the key may use, that can answer the
-// request and that has a free slot. Each fallback is asked once per call. The call does not wait
-// for any of them, and their own fallbacks are not followed. If no fallback can answer, acquire
-// returns the error why.
+// request and that has a free slot. Each fallback is tried once per call. The call does not wait
+// for any of them, and their own fallbacks do not count. If no fallback can answer, acquire returns
+// the error why.
 func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing.Target, error) {
 	c, t := f.call, &f.call.tries
 	if !f.left() || c.abort.Cause() != nil {
@@ -35,9 +35,9 @@ func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing
 	return nil, nil, why
 }
 
-// left reports whether the model has a fallback left that may give the whole answer. If the client
-// already has an announcement, that is the edge's own and still names the model that was asked
-// for.
+// left reports whether the model has a fallback left that may give the whole answer. An
+// announcement that the client already has does not prevent that: it is the edge's own and still
+// names the requested model.
 func (f fallbacks) left() bool {
 	c, t := f.call, &f.call.tries
 	if !t.fellBack {

@@ -13,8 +13,8 @@ import (
 //
 // Agents ask for as many tokens as their own provider's models allow, whatever context the engine
 // has. The edge lowers that limit to the room that the engine has beside the prompt, whose length
-// it can only estimate. An engine that refuses the sum reports its own count. The edge then asks
-// it once more (change.go), or asks an engine with more room.
+// it can only estimate. An engine that refuses prompt and limit together reports its own count. The
+// edge then sends the request once more (change.go), or turns to an engine with more room.
 type fitter struct{ call *Call }
 
 // strict reports whether limits must not be lowered.
@@ -36,7 +36,7 @@ func (f fitter) promptLength() int {
 	return f.call.request.Limit().Prompt(f.call.config.model.Route.BytesPerToken(), f.call.tokens.prompt)
 }
 
-// count records the prompt's length, as reported by an engine that refused the prompt.
+// count records the prompt's length as reported by an engine that refused it.
 func (f fitter) count(why *failure.Failure) {
 	if o := why.API.Overflow; why.API.Code == apierr.CodeContextLength && o.Known() && !o.Least &&
 		f.call.request.Limit().TokenLimit() > 0 {
@@ -45,7 +45,7 @@ func (f fitter) count(why *failure.Failure) {
 }
 
 // roomElsewhere reports whether another engine has room for a prompt that is too long for the
-// engine that was asked.
+// current one.
 func (f fitter) roomElsewhere() bool {
 	found := false
 	f.targets(func(t *routing.Target, context int, larger bool) {
@@ -54,8 +54,7 @@ func (f fitter) roomElsewhere() bool {
 	return found
 }
 
-// excludeSmaller excludes the engines whose context is no larger than that of the engine that was
-// asked.
+// excludeSmaller excludes the engines whose context is no larger than that of the current one.
 func (f fitter) excludeSmaller() {
 	f.targets(func(t *routing.Target, _ int, larger bool) {
 		if !larger {
@@ -83,8 +82,8 @@ func (f fitter) takesCalls(t *routing.Target) bool {
 	return t.Upstream.State() == upstreams.StateUp && t.OpenTo(picker(f).tiers())
 }
 
-// leastAnswer returns the length in tokens of the shortest answer that is worth asking another
-// engine.
+// leastAnswer returns the length in tokens of the shortest answer that justifies sending the call
+// to another engine.
 func (f fitter) leastAnswer() int {
 	if limit := f.call.request.Limit().TokenLimit(); limit >= 0 {
 		return min(chat.LeastAnswer, limit)
@@ -92,8 +91,8 @@ func (f fitter) leastAnswer() int {
 	return chat.LeastAnswer
 }
 
-// targets calls visit for each of the model's targets, with the target's context. larger says that
-// this context is larger than that of the target that was asked, and large enough for the call.
+// targets calls visit for each of the model's targets, with the target's context. larger means that
+// this context is larger than that of the current target, and large enough for the call.
 func (f fitter) targets(visit func(t *routing.Target, context int, larger bool)) {
 	m, l := f.call.config.model, f.call.request.Limit()
 	need, here := f.promptLength()+f.leastAnswer(), attempt.ContextOf(m, l, f.call.attempt.Target())

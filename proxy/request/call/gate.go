@@ -52,8 +52,8 @@ func (g gate) pass() error {
 	return g.resolve()
 }
 
-// Authenticate finds the key of a request, before one byte of its body is read. It returns nil and
-// no error if no key is needed.
+// Authenticate finds the key of a request before any of its body is read. It returns nil and no
+// error if no key is needed.
 func Authenticate(
 	s *snapshot.Snapshot, h *fasthttp.RequestHeader, query []byte, from auth.Sender,
 	ep *endpoint.Endpoint, now time.Time,
@@ -105,7 +105,7 @@ func (g gate) decode() error {
 		Ctx: c.client.ctx, Start: c.record.Start, Limit: most,
 		Silence: f.Timeouts.ClientBody.D(), Rate: int64(f.Limits.UploadRate),
 	}
-	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 { // a lone key blocks no other
+	if c.rates.key != nil && len(c.config.snapshot.KeyLimits) > 1 { // a lone key cannot block another
 		from.Reading, c.memory.Key = c.rates.limits.Reading(), c.rates.limits.Replies()
 	}
 	if !c.ep.Form {
@@ -116,7 +116,7 @@ func (g gate) decode() error {
 			c.client.endChunked()
 		}
 	}
-	if names := c.config.snapshot.Secrets.EndUsers; names != nil { // translation drops parts
+	if names := c.config.snapshot.Secrets.EndUsers; names != nil { // before translation, which drops parts of the body
 		c.record.User = names.Of(h, c.body.Bytes())
 	}
 	c.request = c.ep.New()
@@ -125,7 +125,7 @@ func (g gate) decode() error {
 		Seal: c.config.snapshot.Secrets.Seals.Of(c.record.Key, c.shared.Counters.Seals),
 	})
 	if err != nil {
-		if c.ep.Form { // the body was read in part
+		if c.ep.Form { // only a part of the body was read
 			return g.refuseBody(err)
 		}
 		return err
@@ -178,8 +178,8 @@ func (g gate) resolve() error {
 	return nil
 }
 
-// classify finds the class of the call. It is the class of its key. It is the last class if the
-// file uses classes and the request asks to be served when there is room, like OpenAI's flex.
+// classify sets the class of the call: its key's. If the configuration uses classes and the request
+// accepts to be served only when there is room, like OpenAI's flex, it is the last class.
 func (g gate) classify() {
 	c, snap := g.call, g.call.config.snapshot
 	if key := c.rates.key; key != nil && key.Class != "" {
@@ -193,8 +193,8 @@ func (g gate) classify() {
 	}
 }
 
-// admit takes one of the key's concurrent calls and holds an estimate of its tokens. charge returns
-// both.
+// admit takes one of the key's concurrent calls and reserves an estimate of the tokens. charge
+// settles both.
 func (g gate) admit() error {
 	c := g.call
 	t := &c.tokens

@@ -11,7 +11,7 @@ import (
 	"penstock/proxy/telemetry/observe"
 )
 
-// Handler returns the handler of a generation endpoint, which takes the steps of doc.go.
+// Handler returns the handler of a generation endpoint. doc.go lists its steps.
 func (s *Services) Handler(ep *endpoint.Endpoint) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		c := s.begin(ctx, ep)
@@ -47,8 +47,8 @@ func (c *Call) run() *failure.Failure {
 	return c.serve()
 }
 
-// panicked answers a call whose handler has panicked, and ends it even if the answer panics. If
-// the handler had already handed over a relay, that relay must not run.
+// panicked answers a call whose handler has panicked, and ends it even if that answer panics too. A
+// relay that the handler had already handed over must not run.
 func (c *Call) panicked() {
 	defer c.finish()
 	ctx := c.client.ctx

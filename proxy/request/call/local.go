@@ -17,11 +17,11 @@ import (
 // and an estimate is available at once.
 const countPatience = 2 * time.Second
 
-// counter answers a call with a count of its prompt, without the dispatch loop.
+// counter answers a call with a count of its prompt, outside of the dispatch loop.
 type counter struct{ call *Call }
 
-// answer answers with a count of the prompt. The count is an engine's own if one has a counter,
-// otherwise the estimate.
+// answer answers with a count of the prompt: an engine's own if one has a counter, otherwise the
+// estimate.
 func (l counter) answer() *failure.Failure {
 	c := l.call
 	n, ok := l.engineCount()
@@ -38,8 +38,8 @@ func (l counter) answer() *failure.Failure {
 }
 
 // engineCount asks an engine that has a counter. It takes a slot, like every request to an engine,
-// and gives up if none is free. A failed count does not affect the engine's health, which its
-// probes determine.
+// and gives up if none is free. A failed count does not affect the engine's health, which is left
+// to its probes.
 func (l counter) engineCount() (tokens int, ok bool) {
 	c := l.call
 	local, m := c.ep.Local, c.config.model

@@ -11,12 +11,12 @@ import (
 	"penstock/upstreams"
 )
 
-// loop sends a call to one engine after another until one answers. The same loop runs before and
-// after the answer is committed. Package retry decides each step from what the client was shown,
-// what is left of the request and where it was sent.
+// loop sends a call to one engine after another until one answers. It is the same before and after
+// the answer is committed. Package retry decides each step from what the client has received, what
+// is left of the request and where it was sent.
 type loop struct{ call *Call }
 
-// standing says how the loop leaves a call.
+// standing is the state in which the loop leaves a call.
 type standing uint8
 
 const (
@@ -55,7 +55,7 @@ func (l loop) next(f *failure.Failure) (standing, *failure.Failure) {
 	return at, f
 }
 
-// ask sends the call to an engine that has not had it yet. A failure that is returned with asked
+// ask sends the call to an engine that has not had it yet. A failure returned together with asked
 // occurred while sending.
 func (l loop) ask(now time.Time) (standing, *failure.Failure) {
 	queued := l.call.record.Queue
@@ -139,7 +139,7 @@ func (l loop) resume(f *failure.Failure) (standing, *failure.Failure) {
 	c.times.addAwaited(now)
 	at, after := l.ask(now)
 	if at == failed {
-		return failed, f // the client need not learn that there is no room elsewhere
+		return failed, f // the client need not know that no other engine has room
 	}
 	c.tries.sends.Note(retry.Resume)
 	c.tries.kept.NextEngine()
@@ -147,8 +147,8 @@ func (l loop) resume(f *failure.Failure) (standing, *failure.Failure) {
 	return at, after
 }
 
-// decide runs retry.Decide for the call's present state. If the step is charged to the budget of
-// retries and the budget is empty, decide runs it again without the budget.
+// decide runs retry.Decide for the current state. If the step is charged to the retry budget and
+// the budget is empty, decide runs it again without the budget.
 func (l loop) decide(f *failure.Failure) retry.Step {
 	state, why := l.state(f), l.failureOf(f)
 	step := retry.Decide(&state, &why)
@@ -192,7 +192,7 @@ func (l loop) failureOf(f *failure.Failure) retry.Failure {
 func (l loop) lastFailure(f *failure.Failure) *failure.Failure {
 	t := &l.call.tries
 	if t.doubted && f.Outcome != upstreams.OutcomeRejected {
-		return t.failure // the client need not learn that another engine has failed, too
+		return t.failure // the client need not know that another engine has failed, too
 	}
 	fitter(l).explain(f)
 	return f
@@ -205,7 +205,7 @@ func (l loop) noTarget(err error, now time.Time) *failure.Failure {
 	}
 	var full *routing.FullError
 	if first := l.call.tries.failure; first != nil && !(l.call.tries.sends.Longer > 0 && errors.As(err, &full)) {
-		return first // the client need not learn that a retry found no room
+		return first // the client need not know that a retry found no room
 	}
 	l.noteOwnArm()
 	m := l.call.config.model
@@ -214,7 +214,7 @@ func (l loop) noTarget(err error, now time.Time) *failure.Failure {
 }
 
 // giveUp ends a failed attempt. If the engine had begun to answer (begun), the request is not
-// suspected.
+// suspected of having caused the failure.
 func (l loop) giveUp(f *failure.Failure, begun bool, now time.Time) {
 	l.call.poison.recordLoss(f, begun, l.call.tries.upstream, now)
 	if first := l.call.tries.failure; f.Failed != 0 {
@@ -226,11 +226,10 @@ func (l loop) giveUp(f *failure.Failure, begun bool, now time.Time) {
 	l.call.failAttempt(f, now)
 }
 
-// notNowPause is how long the edge waits before it asks an engine again that cannot answer just
-// now.
+// notNowPause is the pause before another request to an engine that cannot answer just now.
 const notNowPause = 300 * time.Millisecond
 
-// pause waits, and reports whether the call is still wanted afterwards.
+// pause waits, and reports whether the call should still go on.
 func (l loop) pause(t time.Duration) bool {
 	left, ok := l.call.abort.Wait()
 	if !ok {

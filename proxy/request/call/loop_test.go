@@ -23,7 +23,7 @@ const (
 	stream        = `,"stream":true`
 )
 
-// twoEngines returns a configuration with a model m at the engines a and b; a is asked first. top
+// twoEngines returns a configuration with a model m at the engines a and b; a is tried first. top
 // precedes the configuration, and more extends the model's entry.
 func twoEngines(top, more string) string {
 	return top + `
@@ -83,11 +83,11 @@ func TestAfterFailure(t *testing.T) {
 	const json, sse = "application/json", "text/event-stream"
 	tests := []struct {
 		name   string
-		first  http.HandlerFunc // of the engine that is asked first
+		first  http.HandlerFunc // of the engine that is tried first
 		body   string           // the request; "": chat, whole and as a stream
 		status int
 		has    string // in the body
-		sends  [2]int // to the two engines
+		sends  [2]int // requests to the two engines
 	}{
 		{name: "good", first: calltest.Say("fine"), status: 200, has: "fine", sends: [2]int{1, 0}},
 		{name: "cut off", first: calltest.BreakOff, status: 200, has: "other", sends: [2]int{1, 1}},

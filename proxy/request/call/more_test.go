@@ -120,7 +120,7 @@ models:
 	})
 }
 
-// TestNotNow checks that an engine that is still loading is asked again.
+// TestNotNow checks that the request is sent again to an engine that is still loading.
 func TestNotNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: calltest.InTurn(calltest.Refuse(503, "Loading model"), calltest.Say("loaded"))}
@@ -169,7 +169,7 @@ func TestResumedAtItsLimit(t *testing.T) {
 	})
 }
 
-// TestShares checks what WebSocket messages take of a key's limits.
+// TestShares checks how WebSocket messages count against a key's limits.
 func TestShares(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		yaml := strings.NewReplacer("HASHA", calltest.Hash("sk-secret-a"), "HASHB", calltest.Hash("sk-secret-b")).Replace(keyed)

@@ -19,7 +19,7 @@ import (
 type picker struct{ call *Call }
 
 // acquire picks a target, and waits for one if the model has a queue. A reload may have retired
-// every target of the snapshot that this call began with. In that case acquire asks the newest
+// every target of the snapshot that this call began with. In that case acquire tries the newest
 // snapshot in the same way, so that no reload causes a refusal. It returns errWaiting while a wait
 // continues; the next call of acquire resumes that wait.
 func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error) {
@@ -32,7 +32,7 @@ func (p picker) acquire(now time.Time) (*upstreams.Lease, *routing.Target, error
 	}
 	m := p.call.config.model
 	q := p.query(now)
-	if m.Queue == nil && p.call.tries.targets == 0 && len(m.Config.Fallback) == 0 { // else another model answers
+	if m.Queue == nil && p.call.tries.targets == 0 && len(m.Config.Fallback) == 0 { // otherwise a fallback model answers
 		q.RetryAfter = failure.FullRetryAfter(m, q.Pool)
 	}
 	if m.Crowded() && !q.Overflow {
@@ -87,7 +87,7 @@ func (p picker) query(now time.Time) routing.Query {
 		}
 		q.Why = &p.call.tries.why.pick
 	} else if p.call.tries.why != nil {
-		p.call.tries.why.pick.Reason = "" // of another call, or another model
+		p.call.tries.why.pick.Reason = "" // the reason of an earlier call or model
 	}
 	if rank := p.call.tries.rank; rank > 0 {
 		q.Rank, q.Reserve = rank, p.call.config.model.Config.Reserve
@@ -95,8 +95,8 @@ func (p picker) query(now time.Time) routing.Query {
 	return q
 }
 
-// arms returns the model's arms that the call belongs to. All turns of a conversation belong to
-// the same arms. So do all of a key's calls outside conversations.
+// arms returns the model's arms that the call belongs to. All turns of a conversation belong to the
+// same arms, and so do all calls of a key outside conversations.
 func (p picker) arms() routing.Arms {
 	c := p.call
 	route := c.config.model.Route
@@ -121,12 +121,12 @@ func (p picker) tiers() uint8 {
 }
 
 // Leave implements attempt.Mover. It takes the new slot before the call leaves its engine. A call
-// that finds no slot stays, because its engine may still continue. A call that would have to wait
-// in a queue stays as well.
+// that finds no free slot stays, because its engine may still continue; it does not wait in a
+// queue.
 func (p picker) Leave() bool {
 	c, now := p.call, time.Now()
 	switch {
-	case c.record.Committed && !c.body.Held(): // no engine can continue what the client was shown
+	case c.record.Committed && !c.body.Held(): // no engine can continue what the client has received
 		return false
 	case c.tries.goesOn():
 		if !(resumer{c}).allows(now) {
@@ -162,11 +162,11 @@ type slotWait struct {
 	stream   endpoint.Stream // committed if the wait is long; nil: the client waits in silence
 }
 
-// errWaiting says that a call still waits for a slot.
+// errWaiting means that the call still waits for a slot.
 var errWaiting = errors.New("the call waits for a slot")
 
-// waitForSlot waits for a slot in the model's queue, if it has one. It returns the same results as
-// acquire. queue.Queues wakes the call, because the upstreams report every change to it.
+// waitForSlot waits for a slot in the model's queue, if it has one. Its results are those of
+// acquire. queue.Queues wakes the call, because every change of an upstream is reported to it.
 func (p picker) waitForSlot(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
 	c, m := p.call, p.call.config.model
 	if m.Queue == nil || q.Overflow {
@@ -236,7 +236,7 @@ func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err err
 	return p.overflow(&w.query, full)
 }
 
-// overflow asks the tiers that accept a call after it has waited in vain or found the queue full.
+// overflow tries the tiers that accept a call after it has waited in vain or found the queue full.
 // The call does not wait again after that.
 func (p picker) overflow(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
 	c := p.call
@@ -319,8 +319,8 @@ func (p picker) mayLeaveTier() bool {
 	})
 }
 
-// leaveTier excludes the engines of the tier that was asked and of all tiers before it. The call
-// does not wait for their slots.
+// leaveTier excludes the engines of the current tier and of all tiers before it. The call does not
+// wait for their slots.
 func (p picker) leaveTier() {
 	c := p.call
 	at := c.attempt.Target().Tier

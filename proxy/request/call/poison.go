@@ -12,12 +12,12 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// fingerprint identifies a call's body, and records whether the body has cost engines. It
+// fingerprint identifies a call's body, and records whether the body has brought down engines. It
 // implements attempt.Hasher.
 type fingerprint struct {
 	requests *poison.Requests
 	body     *body.Body
-	lost     uint64 // hash of a body that cost an engine; 0: none
+	lost     uint64 // hash of a body that brought down an engine; 0: none
 	released uint64 // hash of a body that was released; 0: unknown
 	failed   uint64 // hash of a body for which an engine reported a failure; 0: none
 }
@@ -43,7 +43,7 @@ func (p *fingerprint) keepHash(u *upstreams.Upstream) {
 	}
 }
 
-// blocked reports whether the body has cost two engines that are still down.
+// blocked reports whether the body has brought down two engines that are still down.
 func (p *fingerprint) blocked(now time.Time) bool {
 	return p.body.Held() && p.requests.Blocks(p.body.Bytes(), now)
 }
@@ -61,8 +61,8 @@ func (p *fingerprint) fails(now time.Time) bool {
 	return p.body.Held() && p.requests.Fails(p.body.Bytes(), now)
 }
 
-// answered clears a body that cost an engine, or for which one reported a failure, after another
-// engine has answered it.
+// answered clears a body that brought down an engine, or for which one reported a failure, after
+// another engine has answered it.
 func (p *fingerprint) answered() {
 	if p.lost != 0 {
 		p.requests.Clear(p.lost)

@@ -31,28 +31,28 @@ type relay struct {
 	out  *[]byte      // chunkRoom bytes, then the client's next bytes; nil while the relay waits
 	now  instant.Time // the clock when those bytes were read
 	done bool         // the engine has ended its reply
-	cut  bool         // the answer breaks off and its format cannot express an error
+	cut  bool         // the answer breaks off, and its format cannot express an error
 
 	stream  endpoint.Stream  // of formStream
 	silence time.Duration    // until a stream gets a keep-alive; 0: it gets none
-	shown   instant.Time     // when a stream's client last got something; silence counts from here
+	shown   instant.Time     // when the client last received something; silence counts from here
 	passOn  *endpoint.PassOn // of formPassedOn
 	unary   unary            // of formWhitespace
 }
 
-// answerForm says what the bytes of a relay are.
+// answerForm is the form of a relay's bytes.
 type answerForm uint8
 
 const (
-	formStream     answerForm = iota // as the endpoint's stream codec writes them
-	formPassedOn                     // a large answer, passed on as it comes
-	formWhitespace                   // white space until the whole answer is there
+	formStream     answerForm = iota // written by the endpoint's stream codec
+	formPassedOn                     // a large answer, passed on as it arrives
+	formWhitespace                   // white space until the whole answer has arrived
 	formWhole                        // a whole answer that is delivered
 )
 
 // chunkWriter writes a relay's bytes to the client. write sends the bytes of out after the first
-// chunkRoom. last says that the stream ends well after these bytes. write returns how many bytes
-// of the stream the client's side accepted. It may change out.
+// chunkRoom. last marks the successful end of the stream. write returns how many bytes of the
+// stream the client's side accepted. It may change out.
 type chunkWriter interface {
 	write(out *[]byte, last bool) (int, error)
 }
@@ -88,7 +88,7 @@ func (r *relay) run(to chunkWriter) (n int64, err error) {
 	c := r.call
 	defer c.shared.Guard.Catch(guard.Stream, func() {
 		c.fail(failure.Internal(failure.ErrPanicked))
-		err = failure.ErrPanicked // the connection is cut: what was sent must not look complete
+		err = failure.ErrPanicked // cuts the connection: what was sent must not look complete
 	})
 	c.shared.Guard.Point("relay.run")
 	for {
@@ -120,8 +120,8 @@ func (r *relay) run(to chunkWriter) (n int64, err error) {
 	}
 }
 
-// write sends the bytes in out. While a slow client takes an answer that is passed on, its engine
-// is blocked as well.
+// write sends the bytes in out. Meanwhile a slow client also blocks the engine of an answer that is
+// passed on.
 func (r *relay) write(to chunkWriter) (int, error) {
 	if r.form != formPassedOn {
 		return to.write(r.out, r.done)
@@ -214,8 +214,8 @@ func fillWaiting(r *relay) {
 	}
 }
 
-// showsPart reports whether the client has a part of an answer from the engine that was asked
-// last. It is false while an engine that continues another one's answer has sent nothing.
+// showsPart reports whether the client has a part of the answer from the current engine. It is
+// false while an engine that continues another one's answer has sent nothing.
 func (c *Call) showsPart() bool {
 	r, kept := c.relay, c.tries.kept
 	return r != nil && r.form == formStream && r.stream.Started() && !(kept != nil && kept.Awaits())
@@ -226,7 +226,7 @@ func (c *Call) showsAnswer() bool {
 	return c.relay != nil && c.relay.form == formStream && c.relay.stream.Started()
 }
 
-// failed lets another engine give or continue the answer, or ends it. While the client has
+// failed lets another engine give or continue the answer, or ends it. As long as the client has
 // received only keep-alives, every retry that is allowed before the head is still allowed.
 func (r *relay) failed(err error) {
 	c := r.call
@@ -238,7 +238,7 @@ func (r *relay) failed(err error) {
 	r.follow(loop{c}.next(f))
 }
 
-// follow continues from where the loop left the call.
+// follow continues from the state in which the loop left the call.
 func (r *relay) follow(at standing, f *failure.Failure) {
 	c := r.call
 	if at == waiting {
@@ -262,7 +262,7 @@ func (r *relay) follow(at standing, f *failure.Failure) {
 	if r.form == formStream && r.stream.Started() {
 		return
 	}
-	c.record.TTFT = 0 // the client was shown nothing of that answer
+	c.record.TTFT = 0 // the client has received nothing of that answer
 	if r.form == formStream {
 		r.stream.NextEngine()
 	}
@@ -281,7 +281,7 @@ func (r *relay) broken(f *failure.Failure) {
 	switch e := c.ep.Dialect.ErrorOf(f.API); {
 	case r.form == formPassedOn, r.form == formStream && !r.stream.InBand():
 		r.cut = true
-	case f.Result == observe.ClientGone: // it may have closed only its sending side
+	case f.Result == observe.ClientGone: // the client may have closed only its sending side
 		r.cut = true
 	case r.form == formWhitespace:
 		*r.out = c.ep.Dialect.AppendError(*r.out, e, string(c.client.requestID))
@@ -303,7 +303,7 @@ func (r *relay) noteUsage() {
 	}
 }
 
-// complete records that the engine's reply is complete. From here on a slow client no longer holds
+// complete records that the engine's reply is complete. From then on a slow client no longer holds
 // the engine.
 func (r *relay) complete() {
 	c := r.call
@@ -337,7 +337,7 @@ func (r *relay) clientLost(err error) {
 	c.endAttempt(upstreams.OutcomeClientGone)
 }
 
-// Close ends the call. fasthttp calls it on every path.
+// Close ends the call. fasthttp calls it in every case.
 func (r *relay) Close() error {
 	c := r.call
 	if c == nil {

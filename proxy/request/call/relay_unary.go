@@ -9,8 +9,8 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// This file relays whole answers before they are complete: a large one that is only passed on, and
-// a slow one, for which the client or a balancer before the edge would give up.
+// This file relays whole answers before they are complete: large ones that are only passed on, and
+// slow ones, which the client or a balancer before the edge would otherwise give up on.
 
 // whitespace is the white space that may precede JSON.
 const whitespace = ' '

@@ -10,13 +10,13 @@ import (
 	"penstock/upstreams"
 )
 
-// resumer lets another engine continue a stream whose engine was lost after the client was shown a
-// part of the answer. Like the move from a vanished host, this is not charged to the budget of
-// retries, because a lost engine loses all of its streams at once.
+// resumer lets another engine continue a stream whose engine was lost after the client had received
+// a part of the answer. Like the move from a vanished host, this is not charged to the retry
+// budget, because a lost engine loses all of its streams at once.
 type resumer struct{ call *Call }
 
-// keeping wraps the codec of a stream that may be resumed, so that the codec records what it is
-// given. It returns other codecs as they are.
+// keeping wraps the codec of a stream that may be resumed, so that its input is recorded. It
+// returns other codecs as they are.
 func keeping(c *Call, codec endpoint.Stream) endpoint.Stream {
 	if c.config.model.Config.Retry.Resume == 0 {
 		return codec
@@ -28,8 +28,8 @@ func keeping(c *Call, codec endpoint.Stream) endpoint.Stream {
 	return c.tries.kept
 }
 
-// able reports whether the stream could still be resumed. As long as it could, its request is
-// kept.
+// able reports whether the stream could still be resumed. Its request is kept for as long as it
+// could.
 func (r resumer) able() bool {
 	t := &r.call.tries
 	if t.kept == nil || !t.kept.Keeps() || t.sends.Resumes >= r.call.config.model.Config.Retry.Resume {

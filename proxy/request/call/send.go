@@ -38,8 +38,8 @@ func (l loop) noteArm(target *routing.Target) {
 	}
 }
 
-// noteOwnArm records the call's own arm if no upstream was asked, so that the arm counts the
-// refusal.
+// noteOwnArm records the call's own arm if the call was sent to no upstream, so that the arm counts
+// the refusal.
 func (l loop) noteOwnArm() {
 	if r := &l.call.record; l.call.attempts() == 0 && l.compared() {
 		r.Arm = cmp.Or(routing.Own(l.call.config.model.Route, picker(l).arms(), picker(l).tiers()), observe.NoArm)
@@ -88,7 +88,7 @@ func (l loop) send(lease *upstreams.Lease, target *routing.Target, x *http1.Exch
 		err = a.Send(sending, to.Stream, a.Sends() > l.call.tries.sends.Changes+l.call.tries.sends.Longer)
 	}
 	if err == nil {
-		l.call.record.Stream = l.call.request.Streams() // the last field of a form may have asked for events
+		l.call.record.Stream = l.call.request.Streams() // the last field of a form may have requested events
 	}
 	return err
 }

@@ -11,9 +11,9 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// serve asks engines until there is something to show the client. It returns nil once it has
-// handed the answer to fasthttp, either whole or as a relay. Otherwise it returns the failure that
-// ends the call.
+// serve sends the call to engines until there is something to show the client. It returns nil once
+// it has handed the answer to fasthttp, either whole or as a relay. Otherwise it returns the
+// failure that ends the call.
 func (c *Call) serve() *failure.Failure {
 	if c.poison.blocked(c.record.Start) {
 		return failure.Poisoned()
@@ -83,8 +83,8 @@ func (c *Call) tryStream() *failure.Failure {
 	return nil
 }
 
-// commitWaiting commits the answer as a stream before any engine was asked. The relay continues
-// the wait.
+// commitWaiting commits the answer as a stream before the call is sent to any engine. The relay
+// continues the wait.
 func (c *Call) commitWaiting() {
 	c.times.ask(time.Now())
 	stream := keeping(c, c.tries.wait.stream)

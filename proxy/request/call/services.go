@@ -24,8 +24,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Services is what all calls share. The edge creates it once. A call gets it when it begins and
-// knows nothing else of the edge.
+// Services is what all calls share. The edge creates it once. It is all that a call knows of the
+// edge.
 type Services struct {
 	Log     *zap.Logger
 	Guard   *guard.Guard
@@ -40,13 +40,13 @@ type Services struct {
 	Tracer   *observe.Tracer // nil: traces are off
 	Counters Counters
 
-	// ServeNext serves the further requests on the connection of a stream that had left fasthttp,
-	// and then closes the connection.
+	// ServeNext serves further requests on a connection whose stream had left fasthttp, and then
+	// closes the connection.
 	ServeNext func(net.Conn) error
 
 	formats    endpoint.Formats
 	refusals   refusals
-	saltWarned sync.Map // profiles of engines without a salt, after the warning about them
+	saltWarned sync.Map // engine profiles without salts that were warned about
 }
 
 // Counters count events that are not in the records of calls.
@@ -58,7 +58,7 @@ type Counters struct {
 	Seals                          func(seal.Result) // counts one result
 }
 
-// moved returns the counter of calls that leave an engine because of a failure of f's kind.
+// moved returns the counter of calls that leave an engine after a failure of f's kind.
 func (c *Counters) moved(f *failure.Failure) *metrics.Counter {
 	switch f.Outcome {
 	case upstreams.OutcomeStalled:
@@ -110,8 +110,8 @@ func (s *Services) takeRetry(budget config.Percent) bool {
 
 // An engine that has read a prompt answers the next prompt with the same beginning sooner, and
 // reports cached_tokens. A client that guesses a beginning can thus learn whether another client
-// has sent it. If a model's prompt_cache is per_key, each key has a cache of its own, or shares
-// one with the keys of its group. For this the edge sends the engine a salt, and prefix affinity
+// has sent it. If a model's prompt_cache is per_key, each key has a cache of its own, or shares one
+// with the keys of its group. To that end the edge sends the engine a salt, and prefix affinity
 // keeps the prompts of different owners apart.
 
 // cacheOwner returns the owner whose cached prompts an engine may use for the calls of a key. An

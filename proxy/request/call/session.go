@@ -6,10 +6,10 @@ import (
 	"penstock/translate/chat"
 )
 
-// sessionHeader returns a hash of the session that a client names in its request's head, or 0 if
-// it names none. If a client sends several names, the narrowest counts: first those of Claude Code
-// and Codex (its newer and its older spelling, and the thread), then opencode's, then those of
-// other agents and proxies. The headers are walked once, because a lookup for each name would cost
+// sessionHeader returns a hash of the session that a client names in its request's head, or 0 if it
+// names none. If several headers name one, the narrowest counts: first those of Claude Code and
+// Codex (its newer and its older spelling, and the thread), then opencode's, then those of other
+// agents and proxies. It walks the headers only once, because a lookup for each name would cost
 // more than the pick.
 func sessionHeader(h *fasthttp.RequestHeader) uint64 {
 	var name []byte

@@ -32,9 +32,9 @@ const (
 )
 
 // hijack makes r leave fasthttp once the handler has returned. It returns false, and does nothing,
-// if r has to stay. A stream under TLS stays, because fasthttp closes the TLS connection at the
-// end of a hijack. A stream stays as well if the rest of a form is still to be read. fasthttp
-// cannot write a stream to HTTP/1.0, so such a stream always leaves.
+// if r has to stay. A stream under TLS stays, because fasthttp closes the TLS connection at the end
+// of a hijack. A stream also stays if the rest of a form is still to be read. Streams over
+// HTTP/1.0, which fasthttp cannot write, always leave.
 func hijack(r relay) bool {
 	c := r.call
 	ctx := c.client.ctx
@@ -53,9 +53,9 @@ func hijack(r relay) bool {
 	return true
 }
 
-// fasthttp calls takeConn after the handler has returned. fasthttp then releases everything and
-// closes the connection; that Close starts the stream instead. Before that, takeConn returns the
-// bytes of the next request in fasthttp's reader to the connection.
+// takeConn takes the connection over from fasthttp after the handler has returned. It gives the
+// bytes of the next request in fasthttp's reader back to the connection. fasthttp then releases
+// everything and closes the connection; that Close starts the stream instead.
 func (t *hijackedStream) takeConn(from net.Conn) {
 	defer t.call.shared.Guard.Catch(guard.Stream, t.panicked)
 	ctx := t.call.client.ctx
@@ -75,12 +75,12 @@ func (t *hijackedStream) takeConn(from net.Conn) {
 // panicked ends a stream that panicked outside of run. fasthttp or serve closes the connection.
 func (t *hijackedStream) panicked() {
 	if t.call != nil {
-		defer t.relay.Close() //nolint:errcheck // it has none to give
+		defer t.relay.Close() //nolint:errcheck // Close always returns nil
 		t.call.fail(failure.Internal(failure.ErrPanicked))
 	}
 }
 
-// serve runs the stream, and then the next requests on the connection.
+// serve runs the stream, and then serves the next requests on the connection.
 func (t *hijackedStream) serve() {
 	shared, conn := t.call.shared, t.conn
 	defer shared.Guard.Catch(guard.Stream, func() {

@@ -15,9 +15,8 @@ import (
 // and a client cannot tell a broken connection from the end. A stream that fails therefore ends
 // with its dialect's error. If the dialect has no error for a stream, the connection is reset.
 //
-// fasthttp would write chunks to every client, of any version. After a hijack the edge writes
-// instead. fasthttp keeps the connection (TLS or not) and the rest of a form until takeConn
-// returns.
+// fasthttp would write chunks to a client of any version. After a hijack the edge writes instead.
+// fasthttp keeps the connection (TLS or not) and the rest of a form until takeConn returns.
 type http10Stream struct {
 	relay
 	conn net.Conn
@@ -39,7 +38,7 @@ func (s *http10Stream) takeConn(net.Conn) {
 	defer c.shared.Guard.Catch(guard.Stream, func() {
 		listen.Reset(s.conn)
 		if s.call != nil {
-			defer s.relay.Close() //nolint:errcheck // it has none to give
+			defer s.relay.Close() //nolint:errcheck // Close always returns nil
 			s.call.fail(failure.Internal(failure.ErrPanicked))
 		}
 	})

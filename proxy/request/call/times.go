@@ -22,7 +22,7 @@ func (t *times) askAgain(now time.Time) {
 func (t *times) addAwaited(now time.Time) { t.awaited += now.Sub(t.asked) }
 
 // ended returns when the call ended, for what is recorded last. After a whole answer it does not
-// read the clock again: a read costs as much as a small step of a call, and all would return the
+// read the clock again: each read costs as much as a small step of a call, and all would return the
 // same time.
 func (t *times) ended() time.Time {
 	if t.endAt.IsZero() {

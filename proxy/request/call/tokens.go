@@ -14,9 +14,9 @@ type tokens struct {
 	usage       translate.Usage
 }
 
-// estimate fills in what no engine has counted. A client that leaves after an engine was asked is
-// charged as well: for the prompt, which the engine has read, and for the expected tokens of a
-// whole answer, because the edge does not see its tokens one by one.
+// estimate fills in what no engine has counted. A client that leaves after the call was sent to an
+// engine is charged as well: for the prompt, which the engine has read, and for the expected tokens
+// of a whole answer, which the edge does not see one by one.
 func (t *tokens) estimate(streamed, leftEngine bool) {
 	u := &t.usage
 	switch {

@@ -11,12 +11,12 @@ import (
 // trace is a call's context in a trace.
 type trace struct {
 	span   *observe.CallSpan // nil without tracing
-	parent []byte            // the client's trace context, kept for when the request's head is gone
+	parent []byte            // the client's trace context, kept because the request's head may be gone later
 	vendor []byte            // the client's tracestate, likewise
 }
 
-// keep copies the trace context, because the request's head may be gone when another engine is
-// asked.
+// keep copies the trace context, because the request's head may be gone when the call is sent to
+// another engine.
 func (t *trace) keep(cl *client) {
 	if t.span == nil {
 		t.parent = append([]byte(nil), t.context(cl)...)
@@ -24,9 +24,8 @@ func (t *trace) keep(cl *client) {
 	t.vendor = append([]byte(nil), t.state(cl)...)
 }
 
-// context returns the W3C trace context for an engine when the attempt has none of its own: that
-// of the call's span, or without tracing what the client sent. It returns nil if that is
-// malformed.
+// context returns the W3C trace context for an engine if the attempt has none of its own: that of
+// the call's span, or without tracing the client's. It returns nil if the client's is malformed.
 func (t *trace) context(cl *client) []byte {
 	switch {
 	case t.span != nil:
@@ -58,7 +57,7 @@ func (t *trace) state(cl *client) []byte {
 }
 
 // maxTracestate is how many bytes of a tracestate are passed on. Trace Context (3.3.1.5) requires
-// every vendor to pass on at least that many.
+// vendors to pass on at least that many.
 const maxTracestate = 512
 
 // tracestateOf returns a tracestate in the form that an engine is sent: whole members from the

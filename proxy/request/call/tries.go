@@ -19,20 +19,20 @@ type tries struct {
 	pool     upstreams.Pool
 	rank     int                // of its class; 0: the first
 	needs    upstreams.Features // of an engine
-	excluded []upstreams.ID     // engines that may not be asked, or not again
+	excluded []upstreams.ID     // engines that may not get the call, or not again
 	talk     conversation
 	why      *why                // why the engine was picked; nil: there was no choice
 	upstream *upstreams.Upstream // of the last attempt
 	sends    retry.Sends         // by the step that led to them
 	targets  int                 // engines that were tried
-	doubted  bool                // the first engine's refusal was doubted, and another one asked
-	refused  endpoint.Refused    // what the last engine is no longer sent, but has not accepted yet
+	doubted  bool                // the first engine's refusal was doubted, and another one was tried
+	refused  endpoint.Refused    // what the last engine no longer gets, but has not accepted yet
 	next     place               // a slot at another engine that the call moves to
 	kept     *resume.Stream      // a record for resuming; nil: this stream cannot be resumed
 	lookedAt time.Time           // when a call on a drained engine last looked for a slot
 	counts   int                 // requests for a count of the prompt
 	overflow bool                // the call has waited for a slot in vain
-	fallback []string            // models that may answer in place of the one that was asked for
+	fallback []string            // models that may answer in place of the requested one
 	fellBack bool                // fallback has been set
 	turn     turns.Turn          // of the call's key; the zero value while no key waits for slots
 	wait     *slotWait           // for a slot; nil: the call is not waiting
@@ -93,13 +93,13 @@ func (t *tries) takeNext() (p place) {
 	return p
 }
 
-// takeTurn takes the next engine's turn. It replaces the turn at an engine that has served
-// nothing, or whose part of the answer is counted with the next one's.
+// takeTurn takes the turn at the next engine. It replaces the turn at an engine that has served
+// nothing, or whose part of the answer is counted together with the next one's.
 func (t *tries) takeTurn(next turns.Turn) {
 	t.turn.Book(0)
 	t.turn = next
 }
 
-// goesOn reports whether the client was shown a part of an answer that the next engine has to
+// goesOn reports whether the client has received a part of an answer that the next engine has to
 // continue.
 func (t *tries) goesOn() bool { return t.kept != nil && t.kept.Started() && !t.kept.Awaits() }

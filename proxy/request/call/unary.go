@@ -20,8 +20,8 @@ type unary struct {
 	codec endpoint.Unary // nil until the reply's head has arrived
 }
 
-// try reads the engine's whole reply and answers with it. An engine that can cancel only streams
-// was asked for a stream, so its reply is assembled first. A reply that takes longer than
+// try reads the engine's whole reply and answers with it. An engine that can cancel only streams is
+// asked for a stream, so its reply is assembled first. A reply that takes longer than
 // stream.whole_keepalive becomes a relay. So does a large one that is only passed on.
 func (u *unary) try() *failure.Failure {
 	c := u.call
@@ -58,9 +58,10 @@ func (u *unary) try() *failure.Failure {
 	return nil
 }
 
-// firstWhitespace returns the time at which white space shows the client that its whole answer is
-// under way; zero: never. The time counts from the start of the call, because balancers count from
-// there. Audio and text have no meaningless white space, and before HTTP/1.1 there are no chunks.
+// firstWhitespace returns the time at which the edge first sends white space to show the client
+// that its whole answer is under way; zero: never. The time counts from the start of the call,
+// because balancers count from there. Audio and text have no meaningless white space, and HTTP/1.0
+// has no chunks.
 func (u *unary) firstWhitespace() time.Time {
 	c := u.call
 	d := c.config.snapshot.Config.Stream.WholeKeepalive.D()
@@ -127,11 +128,11 @@ func (u *unary) beginPassOn() (*endpoint.PassOn, *[]byte, error) {
 	return passOn, out, nil
 }
 
-// noteUsage records the token usage that an answer has reported so far. It also records, for the
-// metrics, whether the engine let markup through that it should have parsed.
+// noteUsage records the token usage that an answer has reported so far. For the metrics, it also
+// records whether the engine let markup through that it should have parsed.
 func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
 	c.tokens.usage, c.record.Finish = u, u.Finish.String()
-	if u.Known { // before the slot is free, so that the slot goes to the right key
+	if u.Known { // before the slot is free, so that the right key gets the slot
 		c.tries.turn.Book(turns.Weight(u.Prompt-u.Cached, u.Completion))
 	}
 	if m != 0 {
@@ -150,8 +151,8 @@ func (c *Call) noteCounted() {
 }
 
 // noteOverhead computes the time that the edge itself took before the first byte of the answer.
-// Waits for the client's body, for a slot and for engines do not count. The overhead of a form
-// cannot be measured, because the form is sent to its engine while it arrives.
+// Waits for the client's body, for a slot and for engines do not count. A form has no measurable
+// overhead, because it is sent to its engine while it arrives.
 func (c *Call) noteOverhead(now time.Time) {
 	if c.ep.Form {
 		return

@@ -138,8 +138,8 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestChangedRequest checks that an engine that refuses a request is asked again in a form that it
-// accepts.
+// TestChangedRequest checks that a request that an engine refuses is sent again in a form that the
+// engine accepts.
 func TestChangedRequest(t *testing.T) {
 	const overflow = "This model's maximum context length is 1000 tokens. However, you requested 1050 tokens (50 in the messages, 1000 in the completion). Please reduce the length of the messages or completion."
 	tests := []struct {
@@ -348,7 +348,8 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// TestPoison checks that a body that has cost two engines is refused before it costs a third.
+// TestPoison checks that a body that has brought down two engines is refused before it reaches a
+// third.
 func TestPoison(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := pair(calltest.BreakOff, calltest.BreakOff)
