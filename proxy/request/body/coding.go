@@ -56,8 +56,8 @@ const (
 	zstdWindow = 8 << 20
 )
 
-// decoding bounds how many bodies are decoded at once. Each keeps a processor busy, and takes up
-// to one window of memory beyond the reservation of its body.
+// decoding limits how many bodies are decoded at once. Each keeps a processor busy, and takes up to
+// one window of memory beyond the reservation of its body.
 var decoding = make(chan struct{}, min(runtime.GOMAXPROCS(0), 8))
 
 // decode replaces the client's encoded bytes by the decoded ones, at most limit bytes. It reserves
@@ -99,7 +99,7 @@ func (b *Body) decode(c coding, limit int64) *apierr.Error {
 	}
 }
 
-// undecodable returns the error for a body that is not in the coding that its head names.
+// undecodable returns the error for a body that is not in the coding that its head claims.
 func undecodable(c coding, cause error) *apierr.Error {
 	text := "it is damaged, cut short, or something follows its end"
 	if errors.Is(cause, zstd.ErrWindowSizeExceeded) {

@@ -60,8 +60,8 @@ func decoded(t testing.TB, c coding, encoded []byte, most, memory int64) (status
 	return 200, text
 }
 
-// TestDecode checks that a compressed body is decoded within its limit, its memory and a hundred
-// times its length.
+// TestDecode checks that the decoded length of a compressed body is bounded by its limit, its
+// memory and a hundred times its compressed length.
 func TestDecode(t *testing.T) {
 	noise := make([]byte, 3<<20)
 	r := rand.NewChaCha8([32]byte{})
@@ -106,8 +106,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestDecode_Damaged checks that a body is refused if it is truncated anywhere, or followed by a
-// byte.
+// TestDecode_Damaged checks that a body is refused if it is truncated at any point or followed by
+// another byte.
 func TestDecode_Damaged(t *testing.T) {
 	text := []byte(`{"model":"m","messages":[{"role":"user","content":"Say hello, hello, hello."}]}`)
 	for _, coding := range []coding{gzipped, zstandard} {

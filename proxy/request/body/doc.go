@@ -2,19 +2,19 @@
 //
 // A JSON body (Body) is read to its end before any slot is taken, because a client that sends
 // slowly must not hold capacity. A form (Form) may be too large for that. It is read until its
-// model is known and 256 KiB have arrived, or until it ends, and is sent on while the rest
-// arrives. It is rewritten for the engine, with a boundary of our own and the served name in
-// front. Thus only bytes that the edge has parsed reach an engine.
+// model is known and 256 KiB have arrived, or until it ends, and is sent on while the rest arrives.
+// It is rewritten for the engine, with a boundary of the edge's own and the served name in front,
+// so that an engine receives only bytes that the edge has parsed.
 //
 // # Bounds
 //
 // One budget bounds the bytes of all bodies together. They are reserved before a byte is read, and
-// a body's translation before it is written. Nothing is written to disk. Each body has a limit,
-// and its client must keep a pace: a deadline for silence, and a rate for bodies that drip or that
-// hold much memory. If there are several keys, each may hold half of the budget with incomplete
-// bodies, so that clients that leave bodies unfinished do not lock out others; a single body may
-// hold more. A message over WebSocket counts as an incomplete body until it begins as a call. Time
-// in which an engine is slow to read an upload does not count against the client.
+// a body's translation before it is written. Nothing is written to disk. Each body has a limit, and
+// its client must keep a pace: a deadline for silence, and a minimum rate for bodies that drip or
+// hold much memory. If there are several keys, the incomplete bodies of each may hold half of the
+// budget, so that clients that leave bodies unfinished do not lock out others; a single body may
+// hold more. A message over WebSocket counts as an incomplete body until its call begins. Time in
+// which an engine is slow to read an upload does not count against the client.
 //
 // A JSON body may be compressed with gzip or zstd (coding.go). It is first read to its end, and
 // its limit also applies to the decoded bytes.

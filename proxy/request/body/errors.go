@@ -18,7 +18,7 @@ var ErrClientGone = errors.New("client gone")
 // CodeMemory is the code of a refusal for lack of memory. Engines never cause it.
 const CodeMemory = "no_body_memory"
 
-// MemoryFull returns the error for a body that finds no room in the memory for bodies.
+// MemoryFull returns the error for a body when the memory for bodies is full.
 func MemoryFull() *apierr.Error {
 	e := apierr.New(503, CodeMemory, "Request memory is exhausted. Retry shortly.")
 	e.RetryAfter = limit.Jitter(time.Second)
@@ -31,9 +31,9 @@ func slowClient(cause error) *apierr.Error {
 	return e
 }
 
-// Broken returns the error for a body that did not arrive in full on conn: its client was too
-// slow, has left, or has sent broken framing. A client that has left is recorded as gone. The
-// answer reaches it only if it has closed just its sending side.
+// Broken returns the error for a body that did not arrive in full on conn: its client was too slow,
+// has left, or has sent broken framing. A client that has left is recorded as gone; the answer
+// still reaches it if it has closed only its sending side.
 func Broken(conn net.Conn, err error) *apierr.Error {
 	switch {
 	case TimedOut(err):

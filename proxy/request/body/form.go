@@ -41,9 +41,9 @@ type Form struct {
 	parts    *multipart.Reader
 	boundary string
 
-	value   []byte // of the text field that is being read
-	made    []byte // bytes for the engine that were not read yet: heads of parts, text fields
-	taken   int    // bytes of made that were read
+	value   []byte // of the current text field
+	made    []byte // bytes for the engine that are still unread: heads of parts, text fields
+	taken   int    // bytes of made that have been read
 	inFile  bool
 	size    int64 // bytes of the file so far
 	closed  bool  // the last boundary has been written
@@ -55,16 +55,15 @@ type Form struct {
 
 const (
 	// formWindow is how much of a form is read before a slot is taken. A client that sends slowly
-	// must not hold a slot from its first byte on, and a small file can then go to a second
-	// engine.
+	// must not hold a slot from its first byte on. A form that fits can be sent to a second engine.
 	formWindow   = 256 << 10
 	maxTextField = 64 << 10
-	formHeads    = 4 << 10 // what our part heads may add to a small form
+	formHeads    = 4 << 10 // what the edge's part heads may add to a small form
 )
 
 var windowPool = sync.Pool{New: func() any { return new([formWindow]byte) }}
 
-// Begin prepares to read a form. Its fields go to fields, and its memory comes from budget.
+// Begin prepares to read a form. fields receives its fields, and its memory comes from budget.
 func (f *Form) Begin(from *Source, fields Fields, budget *limit.Memory) {
 	*f = Form{
 		fields: fields, boundary: "penstock" + rand.Text(),
@@ -88,8 +87,8 @@ func (f *Form) ReadHead(contentType []byte) error {
 // Ended reports whether the client's form was read to its end.
 func (f *Form) Ended() bool { return f.ended }
 
-// Spent reports whether a part of the form was sent and not held, so that the form cannot be sent
-// again.
+// Spent reports whether the form cannot be sent again, because bytes that are not held have been
+// sent.
 func (f *Form) Spent() bool { return f.spent }
 
 // Came returns how many bytes of the client's body were read.
@@ -284,9 +283,9 @@ func appendFileHead(dst []byte, boundary, name string, p *multipart.Part) []byte
 // ContentType returns the media type of the engine's form.
 func (f *Form) ContentType() string { return "multipart/form-data; boundary=" + f.boundary }
 
-// ForEngine returns the engine's form with the served name in front. A form that is held whole is
-// returned in pieces, so that it is sent with its length and can be sent again. Any other form is
-// returned as a reader.
+// ForEngine returns the engine's form with the served name in front. If the whole form is held, it
+// is returned in pieces, so that it is sent with its length and can be sent again. Any other form
+// is returned as a reader.
 func (f *Form) ForEngine(served string) (pieces [][]byte, rest io.Reader) {
 	pieces = append([][]byte{appendField(nil, f.boundary, "model", []byte(served))}, f.held...)
 	if f.ended {
@@ -311,7 +310,7 @@ func (f *Form) Release() {
 // arrive.
 type formReader struct {
 	form *Form
-	held [][]byte // not read yet
+	held [][]byte // still unread
 }
 
 // Read implements io.Reader. Its errors are *apierr.Error.

@@ -16,7 +16,7 @@ import (
 	"penstock/translate/audio"
 )
 
-// rewriter is a form without a call. It reads the client's form and writes the engine's.
+// rewriter rewrites a form outside of a call: it reads the client's form and writes the engine's.
 type rewriter struct{ f *Form }
 
 func (r rewriter) Read(p []byte) (int, error) { return r.f.write(p) }

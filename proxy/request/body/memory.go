@@ -19,7 +19,7 @@ var (
 	largePool = sync.Pool{New: func() any { return new([]byte) }}
 )
 
-// newBuffer returns an empty buffer with room for n bytes. recycle returns it to its pool.
+// newBuffer returns an empty buffer with room for n bytes. recycle returns the buffer to its pool.
 func newBuffer(n int64) *[]byte {
 	pool := &smallPool
 	if n > pooledBody && n <= largeBody {
@@ -32,7 +32,7 @@ func newBuffer(n int64) *[]byte {
 	return buf
 }
 
-// recycle returns a buffer to its pool. It drops a huge one.
+// recycle returns a buffer to its pool, unless the buffer is huge.
 func recycle(buf *[]byte) {
 	*buf = (*buf)[:0]
 	switch n := cap(*buf); {
@@ -43,8 +43,8 @@ func recycle(buf *[]byte) {
 	}
 }
 
-// Reservation is what one body holds of the budget for all bodies. While the body is incomplete,
-// it also counts against the body's key. It belongs to one goroutine at a time.
+// Reservation is the part of the budget for all bodies that one body holds. While the body is
+// incomplete, it also counts against the body's key. It belongs to one goroutine at a time.
 type Reservation struct {
 	budget *limit.Memory
 	held   int64
@@ -59,8 +59,8 @@ func NewReservation(budget *limit.Memory, reading *atomic.Int64) Reservation {
 	return Reservation{budget: budget, reading: reading}
 }
 
-// readingShare says that incomplete bodies of one key may hold 1/2 of the budget, so that a client
-// that leaves its bodies unfinished does not lock out others. A single body may hold more.
+// readingShare limits the incomplete bodies of one key to 1/2 of the budget, so that a client that
+// leaves its bodies unfinished does not lock out others. A single body may hold more.
 const readingShare = 2
 
 // Reserve reserves n more bytes. If there is no room, it reserves none and returns false.
@@ -81,8 +81,8 @@ func (r *Reservation) Reserve(n int64) bool {
 	return true
 }
 
-// grow returns a copy of buf, which is full, with twice the capacity. If there is no memory for
-// it, it returns buf itself and false.
+// grow returns a copy of buf, which is full, with twice the capacity. Without memory for it, grow
+// returns buf itself and false.
 func (r *Reservation) grow(buf []byte) ([]byte, bool) {
 	n := int64(cap(buf))
 	if !r.Reserve(n) {
@@ -91,8 +91,8 @@ func (r *Reservation) grow(buf []byte) ([]byte, bool) {
 	return append(make([]byte, 0, 2*n), buf...), true
 }
 
-// Complete must be called when the whole body has arrived, or when a message begins as a call. The
-// bytes stay reserved, but no longer count against the key.
+// Complete must be called when the whole body has arrived, or when the call of a message begins.
+// The bytes stay reserved, but no longer count against the key.
 func (r *Reservation) Complete() {
 	r.uncount(r.counted)
 	r.reading = nil

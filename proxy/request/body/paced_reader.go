@@ -10,9 +10,8 @@ import (
 	"penstock/translate/apierr"
 )
 
-// pacedReader reads a client's body piece by piece. It applies the limit and enforces a pace. Only
-// time spent waiting for the client counts: while an engine is slow to read, the client cannot
-// send.
+// pacedReader reads a client's body piece by piece. It enforces the limit and a pace. Only time
+// spent waiting for the client counts: while an engine is slow to read, the client cannot send.
 type pacedReader struct {
 	src       io.Reader
 	conn      net.Conn
@@ -23,7 +22,7 @@ type pacedReader struct {
 	rate      int64 // bytes per second; 0: any rate
 
 	armed  time.Time     // when the deadline was set
-	tight  bool          // the deadline is the end of the window, not that of the silence
+	tight  bool          // the deadline is the end of the window, not that of the permitted silence
 	waited time.Duration // in this window
 	came   int64         // in this window
 }
@@ -87,5 +86,5 @@ func (s *pacedReader) arm(now time.Time) {
 		left = rateWindow - s.waited
 	}
 	s.armed, s.tight = now, tight
-	_ = s.conn.SetReadDeadline(now.Add(left)) // on a closed connection the read fails
+	_ = s.conn.SetReadDeadline(now.Add(left)) // on a closed connection the read fails anyway
 }

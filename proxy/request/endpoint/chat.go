@@ -56,7 +56,7 @@ func (r *chatRequest) Decode(in Input) (err error) {
 	return err
 }
 
-// describeChat records what the answer must contain for this client.
+// describeChat sets what the answer must contain for this client.
 func describeChat(r *chatRequest, about *Answer) {
 	r.answer.begin(about, r.chat)
 	o := &r.answer.options

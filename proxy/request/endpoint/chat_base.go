@@ -21,8 +21,8 @@ type chatBase struct {
 	chat          *chat.Request   // nil once it is no longer needed for sending
 	wantsStream   bool            // of chat
 	rules         chat.ModelRules // the model's, with the context length of its engines
-	lowerEffort   bool            // to the nearest effort that the model offers (no refusal)
-	countsAtStart bool            // the client reads counts at the start of a stream
+	lowerEffort   bool            // lowers an effort to the nearest one that the model offers, instead of a refusal
+	countsAtStart bool            // the client reads token counts at the start of a stream
 	segments      [][]byte        // memory for the pieces of the engine's request
 	room          []byte          // memory for the pieces that the edge itself writes
 	answer        chatAnswer
@@ -47,7 +47,7 @@ var textOnly = []string{"text"}
 
 func (b *chatBase) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	rules, prompt := m.ChatRules(now, b.lowerEffort, &b.rules), &b.chat.Prompt
-	if len(prompt.Images) > 0 && rules.InputModalities == nil && m.Route.TextOnly() { // as the catalog says
+	if len(prompt.Images) > 0 && rules.InputModalities == nil && m.Route.TextOnly() { // as the catalog lists it
 		b.rules = *rules
 		b.rules.InputModalities = textOnly
 		rules = &b.rules
@@ -154,7 +154,7 @@ func (b *chatBase) Release() {
 func (b *chatBase) recycle() {
 	b.Release()
 	b.answer.release()
-	clear(b.segments[:cap(b.segments)]) // they point into requests
+	clear(b.segments[:cap(b.segments)]) // they refer to requests
 	*b = chatBase{segments: b.segments[:0], room: b.room[:0], answer: chatAnswer{tools: b.answer.tools[:0]}}
 }
 
@@ -174,11 +174,11 @@ type completionWriter interface {
 	AppendWhole(dst []byte, c *answer.Completion) ([]byte, error)
 }
 
-// begin records what the answer of one attempt must contain in every dialect.
+// begin sets what the answer of one attempt must contain in every dialect.
 func (a *chatAnswer) begin(about *Answer, r *chat.Request) {
 	m := about.Model
 	a.options = answer.Options{Model: m.ID, Created: about.Created.Unix(), N: r.N, PromptTokens: about.PromptTokens}
-	if r.ToolUse.Offered && len(a.tools) == 0 { // the same for each attempt
+	if r.ToolUse.Offered && len(a.tools) == 0 { // the same for every attempt
 		a.tools = chat.AppendToolNames(a.tools, r)
 	}
 	a.options.Tools, a.options.SingleToolCall = a.tools, r.ToolUse.Single
@@ -220,12 +220,12 @@ func (a *chatAnswer) release() {
 	}
 }
 
-// answerID returns an id for an answer whose id the edge makes: prefix and the call's id.
+// answerID returns the id of an answer that needs one from the edge: prefix and the call's id.
 func answerID(prefix string, requestID []byte) string {
 	return prefix + string(requestID[len(requestIDPrefix):])
 }
 
-// suspect returns m, or 0 if the engine was not expected to parse that markup.
+// suspect returns m, or 0 if the engine was not expected to parse that kind of markup.
 func suspect(m translate.Markup, offered *translate.Offered) translate.Markup {
 	if m.Suspect(*offered) {
 		return m
@@ -251,8 +251,8 @@ func (*dialectEvents) AppendBody([]byte, []byte, Reply) ([]byte, error) {
 func (*dialectEvents) MediaType() string { return eventStreamType }
 func (*dialectEvents) InBand() bool      { return true }
 
-// The forms by their words in a profile. Without a word, a request is passed on in the form in
-// which it arrived.
+// The forms by their names in a profile. If a profile names none, a request is passed on in the
+// form in which it arrived.
 var (
 	toolChoiceForms = map[string]chat.ToolChoiceForm{
 		config.ToolChoiceWords: chat.ToolChoiceWords, config.ToolChoiceIgnored: chat.ToolChoiceIgnored,

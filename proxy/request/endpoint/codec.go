@@ -21,7 +21,7 @@ import (
 )
 
 // Request is the codec of one client's request. It reads the request, writes it for engines, and
-// prepares for their replies. It belongs to one call and to the call's goroutine. Functions accept
+// prepares for their replies. It belongs to one call and to the call's goroutine. Functions take
 // only the part of it that they use.
 type Request interface {
 	Decoder
@@ -38,13 +38,14 @@ type Decoder interface {
 	Decode(in Input) error
 	// Model returns the model's name as the client wrote it.
 	Model() []byte
-	// Streams reports whether the client gets its answer as it is generated. For a form this may
-	// change until the form has been read to its end.
+	// Streams reports whether the client gets its answer as it is generated. For a form this is
+	// final only once the form has been read to its end.
 	Streams() bool
-	// Check applies the rules of the model. now decides which of its engines' context reports are
+	// Check applies the rules of the model. now decides which context reports of its engines are
 	// recent.
 	Check(m *snapshot.Model, now time.Time) (Checked, error)
-	// Ended reports whether the client's body was read to its end. A form is read while it is sent.
+	// Ended reports whether the client's body was read to its end. A form is read while it is sent
+	// on.
 	Ended() bool
 	// Came returns how many bytes of the client's body Decode and Fill have read. It returns 0 for
 	// a body that was read before.
@@ -58,7 +59,7 @@ type Prompt interface {
 	// Limit returns the limit on the answer's tokens.
 	Limit() TokenLimit
 	// Prefix returns the beginning of the prompt, by which a route may find an engine that has
-	// cached it. It returns nil if there is none.
+	// cached it. It returns nil if the request has none.
 	Prefix() (tools, messages []byte)
 	// Session returns what the request's body says about its session.
 	Session() chat.Session
@@ -68,7 +69,7 @@ type Prompt interface {
 
 // Outgoing writes a request for engines.
 type Outgoing interface {
-	// AsksStream reports whether an engine with the profile p is asked for a stream.
+	// AsksStream reports whether a request to an engine with the profile p asks for a stream.
 	AsksStream(p *engine.Profile) bool
 	// Fill writes the request for an engine.
 	Fill(to Target) (Sending, error)
@@ -80,8 +81,8 @@ type Outgoing interface {
 
 // Replies reads what engines reply to a request.
 type Replies interface {
-	// Reads says what a reply with status 200 is, judged by its head. asked says that a stream was
-	// asked for.
+	// Reads says what a reply with status 200 is, judging by its head. asked means that the request
+	// was for a stream.
 	Reads(reply Reply, asked bool) ReplyForm
 	// AnswersJSON reports whether a whole answer is certain to be JSON, which white space may
 	// precede.
@@ -140,7 +141,7 @@ type Target struct {
 	Upstream *upstreams.Upstream
 	Model    *snapshot.Model
 	Served   string
-	Stream   bool // the engine is asked for a stream
+	Stream   bool // the request asks for a stream
 	Salt     chat.Salt
 	Priority chat.Priority
 	Formats  *Formats
@@ -148,9 +149,9 @@ type Target struct {
 }
 
 // Refused is what an engine was found to refuse in requests for a model, beyond what its profile
-// says. Such a request is sent in another form. The zero value means that nothing is refused.
+// lists. Such a request is sent in another form. The zero value means that nothing is refused.
 type Refused struct {
-	Efforts       chat.EffortSet // words of the reasoning effort
+	Efforts       chat.EffortSet // values of the reasoning effort
 	AdjacentTurns bool           // consecutive turns of one role
 }
 
@@ -162,7 +163,7 @@ func (r Refused) And(other Refused) Refused {
 // Sent is the part of a sent request that an engine may refuse but accept in another form.
 type Sent struct {
 	Limit         int    // on the tokens of the answer; -1: none
-	Effort        string // the word of the reasoning effort; empty: none
+	Effort        string // the value of the reasoning effort; empty: none
 	AdjacentTurns bool   // consecutive turns of one role
 }
 
@@ -178,9 +179,9 @@ func SentOf(p Prompt, to *Target) Sent {
 	return sent
 }
 
-// PriorityOf returns the priority that an upstream's engine is sent for a call: the rank of its
-// class, if the upstream is configured for it. A client's own number stays if the model allows
-// clients to send one.
+// PriorityOf returns the priority of a call at an upstream's engine: the rank of its class, if the
+// upstream is configured for it. A client's own number stays if the model allows clients to send
+// one.
 func PriorityOf(u *upstreams.Upstream, m *snapshot.Model, rank int) chat.Priority {
 	number, told := upstreams.Priority(u, rank)
 	if !told {
@@ -189,7 +190,7 @@ func PriorityOf(u *upstreams.Upstream, m *snapshot.Model, rank int) chat.Priorit
 	return chat.Priority{Number: number, Told: true, Own: slices.Contains(m.Config.AllowMembers, "priority")}
 }
 
-// Sending is a request in the form in which an engine is sent it.
+// Sending is a request in the form in which it is sent to an engine.
 type Sending struct {
 	Path, ContentType, Accept string
 	Body                      [][]byte
@@ -205,19 +206,19 @@ type Answer struct {
 	RequestID    []byte
 	Created      time.Time
 	PromptTokens int
-	Streamed     bool     // the engine was asked for a stream
+	Streamed     bool     // the request was for a stream
 	Seal         seal.Box // of the key and the model, if the dialect uses it
 }
 
 // Reply is the head of an engine's reply.
 type Reply interface {
 	Header(name string) []byte
-	// Framed reports whether the end of the body is certain, so that it does not end with its
+	// Framed reports whether the body has a certain end, so that it does not end with its
 	// connection.
 	Framed() bool
 }
 
-// ReplyForm says what form a reply has.
+// ReplyForm is the form of a reply.
 type ReplyForm uint8
 
 // The forms of a reply.
@@ -235,11 +236,11 @@ const (
 
 // Unary is the unary codec. It writes the client's answer from an engine's whole reply.
 type Unary interface {
-	// Append appends the answer for body. If the engine was asked for a stream, body is a chat
+	// Append appends the answer for body. If the request was for a stream, body is a chat
 	// completion.
 	Append(dst, body []byte, reply Reply) ([]byte, error)
 	// PassesOn reports whether a large reply may be passed on as it arrives, because next to
-	// nothing in it changes. PassOn begins to pass it on.
+	// nothing in it changes. PassOn starts to pass it on.
 	PassesOn(reply Reply) bool
 	PassOn(reply Reply) *PassOn
 	// Assembled returns how a completion is assembled from a stream.

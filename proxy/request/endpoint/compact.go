@@ -24,8 +24,8 @@ var compact = &Endpoint{
 	New:           func() Request { return newExtension(true) },
 }
 
-// inputTokens is POST /v1/responses/input_tokens. It estimates the tokens of a prompt from what the
-// engines of its model have counted so far, because no engine can count for this dialect.
+// inputTokens is POST /v1/responses/input_tokens. It estimates the tokens of a prompt from earlier
+// counts by the engines of its model, because no engine can count for this dialect.
 var inputTokens = &Endpoint{
 	Path:      "/v1/responses/input_tokens",
 	listedAs:  "/v1/responses",
@@ -38,8 +38,8 @@ var inputTokens = &Endpoint{
 	}},
 }
 
-// extensionWriter is Responses for the endpoints below it that the contract does not have: a
-// request that is compacted, or only counted. Neither streams.
+// extensionWriter is the Responses writer of the endpoints below /v1/responses that the contract
+// does not have. They compact a request, or only count its tokens, and do not stream.
 type extensionWriter struct {
 	responsesWriter
 	compacts bool

@@ -6,11 +6,10 @@ import (
 	"penstock/translate/responses"
 )
 
-// Dialect says how an endpoint reports errors: their shape, and the status of an engine's failure.
+// Dialect is how an endpoint reports errors: their shape, and the status of an engine's failure.
 type Dialect struct {
 	Name string // the name in metrics and log
-	// AnthropicRates says that clients also read the levels of their limits in Anthropic's
-	// headers.
+	// AnthropicRates adds the levels of the key's limits in Anthropic's headers.
 	AnthropicRates bool
 
 	// appendError renders e for a client of this dialect.
@@ -18,7 +17,7 @@ type Dialect struct {
 	// mapError maps an upstream's failure to this dialect's statuses; nil: unchanged.
 	mapError func(e *apierr.Error) *apierr.Error
 	// prompt is the member that an error names if the prompt is too long for the engine. If it is
-	// empty, mapError names the member, or else it is messages.
+	// empty, mapError names the member; without a mapError the member is messages.
 	prompt string
 }
 

@@ -45,7 +45,7 @@ func TestMessagesError(t *testing.T) {
 		{apierr.HTTPVersion("No."), 505, apierr.TypeInvalidRequest, 0, "No."},
 		{overflow(5000, 4096), 400, apierr.TypeInvalidRequest, 0, "prompt is too long: 5000 tokens > 4096 maximum"},
 		{
-			answer, 400, apierr.TypeInvalidRequest, 0, // agents look for the parts
+			answer, 400, apierr.TypeInvalidRequest, 0, // agents look for these words
 			"prompt is too long: 4097 tokens > 4096 maximum; input length and `max_tokens` exceed context limit: 3997 + 100 > 4096, " +
 				"decrease input length or `max_tokens` and try again",
 		},
@@ -94,7 +94,7 @@ func TestDialectAt(t *testing.T) {
 	}
 }
 
-// TestPromptTooLongParam checks that the error names the member that holds the endpoint's prompt.
+// TestPromptTooLongParam checks that the error names the member with the endpoint's prompt.
 func TestPromptTooLongParam(t *testing.T) {
 	for _, ep := range All {
 		e := apierr.Invalid("messages", apierr.CodeContextLength, "The request exceeds the available context size.")
@@ -116,8 +116,8 @@ func TestPromptTooLongParam(t *testing.T) {
 	}
 }
 
-// TestShouldRetry checks that a used-up quota keeps SDKs from retrying. A quota of which running
-// calls hold the rest does not, because that may be released within a second.
+// TestShouldRetry checks that an exhausted quota keeps SDKs from retrying. A quota whose rest is
+// reserved by running calls does not, because the reservation may end within a second.
 func TestShouldRetry(t *testing.T) {
 	for held, want := range map[bool]string{false: "false", true: ""} {
 		var h fasthttp.ResponseHeader

@@ -27,9 +27,8 @@
 // # Design
 //
 // The dialects themselves are packages below translate, which turn bytes into bytes. A codec
-// connects a dialect to a call: to the body's memory, the model's snapshot and the target's
-// engine. It knows no attempt and no connection. Of an engine's reply it sees only the head
-// (Reply).
+// connects a dialect to a call: to the body's memory, the model's snapshot and the target's engine.
+// It knows no attempt and no connection, and sees only the head of an engine's reply (Reply).
 //
 // If an answer continues at another engine, the underlying chat request receives the text so far
 // (Request.Chat, chat.Request.GoOn). Fill then writes it as a chat request, whatever the dialect.

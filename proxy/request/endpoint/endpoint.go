@@ -19,10 +19,10 @@ type Endpoint struct {
 	Operation string // the name in a key's scope (config.Op…)
 	Traced    string // the operation's name in the GenAI conventions, if they have one
 	Dialect   *Dialect
-	// Form says that requests are forms, which have the larger limit and are sent on while they
+	// Form means that requests are forms, which have the larger limit and are sent on while they
 	// arrive.
 	Form bool
-	// CachesPrompts says that engines cache the prompts of these requests, so that the prompts of
+	// CachesPrompts means that engines cache the prompts of these requests, so that the prompts of
 	// different owners may have to be kept apart.
 	CachesPrompts bool
 	// New makes the codec of one call.
@@ -36,10 +36,10 @@ type Endpoint struct {
 	listedAs string // the path by which a model's supported_endpoints lists it; empty: its own
 }
 
-// Local is how an endpoint answers an admitted call itself, with a count of its prompt. The prompt
-// is reserved from the key's tokens but not charged.
+// Local is how an endpoint itself answers an admitted call, with a count of its prompt. The
+// prompt's tokens are reserved from the key's limits but not charged.
 type Local struct {
-	// Operation is the operation of an engine's own counter, which may be asked. If it is empty,
+	// Operation is the operation of an engine's own counter, if engines have one. If it is empty,
 	// the estimate suffices.
 	Operation string
 	// Segments appends the request for the counter. Read reads the counter's answer.
@@ -76,9 +76,8 @@ func At(path []byte) *Endpoint {
 	return nil
 }
 
-// Near returns the endpoint that an unknown path is probably meant for, or nil. Such a path lacks
-// the version, ends in a slash, or repeats the version because the client's base URL already has
-// it.
+// Near returns the endpoint that an unknown path probably means, or nil. Such a path lacks the
+// version, ends in a slash, or repeats the version because the client's base URL already has it.
 func Near(path []byte) *Endpoint {
 	path = bytes.TrimRight(path, "/")
 	for len(path) > 0 {
@@ -121,8 +120,8 @@ func (ep *Endpoint) OwnLimit(l config.BodyLimits) int64 {
 	return int64(n) + more
 }
 
-// TooLarge refuses a body that is larger than a limit of OwnLimit or BodyLimit. The refusal names
-// the configured number.
+// TooLarge returns the refusal of a body that is larger than a limit of OwnLimit or BodyLimit. It
+// names the configured number.
 func (ep *Endpoint) TooLarge(most int64) *apierr.Error {
 	if !ep.Form {
 		most -= ep.Wrapping
@@ -147,7 +146,7 @@ func DialectOf(ctx *fasthttp.RequestCtx) *Dialect {
 }
 
 // textReply implements Reads for the endpoints whose answers are one document or a stream of
-// events, as requested.
+// events, whichever was requested.
 func textReply(reply Reply, asked bool) ReplyForm {
 	isStream := isEventStream(reply)
 	switch {

@@ -50,7 +50,7 @@ func form(fields ...string) (body, header string) {
 	return b.String(), "Content-Type: " + w.FormDataContentType()
 }
 
-// TestExchanges checks, for each endpoint, what the engine is sent for a request and what the
+// TestExchanges checks, for each endpoint, what the engine receives for a request and what the
 // client gets for the engine's reply.
 func TestExchanges(t *testing.T) {
 	const json, events = "application/json", "text/event-stream"
@@ -210,7 +210,7 @@ func TestExchanges(t *testing.T) {
 	}
 }
 
-// TestNewEndpoint checks that an endpoint in a file of its own takes the whole path of a call:
+// TestNewEndpoint checks that an endpoint in a file of its own gets everything that a call has:
 // limits, errors in its dialect, engines and the answer.
 func TestNewEndpoint(t *testing.T) {
 	endpoint.WithShout(t)

@@ -8,10 +8,10 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// chatFeature is what requests of every dialect that becomes chat need of an engine.
+// chatFeature is what every dialect that is translated to chat needs from an engine.
 var chatFeature = upstreams.FeatureOf(config.OpChat)
 
-// FeaturesOf returns what a request needs of an engine.
+// FeaturesOf returns what a request needs from an engine.
 func FeaturesOf(ep *Endpoint, p Prompt) upstreams.Features {
 	c := p.Chat()
 	if c == nil {
@@ -37,7 +37,7 @@ func FeaturesOf(ep *Endpoint, p Prompt) upstreams.Features {
 	return f
 }
 
-// operationAtEngine returns the name by which engines' profiles know the endpoint.
+// operationAtEngine returns the name of the endpoint in engines' profiles.
 func (ep *Endpoint) operationAtEngine() string {
 	switch ep.Path {
 	case completions.Path:

@@ -16,7 +16,7 @@ type asked struct {
 
 func (a asked) Chat() *chat.Request { return a.chat }
 
-// TestFeaturesOf checks what a request needs of an engine, depending on its members.
+// TestFeaturesOf checks what a request needs from an engine, depending on its members.
 func TestFeaturesOf(t *testing.T) {
 	const tools = `"tools":[{"type":"function","function":{"name":"f"}}]`
 	base := upstreams.FeatureOf(config.OpChat)

@@ -52,14 +52,14 @@ type editAnswer struct {
 
 func (a *editAnswer) PassesOn(Reply) bool { return a.form.Ended() }
 
-// formFields are the fields of a form. They also say whether the client wants events.
+// formFields are the fields of a form. They also tell whether the client requested events.
 type formFields interface {
 	body.Fields
 	Stream() bool
 }
 
-// formRequest is the common part of the codecs of forms. A form is checked while it is read, even
-// while its beginning is already on its way to an engine.
+// formRequest is the common part of the codecs of forms. The check of a form continues while it is
+// read, when its beginning is already on its way to an engine.
 type formRequest struct {
 	form      body.Form
 	fields    formFields
@@ -84,8 +84,8 @@ type formEnd struct {
 	request *formRequest
 }
 
-// End implements body.Fields. If the form is already on its way to an engine without events, End
-// refuses a request for events that follows the file.
+// End implements body.Fields. A field that requests events may follow the file. If the form is by
+// then on its way to an engine without events, End refuses it.
 func (e formEnd) End() ([]forward.Field, error) {
 	fields, err := e.formFields.End()
 	if err != nil || !e.Stream() {
@@ -110,7 +110,7 @@ func (r *formRequest) Check(*snapshot.Model, time.Time) (Checked, error) {
 	return Checked{Pool: r.pool, PoolName: r.pool.String()}, nil
 }
 
-// Estimate implements Request. Audio and images have no tokens to estimate here.
+// Estimate implements Request. The edge does not estimate tokens of audio and images.
 func (r *formRequest) Estimate(float64) (prompt, output int) { return 0, 0 }
 func (r *formRequest) Limit() TokenLimit                     { return noLimit{} }
 func (r *formRequest) Prefix() (tools, messages []byte)      { return nil, nil }

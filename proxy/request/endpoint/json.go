@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// These endpoints take JSON, answer JSON, and do not stream. In the JSON that they pass on, they
-// change only the model.
+// These endpoints take JSON, answer JSON, and do not stream. The edge passes the JSON on and
+// changes only the model in it.
 var (
 	embeddings = passing("/v1/embeddings", config.OpEmbeddings, "input", (*forward.Request).DecodeEmbeddings)
 	rerank     = ranking(passing("/v1/rerank", config.OpRerank, "documents", (*forward.Request).DecodeRerank))
@@ -39,7 +39,7 @@ func passing(path, operation, prompt string, decode func(r *forward.Request, bod
 	return ep
 }
 
-// ranking makes the endpoint answer in one form for all engines.
+// ranking gives the endpoint's answers the same form for all engines.
 func ranking(ep *Endpoint) *Endpoint {
 	request := ep.New
 	ep.New = func() Request { return &rerankRequest{request().(*passingRequest)} }
@@ -85,8 +85,8 @@ type passingRequest struct {
 
 func (r *passingRequest) Decode(in Input) error { return r.decode(&r.own, in.Body.Bytes()) }
 
-// jsonRequest is the common part of the codecs of JSON requests of which the edge reads little
-// more than the model.
+// jsonRequest is the common part of the codecs of JSON requests of which the edge reads little more
+// than the model.
 type jsonRequest struct {
 	held
 	request   *forward.Request
@@ -107,7 +107,7 @@ func (r *jsonRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	return Checked{Pool: r.pool, PoolName: r.pool.String()}, r.request.Check(m.ChatRules(now, false, &r.rules))
 }
 
-// Estimate implements Request. It expects no output tokens, which only completions have.
+// Estimate implements Request. It expects no output tokens, because only completions have any.
 func (r *jsonRequest) Estimate(bytesPerToken float64) (prompt, output int) {
 	if bytesPerToken <= 0 {
 		bytesPerToken = 4
@@ -178,8 +178,8 @@ func (r *completionRequest) Estimate(bytesPerToken float64) (prompt, output int)
 	return prompt, expectedOutput(r.own.Asked()) * r.own.Generated
 }
 
-// Fill implements Request. It sets the salt, because engines report cached tokens for completions,
-// but for no other requests that are passed on.
+// Fill implements Request. It sets the salt. Of all requests that are passed on, only completions
+// need one, because engines report cached tokens for them.
 func (r *completionRequest) Fill(to Target) (Sending, error) {
 	r.own.SetSalt(to.Salt)
 	return r.jsonRequest.Fill(to)

@@ -25,7 +25,7 @@ var messagesEndpoint = &Endpoint{
 	},
 }
 
-// messagesWriter adapts Messages to its codec.
+// messagesWriter adapts Messages to translatedDialect.
 type messagesWriter struct{ messages.Stream }
 
 // A request in the client's dialect is needed only while it is translated.
@@ -61,7 +61,7 @@ func (w *messagesWriter) Describe(about *Answer, o *answer.Options) {
 func (w *messagesWriter) Recycle(r *translatedRequest) { messagesCodecs.Put(r) }
 
 // countTokens is POST /v1/messages/count_tokens. It returns an engine's own count if one has a
-// counter, otherwise an estimate. It never fails for lack of an engine.
+// counter, otherwise an estimate. It does not fail if no engine can count.
 var countTokens = &Endpoint{
 	Path:          "/v1/messages/count_tokens",
 	listedAs:      "/v1/messages",

@@ -16,8 +16,8 @@ const (
 // errTooLarge is the error for a reply that is larger than the maximum of an answer.
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
-// PassOn passes a large reply on as it arrives, in a form in which the client can tell a truncated
-// reply from a complete one.
+// PassOn passes a large reply on as it arrives. The client can tell a truncated reply from a
+// complete one by its form.
 type PassOn struct {
 	relay  *forward.Relay // nil: the reply is not JSON
 	answer *forwarded
@@ -77,8 +77,7 @@ type forwarded struct {
 // begin prepares for the reply of one attempt.
 func (f *forwarded) begin(about *Answer) { f.model, f.estimate = about.Model.ID, about.PromptTokens }
 
-// counted returns the token usage u that an answer reported. If it reported none, counted returns
-// the estimate.
+// counted returns the token usage u that an answer reported, or the estimate if it reported none.
 func (f *forwarded) counted(u translate.Usage) translate.Usage {
 	if !u.Known && f.estimate != noEstimate {
 		return translate.Usage{Prompt: f.estimate, Estimated: true}

@@ -39,9 +39,9 @@ var (
 // HeaderDropped is the header that names what was omitted from a request.
 const HeaderDropped = "X-Penstock-Dropped"
 
-// DroppedToolCalls names what was omitted from an answer: the tool calls after the first, if the
-// request forbids parallel calls but the engine made some. A stream cannot name it in its head,
-// which has been sent by then.
+// DroppedToolCalls stands for tool calls that were omitted from an answer: those after the first,
+// if the request forbids parallel calls but the engine made some. A stream cannot name it in its
+// head, which has been sent by then.
 const DroppedToolCalls = "answer:tool_calls"
 
 // CommonHeaders sets the headers of every answer. The request id has two headers because SDKs read

@@ -57,7 +57,7 @@ func appendNoOutput(dst []byte, r Request, about Answer) []byte {
 	return out
 }
 
-// responsesWriter adapts Responses to its codec.
+// responsesWriter adapts Responses to translatedDialect.
 type responsesWriter struct{ responses.Stream }
 
 // A request in the client's dialect is needed only while it is translated.

@@ -19,7 +19,7 @@ func atSomeEngines() (all []*Endpoint) {
 	return all
 }
 
-// promptAt is the member that holds the text, for paths where it is not input.
+// promptAt names the member with the text, for paths where it is not input.
 var promptAt = map[string]string{"/v1/score": "documents", "/tokenize": "prompt", "/detokenize": "tokens"}
 
 func atSome(e *config.EngineEndpoint) *Endpoint {
@@ -33,7 +33,7 @@ func atSome(e *config.EngineEndpoint) *Endpoint {
 	}
 	return &Endpoint{
 		Path: e.Path, Operation: e.Operation, atEngine: e.AtEngine,
-		Traced:  e.AtEngine, // the conventions have no word for them yet
+		Traced:  e.AtEngine, // the conventions have no name for them yet
 		Dialect: withChatErrors(e.AtEngine, prompt),
 		New: func() Request {
 			r := &someEnginesRequest{countsTokens: e.Operation == config.OpTokenize}

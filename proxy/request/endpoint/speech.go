@@ -60,7 +60,7 @@ func (r *speechRequest) Fill(to Target) (Sending, error) {
 	return r.jsonRequest.Fill(to)
 }
 
-// Reads implements Request. An engine may answer with audio although events were requested.
+// Reads implements Request. An engine may answer with plain audio although events were requested.
 func (r *speechRequest) Reads(reply Reply, asked bool) ReplyForm {
 	switch isAudio := audioType(reply.Header("Content-Type")); {
 	case asked && isEventStream(reply):
@@ -95,7 +95,7 @@ func (r *speechRequest) Stream(about Answer) Stream {
 // speechEvents is the Stream of events that contain audio.
 type speechEvents struct{ forwardedEvents }
 
-// AppendBody implements Stream. The engine's reply is the audio itself.
+// AppendBody implements Stream. The engine's reply is plain audio.
 func (s *speechEvents) AppendBody(dst, piece []byte, _ Reply) ([]byte, error) {
 	return s.AppendSound(dst, piece), nil
 }
@@ -122,7 +122,7 @@ func (a *speechAnswer) Append(dst, body []byte, reply Reply) ([]byte, error) {
 func (a *speechAnswer) PassesOn(Reply) bool { return false }
 func (a *speechAnswer) MediaType() string   { return a.mediaType }
 
-// audioStream is the Stream of audio. The attempt passes the bytes on without it.
+// audioStream is the Stream of plain audio, whose bytes the attempt passes on without it.
 type audioStream struct{ mediaType string }
 
 func (audioStream) Append(dst []byte, _ sse.Event) ([]byte, error)    { return dst, nil }

@@ -17,7 +17,7 @@ import (
 var transcriptions = &Endpoint{
 	Path:      "/v1/audio/transcriptions",
 	Operation: config.OpTranscriptions,
-	Traced:    config.OpTranscriptions, // the conventions have no word for it yet
+	Traced:    config.OpTranscriptions, // the conventions have no name for it yet
 	Dialect:   withChatErrors("transcription", "file"),
 	Form:      true,
 	New: func() Request {
@@ -38,7 +38,7 @@ func (r *transcriptionRequest) Decode(in Input) error {
 	return r.formRequest.Decode(in)
 }
 
-// Check implements Request. If the client wants events, it excludes engines without events.
+// Check implements Request. It excludes engines without events if the client requested events.
 func (r *transcriptionRequest) Check(m *snapshot.Model, now time.Time) (Checked, error) {
 	out, err := r.formRequest.Check(m, now)
 	if err != nil || !r.own.Stream() {
@@ -83,8 +83,8 @@ type transcript struct {
 
 func (a *transcript) MediaType() string { return a.request.own.ContentType() }
 
-// Append implements Unary. It refuses text that may be truncated. It also refuses JSON instead of
-// text: such JSON is an error, or comes from an engine that does not know the format.
+// Append implements Unary. It refuses text that may be truncated, and JSON where text was
+// requested: such JSON is an error, or comes from an engine that does not know the format.
 func (a *transcript) Append(dst, body []byte, reply Reply) ([]byte, error) {
 	switch {
 	case !a.request.form.Ended(): // the requested format is still unknown

@@ -20,11 +20,11 @@ type translatedRequest struct {
 	config  *snapshot.Snapshot
 	box     seal.Box // of the call's key
 	dialect translatedDialect
-	counts  bool // the prompt is only counted, by an engine that reads the client's own body
+	counts  bool // the prompt is only counted, by an engine that reads the client's original body
 	decoded bool
 }
 
-// translatedDialect is what a codec needs of a dialect. It belongs to one call at a time.
+// translatedDialect is what a codec needs from a dialect. It belongs to one call at a time.
 type translatedDialect interface {
 	translate.Stream
 	AppendWhole(dst []byte, c *answer.Completion) ([]byte, error)
@@ -51,7 +51,7 @@ func (r *translatedRequest) Decode(in Input) error {
 		RedactThinking: redactsThinking(in.Header),
 		MayCompact:     !s.Secrets.Seals.Private(),
 	}
-	if r.counts { // a count is sent to engines without the members that they refuse
+	if r.counts { // an engine's counter gets the body without the members that it refuses
 		o.Refuse = nil
 	}
 	err := in.Body.Translate(func(dst []byte) ([]byte, error) {
@@ -64,8 +64,8 @@ func (r *translatedRequest) Decode(in Input) error {
 	return err
 }
 
-// redactsThinking reports whether a client enables the beta that redacts the thinking in answers
-// of Messages.
+// redactsThinking reports whether a client of Messages enables the beta that redacts the thinking
+// in answers.
 func redactsThinking(h *fasthttp.RequestHeader) bool {
 	for _, v := range h.PeekAll("Anthropic-Beta") {
 		if bytes.Contains(v, []byte("redact-thinking-")) {

@@ -23,9 +23,9 @@ type Failure struct {
 	API     *apierr.Error
 	Outcome upstreams.Outcome // what the upstream's health records
 	Result  observe.Outcome   // what the call's record says if this failure is final
-	Retry   bool              // another target may be asked, if nothing was committed
+	Retry   bool              // another target may be tried, if nothing was committed
 	NotNow  bool              // the same engine may answer in a moment
-	Doubt   *upstreams.Doubt  // the refusal may be the engine's fault, so another engine is asked
+	Doubt   *upstreams.Doubt  // the refusal may be the engine's fault, so another engine is tried
 	Gone    bool              // the call leaves its engine: vanished, stalled or drained
 	Cause   upstreams.Cause   // why the attempt failed; empty if the upstream has not failed
 	Status  int               // of the engine's HTTP answer; 0: there was none
@@ -83,7 +83,7 @@ var (
 	ErrPanicked   = errors.New("panic")
 )
 
-// The status and the codes in the log for calls whose clients have left, or may not continue.
+// The status and the codes in the log for calls whose clients have left or lost their permission.
 const (
 	StatusClientGone = 499
 	codeClientGone   = "client_gone"
@@ -133,14 +133,14 @@ func GenerationTimeout(why upstreams.Cause, cause error) *Failure {
 	}
 }
 
-// Stalled returns the failure of a call that leaves an engine which makes no progress.
+// Stalled returns the failure of a call that leaves an engine that makes no progress.
 func Stalled() *Failure {
 	f := GenerationTimeout(upstreams.CauseStalled, nil)
 	f.Outcome, f.Gone = upstreams.OutcomeStalled, true
 	return f
 }
 
-// EngineDown returns the failure of a call whose engine is down and has stopped answering
+// EngineDown returns the failure of a call whose engine is down and silent
 // (upstreams.Health.Silent). The call leaves the engine as if its host had vanished.
 func EngineDown() *Failure {
 	return &Failure{
@@ -209,14 +209,14 @@ func fromTransport(err error) *Failure {
 	}
 	switch f.Kind {
 	case http1.Aborted:
-		if own := (*apierr.Error)(nil); errors.As(f.Err, &own) { // by the client's body
+		if own := (*apierr.Error)(nil); errors.As(f.Err, &own) { // caused by the client's body
 			f := FromClient(own)
 			f.Outcome = upstreams.OutcomeClientGone
 			return f
 		}
 		return FromAbort(f.Err)
 	case http1.Timeout:
-		if f.Clock != http1.ClockConnect { // the only clock that runs before the sending
+		if f.Clock != http1.ClockConnect { // the connect limit is the only one that runs before the request is sent
 			return GenerationTimeout(upstreams.CauseWriteTimeout, err)
 		}
 		fallthrough
@@ -229,14 +229,14 @@ func fromTransport(err error) *Failure {
 	default:
 		b := BadResponse(err)
 		if errors.Is(err, http1.ErrHostVanished) {
-			b.Outcome = upstreams.OutcomeUnreachable // the host vanished: no invalid answer
+			b.Outcome = upstreams.OutcomeUnreachable // the host vanished: this is not an invalid answer
 		}
 		return b
 	}
 }
 
 // howUnreachable describes what happened to the connection. An engine that was killed while it
-// worked had been reached before.
+// worked had been reached before that.
 func howUnreachable(reason string) string {
 	switch reason {
 	case http1.ReasonEOF:
@@ -266,7 +266,7 @@ func FromClient(err error) *Failure {
 }
 
 // FromAcquire returns the failure of a pick that found no slot. room is how long a client should
-// wait for a slot of a full pool, and target how long for an engine that accepts calls at all.
+// wait for a slot of a full pool, and target how long for any engine to accept calls.
 func FromAcquire(err error, room, target time.Duration) *Failure {
 	var full *routing.FullError
 	if errors.As(err, &full) {
@@ -275,8 +275,8 @@ func FromAcquire(err error, room, target time.Duration) *Failure {
 	return &Failure{API: noHealthyRoute(min(limit.Jitter(max(target, RetrySoon)), retryMax)), Result: observe.NoRoute}
 }
 
-// poolFull returns the refusal for a full pool. For a full vision pool it carries the contract's
-// metadata.
+// poolFull returns the refusal for a full pool. For a full vision pool it has the metadata that the
+// contract requires.
 func poolFull(full *routing.FullError, retryAfter time.Duration) *apierr.Error {
 	c := full.Capacity
 	e := apierr.New(429, apierr.CodeCapacityFull, "")
@@ -308,7 +308,7 @@ func fullText(full *routing.FullError) string {
 	}
 }
 
-// causeOf names why an exchange failed, or the reading of its answer. The error itself stays out
+// causeOf returns why an exchange or the reading of its answer failed. The error itself stays out
 // of the log, because network errors contain addresses.
 func causeOf(err error) upstreams.Cause {
 	var (
@@ -387,8 +387,8 @@ func FromStatus(status int, e *engineerror.Error, retryAfter time.Duration) *Fai
 	return f
 }
 
-// NoEndpoint returns the failure of a call to an engine that lacks the endpoint. Another engine
-// may have it. A later retry at the same engine does not help, and the failure says nothing about
+// NoEndpoint returns the failure of a call to an engine that lacks the endpoint. Another engine may
+// have it. A later retry at the same engine does not help, and the failure is no evidence against
 // the engine's other endpoints.
 func NoEndpoint(status int) *Failure {
 	return &Failure{
@@ -398,8 +398,8 @@ func NoEndpoint(status int) *Failure {
 	}
 }
 
-// rejected passes on an engine's complaint about the request, cleaned, so that the client can fix
-// the request.
+// rejected returns an engine's complaint about the request, cleaned, so that the client can fix the
+// request.
 func rejected(status int, e *engineerror.Error) *apierr.Error {
 	a := &apierr.Error{Status: 400, Type: apierr.TypeInvalidRequest, Code: e.Code, Message: e.Message}
 	if status == 413 {
@@ -457,7 +457,7 @@ func (f *Failure) ExplainOverflow(least, context int) {
 	o.Answer, o.Max = 0, context
 }
 
-// Poisoned returns the failure of a call whose body has cost two engines.
+// Poisoned returns the failure of a call whose body has brought down two engines.
 func Poisoned() *Failure {
 	return &Failure{
 		API: apierr.New(502, apierr.CodeUpstreamFailed,
@@ -470,8 +470,8 @@ func Poisoned() *Failure {
 // never cause it.
 const codeReplyMemory = "no_reply_memory"
 
-// NoReplyMemory returns the failure of an attempt that finds no memory for its reply. Another
-// engine's reply would find none either.
+// NoReplyMemory returns the failure of an attempt whose reply finds no memory. Another engine's
+// reply would find none either.
 func NoReplyMemory() *Failure {
 	e := apierr.New(503, codeReplyMemory, "The memory for engines' replies is exhausted. Retry shortly.")
 	e.RetryAfter = limit.Jitter(RetrySoon)

@@ -6,7 +6,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestUnreachable checks that the message for an engine that gives no answer depends on what
+// TestUnreachable checks that the message about an engine that does not answer depends on what
 // happened to the connection, while the code does not.
 func TestUnreachable(t *testing.T) {
 	for reason, want := range map[string]string{

@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-// Delays for Retry-After if the engine names none.
+// Values of Retry-After if the engine sends none.
 const (
 	RetrySoon  = time.Second
 	retryLater = 5 * time.Second
@@ -37,7 +37,7 @@ func RetryAfter(b []byte, now time.Time) time.Duration {
 	return 0
 }
 
-// FullRetryAfter returns the Retry-After for a refusal because a model's pool is full.
+// FullRetryAfter returns the Retry-After of the refusal for a full pool of a model.
 func FullRetryAfter(m *snapshot.Model, p upstreams.Pool) time.Duration {
 	if v := m.Config.Vision; p == upstreams.PoolVision && v != nil && v.RetryAfterSeconds > 0 {
 		return time.Duration(v.RetryAfterSeconds) * time.Second
@@ -45,7 +45,7 @@ func FullRetryAfter(m *snapshot.Model, p upstreams.Pool) time.Duration {
 	return RetrySoon
 }
 
-// seconds formats a delay, rounded like the Retry-After header.
+// seconds returns a delay in words, rounded like the Retry-After header.
 func seconds(d time.Duration) string {
 	n := int((d + time.Second - 1) / time.Second)
 	if n <= 1 {

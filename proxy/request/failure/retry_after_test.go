@@ -10,7 +10,7 @@ import (
 )
 
 // FuzzRetryAfter checks that for any header the wait is not negative and no longer than the header
-// says, and that it is at most a minute in the failure.
+// requests, and that the failure's wait is at most a minute.
 func FuzzRetryAfter(f *testing.F) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	for _, s := range []string{"", "3", " 7 ", "-1", "0", "99999999999999999999", "1.5", "Sat, 21 Nov 2026 12:00:30 GMT", "Sat, 21 Nov 2020 12:00:30 GMT", "Fri, 31 Dec 9999 23:59:59 GMT", "soon", "+5", "0x10"} {

@@ -50,9 +50,9 @@ func validBoundary(b []byte) bool {
 	return true
 }
 
-// parameter reads one "name=value" of a header value, and the semicolon after it. It returns a
-// quoted value without its quotes, but with its escapes. An unquoted value must satisfy plain: the
-// boundaries of many clients contain characters that tokens (RFC 2045) must not have.
+// parameter reads one "name=value" of a header value, and the semicolon after it. A quoted value is
+// returned without its quotes, but with its escapes. An unquoted value must satisfy plain instead
+// of being a token (RFC 2045), because the boundaries of many clients are not tokens.
 func parameter(in []byte, plain func([]byte) bool) (name, value, rest []byte, ok bool) {
 	in = trimLeft(in)
 	if len(in) == 0 { // "; " at the end

@@ -19,20 +19,20 @@
 //
 // # Design
 //
-// The standard library's reader (mime/multipart, NextRawPart) does not enforce these rules, and
-// its caller cannot check them, because it reports neither the bytes of a head nor those around a
-// delimiter, and may have read up to 4 KiB beyond them. TestStandardReaderIsLooser shows what it
-// accepts. When that test fails, this reader can go. The standard reader accepts:
+// The standard library's reader (mime/multipart, NextRawPart) does not enforce these rules, and its
+// caller cannot check them: it reports neither the bytes of a head nor those around a delimiter,
+// and may have read up to 4 KiB beyond them. TestStandardReaderIsLooser shows what it accepts. Once
+// that test fails, the reader of this package can go. The standard reader accepts:
 //
 //   - A delimiter followed by padding, or the first one with a bare line feed.
 //   - A delimiter followed by anything else, which it reads as content.
-//   - A body that is the delimiter on its own line, which it reads as an empty body.
+//   - A body that is the delimiter on a line of its own, which it reads as an empty body.
 //   - Lines of a head that are folded, or that end in a bare line feed.
 //   - A body that continues after the last boundary, or does not begin with the first.
 //   - Heads of up to 10 MiB.
 //
-// The standard reader also accepts everything that this reader accepts, with the same names and
-// the same bytes; FuzzReader checks this. A body is searched for the delimiter only once, with
+// The standard reader also accepts everything that this reader accepts, with the same names and the
+// same bytes; FuzzReader checks this. A body is searched for the delimiter only once, with
 // bytes.Index: the reader remembers how far it has searched, so that small reads do not search
 // again.
 package multipart

@@ -89,7 +89,7 @@ func (p *Part) disposition(value []byte) error {
 		case httptoken.EqualFold(name, "filename*"):
 			which = 2
 			p.File = true
-			if !seen[1] { // if both are present, the plain one is used
+			if !seen[1] { // if both are present, the plain one counts
 				p.Filename = harmless(value[bytes.LastIndexByte(value, '\'')+1:])
 			}
 		case bytes.IndexByte(name, '*') >= 0: // RFC 2231: names in pieces
@@ -119,9 +119,8 @@ func validName(b []byte) bool {
 	return true
 }
 
-// harmless returns the last part of a path, in which every character is replaced that a shell, a
-// file system or a parser could interpret. Engines need only the end of a file name, such as
-// ".wav".
+// harmless returns the last part of a path and replaces every character in it that a shell, a file
+// system or a parser could interpret. Engines need only the end of a file name, such as ".wav".
 func harmless(b []byte) string {
 	b = b[bytes.LastIndexAny(b, `/\`)+1:]
 	b = b[max(0, len(b)-maxFilename):]

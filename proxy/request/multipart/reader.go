@@ -16,8 +16,7 @@ const (
 	bufferSize = 32 << 10 // larger than any head and delimiter
 )
 
-// Reader reads one form. Only one goroutine may use it. It holds no memory except its buffer of 32
-// KiB.
+// Reader reads one form. Only one goroutine may use it. Its only memory is its buffer of 32 KiB.
 type Reader struct {
 	src     bufio.Reader
 	delim   []byte // CR LF and two dashes before the boundary
@@ -265,8 +264,8 @@ func (r *Reader) head() (Part, error) {
 
 var blankLine = []byte("\r\n\r\n")
 
-// notAtOnce refuses a body that begins with the delimiter on a line of its own. Some parsers read
-// an empty body there, others read content.
+// notAtOnce refuses a body that begins with a delimiter on a line of its own. Some parsers read an
+// empty body there, others read content.
 func (r *Reader) notAtOnce() error {
 	own := r.delim[2:]
 	for data := r.come(); ; {

@@ -16,7 +16,7 @@ import (
 
 const (
 	memory    = time.Minute // how long a loss is remembered
-	maxBodies = 1024        // remembered bodies; in a larger outage the breakers decide
+	maxBodies = 1024        // in memory at once; in a larger outage the breakers decide
 )
 
 // Requests remembers which engines were lost to which bodies. Any goroutine may call its methods.
@@ -33,9 +33,9 @@ type Requests struct {
 	shared map[uint64][]*upstreams.Upstream // what the fleet knows
 }
 
-// Fleet reports to the other edges what this edge has found.
+// Fleet passes what this edge has found to the other edges.
 type Fleet interface {
-	// Lost reports for the time life that an engine was lost to a body with this hash.
+	// Lost reports, for the duration life, that an engine was lost to a body with this hash.
 	Lost(hash uint64, engine upstreams.ID, life time.Duration)
 	// Cleared reports that a body with this hash was answered.
 	Cleared(hash uint64)
@@ -66,8 +66,8 @@ func (r *Requests) Seed(seed string) {
 	clear(r.bodies)
 }
 
-// Learn replaces what is known of the fleet's losses: the engines that its edges have lost, by
-// body.
+// Learn replaces what is known about the losses of the fleet: the engines that its edges have lost,
+// by body.
 func (r *Requests) Learn(lost map[uint64][]*upstreams.Upstream) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,20 +8,20 @@ import (
 	"penstock/translate/sse"
 )
 
-// Stream is an endpoint.Stream that keeps what its client is shown. It belongs to one call.
+// Stream is an endpoint.Stream that keeps what its client has received. It belongs to one call.
 type Stream struct {
 	endpoint.Stream
 	reader answer.Reader
 	begun  chat.Begun
 	memory *limit.Memory
 	held   int64
-	sent   int  // length of begun.Text when an engine was last asked to continue it
-	tokens int  // of begun: at most what engines report, and at most what can have been shown
+	sent   int  // length of begun.Text when it was last sent to an engine to continue
+	tokens int  // of begun: at most what engines report, and at most what the client can have received
 	told   int  // the highest count that engines have reported so far
 	over   bool // nothing is kept anymore
 }
 
-// Wrap returns a Stream around codec. It reserves the memory for what it keeps from memory.
+// Wrap returns a Stream around codec. It reserves memory for what it keeps.
 func Wrap(codec endpoint.Stream, memory *limit.Memory) *Stream {
 	s := &Stream{Stream: codec, memory: memory}
 	s.reader.Reset("", 0)
@@ -48,10 +48,10 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	return out, nil
 }
 
-// count counts the tokens of an event that had the given number of bytes for the client. It trusts
-// the engine's count, but to at most one token for each byte, or to one for an event without
-// bytes. The count decides how many tokens another engine may still generate, and whether an
-// answer that broke off had reached its limit.
+// count counts the tokens of an event that had the given number of bytes for the client. It accepts
+// the engine's count, but at most one token for each byte, or one for an event without bytes. The
+// count decides how many tokens another engine may still generate, and whether an answer that broke
+// off had reached its limit.
 func (s *Stream) count(bytes int) {
 	if told := s.Usage().Completion; told > s.told {
 		s.tokens += min(told-s.told, max(bytes, 1))
@@ -59,7 +59,7 @@ func (s *Stream) count(bytes int) {
 	}
 }
 
-// Tokens returns how many tokens of the kept text the client has been shown.
+// Tokens returns how many tokens of the kept text the client has received.
 func (s *Stream) Tokens() int { return s.tokens }
 
 const (
@@ -98,10 +98,10 @@ func (s *Stream) Yields() {
 // Said reports whether there is text that no engine has been asked to continue yet.
 func (s *Stream) Said() bool { return len(s.begun.Text) > s.sent }
 
-// Awaits reports whether the engine that was asked to continue the answer has sent nothing yet.
+// Awaits reports whether the engine that should continue the answer has sent nothing yet.
 func (s *Stream) Awaits() bool { return s.sent > 0 && !s.Said() }
 
-// Thought reports whether the answer has reasoning, which the next engine must read as well.
+// Thought reports whether the answer has reasoning, which the next engine must also get.
 func (s *Stream) Thought() bool { return len(s.begun.Reasoning) > 0 }
 
 // Begun returns the beginning of the answer. It is valid until the next event.
@@ -111,7 +111,7 @@ func (s *Stream) Begun() *chat.Begun {
 	return &s.begun
 }
 
-// NextEngine implements endpoint.Stream. It drops what the client has not been shown.
+// NextEngine implements endpoint.Stream. It drops what the client has not received.
 func (s *Stream) NextEngine() {
 	if !s.Started() {
 		s.begun = chat.Begun{Text: s.begun.Text[:0], Reasoning: s.begun.Reasoning[:0]}
@@ -122,7 +122,7 @@ func (s *Stream) NextEngine() {
 	s.reader.Reset("", 0)
 }
 
-// Release releases what is kept, and ends the keeping. Further calls do nothing.
+// Release releases what is kept, and keeps nothing from then on. Further calls do nothing.
 func (s *Stream) Release() {
 	if s.held > pooled {
 		s.memory.Discard(s.held)

@@ -42,8 +42,8 @@ func add(t *testing.T, s *Stream, deltas ...string) (out string) {
 	return out
 }
 
-// TestKept checks that a stream keeps what was shown as the engine wrote it: in whole characters,
-// with the reasoning apart.
+// TestKept checks that a stream keeps what the client has received as the engine wrote it: in whole
+// characters, with the reasoning apart.
 func TestKept(t *testing.T) {
 	s := wrap(limit.NewMemory(1 << 20))
 	add(t, s, `"role":"assistant","content":""`, `"reasoning_content":"hm"`, `"reasoning_content":";"`)
@@ -69,8 +69,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestNotKept checks that a stream keeps nothing that no engine can continue or that finds no
-// memory, and that it releases all memory.
+// TestNotKept checks that a stream keeps nothing that no engine can continue or that there is no
+// memory for, and that it releases all memory.
 func TestNotKept(t *testing.T) {
 	for name, deltas := range map[string][]string{
 		"a tool call":            {`"content":"I look"`, `"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}]`},
@@ -128,8 +128,8 @@ func TestKeptGrows(t *testing.T) {
 	}
 }
 
-// TestTokens checks that the tokens that an engine reports count only as far as the client can
-// have been shown them.
+// TestTokens checks that the token counts that an engine reports are limited to what the client can
+// have received.
 func TestTokens(t *testing.T) {
 	counted := func(text string, tokens int) sse.Event {
 		return sse.Event{Data: fmt.Appendf(nil, `{"id":"c","object":"chat.completion.chunk","created":1,"model":"x",`+

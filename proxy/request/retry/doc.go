@@ -6,7 +6,7 @@
 // (rules) that is read from the top; the first row that fits decides. proxy/README.md shows the
 // same table.
 //
-// For any sequence of causes, a call is sent to at most MaxSends engines. Three kinds of sends do
-// not count: one move away from an engine that is lost to all of its calls, the resumes that the
-// model allows, and the replay on a new connection if a reused one was dead.
+// For any sequence of causes, a call is sent at most MaxSends times. Three kinds of sends do not
+// count: one move away from an engine that is lost to all of its calls, the resumes that the model
+// allows, and the replay on a new connection if a reused one was dead.
 package retry

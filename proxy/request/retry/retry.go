@@ -9,12 +9,12 @@ import (
 )
 
 // MaxSends is the maximum number of times that a call is sent. It counts the first send, and the
-// sends to another engine after a failure, in another form to the engine that refused the call,
-// and to a later tier or a fallback model.
+// sends to another engine after a failure, in another form to the engine that refused the call, and
+// to a later tier or a fallback model.
 const MaxSends = 4
 
-// LongWork is how long an engine may have worked on a call that is then retried at another engine.
-// A call that took longer may take the next engine as long.
+// LongWork is how long an engine may have worked on a failed call that is then retried at another
+// engine. If it took longer, the next engine may take as long.
 const LongWork = 30 * time.Second
 
 // Cause is why an attempt failed, as far as the next step depends on it.
@@ -79,7 +79,7 @@ type Sends struct {
 	Moves   int  // away from an engine that was lost to all of its calls
 	Below   int  // to a later tier or a fallback model
 	Resumes int  // to continue a part of an answer
-	Again   bool // the last engine was asked a second time
+	Again   bool // the last engine got the call a second time
 }
 
 // All returns how often the call was sent, by the count of MaxSends.
@@ -91,12 +91,12 @@ type Step uint8
 // The steps.
 const (
 	Fail   Step = iota // the call ends with the failure
-	Repeat             // the same engine is asked again after a pause
-	Change             // the same engine is asked again, in another form
-	Other              // another engine is asked
-	Move               // another engine is asked, once a call, outside all other bounds
-	Larger             // an engine with a longer context is asked
-	Below              // a later tier or a fallback model is asked
+	Repeat             // to the same engine, after a pause
+	Change             // to the same engine, in another form
+	Other              // to another engine
+	Move               // to another engine, once a call, outside all other bounds
+	Larger             // to an engine with a longer context
+	Below              // to a later tier or a fallback model
 	Resume             // another engine continues the answer
 	Finish             // the edge completes the answer
 	steps
@@ -131,7 +131,7 @@ func (s *Sends) Note(step Step) {
 }
 
 // Charged reports whether a send is charged to the retry budget of all calls. An engine that lacks
-// the model, or whose refusal is in doubt, has done no work, so asking another engine adds no
+// the model, or whose refusal is in doubt, has done no work, so a send to another engine adds no
 // work.
 func Charged(step Step, f *Failure) bool {
 	return step == Repeat || step == Other && f.Cause != ModelGone && f.Cause != Doubtful
@@ -145,7 +145,7 @@ type rule struct {
 	fits   func(*State, *Failure) bool
 }
 
-// rules are in order: the first rule that fits decides. Whenever a rule applies, the call still
+// rules are in order: the first rule that applies decides. Whenever a rule applies, the call still
 // holds its request.
 var rules = []rule{
 	{Finish, nil, "where an engine that is lost had only the end left to send, and the model has retry.resume", func(s *State, _ *Failure) bool {

@@ -1,14 +1,13 @@
 // Package shadow sends copies of calls to another model's engines. It reads and counts their
-// answers and discards them (models[].shadow).
+// answers, then discards them (models[].shadow).
 //
 // # What a copy may not do
 //
 // A copy must not affect the call. The edge sends the request to the call's own engine before it
-// does anything for a copy. The copy runs on a goroutine of its own, with its own bytes. The
-// call's goroutine only hashes the beginning of the conversation, takes a slot and copies the
-// body.
+// does anything for a copy. The copy runs on a goroutine of its own, with its own bytes. The call's
+// goroutine only hashes the beginning of the conversation, takes a slot and copies the body.
 //
-// A copy takes only a slot that is free at once, beyond the model's reserve. The upstream must be
+// A copy gets only a slot that is free at once, beyond the model's reserve. The upstream must be
 // up, its breaker closed and less than half of its slots taken, and no call may be waiting for the
 // model. A copy does not wait in a queue and does not wake an engine. It is sent again only once,
 // in a form that its engine accepts, like a call (Changes).
@@ -22,9 +21,8 @@
 // in the usage. Its failures are recorded for the status page, but not for the breaker, health and
 // poison. Its first tokens update the measured speeds of engines, like those of calls.
 //
-// The consent of the call's key applies: a prompt is sent only to those external upstreams that
-// the key has listed. The key needs no right to the other model, because it receives nothing from
-// it.
+// The consent of the call's key applies: a prompt goes only to those external upstreams that the
+// key has listed. The key needs no right to the other model, because it receives nothing from it.
 //
 // # Design
 //

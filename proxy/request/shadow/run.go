@@ -57,7 +57,7 @@ func (p *shadow) count(now time.Time) {
 	observe.Shadowed(p.of.o.Calls, &p.record, p.model.Config.ID, p.end, now.Sub(p.record.Start).Seconds())
 }
 
-// failed records the outcome of a failed copy. It notes a failure of the engine for the status
+// failed records the outcome of a failed copy. If the engine failed, it records that for the status
 // page.
 func (p *shadow) failed(f *failure.Failure) {
 	switch cause := p.abort.Cause(); {
@@ -90,8 +90,8 @@ func (p *shadow) decode() error {
 	return nil
 }
 
-// change prepares to ask the engine once more, in a form that it may accept, like changer for a
-// call.
+// change prepares to send the request to the engine once more, in a form that it may accept, like
+// changer for a call.
 func (p *shadow) change(why *failure.Failure) bool {
 	if p.model.Rules.Strict || p.attempt.Target() == nil || p.abort.Cause() != nil {
 		return false
@@ -120,8 +120,7 @@ func (p *shadow) target() endpoint.Target {
 	}
 }
 
-// ask sends the copy to its engine and reads the answer to its end. again is set for the second
-// time.
+// ask sends the copy to its engine and reads the answer to its end. again marks the second time.
 func (p *shadow) ask(again bool) error {
 	lease, target := p.place.lease, p.place.target
 	exchange := lease.Exchange

@@ -53,16 +53,17 @@ type Call struct {
 	Abort     *attempt.Abort
 	Formats   *endpoint.Formats
 	Changes   Changes
-	// Owner is the owner of the prompts, whom a salt keeps apart in the other model's engines.
+	// Owner is the owner of the prompts. A salt keeps the prompts of different owners apart in the
+	// other model's engines.
 	Owner string
 	Salt  func(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt
 }
 
-// Changes knows and learns in which form engines accept requests that they have refused.
+// Changes knows and learns in which form engines accept requests that they refused before.
 type Changes interface {
 	// Known returns what an engine is known to refuse in requests for a model that it serves.
 	Known(up upstreams.ID, served string, now time.Time) endpoint.Refused
-	// After returns the form in which a refused request may be accepted: with a limit on the
+	// After returns the form in which the engine may accept a refused request: with a limit on the
 	// answer's tokens (0: unchanged), or without what refused names. ok is false if no change would
 	// help.
 	After(why *failure.Failure, sent endpoint.Sent) (limit int, refused endpoint.Refused, ok bool)
@@ -73,7 +74,7 @@ type Changes interface {
 // shadow is one copy.
 type shadow struct {
 	of       *Shadows
-	model    *snapshot.Model // of its engines
+	model    *snapshot.Model // the model that answers the copy
 	snapshot *snapshot.Snapshot
 	formats  *endpoint.Formats
 	changes  Changes
@@ -131,8 +132,8 @@ func (s *Shadows) Begin(c *Call) {
 	go s.o.Guard.Once(guard.Shadow, p.run)
 }
 
-// refused reports whether the call is not copied, and records why. If it returns false, the copy
-// has a slot.
+// refused decides whether the call is copied. If not, it records why and returns true. If it
+// returns false, the copy has a slot.
 func (p *shadow) refused(c *Call, number uint64, now time.Time) bool {
 	switch {
 	case !routing.Open(p.model.Route, c.Tiers):
@@ -176,8 +177,8 @@ func (p *shadow) acquire(c *Call, number uint64, now time.Time) bool {
 	return true
 }
 
-// idles reports whether an upstream is up and less than half of its slots are taken. The slots
-// that other clients of the engine take also count, as far as they are known.
+// idles reports whether an upstream is up and less than half of its slots are taken. The slots that
+// the engine's other clients take also count, as far as they are known.
 func idles(u *upstreams.Upstream, p upstreams.Pool, now time.Time) bool {
 	var load upstreams.Load
 	u.ReadLoad(&load, p, upstreams.At(now))

@@ -22,7 +22,7 @@ import (
 const (
 	// maxQueued is how many calls may wait for the running call.
 	maxQueued = 16
-	// longest is how long a connection lasts according to the protocol.
+	// longest is the maximum age of a connection according to the protocol.
 	longest = 60 * time.Minute
 )
 
@@ -35,8 +35,8 @@ type calls struct {
 	head   []header  // the headers of each call's request
 	query  []byte
 	raw    net.Conn     // the connection as the server knows it
-	client *listen.Conn // beneath raw; nil if the connection is not one of ours (tests)
-	shown  *cert.Peer   // the client by its certificate; nil: it has none
+	client *listen.Conn // beneath raw; nil if the connection is not a listen.Conn (tests)
+	shown  *cert.Peer   // the client's identity by its certificate; nil: it has none
 	until  time.Time    // when the connection ends because of its age
 	lanes  lanes
 
@@ -88,16 +88,16 @@ func (c *calls) enqueue(t *turn) *apierr.Error {
 	return nil
 }
 
-// keep returns an error if an incomplete message may not take more memory.
+// keep returns an error if an incomplete message must not take more memory.
 func (c *calls) keep(m *message) *apierr.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mayWait(m)
 }
 
-// mayWait returns an error if a message may not wait for the calls before it. All messages that
-// wait on a connection must together be no longer than one request, and a key may have no more
-// waiting messages than concurrent calls. A message with no call before it does not wait.
+// mayWait returns an error if a message may not wait for the calls before it. The waiting messages
+// of a connection must together be no longer than one request, and a key may have no more waiting
+// messages than concurrent calls. A message with no call before it does not wait.
 func (c *calls) mayWait(m *message) *apierr.Error {
 	if !c.running {
 		return nil
@@ -134,7 +134,7 @@ func (c *calls) runNext() (more bool) {
 	t.message.begin()
 	defer c.terms.services.Guard.Catch(guard.WebSocket, func() {
 		c.peer.panicked()
-		more = true // dequeue decides what follows
+		more = true // dequeue decides whether there is more
 	})
 	c.terms.services.Guard.Point("websocket.turn")
 	if c.outlived() {
@@ -145,7 +145,7 @@ func (c *calls) runNext() (more bool) {
 	status := c.run(t)
 	if code, reason := c.terms.verdict(c.key); code != 0 {
 		c.peer.close(code, reason)
-	} else if status == 401 { // all further calls would get it as well
+	} else if status == 401 { // all further calls would get a 401 as well
 		c.peer.close(websocket.StatusPolicyViolation, reasonKey)
 	} else if status == 500 {
 		c.peer.panicked()
@@ -172,8 +172,8 @@ func (c *calls) dequeue() *turn {
 	return nil
 }
 
-// acknowledge records that the client has processed a response. It returns false for more reports
-// than there were calls; these count as requests.
+// acknowledge records that the client has processed a response. It returns false if there were more
+// such reports than calls; these count as requests.
 func (c *calls) acknowledge() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,7 +185,7 @@ func (c *calls) acknowledge() bool {
 }
 
 // ended reports whether no further call may begin. If a client leaves silently, the edge notices
-// this before a read from the connection fails. The running call then ends as well.
+// this before a read from the connection fails. The running call then ends, too.
 func (c *calls) ended() bool {
 	return c.peer.ended.Load() || c.client != nil && c.client.Gone()
 }
@@ -231,8 +231,8 @@ func (c *calls) run(t *turn) (status int) {
 	return ctx.Response.StatusCode()
 }
 
-// refuse reports to the client that its message does not become a call. The message counts as a
-// request of the key. If the key has no requests left, refuse reports that instead.
+// refuse tells the client that its message does not become a call. The message counts as a request
+// of the key. If the key has no requests left, refuse reports that instead.
 func (c *calls) refuse(lane string, e *apierr.Error) {
 	if limited := call.TakeRequest(c.terms.services.Current(), c.key, time.Now()); limited != nil {
 		e = limited
@@ -272,7 +272,7 @@ func (c *calls) answer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error
 	response := &ctx.Response
 	switch stream := response.BodyStream(); {
 	case stream != nil:
-		defer response.CloseBodyStream() //nolint:errcheck // it has none to give
+		defer response.CloseBodyStream() //nolint:errcheck // Close always returns nil
 		_, err = stream.(io.WriterTo).WriteTo(events)
 	case ctx.Hijacked(): // the client has left
 	case response.StatusCode() == fasthttp.StatusOK:

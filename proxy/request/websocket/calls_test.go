@@ -14,8 +14,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestGoneClientBeginsNothing checks that waiting calls do not begin after the running call has
-// ended because its client left, even if no read from the connection has failed yet.
+// TestGoneClientBeginsNothing checks that waiting calls do not begin if the running call ended
+// because the client left, even if no read from the connection has failed yet.
 func TestGoneClientBeginsNothing(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// Carrier takes over the connections of clients that request WebSocket, and carries their calls.
-// Any goroutine may call its methods.
+// Carrier takes over the connections of clients that request WebSocket, and runs their calls. Any
+// goroutine may call its methods.
 type Carrier struct {
 	terms terms
 
@@ -29,8 +29,8 @@ type Carrier struct {
 	opened   uint64
 }
 
-// shareOfKey says that the WebSocket connections of one key may take 1/4 of limits.connections.
-// They stay open without a call, so they could lock out the clients of other keys.
+// shareOfKey limits the WebSocket connections of one key to 1/4 of limits.connections. They stay
+// open without a call, so they could lock out the clients of other keys.
 const shareOfKey = 4
 
 // mostOfKey returns the maximum number of connections of one key.
@@ -66,7 +66,7 @@ func carried(ep *endpoint.Endpoint) *endpoint.Endpoint {
 	return &made
 }
 
-// Wants reports whether a request asks for WebSocket.
+// Wants reports whether a request wants to upgrade to WebSocket.
 func Wants(ctx *fasthttp.RequestCtx) bool {
 	return ctx.IsGet() && string(ctx.URI().PathOriginal()) == endpoint.Responses.Path &&
 		asksWebSocket(ctx.Request.Header.Peek(fasthttp.HeaderUpgrade))
@@ -82,8 +82,8 @@ func asksWebSocket(list []byte) bool {
 	return false
 }
 
-// Upgrade takes over the connection of a request, or returns why it does not. It finds the key and
-// applies the rules for web pages, as for a call. The server's own rules were applied before.
+// Upgrade takes over the connection of a request, or returns the refusal. It finds the key and
+// applies the rules for web pages, as for a call. The server has applied its own rules before.
 func (c *Carrier) Upgrade(ctx *fasthttp.RequestCtx) *apierr.Error {
 	snap, h := c.terms.services.Current(), &ctx.Request.Header
 	if !snap.Config.Responses.WebSocket {

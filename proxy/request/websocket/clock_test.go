@@ -190,7 +190,7 @@ func TestLongest(t *testing.T) {
 				if after := time.Since(begun); after < longest || after > longest+pingEvery {
 					t.Errorf("told after %v", after)
 				}
-				for op, payload = next(t, client); op == opPing; op, payload = next(t, client) { // due at the same time
+				for op, payload = next(t, client); op == opPing; op, payload = next(t, client) { // the ping and the error are due at the same time
 				}
 				if op != opClose || payload[:2] != "\x03\xe8" {
 					t.Errorf("%d %q", op, payload)

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// errCloseReason ends the reading of a connection whose close frame has a reason that is not
-// UTF-8. The library confirms such a close like any other, but RFC 6455, 8.1, requires 1007.
+// errCloseReason ends the reading of a connection after a close frame whose reason is not UTF-8.
+// The library confirms such a close like any other, but RFC 6455, 8.1, requires 1007.
 var errCloseReason = errors.New("the reason of a close is not UTF-8")
 
 // closeFrame tracks the payload of a close frame: two bytes of code, then the reason.

@@ -3,10 +3,10 @@
 //
 // # A carrier of calls
 //
-// A message of type response.create becomes a request like a POST. The members of the message are
-// its body, and the parts of the upgrade's head that a call reads are its head. Package call
-// answers the request and knows nothing of the connection, so key, limits, body, queue, engines,
-// retries, metrics and log work as for every call. The events of the call's stream become
+// A message of type response.create becomes a request like a POST. The members of the message
+// become its body, and the parts of the upgrade's head that a call reads become its head. Package
+// call answers the request and knows nothing about the connection, so key, limits, body, queue,
+// engines, retries, metrics and log work as for every call. The events of the call's stream become
 // messages, and an error becomes an event with its status, headers and body.
 //
 //	carrier.go    Carrier: which clients may connect, and which connections may continue
@@ -14,7 +14,7 @@
 //	session.go    a connection: reading and checking it
 //	calls.go      the calls of a connection, which wait for each other
 //	events.go     the events of a call as messages
-//	turn.go       what a message asks for, and the request that it becomes
+//	turn.go       what a message requests, and the request that it becomes
 //	message.go    reading a message, within the memory for bodies
 //	heads.go      the lengths that a client announces, which the library does not expose
 //	closing.go    the reason of a client's close, which the library does not check
@@ -26,19 +26,19 @@
 // # The protocol
 //
 //	response.create           a call: the members of the POST; stream is not used
-//	  previous_response_id    the items of that response's conversation come before input
-//	  stream_id               the lane: its events have the id; absent: the default lane
+//	  previous_response_id    the items of that response's conversation precede input
+//	  stream_id               the lane, whose events have this id; absent: the default lane
 //	  generate: false         the request is checked, its input kept, and there is no output
-//	response.steer            answered by response.steer.failed: engines cannot be steered
-//	response.cancel           refused: a client closes the connection to cancel what runs
+//	response.steer            answered with response.steer.failed: engines cannot be steered
+//	response.cancel           refused: a client cancels what runs by closing the connection
 //	response.processed        accepted without an answer; Codex sends it and expects none. Each
 //	                          report beyond the number of calls, and each response.steer, counts
 //	                          as a request of the key
 //
-// The calls of a connection run one after the other, on whatever lanes. The protocol also allows
-// lanes to run in parallel, and allows more calls to wait than to run. At most 16 calls may wait
-// on a connection, and together they must not be longer than one request may be. Over all of its
-// connections, a key may have as many waiting messages as concurrent calls. A waiting message
+// The calls of a connection run one after the other, even on different lanes. The protocol also
+// allows lanes to run in parallel, and allows more calls to wait than to run. At most 16 calls may
+// wait on a connection, and together they must not be longer than one request may be. Over all of
+// its connections, a key may have as many waiting messages as concurrent calls. A waiting message
 // counts as an incomplete body of its key (package body).
 //
 // A connection keeps the last response of each of 32 named lanes and of the default lane. A turn
@@ -61,23 +61,23 @@
 //     or of the key), after an error with status 413.
 //   - 1011 after a fault of the edge.
 //
-// When the edge wants to end a connection, it waits for the running call.
+// An edge that ends a connection first waits for the running call.
 //
 // # Design
 //
 // A conversation is kept in the form that input would have in a request: the items that the client
 // sent and the items of the responses, as they were sent. Thus a turn is translated like a POST of
 // the whole conversation; only the upload is saved. The conversation exists only in the memory of
-// the connection, and is lost with the connection. It counts against the memory for bodies: all
-// conversations may take half of that memory, and those of one key half of that half. It is
-// neither logged nor stored.
+// the connection, and is lost with it. It counts against the memory for bodies: all conversations
+// may take half of that memory, and those of one key half of that half. It is neither logged nor
+// stored.
 //
 // The library frames messages and checks the handshake. For this it needs the types of net/http,
-// and an answer that fasthttp sends. The connection then leaves fasthttp like a stream. If one of
-// the library's contexts expires, the library closes the connection, so the deadlines of the
-// socket bound reads and writes instead.
+// and fasthttp has to send its answer. The connection then leaves fasthttp like a stream. The
+// library would close the connection if one of its contexts expired, so the deadlines of the socket
+// bound reads and writes instead.
 //
-// Each message is written before the next one is generated, so a client that does not read stops
+// Each message is written before the next one is generated, so a client that does not read stalls
 // its engine, as with a stream. A ping waits for the message that is being written.
 //
 // An idle connection holds one goroutine, a timer, buffers of 3 KiB and its conversations.

@@ -38,8 +38,8 @@ var (
 		"Together, the calls waiting on this connection would exceed the size limit of one request. Wait for a response.")
 )
 
-// conversationTooLarge returns the refusal of a turn that is too large together with what it
-// continues.
+// conversationTooLarge returns the refusal of a turn that is too large together with the
+// conversation that it continues.
 func conversationTooLarge(limit int64) *apierr.Error {
 	return apierr.New(fasthttp.StatusRequestEntityTooLarge, apierr.CodeRequestTooLarge,
 		"The conversation of this connection is larger than the limit of %d bytes: begin a new one, or compact it and send it without previous_response_id.", limit)
@@ -95,7 +95,7 @@ func appendError(dst []byte, lane string, status int, body []byte, headers []hea
 	return append(dst, body[1:]...)
 }
 
-// steerFailed returns the answer to an event that asks to change an engine's input during its
+// steerFailed returns the answer to an event that tries to change an engine's input during its
 // answer. The answer contains the input, so that the client can send it in a call of its own.
 func steerFailed(d *jsonx.Doc) []byte {
 	dst := []byte(`{"type":"response.steer.failed","sequence_number":0,"error":{"type":"invalid_request_error","code":"`)

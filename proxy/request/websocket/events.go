@@ -7,7 +7,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// eventWriter turns the events of a stream into messages. It keeps the response in the last event,
+// eventWriter turns the events of a stream into messages. It keeps the response in the last event
 // for the turns that continue it.
 type eventWriter struct {
 	peer     *peer
@@ -29,10 +29,10 @@ var (
 )
 
 // Write implements io.Writer. p contains whole events, each with one line of data. Comments are
-// dropped: they only keep readers of streams waiting. Data without an event name only marks the
-// end of the stream and is dropped as well. A stream that fails has an error and then the failed
-// response. Over WebSocket each of the two would end a turn, so only the response is sent, with
-// the error's sequence number.
+// dropped: they only keep readers of streams waiting. Data without an event name only marks the end
+// of the stream and is dropped as well. A stream that fails has an error and then the failed
+// response. Over WebSocket each of the two would end a turn, so only the response is sent, with the
+// error's sequence number.
 func (w *eventWriter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		var event []byte

@@ -52,7 +52,7 @@ func accept(ctx *fasthttp.RequestCtx) (*peer, *apierr.Error) {
 			request.Header.Add(name, string(value))
 		}
 	}
-	if len(request.Header["Sec-Websocket-Version"]) > 1 { // the library reads only the first
+	if len(request.Header["Sec-Websocket-Version"]) > 1 { // the library reads only the first one
 		request.Header.Del("Sec-Websocket-Version")
 	}
 	h := &handshake{header: http.Header{}, conn: &lateConn{raw: ctx.Conn()}}

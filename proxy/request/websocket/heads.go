@@ -6,8 +6,7 @@ import (
 	"math"
 )
 
-// errAnnounced ends the reading of a message whose frames announce more bytes than a message may
-// have.
+// errAnnounced ends the reading of a message whose frames announce more bytes than allowed.
 var errAnnounced = errors.New("a message is announced that is too large")
 
 // errEmptyFrames ends the reading of a message with more empty frames than mostEmptyFrames.

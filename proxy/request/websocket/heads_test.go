@@ -8,14 +8,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestFrameHeads checks that a message is found too large exactly at the head that makes it so,
-// however the bytes are split.
+// TestFrameHeads checks that a message is refused exactly at the frame head that makes it too
+// large, however the bytes are split.
 func TestFrameHeads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 300
 		f := frameHeads{most: func() int64 { return most }}
 		var wire []byte
-		message, at := uint64(0), -1 // where in wire the head ends that makes the message too large
+		message, at := uint64(0), -1 // where in wire that frame head ends
 		for range rapid.IntRange(1, 8).Draw(t, "frames") {
 			op := rapid.SampledFrom([]byte{0, 1, 2, 8, 9, 10}).Draw(t, "op")
 			n := rapid.SampledFrom([]uint64{0, 1, 100, 125, 126, 200, 300, 301, 65535, 65536, 1 << 40, 1<<64 - 1}).Draw(t, "length")

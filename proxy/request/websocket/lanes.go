@@ -8,10 +8,9 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// memory is the part of the memory for bodies that the conversations of all connections hold. They
-// may hold half of it, so that data that waits between turns does not keep calls out. If there are
-// several keys, the conversations of one key may hold half of that; a single conversation may hold
-// more.
+// memory is the memory for bodies that the conversations of all connections hold. They may hold
+// half of it, so that data that waits between turns does not keep calls out. If there are several
+// keys, the conversations of one key may hold half of that; a single conversation may hold more.
 type memory struct {
 	bodies *limit.Memory
 	held   atomic.Int64
@@ -92,8 +91,8 @@ func (l *lanes) holding(id string) *lane {
 	return nil
 }
 
-// keep makes a response the last one of lane x. It joins the earlier conversation, which from
-// holds (nil: none), the pieces of the request's input, and the output.
+// keep makes a response the last one of lane x. It joins the earlier conversation, which from holds
+// (nil: none), the pieces of the request's input, and the output.
 func (l *lanes) keep(x, from *lane, id string, input [][]byte, output []byte) {
 	var parts [][]byte
 	if from != nil && len(from.items) > 0 {

@@ -11,14 +11,14 @@ import (
 	"penstock/translate/apierr"
 )
 
-// firstPiece is what is reserved for a message whose size is still unknown.
+// firstPiece is how much is reserved for a message of unknown size.
 const firstPiece = 4 << 10
 
 // errSlow ends the reading of a message that arrives too slowly.
 var errSlow = errors.New("the message came too slowly")
 
-// message is a client's message. Its bytes are reserved from the memory for bodies. Until it
-// becomes a call, it counts as an incomplete body of its key.
+// message is a client's message. Its bytes are reserved from the memory for bodies. Until its call
+// begins, it counts as an incomplete body of its key.
 type message struct {
 	bytes  []byte
 	memory body.Reservation
@@ -37,7 +37,7 @@ func (m *message) grow(most int64) bool {
 	return true
 }
 
-// begin must be called when the message becomes a call.
+// begin must be called when the call of the message begins.
 func (m *message) begin() {
 	m.memory.Complete()
 	if m.place != nil {

@@ -19,7 +19,7 @@ const (
 	// pingEvery is how often the peer is pinged, which also keeps balancers before the edge from
 	// closing the connection. A peer that does not answer within this time counts as gone.
 	pingEvery = 30 * time.Second
-	// pongPatience is how long the answer to a ping waits for the message that is being written.
+	// pongPatience is how long the answer to a ping may wait for the message that is being written.
 	pongPatience = 4 * time.Second
 	// closeTime is how long the peer may take to confirm a close. The library would read the rest
 	// of a message without a limit.
@@ -44,7 +44,7 @@ type lateConn struct {
 	heads frameHeads
 }
 
-// Read implements net.Conn. It reads nothing after the head of a frame that is not allowed.
+// Read implements net.Conn. It reads nothing after the head of a frame that violates the protocol.
 func (c *lateConn) Read(p []byte) (int, error) {
 	if c.heads.wrong != nil {
 		return 0, c.heads.wrong
@@ -82,7 +82,7 @@ func (p *peer) cut() {
 // panicked ends the connection after a panic.
 func (p *peer) panicked() { p.close(websocket.StatusInternalError, "internal error") }
 
-// refuse reports to the client that its message does not become a call, and counts the refusal.
+// refuse tells the client that its message does not become a call, and counts the refusal.
 func (p *peer) refuse(lane string, e *apierr.Error) {
 	p.refused.Refused(e.Code)
 	var headers []header
@@ -105,9 +105,8 @@ func (p *peer) ping() bool {
 	return p.ws.Ping(limit) == nil
 }
 
-// mayPong reports whether to answer a ping. While the peer does not read a message that is being
-// written, its ping is not answered: the peer would not see the answer, and waiting for it would
-// end the connection.
+// mayPong reports whether to answer a ping. A peer that does not read a message that is being
+// written gets no answer: it would not see the answer, and waiting for it would end the connection.
 func (p *peer) mayPong(ctx context.Context) bool {
 	limit, cancel := context.WithTimeout(ctx, pongPatience)
 	defer cancel()

@@ -28,7 +28,7 @@ type session struct {
 	terms  *terms
 	key    *auth.Key
 	raw    net.Conn     // the connection as the server knows it
-	client *listen.Conn // beneath raw; nil if the connection is not one of ours (tests)
+	client *listen.Conn // beneath raw; nil if the connection is not a listen.Conn (tests)
 	peer   *peer
 	calls  calls
 	timer  *time.Timer
@@ -57,8 +57,8 @@ func newSession(
 	return s
 }
 
-// fasthttp calls takeConn after it has sent the answer. A plain connection leaves fasthttp, which
-// then holds no buffers for it; see listen.Conn.DetachOnClose.
+// takeConn takes the connection over from fasthttp after the answer has been sent. A plain
+// connection leaves fasthttp, which then holds no buffers for it; see listen.Conn.DetachOnClose.
 func (s *session) takeConn(from net.Conn) {
 	g := s.terms.services.Guard
 	defer g.Catch(guard.WebSocket, nil)
@@ -132,7 +132,7 @@ func (s *session) tooLarge(refused *apierr.Error) {
 	s.peer.close(websocket.StatusMessageTooBig, refused.Message)
 }
 
-// linger lets a client that is still sending read why the connection is closed.
+// linger gives a client that is still sending time to read why the connection is closed.
 func (s *session) linger() {
 	if s.client != nil {
 		s.client.Linger()
@@ -144,7 +144,7 @@ const (
 	typeCreate    = "response.create"
 	typeSteer     = "response.steer"
 	typeProcessed = "response.processed"
-	typeCancel    = "response.cancel" // of other APIs
+	typeCancel    = "response.cancel" // from other APIs
 )
 
 // take handles a message. It returns false once the connection has ended.
@@ -174,7 +174,7 @@ func (s *session) take(m *message) bool {
 		if refused = s.takeRequest(); refused == nil {
 			_ = s.peer.send(steerFailed(&p.doc)) // if this fails, so does the reading
 		}
-	case kind == typeProcessed: // reports that a response was read, and expects no answer
+	case kind == typeProcessed: // reports that a response was read; no answer is expected
 		if !s.calls.acknowledge() {
 			refused = s.takeRequest()
 		}
@@ -197,7 +197,7 @@ func (s *session) takeRequest() *apierr.Error {
 }
 
 // readFailed closes the connection after a failed read. It sends no close frame if the connection
-// itself has failed, if the peer has ended it, or if one was sent before.
+// itself has failed, or if the peer or the edge has closed it before.
 func (s *session) readFailed(err error) {
 	var failed net.Error
 	switch {

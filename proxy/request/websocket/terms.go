@@ -20,7 +20,8 @@ type terms struct {
 	memory   memory                  // for conversations
 }
 
-// verdict returns the code with which a connection of a key must close, or 0 if it may continue.
+// verdict returns the code with which the connection of a key must be closed, or 0 if it may
+// continue.
 func (t *terms) verdict(key *auth.Key) (code websocket.StatusCode, reason string) {
 	switch snap := t.services.Current(); {
 	case t.draining():

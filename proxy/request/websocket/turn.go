@@ -16,8 +16,8 @@ type turn struct {
 	previous string // the response that it continues; empty: none
 	warmUp   bool   // nothing is generated
 
-	// The body of the turn's request consists of head, the earlier conversation, input and tail.
-	// If the message has no input that anything could be joined to, the body is head alone.
+	// The body of the turn's request consists of head, the earlier conversation, input and tail. If
+	// the message has no input to which a conversation could be joined, the body is head alone.
 	head, input, tail [][]byte
 	joins             bool
 }

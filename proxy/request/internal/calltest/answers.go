@@ -44,7 +44,7 @@ func Reply(status int, mediaType string, pieces ...string) http.HandlerFunc {
 	}
 }
 
-// AsksStream reports whether a request asks for a stream. It reads the body, so call it only once.
+// AsksStream reports whether a request is for a stream. It reads the body, so call it only once.
 func AsksStream(r *http.Request) bool {
 	var asked struct{ Stream bool }
 	body, _ := io.ReadAll(r.Body)

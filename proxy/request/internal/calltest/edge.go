@@ -1,5 +1,5 @@
 // Package calltest runs calls without sockets. Engines are functions behind pipes, clients are
-// values, and in a bubble of testing/synctest the test controls the clock. A call takes the same
+// values, and inside a testing/synctest bubble the test controls the clock. A call takes the same
 // path as behind a listener, but its stream stays in fasthttp.
 package calltest
 
@@ -53,8 +53,8 @@ type Edge struct {
 	hosts   *strings.Replacer  // replaces engines' names in URLs by addresses (no resolver)
 }
 
-// New makes an edge from a configuration in which the upstream of each engine has the URL
-// http://NAME. It waits until the engines have been probed. The edge closes when the test ends.
+// New makes an edge from a configuration in which each engine's upstream has the URL http://NAME.
+// It waits until the engines have been probed. The edge closes when the test ends.
 func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	t.Helper()
 	e := &Edge{t: t, Metrics: metrics.NewSet(), queues: queue.New(), engines: map[string]*Engine{}}
@@ -92,10 +92,10 @@ func New(t testing.TB, yaml string, engines ...*Engine) *Edge {
 	return e
 }
 
-// probed is the time after which probes have found the engines up.
+// probed is the time by which probes have found the engines up.
 const probed = 5 * time.Second
 
-// Load makes a configuration the running one, like a reload.
+// Load makes a configuration the running one, as a reload does.
 func (e *Edge) Load(yaml string) {
 	e.t.Helper()
 	f, problems := config.ParseValid("penstock.yaml", []byte(e.hosts.Replace(yaml)), engine.Known())
@@ -169,8 +169,8 @@ type Client struct {
 	conn   clientConn
 }
 
-// WithCall calls f with the client's running call. It returns false if no call is running. As on a
-// listener's connection, the call does not end before f returns.
+// WithCall calls f with the client's running call. It returns false if no call is running. The call
+// does not end before f returns, as on a listener's connection.
 func (c *Client) WithCall(f func(*call.Call)) bool {
 	c.conn.mu.Lock()
 	defer c.conn.mu.Unlock()
@@ -202,8 +202,8 @@ type Answer struct {
 	Took   time.Duration // from the request to the last byte
 }
 
-// Post sends body to the endpoint at path, with further headers as "Name: value". It returns the
-// answer after the answer has ended.
+// Post sends body to the endpoint at path, with further headers as "Name: value". It returns once
+// the answer has ended.
 func (e *Edge) Post(path, body string, headers ...string) *Answer {
 	return e.Send(&Client{}, path, body, headers...)
 }
@@ -300,8 +300,8 @@ func (e *Engine) Gone(yes bool) {
 	e.gone = yes
 }
 
-// Requests returns the bodies of the POST requests that the engine received. They include
-// generation probes, which a silent engine gets.
+// Requests returns the bodies of the POST requests that the engine received, including the
+// generation probes that a silent engine gets.
 func (e *Engine) Requests() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
