@@ -21,7 +21,7 @@ func (r *Reply) pull(dst []byte, to endpoint.Stream) (out []byte, done bool, err
 	if r.bad != nil {
 		return dst, false, r.bad
 	}
-	switch r.form { //nolint:exhaustive // the other forms are not streams
+	switch r.form { //nolint:exhaustive // the others are no streams
 	case endpoint.Bytes:
 		return r.pullBytes(dst)
 	case endpoint.BytesOfStream:

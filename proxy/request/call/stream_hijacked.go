@@ -75,7 +75,7 @@ func (t *hijackedStream) takeConn(from net.Conn) {
 // panicked ends a stream that panicked outside of run. fasthttp or serve closes the connection.
 func (t *hijackedStream) panicked() {
 	if t.call != nil {
-		defer t.relay.Close() //nolint:errcheck // Close always returns nil
+		defer t.relay.Close() //nolint:errcheck // it has none to give
 		t.call.fail(failure.Internal(failure.ErrPanicked))
 	}
 }

@@ -38,7 +38,7 @@ func (s *http10Stream) takeConn(net.Conn) {
 	defer c.shared.Guard.Catch(guard.Stream, func() {
 		listen.Reset(s.conn)
 		if s.call != nil {
-			defer s.relay.Close() //nolint:errcheck // Close always returns nil
+			defer s.relay.Close() //nolint:errcheck // it has none to give
 			s.call.fail(failure.Internal(failure.ErrPanicked))
 		}
 	})

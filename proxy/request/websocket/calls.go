@@ -272,7 +272,7 @@ func (c *calls) answer(ctx *fasthttp.RequestCtx, events *eventWriter) (err error
 	response := &ctx.Response
 	switch stream := response.BodyStream(); {
 	case stream != nil:
-		defer response.CloseBodyStream() //nolint:errcheck // Close always returns nil
+		defer response.CloseBodyStream() //nolint:errcheck // it has none to give
 		_, err = stream.(io.WriterTo).WriteTo(events)
 	case ctx.Hijacked(): // the client has left
 	case response.StatusCode() == fasthttp.StatusOK:
