@@ -74,7 +74,7 @@ func TestChildrenEndWithUs(t *testing.T) {
 	}
 }
 
-// lockedText collects what a process writes while the test reads it.
+// lockedText collects a process's output while the test reads it.
 type lockedText struct {
 	mu sync.Mutex
 	b  bytes.Buffer

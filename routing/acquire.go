@@ -31,7 +31,7 @@ func (r *Route) Acquire(q *Query) (*upstreams.Lease, *Target, error) {
 }
 
 // acquireAny is Acquire without claims. If no other engine takes calls, it asks engines that lack a
-// needed feature: their refusal tells the client more than "no upstream" would.
+// needed feature: their refusal is more useful to the client than "no upstream".
 func acquireAny(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	q.anyway = false
 	lease, target, err := acquireFit(r, q)

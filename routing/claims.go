@@ -52,7 +52,7 @@ type claimGroup struct {
 type claimant struct {
 	key    string
 	served time.Time      // when it last got a slot; zero: never while there were claims
-	waits  *turns.Account // account of what it was served, while it has a claim
+	waits  *turns.Account // its account in the line, while it has a claim
 	due    time.Time      // when its client comes back; zero: it has no claim
 	hold   time.Duration  // how long before due the claim counts
 	floods bool           // it called again before it was due
@@ -185,7 +185,7 @@ func (c *Claims) claim(r *Route, q *Query) {
 	k.due, k.hold, k.rank = q.Now.Add(q.RetryAfter), min(q.RetryAfter, longestHold), q.Rank
 }
 
-// serve ends the claim of a key that got a slot, and puts the key behind the others.
+// serve ends the claim of a key that got a slot, and moves the key behind the others.
 func (c *Claims) serve(r *Route, q *Query) {
 	g := c.group(r, q)
 	if g == nil {

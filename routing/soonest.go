@@ -10,8 +10,8 @@ import (
 
 const (
 	// firstTokens is how many tokens of an answer a pick considers: enough for the writing speed to
-	// count beside the wait for the first token, and few compared with an answer, because clients read
-	// along.
+	// matter next to the wait for the first token, and few compared with an answer, because clients
+	// read along.
 	firstTokens = 10
 	// missingWeight is the extra weight of tokens that another engine holds: reading them again
 	// evicts what this engine holds, and delays the calls behind. With a weight of 1, calls leave a

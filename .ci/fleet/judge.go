@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// call is what a client knows of one call, with times of the run's clock.
+// call is a client's record of one call, with times of the run's clock.
 type call struct {
 	edge        int
 	sent, ended time.Duration

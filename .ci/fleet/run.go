@@ -54,7 +54,7 @@ func measureFleet(ctx context.Context, d time.Duration, out, notes io.Writer) er
 
 func (r *run) note(format string, v ...any) { fmt.Fprintf(r.notes, "fleet: "+format+"\n", v...) }
 
-// reading is what the edges report about their messages to the store.
+// reading is the edges' report about their messages to the store.
 type reading struct {
 	waits     waits
 	late      [edges]float64 // for each edge, waits that were longer than an answer of the store takes

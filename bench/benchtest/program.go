@@ -63,7 +63,7 @@ func ParentOf(pid int) int {
 	if err != nil {
 		return 0
 	}
-	_, rest, _ := strings.Cut(string(b), ") ") // what follows the name
+	_, rest, _ := strings.Cut(string(b), ") ") // the fields after the name
 	fields := strings.Fields(rest)
 	if len(fields) < 2 || fields[0] == "Z" || fields[0] == "X" {
 		return 0

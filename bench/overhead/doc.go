@@ -1,7 +1,7 @@
-// Package overhead measures the cost of the edge itself: processor, memory and latency, beside
-// nginx and HAProxy where they are installed.
+// Package overhead measures the cost of the edge itself: processor, memory and latency, compared
+// with nginx and HAProxy if they are installed.
 //
-// Every proxy is started anew for each measurement, in turn, with its own engine behind it. It has
+// Every proxy is started again for each measurement, in turn, with its own engine behind it. It has
 // a processor to itself, while client and engine have the others, and its use is read from /proc.
 // Package load makes the load.
 //
@@ -10,6 +10,6 @@
 //	lab.go           an engine and a target for one measurement, as proxies/ configures them
 //	stage.go         the measuring: a load, idle connections, rest, reloads
 //
-// Without pinned processors, or on a machine that has other work, a ratio of one round is worth
-// more than the times that it is made of, and the median of many rounds more than either.
+// Without pinned processors, or on a machine that has other work, the ratio of one round means more
+// than the times that it is made of, and the median of many rounds more than either.
 package overhead

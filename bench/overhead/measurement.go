@@ -36,12 +36,12 @@ type measuredLine struct {
 // trial is the result of one run of a test against one target.
 type trial struct {
 	result  *result.Result // nil if no load was played
-	calm    *result.Result // the same load before, without what is measured; nil for most
+	calm    *result.Result // the same load before, without the measured action; nil for most
 	cpu     float64        // processor time of the proxy, in microseconds
 	before  float64        // its resident memory, in bytes
 	highest float64
 	held    int           // streams or connections that it held
-	took    time.Duration // what was timed
+	took    time.Duration // the measured times
 }
 
 // preflightRequests is the number of requests that a run sends before it measures.

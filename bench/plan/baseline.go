@@ -90,7 +90,7 @@ func (e *engine) timeFor(c *call, own float64) float64 {
 	return max(line, e.roomIn(c)) + own*unread(c) + e.k.o.Latency.Seconds() + startTokens*e.k.gap(min(e.inHand()+1, e.k.o.Slots))
 }
 
-// roomIn returns the time until there is a slot and room for a call behind the waiting ones, if the
+// roomIn returns the time until there is a slot and room for a call after the waiting ones, if the
 // running requests write to their ends and no others come.
 func (e *engine) roomIn(c *call) float64 {
 	slots, room := e.k.o.Slots-len(e.running), float64(e.k.o.KVTokens)-e.used

@@ -250,7 +250,7 @@ func (e *engine) evict() {
 	}
 }
 
-// leave takes a request from its slot and records what it holds.
+// leave takes a request from its slot and records the room that it holds.
 func (e *engine) leave(c *call) {
 	if i := slices.Index(e.decoding, c); i >= 0 {
 		written := c.left - (c.last - e.mark)

@@ -103,8 +103,8 @@ func (a *agenda) Pop() any {
 	return last
 }
 
-// fleet is engines behind the routing of an edge, in virtual time. A call for which no engine has a
-// slot waits at the edge, in order.
+// fleet is a set of engines behind the routing of an edge, in virtual time. A call for which no
+// engine has a slot waits at the edge, in order.
 type fleet struct {
 	route   *routing.Route
 	choose  func(*fleet, *call) *engine // replaces the route; nil: the route chooses
@@ -210,7 +210,7 @@ func (f *fleet) run(requests []request, speed float64) []*call {
 	return calls
 }
 
-// arrive makes the edge find an engine for a call, behind the waiting ones.
+// arrive makes the edge find an engine for a call, after the waiting ones.
 func (f *fleet) arrive(c *call) {
 	if len(f.waiting) > 0 || !f.send(c, c.at) {
 		f.waiting = append(f.waiting, c)
@@ -300,7 +300,7 @@ func (f *fleet) note(d change) {
 	heap.Push(&f.due, d)
 }
 
-// outcome is what a fleet's clients would have measured.
+// outcome is the result that a fleet's clients would have measured.
 type outcome struct {
 	p99       map[string]float64 // by measure, in ms
 	cached    float64            // cached share of input tokens

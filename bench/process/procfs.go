@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Usage is what a process has used so far: microseconds of processor time, and its current bytes of
+// Usage is a process's use so far: microseconds of processor time, and its current bytes of
 // resident memory.
 type Usage struct{ CPU, Memory float64 }
 

@@ -62,7 +62,7 @@ func WriteHTML(w io.Writer, r *result.Result) error {
 	return template.Must(template.New("report").Parse(pageHTML)).Execute(w, newPage(r))
 }
 
-// page is what the template shows. All values are already formatted.
+// page is the input of the template. All values are already formatted.
 type page struct {
 	Title, Subject, Date, Duration, Verdict string
 	Explain                                 []string // explanation of the scenario, in paragraphs

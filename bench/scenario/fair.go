@@ -88,7 +88,7 @@ func (s *fleetSpec) saturates(model string) bool {
 // is.
 const enoughCalls = 5
 
-// keyService is what a key was served while all keys asked.
+// keyService is the service that a key got while all keys asked.
 type keyService struct {
 	Calls   int
 	Tokens  int64           // uncached prompt tokens + 4 x answer tokens, in all

@@ -8,7 +8,7 @@ import (
 	"penstock/bench/sim/textgen"
 )
 
-// slowdown is what slows down the whole engine.
+// slowdown slows down or stops the whole engine.
 type slowdown struct {
 	stalled atomic.Int64  // nothing proceeds before this time, in Unix nanoseconds; 0: never stalled
 	slow    atomic.Uint64 // bits of the factor on all times; 0: 1

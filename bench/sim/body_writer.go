@@ -72,8 +72,8 @@ func (w *bodyWriter) frame(p []byte) {
 	w.out = append(append(append(w.out, "\r\n"...), p...), "\r\n"...)
 }
 
-// flush writes what has been built. It returns false if the client is gone or the answer was broken
-// off.
+// flush writes the bytes built so far. It returns false if the client is gone or the answer was
+// broken off.
 func (w *bodyWriter) flush() bool {
 	if len(w.out) > 0 && !w.client.lost {
 		if w.t.DripBody > 0 && w.headed {
@@ -87,7 +87,7 @@ func (w *bodyWriter) flush() bool {
 	return !w.over()
 }
 
-// drip writes what has been built one byte at a time.
+// drip writes the bytes built so far, one at a time.
 func (w *bodyWriter) drip(gap time.Duration) {
 	for i := range w.out {
 		if i > 0 && !w.client.pause(gap) {

@@ -12,7 +12,7 @@ import (
 	"penstock/bench/sim/wire"
 )
 
-// told is what is known about an answer as it is written.
+// told holds the facts about an answer as it is written.
 type told struct {
 	Faults                          *fault.Effects
 	ID, Model                       string
@@ -172,7 +172,7 @@ func (w *chatWriter) end(i int, c *generate.Plan) bool {
 	return ok
 }
 
-// done writes what follows the choices.
+// done writes the end, after the choices.
 func (w *chatWriter) done() bool {
 	t := w.told.Faults
 	if t.Ghost {

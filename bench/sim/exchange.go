@@ -47,7 +47,7 @@ func (x *exchange) begin() {
 	}
 }
 
-// early determines what is known before the body is read: faults by schedule or header.
+// early determines the faults that are known before the body is read, by schedule or header.
 func (x *exchange) early() {
 	if f := x.e.faults.Requested(x.req.path, inference[x.req.path] != ""); f != nil {
 		x.arm(f)

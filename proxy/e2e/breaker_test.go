@@ -162,9 +162,10 @@ func TestHalfOpenIsNotOneClients(t *testing.T) {
 	other("").WantStatus(200)
 }
 
-// TestKindsWithoutGenerationProbe checks kinds without a probe: images cost too much for one.
-// Without keys, requests with different bodies show whether an engine works, and a repeated one
-// shows nothing. A single client with a key shows nothing either.
+// TestKindsWithoutGenerationProbe checks kinds of models for which the edge has no generation
+// probe, such as images, which cost too much for one. Without keys, requests with different bodies
+// show whether an engine works, and a repeated one shows nothing. A single client with a key shows
+// nothing either.
 func TestKindsWithoutGenerationProbe(t *testing.T) {
 	t.Parallel()
 	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -48,8 +48,8 @@ func first(shell string) []string {
 	return []string{"test"}
 }
 
-// installedShells returns this machine's shells, each with its script. The program lies beside them
-// as penstock.
+// installedShells returns this machine's shells, each with its script. The program is in the same
+// folder, as penstock.
 func installedShells(t *testing.T) (all []completer) {
 	t.Helper()
 	dir := t.TempDir()

@@ -18,7 +18,7 @@ import (
 // In these tests another engine continues a stream. The official SDKs are the clients, and must
 // assemble one answer.
 
-// told is a streamed answer in the form that its SDK assembles.
+// told is a streamed answer as its SDK assembles it.
 type told struct{ text, stop, usage string }
 
 // streamDialects request a stream in each dialect, with members for the simulator.

@@ -97,7 +97,7 @@ var allowed = map[string]struct {
 	"bench/sim/wire":                  {never: "net os log time"},
 	"proxy/e2e":                       {ours: "...", modules: "..."},
 	"proxy/e2e/faults":                {ours: "...", modules: "..."}, // the fault matrix, against the built program
-	"proxy/e2e/rig":                   {ours: "...", modules: "..."}, // shared by the tests beside it
+	"proxy/e2e/rig":                   {ours: "...", modules: "..."}, // shared by the tests in the parent folder
 	"":                                {ours: "config proxy/tools/agent proxy/tools/batch proxy/tools/command proxy/telemetry/quietlog bench bench/sim", modules: "github.com/alecthomas/kong", never: "net/http log"},
 
 	"proxy/front/acme":      {ours: "config translate/apierr proxy/telemetry/guard proxy/front/httpserver proxy/front/listen proxy/front/plaintext", modules: "github.com/caddyserver/certmagic github.com/mholt/acmez/v3/acme github.com/valyala/fasthttp go.uber.org/zap/...", never: "log"}, // net/http: certmagic's handler of challenges

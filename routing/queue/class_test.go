@@ -17,7 +17,7 @@ func batchNeed(key string, after time.Duration) *Need {
 	return &Need{Key: key, Rank: 1, Ages: time.Now().Add(after)}
 }
 
-// Batch calls go behind the others until they have aged.
+// Batch calls wait behind the others until they have aged.
 func TestQueueServesBatchesLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(100)
@@ -93,7 +93,7 @@ func TestQueueEvictsBatchesFirst(t *testing.T) {
 	})
 }
 
-// With a reserve for users, a user's calls wait no longer beside 100 batch calls that always wait
+// With a reserve for users, a user's calls wait no longer next to 100 batch calls that always wait
 // than they would without them, and every batch call is served.
 func TestReserveKeepsWaits(t *testing.T) {
 	const slots, users, each = 8, 2, 30

@@ -20,7 +20,7 @@ var (
 	ErrFull = errors.New("queue is full")
 	// ErrDeadline is returned at the deadline.
 	ErrDeadline = errors.New("waited too long in the queue")
-	// ErrNotYet is returned while the wait goes on.
+	// ErrNotYet is returned if the wait continues.
 	ErrNotYet = errors.New("no slot yet")
 	// ErrLeft is returned if the waiting call has ended.
 	ErrLeft = errors.New("left the queue")

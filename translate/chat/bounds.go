@@ -89,7 +89,7 @@ var bounds = [...]bound{
 	{name: "response_format", bytes: longestGrammar, schema: answerSchema},
 	{name: "text.format", bytes: longestGrammar, schema: answerSchema},          // Responses
 	{name: "output_format", bytes: longestGrammar, schema: answerSchema},        // Messages
-	{name: "output_config.format", bytes: longestGrammar, schema: answerSchema}, // likewise
+	{name: "output_config.format", bytes: longestGrammar, schema: answerSchema}, // also Messages
 	{name: "format", bytes: longestGrammar, schema: answerSchema},               // Ollama
 }
 

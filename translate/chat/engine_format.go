@@ -32,7 +32,7 @@ type EngineFormat struct {
 	Reasoning *ReasoningFormat
 	// Prefill are members to add when the last message is the beginning of the answer
 	// (Request.Prefilled). Engines that need them would otherwise treat it as a separate message and
-	// start anew. They are added after those of Reasoning, in the same way.
+	// start again. They are added after those of Reasoning, in the same way.
 	Prefill []Member
 	// DeveloperAsSystem sends the role developer as system, because the engine's chat templates do
 	// not know it.

@@ -41,7 +41,7 @@ func CheckMedia(root jsonx.Value, rules *ModelRules) error {
 	return (&media{rules: rules}).walk(root).Err()
 }
 
-// listNames are members of a chat request that hold lists in which media may stand beside texts.
+// listNames are members of a chat request that hold lists of texts and media.
 var listNames = [...]string{"documents", "references"}
 
 // checkTopMedia is CheckMedia for the members other than the messages of a chat request, because

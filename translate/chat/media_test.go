@@ -98,7 +98,7 @@ func TestCheckMedia(t *testing.T) {
 	}
 }
 
-// TestMessageMedia: members beside a message's content are not fetched either.
+// TestMessageMedia: media in a message but outside its content are not fetched either.
 func TestMessageMedia(t *testing.T) {
 	t.Parallel()
 	for member, param := range map[string]string{
@@ -129,7 +129,7 @@ func TestRefuseMediaText(t *testing.T) {
 	}
 }
 
-// TestTopMedia: members beside the messages of a chat request are checked like parts.
+// TestTopMedia: media outside the messages of a chat request are checked like parts.
 func TestTopMedia(t *testing.T) {
 	t.Parallel()
 	for member, param := range map[string]string{

@@ -166,7 +166,7 @@ func LowerEffort(words []string, effort string) string {
 
 // How much of it an engine gets (ModelRules.ReasoningHistory).
 const (
-	ReasoningLoop = "loop" // only what follows the user's last text
+	ReasoningLoop = "loop" // only the reasoning after the user's last text
 	ReasoningNone = "none"
 )
 
@@ -214,8 +214,8 @@ func (t *thoughts) pass(i int, role jsonx.Value, text bool) {
 	t.result = role.EqualText("tool")
 }
 
-// patch renames the reasoning that is sent to the member that the engine reads, and removes the
-// rest. An empty name means that the engine reads none.
+// patch moves the reasoning that is sent to the member that the engine reads, and removes the rest.
+// An empty name means that the engine reads none.
 func (t *thoughts) patch(p *patch, name string) {
 	for i := range t.list {
 		h := &t.list[i]

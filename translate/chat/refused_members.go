@@ -234,7 +234,7 @@ func (r *RefusedMembers) Passes(k jsonx.Key) bool {
 var hostedMembers = [...]struct {
 	name   string
 	values []string // legal values; nil: none
-	most   string   // what the member may be, as the error says
+	most   string   // the allowed values, in the words of the error
 }{
 	{"store", []string{"false"}, "false or absent: nothing of a conversation is kept at a hosted engine"},
 	{"prompt_cache_retention", []string{`"in_memory"`, `"in-memory"`}, "in_memory or absent: nothing of a conversation is kept at a hosted engine"},

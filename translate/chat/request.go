@@ -53,7 +53,7 @@ type Facts struct {
 	Reasoning Reasoning
 }
 
-// parsed is what Reset clears in addition to the Facts.
+// parsed holds the fields that Reset clears in addition to the Facts.
 type parsed struct {
 	body    []byte
 	members members
@@ -62,7 +62,7 @@ type parsed struct {
 	schema  bool   // response_format is json_schema
 }
 
-// Implied is what another dialect implies and no member of the chat request expresses.
+// Implied holds facts that another dialect implies and no member of the chat request expresses.
 type Implied struct {
 	// Prefilled says that the last message is the beginning of the answer. Chat clients send
 	// engines' own members for that.

@@ -25,7 +25,7 @@ var fuzzTargets = []*EngineFormat{
 	{Served: "m", Reasoning: &ReasoningFormat{}},
 }
 
-// fuzzForms rewrite, in every form, what engines do not read.
+// fuzzForms rewrite, in every form, the members that engines do not read.
 var fuzzForms = []*EngineFormat{
 	{
 		Served: "m", ToolChoice: ToolChoiceWords, ResponseFormat: ResponseSchemas, NullContent: NullEmpty, JoinTurns: true, DeveloperAsSystem: true,

@@ -58,7 +58,7 @@ func (e *Error) read(v jsonx.Value, depth int) {
 			e.ContextMax = translate.Count(m)
 		}
 	}
-	if inner.Exists() && !(said && inner.IsString()) { // a string beside a message is a class (Kokoro)
+	if inner.Exists() && !(said && inner.IsString()) { // a string next to a message is a class (Kokoro)
 		e.read(inner, depth+1)
 	}
 }

@@ -77,7 +77,7 @@ func announces(name string) announcement {
 	return noSecret
 }
 
-// is reports whether the word is what a announces.
+// is reports whether the word is of the announced kind.
 func (a announcement) is(word string) bool {
 	n := 0
 	for n < len(word) && (isKeyByte(word[n]) || strings.IndexByte(".*+/~", word[n]) >= 0) {
@@ -143,7 +143,7 @@ func redactKeys(w string) string {
 		return w
 	}
 	var b strings.Builder
-	from := 0 // start of what is not in b
+	from := 0 // start of the part that is not in b
 	for i := 0; i < len(w); i++ {
 		if i > 0 && isKeyByte(w[i-1]) {
 			continue

@@ -125,7 +125,7 @@ func checkTexts(name string, v jsonx.Value) error {
 	}
 	for it := v.Iter(); it.Next(); {
 		kind := it.Value().Kind()
-		if kind == jsonx.Object { // a medium beside texts
+		if kind == jsonx.Object { // a medium among texts
 			kind = jsonx.String
 		}
 		if kind != want || kind != jsonx.String && kind != jsonx.Number && kind != jsonx.Array {

@@ -252,7 +252,7 @@ func (r *Relay) open(dst, p []byte, from, i int) ([]byte, int, error) {
 // level distinguishes the answer from an element of its list.
 func (r *Relay) level() int { return (r.grammar.depth - 1) / 2 }
 
-// closeEmpty releases what was held for a member that did not come.
+// closeEmpty releases the bytes held for a member that did not come.
 func (r *Relay) closeEmpty(dst, p []byte, from, i int) ([]byte, int) {
 	if r.reads() {
 		from = r.hold(p, from, i)
@@ -333,7 +333,7 @@ func (r *Relay) meet(dst []byte, c byte) ([]byte, error) {
 	return dst, nil
 }
 
-// release sends what was held, without its comma if no member has been sent before it.
+// release sends the held bytes, without their comma if no member has been sent before.
 func (r *Relay) release(dst []byte) []byte {
 	held := r.held
 	if begun := &r.begun[r.level()]; !*begun {

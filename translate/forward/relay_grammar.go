@@ -18,7 +18,7 @@ type grammar struct {
 	low, up byte   // bounds of the next one of those bytes
 }
 
-// grammarState is what may come next.
+// grammarState says what may come next.
 type grammarState uint8
 
 const (

@@ -23,7 +23,7 @@ type Request struct {
 	// MaxTokens is the limit on the tokens of each completion; -1: not given.
 	MaxTokens int
 	Vectors   VectorForm // the form in which the client wants embeddings
-	Rerank    Rerank     // what the answer to a rerank request must contain
+	Rerank    Rerank     // the requested contents of the answer to a rerank request
 	ranked    rankedMembers
 
 	body  []byte

@@ -62,7 +62,7 @@ func TestRequestRefuses(t *testing.T) {
 func TestDecodeCompletion(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		in            string // beside the model
+		in            string // other members than the model
 		choices, most int
 		stream        bool
 	}{
@@ -196,7 +196,7 @@ func TestCompletionLimit(t *testing.T) {
 		{`"max_tokens":9`, "max_tokens", chat.ModelRules{MaxOutputLength: 8, Strict: true}},
 		{`"max_tokens":-1`, ``, chat.ModelRules{}},
 		{`"max_tokens":-1`, `,"max_tokens":8`, chat.ModelRules{MaxOutputLength: 8}},
-		{`"max_tokens":-1`, `,"max_tokens":4096`, chat.ModelRules{ContextLength: 4096}}, // what the engine has room for is found later
+		{`"max_tokens":-1`, `,"max_tokens":4096`, chat.ModelRules{ContextLength: 4096}}, // the engine's room is found later
 		{`"max_tokens":-1`, "max_tokens", chat.ModelRules{Strict: true}},
 		{`"max_completion_tokens":9`, "max_completion_tokens", chat.ModelRules{MaxOutputLength: 8, Strict: true}},
 	} {

@@ -10,7 +10,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Rerank is what the answer to a rerank request must contain.
+// Rerank is the requested contents of the answer to a rerank request.
 type Rerank struct {
 	Documents int  // in the request
 	Top       int  // the most results; 0: all

@@ -44,8 +44,8 @@ func (s *Stream) SetPrompts(n int) { s.usage.prompts = n }
 
 var doneMark = []byte("[DONE]")
 
-// Append appends what the client should see of one event. The error is a *translate.BadAnswer if
-// the event is not a JSON object, or a *engineerror.Error if the engine reports a failure.
+// Append appends the client's form of one event. The error is a *translate.BadAnswer if the event
+// is not a JSON object, or a *engineerror.Error if the engine reports a failure.
 func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if bytes.Equal(bytes.TrimSpace(ev.Data), doneMark) {
 		s.mark = true
@@ -112,8 +112,8 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 // Started reports whether an event has been passed on: each holds part of the answer.
 func (s *Stream) Started() bool { return s.events > 0 || s.closed }
 
-// NextEngine prepares for the events of another engine, which starts anew: answers here are never
-// continued.
+// NextEngine prepares for the events of another engine, which starts from the beginning: answers
+// here are never continued.
 func (s *Stream) NextEngine() { s.mark, s.sound.rest = false, nil }
 
 // Finished reports whether the stream may now end successfully.

@@ -31,7 +31,7 @@ type edit struct {
 	kind       editKind
 	first      bool // delete: nothing comes before it; add: the container is empty
 	before     int  // delete: offset of the comma before it
-	next       int  // delete: offset of what follows its comma, -1 when it is the last
+	next       int  // delete: offset after the comma that follows, -1 when it is the last
 }
 
 // Reset forgets all changes and the texts they borrow.

@@ -159,7 +159,7 @@ func TestEditsPanics(t *testing.T) {
 
 // branch is a value as a tree that can be changed: the model for Edits.
 type branch struct {
-	text     string // of a scalar, or of what was set
+	text     string // of a scalar, or of a value that was set
 	kind     Kind
 	name     string // in quotes
 	children []*branch

@@ -18,8 +18,8 @@ const (
 
 // Options bounds a Parse. The zero value stands for the defaults.
 type Options struct {
-	// MaxDepth is how deep containers may nest; a scalar document has depth 0. Default 64, at most
-	// 1024.
+	// MaxDepth is the maximum nesting of containers; a scalar document has depth 0. Default 64, at
+	// most 1024.
 	MaxDepth int
 	// Record is the depth down to which the children of containers are recorded; the root container
 	// has depth 1. Deeper containers are validated and are values with a Kind and a Raw text, but
@@ -104,8 +104,8 @@ func grow(tape []node, limit int) ([]node, bool) {
 	return n, true
 }
 
-// parse is the scanner. It fills nodes up to its capacity, or a copy of it, and always returns what
-// it has filled. stack has room for o.MaxDepth frames. The states are labels instead of functions,
+// parse is the scanner. It fills nodes up to its capacity, or a copy of it, and always returns the
+// filled part. stack has room for o.MaxDepth frames. The states are labels instead of functions,
 // and short tokens need no call, so that the whole state stays in registers.
 func parse(src []byte, nodes []node, stack []frame, o Options) ([]node, error) {
 	if len(src) > maxSize {

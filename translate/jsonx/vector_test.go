@@ -41,7 +41,7 @@ func vectorPassed(s []byte, blocks int) passed {
 
 // textState is the position of a text within an escape or a character.
 type textState struct {
-	open      bool // behind the backslash of an escape
+	open      bool // after the backslash of an escape
 	due       int  // number of bytes that the character still needs
 	low, high byte // bounds of the next of those bytes
 }

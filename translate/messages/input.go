@@ -52,7 +52,7 @@ const (
 	blockToolReference
 	blockToolUse
 	blockToolResult
-	blockCompaction // a summary that replaces what came before
+	blockCompaction // a summary that replaces the conversation before it
 	blockUpload     // a file that only the dialect's vendor stores
 	blockThinking
 	blockRedactedThinking

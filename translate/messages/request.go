@@ -20,7 +20,7 @@ type RequestInfo struct {
 	cleared  cleared // thinking cleared from the history
 }
 
-// Dropped returns the names of what the request lost in translation.
+// Dropped returns the names of the parts that the request lost in translation.
 func (i *RequestInfo) Dropped() []string { return i.dropped.Names() }
 
 func (i *RequestInfo) reset() {

@@ -60,7 +60,7 @@ func separate(dst []byte, start int) []byte {
 	return dst
 }
 
-// appendUsage appends the counts. In this dialect the input excludes what came from the cache.
+// appendUsage appends the counts. In this dialect the input excludes tokens from the cache.
 func appendUsage(dst []byte, u translate.Usage) []byte {
 	dst = append(dst, `{"input_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(u.Prompt-u.Cached), 10)

@@ -190,8 +190,8 @@ func (s *Stream) advance(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// flush appends what has arrived of the first block, and opens it if necessary. A tool call without
-// a name cannot be opened.
+// flush appends the arrived part of the first block, and opens the block if necessary. A tool call
+// without a name cannot be opened.
 func (s *Stream) flush(dst []byte, p *streamBlock) []byte {
 	if p.kind == kindSealed {
 		return dst

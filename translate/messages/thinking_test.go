@@ -28,7 +28,7 @@ const thoughtfulWhole = `{"choices":[{"index":0,"finish_reason":"tool_calls","me
 
 var testBox = seal.NewKeys(strings.Repeat("k", 32)).Of("team-a", func(seal.Result) {}).For("public")
 
-// requestOf returns what an answer needs to know of a request with these members.
+// requestOf returns the facts about a request with these members that an answer needs.
 func requestOf(t *testing.T, more string, redact bool) (e *echo) {
 	t.Helper()
 	e = &echo{RequestInfo{}, dialects.Identity{Model: "public", ID: "msg_1", Seal: testBox}}
@@ -214,7 +214,8 @@ func TestSealedThinkingNotStarted(t *testing.T) {
 	}
 }
 
-// The end of the answer reports what a client's edits have cleared, even if that is nothing.
+// The end of the answer reports the thinking that a client's edits have cleared, even if there is
+// none.
 func TestAppliedEdits(t *testing.T) {
 	t.Parallel()
 	const history = `"messages":[{"role":"user","content":"a"},` +

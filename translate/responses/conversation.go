@@ -219,7 +219,7 @@ func (c *conversation) output(i *item, index int) {
 }
 
 // endImages writes the user message with the images of the preceding outputs. It follows all of
-// them, because nothing may stand between the results of one turn.
+// them, because no other message may come between the results of one turn.
 func (c *conversation) endImages() {
 	if len(c.pending) == 0 {
 		return

@@ -122,8 +122,8 @@ func (c *customInput) text(dst []byte) []byte {
 // plainEscapes are the escapes of one letter and what they mean.
 const plainEscapes = "\"\"\\\\//b\bf\fn\nr\rt\t"
 
-// appendEscape appends the meaning of the escape at the beginning of in and returns its length; 0:
-// it is incomplete. An invalid escape stands for itself.
+// appendEscape appends the character of the escape at the beginning of in and returns the escape's
+// length; 0: it is incomplete. An invalid escape stands for itself.
 func appendEscape(dst, in []byte) ([]byte, int) {
 	if len(in) < 2 {
 		return dst, 0
@@ -291,7 +291,7 @@ func (f *fence) closing() int {
 	return n
 }
 
-// release appends n bytes of what was held.
+// release appends n of the held bytes.
 func (f *fence) release(dst []byte, n int) []byte {
 	dst = jsonx.AppendEscaped(dst, f.held[:n])
 	f.line = f.line || n > 0 // a line end before the closing fence would be held
@@ -299,7 +299,7 @@ func (f *fence) release(dst []byte, n int) []byte {
 	return dst
 }
 
-// finish appends what was held, unless it is the closing fence.
+// finish appends the held bytes, unless they are the closing fence.
 func (f *fence) finish(dst []byte) []byte {
 	rest := f.held
 	f.held = nil

@@ -10,8 +10,8 @@ import (
 // text is a complete sentence without the full stop.
 type fault = chat.Invalid
 
-// refusal returns f as the error that leaves the package. Clients tell "Unsupported parameter: X"
-// from a broken request by these words.
+// refusal returns f as the error that leaves the package. By these words clients distinguish
+// "Unsupported parameter: X" from a broken request.
 func refusal(f *fault) *apierr.Error {
 	if f.Code == apierr.CodeUnsupportedParameter {
 		return apierr.Invalid(f.Param, f.Code, "Unsupported parameter: %s. %s.", f.Param, f.Text)

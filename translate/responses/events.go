@@ -21,7 +21,7 @@ func (w *eventWriter) number(dst []byte) []byte {
 	return dst
 }
 
-// deltaEvents is what begin would append up to the number, for the frequent events.
+// deltaEvents are the texts that begin would append up to the number, for the frequent events.
 var deltaEvents = [...]string{
 	kindText:    "event: response.output_text.delta\ndata: " + `{"type":"response.output_text.delta","sequence_number":`,
 	kindRefusal: "event: response.refusal.delta\ndata: " + `{"type":"response.refusal.delta","sequence_number":`,

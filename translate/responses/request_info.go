@@ -24,7 +24,7 @@ type RequestInfo struct {
 // to separate its log probabilities from those of the text.
 func (e *RequestInfo) ReadsReasoning() bool { return e.reasoning || e.logprobs }
 
-// Dropped returns the names of what the request lost in translation.
+// Dropped returns the names of the parts that the request lost in translation.
 func (e *RequestInfo) Dropped() []string { return e.dropped.Names() }
 
 func (e *RequestInfo) reset() {

@@ -8,7 +8,7 @@ var fieldMarks = [...][]byte{[]byte("data:"), []byte("event:"), []byte("id:"), [
 var byteOrderMark = []byte("\ufeff")
 
 // Begins reports whether a document begins like server-sent events, and whether b is long enough to
-// tell. A byte order mark and blank lines may come first.
+// decide. A byte order mark and blank lines may come first.
 func Begins(b []byte) (events, decided bool) {
 	b = bytes.TrimLeft(bytes.TrimPrefix(b, byteOrderMark), "\r\n")
 	for _, mark := range fieldMarks {

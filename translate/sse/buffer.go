@@ -32,7 +32,7 @@ type Source interface {
 // errCount is the error for a source that breaks the contract of io.Reader.
 var errCount = errors.New("read event: invalid count from the source")
 
-// buffer holds what a Reader has read from its source and not yet used.
+// buffer holds the bytes that a Reader has read from its source and not yet used.
 type buffer struct {
 	source Source             // nil: the source is only an io.Reader
 	buf    []byte             // its length is its capacity; nil before the first read and while the Reader rests
@@ -44,7 +44,7 @@ type buffer struct {
 	line  int // start of the current line
 	scan  int // no line ends in buf[line:scan]
 	lf    int // no "\n" in buf[scan:lf]
-	end   int // of what has been read
+	end   int // end of the bytes read
 	peak  int // the greatest end since the buffer was last empty
 }
 

@@ -10,7 +10,7 @@ type ToolCall struct {
 	ID, Name, Args []byte
 }
 
-// Reply collects what is known about one answer. It is reused.
+// Reply collects the facts about one answer. It is reused.
 type Reply struct {
 	doc *jsonx.Doc
 

@@ -10,7 +10,7 @@ import (
 // None marks a missing time or count.
 const None = -1
 
-// Sample is what is known about one request. It is small, because a run keeps millions.
+// Sample holds the facts about one request. It is small, because a run keeps millions.
 type Sample struct {
 	ID, Stage, Turn int
 	Pair            int // index of the pair with --compare-url; otherwise None

@@ -31,7 +31,7 @@ func Tone(seconds float64) []byte {
 // soundHead finds where the sound of an answer begins: in a WAV file after its head, which is often
 // sent before there is any sound, and in anything else at the first byte. Its zero value is ready.
 type soundHead struct {
-	head []byte // what has come so far
+	head []byte // the bytes so far
 }
 
 // maxSoundHead is the longest head of a WAV file that is searched; beyond it everything counts as

@@ -77,7 +77,7 @@ func (p *Program) run() {
 	p.warm()
 }
 
-// Adopt makes next the process of the edge: from now on the rig reads its log, and ends it.
+// Adopt replaces the edge's process by next: from now on the rig reads its log, and ends it.
 func (p *Program) Adopt(next *Process) { p.Process, p.Log = next, next.Err }
 
 // Relaunch runs the program again after it has ended, on the same address.

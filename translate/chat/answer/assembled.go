@@ -34,7 +34,7 @@ type optionalText struct {
 // assembledToolCall is one tool call.
 type assembledToolCall struct {
 	id, kind, name []byte // contents of JSON strings; an empty id is replaced by one of ours
-	args           []byte // likewise: a JSON text in a string
+	args           []byte // also contents of a JSON string: a JSON text
 	more, function members
 }
 

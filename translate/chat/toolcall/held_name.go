@@ -91,8 +91,8 @@ func (a *Assembler) hold(at int, p *Piece, part *Part) bool {
 // hasArgs reports whether the piece has arguments, which end the name.
 func (p *Piece) hasArgs() bool { return p.Args.HasText() || p.Args.IsObject() }
 
-// Release ends the wait of names in a choice that has ended: what has arrived counts as the whole
-// name.
+// Release ends the wait of names in a choice that has ended: the part that has arrived counts as
+// the whole name.
 func (a *Assembler) Release(choice int) (released []Part) {
 	for i := 0; i < len(a.held); {
 		h := a.held[i]
