@@ -30,10 +30,11 @@ const (
 )
 
 // The depths to which answers and events are indexed: down to the members of their members, which
-// an answer needs for its usage and an event also for its choices.
+// an answer needs for its usage and an event for its choices; one deeper for a transcript's deltas.
 const (
-	recordAnswer = 3
-	recordEvent  = 3
+	recordAnswer     = 3
+	recordEvent      = 3
+	recordTranscript = 4
 )
 
 // Parse reads the body of an answer with status 200, and rewrites embeddings to the form Vectors.

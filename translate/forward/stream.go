@@ -55,7 +55,11 @@ func (s *Stream) Append(dst []byte, ev sse.Event) ([]byte, error) {
 	if len(ev.Data) == 0 || ev.Blank() && !s.transcript.plain || string(ev.Name) == "ping" {
 		return dst, nil
 	}
-	err := s.doc.Parse(ev.Data, jsonx.Options{Record: recordEvent})
+	depth := recordEvent
+	if s.choices == 0 {
+		depth = recordTranscript
+	}
+	err := s.doc.Parse(ev.Data, jsonx.Options{Record: depth})
 	if s.transcript.plain && (err != nil || !s.doc.Root().IsObject()) {
 		return s.transcript.appendSegment(dst, ev.Data)
 	}
@@ -149,7 +153,7 @@ func (s *Stream) Finish(dst []byte) ([]byte, error) {
 		return dst, nil
 	}
 	s.closed = true
-	if s.choices == 0 && !s.transcript.doneSent && len(s.ends.seen) == 0 {
+	if s.choices == 0 && !s.transcript.doneSent {
 		dst = s.transcript.appendDone(dst)
 	}
 	if s.mark || s.choices > 0 {

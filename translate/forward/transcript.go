@@ -11,13 +11,15 @@ import (
 // This file holds the part of Stream that is specific to transcriptions. Engines have four forms:
 // the events of OpenAI's API (transcript.text.delta, and .done at the end), chunks like those of a
 // chat (vLLM), segments without an end mark, as JSON or as bare text (speaches), and no stream at
-// all but a whole answer. The first two are passed on. The others are turned into the first.
+// all but a whole answer. The first is passed on. The others are turned into it, and keep their own
+// members beside: a chunk of vLLM reads as a delta, too.
 
 // transcript is the state of a Stream of a transcription.
 type transcript struct {
 	plain    bool   // segments may come as bare text
 	said     []byte // the text so far, from segments and deltas
 	pieces   bool   // segments have come
+	chunks   bool   // chunks like those of a chat have come
 	doneSent bool   // transcript.text.done has been sent
 	framed   bool   // the body ended properly and was not cut
 }
@@ -52,8 +54,22 @@ func isSegment(root jsonx.Value) (text []byte, ok bool) {
 	return v.AppendText(nil), true
 }
 
-// note records what an event says about a transcript, and the changes that turn a segment into a
-// delta: its other members, such as times, stay.
+// chunkText returns the text of a chunk like those of a chat, and whether root is one.
+func chunkText(root jsonx.Value) (text []byte, ok bool) {
+	choices := root.Get("choices")
+	if !choices.IsArray() {
+		return nil, false
+	}
+	for it := choices.Iter(); it.Next(); {
+		if v := it.Value().Get("delta").Get("content"); v.IsString() {
+			text = v.AppendText(text)
+		}
+	}
+	return text, true
+}
+
+// note records what an event says about a transcript, and the changes that turn a segment or a chunk
+// into a delta: members beside the text, such as times, stay.
 func (t *transcript) note(edits *jsonx.Edits, root, kind jsonx.Value) error {
 	if text, ok := isSegment(root); ok {
 		piece, err := t.say(text, true)
@@ -61,6 +77,15 @@ func (t *transcript) note(edits *jsonx.Edits, root, kind jsonx.Value) error {
 			return err
 		}
 		t.pieces = true
+		edits.Insert(root.Start()+1, append(appendDelta(nil, piece), ','))
+		return nil
+	}
+	if text, ok := chunkText(root); ok && !kind.Exists() {
+		piece, err := t.say(text, false)
+		if err != nil {
+			return err
+		}
+		t.chunks = true
 		edits.Insert(root.Start()+1, append(appendDelta(nil, piece), ','))
 		return nil
 	}
@@ -107,6 +132,9 @@ func appendDeltaEvent(dst, text []byte) []byte {
 func (t *transcript) appendDone(dst []byte) []byte {
 	t.doneSent = true
 	data := jsonx.AppendString([]byte(`{"type":"`+transcriptDone+`","text":`), t.said)
+	if t.chunks { // clients of chunks look at the first choice of each event
+		data = append(data, `,"choices":[{"index":0,"delta":{}}]`...)
+	}
 	return sse.AppendEvent(dst, "", append(data, '}'))
 }
 

@@ -30,7 +30,7 @@ func transcriptionEvent(p *Reply, ev sse.Event) pieces {
 	if !ok {
 		return 0
 	}
-	if root.Get("choices").IsArray() {
+	if root.Get("choices").IsArray() && !root.Get("type").Exists() {
 		return p.chunk(ev, func(choice jsonx.Value) pieces { return p.delta(choice.Get("delta")) })
 	}
 	if p.ended {
