@@ -253,7 +253,7 @@ func identity(t reflect.Type) int {
 		name = "id"
 	case reflect.TypeFor[Issuer]():
 		name = "issuer"
-	case reflect.TypeFor[Upstream](), reflect.TypeFor[Engine](), reflect.TypeFor[AdminToken]():
+	case reflect.TypeFor[Upstream](), reflect.TypeFor[Engine](), reflect.TypeFor[AdminToken](), reflect.TypeFor[Hook]():
 		name = "name"
 	default:
 		return -1

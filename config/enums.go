@@ -100,6 +100,8 @@ var words = map[string][]string{
 	"keys.limits.per":   {PerCaller, PerKey},
 	"upstreams.prefill": {PrefillProven},
 	"admin.tokens.role": {RoleRead, RoleKeys, RoleAll},
+	"hooks.on_error":    {HookClosed, HookOpen},
+	"hooks.send":        {HookMeta, HookBody},
 	"fleet.lost":        {LostDivide, LostOpen, LostClosed},
 	"fleet.keys.store":  {KeysRequired, KeysCached},
 

@@ -87,6 +87,9 @@ type File struct {
 	// Identity providers whose tokens (JWT, OpenID Connect) are accepted as well as keys.
 	// proxy/access/auth/README.md shows Keycloak, Entra and Kubernetes.
 	Issuers []Issuer `yaml:"issuers"`
+	// Services of yours that decide about each call before an engine is asked. They are asked in this
+	// order. proxy/request/hook/README.md has the form of questions and answers.
+	Hooks []Hook `yaml:"hooks"`
 	// Your own profiles for engines that are not bundled, in the form of the bundled ones.
 	Engines []Engine `yaml:"engines"`
 	// The engines, each with its address.

@@ -184,7 +184,7 @@ func (g generator) scalar(v reflect.Value, path string) map[string]any {
 func fieldComments(t *testing.T) map[string]string {
 	t.Helper()
 	docs := map[string]string{}
-	for _, name := range []string{"schema.go", "engine.go", "fleet.go", "issuers.go", "keys.go", "ledger.go"} {
+	for _, name := range []string{"schema.go", "engine.go", "fleet.go", "hooks.go", "issuers.go", "keys.go", "ledger.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
@@ -227,6 +227,7 @@ func TestExampleIsComplete(t *testing.T) {
 	}
 	t.Setenv("STORE_PASSWORD", "p")
 	t.Setenv("BILLING_TOKEN", "t")
+	t.Setenv("HOOK_TOKEN", "t")
 	t.Setenv("GRAFANA_TOKEN", "0123456789abcdef")
 	t.Setenv("PORTAL_TOKEN_HASH", "sha256:"+strings.Repeat("0", 64))
 	for _, name := range []string{"edge.pem", "edge.key", "admin.pem", "admin.key", "ca.pem", "c.pem", "c.key", "issuer-keys.json"} {

@@ -33,6 +33,7 @@ func (f *File) Validate(k Known) Problems {
 	keyChecks{c}.all()
 	keyChecks{c}.groups()
 	issuerChecks{c}.all()
+	hookChecks{keyChecks{c}}.all()
 	profiles.all()
 	upstreamChecks{c, byName, profiles}.all()
 	modelChecks{c, byName, modelsByID(f), profiles}.all()

@@ -65,6 +65,11 @@ func (c *Check) Run() error {
 		for _, t := range config.Tags(f) {
 			fmt.Println(plaintext.Text(fmt.Sprintf("tag %s: %s", t.Tag, strings.Join(t.Upstreams, ", "))))
 		}
+		for i := range f.Hooks {
+			if h := &f.Hooks[i]; h.ReadsPrompts() != "" {
+				fmt.Println(plaintext.Text(fmt.Sprintf("hook %s: receives %s", h.Name, h.ReadsPrompts())))
+			}
+		}
 		if c.Against != "" {
 			if err := c.compare(f); err != nil {
 				return err

@@ -1,0 +1,201 @@
+package config
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Hook is a service of the operator that decides about calls before an engine is asked. It can
+// allow a call, refuse it, replace its body or send it to another model. Hooks are asked in their
+// order here, and each one sees what those before it have changed.
+type Hook struct {
+	// The name of the hook, for metrics and the log.
+	Name string `yaml:"name"`
+	// The URL that is asked, by one POST, before a call waits for an engine.
+	Before string `yaml:"before"`
+	// The bearer token that the hook is sent.
+	Token Secret `yaml:"token"`
+	// How long the hook may take to answer. Its time counts towards timeouts.total.
+	Timeout Duration `yaml:"timeout"`
+	// What happens to a call if the hook gives no valid answer in time: closed refuses it with a
+	// 503, open lets it continue.
+	OnError string `yaml:"on_error"`
+	// What the hook is sent: meta is the call's model, key, endpoint and size, body also the
+	// request's JSON, and with it the prompt. Audio and images that are uploaded as a form are never
+	// sent.
+	Send string `yaml:"send"`
+	// The models whose calls the hook decides about, by their ids. A trailing * matches any rest.
+	Models []string `yaml:"models"`
+	// The ids of the keys whose calls the hook decides about. A trailing * matches any rest. The id
+	// of an entry that gives an issuer's tokens their rights stands for all of its callers.
+	Keys []string `yaml:"keys"`
+}
+
+// Values of Hook.OnError.
+const (
+	HookClosed = "closed"
+	HookOpen   = "open"
+)
+
+// Values of Hook.Send.
+const (
+	HookMeta = "meta"
+	HookBody = "body"
+)
+
+// MaxHooks bounds the hooks of a file, because their times add up.
+const MaxHooks = 16
+
+// longestHook is the longest timeout of a hook.
+const longestHook = 60 * time.Second
+
+// SetDefaults gives an entry of hooks its defaults before it is read: it is asked about all calls,
+// without their prompts, and refuses them if it fails.
+func (h *Hook) SetDefaults() {
+	*h = Hook{Timeout: seconds(2), OnError: HookClosed, Send: HookMeta, Models: []string{"*"}, Keys: []string{"*"}}
+}
+
+// HasModel reports whether the hook decides about calls for a model.
+func (h *Hook) HasModel(id string) bool { return matchesAny(h.Models, id) }
+
+// HasKey reports whether the hook decides about the calls of a key. An empty id means no key, of
+// an edge that asks for none.
+func (h *Hook) HasKey(id string) bool { return matchesAny(h.Keys, id) }
+
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, name) })
+}
+
+// ReadsPrompts returns, in words, whose prompts the hook is sent: "all prompts", or the keys and
+// models. It returns "" if the hook is sent none.
+func (h *Hook) ReadsPrompts() string {
+	if h.Send != HookBody {
+		return ""
+	}
+	of := "the prompts"
+	all := func(patterns []string) bool { return slices.Contains(patterns, "*") }
+	if all(h.Keys) && all(h.Models) {
+		return "all prompts"
+	}
+	if !all(h.Keys) {
+		of += " of the keys " + strings.Join(h.Keys, ", ")
+	}
+	if !all(h.Models) {
+		of += " for the models " + strings.Join(h.Models, ", ")
+	}
+	return of
+}
+
+// hookChecks check the hooks.
+type hookChecks struct{ keyChecks }
+
+func (c hookChecks) all() {
+	list, names := c.file.Hooks, map[string]string{}
+	if len(list) > MaxHooks {
+		c.check.fail("hooks", "there are %d hooks, and their times add up: at most %d", len(list), MaxHooks)
+	}
+	if len(list) > 0 && c.file.Strict {
+		c.check.fail("hooks", "strict: true serves what the contract has, and it has no hooks: remove one of the two")
+	}
+	for i := range list {
+		h, at := &list[i], element("hooks", i)
+		c.check.name(at+".name", "a hook needs a name, which appears in metrics and the log", "hook", h.Name, names)
+		c.url(at, h)
+		if h.Timeout <= 0 || h.Timeout.D() > longestHook {
+			c.check.fail(at+".timeout", "%s is out of range: more than 0s, and at most %s", h.Timeout, Duration(longestHook))
+		}
+		c.check.oneOf(at+".on_error", "hooks.on_error", "a choice", h.OnError)
+		c.check.oneOf(at+".send", "hooks.send", "a choice", h.Send)
+		c.models(at+".models", h)
+		c.keys(at+".keys", h)
+	}
+}
+
+func (c hookChecks) url(at string, h *Hook) {
+	path := at + ".before"
+	u, err := url.Parse(h.Before)
+	switch {
+	case h.Before == "":
+		c.check.fail(path, "a hook needs the URL that is asked, such as http://127.0.0.1:8090/decide")
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		c.check.fail(path, "it must begin with http:// or https:// and a host, such as http://127.0.0.1:8090/decide")
+	case u.User != nil:
+		c.check.fail(path, "a URL must not hold a user or a password: write the credential as token, beside before")
+	case u.Fragment != "":
+		c.check.fail(path, "a fragment (#) is never sent: remove it")
+	case u.Scheme == "http" && !loopbackHost(u.Hostname()) && h.Token != "":
+		c.check.warn(at+".token", "it is sent over http, where anyone on the network path can read it: write https")
+	case u.Scheme == "http" && !loopbackHost(u.Hostname()) && h.Send == HookBody:
+		c.check.warn(path, "prompts are sent over http, where anyone on the network path can read them: write https")
+	}
+}
+
+// models checks the models of a hook. A name that no model has would leave calls without the
+// decision, so it is refused.
+func (c hookChecks) models(path string, h *Hook) {
+	if len(h.Models) == 0 {
+		c.check.fail(path, "the hook decides about no call: list models, or leave models out for all")
+	}
+	unsure := c.places.NamesBroken("models", "id", "aliases")
+	for i, pattern := range h.Models {
+		at := element(path, i)
+		if !c.pattern(at, pattern) || unsure || c.anyModel(pattern) {
+			continue
+		}
+		if n := c.aliased(pattern); n >= 0 {
+			c.check.fail(at, "%s is an alias, and hooks name models by their ids: write %s", c.places.Show(at, pattern),
+				c.places.Show(element("models", n)+".id", c.file.Models[n].ID))
+			continue
+		}
+		c.check.fail(at, "no model matches %s%s", c.places.Show(at, pattern), c.check.didYouMean(pattern, c.modelIDs))
+	}
+}
+
+// keys checks the keys of a hook. Keys that are made at run time, and callers with an issuer's
+// tokens, are not in the file.
+func (c hookChecks) keys(path string, h *Hook) {
+	switch {
+	case len(h.Keys) == 0:
+		c.check.fail(path, "the hook decides about no call: list keys, or leave keys out for all")
+	case c.file.Auth == AuthNone && !matchesAny(h.Keys, ""):
+		c.check.fail(path, "auth: none has no keys: leave keys out, so that the hook decides about all calls")
+		return
+	}
+	unsure := c.places.NamesBroken("keys", "id") || c.file.MakesKeys()
+	for i, pattern := range h.Keys {
+		at := element(path, i)
+		if !c.pattern(at, pattern) || unsure || c.anyKey(pattern) {
+			continue
+		}
+		c.check.fail(at, "no key matches %s%s", c.places.Show(at, pattern), c.check.didYouMean(pattern, c.keyIDs))
+	}
+}
+
+// pattern checks the form of a name in models or keys. It returns false if the name need not be
+// looked up.
+func (c hookChecks) pattern(at, pattern string) bool {
+	switch {
+	case pattern == "":
+		c.check.fail(at, "an empty name matches nothing")
+	case strings.Contains(strings.TrimSuffix(pattern, "*"), "*"):
+		c.check.fail(at, "%s: a * is allowed at the end only", c.places.Show(at, pattern))
+	default:
+		return pattern != "*"
+	}
+	return false
+}
+
+// anyKey reports whether a pattern matches the id of a key, or may match that of a caller with an
+// issuer's token.
+func (c hookChecks) anyKey(pattern string) bool {
+	prefix := strings.TrimSuffix(pattern, "*")
+	return slices.ContainsFunc(c.file.Keys, func(k Key) bool { return matches(pattern, k.ID) }) ||
+		slices.ContainsFunc(c.file.Issuers, func(is Issuer) bool {
+			callers := is.Name + "/"
+			return strings.HasPrefix(prefix, callers) || pattern != prefix && strings.HasPrefix(callers, prefix)
+		})
+}
+
+func (c hookChecks) keyIDs() (ids []string) { return issuerChecks{c.checks}.keyIDs() }
