@@ -64,6 +64,7 @@ func (e *Edge) close() error {
 	if e.admin != nil {
 		err = errors.Join(err, e.admin.Release())
 	}
+	e.services.Hooks.Close()
 	_ = e.services.Tracer.Close(limit) // lost spans are not an error of the edge
 	return err
 }

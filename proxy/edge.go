@@ -25,6 +25,7 @@ import (
 	"penstock/proxy/operate/status"
 	"penstock/proxy/request/call"
 	"penstock/proxy/request/endpoint"
+	"penstock/proxy/request/hook"
 	"penstock/proxy/request/poison"
 	"penstock/proxy/request/shadow"
 	"penstock/proxy/request/websocket"
@@ -167,6 +168,7 @@ func (e *Edge) newServices(started time.Time) (*call.Services, error) {
 		Counters:  call.NewCounters(e.metrics),
 		ServeNext: func(conn net.Conn) error { return e.server.ServeConn(conn) },
 		Poison:    poison.New(),
+		Hooks:     hook.NewClient(e.metrics),
 	}
 	s.Shadows = shadow.New(shadow.Options{
 		Guard: e.guard, Replies: s.Replies, Calls: s.Calls,

@@ -38,6 +38,11 @@ const (
 
 	CauseReplyMemory Cause = "no_reply_memory"
 	CauseAsleep      Cause = "asleep"
+
+	CauseHookUnreachable Cause = "hook_unreachable"
+	CauseHookTimeout     Cause = "hook_timeout"
+	CauseHookStatus      Cause = "hook_status"
+	CauseHookAnswer      Cause = "hook_answer"
 )
 
 // A CauseMeaning explains a cause to an operator.
@@ -109,4 +114,9 @@ var causes = []CauseMeaning{
 
 	{http1.ReasonTimeout, "no answer in time", "A probe had no answer in time."},
 	{CauseAsleep, "engine asleep", "The engine answered a probe that it is asleep."},
+
+	{CauseHookUnreachable, "hook not reachable", "No engine was asked: the connection to a hook could not be made, or broke before its answer."},
+	{CauseHookTimeout, "no decision in time", "No engine was asked: a hook gave no whole answer within its `timeout`."},
+	{CauseHookStatus, "hook answered with an error", "No engine was asked: a hook answered with a status other than 200."},
+	{CauseHookAnswer, "decision not understood", "No engine was asked: a hook's answer is not a decision, is too long, breaks off, or rewrites what it may not."},
 }

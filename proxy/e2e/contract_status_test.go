@@ -108,6 +108,7 @@ func TestStatuses(t *testing.T) {
 			t.Run(s.path, func(t *testing.T) {
 				t.Parallel()
 				s.refusals(t, seen)
+				s.hooked(t, newHook(t), seen)
 				if !s.local {
 					s.failures(t, seen)
 				}
@@ -261,7 +262,7 @@ func (s *surface) start(t *testing.T, o rig.Setup, faults ...string) *penstock {
 		o.Engines = append(o.Engines, sim.Options{})
 		fmt.Fprintf(&b, "- { name: up-%d, url: %q, engine: %s, probe: { timeout: 15s } }\n", i, url, cmp.Or(s.engine, "openai"))
 	}
-	o.Config = "seal: { keys: [" + sealKeyA + "] }\ntimeouts: { linger: 0s, drain: 5s, " + strings.TrimPrefix(o.Timeouts+", idle: 60s", ", ") + " }\nlimits: { " + o.Limits + " }\n" +
+	o.Config = o.Top + "\nseal: { keys: [" + sealKeyA + "] }\ntimeouts: { linger: 0s, drain: 5s, " + strings.TrimPrefix(o.Timeouts+", idle: 60s", ", ") + " }\nlimits: { " + o.Limits + " }\n" +
 		"keys:\n  - { id: tester, hash: \"{{hash}}\" }\n" + rig.Indent(o.Keys) + "upstreams:\n" + rig.Indent(b.String()) + "models:\n"
 	for i := range faults {
 		o.Config += fmt.Sprintf("  - { id: fails-%d, kind: %s, deployments: [{ upstream: up-%d, served: sim }] }\n", i, s.kind, i)

@@ -50,6 +50,7 @@ const (
 	CodeRequestTimeout       = "request_timeout"
 	CodeRequestTooLarge      = "request_too_large"
 	CodeUnsupportedMediaType = "unsupported_media_type"
+	CodeRefusedByHook        = "refused_by_hook" // 400, 422 and 451, too
 	CodeRateLimited          = "rate_limited"
 	CodeQuotaExceeded        = "quota_exceeded" // the budget of a day or a month
 	CodeCapacityFull         = "capacity_full"
@@ -65,6 +66,7 @@ const (
 	CodeLimitsUnavailable   = "limits_unavailable"
 	CodeIssuerUnavailable   = "issuer_unavailable"
 	CodeKeysUnavailable     = "keys_unavailable"
+	CodeHookUnavailable     = "hook_unavailable"
 )
 
 // DetailThread is the DetailCode for a Messages request that asks for its conversation to be
@@ -309,6 +311,24 @@ func IssuerUnavailable(retryAfter time.Duration) *Error {
 func KeysUnavailable(retryAfter time.Duration) *Error {
 	e := New(503, CodeKeysUnavailable, "The edge has just started and has not read all keys yet.")
 	e.RetryAfter = retryAfter
+	return e
+}
+
+// HookUnavailable returns the 503 for a call about which an operator's hook gives no decision.
+func HookUnavailable(retryAfter time.Duration) *Error {
+	e := New(503, CodeHookUnavailable, "")
+	e.RetryAfter = retryAfter
+	e.Message = "The request could not be checked. Retry after " + strconv.Itoa(e.RetryAfterSeconds()) + " s."
+	return e
+}
+
+// RefusedByHook returns the refusal of an operator's hook, which has chosen the status and the
+// message. A 429 says when to retry.
+func RefusedByHook(status int, message string, retryAfter time.Duration) *Error {
+	e := New(status, CodeRefusedByHook, "%s", message)
+	if status == 429 {
+		e.RetryAfter = retryAfter
+	}
 	return e
 }
 

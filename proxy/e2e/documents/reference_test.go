@@ -71,7 +71,7 @@ var logFields = map[string]string{
 	"client":                 "The peer's address, with `log.client: true`; a dash otherwise.",
 	"session":                "A hash of the session that the client names, with `log.sessions: true`: in a header of Claude Code, Codex or opencode, `X-Session-Id`, `X-Session-Affinity`, the session in `metadata.user_id` of Messages, or else `prompt_cache_key`. Only if it names one. It tells sessions apart, is keyed with a secret of the process, and is another one after a restart.",
 	"dropped":                "What was left out of the request, as in `x-penstock-dropped`; only if something was.",
-	"cause":                  "Why the attempt failed that the call ended with, one of the [causes](#causes); only if an engine failed the call.",
+	"cause":                  "Why the attempt failed that the call ended with, one of the [causes](#causes); only if an engine failed the call, or a hook did.",
 	"engine_status":          "The HTTP status of the engine's answer to that attempt; only if it answered.",
 	"failed_attempts":        "Every attempt that failed, oldest first, whether or not a later one was answered: a list of objects with the [fields below](#failed-attempts); only if one did.",
 	"resumed":                "How often another engine went on with the stream; only if one did.", "tier": "Tier of the upstream; only above 0.",

@@ -123,6 +123,7 @@ type CallLine struct {
 	Status           int     `json:"status"`
 	Code             string  `json:"code"`
 	Outcome          string  `json:"outcome"`
+	Cause            string  `json:"cause"`
 	Attempts         int     `json:"attempts"`
 	Failed           []any   `json:"failed_attempts"`
 	Tier             int     `json:"tier"`

@@ -31,7 +31,7 @@ type Call struct {
 	Pool     string    `json:"pool"`
 	Class    string    `json:"class,omitempty"` // unless it is the first class
 	Stream   bool      `json:"stream"`
-	State    string    `json:"state"` // body, queued, waiting, streaming; done, left, failed, refused
+	State    string    `json:"state"` // body, hook, queued, waiting, streaming; done, left, failed, refused
 	Status   int       `json:"status,omitempty"`
 	Code     string    `json:"code,omitempty"`
 	Phase    string    `json:"left_in_phase,omitempty"`

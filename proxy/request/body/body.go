@@ -105,7 +105,7 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 			now := time.Now()
 			if now.Sub(armed) > min(time.Second, from.Silence/8) {
 				// Moved only now and then, because a deadline costs more than a read.
-				if Drips(now.Sub(from.Start), int64(len(buf)), b.memory.held, from.Rate) {
+				if Drips(now.Sub(from.Start), int64(len(buf)), max(b.memory.held, n), from.Rate) {
 					*b.client = buf
 					return slowClient(nil)
 				}
@@ -245,6 +245,29 @@ func (b *Body) Copy(of *Body) bool {
 func (b *Body) DropClient() {
 	b.memory.giveBack(b.clientHeld, &b.client)
 	b.clientHeld = 0
+}
+
+// DropOriginal releases the client's bytes if a translation has replaced them.
+func (b *Body) DropOriginal() {
+	if b.chat != nil {
+		b.DropClient()
+	}
+}
+
+// Replace makes b hold the n bytes that write appends, in place of the client's bytes and their
+// translation. write may read those. What Came and Waited return stays. If there is no memory,
+// Replace returns false and changes nothing.
+func (b *Body) Replace(n int64, write func(dst []byte) []byte) bool {
+	if !b.memory.Reserve(n) {
+		return false
+	}
+	replaced := newBuffer(n)
+	*replaced = write(*replaced)
+	b.memory.held -= n // of the bytes that Release must leave
+	b.Release()
+	b.memory.held, b.clientHeld = n, 0
+	b.client = replaced
+	return true
 }
 
 // Release releases everything once no attempt can need it. Further calls do nothing.

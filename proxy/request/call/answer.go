@@ -122,7 +122,7 @@ func (a answer) writeError(e *apierr.Error) {
 // warn logs an engine's failure, once per call and without the call's content.
 func (a answer) warn(f *failure.Failure) {
 	c := a.call
-	if f.Result == observe.UpstreamFail {
+	if f.Result == observe.UpstreamFail && f.API.Code != apierr.CodeHookUnavailable {
 		c.shared.Log.Warn("upstream failed",
 			zap.ByteString("request_id", c.client.requestID), zap.String("upstream", c.record.Upstream),
 			zap.String("code", c.record.Code),

@@ -49,7 +49,7 @@ func (g gate) pass() error {
 	if err := g.decode(); err != nil {
 		return err
 	}
-	return g.resolve()
+	return g.resolve(c.request.Model())
 }
 
 // Authenticate finds the key of a request before any of its body is read. It returns nil and no
@@ -119,12 +119,7 @@ func (g gate) decode() error {
 	if names := c.config.snapshot.Secrets.EndUsers; names != nil { // before translation, which drops parts of the body
 		c.record.User = names.Of(h, c.body.Bytes())
 	}
-	c.request = c.ep.New()
-	err := c.request.Decode(endpoint.Input{
-		Body: &c.body, From: from, Memory: c.shared.Bodies, Snapshot: c.config.snapshot, Header: h,
-		Seal: c.config.snapshot.Secrets.Seals.Of(c.record.Key, c.shared.Counters.Seals),
-	})
-	if err != nil {
+	if err := g.parse(from); err != nil {
 		if c.ep.Form { // only a part of the body was read
 			return g.refuseBody(err)
 		}
@@ -138,6 +133,16 @@ func (g gate) decode() error {
 	return nil
 }
 
+// parse makes the request's codec and decodes the body with it.
+func (g gate) parse(from body.Source) error {
+	c := g.call
+	c.request = c.ep.New()
+	return c.request.Decode(endpoint.Input{
+		Body: &c.body, From: from, Memory: c.shared.Bodies, Snapshot: c.config.snapshot, Header: &c.client.ctx.Request.Header,
+		Seal: c.config.snapshot.Secrets.Seals.Of(c.record.Key, c.shared.Counters.Seals),
+	})
+}
+
 // refuseBody refuses a body that was not read to its end. The edge closes the connection after the
 // answer.
 func (g gate) refuseBody(err error) error {
@@ -145,15 +150,14 @@ func (g gate) refuseBody(err error) error {
 	return err
 }
 
-// resolve finds the model, checks that the key may use it, and applies the model's own rules to the
-// request.
-func (g gate) resolve() error {
+// resolve finds the model called name, checks that the key may use it, and applies the model's own
+// rules to the request.
+func (g gate) resolve(name []byte) error {
 	c := g.call
-	m, ok := c.config.snapshot.Lookup(c.request.Model())
+	m, ok := c.config.snapshot.Lookup(name)
 	if !ok {
-		name := string(c.request.Model())
-		c.record.Nearest = c.config.snapshot.NearestModel(name, c.rates.key)
-		return apierr.ModelNotFound(name, c.record.Nearest)
+		c.record.Nearest = c.config.snapshot.NearestModel(string(name), c.rates.key)
+		return apierr.ModelNotFound(string(name), c.record.Nearest)
 	}
 	if key := c.rates.key; key != nil && !key.Allows(m.Config.ID) {
 		return apierr.ModelNotAllowed()

@@ -39,6 +39,11 @@ func (c *Call) run() *failure.Failure {
 	if err := (gate{c}).admit(); err != nil {
 		return failure.FromClient(err)
 	}
+	if len(c.config.snapshot.Config.Hooks) > 0 {
+		if f := (hooks{c}).ask(); f != nil {
+			return f
+		}
+	}
 	c.setPhase(&phaseWaiting)
 	if c.ep.Local != nil {
 		return counter{c}.answer()

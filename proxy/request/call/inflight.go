@@ -29,6 +29,7 @@ type publicState struct {
 
 // The phases have addresses, so that entering one costs a single store.
 var (
+	phaseHook      = observe.PhaseHook
 	phaseQueued    = observe.PhaseQueued
 	phaseWaiting   = observe.PhaseWaiting
 	phaseStreaming = observe.PhaseStreaming

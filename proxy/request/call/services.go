@@ -13,6 +13,7 @@ import (
 	"penstock/proxy/access/limit"
 	"penstock/proxy/request/endpoint"
 	"penstock/proxy/request/failure"
+	"penstock/proxy/request/hook"
 	"penstock/proxy/request/poison"
 	"penstock/proxy/request/shadow"
 	"penstock/proxy/running/snapshot"
@@ -36,6 +37,7 @@ type Services struct {
 	Retries  *limit.Retries
 	Poison   *poison.Requests
 	Shadows  *shadow.Shadows
+	Hooks    *hook.Client
 	Calls    *observe.Calls
 	Tracer   *observe.Tracer // nil: traces are off
 	Counters Counters

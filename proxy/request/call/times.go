@@ -5,7 +5,7 @@ import "time"
 // times records the times of a call's steps.
 type times struct {
 	asked   time.Time     // when the running attempt began
-	awaited time.Duration // the time that earlier attempts waited for their engines
+	awaited time.Duration // the time that earlier attempts waited for their engines, and the wait for hooks
 	endAt   time.Time     // when a whole answer was ready; the call waits for nothing after that
 }
 

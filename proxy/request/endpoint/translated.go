@@ -58,7 +58,7 @@ func (r *translatedRequest) Decode(in Input) error {
 		return r.dialect.Decode(dst, in.Body.Client(), r.chat, o)
 	})
 	r.wantsStream, r.decoded = r.chat.Stream, true
-	if err == nil && !r.counts {
+	if err == nil && !r.counts && len(s.Config.Hooks) == 0 { // a hook may have to be sent them
 		in.Body.DropClient()
 	}
 	return err

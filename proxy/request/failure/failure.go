@@ -466,6 +466,28 @@ func Poisoned() *Failure {
 	}
 }
 
+// HookUnavailable returns the failure of a call about which a hook gives no decision, if the
+// operator wants such calls refused. No engine was asked.
+func HookUnavailable(cause upstreams.Cause) *Failure {
+	f := &Failure{
+		API: apierr.HookUnavailable(limit.Jitter(RetrySoon)), Cause: cause,
+		Outcome: upstreams.OutcomeClientGone, Result: observe.UpstreamFail,
+	}
+	if cause == upstreams.CauseHookTimeout {
+		f.Result = observe.Timeout
+	}
+	return f
+}
+
+// RefusedByHook returns the failure of a call that a hook refuses with a status and a message of
+// its own.
+func RefusedByHook(status int, message string) *Failure {
+	return &Failure{
+		API:     apierr.RefusedByHook(status, message, limit.Jitter(RetrySoon)),
+		Outcome: upstreams.OutcomeClientGone, Result: observe.ClientError,
+	}
+}
+
 // codeReplyMemory is the code of a refusal for lack of memory for the engine's reply. Engines
 // never cause it.
 const codeReplyMemory = "no_reply_memory"

@@ -36,6 +36,7 @@ type Phase string
 // The phases of a call.
 const (
 	PhaseBody      Phase = "body"
+	PhaseHook      Phase = "hook" // a hook decides about the call
 	PhaseQueued    Phase = "queued"
 	PhaseWaiting   Phase = "waiting"
 	PhaseStreaming Phase = "streaming"

@@ -117,7 +117,7 @@ func (t *table[K, V]) drop(gone func(K) bool) {
 // if a series appeared only with its first event, increase and rate would miss that event.
 var wordsKnown = map[string][]string{
 	familyAborts: {
-		string(PhaseBody), string(PhaseQueued), string(PhaseWaiting), string(PhaseStreaming),
+		string(PhaseBody), string(PhaseHook), string(PhaseQueued), string(PhaseWaiting), string(PhaseStreaming),
 		string(PhaseStalled),
 	},
 	familyLimited: {

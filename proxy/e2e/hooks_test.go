@@ -1,0 +1,436 @@
+package e2e
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"penstock/bench/sim"
+	"penstock/proxy/access/auth"
+	"penstock/proxy/e2e/rig"
+)
+
+// hookServer is a hook that answers as a test wants.
+type hookServer struct {
+	*httptest.Server
+	mu     sync.Mutex
+	asked  []hookQuestion
+	answer http.HandlerFunc
+}
+
+// hookQuestion is what a hook is told about a call.
+type hookQuestion struct {
+	Version      int             `json:"version"`
+	Hook         string          `json:"hook"`
+	RequestID    string          `json:"request_id"`
+	Endpoint     string          `json:"endpoint"`
+	Model        string          `json:"model"`
+	Key          string          `json:"key"`
+	PromptTokens int             `json:"prompt_tokens"`
+	BodyBytes    int             `json:"body_bytes"`
+	Stream       bool            `json:"stream"`
+	Body         json.RawMessage `json:"body"`
+}
+
+// newHook starts a hook that allows everything.
+func newHook(t testing.TB) *hookServer {
+	h := &hookServer{}
+	h.says(`{"action":"allow"}`)
+	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q hookQuestion
+		text, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = json.Unmarshal(text, &q)
+		}
+		if err != nil && r.Context().Err() == nil {
+			t.Errorf("a question that is not JSON: %v", err)
+		}
+		h.mu.Lock()
+		h.asked = append(h.asked, q)
+		answer := h.answer
+		h.mu.Unlock()
+		answer(w, r)
+	}))
+	t.Cleanup(h.Close)
+	return h
+}
+
+func (h *hookServer) does(answer http.HandlerFunc) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answer = answer
+}
+
+func (h *hookServer) says(answer string) {
+	h.does(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, answer) })
+}
+
+// rewrites makes the hook replace a text in bodies.
+func (h *hookServer) rewrites(old, with string) {
+	h.does(func(w http.ResponseWriter, _ *http.Request) {
+		q := h.last()
+		fmt.Fprintf(w, `{"action":"rewrite","body":%s}`, bytes.ReplaceAll(q.Body, []byte(old), []byte(with)))
+	})
+}
+
+func (h *hookServer) last() hookQuestion {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.asked[len(h.asked)-1]
+}
+
+func (h *hookServer) times() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.asked)
+}
+
+// in returns the setting for this hook, with further members.
+func (h *hookServer) in(more string) string {
+	return `hooks: [{ name: guard, before: "` + h.URL + `/decide", timeout: 60s` + strings.TrimSuffix(", "+more, ", ") + ` }]`
+}
+
+// decisions returns how often the hook's answers had a result.
+func decisions(e *rig.Edge, result string) float64 {
+	return e.Metric("penstock_hook_decisions_total", `hook="guard"`, `result="`+result+`"`)
+}
+
+// twoModels has a second model, at the same engine, and a key without the right to it.
+const twoModels = "- { id: other, deployments: [{ upstream: up-0, served: sim }] }\n"
+
+// TestHookDecisions checks every decision in every dialect, whole and streamed.
+func TestHookDecisions(t *testing.T) {
+	t.Parallel()
+	for _, w := range rig.AllWays {
+		t.Run(w.String(), func(t *testing.T) {
+			t.Parallel()
+			h := newHook(t)
+			p := start(t, rig.Setup{Top: h.in("send: body, token: hook-token"), Models: twoModels, Engines: recording()})
+			p.Say(w, rig.Canary, "").WantStatus(200)
+			q := h.last()
+			sent := w.Body("sim", rig.Canary, "")
+			if q.Version != 1 || q.Hook != "guard" || q.Endpoint != w.Path || q.Model != "sim" || q.Key != "tester" || q.PromptTokens == 0 ||
+				q.BodyBytes != len(sent) || q.Stream != w.Stream || string(q.Body) != sent || !strings.HasPrefix(q.RequestID, "req_") {
+				t.Errorf("%+v", q)
+			}
+
+			for _, status := range []int{400, 403, 422, 429, 451} {
+				h.says(fmt.Sprintf(`{"action":"refuse","status":%d,"message":"Not here: 100%% \"no\"."}`, status))
+				kind := map[int]string{403: "permission_error", 429: "rate_limit_error"}[status]
+				e := p.Edge.Ask(w, "").WantRefused(w, rig.Refusal{Status: status, Kind: cmp.Or(kind, "invalid_request_error"), Code: "refused_by_hook"})
+				if e.Message != `Not here: 100% "no".` {
+					t.Errorf("message %q", e.Message)
+				}
+			}
+			h.says(`{"action":"refuse"}`)
+			p.Edge.Ask(w, "").WantRefused(w, rig.Refusal{Status: 403, Kind: "permission_error", Code: "refused_by_hook"})
+
+			before := p.Engines[0].Stats().Requests
+			h.rewrites("swordfish", "word")
+			p.Say(w, "the swordfish", "").WantStatus(200)
+			h.says(`{"action":"route","model":"other"}`)
+			r := p.Edge.Ask(w, "").WantStatus(200)
+			if !strings.Contains(r.Body, `"model":"other"`) {
+				t.Errorf("the answer does not name the model: %s", r.Body)
+			}
+			p.Rest()
+			if n := p.Engines[0].Stats().Requests - before; n != 2 {
+				t.Errorf("the engine got %d requests, want 2", n)
+			}
+			for _, line := range p.Engines[0].Recorded() {
+				if strings.Contains(string(line.Body), "swordfish") {
+					t.Errorf("the engine got what the hook had replaced: %s", line.Body)
+				}
+			}
+			if got := p.LastCall(); got.Model != "other" {
+				t.Errorf("the call is logged for %s", got.Model)
+			}
+			for result, want := range map[string]float64{"allow": 1, "refuse": 6, "rewrite": 1, "route": 1, "error": 0, "timeout": 0} {
+				if got := decisions(p.Edge, result); got != want {
+					t.Errorf("%s %v, want %v", result, got, want)
+				}
+			}
+		})
+	}
+}
+
+// hooked checks that a hook can refuse calls of the surface, and route and rewrite them. An upload
+// is not sent to it and cannot be rewritten. TestStatuses calls it: it produces the statuses that
+// only a hook may choose.
+func (s *surface) hooked(t *testing.T, h *hookServer, seen *produced) {
+	p := s.start(t, rig.Setup{Top: h.in("send: body")}, "200")
+	for _, status := range []int{422, 451} {
+		h.says(fmt.Sprintf(`{"action":"refuse","status":%d}`, status))
+		s.expect(t, seen, s.ask(p, "works", false), status, "invalid_request_error", "refused_by_hook")
+	}
+	if sent := h.last().Body != nil; sent == s.upload {
+		t.Errorf("the hook was sent a body: %v", sent)
+	}
+	h.says(`{"action":"route","model":"other"}`)
+	s.expect(t, seen, s.ask(p, "works", false), 200, "", "")
+	if got := p.LastCall(); got.Model != "other" {
+		t.Errorf("the call is logged for %s", got.Model)
+	}
+	if s.upload {
+		h.says(`{"action":"rewrite","body":{"model":"works"}}`)
+		s.expect(t, seen, s.ask(p, "works", false), 503, "api_error", "hook_unavailable")
+		return
+	}
+	h.rewrites(rig.Canary, "another text")
+	s.expect(t, seen, s.ask(p, "works", false), 200, "", "")
+	h.says(`{"action":"rewrite","body":{"model":1}}`)
+	if r := s.ask(p, "works", false); r.Status != 400 {
+		t.Errorf("a rewritten body that the endpoint does not take: %d %s", r.Status, r.Body)
+	}
+}
+
+// TestHookAdmitsAnew checks that what a hook decides gives no client more than it could have had.
+func TestHookAdmitsAnew(t *testing.T) {
+	t.Parallel()
+	h := newHook(t)
+	p := start(t, rig.Setup{
+		Top: h.in("send: body"), Models: twoModels + "- { id: short, context_length: 64, deployments: [{ upstream: up-0, served: sim }] }\n",
+		Keys: `- { id: narrow, hash: "` + auth.Hash("narrow") + `", models: [sim, short], limits: { concurrency: 1, tokens_per_minute: 3000, request_body: 2KiB } }`,
+	})
+	const narrow = "Authorization: Bearer narrow"
+	ask := func(prompt string) *rig.Reply {
+		return p.Post(chatPath, rig.Chat.Body("sim", prompt, ""), narrow)
+	}
+	rewrite := func(body string) { h.says(`{"action":"rewrite","body":` + body + `}`) }
+	for range 3 { // each one returns what it held
+		h.says(`{"action":"route","model":"other"}`)
+		ask("Hi").WantError(403, "permission_error", "model_not_allowed")
+		rewrite(`{"model":"other","messages":[{"role":"user","content":"Hi"}]}`)
+		ask("Hi").WantError(403, "permission_error", "model_not_allowed")
+		h.says(`{"action":"route","model":"nobody"}`)
+		ask("Hi").WantError(404, "not_found_error", "model_not_found")
+		rewrite(`{"model":"sim","messages":"` + rig.Canary + `"}`)
+		ask("Hi").WantError(400, "invalid_request_error", "invalid_type")
+		rewrite(`{"model":"sim","messages":[{"role":"user","content":"` + strings.Repeat("x", 3<<10) + `"}]}`)
+		ask("Hi").WantError(413, "request_too_large", "request_too_large")
+		rewrite(`{"model":"short","max_tokens":1000,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 300) + `"}]}`)
+		if r := ask("Hi"); r.Status != 400 && r.Status != 200 {
+			t.Errorf("%d %s", r.Status, r.Body)
+		}
+		rewrite(`{"model":"sim","stream":true,"messages":[{"role":"user","content":"Hi"}]}`) // the client reads JSON
+		ask("Hi").WantError(503, "api_error", "hook_unavailable")
+	}
+	rewrite(`{"model":"sim","max_tokens":2900,"messages":[{"role":"user","content":"` + strings.Repeat("word ", 380) + `"}]}`)
+	ask("Hi").WantError(429, "rate_limit_error", "rate_limited")
+	h.says(`{"action":"route","model":"other"}`)
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+	h.says(`{"action":"allow"}`)
+	ask("Hi").WantStatus(200)
+}
+
+// TestHookFailures checks calls whose hook gives no decision, refused or continued as the operator
+// wants. No log has a text of the question or the answer.
+func TestHookFailures(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, cause, more string
+		answer            http.HandlerFunc
+	}{
+		{"status", "hook_status", "", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, rig.Canary, 500) }},
+		{"redirect", "hook_status", "", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/"+rig.Canary, 307) }},
+		{"garbage", "hook_answer", "", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>"+rig.Canary) }},
+		{"unknown action", "hook_answer", "", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"action":"`+rig.Canary+`"}`) }},
+		{"100 MB", "hook_answer", "", func(w http.ResponseWriter, _ *http.Request) {
+			piece := bytes.Repeat([]byte("x"), 1<<20)
+			for range 100 {
+				if _, err := w.Write(piece); err != nil {
+					return
+				}
+			}
+		}},
+		{"hangs up", "hook_unreachable", "", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		{"silent", "hook_timeout", "timeout: 50ms", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
+		{"drips", "hook_timeout", "timeout: 50ms", func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, `{"action":`)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}},
+	} {
+		for _, onError := range []string{"closed", "open"} {
+			t.Run(c.name+" "+onError, func(t *testing.T) {
+				t.Parallel()
+				h := newHook(t)
+				h.does(c.answer)
+				members := `hooks: [{ name: guard, before: "` + h.URL + `", send: body, on_error: ` + onError + ", " + cmp.Or(c.more, "timeout: 60s") + ` }]`
+				p := start(t, rig.Setup{Top: members})
+				for _, w := range rig.AllWays {
+					r := p.Say(w, rig.Canary, "")
+					if onError == "open" {
+						r.WantStatus(200)
+						continue
+					}
+					r.WantRefused(w, rig.Refusal{Status: 503, Kind: "api_error", Code: "hook_unavailable"})
+					p.Rest()
+					if got := p.LastCall(); got.Cause != c.cause || got.Code != "hook_unavailable" || got.Attempts != 0 {
+						t.Errorf("%+v", got)
+					}
+				}
+				result := "error"
+				if c.cause == "hook_timeout" {
+					result = "timeout"
+				}
+				if got := decisions(p.Edge, result); got != float64(len(rig.AllWays)) {
+					t.Errorf("%s %v", result, got)
+				}
+				p.End()
+				if log := p.Log.String(); strings.Count(log, `"hook failed"`) != len(rig.AllWays) || !strings.Contains(log, `"cause":"`+c.cause+`"`) {
+					t.Errorf("the log does not say what failed: %s", log)
+				}
+			})
+		}
+	}
+}
+
+// TestHookClientLeaves checks that a client that leaves ends the wait for the hook, without blame.
+func TestHookClientLeaves(t *testing.T) {
+	t.Parallel()
+	h := newHook(t)
+	left := make(chan struct{}, 1)
+	h.does(func(_ http.ResponseWriter, r *http.Request) {
+		<-r.Context().Done()
+		left <- struct{}{}
+	})
+	p := start(t, rig.Setup{Top: h.in("")})
+	ctx, leave := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if res, err := p.Try(ctx, "POST", chatPath, p.Chat("")); err == nil {
+			res.Body.Close()
+		}
+	}()
+	rig.WaitFor(t, rig.Patience, "the call waits for the hook", func() bool { return p.Status().CallsIn("hook") == 1 })
+	leave()
+	<-done
+	<-left
+	p.Rest()
+	if got := p.LastCall(); got.Outcome != "client_gone" || got.Status != 499 {
+		t.Errorf("%+v", got)
+	}
+	if n := decisions(p.Edge, "error") + decisions(p.Edge, "timeout"); n != 0 {
+		t.Errorf("%v failures are blamed on the hook", n)
+	}
+}
+
+// TestHookDrain checks that a call that waits for a hook ends with the drain.
+func TestHookDrain(t *testing.T) {
+	t.Parallel()
+	h := newHook(t)
+	h.does(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	p := start(t, rig.Setup{Untidy: true, Top: h.in(""), Timeouts: "linger: 0s, drain: 100ms"})
+	replies := make(chan *rig.Reply, 1)
+	go func() { replies <- p.Post(chatPath, p.Chat("")) }()
+	rig.WaitFor(t, rig.Patience, "the call waits for the hook", func() bool { return p.Status().CallsIn("hook") == 1 })
+	p.End()
+	(<-replies).WantError(503, "api_error", "shutting_down")
+}
+
+// TestHookOrder checks several hooks, each for its models and keys, over a reload.
+func TestHookOrder(t *testing.T) {
+	t.Parallel()
+	first, second := newHook(t), newHook(t)
+	set := func(one, two string) rig.Setup {
+		return rig.Setup{
+			Top: fmt.Sprintf("hooks:\n  - { name: first, before: %q, timeout: 60s, send: body%s }\n  - { name: second, before: %q, timeout: 60s, send: body%s }\n",
+				first.URL, one, second.URL, two),
+			Models: twoModels, Keys: `- { id: spare, hash: "` + auth.Hash("spare") + `" }`,
+		}
+	}
+	p := start(t, set("", ", models: [other]"))
+	asked := func(one, two int, header ...string) {
+		t.Helper()
+		a, b := first.times(), second.times()
+		p.Post(chatPath, p.Chat(""), header...).WantStatus(200)
+		if a, b = first.times()-a, second.times()-b; a != one || b != two {
+			t.Errorf("asked %d and %d times, want %d and %d", a, b, one, two)
+		}
+	}
+	asked(1, 0)
+	first.says(`{"action":"route","model":"other"}`)
+	asked(1, 1)
+	if q := second.last(); q.Model != "other" || !strings.Contains(string(q.Body), `"model":"other"`) {
+		t.Errorf("the second hook does not see what the first has left: %+v", q)
+	}
+	p.Reload(set(", keys: [spare]", ", models: [sim]"))
+	asked(0, 1)
+	asked(1, 0, "Authorization: Bearer spare")
+	p.Reload(rig.Setup{Models: twoModels, Keys: set("", "").Keys})
+	asked(0, 0)
+}
+
+// TestHookMemory checks that the answer of a hook counts against the memory for bodies.
+func TestHookMemory(t *testing.T) {
+	t.Parallel()
+	h := newHook(t)
+	h.says(`{"action":"rewrite","body":{"model":"sim","messages":[{"role":"user","content":"` + strings.Repeat("x", 2<<20) + `"}]}}`)
+	p := start(t, rig.Setup{Top: h.in(""), Limits: "body_memory: 0.1%"})
+	p.Post(chatPath, p.Chat("")).WantError(503, "api_error", "no_body_memory")
+	h.says(`{"action":"allow"}`)
+	p.Post(chatPath, p.Chat("")).WantStatus(200)
+}
+
+// TestHookExamples runs the hooks in .deploy/examples. Each refuses a word and replaces another.
+func TestHookExamples(t *testing.T) {
+	t.Parallel()
+	top := filepath.Join("..", "..", ".deploy", "examples")
+	for name, command := range map[string]func(t *testing.T) []string{
+		"go": func(t *testing.T) []string {
+			program := filepath.Join(t.TempDir(), "hook")
+			if out, err := exec.Command("go", "build", "-o", program, "./"+filepath.Join(top, "hook-go")).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			return []string{program}
+		},
+		"python": func(t *testing.T) []string {
+			python, err := exec.LookPath("python3")
+			if err != nil {
+				if os.Getenv("CI") != "" {
+					t.Fatal(err)
+				}
+				t.Skip("there is no python3 here")
+			}
+			return []string{python, filepath.Join(top, "hook-python", "hook.py")}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := append(command(t), "--listen", "127.0.0.1:0", "--refuse", "swordfish", "--mask", "Bond")
+			hook := rig.StartCommand(t, exec.Command(args[0], args[1:]...))
+			address := hook.Says(`listening at (\S+)`)[1]
+			p := start(t, rig.Setup{
+				Engines: []sim.Options{{Record: true}},
+				Top:     `hooks: [{ name: guard, before: "http://` + address + `/decide", send: body, timeout: 60s }]`,
+			})
+			for _, w := range rig.AllWays {
+				p.Say(w, "Hello", "").WantStatus(200)
+				p.Say(w, "my swordfish", "").WantRefused(w, rig.Refusal{Status: 403, Kind: "permission_error", Code: "refused_by_hook"})
+				p.Say(w, "my name is Bond", "").WantStatus(200)
+			}
+			p.Rest()
+			for _, r := range p.Engines[0].Recorded() {
+				if text := string(r.Body); strings.Contains(text, "swordfish") || strings.Contains(text, "Bond") {
+					t.Errorf("the engine got %s", text)
+				}
+			}
+			if n := decisions(p.Edge, "rewrite"); n != float64(len(rig.AllWays)) {
+				t.Errorf("%v are rewritten", n)
+			}
+		})
+	}
+}

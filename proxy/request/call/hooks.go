@@ -1,0 +1,215 @@
+package call
+
+import (
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"penstock/config"
+	"penstock/proxy/request/body"
+	"penstock/proxy/request/failure"
+	"penstock/proxy/request/hook"
+	"penstock/translate/apierr"
+	"penstock/translate/jsonx"
+	"penstock/upstreams"
+)
+
+// hooks asks the operator's hooks what is to become of an admitted call, before it waits for an
+// engine. The call keeps its place in the key's concurrency meanwhile, so the key's limits protect
+// the hooks as well. A call that a hook rewrites or routes is checked and admitted anew, as if the
+// client had sent it so.
+type hooks struct{ call *Call }
+
+// ask asks the hooks that decide about the call, in their order. It returns the failure that ends
+// the call, or nil if the call continues.
+func (h hooks) ask() *failure.Failure {
+	c := h.call
+	list := c.config.snapshot.Config.Hooks
+	for i := range list {
+		if !h.decides(&list[i]) {
+			continue
+		}
+		c.setPhase(&phaseHook)
+		if f := h.obey(&list[i]); f != nil {
+			return f
+		}
+		c.times.ask(time.Now())
+	}
+	if c.ep.Local == nil || c.ep.Local.Segments == nil { // a counter reads the client's bytes
+		c.body.DropOriginal()
+	}
+	return nil
+}
+
+// decides reports whether a hook decides about the call.
+func (h hooks) decides(of *config.Hook) bool {
+	c := h.call
+	return of.HasModel(c.record.Model) &&
+		(of.HasKey(c.record.Key) || c.record.Template != "" && of.HasKey(c.record.Template))
+}
+
+// obey asks one hook and does what it says.
+func (h hooks) obey(of *config.Hook) *failure.Failure {
+	c := h.call
+	left, ok := c.abort.Wait()
+	if !ok {
+		return failure.FromAbort(c.abort.Cause())
+	}
+	about := hook.Call{
+		Left: left, Memory: c.shared.Bodies, MaxBody: int64(c.config.snapshot.Config.Limits.RequestBody),
+	}
+	if total := c.config.model.Clocks.Total.D(); total > 0 {
+		about.Deadline = c.record.Start.Add(total)
+	}
+	begun, answered := time.Now(), time.Time{}
+	err := c.shared.Hooks.Ask(of, h.question(of), &about, func(d *hook.Decision) error {
+		answered = time.Now()
+		return h.apply(d)
+	})
+	if answered.IsZero() {
+		answered = time.Now()
+	}
+	c.times.awaited += answered.Sub(begun)
+	var blamed *hook.Failure
+	switch {
+	case err == nil:
+		return nil
+	case c.abort.Cause() != nil:
+		return failure.FromAbort(c.abort.Cause())
+	case errors.Is(err, hook.ErrMemory):
+		return failure.FromClient(body.MemoryFull())
+	case !errors.As(err, &blamed):
+		return h.ended(err)
+	}
+	c.shared.Log.Warn("hook failed", zap.ByteString("request_id", c.client.requestID), zap.String("hook", of.Name),
+		zap.String("cause", string(blamed.Cause)), zap.String("on_error", of.OnError))
+	if of.OnError == config.HookOpen {
+		return nil
+	}
+	return failure.HookUnavailable(blamed.Cause)
+}
+
+// ended returns the failure for an error of apply.
+func (hooks) ended(err error) *failure.Failure {
+	var f *failure.Failure
+	if errors.As(err, &f) {
+		return f
+	}
+	return failure.FromClient(err)
+}
+
+// question returns what a hook is told about the call.
+func (h hooks) question(of *config.Hook) *hook.Question {
+	c := h.call
+	q := &hook.Question{
+		RequestID: string(c.client.requestID), Endpoint: c.ep.Path, Model: c.record.Model, Key: c.record.Key,
+		PromptTokens: c.tokens.prompt, BodyBytes: int64(len(c.body.Client())), Stream: c.record.Stream,
+	}
+	if of.Send == config.HookBody && !c.ep.Form {
+		q.Body = c.body.Client()
+	}
+	return q
+}
+
+// errDecision blames a hook for a decision that the call cannot follow.
+var errDecision = &hook.Failure{Cause: upstreams.CauseHookAnswer}
+
+// apply does what a hook says.
+func (h hooks) apply(d *hook.Decision) error {
+	switch c := h.call; d.Action {
+	case hook.Refuse:
+		return failure.RefusedByHook(d.Status, d.Message)
+	case hook.Rewrite:
+		if c.ep.Form {
+			return errDecision
+		}
+		if most := c.ep.BodyLimit(c.config.snapshot.Config, c.rates.key.Bodies()); int64(len(d.Body)) > most {
+			return c.ep.TooLarge(most)
+		}
+		if streams(d.Body) != streams(c.body.Client()) { // the client reads what it has asked for
+			return errDecision
+		}
+		return h.rewrite(int64(len(d.Body)), func(dst []byte) []byte { return append(dst, d.Body...) })
+	case hook.Route:
+		if c.ep.Form {
+			h.restart()
+			return h.admit([]byte(d.Model))
+		}
+		return h.route(d.Model)
+	default:
+		return nil
+	}
+}
+
+// route writes another model into the body, so that the request is read as one for that model.
+func (h hooks) route(model string) error {
+	src := h.call.body.Client()
+	var doc jsonx.Doc
+	var edits jsonx.Edits
+	if err := doc.Parse(src, jsonx.Options{Record: 1}); err != nil {
+		return apierr.FromJSON(err, "")
+	}
+	named := doc.Root().Get("model")
+	if !named.Exists() { // the endpoint would have refused the request
+		return errDecision
+	}
+	edits.Set(named, jsonx.AppendStringS(nil, model))
+	return h.rewrite(int64(edits.Size(len(src))), func(dst []byte) []byte { return edits.Append(dst, src) })
+}
+
+// streams reports whether a body asks for a stream.
+func streams(src []byte) bool {
+	var doc jsonx.Doc
+	if doc.Parse(src, jsonx.Options{Record: 1}) != nil {
+		return false
+	}
+	stream, _ := doc.Root().Get("stream").Bool()
+	return stream
+}
+
+// rewrite replaces the body by the n bytes that write appends, and admits the call with it.
+func (h hooks) rewrite(n int64, write func(dst []byte) []byte) error {
+	c := h.call
+	if !c.body.Replace(n, write) {
+		return body.MemoryFull()
+	}
+	c.request.Release()
+	c.request.Recycle()
+	h.restart()
+	g := gate{c}
+	if err := g.parse(body.Source{}); err != nil {
+		return err
+	}
+	c.record.Stream = c.request.Streams()
+	return h.admit(c.request.Model())
+}
+
+// restart gives back what the call was admitted with, and forgets what was found out about its
+// request.
+func (h hooks) restart() {
+	c := h.call
+	c.rates.held.Cancel()
+	t := &c.tries
+	t.excluded, t.rank = t.excluded[:0], 0
+	t.talk = conversation{prefix: t.talk.prefix[:0]}
+	c.record.Class, c.record.Dropped = "", nil
+}
+
+// admit admits the call as one for the model called name, and shows it on the status page.
+func (h hooks) admit(name []byte) error {
+	c := h.call
+	g := gate{c}
+	if err := g.resolve(name); err != nil {
+		return err
+	}
+	if c.client.conn != nil {
+		c.client.conn.Unwatch(c)
+	}
+	c.public.publish(c.client.requestID, &c.record)
+	if c.client.conn != nil && c.client.conn.Watch(c) {
+		return failure.FromAbort(failure.ErrClientGone)
+	}
+	c.times.ask(time.Now())
+	return g.admit()
+}

@@ -1,0 +1,253 @@
+package hook
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"penstock/config"
+	"penstock/upstreams"
+)
+
+// Client asks hooks. Any goroutine may use it.
+type Client struct {
+	http    *http.Client
+	metrics *metrics.Set
+}
+
+const (
+	// maxConns is how many questions to one host may be under way at once. Further ones wait, and
+	// their wait counts towards the timeout.
+	maxConns  = 256
+	idleConns = 64
+	idleTime  = 30 * time.Second
+
+	maxHead = 64 << 10
+	// wrapping is how many bytes an answer may have beside a body.
+	wrapping = 4 << 10
+	// firstRead is the buffer that every answer gets. It is not counted.
+	firstRead = 4 << 10
+)
+
+// NewClient returns a client that counts in set.
+func NewClient(set *metrics.Set) *Client {
+	return &Client{metrics: set, http: &http.Client{
+		Transport: &http.Transport{
+			DialContext:         (&net.Dialer{KeepAlive: idleTime}).DialContext,
+			MaxConnsPerHost:     maxConns,
+			MaxIdleConnsPerHost: idleConns,
+			IdleConnTimeout:     idleTime,
+			DisableCompression:  true, MaxResponseHeaderBytes: maxHead,
+			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
+			TLSNextProto:    map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1 alone
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Close closes the idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Failure says that a hook gave no valid answer. It is an error.
+type Failure struct{ Cause upstreams.Cause }
+
+// Error implements error. It holds no text of the question or the answer.
+func (f *Failure) Error() string { return "the hook failed: " + string(f.Cause) }
+
+// Errors of Ask that do not blame the hook.
+var (
+	ErrLeft   = errors.New("the call has ended")
+	ErrMemory = errors.New("no memory for the answer")
+)
+
+// Memory is the budget for what answers hold.
+type Memory interface {
+	Reserve(n int64) bool
+	Discard(n int64)
+}
+
+// Call is what Ask needs from a call.
+type Call struct {
+	Left     <-chan struct{} // closed when the call ends
+	Deadline time.Time       // of the whole call; zero: none
+	MaxBody  int64           // bytes that a body may have
+	Memory   Memory
+}
+
+// Ask asks a hook and runs use with its decision, whose body is valid only until use returns. It
+// returns the error of use, a *Failure if the hook is to blame, or ErrLeft or ErrMemory.
+func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) error) error {
+	begun := time.Now()
+	deadline := begun.Add(h.Timeout.D())
+	if !of.Deadline.IsZero() && of.Deadline.Before(deadline) {
+		deadline = of.Deadline
+	}
+	ctx, cancel := context.WithDeadline(leaving{of.Left}, deadline)
+	defer cancel()
+	a := answer{memory: of.Memory, most: of.MaxBody + wrapping}
+	defer a.release()
+	asked := &question{pieces: q.pieces(h.Name)}
+	defer asked.end()
+	err := c.post(ctx, h, asked, &a)
+	c.metrics.GetOrCreateFloatCounter(`penstock_hook_seconds_total{hook="` + h.Name + `"}`).Add(time.Since(begun).Seconds())
+	var d Decision
+	if err == nil {
+		if d, err = Parse(a.bytes); err != nil {
+			err = &Failure{upstreams.CauseHookAnswer}
+		}
+	}
+	if err != nil {
+		err = causeOf(ctx, err)
+		c.countError(h, err)
+		return err
+	}
+	if err = use(&d); errors.As(err, new(*Failure)) {
+		c.countError(h, err)
+		return err
+	}
+	c.count(h, d.Action.String())
+	return err
+}
+
+// maxTries bounds how often one question is sent. Only a connection that had been used before, and
+// so may have been closed meanwhile, gives reason to send it again.
+const maxTries = 3
+
+// post sends the question and reads the answer.
+func (c *Client) post(ctx context.Context, h *config.Hook, q *question, to *answer) error {
+	var reply *http.Response
+	for try := 1; ; try++ {
+		reused := false
+		traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			GotConn: func(on httptrace.GotConnInfo) { reused = on.Reused },
+		})
+		r, err := http.NewRequestWithContext(traced, http.MethodPost, h.Before, q.reader())
+		if err != nil {
+			return &Failure{upstreams.CauseHookUnreachable}
+		}
+		r.ContentLength = q.size()
+		r.GetBody = func() (io.ReadCloser, error) { return q.reader(), nil }
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json")
+		r.Header.Set("User-Agent", "penstock")
+		if h.Token != "" {
+			r.Header.Set("Authorization", "Bearer "+h.Token.Value())
+		}
+		if reply, err = c.http.Do(r); err == nil {
+			break
+		}
+		if !reused || try == maxTries || ctx.Err() != nil {
+			return &Failure{upstreams.CauseHookUnreachable}
+		}
+	}
+	defer reply.Body.Close()
+	if reply.StatusCode != http.StatusOK {
+		return &Failure{upstreams.CauseHookStatus}
+	}
+	return to.read(reply.Body, reply.ContentLength)
+}
+
+// causeOf returns err, or the end of the call or of the hook's time if that has caused it.
+func causeOf(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		return ErrLeft
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &Failure{upstreams.CauseHookTimeout}
+	}
+	return err
+}
+
+func (c *Client) countError(h *config.Hook, err error) {
+	var f *Failure
+	switch {
+	case errors.Is(err, ErrLeft):
+	case errors.As(err, &f) && f.Cause == upstreams.CauseHookTimeout:
+		c.count(h, "timeout")
+	default:
+		c.count(h, "error")
+	}
+}
+
+func (c *Client) count(h *config.Hook, result string) {
+	c.metrics.GetOrCreateCounter(`penstock_hook_decisions_total{hook="` + h.Name + `",result="` + result + `"}`).Inc()
+}
+
+// answer is a hook's answer while it is read and used.
+type answer struct {
+	memory Memory
+	most   int64
+	held   int64
+	bytes  []byte
+}
+
+// read reads the whole answer. announced is its length, or negative if that is unknown.
+func (a *answer) read(from io.Reader, announced int64) error {
+	if announced > a.most {
+		return &Failure{upstreams.CauseHookAnswer}
+	}
+	a.bytes = make([]byte, 0, firstRead)
+	for {
+		if len(a.bytes) == cap(a.bytes) {
+			if err := a.grow(); err != nil {
+				return err
+			}
+		}
+		n, err := from.Read(a.bytes[len(a.bytes):cap(a.bytes)])
+		a.bytes = a.bytes[:len(a.bytes)+n]
+		switch {
+		case int64(len(a.bytes)) > a.most:
+			return &Failure{upstreams.CauseHookAnswer}
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return &Failure{upstreams.CauseHookAnswer}
+		}
+	}
+}
+
+// grow doubles the buffer.
+func (a *answer) grow() error {
+	n := int64(2 * cap(a.bytes))
+	if !a.memory.Reserve(n) {
+		return ErrMemory
+	}
+	a.bytes = append(make([]byte, 0, n), a.bytes...)
+	a.memory.Discard(a.held)
+	a.held = n
+	return nil
+}
+
+func (a *answer) release() {
+	a.memory.Discard(a.held)
+	a.bytes, a.held = nil, 0
+}
+
+// leaving is the context of a call that may end.
+type leaving struct{ left <-chan struct{} }
+
+// Deadline implements context.Context.
+func (leaving) Deadline() (deadline time.Time, ok bool) { return time.Time{}, false }
+
+// Done implements context.Context.
+func (l leaving) Done() <-chan struct{} { return l.left }
+
+// Value implements context.Context.
+func (leaving) Value(any) any { return nil }
+
+// Err implements context.Context.
+func (l leaving) Err() error {
+	select {
+	case <-l.left:
+		return context.Canceled
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,112 @@
+package hook
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	long := strings.Repeat("x", maxMessage+1)
+	for _, c := range []struct {
+		name, answer string
+		want         Decision
+		invalid      bool
+	}{
+		{name: "allow", answer: `{"action":"allow"}`, want: Decision{Action: Allow}},
+		{name: "allow with blanks", answer: " {\n\"action\" : \"allow\" }\n", want: Decision{Action: Allow}},
+		{name: "allow with more", answer: `{"action":"allow","note":"fine"}`, invalid: true},
+		{name: "allow with a status", answer: `{"action":"allow","status":403}`, invalid: true},
+		{
+			name: "refuse", answer: `{"action":"refuse","status":451,"message":"No \u00e9."}`,
+			want: Decision{Action: Refuse, Status: 451, Message: "No é."},
+		},
+		{
+			name: "refuse without words", answer: `{"action":"refuse"}`,
+			want: Decision{Action: Refuse, Status: usualStatus, Message: usualMessage},
+		},
+		{name: "refuse with 200", answer: `{"action":"refuse","status":200}`, invalid: true},
+		{name: "refuse with 401", answer: `{"action":"refuse","status":401}`, invalid: true},
+		{name: "refuse with 500", answer: `{"action":"refuse","status":500}`, invalid: true},
+		{name: "refuse with a text as its status", answer: `{"action":"refuse","status":"403"}`, invalid: true},
+		{name: "refuse without a status number", answer: `{"action":"refuse","status":null}`, invalid: true},
+		{name: "refuse with a long message", answer: `{"action":"refuse","message":"` + long + `"}`, invalid: true},
+		{name: "refuse with an empty message", answer: `{"action":"refuse","message":""}`, invalid: true},
+		{name: "refuse with a body", answer: `{"action":"refuse","body":{}}`, invalid: true},
+		{
+			name: "rewrite", answer: `{"action":"rewrite","body":{"model":"m", "n":1}}`,
+			want: Decision{Action: Rewrite, Body: []byte(`{"model":"m", "n":1}`)},
+		},
+		{name: "rewrite without a body", answer: `{"action":"rewrite"}`, invalid: true},
+		{name: "rewrite with a text", answer: `{"action":"rewrite","body":"{}"}`, invalid: true},
+		{name: "rewrite with a list", answer: `{"action":"rewrite","body":[]}`, invalid: true},
+		{name: "rewrite with a model", answer: `{"action":"rewrite","body":{},"model":"m"}`, invalid: true},
+		{name: "route", answer: `{"action":"route","model":"qwen3:8b"}`, want: Decision{Action: Route, Model: "qwen3:8b"}},
+		{name: "route to nothing", answer: `{"action":"route","model":""}`, invalid: true},
+		{name: "route to a pattern", answer: `{"action":"route","model":"qwen*"}`, invalid: true},
+		{name: "route to a long name", answer: `{"action":"route","model":"` + long + `"}`, invalid: true},
+		{name: "route without a model", answer: `{"action":"route"}`, invalid: true},
+		{name: "no action", answer: `{}`, invalid: true},
+		{name: "another action", answer: `{"action":"deny"}`, invalid: true},
+		{name: "an action in capitals", answer: `{"action":"ALLOW"}`, invalid: true},
+		{name: "a member in capitals", answer: `{"Action":"allow"}`, invalid: true},
+		{name: "an action twice", answer: `{"action":"refuse","action":"allow"}`, invalid: true},
+		{name: "an action that is null", answer: `{"action":null}`, invalid: true},
+		{name: "a text", answer: `"allow"`, invalid: true},
+		{name: "a list", answer: `[{"action":"allow"}]`, invalid: true},
+		{name: "nothing", answer: ``, invalid: true},
+		{name: "HTML", answer: `<html>`, invalid: true},
+		{name: "half", answer: `{"action":"allow"`, invalid: true},
+		{name: "two", answer: `{"action":"allow"}{"action":"allow"}`, invalid: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := Parse([]byte(c.answer))
+			if (err != nil) != c.invalid {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			if got.Action != c.want.Action || got.Status != c.want.Status || got.Message != c.want.Message ||
+				got.Model != c.want.Model || string(got.Body) != string(c.want.Body) {
+				t.Errorf("%+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// FuzzParse checks that what Parse accepts is what another parser reads.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		`{"action":"allow"}`, `{"action":"refuse","status":403,"message":"no"}`, `{"action":"rewrite","body":{"a":[1]}}`,
+		`{"action":"route","model":"m"}`, `{"action":"allow","x":1}`, `{"a`, `[]`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		d, err := Parse(answer)
+		if err != nil {
+			return
+		}
+		var other struct {
+			Action  string
+			Status  *float64
+			Message *string
+			Body    json.RawMessage
+			Model   string
+		}
+		if err := json.Unmarshal(answer, &other); err != nil {
+			t.Fatalf("%q: %v", answer, err)
+		}
+		if other.Action != d.Action.String() {
+			t.Fatalf("%q: %v", answer, d.Action)
+		}
+		if d.Action == Refuse && (!slices.Contains(Statuses(), d.Status) || other.Status != nil && int(*other.Status) != d.Status) {
+			t.Errorf("%q: status %d", answer, d.Status)
+		}
+		if d.Action == Rewrite && string(other.Body) != string(d.Body) {
+			t.Errorf("%q: body %q", answer, d.Body)
+		}
+		if d.Action == Route && d.Model == "" {
+			t.Errorf("%q: no model", answer)
+		}
+	})
+}
