@@ -14,8 +14,10 @@ import (
 //
 // A prompt is never refused for its length: only the engine can count it.
 func (r *Request) Check(rules *ModelRules) error {
-	if err := rules.Refuse.Members(r.doc.Root()); err != nil {
-		return err
+	if !r.usual || rules.Refuse.refusesUsual() {
+		if err := rules.Refuse.Members(r.doc.Root()); err != nil {
+			return err
+		}
 	}
 	r.Prompt.thoughts.keep = rules.ReasoningHistory
 	if r.asked.known {
@@ -71,7 +73,10 @@ func (r *Request) checkTokenLimit(rules *ModelRules) *Invalid {
 	if v := rules.Vision; v != nil && len(r.Prompt.Images) > 0 {
 		bound = smaller(bound, v.MaxTokens)
 	}
-	r.Tokens.named = ReadLimits(r.doc.Root(), "")
+	r.Tokens.named = NamedLimits{}
+	if !r.usual {
+		r.Tokens.named = ReadLimits(r.doc.Root(), "")
+	}
 	r.Tokens.Max = r.Tokens.named.Lower(r.Tokens.Max)
 	param := "max_tokens"
 	if Given(r.members[memberMaxCompletionTokens]) {

@@ -46,20 +46,13 @@ var listNames = [...]string{"documents", "references"}
 
 // checkTopMedia is CheckMedia for the members other than the messages of a chat request, because
 // some engines read media there as well. Chat's own media are parts of a content. It runs only when
-// a request has members that the edge does not read, which is rare; comparing the numbers of
-// members is enough to know.
+// a request has members that the edge does not read, which is rare.
 func (r *Request) checkTopMedia(rules *ModelRules) *Invalid {
-	root, known := r.doc.Root(), 0
-	for i := range r.members {
-		if r.members[i].Exists() {
-			known++
-		}
-	}
-	if known == root.Len() {
+	if r.known {
 		return nil
 	}
 	m := media{rules: rules}
-	for it := root.Iter(); it.Next(); {
+	for it := r.doc.Root().Iter(); it.Next(); {
 		var e *Invalid
 		switch {
 		case isAmong(mediaNames[:], it.Key()):

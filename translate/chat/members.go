@@ -2,6 +2,7 @@ package chat
 
 import (
 	"math"
+	"math/bits"
 
 	"penstock/translate/jsonx"
 )
@@ -80,6 +81,26 @@ var memberNames = []string{
 const nameOfChoices = "n_cmpl"
 
 var requestMembers = jsonx.NewNames(memberNames...)
+
+// usual are the members of which only their own rule is to be checked: CheckBounds and ReadLimits
+// pass over them. Most requests have no others.
+const usual uint64 = 1<<memberModel | 1<<memberMessages | 1<<memberTemperature | 1<<memberTopP | 1<<memberTopK | 1<<memberMinP |
+	1<<memberFrequencyPenalty | 1<<memberPresencePenalty | 1<<memberRepetitionPenalty |
+	1<<memberMaxTokens | 1<<memberMaxCompletionTokens | 1<<memberSeed | 1<<memberStream | 1<<memberStreamOptions |
+	1<<memberReasoningEffort | 1<<memberUser | 1<<memberParallelToolCalls
+
+// compare reports whether root, of which m are the members that the edge reads, has no others, and
+// whether all of them are usual. No member occurs twice.
+func (m *members) compare(root jsonx.Value) (known, allUsual bool) {
+	var seen uint64
+	for i := range m {
+		if m[i].Exists() {
+			seen |= 1 << i
+		}
+	}
+	known = bits.OnesCount64(seen) == root.Len()
+	return known, known && seen&^usual == 0
+}
 
 // numberRules are the members that are numbers with a range, both ends included.
 var numberRules = [...]struct {

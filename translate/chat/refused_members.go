@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bytes"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -20,6 +21,7 @@ type RefusedMembers struct {
 	inside []insideRefusal
 	allow  []string   // names that an operator allows
 	hosted bool       // hostedMembers are refused as well
+	usual  bool       // usual members of a chat request may be refused
 	begun  *nameStart // covers all refused names; nil: only the control members
 }
 
@@ -79,8 +81,29 @@ func NewRefusedMembers(patterns ...string) *RefusedMembers {
 			r.named[i] = append(r.named[i], p)
 		}
 	}
+	r.usual = refusesAny(r, usual)
 	return r
 }
+
+// refusesAny reports whether r may refuse one of a set of members that the edge reads.
+func refusesAny(r *RefusedMembers, set uint64) bool {
+	for ; set != 0; set &= set - 1 {
+		name := []byte(memberNames[bits.TrailingZeros64(set)])
+		if _, found := r.match(name); found {
+			return true
+		}
+		if slices.ContainsFunc(r.inside, func(in insideRefusal) bool { return matches(name, in.outer) }) {
+			return true
+		}
+		if r.hosted && slices.ContainsFunc(hostedMembers[:], func(m hostedMember) bool { return equalFold(name, m.name) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// refusesUsual reports whether r may refuse usual members of a chat request.
+func (r *RefusedMembers) refusesUsual() bool { return r != nil && r.usual }
 
 // Allow returns r without the members that an operator allows: names at the top level, or
 // outer.inner. Control members stay refused.
@@ -227,15 +250,18 @@ func (r *RefusedMembers) Passes(k jsonx.Key) bool {
 	return r != nil && len(r.allow) > 0 && r.allows(nameOf(k))
 }
 
+// hostedMember is one of hostedMembers.
+type hostedMember struct {
+	name   string
+	values []string // legal values; nil: none
+	most   string   // what the member may be, as the error says
+}
+
 // hostedMembers are members by which a client would spend the operator's money at a hosted engine,
 // make it store the conversation, or pass the conversation to a third party. Self-hosted engines
 // ignore them or use them for something else, so they are refused only for a model with a hosted
 // engine. null always counts as absent.
-var hostedMembers = [...]struct {
-	name   string
-	values []string // legal values; nil: none
-	most   string   // the allowed values, in the words of the error
-}{
+var hostedMembers = [...]hostedMember{
 	{"store", []string{"false"}, "false or absent: nothing of a conversation is kept at a hosted engine"},
 	{"prompt_cache_retention", []string{`"in_memory"`, `"in-memory"`}, "in_memory or absent: nothing of a conversation is kept at a hosted engine"},
 	{"service_tier", []string{`"auto"`, `"default"`, `"flex"`, `"standard_only"`}, "auto, default, flex or absent: the operator chooses a dearer tier of a hosted engine"},
@@ -264,6 +290,7 @@ func (r *RefusedMembers) Hosted() *RefusedMembers {
 		begun.add(hostedMembers[i].name)
 	}
 	hosted.hosted, hosted.begun = true, &begun
+	hosted.usual = refusesAny(hosted, usual)
 	return hosted
 }
 

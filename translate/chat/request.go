@@ -60,6 +60,8 @@ type parsed struct {
 	asked   asked
 	begun   *Begun // the answer that the next engine continues; nil: it starts one
 	schema  bool   // response_format is json_schema
+	known   bool   // the edge reads every member
+	usual   bool   // every member is usual
 }
 
 // Implied holds facts that another dialect implies and no member of the chat request expresses.
@@ -134,8 +136,10 @@ func (r *Request) decode(root jsonx.Value) *Invalid {
 	if e := ReadFields(root, requestMembers, r.members[:]); e != nil {
 		return e
 	}
-	if e := CheckBounds(root); e != nil {
-		return e
+	if r.known, r.usual = r.members.compare(root); !r.usual {
+		if e := CheckBounds(root); e != nil {
+			return e
+		}
 	}
 	for _, step := range decodeSteps {
 		if e := step(r); e != nil {
