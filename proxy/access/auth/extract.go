@@ -14,11 +14,18 @@ type Request struct {
 	Authorization [][]byte // every occurrence of the Authorization header, in order
 	APIKey        [][]byte // every occurrence of the x-api-key header, in order
 	Query         []byte   // the query string as it was sent, without the question mark
+	Last          *LastKey // of the connection; nil: nothing is remembered
 }
 
 // Credential is an API key as the client sent it. It borrows the bytes of the request: it must not
-// outlive them and is not stored anywhere.
-type Credential struct{ key []byte }
+// outlive them. Only the LastKey of its connection stores it.
+type Credential struct {
+	key   []byte
+	value []byte // of the header; absent if again is set
+	in    header
+	again bool     // it is last
+	last  *LastKey // may be nil
+}
 
 // String hides the key from every formatter.
 func (c Credential) String() string { return "redacted" }
@@ -69,6 +76,9 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 			return Credential{}, false, err
 		}
 	}
+	if c, again := r.Last.recall(r); again {
+		return c, true, nil
+	}
 	if len(r.Authorization) > 1 || len(r.APIKey) > 1 {
 		return Credential{}, false, ErrConflict
 	}
@@ -85,7 +95,7 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 		if err != nil {
 			return Credential{}, false, err
 		}
-		c, present = Credential{key}, true
+		c, present = Credential{key: key, value: r.Authorization[0], in: inAuthorization, last: r.Last}, true
 	}
 	if len(r.APIKey) == 1 {
 		key, err := parseKey(trim(r.APIKey[0]))
@@ -96,7 +106,7 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 		if present && !bytes.Equal(key, c.key) {
 			return Credential{}, false, ErrConflict
 		}
-		c, present = Credential{key}, true
+		c, present = Credential{key: key, value: r.APIKey[0], in: c.in | inAPIKey, last: r.Last}, true
 	}
 	return c, present, nil
 }

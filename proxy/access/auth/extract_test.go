@@ -187,7 +187,7 @@ func TestExtractDoesNotAllocate(t *testing.T) {
 }
 
 func TestCredentialNeverPrints(t *testing.T) {
-	c := Credential{[]byte("canary")}
+	c := Credential{key: []byte("canary")}
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
 		if s := fmt.Sprintf(format, c); strings.Contains(s, "canary") {
 			t.Errorf("%s prints %s", format, s)

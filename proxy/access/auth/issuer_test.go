@@ -74,7 +74,7 @@ func (p *provider) until(end time.Time, more string) Credential {
 	encode := base64.RawURLEncoding.EncodeToString
 	claims := fmt.Sprintf(`{"iss":"https://idp.test","aud":"penstock","exp":%d,%s}`, end.Unix(), more)
 	input := encode([]byte(`{"alg":"EdDSA","kid":"0"}`)) + "." + encode([]byte(claims))
-	return Credential{[]byte(input + "." + encode(ed25519.Sign(p.private, []byte(input))))}
+	return Credential{key: []byte(input + "." + encode(ed25519.Sign(p.private, []byte(input))))}
 }
 
 func (p *provider) ring(t testing.TB, change func(*config.Issuer, []config.Key)) *Ring {
@@ -119,11 +119,11 @@ func TestTokens(t *testing.T) {
 		"expired within leeway":  {p.until(now.Add(-59*time.Second), `"sub":"alice","groups":"staff"`), "corp/alice", nil},
 		"from later on":          {p.token(fmt.Sprintf(`"sub":"a","groups":"staff","nbf":%d`, now.Add(2*time.Minute).Unix())), "", errNotYet},
 		"a stranger's signature": {stranger.token(`"sub":"alice","groups":"staff"`), "", errInvalid},
-		"a key with dots":        {Credential{[]byte("one.two.three")}, "", errInvalid},
-		"a key":                  {Credential{[]byte("secret")}, "plain", nil},
+		"a key with dots":        {Credential{key: []byte("one.two.three")}, "", errInvalid},
+		"a key":                  {Credential{key: []byte("secret")}, "plain", nil},
 	} {
 		for range 2 { // verified, and remembered
-			k, err := r.Find(c.token, nil, now)
+			k, err := r.Find(c.token, now)
 			if err != c.err && (c.err != nil || err != nil) {
 				t.Errorf("%s: %v, want %v", name, err, c.err)
 			} else if err == nil && k.ID != c.id {
@@ -131,8 +131,8 @@ func TestTokens(t *testing.T) {
 			}
 		}
 	}
-	ml, _ := r.Find(p.token(`"sub":"alice","groups":["ml-infra"]`), nil, now)
-	plain, _ := r.Find(p.token(`"sub":"alice","groups":["staff"]`), nil, now)
+	ml, _ := r.Find(p.token(`"sub":"alice","groups":["ml-infra"]`), now)
+	plain, _ := r.Find(p.token(`"sub":"alice","groups":["staff"]`), now)
 	if !ml.Allows("llama-3") || ml.Allows("small") || !plain.Allows("small") || plain.Allows("llama-3") {
 		t.Error("rights are not those of the templates")
 	}
@@ -151,7 +151,7 @@ func TestTokenEnds(t *testing.T) {
 	p := newProvider(t)
 	r := p.ring(t, nil)
 	c := p.token(fmt.Sprintf(`"sub":"alice","groups":"staff","iat":%d`, now.Unix()))
-	k, err := r.Find(c, nil, now)
+	k, err := r.Find(c, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestTokenEnds(t *testing.T) {
 		now.Add(time.Hour + 59*time.Second): nil, now.Add(time.Hour + 60*time.Second): errExpired,
 		now.Add(-60 * time.Second): nil, now.Add(-61 * time.Second): errNotYet,
 	} {
-		if _, err := r.Find(c, nil, at); err != want && (want != nil || err != nil) {
+		if _, err := r.Find(c, at); err != want && (want != nil || err != nil) {
 			t.Errorf("at %v: %v, want %v", at, err, want)
 		}
 	}
@@ -181,7 +181,7 @@ func TestTokenEnds(t *testing.T) {
 	} {
 		if next := p.ring(t, change); next.Holds(k, now) {
 			t.Errorf("%s: the token still holds", name)
-		} else if _, err := next.Find(c, nil, now); err == nil && name != "name" {
+		} else if _, err := next.Find(c, now); err == nil && name != "name" {
 			t.Errorf("%s: the token is still taken", name)
 		}
 	}
@@ -193,11 +193,11 @@ func TestTokenEnds(t *testing.T) {
 	if r.Holds(k, now) {
 		t.Error("a token of a withdrawn key holds")
 	}
-	if _, err := r.Find(c, nil, now); err == nil {
+	if _, err := r.Find(c, now); err == nil {
 		t.Error("a token of a withdrawn key is taken")
 	}
 	p.set, p.newer = nil, nil
-	if _, err := r.Find(c, nil, now); err != error(errNoKeys) {
+	if _, err := r.Find(c, now); err != error(errNoKeys) {
 		t.Errorf("without any keys: %v", err)
 	}
 }
@@ -243,7 +243,7 @@ func TestTokenOfAnUnknownKey(t *testing.T) {
 		if c.token == nil {
 			c.token = func(p *provider) Credential { return p.token(role) }
 		}
-		k, err := p.ring(t, nil).Find(c.token(p), nil, now)
+		k, err := p.ring(t, nil).Find(c.token(p), now)
 		if err != c.err && (c.err != nil || err != nil) {
 			t.Errorf("%s: %v, want %v", name, err, c.err)
 		} else if err == nil && k.ID != "corp/alice" {
@@ -260,7 +260,7 @@ func TestTokenOfAConfiguredID(t *testing.T) {
 	p := newProvider(t)
 	r := p.ring(t, nil)
 	r.ids["corp/alice"] = struct{}{}
-	if _, err := r.Find(p.token(`"sub":"alice","groups":"staff"`), nil, now); err == nil {
+	if _, err := r.Find(p.token(`"sub":"alice","groups":"staff"`), now); err == nil {
 		t.Error("it is taken")
 	}
 }
@@ -291,10 +291,10 @@ func TestTokenDoesNotAllocate(t *testing.T) {
 	p := newProvider(t)
 	r := p.ring(t, nil)
 	for name, c := range map[string]Credential{
-		"token": p.token(`"sub":"alice","groups":"staff"`), "key": {[]byte("secret")}, "unknown key": {[]byte("unknown")},
+		"token": p.token(`"sub":"alice","groups":"staff"`), "key": {key: []byte("secret")}, "unknown key": {key: []byte("unknown")},
 	} {
-		_, _ = r.Find(c, nil, now)
-		if n := testing.AllocsPerRun(100, func() { _, _ = r.Find(c, nil, now) }); n != 0 {
+		_, _ = r.Find(c, now)
+		if n := testing.AllocsPerRun(100, func() { _, _ = r.Find(c, now) }); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
 	}

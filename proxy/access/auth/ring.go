@@ -89,15 +89,16 @@ func (r *Ring) add(c *config.Key) error {
 // Find returns the key that c is, or the key that the token c stands for. For a key that is
 // unknown, expired or inactive, and for a token without a good signature, the error is the same
 // 401, shared and read-only. The error is a 503 while an unknown key may be among the keys that
-// have not been read yet. now is compared by the wall clock. last is what the request's connection
-// remembers, or nil. Find does not allocate, except for a token that is new to the ring and a key
-// that is new to the connection.
-func (r *Ring) Find(c Credential, last *LastKey, now time.Time) (*Key, error) {
-	sum, again := last.recall(c.key)
-	if !again {
-		if len(c.key) >= len(Prefix) && string(c.key[:len(Prefix)]) == Prefix && !checksum(c.key) {
-			return nil, errInvalid
-		}
+// have not been read yet. now is compared by the wall clock. Find does not allocate, except for a
+// token that is new to the ring and a key that is new to its connection.
+func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
+	var sum [sha256.Size]byte
+	switch {
+	case c.again:
+		sum = c.last.sum
+	case len(c.key) >= len(Prefix) && string(c.key[:len(Prefix)]) == Prefix && !checksum(c.key):
+		return nil, errInvalid
+	default:
 		sum = sha256.Sum256(c.key)
 	}
 	e := r.byHash[sum] // an unknown key is compared with zeros, which is the same work
@@ -109,8 +110,8 @@ func (r *Ring) Find(c Credential, last *LastKey, now time.Time) (*Key, error) {
 		}
 		return nil, r.unknown
 	}
-	if !again {
-		last.remember(c.key, sum)
+	if !c.again {
+		c.last.remember(&c, sum)
 	}
 	if !e.key.active || expired(e.expires, now) {
 		return nil, errInvalid

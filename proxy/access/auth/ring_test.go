@@ -45,7 +45,7 @@ func TestFindUnread(t *testing.T) {
 	for plain, want := range map[string]error{
 		"known": nil, "off": errInvalid, "unknown": errUnread, own: errUnread, own + "x": errInvalid,
 	} {
-		if _, err := r.Find(Credential{[]byte(plain)}, nil, now); !errors.Is(err, want) {
+		if _, err := r.Find(Credential{key: []byte(plain)}, now); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}
@@ -95,7 +95,7 @@ func TestFind(t *testing.T) {
 		if at.IsZero() {
 			at = now
 		}
-		k, err := r.Find(Credential{[]byte(c.plain)}, nil, at)
+		k, err := r.Find(Credential{key: []byte(c.plain)}, at)
 		if c.id == "" {
 			if k != nil || err != error(errInvalid) {
 				t.Errorf("Find(%q) = %v, %v; want the one error", c.plain, k, err)
@@ -115,7 +115,7 @@ func TestHolds(t *testing.T) {
 		config.Key{ID: "d", Hash: hashes("5")}, config.Key{ID: "e", Hash: hashes("6")},
 	)
 	found := func(plain string) *Key {
-		k, err := before.Find(Credential{[]byte(plain)}, nil, now)
+		k, err := before.Find(Credential{key: []byte(plain)}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +164,7 @@ func TestScopes(t *testing.T) {
 		config.Key{ID: "none", Hash: hashes("none"), Models: []string{}, Operations: []string{}},
 	)
 	find := func(plain string) *Key {
-		k, err := r.Find(Credential{[]byte(plain)}, nil, now)
+		k, err := r.Find(Credential{key: []byte(plain)}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func ringOf(b testing.TB, n int) (*Ring, Credential, Credential) {
 		b.Fatal(err)
 	}
 	keys[n/2].Hash = config.KeyHashes{{Hash: hash}}
-	return mustRing(b, keys...), Credential{[]byte(own)}, Credential{[]byte("secret-none")}
+	return mustRing(b, keys...), Credential{key: []byte(own)}, Credential{key: []byte("secret-none")}
 }
 
 func TestFindDoesNotAllocate(t *testing.T) {
@@ -229,8 +229,8 @@ func TestFindDoesNotAllocate(t *testing.T) {
 	}
 	r, known, unknown := ringOf(t, 100)
 	if n := testing.AllocsPerRun(100, func() {
-		_, _ = r.Find(known, nil, now)
-		_, _ = r.Find(unknown, nil, now)
+		_, _ = r.Find(known, now)
+		_, _ = r.Find(unknown, now)
 	}); n != 0 {
 		t.Errorf("Find allocates %v times", n)
 	}
@@ -241,13 +241,13 @@ func BenchmarkFind(b *testing.B) {
 	b.Run("known", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_, _ = r.Find(known, nil, now)
+			_, _ = r.Find(known, now)
 		}
 	})
 	b.Run("unknown", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_, _ = r.Find(unknown, nil, now)
+			_, _ = r.Find(unknown, now)
 		}
 	})
 }

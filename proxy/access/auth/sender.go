@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
 
@@ -14,17 +15,30 @@ type Sender struct {
 	Last *LastKey   // nil: nothing is remembered
 }
 
-// longestKept is the longest key that a connection remembers. Tokens are longer.
+// longestKept is the longest value of a header that a connection remembers. Tokens are longer.
 const longestKept = 128
 
-// LastKey is the key that a connection showed last and the key's hash. Clients show the same key
-// with each request, and hashing it costs more than the rest of the look-up. Nothing else is
-// remembered, so that what a ring says of a key is never out of date. The zero LastKey is ready for
-// use. A LastKey belongs to one connection, ends with it, and is not safe for concurrent use.
+// LastKey is the key that a connection showed last, as the header had it, and the key's hash.
+// Clients show the same key with each request, and reading and hashing it cost more than the rest
+// of the look-up. Nothing else is remembered, so that what a ring says of a key is never out of
+// date. The zero LastKey is ready for use. A LastKey belongs to one connection, ends with it, and is
+// not safe for concurrent use.
 type LastKey struct {
-	key []byte
-	sum [sha256.Size]byte
+	value []byte // of the header
+	key   []byte // within value
+	sum   [sha256.Size]byte
+	in    header
 }
+
+// header is where a key was.
+type header uint8
+
+const (
+	inNone header = iota
+	inAuthorization
+	inAPIKey
+	inBoth
+)
 
 // String hides the key from every formatter.
 func (l *LastKey) String() string { return "redacted" }
@@ -32,20 +46,29 @@ func (l *LastKey) String() string { return "redacted" }
 // GoString hides the key from %#v.
 func (l *LastKey) GoString() string { return "redacted" }
 
-// recall returns the hash of a key if it is the last one. l may be nil. The comparison takes
-// constant time, because a proxy may send the requests of several clients on one connection.
-func (l *LastKey) recall(key []byte) (sum [sha256.Size]byte, ok bool) {
-	if l == nil || len(l.key) == 0 || subtle.ConstantTimeCompare(l.key, key) != 1 {
-		return sum, false
+// recall returns the credential of a request if it is the last one. The comparison takes constant
+// time, because a proxy may send the requests of several clients on one connection. l may be nil.
+func (l *LastKey) recall(r *Request) (c Credential, ok bool) {
+	if l == nil || l.in == inNone {
+		return c, false
 	}
-	return l.sum, true
+	values, other := r.Authorization, r.APIKey
+	if l.in == inAPIKey {
+		values, other = other, values
+	}
+	if len(values) != 1 || len(other) > 0 || subtle.ConstantTimeCompare(l.value, values[0]) != 1 {
+		return c, false
+	}
+	return Credential{key: l.key, last: l, again: true}, true
 }
 
-// remember keeps a key that a ring has found. l may be nil.
-func (l *LastKey) remember(key []byte, sum [sha256.Size]byte) {
-	if l == nil || len(key) > longestKept {
+// remember keeps a key that a ring has found.
+func (l *LastKey) remember(c *Credential, sum [sha256.Size]byte) {
+	if l == nil || c.in == inBoth || len(c.value) > longestKept {
 		return
 	}
-	clear(l.key[:cap(l.key)])
-	l.key, l.sum = append(l.key[:0], key...), sum
+	clear(l.value[:cap(l.value)])
+	l.value = append(l.value[:0], c.value...)
+	at := bytes.Index(l.value, c.key)
+	l.key, l.sum, l.in = l.value[at:at+len(c.key)], sum, c.in
 }

@@ -10,51 +10,83 @@ import (
 	"pgregory.net/rapid"
 
 	"penstock/config"
+	"penstock/config/testkit/raced"
 )
+
+// show finds the key of a request with one header.
+func (r *Ring) show(last *LastKey, name, value string, at time.Time) (*Key, error) {
+	q := &Request{Last: last}
+	if name == "x-api-key" {
+		q.APIKey = headers(value)
+	} else {
+		q.Authorization = headers(value)
+	}
+	c, _, err := Extract(q)
+	if err != nil {
+		return nil, err
+	}
+	return r.Find(c, at)
+}
 
 // TestLastKeyIsHashedOnce replaces the remembered hash by that of another key. The next look-up
 // finds the other key, so it has not hashed the first one again.
 func TestLastKeyIsHashedOnce(t *testing.T) {
-	r := mustRing(t, config.Key{ID: "a", Hash: hashes("first key")}, config.Key{ID: "b", Hash: hashes("other key")})
+	r := mustRing(t, config.Key{ID: "a", Hash: hashes("first-key")}, config.Key{ID: "b", Hash: hashes("other-key")})
 	var last, other LastKey
-	find := func(l *LastKey, plain string) string {
-		k, err := r.Find(Credential{[]byte(plain)}, l, now)
+	find := func(l *LastKey, name, value string) string {
+		k, err := r.show(l, name, value, now)
 		if err != nil {
 			return err.Error()
 		}
 		return k.ID
 	}
-	find(&last, "first key")
-	find(&other, "other key")
+	find(&last, "Authorization", "Bearer first-key")
+	find(&other, "Authorization", "Bearer other-key")
 	last.sum = other.sum
-	if id := find(&last, "first key"); id != "b" {
+	if id := find(&last, "Authorization", "Bearer first-key"); id != "b" {
 		t.Errorf("the key was hashed again: found %s", id)
 	}
-	if id := find(&last, "first kez"); id == "b" {
-		t.Error("another key was taken for the last one")
+	if id := find(&last, "x-api-key", "Bearer first-key"); id == "b" {
+		t.Error("the value of another header was taken for the last one")
 	}
-	c := Credential{[]byte("other key")}
-	if n := testing.AllocsPerRun(100, func() { _, _ = r.Find(c, &other, now) }); n != 0 {
+	if id := find(&last, "x-api-key", "first-key"); id != "a" {
+		t.Errorf("in the other header: found %s", id)
+	}
+	last.sum = other.sum
+	if id := find(&last, "x-api-key", "first-key"); id != "b" {
+		t.Errorf("the key in x-api-key was hashed again: found %s", id)
+	}
+	q := &Request{APIKey: headers("first-key"), Last: &last}
+	if n := testing.AllocsPerRun(100, func() {
+		c, _, _ := Extract(q)
+		_, _ = r.Find(c, now)
+	}); n != 0 && !raced.On {
 		t.Errorf("%v allocations to find the last key", n)
 	}
 }
 
 // TestLastKeyKeepsLittle checks what a connection does not remember: keys that no ring has found,
-// long ones, and anything of the key before the last one.
+// long ones, keys in both headers, and anything of the key before the last one.
 func TestLastKeyKeepsLittle(t *testing.T) {
 	long := strings.Repeat("k", longestKept+1)
-	r := mustRing(t, config.Key{ID: "long", Hash: hashes(long)}, config.Key{ID: "a", Hash: hashes("a longer key")}, config.Key{ID: "b", Hash: hashes("key")})
+	r := mustRing(t, config.Key{ID: "long", Hash: hashes(long)}, config.Key{ID: "a", Hash: hashes("a-longer-key")}, config.Key{ID: "b", Hash: hashes("key")})
 	var last LastKey
-	find := func(plain string) { _, _ = r.Find(Credential{[]byte(plain)}, &last, now) }
-	find(long)
-	find("unknown")
-	find("")
-	if !reflect.DeepEqual(last, LastKey{}) {
-		t.Error("a key was remembered that is long or unknown")
+	for _, plain := range []string{long, "unknown", ""} {
+		_, _ = r.show(&last, "x-api-key", plain, now)
 	}
-	find("a longer key")
-	find("key")
-	if rest := last.key[len(last.key):cap(last.key)]; len(rest) == 0 || strings.Trim(string(rest), "\x00") != "" {
+	c, _, err := Extract(&Request{Authorization: headers("Bearer key"), APIKey: headers("key"), Last: &last})
+	if _, lost := r.Find(c, now); err != nil || lost != nil {
+		t.Error(err, lost)
+	}
+	if !reflect.DeepEqual(last, LastKey{}) {
+		t.Error("a key was remembered that is long, unknown or in both headers")
+	}
+	for _, plain := range []string{"a-longer-key", "key"} {
+		if _, err := r.show(&last, "x-api-key", plain, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if rest := last.value[len(last.value):cap(last.value)]; len(rest) == 0 || strings.Trim(string(rest), "\x00") != "" {
 		t.Errorf("of the key before there are still %d bytes", len(rest))
 	}
 	if text := fmt.Sprintf("%v %+v %#v %s", &last, &last, &last, &last); strings.Contains(text, "key") {
@@ -101,16 +133,12 @@ func TestLastKeyProperty(t *testing.T) {
 			if rapid.IntRange(0, 4).Draw(t, "new") == 0 {
 				shown += "-new"
 			}
-			q := &Request{Authorization: [][]byte{[]byte("Bearer " + shown)}}
-			if rapid.Bool().Draw(t, "x-api-key") {
-				q = &Request{APIKey: [][]byte{[]byte(shown)}}
+			name := rapid.SampledFrom([]string{"Authorization", "x-api-key"}).Draw(t, "header")
+			if name == "Authorization" {
+				shown = rapid.SampledFrom([]string{"Bearer ", "bearer ", "Bearer  "}).Draw(t, "scheme") + shown
 			}
-			c, _, err := Extract(q)
-			if err != nil {
-				t.Fatal(err)
-			}
-			k, err := r.Find(c, &last, at)
-			wantKey, wantErr := r.Find(c, nil, at)
+			k, err := r.show(&last, name, shown, at)
+			wantKey, wantErr := r.show(nil, name, shown, at)
 			if k != wantKey || err != wantErr {
 				t.Fatalf("found %v, %v; a connection without memory finds %v, %v", k, err, wantKey, wantErr)
 			}

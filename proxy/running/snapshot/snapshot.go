@@ -242,6 +242,7 @@ func (s *Snapshot) Authenticate(
 		Authorization: bearer[:n],
 		APIKey:        h.PeekAll("X-Api-Key"),
 		Query:         query,
+		Last:          from.Last,
 	})
 	if err != nil || s.Open() {
 		return nil, err
@@ -255,7 +256,7 @@ func (s *Snapshot) Authenticate(
 	case !present:
 		return shown, nil
 	}
-	key, err := s.Keys.Find(cred, from.Last, now)
+	key, err := s.Keys.Find(cred, now)
 	if err == nil && shown != nil && key.ID != shown.ID {
 		return nil, auth.ErrConflict
 	}
