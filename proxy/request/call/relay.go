@@ -407,12 +407,15 @@ func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	commit(r, stream.MediaType())
 }
 
+// The header that makes nginx pass a stream on at once, in fasthttp's canonical form.
+var headerAccelBuffering, noBuffering = []byte("X-Accel-Buffering"), []byte("no")
+
 // commit hands an incomplete answer to the connection, or to fasthttp.
 func commit(r relay, mediaType string) {
 	c := r.call
 	answer{c}.commit(mediaType)
 	response := &c.client.ctx.Response
-	response.Header.Set("X-Accel-Buffering", "no")
+	response.Header.SetCanonical(headerAccelBuffering, noBuffering)
 	if hijack(r) {
 		return
 	}

@@ -53,6 +53,9 @@ func hijack(r relay) bool {
 	return true
 }
 
+// headRoom has room for the head of nearly every stream and for its first chunk.
+const headRoom = 1 << 10
+
 // takeConn takes the connection over from fasthttp after the handler has returned. It gives the
 // bytes of the next request in fasthttp's reader back to the connection. fasthttp then releases
 // everything and closes the connection; that Close starts the stream instead.
@@ -67,7 +70,7 @@ func (t *hijackedStream) takeConn(from net.Conn) {
 	if !t.keep {
 		h.SetConnectionClose()
 	}
-	t.head = h.AppendBytes(make([]byte, 0, 512))
+	t.head = h.AppendBytes(make([]byte, 0, headRoom))
 	t.conn.Unread(from)
 	t.conn.DetachOnClose(t.serve)
 }
@@ -116,7 +119,7 @@ func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 	b = b[start:]
 	before := chunkRoom - start + len(t.head)
 	if len(t.head) > 0 {
-		b = append(t.head, b...) // a new slice, once per stream
+		b = append(t.head, b...)
 		t.head = nil
 	}
 	if len(b) == 0 {
