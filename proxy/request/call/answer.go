@@ -33,7 +33,7 @@ func (a answer) setHeaders() {
 		if !c.record.Committed || u.Known {
 			settled = &c.rates.held
 		}
-		setRateHeaders(h, l, settled, int64(u.Prompt+u.Completion), c.ep.Dialect.AnthropicRates, time.Now())
+		setRateHeaders(h, l, settled, int64(u.Prompt+u.Completion), c.ep.Dialect.AnthropicRates, c.times.ended())
 	}
 	if len(c.record.Dropped) > 0 {
 		h.Set(endpoint.HeaderDropped, strings.Join(c.record.Dropped, ", "))
