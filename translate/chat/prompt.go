@@ -129,18 +129,22 @@ func (p *Prompt) decodeMessage(i int, v jsonx.Value) *Invalid {
 	if e := ReadElement("an object", v, messageNames, m[:]); e != nil {
 		return e
 	}
-	if e := checkRole(m[messageRole]); e != nil {
+	if e := RequiredString("role", m[messageRole]); e != nil {
 		return e
 	}
-	p.developer = p.developer || m[messageRole].EqualText("developer")
-	before, assistant := p.Bytes, m[messageRole].EqualText("assistant")
+	role := roleOf(m[messageRole])
+	if role == "" {
+		return WrongValue("role", "must be one of system, developer, user, assistant and tool")
+	}
+	p.developer = p.developer || role == "developer"
+	before, assistant := p.Bytes, role == "assistant"
 	if e := p.decodeContent(i, m[messageContent], assistant); e != nil {
 		return e
 	}
 	if assistant {
 		p.thoughts.add(i, m[messageReasoningContent], m[messageReasoning])
 	} else {
-		p.thoughts.pass(i, m[messageRole], p.Bytes > before)
+		p.thoughts.pass(i, role, p.Bytes > before)
 	}
 	if e := OptionalString("name", m[messageName]); e != nil {
 		return e
@@ -158,21 +162,27 @@ func (p *Prompt) decodeMessage(i int, v jsonx.Value) *Invalid {
 	if !Given(m[messageContent]) {
 		p.contentless = append(p.contentless, contentless{v, m[messageContent], hasElements(m[messageToolCalls])})
 	}
-	turn := joinable(&m)
+	turn := joinable(role, &m)
 	p.inRow = p.inRow || turn != turnAlone && turn == p.turn
 	p.turn = turn
 	return p.decodeToolCalls(m[messageToolCalls])
 }
 
-func checkRole(v jsonx.Value) *Invalid {
-	if e := RequiredString("role", v); e != nil {
-		return e
-	}
+// roleOf returns a message's role; empty: v is none.
+func roleOf(v jsonx.Value) string {
 	switch string(textBytes(v)) {
-	case "system", "developer", "user", "assistant", "tool":
-		return nil
+	case "system":
+		return "system"
+	case "developer":
+		return "developer"
+	case "user":
+		return "user"
+	case "assistant":
+		return "assistant"
+	case "tool":
+		return "tool"
 	}
-	return WrongValue("role", "must be one of system, developer, user, assistant and tool")
+	return ""
 }
 
 // decodeContent reads the content of message i: a string, null, or an array of parts. assistant is

@@ -207,11 +207,11 @@ func (t *thoughts) add(i int, content, reasoning jsonx.Value) {
 
 // pass records message i, which is not the assistant's. A text of the user ends the tool loop,
 // unless it follows the results of tools: agents put reminders there.
-func (t *thoughts) pass(i int, role jsonx.Value, text bool) {
-	if text && !t.result && role.EqualText("user") {
+func (t *thoughts) pass(i int, role string, text bool) {
+	if text && !t.result && role == "user" {
 		t.loop, t.inLoop = i, 0
 	}
-	t.result = role.EqualText("tool")
+	t.result = role == "tool"
 }
 
 // patch moves the reasoning that is sent to the member that the engine reads, and removes the rest.

@@ -17,10 +17,10 @@ const (
 	turnAssistant                 // assistant, without tool calls
 )
 
-// joinable returns the role, if any, under which a message may be joined with a neighbour. Tool
-// calls and their results are not joined. Neither is a message with a name, which its neighbour
-// does not have, or with reasoning, which belongs to its own text.
-func joinable(m *[messageMemberCount]jsonx.Value) turnRole {
+// joinable returns the role, if any, under which a message of a role may be joined with a
+// neighbour. Tool calls and their results are not joined. Neither is a message with a name, which
+// its neighbour does not have, or with reasoning, which belongs to its own text.
+func joinable(role string, m *[messageMemberCount]jsonx.Value) turnRole {
 	if hasElements(m[messageToolCalls]) || Given(m[messageToolCallID]) || Given(m[messageName]) ||
 		m[messageReasoningContent].HasText() || m[messageReasoning].HasText() {
 		return turnAlone
@@ -30,12 +30,12 @@ func joinable(m *[messageMemberCount]jsonx.Value) turnRole {
 			return turnAlone
 		}
 	}
-	switch role := m[messageRole]; {
-	case role.EqualText("user"):
+	switch role {
+	case "user":
 		return turnUser
-	case role.EqualText("assistant"):
+	case "assistant":
 		return turnAssistant
-	case role.EqualText("system"), role.EqualText("developer"):
+	case "system", "developer":
 		return turnSystem
 	}
 	return turnAlone
@@ -96,7 +96,7 @@ func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	for it := messages.Iter(); it.Next(); {
 		var m [messageMemberCount]jsonx.Value
 		_ = ReadFields(it.Value(), messageNames, m[:]) // decode has already checked it
-		role := joinable(&m)
+		role := joinable(roleOf(m[messageRole]), &m)
 		if role == turnAlone || len(run) > 0 && run[0].role != role {
 			end()
 		}
