@@ -118,13 +118,12 @@ func (r *resampler) quantile(rank float64) float64 {
 }
 
 // leastSamples returns the number of independent samples that a statistic needs before it is
-// judged: five beyond a quantile, since with fewer it depends on a few requests; thirty for a
-// statistic of the middle.
+// judged.
 func leastSamples(k result.Key) int {
 	if k.Stat != "p" {
-		return 30
+		return result.LeastSamples(50)
 	}
-	return max(30, int(math.Round(5/(1-k.Percent/100))))
+	return result.LeastSamples(k.Percent)
 }
 
 // fewCounts is the number of requests, or of intervals of time, below which shares and rates are

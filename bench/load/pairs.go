@@ -92,9 +92,8 @@ func differences(measure string, pairs [][2]float64, seed uint64) []result.Diffe
 	for _, q := range []struct {
 		name string
 		p    float64
-		need int
-	}{{"median", 0.5, 10}, {"p90", 0.9, 50}, {"p99", 0.99, 500}} {
-		if n < q.need {
+	}{{"median", 0.5}, {"p90", 0.9}, {"p99", 0.99}} {
+		if n < result.LeastSamples(100*q.p) {
 			continue
 		}
 		drawn := make([]float64, resamples)

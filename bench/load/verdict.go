@@ -45,8 +45,9 @@ func judge(r *result.Result, s *settings) result.Verdict {
 	}
 	if n := total.Completed; n < minSamples {
 		add(true, "few_samples", "%d requests are too few for any percentile (at least %d)", n, minSamples)
-	} else if n < 100 {
-		add(false, "few_samples", "p99 of %d requests is little more than the slowest one (100 would do)", n)
+	} else if need := result.LeastSamples(99); n < need {
+		add(false, "few_samples", "p99 of %d requests is the chance of the few slowest ones (it takes %d, p95 %d, a median %d)", n, need,
+			result.LeastSamples(95), result.LeastSamples(50))
 	}
 	if c := total.CachedShare; c != nil && *c > maxCached &&
 		*total.CachedTokens > templateTokens*int64(total.Completed) && p.Nonce != "" && s.PrefixLen == 0 &&

@@ -16,13 +16,13 @@ import (
 
 // CLI is the grammar of `penstock sim`, as kong's struct tags.
 type CLI struct {
-	Listen  string   `help:"Address to listen on; port 0 takes a free one." default:"127.0.0.1:8000" placeholder:"ADDR"`
+	Listen  string   `help:"Address to listen on (default: ${default}); port 0 takes a free one." default:"127.0.0.1:8000" placeholder:"ADDR"`
 	Models  []string `help:"Served model names; sim, or those that the engine comes with." placeholder:"NAME"`
-	Profile string   `help:"Engine to imitate, with its pages, metrics, error shapes and quirks; they are listed above." default:"vllm" placeholder:"NAME"`
+	Profile string   `help:"Engine to imitate, with its pages, metrics, error shapes and quirks; they are listed above (default: ${default})." default:"vllm" placeholder:"NAME"`
 	APIKey  string   `name:"api-key" help:"Demand this key." placeholder:"KEY"`
 	Seed    uint64   `help:"Changes the texts and the jitter. Same seed and same prompt: same answer." default:"0"`
 
-	Speed         string        `group:"Speed" help:"Preset of times and sizes: instant, laptop, l4-8b, a100-70b, h100-8b; other flags override it. --events shows the numbers." default:"instant" placeholder:"NAME"`
+	Speed         string        `group:"Speed" help:"Preset of times and sizes: instant, laptop, l4-8b, a100-70b, h100-8b; other flags override it (default: ${default}). --events shows the numbers." default:"instant" placeholder:"NAME"`
 	PrefillRate   float64       `group:"Speed" help:"Prompt tokens read each second; those in the prefix cache cost nothing. 0: at once." default:"0" placeholder:"N"`
 	SharedPrefill bool          `group:"Speed" help:"Read one prompt after the other, so that --prefill-rate is the whole engine's and not each request's."`
 	TokenRate     float64       `group:"Speed" help:"Tokens a second of a request that runs alone. 0: as fast as possible." default:"0" placeholder:"N"`

@@ -1,0 +1,12 @@
+package result
+
+import "testing"
+
+// TestLeastSamples pins the rule that documents and messages name.
+func TestLeastSamples(t *testing.T) {
+	for percent, want := range map[float64]int{50: 30, 90: 50, 95: 100, 99: 500, 99.9: 5000} {
+		if got := LeastSamples(percent); got != want {
+			t.Errorf("p%g needs %d, want %d", percent, got, want)
+		}
+	}
+}
