@@ -3,6 +3,7 @@ package status
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,7 @@ func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 		{ID: "near", Ends: now.Add(3 * 24 * time.Hour)},
 		{ID: "team-a"},
 		{ID: "team-b", Group: "staff"},
+		{ID: "spent", Budgets: []Budget{{"tokens_per_day", "250", "300", 0.83, now.Add(12 * time.Hour)}}},
 		{ID: "gone", Ends: now.Add(-time.Hour)},
 		{ID: "long-gone", Ends: now.Add(-30 * 24 * time.Hour)},
 		{ID: "calm"},
@@ -88,7 +90,13 @@ func TestKeysOverTheirLimitsAreNamed(t *testing.T) {
 		{Reason: observe.Reason{Key: "team-a", Limit: "tokens_per_minute", Outcome: observe.Limited}, Count: 40, Minute: 12},
 		{Reason: observe.Reason{Key: "team-a", Limit: "requests_per_minute", Outcome: observe.Limited}, Count: 3},
 		{Reason: observe.Reason{Key: "team-b", Limit: "group_requests_per_minute", Outcome: observe.Limited}, Count: 1, Minute: 1},
+		{Reason: observe.Reason{Key: "spent", Limit: "tokens_per_day", Outcome: observe.Limited}, Count: 9, Minute: 9},
 	}})
+	s.Judge(nil)
+	if notes := s.Keys[3].Notes; len(notes) != 1 || notes[0] != "is over its tokens per day, 9 calls refused in the last minute, until 2026-11-22 00:00 UTC" {
+		t.Errorf("%q", notes)
+	}
+	s.Keys = slices.Delete(s.Keys, 3, 4)
 	s.Judge(nil)
 	const want = " Keys: the key team-a is over its tokens per minute, 12 calls refused in the last minute; " +
 		"the key gone expired 1 h 0 min ago (2026-11-21T11:00:00Z); " +

@@ -55,3 +55,16 @@ func TestPairs(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatFailsNowComesFirst checks that an engine that is down stands before a certificate that
+// ends in days.
+func TestWhatFailsNowComesFirst(t *testing.T) {
+	s := sample()
+	s.Upstreams, s.LastReload = s.Upstreams[:1], nil
+	s.Upstreams[0].State, s.Upstreams[0].LastFailure = "stalled", nil
+	s.Certificate = &Certificate{NotBefore: now, NotAfter: now.Add(4 * 24 * time.Hour)}
+	s.Judge(nil)
+	if down, ends := strings.Index(s.Verdict.Text, "has stalled"), strings.Index(s.Verdict.Text, "which is in 4 d"); down < 0 || ends < down {
+		t.Error(s.Verdict.Text)
+	}
+}

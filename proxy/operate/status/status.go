@@ -383,7 +383,7 @@ func (k *Key) describe(now time.Time) (urgent, shown int) {
 	k.Notes, k.Badge = nil, k.badgeOf(now)
 	for _, o := range k.over {
 		k.Notes = append(k.Notes, noteOver+strings.ReplaceAll(strings.TrimPrefix(o.limit, groupLimit), "_", " ")+", "+
-			refusedCalls(o.calls)+" in the last minute")
+			refusedCalls(o.calls)+" in the last minute"+k.renewal(o.limit))
 	}
 	for _, b := range k.Budgets {
 		text := "has used " + b.Used + " of " + b.Limit + " of its " + b.Name + ", until " + b.Renews.UTC().Format("2006-01-02 15:04 UTC")
@@ -411,6 +411,16 @@ func (k *Key) describe(now time.Time) (urgent, shown int) {
 	shown = len(k.Notes)
 	k.Notes = append(k.Notes, old...)
 	return urgent, shown
+}
+
+// renewal returns until when a budget refuses calls, as the end of a sentence; "" for other limits.
+func (k *Key) renewal(limit string) string {
+	for i := range k.Budgets {
+		if k.Budgets[i].Name == strings.TrimPrefix(limit, groupLimit) {
+			return ", until " + k.Budgets[i].Renews.UTC().Format("2006-01-02 15:04 UTC")
+		}
+	}
+	return ""
 }
 
 // refusedCalls describes how many calls were refused.

@@ -60,6 +60,11 @@ func (s *Status) Judge(w *Watch) {
 	}
 	troubles = append(ownTroubles(s), troubles...)
 	troubles = append(troubles, s.Certificate.delays(s.Now)...)
+	for _, p := range pairsOf(s) { // what fails now comes first
+		if p.Level == LevelDegraded {
+			troubles = append(troubles, "the "+p.Text)
+		}
+	}
 	for _, d := range s.Discoveries {
 		if t := d.Problem(); t != "" {
 			troubles = append(troubles, t)
@@ -200,11 +205,6 @@ func ownTroubles(s *Status) (out []string) {
 	if t := s.AdminCertificate.Trouble(s.Now); t != "" {
 		out = append(out, "the admin listener's "+strings.TrimPrefix(t, "the ")+
 			", so scrapers and commands cannot connect")
-	}
-	for _, p := range pairsOf(s) {
-		if p.Level == LevelDegraded {
-			out = append(out, "the "+p.Text)
-		}
 	}
 	if s.Unsaved > unsavedMost {
 		out = append(out, fmt.Sprintf("the ledger has not been written for %.0f s, "+
