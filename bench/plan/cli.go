@@ -32,7 +32,7 @@ type Cmd struct {
 	Output    string      `short:"o" placeholder:"FILE" help:"Write to FILE instead of the screen."`
 }
 
-// policies are the policies of an edge.
+// policies are the edge's policies that a plan compares.
 var policies = []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
 
 // Run prints the answer.

@@ -90,7 +90,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// passed returns what the client gets of a completion that the edge has assembled from a stream.
+// passed returns the client's form of a completion that the edge has assembled from a stream.
 func passed(completion string) string {
 	var c answer.Completion
 	if c.Parse([]byte(completion)) != nil {

@@ -341,9 +341,8 @@ func overBound(root jsonx.Value, bound int, more string, f func(path string, v j
 	})
 }
 
-// LowerAliases lowers to bound the members, other than the contract's own, from which engines read
-// a token limit. more is an alias of this dialect only, or empty. Without a bound nothing is
-// changed.
+// LowerAliases lowers the token limits that engines read from other members than the contract's own
+// to bound. more is an alias of this dialect only, or empty. Without a bound nothing is changed.
 func LowerAliases(edits *jsonx.Edits, root jsonx.Value, bound int, more string) {
 	if bound <= 0 {
 		return

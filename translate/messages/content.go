@@ -27,7 +27,7 @@ func (c *content) begin() {
 	c.w.String(`,"content":"`)
 }
 
-// end ends the content and its message.
+// end writes the end of the content and of its message.
 func (c *content) end() {
 	switch {
 	case !c.parts:
