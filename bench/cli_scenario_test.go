@@ -16,8 +16,8 @@ import (
 	"penstock/config/testkit/golden"
 )
 
-// TestNothingIsNoDefault: a number or time of 0 is refused, not replaced by the default.
-func TestNothingIsNoDefault(t *testing.T) {
+// TestZeroIsNotTheDefault: a number or time of 0 is refused, not replaced by the default.
+func TestZeroIsNotTheDefault(t *testing.T) {
 	for _, flag := range []string{"-z=0s", "-z0", "--duration=-1s", "--duration=20", "-n0", "--num-prompts=-3", "--num-prompts=many", "--request-timeout=0s"} {
 		_, parser := grammar(t)
 		if _, err := parser.Parse([]string{"bench", "run", flag}); err == nil {
@@ -78,7 +78,7 @@ func TestScenarioArguments(t *testing.T) {
 	}
 }
 
-func TestScenariosAreTold(t *testing.T) {
+func TestScenariosAreListed(t *testing.T) {
 	for _, name := range []string{"", "agent", "failover", "fair", "mixed", "overload", "wedge"} {
 		var b bytes.Buffer
 		if err := (&ScenariosCmd{Name: name}).run(&b); err != nil {

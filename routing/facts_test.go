@@ -147,9 +147,9 @@ func TestBytesPerToken(t *testing.T) {
 	}
 }
 
-// TestShortPromptsAlone: an engine reserved for short prompts does not lower its model's context
+// TestEngineForShortPromptsOnly: an engine reserved for short prompts does not lower its model's context
 // length, and is listed as too short for a longer prompt.
-func TestShortPromptsAlone(t *testing.T) {
+func TestEngineForShortPromptsOnly(t *testing.T) {
 	r := probed(t, `{"id":"m","context":4096}`, `{"id":"m","context":8192}`)
 	r.targets[0].longest, r.byLength = 1000, true
 	if got := r.ContextLength(time.Now()); got != 8192 {

@@ -204,7 +204,7 @@ func TestHotBeginningsSpread(t *testing.T) {
 }
 
 // A conversation that continues differently turn after turn stays at its engine: it is not a crowd.
-func TestEditsAreNoCrowd(t *testing.T) {
+func TestEditsDoNotMakeACrowd(t *testing.T) {
 	r := routeOver(t, config.PolicyLeastLoaded, 64, 64, 64, 64)
 	past := randomBlocks(160)
 	first := -1

@@ -133,7 +133,7 @@ func TestCapacityOfTiers(t *testing.T) {
 
 // Whatever happens to the targets, a call goes to the lowest tier that is open to it and has a
 // slot. A call waits only if no slot is open to it.
-func TestTiersHold(t *testing.T) {
+func TestTiersProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var ups []config.Upstream
 		var deployments []config.Deployment

@@ -51,9 +51,9 @@ func TestSpeech(t *testing.T) {
 	}
 }
 
-// TestSpeechThatIsNone checks that neither an error in a successful answer nor silence counts as
+// TestInvalidSpeech checks that neither an error in a successful answer nor silence counts as
 // speech.
-func TestSpeechThatIsNone(t *testing.T) {
+func TestInvalidSpeech(t *testing.T) {
 	for kind, text := range map[string]string{"application/json": `{"error":{"code":"voice_unknown"}}`, "audio/wav": "RIFF"} {
 		var asked atomic.Int64
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -269,9 +269,9 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// TestQueueIsToldOfRoom checks that a waiting call is served as soon as anything makes room for it,
+// TestQueueNoticesRoom checks that a waiting call is served as soon as anything makes room for it,
 // not only a released slot.
-func TestQueueIsToldOfRoom(t *testing.T) {
+func TestQueueNoticesRoom(t *testing.T) {
 	t.Parallel()
 	s := rig.Setup{Engines: rig.Two(), Upstream: "concurrency: 1, probe: { interval: 500ms }", Model: "queue: { depth: 8, wait: 60s }", Retry: "budget: 100%"}
 	// waiting starts s with a failing second engine, a full first one, and a waiting call.

@@ -156,8 +156,8 @@ func TestBatchAtTheWrongAddress(t *testing.T) {
 	}
 }
 
-// TestBatchGoesOn checks that a batch that was killed or interrupted continues where it was.
-func TestBatchGoesOn(t *testing.T) {
+// TestBatchContinues checks that a batch that was killed or interrupted continues where it was.
+func TestBatchContinues(t *testing.T) {
 	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
 		p := start(t, rig.Setup{Upstream: "concurrency: 4"})

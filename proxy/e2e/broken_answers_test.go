@@ -61,9 +61,9 @@ func TestEngineThatBreaksEveryAnswer(t *testing.T) {
 	}
 }
 
-// TestBrokenTrialPassesNot checks that an answer that begins and breaks off is a failed trial, so
+// TestBrokenTrialFails checks that an answer that begins and breaks off is a failed trial, so
 // that the wait for the next trial grows.
-func TestBrokenTrialPassesNot(t *testing.T) {
+func TestBrokenTrialFails(t *testing.T) {
 	t.Parallel()
 	for _, fault := range brokenAnswers {
 		t.Run(fault, func(t *testing.T) {
@@ -94,10 +94,10 @@ func TestBrokenTrialPassesNot(t *testing.T) {
 	}
 }
 
-// TestOneClientsFailuresBesideAGoodEngine checks that an engine that fails every call is taken out
+// TestOneClientsFailuresWithAGoodEngine checks that an engine that fails every call is taken out
 // after a few hundred calls, which are two seconds of these clients. Routing avoids the engine
 // after its first failures, so few calls reach it.
-func TestOneClientsFailuresBesideAGoodEngine(t *testing.T) {
+func TestOneClientsFailuresWithAGoodEngine(t *testing.T) {
 	t.Parallel()
 	for _, atATime := range []int{4, 8} {
 		t.Run(fmt.Sprint(atATime, " at a time"), func(t *testing.T) {

@@ -528,9 +528,9 @@ func TestKeyFile(t *testing.T) {
 	}
 }
 
-// TestCheckTellsDiscovery checks that check reports how an upstream's engines are found, if its url
+// TestCheckReportsDiscovery checks that check reports how an upstream's engines are found, if its url
 // is not the engine.
-func TestCheckTellsDiscovery(t *testing.T) {
+func TestCheckReportsDiscovery(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "edge.yaml")
 	text := "auth: none\nupstreams: [{ name: gpu, url: \"http://vllm:8000\", resolve: \"srv:_http._tcp.vllm\" }, { name: one, url: \"http://127.0.0.1:1\", tags: [cpu, eu] }, { name: two, url: \"http://127.0.0.1:2\", tags: [eu] }]\n" +

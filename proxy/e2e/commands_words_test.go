@@ -64,9 +64,9 @@ func TestQuietStart(t *testing.T) {
 	}
 }
 
-// TestSlipsOfTheTongue checks that the program says what to type after an unknown command, a flag
+// TestTypingErrors checks that the program says what to type after an unknown command, a flag
 // without its value, and a file without its flag.
-func TestSlipsOfTheTongue(t *testing.T) {
+func TestTypingErrors(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"srve":         `"srve" is no command: did you mean "serve"?`,

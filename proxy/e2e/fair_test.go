@@ -69,9 +69,9 @@ func TestKeysShareSlotsByTokens(t *testing.T) {
 	}
 }
 
-// TestOneAgentBesideMany checks that few calls of a key with sixteen loops are served while a call
+// TestAgentIsServedDespiteFlood checks that few calls of a key with sixteen loops are served while a call
 // of a key with one loop waits, at a model with four slots.
-func TestOneAgentBesideMany(t *testing.T) {
+func TestAgentIsServedDespiteFlood(t *testing.T) {
 	t.Parallel()
 	const loops, slots, asked = 16, 4, 25
 	other, hash, _ := auth.NewKey()

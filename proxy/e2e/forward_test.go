@@ -103,9 +103,9 @@ func TestCompletions_Stream(t *testing.T) {
 	}
 }
 
-// TestWhole_GivenUp checks that a plain answer that an engine has given up, as Ollama does when its
+// TestWhole_Aborted checks that a plain answer that an engine has given up, as Ollama does when its
 // runner dies, is not passed on as an answer, whatever it contains.
-func TestWhole_GivenUp(t *testing.T) {
+func TestWhole_Aborted(t *testing.T) {
 	t.Parallel()
 	p := startAudio(t)
 	for path, c := range map[string]struct {
@@ -462,9 +462,9 @@ models: [{ id: talk, deployments: [{ upstream: bare }] }]
 	return p
 }
 
-// TestCompletions_NotThere checks that an engine without the legacy endpoint does not lose its
+// TestCompletions_EndpointMissing checks that an engine without the legacy endpoint does not lose its
 // model for chat.
-func TestCompletions_NotThere(t *testing.T) {
+func TestCompletions_EndpointMissing(t *testing.T) {
 	t.Parallel()
 	p := startBare(t, http.NotFound)
 	p.Post("/v1/completions", `{"model":"talk","prompt":"x"}`).WantError(502, "api_error", "upstream_failed")

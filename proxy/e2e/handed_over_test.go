@@ -145,9 +145,9 @@ func TestDrainMovesSilentCalls(t *testing.T) {
 	}
 }
 
-// TestStalledStreamGoesOn checks that a stream whose engine stalls in the middle continues at
+// TestStalledStreamContinues checks that a stream whose engine stalls in the middle continues at
 // another engine, if it may be resumed.
-func TestStalledStreamGoesOn(t *testing.T) {
+func TestStalledStreamContinues(t *testing.T) {
 	p := stallRigOf(t, rig.Setup{Model: "policy: round_robin, " + resumes})
 	ask := streamDialects["chat"]
 	want, err := ask(t, p, rig.Prompt, `"tokens":80`)

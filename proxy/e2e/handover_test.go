@@ -101,10 +101,10 @@ func parsed(controls string) (m map[string]any) {
 	return m
 }
 
-// TestKeepaliveIsNoCommit checks that an engine that fails after keep-alives, or after it has
+// TestKeepaliveDoesNotCommit checks that an engine that fails after keep-alives, or after it has
 // announced an answer, is replaced by another one, and that the first one's announcement fits the
 // second one's answer.
-func TestKeepaliveIsNoCommit(t *testing.T) {
+func TestKeepaliveDoesNotCommit(t *testing.T) {
 	t.Parallel()
 	const controls = `"tokens":20,"ttft_ms":400`
 	setup := rig.Setup{
@@ -150,9 +150,9 @@ func TestKeepaliveIsNoCommit(t *testing.T) {
 	}
 }
 
-// TestWhitespaceIsNoCommit is the same test for an engine that fails after the white space before a
+// TestWhitespaceDoesNotCommit is the same test for an engine that fails after the white space before a
 // plain answer.
-func TestWhitespaceIsNoCommit(t *testing.T) {
+func TestWhitespaceDoesNotCommit(t *testing.T) {
 	t.Parallel()
 	for _, w := range rig.PlainWays {
 		t.Run(w.Dialect, func(t *testing.T) {

@@ -46,9 +46,9 @@ func (p *penstock) lastPriority() (path, number string) {
 	return last.Target, body.Priority.String()
 }
 
-// TestEngineIsToldPriorities checks that the engine gets the call's class in every dialect, in its
+// TestEngineGetsPriorities checks that the engine gets the call's class in every dialect, in its
 // own order.
-func TestEngineIsToldPriorities(t *testing.T) {
+func TestEngineGetsPriorities(t *testing.T) {
 	t.Parallel()
 	const messages = `"messages":[{"role":"user","content":"Hi"}]`
 	for _, profile := range []struct{ name, first, last string }{{"vllm", "0", "2"}, {"sglang", "0", "-2"}} {

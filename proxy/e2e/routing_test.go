@@ -145,9 +145,9 @@ func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	}
 }
 
-// TestFastFailureIsNoBlackHole checks that an engine that fails at once, and is therefore always
+// TestFastFailureAttractsNoCalls checks that an engine that fails at once, and is therefore always
 // the least busy one, does not get all calls.
-func TestFastFailureIsNoBlackHole(t *testing.T) {
+func TestFastFailureAttractsNoCalls(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"least_loaded", "two_choices", "round_robin"} {
 		for _, fault := range []string{"status=500", "status=503", "status=429", "reset-before"} {

@@ -52,9 +52,9 @@ func (p *passing) room(reserve routing.Percent) int {
 	return int(p.free.Load()) - int(reserve.Of(passingSlots))
 }
 
-// TestNoneIsEvictedBesideAFreeSlot: a call that suits a free slot gets it, whatever else waits, and
+// TestFreeSlotPreventsEviction: a call that suits a free slot gets it, whatever else waits, and
 // no waiter loses its place for it. The queue never exceeds its depth.
-func TestNoneIsEvictedBesideAFreeSlot(t *testing.T) {
+func TestFreeSlotPreventsEviction(t *testing.T) {
 	const depth = 3
 	beside := 0 // calls for which a full queue had a free slot
 	for seed := range uint64(200) {

@@ -200,7 +200,7 @@ func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 
 // A slot that the first waiter cannot use is offered to the next one, of the same key or another,
 // without waking any other waiter.
-func TestQueueWakesWhomASlotSuits(t *testing.T) {
+func TestQueueWakesSuitedWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(1000)
 		p.fits = func(q *routing.Query) bool { return q.Pool == upstreams.PoolVision && len(q.Exclude) == 0 }
@@ -355,7 +355,7 @@ func TestQueueHandsTurnOn(t *testing.T) {
 
 // A call does not look for a place while an earlier one is about to. The next call gets what the
 // earlier one leaves, and a key that found a place without a signal moves behind the others.
-func TestQueueKeepsNewcomersBehind(t *testing.T) {
+func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 	for _, signalled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPlaces(10)

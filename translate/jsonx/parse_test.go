@@ -309,9 +309,9 @@ func TestVectorsOnRuns(t *testing.T) {
 	}
 }
 
-// TestVectorsBehindAString: the bytes of a block after a string's end do not affect the string, in
+// TestVectorsAfterAString: the bytes of a block after a string's end do not affect the string, in
 // values and in names.
-func TestVectorsBehindAString(t *testing.T) {
+func TestVectorsAfterAString(t *testing.T) {
 	for n := 20; n < 160; n += 3 {
 		for m := range 70 {
 			for _, behind := range []string{"ä", `\n`, `\u0041`} {

@@ -221,7 +221,7 @@ func TestHalfSurrogatesInHistory(t *testing.T) {
 }
 
 // Tools that run elsewhere, or need a screen, are refused if there are no others.
-func TestServerToolsAlone(t *testing.T) {
+func TestOnlyServerTools(t *testing.T) {
 	for _, tool := range []string{
 		`{"type":"web_search_20250305","name":"web_search"}`,
 		`{"type":"web_search_20250305"},{"type":"computer_20250124","name":"computer"}`,

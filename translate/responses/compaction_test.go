@@ -109,9 +109,9 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// TestCompaction_None: an answer that is not a complete summary is a failure of the engine, because
+// TestCompaction_NotASummary: an answer that is not a complete summary is a failure of the engine, because
 // the client is about to discard the conversation.
-func TestCompaction_None(t *testing.T) {
+func TestCompaction_NotASummary(t *testing.T) {
 	toolCall := `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]}}]}` + "\n\n" +
 		`data: {"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}` + "\n\ndata: [DONE]\n\n"
 	for name, upstream := range map[string]string{

@@ -95,9 +95,9 @@ func TestFault61_BadForms(t *testing.T) {
 	})
 }
 
-// TestFault62_ModelBehindTheFile checks that a file before the model's name is held in memory,
+// TestFault62_ModelAfterTheFile checks that a file before the model's name is held in memory,
 // within the limit for bodies.
-func TestFault62_ModelBehindTheFile(t *testing.T) {
+func TestFault62_ModelAfterTheFile(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{Models: ears, Limits: "body_memory: 10%", Under: []string{"env", "GOMEMLIMIT=100MiB"}})
 	form := func(size int) string {

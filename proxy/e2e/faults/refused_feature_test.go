@@ -141,9 +141,9 @@ func TestFault26_OneEngineRefusesAFeature(t *testing.T) {
 	}
 }
 
-// TestFault26_OneBodyIsNoEvidence checks that a single request that an engine refuses takes nothing
+// TestFault26_OneBodyProvesNothing checks that a single request that an engine refuses takes nothing
 // from it, however often it is sent.
-func TestFault26_OneBodyIsNoEvidence(t *testing.T) {
+func TestFault26_OneBodyProvesNothing(t *testing.T) {
 	t.Parallel()
 	bad := startRefuser(t, 400, noParser, hasTools)
 	e := start(t, besides(1, bad))

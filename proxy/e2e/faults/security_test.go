@@ -57,9 +57,9 @@ func TestSecurity1_Keys(t *testing.T) {
 	}
 }
 
-// TestSecurity1_KeysTellNothing checks that unknown, expired and inactive keys get the same text,
+// TestSecurity1_RefusedKeysLookAlike checks that unknown, expired and inactive keys get the same text,
 // and that the headers do not distinguish them: all but the request id and the date are the same.
-func TestSecurity1_KeysTellNothing(t *testing.T) {
+func TestSecurity1_RefusedKeysLookAlike(t *testing.T) {
 	t.Parallel()
 	expired, expiredHash, err := auth.NewKey()
 	must(t, err)
@@ -280,9 +280,9 @@ func TestSecurity7_TLS(t *testing.T) {
 	inside(e.Head("POST", rig.Messages.Path, "Content-Type: application/json", "Content-Length: 10", "X Y: z")+"{}").Reply("POST").WantRefused(rig.Messages, badRequest)
 }
 
-// TestSecurity7_InsecureIsTold checks that an engine whose certificate is not verified is reported
+// TestSecurity7_InsecureIsReported checks that an engine whose certificate is not verified is reported
 // at the start.
-func TestSecurity7_InsecureIsTold(t *testing.T) {
+func TestSecurity7_InsecureIsReported(t *testing.T) {
 	t.Parallel()
 	for insecure, want := range map[string]bool{"true": true, "false": false} {
 		e := start(t, rig.Setup{
@@ -299,10 +299,10 @@ func TestSecurity7_InsecureIsTold(t *testing.T) {
 	}
 }
 
-// TestSecurity8_NoneUnlimited checks that every limit has a default, and that zero or a negative
+// TestSecurity8_AllLimited checks that every limit has a default, and that zero or a negative
 // number switches none off. Zero for first_event and idle makes them depend on the engine's
 // progress, with ceilings: see TestSilenceHasACeiling in package attempt.
-func TestSecurity8_NoneUnlimited(t *testing.T) {
+func TestSecurity8_AllLimited(t *testing.T) {
 	t.Parallel()
 	example, _, code := rig.RunProgram(t, "", "check", "--example")
 	if code != 0 {

@@ -126,7 +126,7 @@ func TestFault21_WholeForStream(t *testing.T) {
 	}
 }
 
-func TestFault23_CompressionNobodyAskedFor(t *testing.T) {
+func TestFault23_UnrequestedCompression(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"gzip", "gzip;bomb=256"} {
 		t.Run(fault, func(t *testing.T) {

@@ -56,9 +56,9 @@ func violations(t *testing.T, tab context.Context, program string) string {
 	return lines.String()
 }
 
-// TestEverybodyCanUseThePages checks that axe-core has no findings in the pages of an edge in
+// TestPagesAreAccessible checks that axe-core has no findings in the pages of an edge in
 // trouble and in a bench report, on a desktop and on a phone, light and dark.
-func TestEverybodyCanUseThePages(t *testing.T) {
+func TestPagesAreAccessible(t *testing.T) {
 	program := axe(t)
 	l := startFleet(t)
 	rig.WaitFor(t, rig.Patience, "a call has failed", func() bool {

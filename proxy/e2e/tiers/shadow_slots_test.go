@@ -165,9 +165,9 @@ func TestShadowIsReloadedAway(t *testing.T) {
 	}
 }
 
-// TestShadowWakesNone checks that a copy does not wake a sleeping engine, whether or not the other
+// TestShadowWakesNoEngine checks that a copy does not wake a sleeping engine, whether or not the other
 // model has tiers.
-func TestShadowWakesNone(t *testing.T) {
+func TestShadowWakesNoEngine(t *testing.T) {
 	t.Parallel()
 	for _, more := range []string{"", ", { upstream: spare, served: sim, tier: 1, when: down }"} {
 		t.Run("tiers"+more, func(t *testing.T) {

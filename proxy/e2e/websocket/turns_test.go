@@ -300,9 +300,9 @@ func TestWarmUp(t *testing.T) {
 	c.refused(400, "invalid_type")
 }
 
-// TestMessagesThatAreNoCalls checks that invalid messages get errors and the connection continues,
+// TestMessagesWithoutACall checks that invalid messages get errors and the connection continues,
 // and that messages without an answer get none.
-func TestMessagesThatAreNoCalls(t *testing.T) {
+func TestMessagesWithoutACall(t *testing.T) {
 	t.Parallel()
 	p := start(t, rig.Setup{})
 	c := dial(t, p)

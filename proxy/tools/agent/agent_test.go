@@ -273,9 +273,9 @@ func TestWrite(t *testing.T) {
 	})
 }
 
-// TestWriteWaitsForNobody checks that a path that is not a regular file is neither read nor
+// TestWriteDoesNotWait checks that a path that is not a regular file is neither read nor
 // replaced.
-func TestWriteWaitsForNobody(t *testing.T) {
+func TestWriteDoesNotWait(t *testing.T) {
 	url, home := edge(t, twoModels), t.TempDir()
 	for _, name := range []string{"pipe", "folder"} {
 		path := filepath.Join(home, name, ".codex", "penstock.config.toml")

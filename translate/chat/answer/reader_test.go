@@ -236,9 +236,9 @@ func TestCompletionCalls(t *testing.T) {
 	}
 }
 
-// TestReader_Beside: gateways for Claude and Gemini put text and tool calls into two choices of one
+// TestReader_ToolCallsInSecondChoice: gateways for Claude and Gemini put text and tool calls into two choices of one
 // answer. If the choices are alternatives, clients of dialects with only one choice get the first.
-func TestReader_Beside(t *testing.T) {
+func TestReader_ToolCallsInSecondChoice(t *testing.T) {
 	t.Parallel()
 	const (
 		text  = `{"index":0,%q:{"role":"assistant","content":"a"},"finish_reason":"stop"}`

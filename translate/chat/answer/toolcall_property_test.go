@@ -426,7 +426,7 @@ func (h engineHabits) check(t *rapid.T) {
 }
 
 // Readers agree even on pieces that no engine would send.
-func TestToolCallsOfNoEngine(t *testing.T) {
+func TestToolCallsOfImpossibleEngines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var chunks []string
 		choices := rapid.IntRange(1, 2).Draw(t, "choices")
