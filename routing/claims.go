@@ -13,7 +13,7 @@ import (
 // longestHold bounds how early a slot is reserved before its client is due.
 const longestHold = 2 * time.Second
 
-// mostClaims bounds the claims on one model. A key that is refused beyond it gets none.
+// mostClaims bounds the claims on one model. Once they are reached, no further key gets one.
 const mostClaims = 1024
 
 // servedFor is how long a key's last service counts for the order of claims.

@@ -8,10 +8,10 @@
 // cache, tokens that come slower the more requests run, and eviction where answers outgrow the
 // room. A test plays the same trace on the simulator itself and holds both to the same times.
 //
-// A trace is one sample of a load. So it is played as it is and in further draws, in which the
-// times between requests change places. The answer is the number of engines that is enough in 95 %
-// of the draws, with the least and the most. If the draws do not decide between policies, the
-// output says so and does not rank them.
+// A trace is one sample of a load. So the package plays it as it is and in further draws, which
+// shuffle the times between requests. The answer is the number of engines that is enough in 95 % of
+// the draws, with the least and the most. If the draws do not decide between policies, the output
+// says so and does not rank them.
 //
 // The edge learns the speed of its engines from the calls of the trace, like a real edge that has
 // just started: until it knows the speed of every engine, it chooses by tokens to be read and by

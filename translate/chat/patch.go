@@ -38,7 +38,7 @@ import (
 //   - reasoning in the history takes the format's name, and is removed where the model's rules
 //     say so;
 //   - the salt of the prompt cache combines the format's and the client's own;
-//   - priority is the format's number, if the engine is sent one.
+//   - the member priority becomes the format's number, if it has one (Priority).
 //
 // A new member is placed right after the opening brace. The request must have been decoded; dst
 // must not overlap with its body.

@@ -29,7 +29,7 @@
 // The serialized messages of one turn are a byte prefix of those of the next one, so that engines
 // find them in their prefix cache.
 //
-// The translated body is a chat request like any client's and is decoded as one, so checks, limits,
-// routing and the writing for an engine are shared. An error that only this decoding finds is
-// reported under the member's name in the client's dialect.
+// The translated body is a chat request like any client's and is decoded as one, so all dialects
+// share the checks, the limits, the routing and the engines' forms. An error that only this
+// decoding finds is reported under the member's name in the client's dialect.
 package dialects

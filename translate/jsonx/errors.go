@@ -44,7 +44,7 @@ const (
 	reasonTrailing = "data after the value"
 )
 
-// Limit names the limit of a LimitError.
+// Limit names the limit that a LimitError reports.
 type Limit string
 
 // The limits of Parse.

@@ -230,7 +230,7 @@ type body struct {
 	done          bool
 }
 
-// rules are the rules of chunked answers: what the edge tolerates, and more.
+// rules apply to chunked answers. They tolerate what the edge tolerates, and more.
 var rules = chunked.Rules{MaxDigits: 15, MaxExtensions: 4 << 10, MaxTrailers: 64 << 10, BlankEnd: true, Folded: true}
 
 // Read returns the available bytes, at most one chunk. It returns io.EOF after the end of the body,

@@ -299,7 +299,7 @@ func TestEmptyFragments(t *testing.T) {
 		_ = c.Send(frame(opText, "") + strings.Repeat(frame(opContinue, ""), 500) + frame(opContinue, hello) + strings.Repeat(frame(opContinue, ""), 400) + frame(fin|opContinue, ""))
 		c.until(`"type":"response.completed"`)
 	}
-	go func() { _ = c.Send(frame(opText, "{") + strings.Repeat(frame(opContinue, ""), 300_000)) }() // as far as it is accepted
+	go func() { _ = c.Send(frame(opText, "{") + strings.Repeat(frame(opContinue, ""), 300_000)) }() // until the edge closes
 	c.closed(1008)
 }
 
