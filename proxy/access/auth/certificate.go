@@ -10,7 +10,7 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// certificates are the keys of clients that show a certificate in place of a credential.
+// certificates are the keys of clients that present a certificate instead of a credential.
 type certificates struct {
 	authority *cert.Authority
 	keys      map[string]*Key // by the mark of the certificate that they name
@@ -24,10 +24,10 @@ var rings atomic.Uint64
 type shown struct {
 	key   *Key // nil: no key names it
 	err   error
-	until time.Time // when its trust ends
+	until time.Time // when the certificate stops being trusted
 }
 
-// newCertificates returns the certificates that keys name; nil if none does.
+// newCertificates returns the certificates that keys name, or nil if no key names one.
 func newCertificates(keys []config.Key, authority []byte) (*certificates, error) {
 	c := &certificates{keys: map[string]*Key{}}
 	for i := range keys {
@@ -105,8 +105,8 @@ func (c *certificates) look(p *cert.Peer, now time.Time) *shown {
 	return &shown{key: key, until: until}
 }
 
-// holds reports whether the calls of a key that was found by a certificate may continue. They may,
-// even if the certificate ends meanwhile.
+// holds reports whether the calls of a key that was found by a certificate may continue. They may
+// continue even if the certificate expires meanwhile.
 func (c *certificates) holds(found *Key, now time.Time) bool {
 	k := c.keys[found.mark]
 	if k == nil || k.ID != found.ID || !k.active || expired(k.expires[0], now) {

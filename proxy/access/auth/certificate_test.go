@@ -84,7 +84,7 @@ func TestFindPeer(t *testing.T) {
 		{"key switched off", "", errInvalid, peer(t, a, hosts("off.test"))},
 		{"key past its end", "", errInvalid, peer(t, a, hosts("ended.test"))},
 	} {
-		for range 2 { // found, and remembered
+		for range 2 { // found, then remembered
 			k, err := r.FindPeer(c.peer, now)
 			id := ""
 			if k != nil {

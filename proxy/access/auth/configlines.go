@@ -61,7 +61,7 @@ func ConfigLines(
 // plainScalar matches text that YAML reads as it stands, except for YAML's own words.
 var plainScalar = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:+-]*$`)
 
-// scalar returns text so that YAML reads the same text back.
+// scalar returns text in a form that YAML reads back as the same text.
 func scalar(text string) string {
 	switch word := strings.ToLower(text); {
 	case word == "null", word == "true", word == "false", strings.HasSuffix(word, ":"), !plainScalar.MatchString(text):

@@ -1,16 +1,16 @@
 // Package auth determines who sends a request. It finds the credential in the headers, looks the
-// key up by its hash, and says what the key may use.
+// key up by its hash, and decides what the key may use.
 //
 // A credential takes this path. Extract looks at the two headers that may carry a key, and at the
 // query string, which may not. Ring.Find turns the credential into a Key. Key.Allows and
-// Key.AllowsOp say what the key may be used for. How much a key may use is decided in package
-// limit, by the key's id.
+// Key.AllowsOp decide what the key may be used for. Package limit decides how much a key may use,
+// by the key's id.
 //
 // # Design
 //
 // Keys are stored as plain SHA-256, not as a slow password hash. The keys that NewKey makes hold
-// 256 random bits, so no dictionary of them exists. A slow hash would let anyone without a key burn
-// our processors at 50 ms a request.
+// 256 random bits, so no dictionary of them exists. With a slow hash, clients without a key could
+// use up our processors at 50 ms a request.
 //
 // The ring is a map by hash. The timing of a map look-up can reveal something about a hash, but
 // nothing about a key that has the hash. The last step, the comparison of the 32 bytes, still takes
@@ -23,16 +23,15 @@
 //
 // A credential in the query string is refused even next to a good header, because targets end up in
 // the logs and histories of everything between the client and the edge. A request with two
-// credentials is refused, because whichever the edge chose, something else on the way may have
-// chosen the other.
+// credentials is refused, because a proxy on the way may have chosen the other one.
 //
 // A credential that is not a key but has the form of a token (package jwt) is verified against the
 // configured issuers. It becomes a Key of its own: its rights come from a template, which is an
 // entry of the keys, and its id from a claim. The result of the signature check is cached under the
 // token's hash. Each request still checks that the token has not expired, and that its public key
-// and its template are in force. Keys are looked up first, so tokens cost them nothing.
+// and its template are in force. Keys are looked up first, so they do not pay for tokens.
 //
-// A client may show a certificate in the TLS handshake instead (package cert). The certificate
+// A client may present a certificate in the TLS handshake instead (package cert). The certificate
 // stands for the key that names it. A request with a certificate and the credential of another key
 // is refused, like one with two credentials.
 //

@@ -46,8 +46,8 @@ var (
 // ErrConflict is the 401 for a request with two credentials. It is shared and read-only.
 var ErrConflict = apierr.Unauthorized(apierr.CodeCredentialConflict)
 
-// The errors of a request with both headers, one of them empty. A client whose variable is not set
-// sends an empty header beside the key that it was given.
+// The errors for a request with both headers, one of them empty. A client whose variable is not set
+// sends an empty header next to the key that it was given.
 var (
 	errEmptyAuthorization = emptyHeader("Authorization", "x-api-key")
 	errEmptyAPIKey        = emptyHeader("x-api-key", "Authorization")
@@ -60,14 +60,14 @@ func emptyHeader(name, other string) *apierr.Error {
 }
 
 // Extract returns the credential of a request and whether there is one. The key comes in
-// "Authorization: Bearer KEY", in "x-api-key: KEY", or in both when they are the same bytes
+// "Authorization: Bearer KEY", in "x-api-key: KEY", or in both if they have the same bytes
 // (contract, Authentication 1 to 3).
 //
-// The error is always an *apierr.Error, shared and read-only, and is returned for every endpoint,
-// including public ones. It is a 401 for a header that comes twice or holds a list, for two keys
-// that differ, for a scheme other than Bearer, for an empty or malformed key, and for a credential
-// in the query string, even next to a good header. It is a 400 for a query string that cannot be
-// decoded.
+// The error is always an *apierr.Error, shared and read-only, and applies to every endpoint,
+// including public ones. It is a 401 for a header that occurs twice or holds a list, for two
+// different keys, for a scheme other than Bearer, for an empty or malformed key, and for a
+// credential in the query string, even next to a good header. It is a 400 for a query string that
+// cannot be decoded.
 //
 // A key is one or more visible ASCII characters except the comma, which HTTP reserves for lists.
 func Extract(r *Request) (c Credential, present bool, err error) {
@@ -102,7 +102,7 @@ func Extract(r *Request) (c Credential, present bool, err error) {
 		if err != nil {
 			return Credential{}, false, err
 		}
-		// Both values came with this request, so a timing reveals nothing.
+		// Both values came with this request, so timing reveals nothing.
 		if present && !bytes.Equal(key, c.key) {
 			return Credential{}, false, ErrConflict
 		}

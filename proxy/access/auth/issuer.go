@@ -22,8 +22,8 @@ import (
 type KeySet interface {
 	// Keys returns the current keys, nil while there are none yet.
 	Keys() *jwt.Set
-	// Renew asks for newer keys for a token that the current ones do not verify, and waits for them
-	// for at most a second. suspect says that the current keys have one for the token, but its
+	// Renew requests newer keys for a token that the current ones do not verify, and waits for them
+	// for at most a second. suspect means that the current keys have one for the token, but its
 	// signature is wrong under that key. final is false if keys that verify the token may still
 	// come.
 	Renew(t *jwt.Token, suspect bool) (final bool)
@@ -37,7 +37,7 @@ func (f fixedKeys) Keys() *jwt.Set { return f.set }
 // Renew implements KeySet: only a reload reads a file again.
 func (fixedKeys) Renew(*jwt.Token, bool) bool { return true }
 
-// rememberedTokens is how many verified tokens a ring remembers, the latest first.
+// rememberedTokens is how many verified tokens a ring remembers. It keeps the most recent ones.
 const rememberedTokens = 4096
 
 // issuers are the issuers whose tokens are accepted besides keys. The result of a token's signature
@@ -61,7 +61,7 @@ type template struct {
 	ends         time.Time
 }
 
-// The errors for tokens whose signature is good. Their texts quote nothing of a token.
+// The errors for tokens with a valid signature. Their texts quote nothing of a token.
 var (
 	errExpired  = tokenError("The token has expired. Get a new one.")
 	errNotYet   = tokenError("The token is not valid yet. Check the clock of its issuer.")
@@ -74,8 +74,8 @@ func tokenError(text string) *apierr.Error {
 	return apierr.New(http.StatusUnauthorized, apierr.CodeInvalidAPIKey, "%s", text)
 }
 
-// Issuers vouch for callers besides keys. They are the issuers whose tokens a ring accepts, the
-// source of the keys that some of them publish at a URL, and the authority of clients'
+// Issuers identify callers that have no key of their own. They are the issuers whose tokens a ring
+// accepts, the source of the keys that some of them publish at a URL, and the authority of clients'
 // certificates, in PEM form.
 type Issuers struct {
 	Config   []config.Issuer
@@ -91,8 +91,8 @@ func (o *Issuers) names(id string) bool {
 	})
 }
 
-// newIssuers returns the issuers of a configuration, whose templates are among keys; nil without
-// issuers. No token may get an id in taken.
+// newIssuers returns the issuers of a configuration, or nil if it has none. Their templates are
+// among keys. No token may get an id in taken.
 func newIssuers(o *Issuers, keys []config.Key, taken map[string]struct{}) (*issuers, error) {
 	all := o.Config
 	if len(all) == 0 {
@@ -218,7 +218,7 @@ func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
 		if role := &is.templates[i]; role.fits(claims) {
 			k := *role.key
 			k.ID = is.config.Name + "/" + safeID(subject)
-			if _, taken := s.taken[k.ID]; taken { // by a key of the store, with its own limits
+			if _, taken := s.taken[k.ID]; taken { // by a key of the store, which has its own limits
 				return nil, errInvalid
 			}
 			k.CacheOwner = cmp.Or(groupOf(role.key.Template), "key "+k.ID)
@@ -230,7 +230,8 @@ func (s *issuers) verify(credential []byte, now time.Time) (*Key, error) {
 }
 
 // prove checks a token's signature with the keys of its issuer. A token that newer keys may verify
-// waits for them. If they do not come, it is refused with a 503, which clients retry, unlike a 401.
+// waits for them. If they do not arrive, it is refused with a 503, which clients retry, unlike a
+// 401.
 func (is *issuer) prove(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Print, error) {
 	verify := func(set *jwt.Set) (jwt.Claims, jwt.Print, error) {
 		if set == nil {
@@ -260,8 +261,8 @@ func (is *issuer) prove(t *jwt.Token, now time.Time) (jwt.Claims, jwt.Print, err
 	return claims, print, errInvalid
 }
 
-// same reports whether two templates, perhaps of two configurations, give the same tokens the
-// rights of the same key.
+// same reports whether two templates give the same tokens the rights of the same key. They may
+// belong to two configurations.
 func (t *template) same(o *template) bool {
 	return t.claim == o.claim && t.value == o.value && t.key.ID == o.key.ID
 }
@@ -273,7 +274,7 @@ func (t *template) fits(c jwt.Claims) bool {
 	})
 }
 
-// longestID is how much of a claim a key's id may hold.
+// longestID is the maximum length of a claim in a key's id.
 const longestID = 128
 
 // plainMarks are the characters of a claim, besides ASCII letters and digits, that mean nothing in
@@ -281,9 +282,9 @@ const longestID = 128
 // with colons, bars and slashes, and of base64.
 const plainMarks = "._-@:|+/="
 
-// safeID returns a claim as a part of a key's id, for logs, metrics and limits. It replaces a claim
-// by its hash if the claim is long, could be read as a way up in a path, or has other characters
-// than plain ones. Two claims never have the same id.
+// safeID returns a claim as a part of a key's id, for logs, metrics and limits. It replaces the
+// claim by its hash if the claim is long, could be read as a step up in a path, or has characters
+// other than the plain ones. Two claims never have the same id.
 func safeID(claim string) string {
 	odd := func(c rune) bool {
 		return (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && !strings.ContainsRune(plainMarks, c)

@@ -23,8 +23,8 @@ type provider struct {
 	set     *jwt.Set
 	renewed int      // requests for newer keys
 	suspect int      // of those, for bad signatures
-	newer   *jwt.Set // what a fetch brings
-	pending bool     // and the fetch has not returned
+	newer   *jwt.Set // the result of a fetch
+	pending bool     // the fetch has not returned yet
 }
 
 func (p *provider) Keys() *jwt.Set { return p.set }
@@ -202,16 +202,16 @@ func TestTokenEnds(t *testing.T) {
 	}
 }
 
-// TestTokenOfAnUnknownKey: a token whose claims fit waits for newer keys and is judged by them. It
-// is refused if they have no key for it, with a 503 if they have not come.
+// TestTokenOfAnUnknownKey: a token whose claims fit waits for newer keys, which decide about it. It
+// is refused if they have no key for it, and with a 503 if they have not arrived.
 func TestTokenOfAnUnknownKey(t *testing.T) {
 	const role = `"sub":"alice","groups":"staff"`
 	far := fmt.Sprint(now.Add(2 * time.Minute).Unix())
 	for name, c := range map[string]struct {
 		token         func(p *provider) Credential
-		known         bool // the current set has a key under the kid, which another has replaced
+		known         bool // the current set has a key under the kid, which another one has replaced
 		comes         bool // a newer set has the key
-		pending, none bool // there is no newer set yet, there is none at all
+		pending, none bool // there is no newer set yet; there is none at all
 		err           error
 		asked         int
 	}{
@@ -255,7 +255,8 @@ func TestTokenOfAnUnknownKey(t *testing.T) {
 	}
 }
 
-// TestTokenOfAConfiguredID: a claim cannot take the limits of a key whose id looks like a caller's.
+// TestTokenOfAConfiguredID: a claim cannot use up the limits of a key whose id looks like a
+// caller's.
 func TestTokenOfAConfiguredID(t *testing.T) {
 	p := newProvider(t)
 	r := p.ring(t, nil)

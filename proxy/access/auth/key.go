@@ -13,7 +13,7 @@ import (
 )
 
 // Key is what a configured key may use: everything that the configuration does not exclude. It is
-// immutable and belongs to one Ring. A call may keep it for the call's whole life.
+// immutable and belongs to one Ring. A call may keep it for its whole life.
 type Key struct {
 	ID string // for the log and for the limits; never empty for a configured key
 	// CacheOwner is the owner whose cached prompts the key may use if keys are kept apart: the key
@@ -23,7 +23,7 @@ type Key struct {
 	Template *config.Key
 	// Tiers has a bit for each tier of deployments that the key lists; 0: it lists none.
 	Tiers uint8
-	Class string // of its calls; empty: the first
+	Class string // of its calls; empty: the first class
 
 	weight int // the key's weight when keys take turns; at least 1
 
@@ -42,13 +42,13 @@ type Key struct {
 	peer *cert.Peer // the client whose certificate found it; nil without one
 	mark string     // of that certificate
 
-	withheld map[string]struct{} // models it may not use until its file's are in force; see Withhold
+	withheld map[string]struct{} // models that it may not use until those of its file are in force; see Withhold
 }
 
-// token is what a Key knows of its token.
+// token is what a Key knows about its token.
 type token struct {
 	issuer *config.Issuer
-	role   *template // which gives its rights
+	role   *template // gives the key its rights
 	print  jwt.Print // of the public key that verified it
 	times  jwt.Times
 }

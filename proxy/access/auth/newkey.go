@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Prefix starts every key that NewKey makes. Its spelling lets secret scanners find it, and keys of
-// other origin are unlikely to start with it.
+// Prefix starts every key that NewKey makes. Secret scanners can find it by its spelling, and keys
+// from elsewhere are unlikely to start with it.
 const Prefix = "pstk_"
 
 const (
@@ -60,8 +60,8 @@ func Hash(plain string) string {
 // guessableLen is the length below which no key has the 128 bits that a fast hash needs.
 const guessableLen = 20
 
-// Guessable reports whether a key of other origin is too short or too monotonous to withstand
-// guessing against its hash.
+// Guessable reports whether a key from elsewhere is too short or too uniform to withstand guessing
+// against its hash.
 func Guessable(plain string) bool {
 	different := map[rune]bool{}
 	for _, r := range plain {
@@ -70,8 +70,8 @@ func Guessable(plain string) bool {
 	return len(plain) < guessableLen || len(different) < 8
 }
 
-// CheckKey returns an error for a key that could never be used: no header can carry it, or it looks
-// like one of ours but is not.
+// CheckKey returns an error for a key that could never be used, because no header can carry it or
+// because it has our prefix but is not one of our keys.
 func CheckKey(plain string) error {
 	for i := range len(plain) {
 		if c := plain[i]; c <= ' ' || c >= 0x7f {

@@ -18,7 +18,7 @@ var credentialNames = map[string]struct{}{
 // a[token]) is also checked piece by piece. A name or value that is one of our own keys is a
 // credential under any name.
 //
-// A credential wins over a part that cannot be decoded, so that breaking an escape does not hide
+// A credential has precedence over a part that cannot be decoded, so a broken escape does not hide
 // one.
 func CheckQuery(query []byte) error {
 	var broken error
@@ -55,7 +55,8 @@ const (
 	pairBroken
 )
 
-// maxName bounds how much of a reduced name is kept; it is longer than every name we look for.
+// maxName bounds how much of a reduced name is kept; it is longer than every name in
+// credentialNames.
 const maxName = 24
 
 // pairScan scans one name=value pair once, decodes it on the way, and does not allocate.
@@ -162,7 +163,7 @@ func (r *reduced) isCredential() bool {
 	return ok
 }
 
-// keyScan collects a text that may be one of our own keys: it keeps just enough to tell.
+// keyScan collects a text that may be one of our own keys. It keeps just enough to tell.
 type keyScan struct {
 	buf [keyLen]byte
 	n   int

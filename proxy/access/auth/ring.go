@@ -31,8 +31,8 @@ type entry struct {
 	expires time.Time // zero: never
 }
 
-// NewRing compiles the keys of a configuration, and the issuers that vouch for callers besides
-// them. The error names the key or the issuer and says what to correct; it never holds a hash.
+// NewRing compiles the keys of a configuration, and the issuers that identify other callers. The
+// error names the key or the issuer and says what to correct; it never holds a hash.
 func NewRing(keys []config.Key, from *Issuers) (*Ring, error) {
 	r := &Ring{
 		byHash: make(map[[sha256.Size]byte]entry, len(keys)),
@@ -135,11 +135,12 @@ func (r *Ring) FindPeer(p *cert.Peer, now time.Time) (*Key, error) {
 
 // Holds reports whether the calls of a key that this or another ring found may continue. The ring
 // must have an active key with its id, that key must still have the hash that found it, and at
-// least one of its hashes must not have expired. This is how a reload affects the streams that a
-// key has running. A removed hash is revoked, and with it the calls that began with it. A hash that
-// has expired next to a newer one lets its calls end. A token's calls may continue after the token
-// has expired as long as its issuer, the public key that verified it and the template of its rights
-// are in force. A certificate's calls may continue as long as its authority and its key are.
+// least one of its hashes must not have expired. It decides what a reload does to the running
+// streams of a key. A removed hash is revoked, and with it the calls that began with it. Calls of
+// an expired hash may end normally if the key has a newer one. A token's calls may continue after
+// the token has expired as long as its issuer, the public key that verified it and the template of
+// its rights are in force. A certificate's calls may continue as long as its authority and its key
+// are in force.
 func (r *Ring) Holds(found *Key, now time.Time) bool {
 	if found.token != nil {
 		return r.issuers != nil && r.issuers.holds(found, now)

@@ -30,8 +30,8 @@ func mustRing(t testing.TB, keys ...config.Key) *Ring {
 	return r
 }
 
-// TestFindUnread: while not all keys have been read, an unknown one may be valid. All others are
-// judged.
+// TestFindUnread: as long as not all keys have been read, an unknown one may be valid. The others
+// are decided at once.
 func TestFindUnread(t *testing.T) {
 	own, _, err := NewKey()
 	if err != nil {
@@ -79,7 +79,7 @@ func TestFind(t *testing.T) {
 		{plain: "lasting", id: "lasting"},
 		{plain: "new", id: "rotated"},
 		{plain: "later", id: "rotated"},
-		{plain: "later", at: now.Add(time.Hour)}, // the key ends before this hash of it
+		{plain: "later", at: now.Add(time.Hour)}, // the key ends before this hash does
 		{plain: "old"},
 		{plain: "expired"},
 		{plain: "expired", id: "expired", at: now.Add(-1)},

@@ -6,7 +6,7 @@ import (
 	"penstock/config"
 )
 
-// TestShare: a key's share is its weight in the file, and that of a call without a key is 1.
+// TestShare: a key's share is its weight in the file; a call without a key has 1.
 func TestShare(t *testing.T) {
 	for _, c := range []struct {
 		key  *Key

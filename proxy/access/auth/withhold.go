@@ -2,11 +2,12 @@ package auth
 
 import "iter"
 
-// Withhold takes rights to models from the keys of r: a key whose id has no right in before to one
-// of the models loses it here. A reload calls it for keys that come into force while the models of
-// their file do not, or not yet: a right to the next file's model is no right to the model that
-// runs under the same name now. Likewise a key gets no tier that it did not list before. Withhold
-// does not touch narrowed rights and removed keys. Withhold must be called before r is shared.
+// Withhold removes rights to models from the keys of r: a key loses its right to one of the models
+// if the key with its id had none in before. A reload calls it for keys that come into force
+// earlier than the models of their file, or without them: a right to a model of the next file is
+// not a right to the model that runs under the same name now. Likewise a key gets no tier that it
+// did not list before. Withhold does not affect narrowed rights and removed keys. It must be called
+// before r is shared.
 func (r *Ring) Withhold(models []string, before *Ring) {
 	old := make(map[string]*Key, len(before.byHash))
 	for k := range before.all() {
@@ -14,7 +15,7 @@ func (r *Ring) Withhold(models []string, before *Ring) {
 	}
 	for k := range r.all() {
 		if len(models) > 0 {
-			k.Tiers &= tiersOf(old[k.ID]) // a tier of the next file is not a running one
+			k.Tiers &= tiersOf(old[k.ID]) // a tier of the next file may be another one than the running tier of that number
 		}
 		for _, m := range models {
 			if !k.Allows(m) || old[k.ID].Allows(m) {

@@ -6,8 +6,8 @@ import (
 	"penstock/config"
 )
 
-// TestWithhold: while the models of a file are not in force, its keys lose rights, and gain none to
-// models that it changes.
+// TestWithhold: as long as the models of a file are not in force, its keys may lose rights, but
+// gain none to models that it changes.
 func TestWithhold(t *testing.T) {
 	ring := func(guest, team []string) *Ring {
 		t.Helper()
@@ -30,7 +30,7 @@ func TestWithhold(t *testing.T) {
 		{"guest", "chat", false}, // widened, and the model is a different one
 		{"guest", "small", false},
 		{"guest", "tools", true}, // widened, for an unchanged model
-		{"team", "chat", true},   // had it
+		{"team", "chat", true},   // had the right before
 		{"team", "small", false}, // narrowed
 	} {
 		for _, e := range next.byHash {
@@ -41,8 +41,8 @@ func TestWithhold(t *testing.T) {
 	}
 }
 
-// TestWithholdTiers: a key gets no running tier that it did not list: the next file may number the
-// tiers differently.
+// TestWithholdTiers: a key gets no running tier that it did not list, because the next file may
+// number the tiers differently.
 func TestWithholdTiers(t *testing.T) {
 	ring := func(tiers ...int) *Ring {
 		t.Helper()

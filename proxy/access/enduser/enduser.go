@@ -1,15 +1,15 @@
-// Package enduser names the people who use clients' applications. A key often belongs to an
-// application, and only the application knows who is behind a request. It names that person in the
-// request, as the APIs provide, or in a header.
+// Package enduser identifies the people who use clients' applications. A key often belongs to an
+// application, and only the application knows who is behind a request. It can name that person in
+// the request, in members that the APIs have for it, or in a header.
 //
-// The edge has no use for the name itself, so it keeps a keyed hash: an HMAC with SHA-256 by the
+// The edge has no use for the name itself, so it keeps a keyed hash: an HMAC with SHA-256 under the
 // configuration's secret, cut to 16 bytes. The holder of the secret can compute the hash of a known
-// end user. The hashes alone identify no end user, and without the secret names cannot even be
-// tried.
+// end user. The hashes alone identify no end user, and names cannot even be tried without the
+// secret.
 //
-// Nothing that a client writes there can fail a request. A value that is not a string, is empty or
-// is longer than MaxID names no end user. Neither does a duplicate member or header, in which two
-// readers could see two names.
+// A request never fails because of what a client writes there. A value that is not a string, is
+// empty or is longer than MaxID names no end user. Neither does a duplicate member or header, in
+// which two readers could see two names.
 package enduser
 
 import (
@@ -25,10 +25,11 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// MaxID is the length in bytes of the longest id of an end user. The APIs allow 64 to 256.
+// MaxID is the maximum length in bytes of an end user's id. The APIs allow 64 to 256.
 const MaxID = 512
 
-// Namer names the end users of one configuration. It may be used from any goroutine.
+// Namer computes the names of the end users of one configuration. It may be used from any
+// goroutine.
 type Namer struct {
 	header  string
 	readers sync.Pool // of *reader
@@ -53,7 +54,7 @@ func New(c *config.EndUsers) *Namer {
 	}}}
 }
 
-// Header returns the header that is read; empty: none.
+// Header returns the header with the end user; empty: none.
 func (n *Namer) Header() string { return n.header }
 
 // Of names the end user of a request with a JSON body; any other body names none. The result is

@@ -67,7 +67,7 @@ func TestOf(t *testing.T) {
 		} else {
 			want = observe.EndUser{}.String()
 		}
-		for range 2 { // nothing is left over from the one before
+		for range 2 { // nothing is left over from the previous request
 			if got := n.Of(h, []byte(c.body)).String(); got != want {
 				t.Errorf("%s: %s, want that of %q", c.name, got, c.want)
 			}
@@ -89,7 +89,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestSecretsDiffer: another secret gives other names.
+// TestSecretsDiffer: a different secret gives different names.
 func TestSecretsDiffer(t *testing.T) {
 	h, body := new(fasthttp.RequestHeader), []byte(`{"user":"alice"}`)
 	a := namer("").Of(h, body)
@@ -109,7 +109,8 @@ func TestAllocs(t *testing.T) {
 	}
 }
 
-// FuzzOf: no body and no header fails, and each end user that is named has an id of a legal length.
+// FuzzOf: no body and no header causes a failure, and each named end user has an id of a legal
+// length.
 func FuzzOf(f *testing.F) {
 	f.Add("", []byte(`{"user":"a","safety_identifier":"b","metadata":{"user_id":"c"}}`))
 	f.Add("alice", []byte(`{`))

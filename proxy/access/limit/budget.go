@@ -20,15 +20,14 @@ func (c Cost) Plus(d Cost) Cost { return Cost{c.Tokens + d.Tokens, c.Spend.Plus(
 
 func (c Cost) minus(d Cost) Cost { return Cost{c.Tokens - d.Tokens, c.Spend.Minus(d.Spend)} }
 
-// Budget counts what a key uses in each day and month, in UTC. It holds what running calls are
-// expected to use. The limits may change from call to call. Its methods may be called from any
-// goroutine.
+// Budget counts what a key uses in each day and month, in UTC. It holds the expected use of running
+// calls. The limits may change from call to call. Its methods may be called from any goroutine.
 type Budget interface {
-	// Hold holds what a call is expected to use; held must be passed to Settle.
+	// Hold holds the expected use of a call; held must be passed to Settle.
 	Hold(l *config.KeyLimits, expected Cost, now time.Time) (held Held, d Decision)
-	// Settle counts what a call has used in place of what was held for it.
+	// Settle replaces what was held for a call by what the call has used.
 	Settle(held Held, used Cost, now time.Time)
-	// Used returns what was used in a period, as far as is known, without what calls hold.
+	// Used returns what was used in a period, as far as is known, without what running calls hold.
 	Used(period int, now time.Time) Cost
 }
 
@@ -83,8 +82,8 @@ func newLocalBudget(used [Periods]Cost, now time.Time) *localBudget {
 	return b
 }
 
-// rollOver begins the periods of now if they are later ones. If the clock is set back, the later
-// period stays until the clock reaches it again.
+// rollOver starts the periods of now if they are later than the current ones. If the clock is set
+// back, the later period stays until the clock reaches it again.
 func (b *localBudget) rollOver(now time.Time) {
 	for p := range b.at {
 		if at, _ := PeriodOf(p, now); at > b.at[p] {
@@ -123,8 +122,8 @@ func (b *localBudget) freed(p int, budget, expected Cost) bool {
 		(budget.Spend.Zero() || !overSpent(b.used[p].Spend, money.Amount{}, expected.Spend, budget.Spend))
 }
 
-// over reports whether a call is too much for a budget. A call that is expected to use more than
-// the whole budget is admitted if nothing of it is used or held.
+// over reports whether a call exceeds a budget. A call that is expected to use more than the whole
+// budget is admitted if nothing of it is used or held.
 func over(used, held, expected, budget int64) bool {
 	return used >= budget || used+held+min(expected, budget) > budget
 }
@@ -165,13 +164,13 @@ func (b *localBudget) add(used [Periods]Cost, now time.Time) {
 	}
 }
 
-// Refused says why a budget refuses a call.
+// Refused is why a budget refuses a call.
 type Refused struct {
 	Budget, Used, Expected Cost
 	Freed                  bool // running calls hold what is missing, and may give it back
 
-	// Parted says that this edge may give no more than Part of what is left until it has learned
-	// what the other edges of its fleet have used. Wait is the time until then, if known.
+	// Parted means that this edge may give no more than Part of what is left until it knows what
+	// the other edges of its fleet have used. Wait is the time until then, if known.
 	Parted bool
 	Part   Cost
 	Wait   time.Duration

@@ -73,8 +73,8 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// TestBudgetLevels: the levels of a key's budgets are what has been used, without what running
-// calls hold. They start again with each period.
+// TestBudgetLevels: the level of a key's budget is what has been used, without what running calls
+// hold. It starts again with each period.
 func TestBudgetLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // on the first day of a month
 		now := time.Now().UTC().Add(12 * time.Hour)

@@ -13,27 +13,27 @@ const (
 	SpendPerMonth     = "spend per month"
 )
 
-// Decision is the result of a limit.
+// Decision is the result of checking a limit.
 type Decision struct {
 	OK        bool
 	LimitName string // the limit that refused, one of the constants above; "" if OK
-	Group     string // whose limit refused; "": the key's own
-	// Unavailable says that nothing can decide: the fleet's store is lost, and the file says to
-	// refuse.
+	Group     string // the group whose limit refused; "": the key's own
+	// Unavailable means that no decision is possible: the fleet's store is lost, and the file says
+	// to refuse.
 	Unavailable bool
 	RetryAfter  time.Duration // if refused: the time until a retry makes sense, above zero
 	Limit       int64         // if refused: the number that the limit allows; 0 for money
 	Quota       *Quota        // if a budget refused
 }
 
-// Quota says what is left of a budget that has refused a call, in numbers of tokens or decimal
+// Quota is what is left of a budget that has refused a call, as numbers of tokens or decimal
 // amounts.
 type Quota struct {
 	Limit, Used string
 	// What is left, and what the call may need of it; empty if the budget is used up.
 	Remaining, Needed string
-	Part              string    // what this edge may give of that for now; empty: all of it
-	Held              bool      // running calls may give back what is missing any moment
+	Part              string    // what this edge may give of Remaining for now; empty: all of it
+	Held              bool      // running calls may give back what is missing at any moment
 	Renews            time.Time // when the next period begins
 }
 

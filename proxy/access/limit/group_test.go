@@ -7,7 +7,7 @@ import (
 	"penstock/config"
 )
 
-// inGroup returns two keys of a group, and one of none.
+// inGroup returns two keys of a group, and one without a group.
 func inGroup(k *Keys, own config.KeyLimits, group config.GroupLimits) (a, b, alone *Key) {
 	bound := k.Bind([]config.Key{
 		{ID: "a", Group: "g", Limits: own}, {ID: "b", Group: "g", Limits: own}, {ID: "alone", Limits: own},
@@ -15,8 +15,8 @@ func inGroup(k *Keys, own config.KeyLimits, group config.GroupLimits) (a, b, alo
 	return bound["a"], bound["b"], bound["alone"]
 }
 
-// TestGroupTakes: the keys of a group share its requests per minute, and what the group refuses is
-// not taken of the key.
+// TestGroupTakes: the keys of a group share its requests per minute, and a request that the group
+// refuses is not taken from the key.
 func TestGroupTakes(t *testing.T) {
 	now := time.Now()
 	a, b, alone := inGroup(NewKeys(8, now), config.KeyLimits{RequestsPerMinute: 3}, config.GroupLimits{RequestsPerMinute: 4})
@@ -52,8 +52,8 @@ func TestGroupTakes(t *testing.T) {
 	}
 }
 
-// TestGroupReserves: a call that the group refuses holds nothing of its key, and one that ends gives
-// back what it held of both.
+// TestGroupReserves: a call that the group refuses holds nothing of its key, and a call that ends
+// releases what it held of both.
 func TestGroupReserves(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(8, now)

@@ -7,10 +7,10 @@ import (
 )
 
 // Guesses limits guesses at a secret by address. An address has guessBurst tries and gets one more
-// every guessEvery. While it has none, the caller compares nothing that the address sends: a
-// comparison would let it continue guessing. The secrets are too long to be guessed at any rate.
-// The limit keeps guesses cheap for the edge and makes them visible. The zero value is ready, and
-// it is safe for concurrent use.
+// every guessEvery. While it has none, the caller compares nothing that the address sends, because
+// a comparison would be another guess. The secrets are too long to be guessed at any rate. The
+// limit keeps guesses cheap for the edge and makes them visible. The zero value is ready to use,
+// and it is safe for concurrent use.
 type Guesses struct {
 	mu    sync.Mutex
 	tries map[netip.Addr]tries
@@ -30,8 +30,8 @@ const (
 	guessers = 4096
 )
 
-// guesserOf returns the address that a is counted as. An IPv6 address counts as its /64 network,
-// because a host can use any address of it.
+// guesserOf returns the address under which a is counted. An IPv6 address counts as its /64
+// network, because a host can use any address in it.
 func guesserOf(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {
@@ -53,7 +53,7 @@ func (g *Guesses) Wait(a netip.Addr, now time.Time) time.Duration {
 	return 0
 }
 
-// Wrong records a wrong guess by a. It reports whether that was a's last try.
+// Wrong records a wrong guess by a. It reports whether that used up the last try of a.
 func (g *Guesses) Wrong(a netip.Addr, now time.Time) (last bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 )
 
 // TestGuesses: however guesses are spaced, an address has guessBurst of them and one more every
-// guessEvery, and other addresses are not affected.
+// guessEvery. Other addresses are not affected.
 func TestGuesses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var g Guesses

@@ -23,7 +23,7 @@ type keyState struct {
 	members atomic.Pointer[[]string] // of a group: the ids of its keys; nil otherwise
 }
 
-// usedBy returns a function that reports what the key has used. The use of a group is that of its
+// usedBy returns a function that reports what the key has used. The usage of a group is that of its
 // keys.
 func (s *keyState) usedBy(of Used) Used {
 	return func(id string, now time.Time) (sum [Periods]Cost) {
@@ -48,12 +48,12 @@ type Key struct {
 	limits config.KeyLimits
 	budget Budget // nil without one
 
-	group     *Key   // whose limits the key shares with others; nil without one
+	group     *Key   // whose limits the key shares with other keys; nil without one
 	groupName string // of that group
 }
 
-// since returns now on the clock of keyState. In the program both times carry a monotonic reading,
-// so a step of the wall clock changes nothing.
+// since returns now on the clock of keyState. In production both times have a monotonic reading, so
+// a step of the wall clock changes nothing.
 func (k *Key) since(now time.Time) int64 { return int64(now.Sub(k.epoch)) }
 
 // Reading counts the bytes of memory that the key's incomplete bodies hold.
@@ -65,9 +65,9 @@ func (k *Key) Replies() *atomic.Int64 { return &k.state.replies }
 // Conversations counts the bytes of memory that the key's conversations over WebSocket hold.
 func (k *Key) Conversations() *atomic.Int64 { return &k.state.conversations }
 
-// Wait takes a place for a message that waits until it becomes a call. A key may have as many of
-// them as concurrent calls: more would only hold memory for a refusal. StopWaiting gives the place
-// back.
+// Wait takes a place for a message that waits to become a call. A key has as many places as
+// concurrent calls: more messages would only hold memory until they are refused. StopWaiting
+// returns the place.
 func (k *Key) Wait() Decision {
 	limit := int64(k.limits.Concurrency)
 	if n := k.state.waiting.Add(1); limit != 0 && n > limit {
@@ -77,12 +77,12 @@ func (k *Key) Wait() Decision {
 	return allowed
 }
 
-// StopWaiting gives back a place of Wait.
+// StopWaiting returns a place taken by Wait.
 func (k *Key) StopWaiting() { k.state.waiting.Add(-1) }
 
 // Take takes one of the requests per minute of the key and of its group. A refused request takes
-// nothing, with one exception: in a fleet, a request that the group refuses has taken one of the
-// key's.
+// nothing, with one exception: in a fleet, a request that the group refuses has taken one from the
+// key.
 func (k *Key) Take(now time.Time) Decision {
 	d := k.take(now)
 	if !d.OK || k.group == nil {
@@ -114,10 +114,10 @@ func (k *Key) take(now time.Time) Decision {
 	return decide(RequestsPerMinute, k.state.requests.admit(k.since(now), limit), limit)
 }
 
-// Reserve admits one call of the key. It takes a place in the key's concurrency, and holds the
-// expected use of the key's tokens per minute and budgets, and the same of the key's group. If one
-// of these refuses, it takes nothing. On success r holds it until Settle or Cancel. Calls are
-// counted even without a limit, so that a limit of a later reload is exact from the start.
+// Reserve admits one call of the key. It takes a place in the key's concurrency and holds the
+// expected use of the key's tokens per minute and budgets, and likewise of the key's group. If one
+// of these refuses, it takes nothing. On success r holds all of that until Settle or Cancel. Calls
+// are counted even without a limit, so that a limit set by a later reload is exact from the start.
 //
 // r must be idle: new or settled. Reserve does not allocate.
 func (k *Key) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
@@ -137,7 +137,7 @@ func (k *Key) Reserve(r *Reservation, expected Cost, now time.Time) Decision {
 	return d
 }
 
-// reserve takes what a call needs of this key alone, or nothing.
+// reserve takes what a call needs from this key alone, or nothing.
 func (k *Key) reserve(h *holding, expected Cost, now time.Time) Decision {
 	if k.budget == nil {
 		return k.reserveMinute(h, expected.Tokens, now)

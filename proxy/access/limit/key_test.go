@@ -127,7 +127,7 @@ func TestTokens(t *testing.T) {
 	if d := k.Reserve(&b, Cost{Tokens: 5000}, now); !d.OK {
 		t.Fatalf("%+v", d)
 	}
-	// Cancelled: all but the 1000 is back; time pays for those at 100 a second.
+	// Cancelled: all but the 1000 is back; those decay at 100 a second.
 	b.Cancel()
 	if d := k.Reserve(&b, Cost{Tokens: 6000}, now.Add(4*time.Second)); d.OK || d.RetryAfter != 6*time.Second {
 		t.Fatalf("%+v", d)
@@ -173,9 +173,9 @@ func TestAbsurdUsageLocksForADayAtMost(t *testing.T) {
 	}
 }
 
-// TestTokensNeverExceedRate: while no call uses more than it held, usage in any span stays within
-// the burst and the rate, whatever calls do in between. Held tokens are back, to the nanosecond,
-// when all calls have ended.
+// TestTokensNeverExceedRate: as long as no call uses more than it held, usage in any span stays
+// within the burst and the rate, whatever the order of calls. When all calls have ended, the held
+// tokens are back to the nanosecond.
 func TestTokensNeverExceedRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 100_000).Draw(t, "limit")
@@ -259,7 +259,7 @@ func TestReserveTwicePanics(t *testing.T) {
 	k.Reserve(&r, Cost{Tokens: 0}, now)
 }
 
-// TestShareOfAFleet: an edge of a fleet allows its share.
+// TestShareOfAFleet: an edge of a fleet allows only its share.
 func TestShareOfAFleet(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(2, now)

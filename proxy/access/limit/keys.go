@@ -25,8 +25,8 @@ type Keys struct {
 }
 
 // NewKeys returns an empty set. now is the start of its clock and must not be after any later time.
-// Keys remembers the state of up to retired keys that are no longer configured, the latest first. A
-// key that is removed and put back thus does not get a fresh minute.
+// Keys remembers the state of the given number of retired keys, which are no longer configured, the
+// latest first. A key that is removed and put back thus does not get a fresh minute.
 func NewKeys(retired int, now time.Time) *Keys {
 	cache, err := lru.New[string, *keyState](retired)
 	if err != nil {
@@ -42,9 +42,10 @@ func NewKeys(retired int, now time.Time) *Keys {
 // rememberedTokens is how many callers with tokens have their usage remembered, the latest first.
 const rememberedTokens = 8192
 
-// OfToken returns the limits of a caller by its id. A token gives this caller the rights of a
-// configured key. bound holds that key, unless the configuration no longer has it. Each caller has
-// the key's limits to itself, and shares the key's group. Its usage is remembered across reloads.
+// OfToken returns the limits of a caller with a token, by the caller's id. The token has the rights
+// of the configured key from. bound holds that key, unless the configuration no longer has it. Each
+// caller has the key's limits to itself, and shares the key's group. Its usage is remembered across
+// reloads.
 func (k *Keys) OfToken(id string, from *config.Key, bound Bound) *Key {
 	var group *Key
 	if of := bound[from.ID]; of != nil {
@@ -76,15 +77,15 @@ func (k *Keys) OfToken(id string, from *config.Key, bound Bound) *Key {
 	return next
 }
 
-// ShareBy makes an account for each key count its usage. It must be called before Bind.
+// ShareBy counts the usage of each key in an account. It must be called before Bind.
 func (k *Keys) ShareBy(account func(id string) Account) { k.account = account }
 
 // BeginWith makes budgets start from what their keys have used before. It must be called before
 // Bind.
 func (k *Keys) BeginWith(used Used) { k.used = used }
 
-// SharedBudget returns the budget of a key or a group over the fleet. by turns a function that
-// reports what keys have used into one that reports the use of this key or group.
+// SharedBudget returns the budget of a key or a group over the fleet. by converts a function that
+// reports what keys have used into one that reports the usage of this key or group.
 type SharedBudget func(id string, by func(Used) Used) Budget
 
 // ShareBudgetsBy makes shared budgets count what keys use. It must be called before Bind.
@@ -94,9 +95,9 @@ func (k *Keys) ShareBudgetsBy(budget SharedBudget) { k.budget = budget }
 type Bound map[string]*Key
 
 // Bind returns the keys of a configuration with the state that they had before, each with its
-// group. It changes no limit of an earlier Bound: its calls keep their numbers over the same state.
-// A key has its share of what a fleet shares, unless an account counts for the whole fleet. The
-// configuration need not come into use after that.
+// group. It changes no limit of an earlier Bound, whose calls keep their numbers over the same
+// state. A key has its share of what a fleet shares, unless an account counts for the whole fleet.
+// The configuration need not come into use afterwards.
 func (k *Keys) Bind(keys []config.Key, groups []config.Group) Bound {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -142,8 +143,8 @@ func (k *Keys) bind(of *config.Key, s *keyState) *Key {
 	return &Key{state: s, epoch: k.epoch, limits: limits, budget: k.budgetOf(of.ID, s, &limits)}
 }
 
-// budgetOf returns the budget of a key, nil if it has none. A new budget starts from what the key
-// has used, so calls of a key without a budget need not be counted for one.
+// budgetOf returns the budget of a key, or nil if it has none. A new budget starts from what the
+// key has used, so calls of a key without a budget need not be counted.
 func (k *Keys) budgetOf(id string, s *keyState, l *config.KeyLimits) Budget {
 	if !l.Budgeted() {
 		s.budget = nil
@@ -188,7 +189,7 @@ func (k *Keys) Add(used Used) {
 	}
 }
 
-// find returns the state of id: the one in use, a remembered or a new one.
+// find returns the state of id: the one in use, a remembered one or a new one.
 func (k *Keys) find(id string) *keyState {
 	if s := k.live[id]; s != nil {
 		return s

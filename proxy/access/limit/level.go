@@ -10,7 +10,7 @@ import (
 // Level is the usage of one of a key's limits per minute.
 type Level struct {
 	Limit     int64
-	Remaining int64         // what can be used at once
+	Remaining int64         // units that can be used at once
 	Reset     time.Duration // until all of it can be used
 }
 
@@ -98,8 +98,8 @@ func (k *Key) tokensAfter(h *holding, used int64, now time.Time) (Level, bool) {
 	return Level{Limit: limit, Remaining: unitsFor(max(window-due, 0), limit), Reset: time.Duration(due)}, true
 }
 
-// unitsFor returns the most units under a limit per minute that cost at most c, which is at most a
-// window.
+// unitsFor returns the maximum number of units under a limit per minute that cost at most c, which
+// is at most a window.
 func unitsFor(c, limit int64) int64 {
 	// cost rounds n×window/limit down, so n fits while n×window is below (c+1)×limit.
 	hi, lo := bits.Mul64(uint64(c)+1, uint64(limit))
@@ -110,8 +110,8 @@ func unitsFor(c, limit int64) int64 {
 	return min(int64(n), limit)
 }
 
-// BudgetLevel is the use of one of a key's budgets. Of its costs, only the tokens or only the money
-// matter.
+// BudgetLevel is the usage of one of a key's budgets. Only the tokens or only the money of its
+// costs matter.
 type BudgetLevel struct {
 	Name        string // TokensPerDay and so on
 	Limit, Used Cost

@@ -10,10 +10,10 @@ import (
 // Memory is the budget of bytes that request bodies, or engines' replies, may hold at one time. Its
 // methods may be called from any goroutine.
 //
-// Bytes that are given back may be garbage that occupies memory until the next collection. By
-// itself the collector leaves as much garbage as there is memory in use. Discard is for large
-// pieces: they count until a collection, which Reserve starts once it needs their room. It collects
-// at once if they are 1/16 of the limit, and otherwise at most once a second.
+// Released bytes may be garbage that occupies memory until the next collection. By itself the
+// collector leaves as much garbage as there is memory in use. Discard is for large pieces: they
+// count until a collection, which Reserve starts once it needs their room. It collects at once if
+// they amount to 1/16 of the limit, and otherwise at most once a second.
 type Memory struct {
 	limit      atomic.Int64
 	used       atomic.Int64 // including garbage
@@ -34,17 +34,17 @@ func NewMemory(limit int64) *Memory {
 func (m *Memory) SetLimit(limit int64) { m.limit.Store(limit) }
 
 // Reserve takes n bytes. If there is no room, it takes none and returns false. The sum of reserved
-// bytes never grows beyond the limit. They must be given back with Release or Discard.
+// bytes never exceeds the limit. The bytes must be returned with Release or Discard.
 func (m *Memory) Reserve(n int64) bool {
 	return m.tryTake(n) || m.garbage.Load() > 0 && m.reclaim(n) && m.tryTake(n)
 }
 
 const (
-	// largeGarbage is a part of the limit, 1/16. That much garbage is collected as soon as its room
-	// is needed.
+	// largeGarbage is the divisor of the limit for a large amount of garbage: 1/16. Such an amount
+	// is collected as soon as its room is needed.
 	largeGarbage = 16
-	// collectEvery is how often less garbage is collected: a budget that stays nearly full must not
-	// cost a collection for each piece that comes and goes.
+	// collectEvery is how often a smaller amount of garbage is collected. A budget that stays
+	// nearly full must not cost a collection for each piece that comes and goes.
 	collectEvery = time.Second
 )
 
@@ -65,7 +65,7 @@ func (m *Memory) reclaim(n int64) bool {
 	m.collecting.Lock()
 	defer m.collecting.Unlock()
 	room := m.limit.Load() - m.used.Load()
-	if n <= room { // another caller has collected
+	if n <= room { // another caller has already collected
 		return true
 	}
 	garbage := m.garbage.Load()
@@ -79,10 +79,10 @@ func (m *Memory) reclaim(n int64) bool {
 	return true
 }
 
-// Release gives n bytes back.
+// Release returns n bytes.
 func (m *Memory) Release(n int64) { m.release(n) }
 
-// Discard gives n bytes back as garbage.
+// Discard returns n bytes as garbage.
 func (m *Memory) Discard(n int64) { m.garbage.Add(n) }
 
 func (m *Memory) release(n int64) {

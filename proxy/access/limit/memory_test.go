@@ -47,8 +47,8 @@ func TestMemoryIsExactUnderConcurrency(t *testing.T) {
 	}
 }
 
-// TestMemoryGarbage: garbage counts until it is collected, which happens when its room is needed:
-// at once for a large amount, once a second for a small one.
+// TestMemoryGarbage: garbage counts until it is collected. A large amount is collected as soon as
+// its room is needed, a small one at most once a second.
 func TestMemoryGarbage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory(1600)

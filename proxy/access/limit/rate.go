@@ -14,7 +14,7 @@ const window = int64(time.Minute)
 const maxCost = int64(24 * time.Hour)
 
 // cost returns the price in nanoseconds of n units under a limit per minute. It rounds down, so
-// that limit units always fit into the window. The error is below a nanosecond a charge.
+// that limit units always fit into the window. The error is below a nanosecond per charge.
 func cost(n, limit int64) int64 {
 	if n <= 0 || limit <= 0 {
 		return 0
@@ -27,8 +27,8 @@ func cost(n, limit int64) int64 {
 	return int64(min(q, uint64(maxCost)))
 }
 
-// gcra is a cell of the generic cell rate algorithm. It holds the theoretical arrival time, in
-// nanoseconds since an epoch, at which everything that was taken will have been paid for.
+// gcra is a cell of the generic cell rate algorithm. It holds the theoretical arrival time, at
+// which everything that was taken will be paid off, in nanoseconds since an epoch.
 type gcra struct{ tat atomic.Int64 }
 
 // admit takes one unit under a limit per minute and returns zero, or the exact time until that is
@@ -48,5 +48,5 @@ func (m *gcra) admit(now, limit int64) (wait int64) {
 	}
 }
 
-// giveBack gives back one unit that was taken under a limit per minute.
+// giveBack returns one unit that was taken under a limit per minute.
 func (m *gcra) giveBack(limit int64) { m.tat.Add(-cost(1, limit)) }

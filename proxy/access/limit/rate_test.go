@@ -48,8 +48,7 @@ func TestCostAgainstBig(t *testing.T) {
 }
 
 // TestMeterNeverExceedsRate: over any span, no more is taken than the burst and the rate of that
-// span. Retry-After is exact: a nanosecond earlier nothing is allowed, and at that time something
-// is.
+// span. Retry-After is exact: a unit is allowed at that time and not a nanosecond earlier.
 func TestMeterNeverExceedsRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Int64Range(1, 5000).Draw(t, "limit")
@@ -81,7 +80,7 @@ func TestMeterNeverExceedsRate(t *testing.T) {
 		}
 		for i := range taken {
 			for j := i; j < len(taken); j++ {
-				// cost rounds one nanosecond a request away.
+				// cost drops up to one nanosecond a request by rounding.
 				span := taken[j] - taken[i] + int64(j-i+1)
 				if n, most := int64(j-i+1), limit+span*limit/window; n > most {
 					t.Fatalf("%d taken in %v, at most %d allowed", n, time.Duration(span), most)

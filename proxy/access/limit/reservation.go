@@ -6,12 +6,11 @@ import (
 )
 
 // Reservation is what an admitted call holds of its key and the key's group: a place in the
-// concurrency and an estimate of tokens. The zero value is idle. It is a field of the call, so
-// holding one allocates nothing. It must not be copied, and a call must settle before it is
-// recycled.
+// concurrency and an estimate of tokens. The zero value is idle. It is a field of the call, so it
+// allocates nothing. It must not be copied, and a call must settle it before the call is recycled.
 //
-// Settle and Cancel may be called from any goroutine and any number of times. Only the first one
-// counts; the others, and those of an idle reservation, do nothing.
+// Settle and Cancel may be called from any goroutine and any number of times. Only the first call
+// counts; the others, and calls on an idle reservation, do nothing.
 type Reservation struct {
 	state  atomic.Uint32
 	own    holding
@@ -31,8 +30,8 @@ const (
 	reservationChanging // being settled; other callers do nothing
 )
 
-// Settle ends the reservation: it frees the place, and charges the used tokens at now in place of
-// the held estimate. It reports whether it was the first to do so.
+// Settle ends the reservation: it frees the place, and charges the used tokens at now instead of
+// the held estimate. It reports whether it was the first call to do so.
 func (r *Reservation) Settle(used Cost, now time.Time) bool {
 	if !r.state.CompareAndSwap(reservationHeld, reservationChanging) {
 		return false
@@ -45,7 +44,7 @@ func (r *Reservation) Settle(used Cost, now time.Time) bool {
 	return true
 }
 
-// settle ends a call's hold of a key and charges what the call has used.
+// settle ends what a call holds of a key and charges what the call has used.
 func (h *holding) settle(used Cost, now time.Time) {
 	k, held, expected := h.key, h.held, h.expected
 	*h = holding{}
@@ -59,7 +58,7 @@ func (h *holding) settle(used Cost, now time.Time) {
 	}
 }
 
-// settle charges used tokens in place of a held estimate, and frees a place.
+// settle charges used tokens instead of a held estimate, and frees a place.
 func (k *Key) settle(held, used int64, now time.Time) {
 	if limit := int64(k.limits.TokensPerMinute); limit != 0 {
 		k.state.tokens.charge(k.since(now), held, cost(used, limit))

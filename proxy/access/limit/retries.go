@@ -33,7 +33,7 @@ func NewRetries(now time.Time) *Retries { return &Retries{epoch: now} }
 func (r *Retries) Call(now time.Time) { r.calls.add(r.second(now)) }
 
 // Allow takes one retry from the budget and reports whether there was one. The retries of the last
-// ten seconds, including this one, are at most share of the calls of that time, or three.
+// ten seconds, including this one, are at most share of the calls in that time, or three.
 func (r *Retries) Allow(now time.Time, share config.Percent) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,7 +66,7 @@ func (c *secondCounts) add(second uint32) {
 	cell := &c[second%retrySpan]
 	for {
 		old := cell.Load()
-		next := old + 1 // also if the cell is ahead of a late caller: an event counts too long rather than never
+		next := old + 1 // also if the cell is ahead of a late caller: better to count an event too long than never
 		if uint32(old>>32) < second {
 			next = uint64(second)<<32 | 1
 		}

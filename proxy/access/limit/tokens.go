@@ -30,7 +30,7 @@ func (t *tokenAccount) used(now int64) int64 {
 	return max(t.tat-now, 0) + t.held
 }
 
-// charge gives back an estimate of held and charges c in its place.
+// charge returns an estimate of held and charges c instead.
 func (t *tokenAccount) charge(now, held, c int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

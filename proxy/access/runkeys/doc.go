@@ -1,23 +1,24 @@
-// Package runkeys holds keys that are made while edges run, besides those of the configuration.
+// Package runkeys holds keys that are made while edges run, in addition to those of the
+// configuration.
 //
 // # An entry
 //
 // A key is kept as an entry: what a keys_file lists for a key, as one line of JSON. It has the hash
 // of the key, never the key. New, Change and Rotate make entries from an operator's request and
 // have no side effects. The rules are those of the file, so an error names the member as `penstock
-// check` would.
+// check` does.
 //
 // # Where entries are kept
 //
-// A Store keeps them: a File of the edge's machine, or the fleet's store (package keystore). Both
-// change an entry by a function of the current one. So when two operators change one key at the
-// same time, neither undoes the other's change.
+// A Store keeps them: a File on the edge's machine, or the fleet's store (package keystore). Both
+// change an entry by a function of the current one. So if two operators change one key at the same
+// time, neither undoes the other's change.
 //
 // # The file
 //
-// Only edges write a File, whole and by a rename: an edge that is killed leaves the old file or the
-// new one. The edge that has the lock beside it (PATH.lock) writes, until that edge ends. Other
-// edges on the same file follow it, within a second of a change, and refuse to write. A file that
-// cannot be read changes nothing: the keys that were read last stay, and no edge writes before an
-// operator has fixed it. A file that is gone is written again with the keys that were read last.
+// Only edges write a File, as a whole and by a rename: an edge that is killed leaves the old file
+// or the new one. The edge that holds the lock beside it (PATH.lock) is the writer until it ends.
+// Other edges on the same file follow it, within a second of a change, and refuse to write. A file
+// that cannot be read changes nothing: the keys that were read last stay, and no edge writes until
+// an operator has fixed it. A missing file is written again with the keys that were read last.
 package runkeys

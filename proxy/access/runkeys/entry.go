@@ -13,10 +13,10 @@ import (
 	"penstock/config"
 )
 
-// MaxBody bounds what an operator sends for a key, in bytes.
+// MaxBody is the maximum length in bytes of an operator's request for a key.
 const MaxBody = 16 << 10
 
-// MistakeError says what is wrong with an operator's request. It holds no hash and no key.
+// MistakeError is what is wrong with an operator's request. It holds no hash and no key.
 type MistakeError struct {
 	Field   string // empty: the body as a whole
 	Message string
@@ -81,15 +81,15 @@ func Change(entry string, patch []byte) (string, error) {
 		}
 		maps.Copy(limits, some)
 		drop(limits)
-		change["limits"], _ = json.Marshal(limits) // of raw values that were read
+		change["limits"], _ = json.Marshal(limits) // of raw values that were parsed
 	}
 	maps.Copy(members, change)
 	drop(members)
 	return encode(members)
 }
 
-// Rotate returns an entry with a further hash. The previous hashes end at until. Rotate leaves out
-// hashes that have ended by now, and all previous ones if until is not after now.
+// Rotate returns an entry with a further hash. The previous hashes expire at until. Rotate leaves
+// out hashes that have expired by now, and all previous ones if until is not after now.
 func Rotate(entry, hash string, until, now time.Time) (string, error) {
 	key, err := config.ReadKey(entry)
 	if err != nil {
@@ -114,7 +114,7 @@ func Rotate(entry, hash string, until, now time.Time) (string, error) {
 			all = append(all, one{h.Hash, &end})
 		}
 	}
-	members["hash"], _ = json.Marshal(all) // strings and times of this century
+	members["hash"], _ = json.Marshal(all) // strings and times in this century
 	return encode(members)
 }
 
@@ -132,8 +132,8 @@ func membersOf(body []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// check applies the rules of the file to the members, each of which may occur only once. id is
-// given if the members have none.
+// check applies the rules of the file to the members, each of which may occur only once. id is set
+// if the members have none.
 func check(body []byte, id string) error {
 	var line bytes.Buffer
 	if err := json.Compact(&line, body); err != nil {

@@ -96,8 +96,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestRotate: the new hash is added to the old ones, which end with the overlap, or earlier if they
-// did.
+// TestRotate: the new hash joins the old ones, which expire with the overlap, or earlier if they
+// did before.
 func TestRotate(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	entry, err := New([]byte(`{"id":"a"}`), hashA)

@@ -21,10 +21,10 @@ import (
 	"penstock/proxy/telemetry/process"
 )
 
-// FileOptions say where a File is, and who uses its keys.
+// FileOptions configure a File: where it is, and what uses its keys.
 type FileOptions struct {
 	Path string
-	// Use gets the keys whenever they change, in the order of the file. Calls do not overlap.
+	// Use receives the keys whenever they change, in the order of the file. Calls do not overlap.
 	Use func([]config.Key)
 	Log *zap.Logger
 }
@@ -78,11 +78,11 @@ func (f *File) Run(ctx context.Context) {
 		Paths: func() []string { return []string{f.opts.Path} }, OnChange: f.look, Interval: watchInterval,
 	}
 	w.Prime()
-	f.look() // it may have changed before
+	f.look() // the file may have changed before
 	w.Run(ctx)
 }
 
-// Close lets another edge write the file.
+// Close lets another edge become the writer.
 func (f *File) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -96,7 +96,7 @@ func (f *File) unlock() {
 	}
 }
 
-// look reads the file again, and logs if it cannot be read.
+// look reads the file again, and logs an error if it cannot be read.
 func (f *File) look() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -231,7 +231,7 @@ func (f *File) write(text []byte) error {
 	return nil
 }
 
-// takeLock makes this edge the one that writes, unless another edge already does.
+// takeLock makes this edge the writer, unless another edge is.
 func (f *File) takeLock() error {
 	if f.lock != nil {
 		return nil
@@ -284,7 +284,7 @@ func fileOf(lines []entry) string {
 	return out.String()
 }
 
-// parse reads the text of a file. Entries in known need not be read again.
+// parse reads the text of a file. It reuses entries in known.
 func parse(path string, text []byte, known []entry) (lines []entry, err error) {
 	seen, before, headed, none := map[string]int{}, map[string]entry{}, false, false
 	for _, e := range known {
@@ -320,7 +320,7 @@ func parse(path string, text []byte, known []entry) (lines []entry, err error) {
 			lines = append(lines, e)
 		}
 	}
-	if !none && len(lines) == 0 { // half a file would look like this
+	if !none && len(lines) == 0 { // a truncated file would look like this
 		return nil, fail(max(n, 1), "the file lists no keys: an edge writes keys: [] where there are none")
 	}
 	return lines, nil

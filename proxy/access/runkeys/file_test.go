@@ -73,7 +73,7 @@ func (u *user) want(t *testing.T, ids string) {
 }
 
 // TestFile: when Update returns, a change is on the disk and in use. The file is readable for an
-// operator and holds hashes only. The next edge begins with it.
+// operator and holds only hashes. The next edge starts with it.
 func TestFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made.yaml")
 	u := openFile(t, path)
@@ -106,8 +106,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestTwoAtOnce: operators who make keys at the same time each get theirs, and of those who change
-// one key neither undoes the other's change.
+// TestTwoAtOnce: of operators who make keys at the same time, each gets a key. Of operators who
+// change one key, neither undoes the other's change.
 func TestTwoAtOnce(t *testing.T) {
 	u := openFile(t, filepath.Join(t.TempDir(), "made.yaml"))
 	if err := u.add("shared"); err != nil {

@@ -9,11 +9,11 @@ import (
 type Store interface {
 	// Entries returns the entries of the keys that are not revoked, by id.
 	Entries(ctx context.Context) (map[string]string, error)
-	// Update replaces the entry of a key by the result of change, which is given the current entry.
+	// Update replaces the entry of a key by the result of change, which receives the current entry.
 	// An empty entry means that there is none; an empty result revokes the key. change may be
 	// called several times. If change fails, nothing has changed, and Update returns its error.
 	Update(ctx context.Context, id string, change func(entry string) (string, error)) error
-	// InForce says for an operator where and when a change takes effect.
+	// InForce tells an operator where and when a change takes effect.
 	InForce() string
 }
 

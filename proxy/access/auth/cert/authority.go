@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Authority holds the certificates of a file, whose signature makes a client's certificate valid.
-// It is immutable.
+// Authority holds the certificates of a file. A client's certificate is valid if one of them signed
+// it. It is immutable.
 type Authority struct{ roots *x509.CertPool }
 
 // ReadAuthority reads certificates in PEM form. Without bytes it returns nil.
@@ -31,7 +31,7 @@ func (a *Authority) Roots() *x509.CertPool {
 }
 
 // Trusts reports whether the authority has signed p's certificate for use by a client and the chain
-// is valid at now, and until when it stays valid.
+// is valid at now. until is when the chain's validity ends.
 func (a *Authority) Trusts(p *Peer, now time.Time) (until time.Time, ok bool) {
 	between := x509.NewCertPool()
 	for _, c := range p.chain[1:] {
@@ -51,7 +51,7 @@ func (a *Authority) Trusts(p *Peer, now time.Time) (until time.Time, ok bool) {
 	return until, true
 }
 
-// endOf returns when the first certificate of a chain ends.
+// endOf returns when the first certificate of a chain expires.
 func endOf(chain []*x509.Certificate) time.Time {
 	end := chain[0].NotAfter
 	for _, c := range chain[1:] {

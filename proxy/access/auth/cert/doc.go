@@ -1,4 +1,4 @@
-// Package cert identifies a client by the certificate that it showed in the TLS handshake.
+// Package cert identifies a client by the certificate that it presented in the TLS handshake.
 //
 // # Design
 //
@@ -10,7 +10,7 @@
 // A key identifies a certificate in one of two ways. The hash of the certificate's public key
 // survives a renewal that keeps the key pair. A name in the certificate (DNS name, URI, mail or IP
 // address) survives any renewal, and is as trustworthy as the authority that signs it. An authority
-// checks each kind of name in its own way. So the form of a key's name determines its kind, and a
-// certificate's name of another kind does not match. The common name is not used: its meaning was
-// never settled (RFC 9525, 1.2).
+// checks each kind of name in its own way. So the form of the name in the configuration determines
+// its kind, and a certificate's name of another kind does not match. The common name is not used:
+// its meaning was never settled (RFC 9525, 1.2).
 package cert

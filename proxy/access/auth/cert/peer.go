@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Peer is the client of one TLS connection that has shown a certificate. All methods may be called
-// from any goroutine.
+// Peer is the client of one TLS connection that has presented a certificate. All methods may be
+// called from any goroutine.
 type Peer struct {
 	chain  []*x509.Certificate // its own first
 	marks  []string
@@ -33,7 +33,7 @@ func NewPeer(chain []*x509.Certificate) *Peer {
 	return &Peer{chain: chain, marks: marksOf(chain[0]), start: time.Now()}
 }
 
-// Start returns when the certificate was shown.
+// Start returns when the certificate was presented.
 func (p *Peer) Start() time.Time { return p.start }
 
 // Marks returns the marks by which a key may name the client's certificate, in the form of

@@ -7,11 +7,11 @@
 // use, however long that takes.
 //
 // A token causes a fetch, and waits for it for at most a second, if the set has no key for it, or
-// if its signature is wrong under the key of that kid (an issuer may have replaced the key). Anyone
-// can write such a token, so there are bounds. At most 64 tokens of an issuer wait. A kid that a
-// fetch has not brought counts as absent for 30 seconds. Bad signatures cause at most one fetch in
-// 30 seconds.
+// if its signature is wrong under the key with its kid (an issuer may have replaced that key).
+// Because anyone can write such a token, there are bounds. At most 64 tokens of an issuer wait. A
+// kid that a fetch did not bring counts as absent for 30 seconds. Bad signatures cause at most one
+// fetch in 30 seconds.
 //
-// A fetch asks only the configured URL: redirects are refused, proxies of the environment are not
-// used, and the answer is bounded in size and time.
+// A fetch requests only the configured URL: redirects are refused, proxies from the environment are
+// not used, and the answer is bounded in size and time.
 package jwks

@@ -14,13 +14,13 @@ import (
 
 const (
 	refreshEvery = 5 * time.Minute
-	leastPause   = 5 * time.Second // between fetches that tokens ask for
+	leastPause   = 5 * time.Second // between fetches on behalf of tokens
 	mostBackoff  = time.Minute
 
-	longestWait  = time.Second      // of a token, for a fetch
+	longestWait  = time.Second      // of a token for a fetch
 	mostWaiting  = 64               // tokens of one issuer
 	absentFor    = 30 * time.Second // how long a kid is known not to be in the set
-	suspectPause = 30 * time.Second // between fetches that bad signatures ask for
+	suspectPause = 30 * time.Second // between fetches because of bad signatures
 	mostAbsent   = 1024             // kids that are remembered
 )
 
@@ -28,7 +28,7 @@ const (
 type Options struct {
 	Log   *zap.Logger
 	Guard *guard.Guard
-	// OnLoss is called when a set has lost a key: calls that began with its tokens may have to end.
+	// OnLoss is called when a set has lost a key. Calls that began with its tokens may have to end.
 	OnLoss func()
 }
 
@@ -45,7 +45,7 @@ type Keeper struct {
 // New returns a Keeper without sources.
 func New(o Options) *Keeper { return &Keeper{opts: o, fetch: fetch, sources: map[string]*Source{}} }
 
-// Source returns the source of the set at a URL. It is fetched once Follow names it.
+// Source returns the source of the set at a URL. The set is fetched once Follow lists it.
 func (k *Keeper) Source(url string) *Source {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -104,14 +104,14 @@ type Source struct {
 	mu       sync.Mutex
 	fetching bool
 	good     bool                    // the last fetch brought a set
-	asked    bool                    // a token has asked for a fetch that has not begun
+	asked    bool                    // a token has requested a fetch that has not begun
 	ended    chan struct{}           // closed at the end of the running fetch, or of the next one
 	waiting  int                     // tokens
-	suspects time.Time               // when a bad signature last asked for a fetch
-	absent   map[jwt.Print]time.Time // headers of tokens without a key in the set, and until when
+	suspects time.Time               // when a bad signature last caused a fetch
+	absent   map[jwt.Print]time.Time // headers of tokens without a key in the set, and until when that holds
 }
 
-// miss remembers that the set has no key for tokens of that header. The caller holds mu.
+// miss records that the set has no key for tokens with that header. The caller holds mu.
 func (s *Source) miss(header jwt.Print, now time.Time) {
 	if len(s.absent) >= mostAbsent { // of guessed kids; kids still in use come back
 		clear(s.absent)
@@ -122,12 +122,12 @@ func (s *Source) miss(header jwt.Print, now time.Time) {
 // Keys returns the set that was fetched last, nil before the first fetch.
 func (s *Source) Keys() *jwt.Set { return s.set.Load() }
 
-// Renew asks for a newer set for a token that this one does not verify, and waits for at most a
-// second until a fetch has ended. suspect says that the set has a key for the token with which its
-// signature is wrong. The caller then looks at Keys again. final reports whether the verdict of
-// these Keys is final: a fetch that began after the call to Renew has ended, or no fetch is due for
-// such a token. If final is false, the fetch has not ended, or the one that has ended began
-// earlier, or too many tokens wait.
+// Renew requests a newer set for a token that the current one does not verify, and waits for at
+// most a second until a fetch has ended. suspect means that the set has a key for the token, but
+// its signature is wrong under that key. The caller then calls Keys again. final reports whether
+// the verdict of these Keys is final: a fetch that began after the call to Renew has ended, or no
+// fetch is due for such a token. If final is false, the fetch has not ended, or the fetch that has
+// ended began before the call, or too many tokens wait.
 func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	ended, fresh, final := s.join(t, suspect, time.Now())
 	if ended == nil {
@@ -149,7 +149,7 @@ func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	return final
 }
 
-// join makes a token wait for the running fetch, or asks for a new one, which is then fresh. If it
+// join makes a token wait for the running fetch, or requests a new one; fresh is then true. If it
 // returns no channel, the token does not wait, and final is the result of Renew.
 func (s *Source) join(t *jwt.Token, suspect bool, now time.Time) (ended <-chan struct{}, fresh, final bool) {
 	s.mu.Lock()

@@ -63,7 +63,7 @@ func (i *issuer) keeper() *Keeper {
 	return k
 }
 
-// later lets time pass, and then runs whatever is due.
+// later lets time pass, and then runs everything that is due.
 func later(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -89,7 +89,7 @@ func TestRefresh(t *testing.T) {
 		if !s.Renew(token(t, "a"), false) || i.fetches.Load() != 3 {
 			t.Fatalf("%d fetches for an unknown key", i.fetches.Load())
 		}
-		// More such tokens cause one fetch, however many they are, and no sooner than the pause.
+		// More such tokens cause only one fetch, and no sooner than the pause.
 		for n := range 100 {
 			go s.Renew(token(t, fmt.Sprint(n)), false)
 		}
@@ -121,7 +121,8 @@ func token(t *testing.T, kid string) *jwt.Token {
 	return x
 }
 
-// TestRenew: which tokens wait for a set, for how long, and what is known about them afterwards.
+// TestRenew checks which tokens wait for a set, for how long, and what is known about them
+// afterwards.
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := answering(first, nil)

@@ -13,8 +13,8 @@ func (c Claims) Text(name string) string {
 }
 
 // Any reports whether a claim has a text for which is returns true. The claim may be such a text, a
-// list with such texts, or an object with such texts as member names. Scopes are a list with blanks
-// between them (RFC 8693).
+// list of texts, or an object whose member names are the texts. Scopes are a list separated by
+// blanks (RFC 8693).
 func (c Claims) Any(name string, is func(string) bool) bool {
 	return slices.ContainsFunc(c.texts(name), is)
 }
@@ -45,9 +45,9 @@ func listed(value any) (out []string) {
 	return out
 }
 
-// given returns the names that an object gives, as Zitadel writes roles: {"admin": {"ORG":
-// "DOMAIN"}}. Such members are objects or true; a member that is false, empty or of another kind
-// gives nothing. MaxToken bounds how many there are.
+// given returns the names that an object grants, which is how Zitadel writes roles: {"admin":
+// {"ORG": "DOMAIN"}}. Granting members are objects or true; a member that is false, empty or of
+// another kind grants nothing. MaxToken bounds their number.
 func given(members map[string]any) (names []string) {
 	for name, value := range members {
 		inner, ok := value.(map[string]any)
@@ -58,9 +58,9 @@ func given(members map[string]any) (names []string) {
 	return names
 }
 
-// find follows a name through objects. A member with the whole name comes before a path along its
-// dots, and a path whose first name is shorter before others. Each object of a token is visited at
-// most once, because the path to it determines how much of the name is left.
+// find follows a name through objects. A member with the whole name has precedence over a path
+// along the name's dots, and a path with a shorter first name over others. Each object of a token
+// is visited at most once, because the path to it determines how much of the name is left.
 func find(members map[string]any, name string) any {
 	if value, ok := members[name]; ok {
 		return value

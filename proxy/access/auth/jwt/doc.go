@@ -1,27 +1,27 @@
 // Package jwt verifies signed tokens (JWT, RFC 7519) with the public keys of their issuer.
 //
 // A Set is an issuer's keys, read from a JWK Set (RFC 7517). Parse parses a token without trusting
-// it and shows who claims to have issued it. Token.Verify checks its signature with a Set.
-// Claims.Check says whether its claims hold here and now.
+// it and returns who claims to have issued it. Token.Verify checks its signature with a Set.
+// Claims.Check checks whether its claims hold here and now.
 //
 // # Design
 //
 // go-jose reads JSON and computes signatures. It refuses duplicate members and compares names by
 // case. This package does what a library leaves to its user (RFC 8725):
 //
-//   - The algorithm belongs to the key. ES256 takes a P-256 key, RS256 an RSA key of 2048 bits or
-//     more, EdDSA an Ed25519 key. Symmetric keys are not accepted, so a public key can never be
-//     the secret of an HMAC, and "none" has no key at all.
-//   - Keys come from the Set alone. The header's jwk, jku, x5u and x5c are ignored; kid is only a
+//   - The algorithm belongs to the key. ES256 requires a P-256 key, RS256 an RSA key of 2048 bits
+//     or more, EdDSA an Ed25519 key. Symmetric keys are not accepted, so a public key can never be
+//     used as the secret of an HMAC. "none" has no key at all.
+//   - Keys come only from the Set. The header's jwk, jku, x5u and x5c are ignored; kid is only a
 //     name to look up.
 //   - A header that marks anything as critical is refused, and so is b64, which a JWT must not have
-//     (RFC 7797, 7). A typ says that the token is a JWT or an access token, or is absent; tokens
-//     for other purposes (logout, security events, DPoP proofs) are refused.
+//     (RFC 7797, 7). A typ must name a JWT or an access token, or be absent; tokens for other
+//     purposes (logout, security events, DPoP proofs) are refused.
 //   - Base64 must be canonical, so a token has only one spelling.
-//   - A token without an end is refused.
+//   - A token without an expiry is refused.
 //
 // Claims are read as providers write them: texts, lists, and objects whose member names are the
-// values (claims.go). That applies to rights only; an audience is a text or a list.
+// values (claims.go). This applies only to rights; an audience is a text or a list.
 //
 // No error quotes a token.
 package jwt

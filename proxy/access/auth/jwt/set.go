@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// MaxSet is how long a set may be. Those of large issuers are some 10 KiB.
+	// MaxSet is the maximum length of a set. Those of large issuers have some 10 KiB.
 	MaxSet  = 256 << 10
 	maxKeys = 100
 
@@ -44,9 +44,9 @@ type key struct {
 	print     Print
 }
 
-// ParseSet reads a JWK Set. It leaves out keys that verify nothing we accept (for encryption, of
-// other types, too short). A set with only such keys is an error, because it could verify no token.
-// An empty list is not an error: with it an issuer withdraws all of its keys.
+// ParseSet reads a JWK Set. It leaves out keys that verify nothing that we accept (for encryption,
+// of other types, too short). A set with only such keys is an error, because it could verify no
+// token. An empty list is not an error: an issuer uses it to withdraw all of its keys.
 func ParseSet(text []byte) (*Set, error) {
 	if len(text) > MaxSet {
 		return nil, fmt.Errorf("the key set is longer than %d KiB", MaxSet>>10)
@@ -112,7 +112,7 @@ func namesEd25519(name string, a jose.SignatureAlgorithm) bool {
 	return name == "Ed25519" && a == jose.EdDSA
 }
 
-// same reports whether a set lists the same key twice.
+// same reports whether k and o are the same key, listed twice in a set.
 func (k key) same(o key) bool { return o.id == k.id && o.print == k.print }
 
 // Len returns how many keys of the set verify tokens.
@@ -139,8 +139,8 @@ func (s *Set) Knows(t *Token) bool {
 	return slices.ContainsFunc(s.keys, func(k key) bool { return k.fits(t) })
 }
 
-// of returns the keys that a token's header can mean: those with its kid, or without a kid all of
-// its algorithm, at most mostTried.
+// of returns the keys that a token's header may refer to: those with its kid or, without a kid, all
+// keys of its algorithm, at most mostTried.
 func (s *Set) of(t *Token) (found []*key) {
 	for i := range s.keys {
 		if k := &s.keys[i]; k.fits(t) && len(found) < mostTried {
@@ -150,7 +150,7 @@ func (s *Set) of(t *Token) (found []*key) {
 	return found
 }
 
-// fits reports whether a token's header can mean the key.
+// fits reports whether a token's header may refer to the key.
 func (k *key) fits(t *Token) bool {
 	return string(k.algorithm) == t.Algorithm && (t.keyID == "" || k.id == t.keyID)
 }

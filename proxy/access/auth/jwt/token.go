@@ -15,7 +15,7 @@ import (
 	"github.com/go-jose/go-jose/v4/json"
 )
 
-// MaxToken is how long a token may be. Header and claims come to a few KiB.
+// MaxToken is the maximum length of a token. Header and claims take a few KiB.
 const MaxToken = 16 << 10
 
 // Leeway is how far the clocks of the issuer and the edge may differ.
@@ -79,7 +79,7 @@ func Parse(credential []byte) (*Token, error) {
 	return t, nil
 }
 
-// plainHeader reports whether a header asks for nothing that changes the token's meaning.
+// plainHeader reports whether nothing in a header changes the meaning of the token.
 func plainHeader(text []byte) bool {
 	header := object(text)
 	if header == nil {
@@ -102,7 +102,7 @@ func plainHeader(text []byte) bool {
 	return false
 }
 
-// object reads a JSON object; nil if the text is not one, or if it has a member twice.
+// object reads a JSON object. It returns nil if the text is not one, or if it has a member twice.
 func object(text []byte) (members map[string]any) {
 	if !stdjson.Valid(text) || json.Unmarshal(text, &members) != nil {
 		return nil
@@ -110,9 +110,9 @@ func object(text []byte) (members map[string]any) {
 	return members
 }
 
-// Verify checks the signature with the keys of the issuer: those with the token's kid, or without a
-// kid all of its algorithm, at most 8. It returns what the token states, and which key verified it.
-// The error is ErrUnknownKey or ErrSignature.
+// Verify checks the signature with the keys of the issuer: those with the token's kid or, without a
+// kid, all keys of its algorithm, at most 8. It returns the token's claims, and which key verified
+// it. The error is ErrUnknownKey or ErrSignature.
 func (t *Token) Verify(s *Set) (Claims, Print, error) {
 	keys := s.of(t)
 	if len(keys) == 0 {
@@ -126,9 +126,9 @@ func (t *Token) Verify(s *Set) (Claims, Print, error) {
 	return Claims{}, Print{}, ErrSignature
 }
 
-// Plausible reports whether one of the token's audiences and its times fit, so that the token would
-// be accepted at a time if its signature were good. A newer set is fetched only for such a token,
-// since anyone can write other ones.
+// Plausible reports whether the token's times and one of its audiences fit, so that only its
+// signature decides whether it is accepted at a time. A newer set is fetched only for such a token,
+// because anyone can write others.
 func (t *Token) Plausible(audiences []string, now time.Time) bool {
 	times, err := Claims{t.claims}.Check(audiences)
 	return err == nil && times.Hold(now) == nil

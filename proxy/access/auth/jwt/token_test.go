@@ -81,7 +81,7 @@ func newIssuer(t testing.TB) *issuer {
 
 const plainClaims = `{"iss":"joe","aud":"here","exp":2000000000}`
 
-// verify judges a token as the edge does.
+// verify checks a token as the edge does.
 func (i *issuer) verify(token string) (Claims, error) {
 	t, err := Parse([]byte(token))
 	if err != nil {
@@ -120,7 +120,7 @@ func TestVectors(t *testing.T) {
 			t.Errorf("%s has no audience: %v", name, err)
 		}
 	}
-	// The payload of RFC 8037 is text, so it is no token; its key and its signature are good.
+	// The payload of RFC 8037 is text, so it is not a token; its key and its signature are good.
 	const ed = `{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}`
 	const text = "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc.hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg"
 	set, err := ParseSet([]byte(`{"keys":[` + ed + `]}`))
@@ -221,7 +221,7 @@ func TestConfusion(t *testing.T) {
 	if _, err := i.verify(good); err != nil {
 		t.Errorf("the good one: %v", err)
 	}
-	// The last letter of 64 bytes in base64 has four spare bits: another spelling is no token.
+	// The last letter of 64 bytes in base64 has four spare bits: another spelling is not a token.
 	last := strings.IndexByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_", good[len(good)-1])
 	spelt := good[:len(good)-1] + string("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"[last^1])
 	if _, err := i.verify(spelt); err == nil {
@@ -257,7 +257,7 @@ func TestCheck(t *testing.T) {
 		`{"aud":["here "],"exp":1800000060}`:                 ErrAudience,
 		`{"aud":[["here"]],"exp":1800000060}`:                ErrAudience,
 		`{"aud":{"here":1},"exp":1800000060}`:                ErrAudience,
-		`{"aud":{"here":{"x":1}},"exp":1800000060}`:          ErrAudience, // an object's names are no audience
+		`{"aud":{"here":{"x":1}},"exp":1800000060}`:          ErrAudience, // an object's names are not an audience
 		`{"Aud":"here","exp":1800000060}`:                    ErrAudience,
 		`{"exp":1800000060}`:                                 ErrAudience,
 		`{"aud":"here","exp":1800001000,"nbf":1800000060}`:   nil,
@@ -299,7 +299,7 @@ func TestParseSet(t *testing.T) {
 		`{"keys":[` + strings.Replace(ed, `"kid"`, `"d":"nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A","kid"`, 1) + `]}`:                             0,
 		`{"keys":[` + string(short) + `]}`:                                                                                                          0,
 		`{"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU"}]}`: 0,
-		`{"keys":[]}`:               0, // an issuer has withdrawn all
+		`{"keys":[]}`:               0, // an issuer has withdrawn all of its keys
 		`{"keys":{}}`:               0,
 		`{}`:                        0,
 		`[` + ed + `]`:              0,
