@@ -1,15 +1,14 @@
 // Package acme uses certmagic to obtain and renew the certificates of the public listener from an
 // authority with an ACME directory (RFC 8555).
 //
-// # What certmagic does, and what we do
+// # What certmagic does, and what this package does
 //
 // certmagic orders certificates, solves challenges, asks for the authority's advice on renewals
-// (RFC 9773), and stores its data in a folder or, with its locks, in the fleet's store.
-// Manager.Run decides when certmagic checks a domain: one domain after the other, every 10
-// minutes, in the foreground. Thus every order ends when the edge ends, a manager leaves nothing
-// in certmagic's process-wide queues, and an operator sees the result of each attempt. For each
-// directory and account, certmagic keeps one goroutine, its limit of orders, until the process
-// ends.
+// (RFC 9773), and stores its data in a folder or, with its locks, in the fleet's store. Manager.Run
+// decides when certmagic checks a domain: one domain after the other, every 10 minutes, in the
+// foreground. Thus every order ends when the edge ends, a manager leaves nothing in certmagic's
+// process-wide queues, and an operator sees the result of each attempt. For each directory and
+// account, certmagic keeps one goroutine, its rate limiter of orders, until the process ends.
 //
 // Each domain has its own certificate, so that a domain with wrong DNS does not delay the others.
 // No handshake ever waits for an order, and a name that a client sends never causes an order.
@@ -18,8 +17,8 @@
 //
 // The pause after a failure begins at 2 minutes and doubles up to 6 hours, plus a random extra of
 // up to a quarter. The time of the last attempt is stored beside the certificates, and is checked
-// while the domain's lock is held. Thus a process that restarts again and again orders only once
-// in 2 minutes, and the edges of a fleet together order no more often than one edge. Meanwhile the
+// while the domain's lock is held. Thus a process that keeps restarting orders only once in 2
+// minutes, and the edges of a fleet together order no more often than one edge. Meanwhile the
 // current certificate stays in use, even after it expires, because a client then sees what is
 // wrong. Until there is a first certificate, a handshake for a domain fails. A handshake without a
 // name, like that of the service manager's watchdog, gets a certificate that no client trusts.
@@ -30,15 +29,16 @@
 // handshake that negotiates acme-tls/1 (package listen). A separate listener answers HTTP-01
 // (http.go). It redirects browsers to https without the query string. It answers API calls with a
 // 403, because a redirected program would keep sending its key over plain HTTP. certmagic tries to
-// listen at our listener's address, finds the address in use and served, and opens no listener.
+// listen at our listener's address, finds it in use by a server that answers, and opens no
+// listener.
 //
 // # A fleet
 //
 // Edges with one store (Fleet, which proxy/fleet/certstore implements) share the account,
-// certificates, answers and locks. An edge that waits for a domain's lock finds the certificate
-// that the other edge has obtained. When an edge dies, another edge orders after the lease of the
-// dead edge's lock has ended. The certificate in use is also in the folder. An edge serves from
-// the folder while the store is away, and restores from it what the store has lost.
+// certificates, challenge answers and locks. An edge that has waited for a domain's lock finds the
+// certificate that the other edge has obtained. When an edge dies, another edge orders once the
+// dead edge's lock has expired. The certificate in use is also in the folder. An edge serves from
+// the folder while the store is unreachable, and restores from it what the store has lost.
 //
 // # The folder
 //

@@ -27,8 +27,8 @@ type domain struct {
 	waits    bool      // an order waits for the fleet's store
 }
 
-// again makes the domain due at once, within the recorded pause after its last attempt. Of several
-// failures it leaves one.
+// again makes the domain due at once, except for the recorded pause after its last attempt. It
+// reduces several failures to one.
 func (d *domain) again() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -47,8 +47,8 @@ func (d *domain) failed(trouble string) int {
 	return d.failures
 }
 
-// counted adopts the number of failures that other edges, or this one before its start, have
-// recorded.
+// counted adopts the number of failures that other edges have recorded, or this one before its
+// start.
 func (d *domain) counted(failures int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -58,7 +58,7 @@ func (d *domain) counted(failures int) {
 	}
 }
 
-// settled records that a domain needs no attempt now.
+// settled records that a domain needs no attempt for now.
 func (d *domain) settled() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -46,7 +46,7 @@ func NewServer(m *Manager, ln net.Listener, f *config.File, g *guard.Guard) (*Se
 	return s, nil
 }
 
-// httpsPort returns the port that clients are redirected to. If our HTTP listener is not at port
+// httpsPort returns the port to which clients are redirected. If our HTTP listener is not at port
 // 80, a forwarder is in front of it, and presumably in front of the https listener as well.
 func httpsPort(f *config.File) string {
 	_, port, _ := net.SplitHostPort(f.Listen)
@@ -115,8 +115,8 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	refuse(ctx, fasthttp.StatusBadRequest)
 }
 
-// base returns the edge's URL for the request's domain. ok is false if the domain is not the
-// edge's.
+// base returns the edge's URL for the request's domain. ok is false if the edge does not serve that
+// domain.
 func (s *Server) base(ctx *fasthttp.RequestCtx) (url string, ok bool) {
 	host := string(ctx.Host())
 	if name, _, err := net.SplitHostPort(host); err == nil {
@@ -131,8 +131,8 @@ func (s *Server) base(ctx *fasthttp.RequestCtx) (url string, ok bool) {
 
 func reads(ctx *fasthttp.RequestCtx) bool { return ctx.IsGet() || ctx.IsHead() }
 
-// callsAPI reports whether a program calls the API, rather than a browser that asks for a page. A
-// redirected program would send its key over plain HTTP each time, unnoticed.
+// callsAPI reports whether the request is a program's API call rather than a browser's request for
+// a page. A redirected program would send its key over plain HTTP each time, unnoticed.
 func callsAPI(ctx *fasthttp.RequestCtx) bool {
 	path, h := string(ctx.URI().PathOriginal()), &ctx.Request.Header
 	return path == apiPath || strings.HasPrefix(path, apiPath+"/") ||
@@ -165,7 +165,7 @@ func refuse(ctx *fasthttp.RequestCtx, status int) {
 }
 
 // httpAnswer returns the answer to a domain's HTTP-01 challenge, even for another edge's order. It
-// adapts certmagic's handler, which is one of net/http.
+// adapts certmagic's net/http handler.
 func (m *Manager) httpAnswer(host, token string) (string, bool) {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

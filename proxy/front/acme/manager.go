@@ -22,7 +22,7 @@ import (
 	"penstock/proxy/front/plaintext"
 )
 
-// Options say for which domains to obtain certificates, and how.
+// Options configure a Manager: its domains, its authority and its storage.
 type Options struct {
 	Domains   []string
 	Email     string         // of the account; may be empty
@@ -63,8 +63,8 @@ type Manager struct {
 	ok, failed  atomic.Uint64 // orders
 }
 
-// issuer is certmagic's issuer, but never asks for an email address at the terminal, and never
-// takes one from another issuer of the process.
+// issuer is certmagic's issuer, except that it never asks for an email address at the terminal, and
+// never takes one from another issuer of the process.
 type issuer struct{ *certmagic.ACMEIssuer }
 
 // PreCheck implements certmagic.PreChecker.
@@ -98,7 +98,7 @@ type State struct {
 
 // The times of attempts. Let's Encrypt allows five failed validations of a name in an hour.
 const (
-	leastPause   = 2 * time.Minute // between two attempts, even over restarts
+	leastPause   = 2 * time.Minute // between two attempts, even across restarts
 	mostPause    = 6 * time.Hour
 	hurriedPause = 15 * time.Minute // between two attempts of a fleet on an operator's request
 	attemptTime  = 5 * time.Minute
@@ -219,7 +219,7 @@ func (m *Manager) load(name string) *domain {
 		m.opts.Log.Warn("a certificate in tls.acme.folder cannot be used: a new one is ordered",
 			zap.String("domain", name), zap.Error(err))
 		cert, _, _ := m.certificateKeys(name)
-		if err := os.RemoveAll(m.folder.Filename(cert)); err != nil { // else certmagic stops
+		if err := os.RemoveAll(m.folder.Filename(cert)); err != nil { // certmagic stops otherwise
 			m.opts.Log.Warn("it cannot be removed", zap.String("domain", name), zap.Error(err))
 		}
 	case pair == nil:
@@ -258,7 +258,7 @@ func (m *Manager) Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 
 var errNoChallenge = errors.New("no challenge is open for this domain")
 
-// open reports whether a challenge is open for one of the domains.
+// open reports whether a challenge for one of the domains is pending.
 func (m *Manager) open(ctx context.Context, name string) bool {
 	return m.set.Load().byName[name] != nil && m.storage().Exists(ctx, m.tokenKey(name))
 }
@@ -334,7 +334,7 @@ func (m *Manager) round(ctx context.Context) time.Time {
 	return earliest
 }
 
-// errStoreLost is the reason for which a domain waits.
+// errStoreLost is why a domain waits.
 var errStoreLost = errors.New("the fleet's store does not answer, so no certificate is ordered: another edge may be ordering it")
 
 // attemptState is what certmagic's events report during one call of look.
@@ -394,7 +394,7 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 	m.use(ctx, d)
 	now := time.Now()
 	switch {
-	case ctx.Err() != nil: // the edge is ending
+	case ctx.Err() != nil: // the edge is shutting down
 		return now.Add(leastPause)
 	case !state.wait.IsZero():
 		return m.follow(state.wait)
@@ -407,7 +407,7 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 	case state.noted:
 		d.hurry(false)
 		return m.follow(state.next)
-	case lost != nil || !m.fleetAvailable(): // another edge has the lock, or the store is away
+	case lost != nil || !m.fleetAvailable(): // another edge has the lock, or the store is unreachable
 		m.opts.Log.Warn("certificate not obtained: another edge continues", zap.String("domain", d.name),
 			zap.String("problem", describe(err, m.opts.HTTP)))
 		if !m.fleetAvailable() {
@@ -420,7 +420,7 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 
 func (m *Manager) fleetAvailable() bool { return m.fleet == nil || m.fleet.Available() }
 
-// follow returns when to look again if the next look is due at the time due. An edge of a fleet
+// follow returns when to look again, given that the next look is due at due. An edge of a fleet
 // looks earlier, to find what another edge has obtained.
 func (m *Manager) follow(due time.Time) time.Time {
 	if soon := time.Now().Add(followPeriod); m.fleet != nil && soon.Before(due) {
@@ -429,7 +429,7 @@ func (m *Manager) follow(due time.Time) time.Time {
 	return due
 }
 
-// takeOverFleet copies into the store the data of versions before certmagic, and what the folder
+// takeOverFleet copies the data of versions before certmagic into the store, and what the folder
 // has but the store lacks.
 func (m *Manager) takeOverFleet(ctx context.Context, name string) error {
 	registration, _ := m.accountKeys()
@@ -478,7 +478,7 @@ func (m *Manager) putBack(ctx context.Context, keys ...string) error {
 }
 
 // use starts to use the storage's certificate. It also copies a fleet's certificate to the folder,
-// from which an edge serves while the store is away.
+// from which an edge serves while the store is unreachable.
 func (m *Manager) use(ctx context.Context, d *domain) {
 	pair, err := m.read(ctx, m.storage(), d.name)
 	if err != nil || pair == nil {
@@ -515,8 +515,8 @@ func (m *Manager) keep(ctx context.Context, name string) {
 	}
 }
 
-// onEvent is certmagic's callback before and after an order. certmagic holds the domain's lock
-// then.
+// onEvent is certmagic's callback before and after an order, during which certmagic holds the
+// domain's lock.
 func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any) error {
 	state, ok := ctx.Value(attemptContext{}).(*attemptState)
 	if !ok {
@@ -532,7 +532,8 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 			return errTooSoon
 		}
 		next := now.Add(leastPause)
-		// A process that is killed now, again and again, still orders only once in leastPause.
+		// Even a process that is killed again and again at this point orders only once in
+		// leastPause.
 		return noteAttempt(ctx, m.folder, d.name, attempt{now, next, next, failures})
 	case "cert_failed":
 		if ctx.Err() == nil {
@@ -547,8 +548,8 @@ func (m *Manager) onEvent(ctx context.Context, event string, data map[string]any
 
 var errTooSoon = errors.New("the last attempt was too recent")
 
-// obtained counts a successful order. It records a pause, so that an authority whose certificates
-// are due at once is not asked all the time.
+// obtained counts a successful order. It records a pause, because an authority may issue
+// certificates that are due for renewal at once, and must not be asked all the time.
 func (m *Manager) obtained(ctx context.Context, d *domain) {
 	m.ok.Add(1)
 	pair := d.current.Load()
@@ -585,7 +586,7 @@ func (m *Manager) recordFailure(ctx context.Context, d *domain, err error) (next
 	return next
 }
 
-// describe returns a text that says why an attempt failed.
+// describe returns why an attempt failed, for an operator.
 func describe(err error, overHTTP bool) string {
 	text := plaintext.Line(err.Error()) // it may contain an authority's text
 	if len(text) > mostTrouble {

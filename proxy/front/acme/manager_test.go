@@ -28,9 +28,9 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// certmagic's limit of orders exists as long as the process.
+		// certmagic's rate limiter of orders runs as long as the process.
 		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.(*RingBufferRateLimiter).loop"),
-		// This goroutine notices within 5 seconds that its lock was released.
+		// This goroutine notices only within 5 seconds that its lock was released.
 		goleak.IgnoreAnyFunction("github.com/caddyserver/certmagic.keepLockfileFresh"),
 	)
 }
@@ -197,8 +197,8 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-// TestRestarts checks that a process that restarts again and again orders only once in two minutes
-// if its orders are refused or the authority is down.
+// TestRestarts checks that a process that keeps restarting orders only once in two minutes if its
+// orders are refused or the authority is down.
 func TestRestarts(t *testing.T) {
 	for name, mishap := range map[string]func(*acmeca.Mishaps){
 		"refused": func(m *acmeca.Mishaps) { m.RateLimited = 1000 },

@@ -32,7 +32,7 @@ func openFolder(base, directory string) (*certmagic.FileStorage, error) {
 	return &certmagic.FileStorage{Path: at}, nil
 }
 
-// directoryName turns a directory's URL into a file name.
+// directoryName returns a file name for a directory's URL.
 func directoryName(directory string) string {
 	name := directory
 	if u, err := url.Parse(directory); err == nil {
@@ -80,7 +80,7 @@ func attemptKey(name string) string { return "attempts/" + certmagic.StorageKeys
 // so it survives restarts and applies to all edges of a fleet.
 type attempt struct {
 	Tried    time.Time `json:"tried"`
-	Allowed  time.Time `json:"allowed"` // on an operator's request
+	Allowed  time.Time `json:"allowed"` // the next attempt on an operator's request
 	Next     time.Time `json:"next"`
 	Failures int       `json:"failures"` // consecutive
 }
@@ -186,9 +186,9 @@ func takeOver(ctx context.Context, m *Manager, s certmagic.Storage, name string,
 	return errors.Join(s.Store(ctx, keyKey, key), s.Store(ctx, certKey, cert), s.Store(ctx, metaKey, meta))
 }
 
-// takeOverAccount makes the next order reuse an account by its key. It stores the account without a
-// state, so certmagic asks the authority for it, and the authority does not create a second account
-// for the same key.
+// takeOverAccount makes the next order reuse the account of a key. It stores the account without a
+// state, so certmagic looks it up at the authority, which does not create a second account for the
+// same key.
 func takeOverAccount(ctx context.Context, m *Manager, s certmagic.Storage, key []byte) error {
 	registration, keyKey := m.accountKeys()
 	if s.Exists(ctx, registration) && s.Exists(ctx, keyKey) {
@@ -214,9 +214,9 @@ func oldFile(f *certmagic.FileStorage, name string) []byte {
 	return text
 }
 
-// selfSigned returns a certificate that no client trusts. It is for clients that connect without a
-// name before there is any other certificate: the service manager's watchdog and health checks,
-// which do not verify it.
+// selfSigned returns a certificate that no client trusts. It serves clients that connect without a
+// name before there is any other certificate, and that do not verify it: the service manager's
+// watchdog and health checks.
 func selfSigned() *tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 		"x-penstock-cached"
 )
 
-// corsHeaders lists the headers that programs in browsers may send: those that the edge reads, and
+// corsHeaders are the headers that programs in browsers may send: those that the edge reads, and
 // those that SDKs add and the edge ignores. SDKs with generated code prefix their headers with
 // corsGenerated, and new versions add more.
 var corsHeaders = map[string]bool{
@@ -36,8 +36,8 @@ var corsHeaders = map[string]bool{
 
 const (
 	corsGenerated = "x-stainless-"
-	corsMost      = 64 // headers that the answer to a preflight may list
-	corsLongest   = 64 // bytes of a header's name
+	corsMost      = 64 // maximum number of headers in the answer to a preflight
+	corsLongest   = 64 // maximum length of a header's name in bytes
 )
 
 // appendAllowed appends those headers of a preflight's list that may be sent. If the list is

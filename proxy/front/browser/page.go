@@ -16,8 +16,8 @@ import (
 )
 
 // CheckPage refuses requests by web pages to an edge without keys: those whose Host is not this
-// machine's (hosts, see OwnHosts), and those of another origin that origins (cors.origins) does
-// not list. Programs send no Origin, and send the Host that they were configured with.
+// machine's (hosts, see OwnHosts), and those of another origin that origins (cors.origins) does not
+// list. Programs send no Origin, and a Host from their configuration.
 func CheckPage(h *fasthttp.RequestHeader, hosts, origins []string) *apierr.Error {
 	if slices.Contains(origins, "*") {
 		return nil
@@ -47,8 +47,8 @@ func ForeignPage(h *fasthttp.RequestHeader, origins []string) bool {
 // holds for the edge, such as a certificate, even if its user did not ask for the request.
 func Unasked(h *fasthttp.RequestHeader) bool { return ForeignPage(h, nil) || crossSite(h) }
 
-// LocalRequest reports whether a request may reach the admin listener, whose address is listening.
-// It refuses another page's Origin, and an image or a frame in another page. On loopback it also
+// LocalRequest reports whether a request may reach the admin listener at the address listening. It
+// refuses another page's Origin, and an image or a frame in another page. On loopback it also
 // refuses a Host that is not an address of this machine (DNS rebinding).
 func LocalRequest(h *fasthttp.RequestHeader, listening net.Addr) bool {
 	if origin := h.Peek(fasthttp.HeaderOrigin); len(origin) > 0 && !ownOrigin(origin, h.Host()) || crossSite(h) {
@@ -65,9 +65,9 @@ func LocalRequest(h *fasthttp.RequestHeader, listening net.Addr) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// OwnHosts returns the names, besides those of loopback, by which an edge without keys may be
-// called: the name that it listens on, the machine's name, and those of the listed origins. For an
-// edge with keys it returns none.
+// OwnHosts returns the names by which an edge without keys may be called, besides those of
+// loopback: the name that it listens on, the machine's name, and those of the listed origins. For
+// an edge with keys it returns none.
 func OwnHosts(f *config.File) (hosts []string) {
 	if f.Auth != config.AuthNone {
 		return nil
@@ -87,9 +87,9 @@ func OwnHosts(f *config.File) (hosts []string) {
 }
 
 // ownHost reports whether a Host header is a name that no foreign DNS server can resolve: an
-// address, a name that is reserved for the local machine (RFC 6761) or network (.internal, by
-// which containers call their host), or one of hosts. It accepts an empty one, because HTTP/1.0
-// may omit it.
+// address, a name that is reserved for the local machine (RFC 6761) or network (.internal, which
+// containers use for their host), or one of hosts. It accepts an empty one, because HTTP/1.0 may
+// omit it.
 func ownHost(host []byte, hosts []string) bool {
 	name := bytes.TrimSuffix(withoutPort(host), []byte{'.'})
 	if len(name) == 0 || name[0] == '[' || isAddress4(name) || httptoken.EqualFold(name, "localhost") {

@@ -1,9 +1,10 @@
 // Package httpserver is the common part of both listeners' HTTP servers: fasthttp's settings, the
 // strict check of request heads, and a router that changes no path.
 //
-// fasthttp parses heads leniently. CheckHead checks the accepted heads once more, after package
-// listen has checked the framing of the bytes. Since only heads pass that every parser reads
-// alike, no request can be smuggled past a proxy. listen/doc.go says which parser decides what.
+// fasthttp parses heads leniently. CheckHead checks the heads that fasthttp has accepted once more,
+// after package listen has checked the framing of the bytes. Only heads that every parser reads
+// alike pass, so no request can be smuggled past a proxy. listen/doc.go says which parser decides
+// what.
 //
 // Only the public listener turns a target in absolute form into its origin form (OriginForm),
 // because the admin listener must compare Host with its own address. Every listener answers

@@ -192,8 +192,8 @@ var unparsedReasons = []struct{ begins, says string }{
 	{"contain forbidden trailer", "The Trailer header names a header that may not be a trailer, such as Content-Length."},
 }
 
-// reasonExpect is the refusal of an expectation that the edge does not meet (RFC 9110, 10.1.1) and
-// that fasthttp would ignore.
+// reasonExpect refuses an expectation that the edge does not meet (RFC 9110, 10.1.1) and that
+// fasthttp would ignore.
 const reasonExpect = "The Expect header asks for something else than 100-continue."
 
 // scanHead walks the raw header lines once. It returns the number of Host headers, or the reason
@@ -217,7 +217,7 @@ func scanHead(raw []byte) (hosts int, reason string) {
 		if len(line) == 0 {
 			continue
 		}
-		colon := httptoken.TokenLength(line) // the apparent end of the name
+		colon := httptoken.TokenLength(line) // the end of what looks like a name
 		switch {
 		case !ended:
 			return wrong(n, "does not end in CR LF")
@@ -240,22 +240,22 @@ func scanHead(raw []byte) (hosts int, reason string) {
 			return 0, reasonExpect
 		case colon == len("transfer-encoding") && httptoken.EqualFold(line[:colon], "transfer-encoding"):
 			if !httptoken.EqualFold(bytes.TrimSpace(line[colon+1:]), "chunked") {
-				return 0, "The Transfer-Encoding header is not chunked." // fasthttp: identity is no body
+				return 0, "The Transfer-Encoding header is not chunked." // fasthttp takes identity for no body
 			}
 			chunked = true
 		case colon == len("content-length") && httptoken.EqualFold(line[:colon], "content-length"):
 			sized = true
 		}
 	}
-	if sized && chunked { // a proxy before the edge may use the one, and the edge the other
+	if sized && chunked { // a proxy before the edge may use one of them, and the edge the other
 		return 0, "The head has a Content-Length and a Transfer-Encoding."
 	}
 	return hosts, ""
 }
 
 // validHost accepts the characters of a Host header: a name or an address with an optional port.
-// The edge does not use the value, but a strange one is a sign of an attack on a server behind the
-// edge.
+// The edge does not use the value, but other characters are a sign of an attack on a server behind
+// the edge.
 func validHost(b []byte) bool {
 	for _, c := range b {
 		switch {

@@ -27,7 +27,7 @@ func TestOriginForm(t *testing.T) {
 		{"ws://api.test/v1", "Host: api.test\r\n", "", ""},               // another scheme
 		{"http://api.test/v1#part", "Host: api.test\r\n", "", ""},        // a fragment
 		{"x?http://api.test/v1", "Host: api.test\r\n", "", ""},           // no scheme
-		{"*", "Host: api.test\r\n", "", ""},                              // of OPTIONS alone
+		{"*", "Host: api.test\r\n", "", ""},                              // valid only with OPTIONS
 	} {
 		var h fasthttp.RequestHeader
 		if err := h.Read(bufio.NewReader(strings.NewReader("GET " + c.target + " HTTP/1.1\r\n" + c.header + "\r\n"))); err != nil {

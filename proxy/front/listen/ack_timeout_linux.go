@@ -12,7 +12,7 @@ const (
 	// ackCheckInterval is how often the watch checks the clients that wait for an answer.
 	ackCheckInterval = 10 * time.Second
 	// ackTimeoutChecks is how many checks in a row without an acknowledgement make a host count as
-	// gone. That takes a minute, as with keep-alive probes on connections without unacknowledged
+	// gone. That takes a minute, as keep-alive probes do on connections without unacknowledged
 	// bytes (see Listen).
 	ackTimeoutChecks = 6
 	// ackCheckBatch is how many connections are checked before other goroutines may run. Ten

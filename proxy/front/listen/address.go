@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// PortOptions say how to open a port.
+// PortOptions configure how a port is opened.
 type PortOptions struct {
-	// Tries is how many consecutive ports Listen tries while they are taken. 0 and 1 mean only the
+	// Tries is how many consecutive ports Listen tries if they are taken. 0 and 1 mean only the
 	// given port.
 	Tries int
 	// ReusePort lets another process listen on the same port at the same time (SO_REUSEPORT), if

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Certificate holds the edge's own certificate pair, and the CAs of the certificates that clients
-// may show. Both can be replaced while connections are open. It is safe for concurrent use.
+// Certificate holds the edge's own certificate pair, and the CAs for the certificates that clients
+// may present. Both can be replaced while connections are open. It is safe for concurrent use.
 type Certificate struct {
 	managed Managed // nil: the pair is in files
 	current atomic.Pointer[tls.Certificate]
 	clients atomic.Pointer[x509.CertPool] // nil: clients are not asked for a certificate
 }
 
-// Managed obtains the edge's certificates instead of files, and answers challenges for its
-// domains.
+// Managed obtains the edge's certificates, which then do not come from files, and answers
+// challenges for its domains.
 type Managed interface {
 	// Certificate returns the certificate for a handshake. An error ends the handshake.
 	Certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
@@ -30,8 +30,8 @@ type Managed interface {
 // NewManaged returns a Certificate whose pairs come from m.
 func NewManaged(m Managed) *Certificate { return &Certificate{managed: m} }
 
-// Load reads a pair from files and uses it for new connections. clients holds the CAs of the
-// certificates that clients may show; nil means that clients are not asked for one. On an error
+// Load reads a pair from files and uses it for new connections. clients holds the CAs for the
+// certificates that clients may present; nil means that clients are not asked for one. On an error
 // nothing changes. It is also an error to replace a pair that is still valid with an expired one.
 func (c *Certificate) Load(certFile, keyFile string, clients *x509.CertPool) error {
 	use, err := c.Prepare(certFile, keyFile, clients)
@@ -47,7 +47,7 @@ func (c *Certificate) Prepare(certFile, keyFile string, clients *x509.CertPool) 
 	if c.managed != nil {
 		return func() { c.clients.Store(clients) }, nil
 	}
-	pair, err := tls.LoadX509KeyPair(certFile, keyFile) // checks that the two belong together
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile) // checks that the certificate and the key match
 	if err != nil {
 		return nil, fmt.Errorf("load certificate %s with key %s: %w", certFile, keyFile, err)
 	}
@@ -103,7 +103,7 @@ func (c *Certificate) Config() *tls.Config {
 	}
 	asking := base.Clone()
 	asking.ClientAuth = tls.VerifyClientCertIfGiven
-	asking.SessionTicketsDisabled = true // they would skip the check of the certificate
+	asking.SessionTicketsDisabled = true // a resumed session would skip the check of the certificate
 	base.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if challenge != nil && slices.Contains(hello.SupportedProtos, acmeProtocol) {
 			return challenge, nil

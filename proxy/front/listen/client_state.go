@@ -81,7 +81,7 @@ func (s *clientState) hasWaiter() bool {
 // idleState records whether a connection waits for its next request. Times are instant.Times.
 type idleState struct {
 	since       atomic.Int64 // 0: a request has begun
-	waiting     atomic.Int64 // since when the edge waits for a complete request; 0: it has arrived
+	waiting     atomic.Int64 // since when the edge has waited for a complete request; 0: it has arrived
 	interrupted atomic.Bool  // CloseGracefully has interrupted a read
 }
 
@@ -92,8 +92,8 @@ func (s *idleState) idle() {
 	s.waiting.Store(now)
 }
 
-// begun records the first byte of a request. The time for the rest of the head starts here, unless
-// the client has shown a key (known).
+// begun records the first byte of a request. The time limit for the rest of the head starts here,
+// unless the client has sent a valid key before (known).
 func (s *idleState) begun(known bool) {
 	s.since.Store(0)
 	if known {

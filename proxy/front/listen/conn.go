@@ -68,8 +68,8 @@ func (c *Conn) Unwatch(w Waiter) { c.client.unwatch(w) }
 // Gone reports whether the client is known to have left.
 func (c *Conn) Gone() bool { return c.client.isGone() }
 
-// Leave records that the client has left, for protocols in which a client announces that. It
-// notifies the waiter.
+// Leave records that the client has left, for protocols in which clients announce that. It notifies
+// the waiter.
 func (c *Conn) Leave() { c.client.hasLeft(c.ln.guard) }
 
 // SetWriteTimeout gives each later write, and each piece of a large one, at least seven eighths of
@@ -93,7 +93,7 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-// DetachOnClose takes the connection from its server. The next Close leaves it open and starts
+// DetachOnClose takes the connection away from its server. The next Close leaves it open and runs
 // then on another goroutine. then owns the connection and must catch its own panics.
 func (c *Conn) DetachOnClose(then func()) { c.onDetach.Store(&then) }
 
@@ -108,8 +108,8 @@ func (c *Conn) Resume(idle time.Duration) {
 	c.framing.enable()
 }
 
-// SetReadDeadline sets the read deadline; see Resume. It reports no error on a closed connection,
-// where the read fails instead.
+// SetReadDeadline sets the read deadline; see Resume. On a closed connection it returns no error,
+// because the read fails.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	if c.resumed > 0 {
 		t, c.resumed = time.Now().Add(c.resumed), 0
@@ -118,7 +118,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// read reads what the client sends, until the read deadline. After CloseGracefully it ends idle
+// read reads from the client until the read deadline. After CloseGracefully it ends idle
 // connections.
 func (c *Conn) read(p []byte) (int, error) {
 	for {
@@ -132,8 +132,8 @@ func (c *Conn) read(p []byte) (int, error) {
 			return n, err
 		}
 		if !c.idle.interrupted.CompareAndSwap(true, false) && c.reads.passed() {
-			// After the process was stopped, or got no processor time, the deadline may have
-			// passed although the socket holds bytes of the client.
+			// If the process was stopped or got no processor time, the deadline may have passed
+			// although the socket holds bytes from the client.
 			if n, late := readAvailable(c.TCPConn, p); late == nil {
 				return n, nil
 			}
@@ -154,8 +154,8 @@ func (c *Conn) grace() time.Duration {
 	return firstGrace
 }
 
-// finalRead reads until the instant.Time until, then takes bytes that have arrived anyway. Without
-// such bytes it returns io.EOF.
+// finalRead reads until the instant.Time until, and then takes bytes that have arrived
+// nevertheless. Without such bytes it returns io.EOF.
 func (c *Conn) finalRead(p []byte, until int64) (int, error) {
 	c.reads.hold(c.TCPConn, until)
 	n, err := c.stream.Read(p)
@@ -166,12 +166,12 @@ func (c *Conn) finalRead(p []byte, until int64) (int, error) {
 	return n, err
 }
 
-// writePiece is how much of one write must go out within the time of SetWriteTimeout. It is about
+// writePiece is how much of one write must be sent within the time of SetWriteTimeout. It is about
 // the free space at which the kernel wakes a blocked writer; see send_buffer_linux.go.
 const writePiece = 64 << 10
 
 // Write writes p, each piece of it within the time of SetWriteTimeout. A slow client may take any
-// time for an answer of many megabytes, but a client that has stopped reading is noticed.
+// time for an answer of many megabytes, but a client that has stopped reading is detected.
 func (c *Conn) Write(p []byte) (int, error) { return c.WriteNow(p, 0) }
 
 // WriteNow is Write for a caller that has just read the clock as now. If now is zero, WriteNow
@@ -194,8 +194,7 @@ func (c *Conn) WriteNow(p []byte, now instant.Time) (int, error) {
 	}
 }
 
-// Linger makes Close leave the client time to read the written answer, even if it is still
-// sending.
+// Linger makes Close give the client time to read the written answer, even if it is still sending.
 func (c *Conn) Linger() { c.linger.Store(true) }
 
 // Close closes the connection, unless it is to be detached (see DetachOnClose). Further calls
@@ -214,8 +213,8 @@ func (c *Conn) Close() error {
 	return c.closeNow()
 }
 
-// Reset closes a connection from Accept with a reset, so that its client does not mistake the
-// received part for the whole answer.
+// Reset closes a connection from Accept with a reset, so that its client does not mistake the part
+// that it has received for the whole answer.
 func Reset(c net.Conn) {
 	if conn := ConnOf(c); conn != nil {
 		conn.linger.Store(false)

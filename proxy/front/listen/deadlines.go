@@ -11,7 +11,7 @@ import (
 // Deadlines are instant.Times. They are atomic because a shutdown that closes a TLS connection sets
 // one from another goroutine.
 
-// readDeadline is when reads fail. fasthttp sets three deadlines for each request, and moving a
+// readDeadline is when reads fail. fasthttp sets three deadlines for each request, and setting a
 // socket's deadline costs more than parsing a head. So the socket keeps an earlier deadline. When
 // that expires, Conn.read checks the clock and continues.
 type readDeadline struct {
@@ -31,7 +31,7 @@ func (d *readDeadline) want(tcp *net.TCPConn, t time.Time) {
 // hold sets the deadline of the socket itself.
 func (d *readDeadline) hold(tcp *net.TCPConn, by int64) {
 	d.held.Store(by)
-	_ = tcp.SetReadDeadline(instant.Time(by).Std()) // on a closed connection the read fails
+	_ = tcp.SetReadDeadline(instant.Time(by).Std()) // on a closed connection the read fails anyway
 }
 
 // restore sets the socket's deadline to the wanted one.
@@ -54,7 +54,7 @@ func (d *writeDeadline) extend(tcp *net.TCPConn, now instant.Time, timeout time.
 		return
 	}
 	d.held.Store(int64(by))
-	_ = tcp.SetWriteDeadline(by.Std()) // on a closed connection the write fails
+	_ = tcp.SetWriteDeadline(by.Std()) // on a closed connection the write fails anyway
 }
 
 // clear leaves the deadlines to the caller.

@@ -15,15 +15,15 @@ const maxParked = 64
 // parkedFor is how long surplus goroutines wait before they end.
 const parkedFor = 10 * time.Second
 
-// detached runs the functions for which connections are detached. A goroutine that is done waits
-// for the next function, because its stack has already grown for streams and requests. Growing a
-// new stack was a quarter of the cost of a short stream. A long stream does not keep the larger
-// stack, because each collection halves a stack of which less than a quarter is used.
+// detached runs the functions of detached connections. A goroutine that is done waits for the next
+// function, because its stack has already grown for streams and requests. Growing a new stack was a
+// quarter of the cost of a short stream. A long stream does not keep the larger stack, because each
+// collection halves a stack of which less than a quarter is used.
 type detached struct {
 	guard  *guard.Guard // for the sweep; nil catches nothing
 	mu     sync.Mutex
-	parked []chan func() // the goroutine that has waited least is the last
-	unused int           // the minimum that was parked since the last sweep
+	parked []chan func() // the goroutine that has waited the shortest time is the last
+	unused int           // the minimum number parked since the last sweep
 	sweep  *time.Timer   // nil while none is parked
 	closed bool
 }
@@ -68,7 +68,7 @@ func (d *detached) park(next chan func()) func() {
 	return <-next
 }
 
-// endUnused ends the goroutines that no connection has needed since its last run: those that have
+// endUnused ends the goroutines that no connection has needed since the last sweep: those that have
 // waited longest.
 func (d *detached) endUnused() {
 	defer d.guard.Catch(guard.Clients, nil)

@@ -53,8 +53,8 @@ func TestDetachedGoroutines(t *testing.T) {
 }
 
 // TestDetachedGoroutinesEndUnused checks that goroutines that no connection has needed for a while
-// end, those that have waited longest first. Otherwise a rush of streams would leave its
-// goroutines behind.
+// end, the longest-waiting ones first. Otherwise a burst of streams would leave its goroutines
+// behind.
 func TestDetachedGoroutinesEndUnused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d detached

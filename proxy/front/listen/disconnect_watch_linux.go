@@ -22,8 +22,8 @@ type disconnectWatch struct {
 	fds map[int32]*Conn
 }
 
-// hangups are the events that a connection is watched for: the peer's FIN, and errors, which epoll
-// always reports.
+// hangups are the watched events of a connection: the peer's FIN, and errors, which epoll always
+// reports.
 const hangups = unix.EPOLLRDHUP | unix.EPOLLET
 
 func newDisconnectWatch(l *Listener) (*disconnectWatch, error) {
@@ -103,8 +103,8 @@ func (w *disconnectWatch) run() {
 }
 
 // dispatch notifies the connection of ev. If the generation differs, the connection was closed
-// after ev had been fetched, and the descriptor belongs to a new connection. Each event is
-// delivered once, so a panic must not lose the other events of its round.
+// after ev was fetched, and its descriptor belongs to a new connection. Each event is delivered
+// once, so a panic must not lose the other events of its round.
 func (w *disconnectWatch) dispatch(ev unix.EpollEvent) {
 	defer w.ln.guard.Catch(guard.Clients, nil)
 	w.mu.Lock()

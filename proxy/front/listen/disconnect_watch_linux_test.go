@@ -8,7 +8,7 @@ import (
 )
 
 // TestStaleEvent checks that an event that was fetched before its connection was closed does not
-// affect the connection that has the descriptor now.
+// affect the connection that now has the descriptor.
 func TestStaleEvent(t *testing.T) {
 	l := open(t, Options{})
 	first, _ := pair(t, l)

@@ -65,8 +65,8 @@ func TestClientGone(t *testing.T) {
 	}
 }
 
-// TestClientGoneBehindUnreadBytes checks that a client that leaves behind unread requests is
-// noticed.
+// TestClientGoneBehindUnreadBytes checks that the edge notices a client that leaves unread requests
+// behind.
 func TestClientGoneBehindUnreadBytes(t *testing.T) {
 	server, client := pair(t, open(t, Options{}))
 	w := newWaiter()

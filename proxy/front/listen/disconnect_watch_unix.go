@@ -15,7 +15,7 @@ type disconnectWatch struct {
 	done chan struct{}
 }
 
-// pollEvery is the time within which the watch notices that a client has left.
+// pollEvery is the interval between polls, within which the watch notices that a client has left.
 const pollEvery = 100 * time.Millisecond
 
 func newDisconnectWatch(l *Listener) (*disconnectWatch, error) {

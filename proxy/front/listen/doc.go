@@ -17,8 +17,8 @@
 // header's timeout. Between and after chunks fasthttp accepts some lines that end in LF, and
 // extensions and trailers of any length. The checker refuses these, and ends the reading at the
 // first malformed byte, because bytes that another parser on the way may read differently allow
-// request smuggling. A byte that cannot begin a request also ends the connection, so that a TLS
-// hello is answered at once.
+// request smuggling. A byte that cannot begin a request also ends the connection, so a TLS
+// ClientHello is answered at once.
 //
 // The checker follows chunks with the state machine that also decodes engines' replies
 // (http1/chunked); only the rules differ (chunkRules). It passes the bytes on unchanged, because
@@ -33,21 +33,22 @@
 // request that is being served.
 //
 // fasthttp parses heads at little cost, bounds them, and serves reused connections, TLS and short
-// answers. A stream on a plain connection leaves it by a hijack (Detaching, below), because in
-// fasthttp the stream would hold the buffer for the largest head and its context as long as it
-// runs. After the stream the connection returns to fasthttp (Resume).
+// answers. A stream on a plain connection leaves fasthttp by a hijack (Detaching, below), because
+// it would otherwise hold the buffer for the largest head and its context as long as it runs. After
+// the stream the connection returns to fasthttp (Resume).
 //
-// With Listener.SetProxies, connections from the listed networks begin with the header of the
-// PROXY protocol (proxied.go). It is read before everything else, under TLS before the handshake.
+// With Listener.SetProxies, connections from the listed networks begin with the header of the PROXY
+// protocol (proxied.go). It is read first, under TLS before the handshake.
 //
 // # Design
 //
 // Disconnect watch. fasthttp does not report a client that leaves while a handler runs. So every
-// accepted connection is registered once, at accept, in our own epoll set, edge-triggered and only
-// for EPOLLRDHUP. Data that arrives (pipelined requests) does not match that mask and causes no
-// wake-up. A FIN or a reset does, in every phase, with or without TLS. A call then costs no system
-// call: Conn.Watch and Unwatch set and remove it under the connection's own mutex. The alternative
-// is to add and remove the descriptor for every request; we measured it at 7 µs a request.
+// accepted connection is registered once, at accept, in an epoll set of our own, edge-triggered and
+// only for EPOLLRDHUP. Data that arrives (pipelined requests) does not match that mask and causes
+// no wake-up. A FIN or a reset does, in every phase, with or without TLS. A call then costs no
+// system call: Conn.Watch and Unwatch set and clear the waiter under the connection's own mutex.
+// The alternative is to add and remove the descriptor for every request, which we measured at 7 µs
+// a request.
 //
 // The callback runs under the connection's mutex, and Unwatch takes the same mutex. After Unwatch
 // has returned, no callback runs or will run, so a call can be recycled.
@@ -58,10 +59,10 @@
 // A client that half-closes its side counts as gone, as in net/http and nginx. On systems without
 // epoll, the watch polls the connections that have a call every 100 ms, with MSG_PEEK.
 //
-// Acknowledgement timeout. A host that vanishes sends no FIN. While no bytes are in flight to it,
-// the system's keep-alive probes notice within a minute. Unacknowledged bytes suspend the probes,
+// Acknowledgement timeout. A host that vanishes sends no FIN. If no bytes are in flight to it, the
+// system's keep-alive probes detect that within a minute. Unacknowledged bytes suspend the probes,
 // and the system retransmits the bytes for a quarter of an hour. So every ten seconds the watch
-// asks the socket of each connection that has a call how long the host has acknowledged nothing
+// checks for each connection that has a call how long the host has acknowledged nothing
 // (ack_timeout_linux.go). If the host is silent in six checks in a row, the client counts as gone.
 // TCP_USER_TIMEOUT cannot replace this: it counts a closed window as silence, and so cuts clients
 // that only read late.
@@ -73,16 +74,16 @@
 //
 // The bound on connections. A connection over the bound gets a fixed 503 and lingers, so that the
 // client can read the answer while it still sends its request. It does not count as open, because
-// rejected clients would otherwise keep others out. AffordableConns keeps the bound below the
-// limit on descriptors. Before a connection is rejected, one that waits for a request is closed to
-// make room (Options.MakeRoom, make_room.go), so that clients that hold connections without
-// sending requests cannot keep others out.
+// rejected clients would otherwise keep others out. AffordableConns keeps the bound below the limit
+// on descriptors. Before a connection is rejected, one that waits for a request is closed to make
+// room (Options.MakeRoom, make_room.go), so clients that hold connections without sending requests
+// cannot keep others out.
 //
 // The public listener spares connections that have waited for less than a second, because the next
-// request of a busy client could cross the close. It does not spare an address that holds more
-// than half of the bound, unless the client has shown a key. The admin listener has its own bound
-// (AdminConns) and spares no connection, so that neither the operator nor a readiness probe is
-// kept out.
+// request of a busy client could cross the close. It does not spare an address that holds more than
+// half of the bound, unless the client has sent a valid key. The admin listener has its own bound
+// (AdminConns) and spares no connection, so that an operator or a readiness probe is never kept
+// out.
 //
 // Graceful close. Closing a listener at once would reset the connections in its accept queue, and
 // closing a kept-alive connection at once would lose a request in flight. So CloseGracefully first
@@ -102,10 +103,10 @@
 //
 // Write deadlines. A deadline bounds one write, not an answer. A stream may take hours, and an
 // image of many megabytes is written in pieces with one deadline each, so that only a client that
-// has stopped reading is cut. Setting a deadline costs more than a small write, so it is done
+// has stopped reading is cut off. Setting a deadline costs more than a small write, so it is done
 // rarely. The deadline belongs to the connection, and must not have expired when the next answer
-// begins an hour later. So Conn.Write moves it once SetWriteTimeout has set how long a write may
-// take. The unsent bytes in a socket are bounded (send_buffer_linux.go), because the kernel wakes
-// a blocked writer only when a third of its buffer is free. With megabytes in the buffer, a client
-// that reads slowly but steadily would miss the deadline.
+// begins an hour later. So after SetWriteTimeout has set how long a write may take, Conn.Write
+// moves the deadline. The unsent bytes in a socket are bounded (send_buffer_linux.go), because the
+// kernel wakes a blocked writer only when a third of its buffer is free. With megabytes in the
+// buffer, a client that reads slowly but steadily would miss the deadline.
 package listen

@@ -37,8 +37,8 @@ var (
 	ErrExtra = fmt.Errorf("%w: extensions and trailers", ErrFraming)
 )
 
-// keptLineBytes is how many bytes are kept of a line that arrives in pieces. The lines that matter
-// are shorter.
+// keptLineBytes is how many bytes are kept of a line that arrives in pieces. The relevant lines are
+// shorter.
 const keptLineBytes = 64
 
 // maxEmptyLines is how many empty lines may precede a request. fasthttp takes a buffer that is full of
@@ -120,7 +120,7 @@ func (f *framingChecker) feed(p []byte) {
 			continue
 		}
 		if c := p[0]; f.state == stateRequestLine && !f.inHead && c != '\r' && c != '\n' && !httptoken.IsTokenByte(c) {
-			f.beginRequest() // a TLS hello may have no line end at which the parser would fail
+			f.beginRequest() // a TLS ClientHello may have no line end at which the parser would fail
 			f.err = ErrNotHTTP
 			return
 		}

@@ -126,7 +126,7 @@ func TestRequestTruncated(t *testing.T) {
 		"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n":     true,
 		"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n\r\n": false, // malformed
 		"POST / HTTP/1.1\r\nHost":                                   true,
-		"GET / HTTP/1.1\r\n\r\nGET":                                 false, // the served one is complete
+		"GET / HTTP/1.1\r\n\r\nGET":                                 false, // the request that is being served is complete
 	} {
 		accepted, dialed := pair(t, open(t, Options{}))
 		SetIdle(accepted)
@@ -170,7 +170,7 @@ func FuzzFraming(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte, cut uint8) {
 		if bytes.Count(text, []byte("HTTP/")) != bytes.Count(text, []byte("HTTP/1.1")) || bytes.HasPrefix(text, []byte("\r")) || bytes.Contains(text, []byte("\r\n\r\n\r\n")) {
-			t.Skip() // net/http knows no chunks in other versions, and skips no empty lines
+			t.Skip() // net/http has no chunks in other versions, and skips no empty lines
 		}
 		l, pieces := framingChecker{state: stateRequestLine}, framingChecker{state: stateRequestLine}
 		l.feed(slices.Clone(text))
@@ -180,7 +180,7 @@ func FuzzFraming(f *testing.F) {
 		if fmt.Sprint(l.err, l.begun, l.state, l.bodyLeft, l.chunks) != fmt.Sprint(pieces.err, pieces.begun, pieces.state, pieces.bodyLeft, pieces.chunks) {
 			t.Fatalf("%q: %v and %d requests at once, %v and %d in pieces of %d", text, l.err, l.begun, pieces.err, pieces.begun, cut)
 		}
-		whole := l.begun // the newest is complete unless it is broken or cut
+		whole := l.begun // the newest one is complete unless it is broken or cut
 		if l.err != nil || l.inHead || l.state != stateRequestLine {
 			whole--
 		}
@@ -203,8 +203,7 @@ func FuzzFraming(f *testing.F) {
 	})
 }
 
-// refusesLess reports whether text contains nothing that net/http refuses for reasons other than
-// framing.
+// refusesLess reports whether net/http has no reason besides framing to refuse text.
 func refusesLess(text []byte) bool {
 	first := true
 	for line := range strings.Lines(string(text)) {
@@ -220,8 +219,8 @@ func refusesLess(text []byte) bool {
 	return true
 }
 
-// TestFramingOfAConnection checks that the results are about the request that is being served,
-// even if more was read.
+// TestFramingOfAConnection checks that the results concern the request that is being served, even
+// if more was read.
 func TestFramingOfAConnection(t *testing.T) {
 	t.Parallel()
 	accepted, dialed := pair(t, open(t, Options{}))

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// handshakeWait is how long a listener that refuses new connections waits for handshakes in
-	// progress.
+	// handshakeWait is how long a listener that refuses new connections waits for pending
+	// handshakes.
 	handshakeWait = 50 * time.Millisecond
 	// backlogWait bounds the wait for an empty accept queue. Only an overloaded process reaches it.
 	backlogWait = 2 * time.Second

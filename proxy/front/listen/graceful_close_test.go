@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// answerAll serves l with one word for every line, on several connections at once, until l is
+// answerAll answers every line on l with one word, on several connections at once, until l is
 // closed.
 func answerAll(l *Listener, before func()) (ended chan struct{}) {
 	ended = make(chan struct{})
@@ -66,7 +66,7 @@ func dial(t *testing.T, addr net.Addr) net.Conn {
 }
 
 // TestCloseGracefullyEmptiesTheQueue checks that connections that the kernel has accepted but the
-// process has not are served, and that the port is closed afterwards.
+// process has not are still served, and that the port is closed afterwards.
 func TestCloseGracefullyEmptiesTheQueue(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the accept queue cannot be told here")
@@ -102,9 +102,9 @@ func TestCloseGracefullyEmptiesTheQueue(t *testing.T) {
 	}
 }
 
-// TestCloseGracefullyServesWhatHasCome checks three kept-alive connections at the end of their
-// time. One whose next request is in the socket is served, a silent one is closed, and a busy one
-// is left alone.
+// TestCloseGracefullyServesWhatHasCome checks three kept-alive connections whose grace is over. One
+// whose next request is in the socket is served, a silent one is closed, and a busy one is left
+// alone.
 func TestCloseGracefullyServesWhatHasCome(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
@@ -131,7 +131,7 @@ func TestCloseGracefullyServesWhatHasCome(t *testing.T) {
 	blocked, working1 := make(chan result, 1), make(chan result, 1)
 	go func() { s, err := read(silent); blocked <- result{s, err} }()
 	go func() { s, err := read(working); working1 <- result{s, err} }()
-	time.Sleep(20 * time.Millisecond) // most likely both wait in their reads: either order is right
+	time.Sleep(20 * time.Millisecond) // most likely both wait in their reads; either order is right
 	l.CloseGracefully()
 	if got, err := read(server); got != "request" || err != nil {
 		t.Errorf("the request that had come: %q, %v", got, err)

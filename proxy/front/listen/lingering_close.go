@@ -9,8 +9,8 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// These bound the lingering. A client that reads only after it has sent its whole body still gets
-// its answer, provided that it does not stop sending.
+// Bounds on lingering. A client that reads only after it has sent its whole body still gets its
+// answer, provided that it does not stop sending.
 const (
 	lingerTime     = 5 * time.Second
 	lingerBytes    = 256 << 20
@@ -22,7 +22,7 @@ const (
 var discardBuffers = sync.Pool{New: func() any { b := make([]byte, 16<<10); return &b }}
 
 // closeLingering closes the writing half of c, discards in the background what the client still
-// sends, and calls end. It returns false without calling end if the client has reset the
+// sends, and then calls end. It returns false without calling end if the client has reset the
 // connection or if too many connections are lingering.
 func (l *Listener) closeLingering(c *net.TCPConn, end func() error) bool {
 	if !l.lingering.tryAcquire() {

@@ -14,21 +14,21 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Options bound a Listener.
+// Options configure a Listener.
 type Options struct {
 	// MaxConns is how many connections may be open at once; 0 means no bound. A further connection
 	// is answered with a 503 and closed. MaxPerAddress is the bound for the connections of one
 	// address; 0 means no bound. For IPv6 it applies to a /64, because one host may own all of it.
 	MaxConns, MaxPerAddress int
-	// TLS says that the clients speak TLS. A connection over the bound is then closed without the
+	// TLS means that the clients speak TLS. A connection over the bound is then closed without the
 	// 503, which the client could not read.
 	TLS bool
-	// KeepSocket says that a service manager holds the socket, which therefore outlives this
+	// KeepSocket means that a service manager holds the socket, which therefore outlives this
 	// process. CloseGracefully does not touch its queue.
 	KeepSocket bool
-	// MakeRoom evicts a connection that waits for a complete request, instead of rejecting one
-	// over the bound. It evicts the least needed connection (see evict) among those that have
-	// waited for EvictAfter. The server must call RequestReceived for each request.
+	// MakeRoom closes a connection that waits for a complete request instead of rejecting one over
+	// the bound. It closes the least needed connection (see evict) among those that have waited for
+	// EvictAfter. The server must call RequestReceived for each request.
 	MakeRoom   bool
 	EvictAfter time.Duration
 	// Guard catches panics in the background and in reading from clients; nil catches none.
@@ -82,9 +82,9 @@ func New(ln net.Listener, o Options) (*Listener, error) {
 	return l, nil
 }
 
-// Accept waits for the next connection within the bound. It does not return a lack of descriptors
-// or memory, because an error would end the server and its open connections. Instead Accept waits
-// and tries again. It fails only after the listener is closed.
+// Accept waits for the next connection within the bound. If descriptors or memory run out, Accept
+// waits and tries again, because an error would end the server and its open connections. It fails
+// only after the listener is closed.
 func (l *Listener) Accept() (net.Conn, error) {
 	pause := time.Duration(0)
 	for {

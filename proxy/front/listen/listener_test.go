@@ -21,7 +21,7 @@ import (
 const reply = "HTTP/1.1 413 Request Entity Too Large\r\nConnection: close\r\nContent-Length: 5\r\n\r\nlarge"
 
 // TestLingerClientWritesEverythingFirst checks that a client that sends 200 MB before it reads
-// anything still gets the early answer, plain and over TLS. The connection must end when the
+// anything still gets the early answer, over plain TCP and TLS. The connection must end when the
 // client closes it.
 func TestLingerClientWritesEverythingFirst(t *testing.T) {
 	for _, secure := range []bool{false, true} {
@@ -210,8 +210,8 @@ func TestConnectionLimit(t *testing.T) {
 	second.Close()
 }
 
-// TestConnectionLimitTLS checks that no plain answer is sent over TLS, where it would be a broken
-// record.
+// TestConnectionLimitTLS checks that no plain answer is sent over TLS, where it would be a
+// malformed record.
 func TestConnectionLimitTLS(t *testing.T) {
 	l := open(t, Options{MaxConns: 1, TLS: true})
 	pair(t, l)
@@ -228,7 +228,7 @@ func TestConnectionLimitTLS(t *testing.T) {
 
 // TestMakeRoom checks that, with MakeRoom, a connection over the bound evicts the one that has
 // waited longest for a complete request (all have the same address here). A connection whose
-// request is being answered stays. If all connections are such, the new one is rejected.
+// request is being answered stays. If all connections are like that, the new one is rejected.
 func TestMakeRoom(t *testing.T) {
 	l := open(t, Options{MaxConns: 3, MakeRoom: true})
 	busy, busyClient := pair(t, l)
@@ -284,8 +284,8 @@ func (s *stranger) Accept() (net.Conn, error) {
 	return s.Listener.Accept()
 }
 
-// TestAcceptPassesOverStrangers checks that Accept does not fail because of one connection that
-// cannot be served: a server ends when Accept fails.
+// TestAcceptPassesOverStrangers checks that one connection that cannot be served does not make
+// Accept fail: a server ends when Accept fails.
 func TestAcceptPassesOverStrangers(t *testing.T) {
 	ln, err := Listen("127.0.0.1:0", PortOptions{})
 	if err != nil {
@@ -384,7 +384,7 @@ func TestWriteDeadline(t *testing.T) {
 	if elapsed := time.Since(start); err == nil || elapsed < d/2 || elapsed > 5*time.Second {
 		t.Errorf("a stalled write ended with %v after %v", err, elapsed)
 	}
-	// A deadline of the caller's own is kept.
+	// A deadline set by the caller is kept.
 	if err := server.SetWriteDeadline(time.Now().Add(-time.Second)); err != nil {
 		t.Fatal(err)
 	}

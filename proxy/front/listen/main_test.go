@@ -30,7 +30,7 @@ func (w *waiter) ClientGone() {
 	}
 }
 
-// noticeLimit is how late a client's departure may be noticed on a busy machine. On an idle
+// noticeLimit is how late the watch may notice a client's departure on a busy machine. On an idle
 // machine it takes a millisecond.
 const noticeLimit = time.Second
 

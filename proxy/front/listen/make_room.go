@@ -20,9 +20,9 @@ type waiting struct {
 }
 
 // leastNeeded sorts waiting connections, the least needed first. Connections whose clients have
-// shown no key precede the others. Among these, the connections of the address that holds most
-// come first, and then the one that has waited longest. An address that loses a connection holds
-// one fewer, so two addresses with the same number lose connections alternately.
+// shown no key precede the others. Among these, the connections of the address that holds the most
+// come first, and of these the one that has waited longest. An address that loses a connection
+// holds one fewer, so two addresses with the same number lose connections alternately.
 func leastNeeded(conns []waiting) {
 	slices.SortFunc(conns, func(a, b waiting) int {
 		return cmp.Or(compareBool(a.known, b.known), a.address.Compare(b.address), cmp.Compare(b.since, a.since))
@@ -60,9 +60,9 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// A check costs in proportion to the number of connections. So one check finds room for a batch of
-// new connections, and a check that finds none is not repeated for a moment. A flood must not keep
-// the edge busy with checks.
+// The cost of a check is proportional to the number of connections. So one check finds room for a
+// batch of new connections, and after a check that finds none there is a short pause. A flood must
+// not keep the edge busy with checks.
 const (
 	leastBatch   = 16
 	batchShare   = 64 // the divisor of the open connections
@@ -77,7 +77,7 @@ type room struct {
 }
 
 // evict closes the waiting connection that is needed least. It returns false if every connection
-// is within a request, or is spared by mayGo.
+// serves a request or is spared by mayGo.
 func (l *Listener) evict() bool {
 	if !l.makeRoom {
 		return false
@@ -85,7 +85,7 @@ func (l *Listener) evict() bool {
 	l.room.mu.Lock()
 	defer l.room.mu.Unlock()
 	for looked := false; ; {
-		if len(l.room.next) == 0 { // or all of an earlier check have been in use since
+		if len(l.room.next) == 0 { // or all connections of an earlier check have been in use since
 			if looked {
 				return false
 			}
@@ -137,7 +137,7 @@ func (l *Listener) lookForRoom() {
 
 // mayGo returns the connections that may be closed for new ones: those that have waited since
 // spared or longer. If there are none, it returns those without a key whose address crowds out all
-// others. Such an address could otherwise fill the bound forever with connections that it renews.
+// others. Such an address could otherwise fill the bound forever by renewing its connections.
 func mayGo(conns []waiting, spared int64, crowds func(netip.Addr) bool) []waiting {
 	old := slices.DeleteFunc(slices.Clone(conns), func(w waiting) bool { return w.since > spared })
 	if len(old) > 0 {
@@ -146,9 +146,9 @@ func mayGo(conns []waiting, spared int64, crowds func(netip.Addr) bool) []waitin
 	return slices.DeleteFunc(conns, func(w waiting) bool { return w.known || !crowds(w.address) })
 }
 
-// keepHalf cuts a list sorted by leastNeeded so that half of the most connections stay with
-// clients that have shown a key. known is the number of such clients. A flood of clients without a
-// key cannot take these connections.
+// keepHalf cuts a list sorted by leastNeeded so that clients that have shown a key keep half of the
+// most connections. known is the number of such clients. A flood of clients without a key cannot
+// take these connections.
 func keepHalf(conns []waiting, known, most int) []waiting {
 	spare := max(0, known-most/2)
 	for i, c := range conns {

@@ -108,8 +108,7 @@ func TestMayGo(t *testing.T) {
 	}
 }
 
-// TestMakeRoom_Crowd checks that one address cannot fill the bound with connections that it
-// renews.
+// TestMakeRoom_Crowd checks that one address cannot fill the bound by renewing its connections.
 func TestMakeRoom_Crowd(t *testing.T) {
 	l := open(t, Options{MaxConns: 4, MakeRoom: true, EvictAfter: time.Hour})
 	oldest, _ := pair(t, l)

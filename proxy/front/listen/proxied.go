@@ -17,8 +17,8 @@ import (
 )
 
 // A proxy that forwards bytes names its client in a header before the first byte: the PROXY
-// protocol, versions 1 (text) and 2 (binary), of HAProxy's doc/proxy-protocol.txt. The edge trusts
-// the header, so it accepts it only from listed peers. Without a list none of this code runs.
+// protocol, versions 1 (text) and 2 (binary), of HAProxy's doc/proxy-protocol.txt. The header is
+// trusted, so the edge accepts it only from listed peers. Without a list none of this code runs.
 
 // proxied holds the peers of a listener that send the header, and counts closed connections.
 type proxied struct {
@@ -34,9 +34,8 @@ type ProxyHeaders struct {
 }
 
 // SetProxies sets the networks whose connections begin with the PROXY protocol's header. It applies
-// to later connections. A connection from another network that begins with the header is closed.
-// So is a connection from one of these networks without it. If peers is empty, the header is not
-// recognized.
+// to later connections. The listener closes a connection from another network that begins with the
+// header, and one from these networks without it. If peers is empty, the header is not recognized.
 func (l *Listener) SetProxies(peers []netip.Prefix) {
 	if len(peers) == 0 {
 		l.proxied.peers.Store(nil)
@@ -51,7 +50,7 @@ func (l *Listener) ProxyHeaders() ProxyHeaders {
 	return ProxyHeaders{p.missing.Load(), p.unlisted.Load(), p.invalid.Load()}
 }
 
-// expects returns the header that a new connection may begin with, or nil if no header is
+// expects returns the header with which a new connection may begin, or nil if no header is
 // expected.
 func (l *Listener) expects(peer net.Addr) *proxyHeader {
 	peers := l.proxied.peers.Load()
@@ -70,7 +69,7 @@ func (l *Listener) expects(peer net.Addr) *proxyHeader {
 type proxyHeader struct {
 	listed bool // the peer must send the header
 	read   bool
-	bytes  []byte // what has arrived; later what followed the header
+	bytes  []byte // the bytes read so far; later those after the header
 }
 
 // RemoteAddr returns the client's address. If there is a PROXY protocol header, that is the
@@ -148,7 +147,7 @@ func refuse(count *atomic.Uint64) error {
 }
 
 // comesFrom counts a connection for its client instead of for the proxy. If the client has reached
-// the bound for one address, comesFrom answers with that and returns an error.
+// the bound for one address, comesFrom sends the refusal for that and returns an error.
 func (l *Listener) comesFrom(c *Conn, client netip.Addr) error {
 	l.mu.Lock()
 	most := l.maxOfOne.Load()
@@ -171,7 +170,7 @@ func (l *Listener) comesFrom(c *Conn, client netip.Addr) error {
 	return io.EOF
 }
 
-// leaves uncounts one connection of an address. The caller must hold mu.
+// leaves stops counting one connection of an address. The caller must hold mu.
 func (l *Listener) leaves(address netip.Addr) {
 	if l.ofAddress[address]--; l.ofAddress[address] == 0 {
 		delete(l.ofAddress, address)
@@ -193,7 +192,7 @@ const (
 	headerInvalid = -2
 )
 
-// headerLength returns the length of the header that b begins with. found says that b certainly
+// headerLength returns the length of the header with which b begins. found means that b certainly
 // begins with a header.
 func headerLength(b []byte) (length int, found bool) {
 	begins := func(with string) bool { return string(b[:min(len(b), len(with))]) == with[:min(len(b), len(with))] }

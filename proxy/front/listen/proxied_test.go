@@ -24,8 +24,8 @@ const (
 	tcp6 = "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x1f\x90\x0f\xa0"
 )
 
-// TestProxyHeader checks the beginnings of connections. The edge must either read the request and
-// know the client, or close the connection and count it.
+// TestProxyHeader checks how connections may begin. The edge must either read the request and know
+// the client, or close the connection and count it.
 func TestProxyHeader(t *testing.T) {
 	const missing, unlisted, invalid = "missing", "unlisted", "invalid"
 	listed, other := []string{"127.0.0.0/8"}, []string{"192.0.2.0/24"}
@@ -156,8 +156,8 @@ func TestProxyHeader_TLS(t *testing.T) {
 	}
 }
 
-// FuzzProxyHeader checks that a header is parsed as the stream parser does, without any byte after
-// it.
+// FuzzProxyHeader checks that a header is parsed as the stream parser does, and that no byte after
+// it is read.
 func FuzzProxyHeader(f *testing.F) {
 	for _, s := range []string{"PROXY TCP4 10.1.2.3 127.0.0.1 8080 4000\r\n", "PROXY UNKNOWN\r\n", v2(0x21, 0x11, tcp4), v2(0x20, 0, ""), v2(0x21, 0x21, tcp6), request} {
 		f.Add([]byte(s))

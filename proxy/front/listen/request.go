@@ -34,7 +34,8 @@ func RequestReceived(c net.Conn) {
 	}
 }
 
-// ShowedKey marks c as the connection of a client that has shown a key. Others are evicted first.
+// ShowedKey marks c as the connection of a client that has shown a key. Other connections are
+// evicted first.
 func (c *Conn) ShowedKey() {
 	if !c.known.Load() {
 		c.known.Store(true)
@@ -110,7 +111,7 @@ func framingOf(c net.Conn) *framingChecker {
 	return nil
 }
 
-// Read reads what the client sends. ErrBareLine, ErrFraming and ErrNotHTTP end a request. After
+// Read reads from the client. ErrBareLine, ErrFraming and ErrNotHTTP end a request. After
 // CloseGracefully it ends an idle connection.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.header != nil {

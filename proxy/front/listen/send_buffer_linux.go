@@ -12,9 +12,9 @@ import (
 // the write deadline cuts it off.
 const maxUnsent = 128 << 10
 
-// limitSendBuffer sets the bound on c rather than once on the listener. A service manager's
-// listener may use Multipath TCP, whose connections inherit nothing. If setting it fails, only the
-// bound is missing.
+// limitSendBuffer sets the bound on c rather than once on the listener, because a service manager's
+// listener may use Multipath TCP, whose connections inherit nothing. If this fails, only the bound
+// is missing.
 func limitSendBuffer(c *net.TCPConn) {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 )
 
 // OtherListeners returns how many other sockets listen on the address of ln (SO_REUSEPORT). The
-// kernel distributes new connections over all of them. It returns 0 if the system does not provide
-// the number. It reads a file of /proc, whose relevant part grows only with the number of
-// listening sockets.
+// kernel distributes new connections over all of them. It returns 0 if the system does not report
+// the number. It reads a file in /proc, whose relevant part grows only with the number of listening
+// sockets.
 func OtherListeners(ln net.Listener) int {
 	inode, ok := socketInode(ln)
 	if !ok {
@@ -49,9 +49,9 @@ func socketInode(ln net.Listener) (inode uint64, ok bool) {
 	return stat.Ino, ok && err == nil
 }
 
-// othersOn counts the other listeners on the address of the socket with the given inode, in a
-// table in the format of /proc/net/tcp (proc(5)). found is false if the socket is not in the
-// table. Listeners come first in it, so the reading ends at the first connection.
+// othersOn counts the other listeners on the address of the socket with the given inode, in a table
+// in the format of /proc/net/tcp (proc(5)). found is false if the socket is not in the table.
+// Listeners come first in it, so othersOn stops at the first connection.
 func othersOn(table io.Reader, inode uint64) (others int, found bool) {
 	const local, state, number, listens = 1, 3, 9, "0A"
 	var ours string

@@ -12,8 +12,8 @@ import (
 )
 
 // Sockets are the listeners that a service manager opened for this process (sd_listen_fds(3)); nil
-// if it opened none. The manager keeps them open when this process ends, so that clients that
-// connect meanwhile wait for the next process.
+// if it opened none. The manager keeps them open when this process ends, so clients that connect
+// meanwhile wait for the next process.
 type Sockets struct{ Public, Admin net.Listener }
 
 // InheritSockets returns the sockets of the service manager and removes their description from the
@@ -71,7 +71,7 @@ func NotifyAlive() { notify(daemon.SdNotifyWatchdog) }
 func notify(state string) { _, _ = daemon.SdNotify(false, state) }
 
 // WatchdogInterval returns how often the service manager expects NotifyAlive (WatchdogSec=), or 0
-// if it never does.
+// if it does not.
 func WatchdogInterval() time.Duration {
 	d, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {

@@ -1,13 +1,13 @@
-// Package plaintext makes foreign text safe to print. Text of engines, result files and edges
-// reaches terminals only through it. It is a leaf, like package build: the edge's pages for
+// Package plaintext makes foreign text safe to print. Text from engines, result files and other
+// edges reaches terminals only through it. It is a leaf, like package build: the edge's pages for
 // terminals, the commands and the load tester use it.
 //
 // # Design
 //
 // A terminal executes some characters as commands: it moves its cursor, sets its title, answers as
-// if the user had typed, or shows text in a different order. Such text need not come from an
-// attacker's engine, since result files are passed around. So text is cleaned as a whole where it
-// is written, not where each name is read; this also covers names that are added later. Control
+// if the user had typed, or shows text in a different order. An attacker does not need an engine
+// for that, since result files are passed around. So text is cleaned as a whole where it is
+// written, not where each name is read; this also covers names that are added later. Control
 // characters (C0, DEL, C1), format characters (marks that reverse the direction of text, zero
 // widths) and invalid UTF-8 each become one question mark. Letters of any script stay. In JSON the
 // same characters are escaped, which changes no value.

@@ -60,7 +60,7 @@ func New(f *config.File, t *routing.Table, started time.Time) (*Catalog, error) 
 }
 
 // List returns the list of the models that a view may see. It renders the complete list of a scope
-// at most once a second in each form. It fails with an *apierr.Error if the view requests a page
+// at most once a second in each form. The error is an *apierr.Error if the view requests a page
 // that does not exist.
 func (c *Catalog) List(v *View, now time.Time) (*Page, error) {
 	if v.Messages && (v.After != "" || v.Before != "" || v.Limit > 0 && v.Limit < len(c.names)) {
@@ -125,7 +125,7 @@ func (c *Catalog) Model(name string, index int, messages bool, now time.Time) (*
 	e := c.at(index, now)
 	if messages {
 		i := slices.IndexFunc(c.names, func(n listedName) bool { return n.id == name })
-		if i < 0 { // matched by a pattern: use the model's own name
+		if i < 0 { // the name matched a pattern: use the model's own name
 			i = slices.IndexFunc(c.names, func(n listedName) bool { return n.model == index })
 		}
 		return newPage(e.as(&c.names[i]), now.Unix())
@@ -170,8 +170,8 @@ func encode(v any) ([]byte, error) {
 }
 
 // tag returns the ETag of a page: a hash of everything except the time at which it was rendered. A
-// client that asks again then learns that nothing has changed, instead of getting a page that
-// differs only in its time.
+// client that polls then learns that nothing has changed, instead of getting a page that differs
+// only in its time.
 func tag(page []byte, second int64) string {
 	stamp := strconv.AppendInt([]byte(`"updated_at":`), second, 10)
 	sum := xxhash.New()

@@ -8,20 +8,20 @@ import (
 	"penstock/translate/chat"
 )
 
-// codexInstructions are the instructions that Codex gives an edge's model. For OpenAI's models
+// codexInstructions are the instructions that Codex gives a model of the edge. For OpenAI's models
 // Codex chooses its own text by their names, and it refuses an entry without instructions.
 //
 //go:embed codex_instructions.txt
 var codexInstructions string
 
-// codexPage is added to the list for Codex, which reads these entries instead of data. For a model
-// without an entry Codex assumes a context length of its own.
+// codexPage adds a list for Codex, which reads these entries instead of data. Without an entry
+// Codex assumes a context length of its own for the model.
 type codexPage struct {
 	Models []codexModel `json:"models"`
 }
 
-// codexModel is an entry of Codex's own catalog. Some version of Codex (0.169, or an earlier one)
-// requires the members without omitempty to read an entry.
+// codexModel is an entry of Codex's own catalog. At least one version of Codex (0.169 or earlier)
+// refuses an entry without the members that have no omitempty.
 type codexModel struct {
 	Slug                      string          `json:"slug"`
 	DisplayName               string          `json:"display_name"`
@@ -48,7 +48,7 @@ type codexEffort struct {
 	Description string `json:"description"`
 }
 
-// codexTruncation bounds how much of a tool's output Codex shows a model.
+// codexTruncation limits how much of a tool's output Codex passes to a model.
 type codexTruncation struct {
 	Mode  string `json:"mode"`
 	Limit int    `json:"limit"`
@@ -88,7 +88,7 @@ func codexModelOf(e *entry, rank int, strict bool) codexModel {
 	return m
 }
 
-// defaultEffort returns medium if the model has it, otherwise the first effort; empty if there are
+// defaultEffort returns medium if the model has it, otherwise the first effort, or "" if there are
 // none.
 func defaultEffort(efforts []string) string {
 	switch {

@@ -1,5 +1,5 @@
-// Package catalog publishes the models. It describes them from the configuration and the engines,
-// and reports their free slots from the same ledger that admission uses.
+// Package catalog publishes the models. It describes them from the configuration and the engines'
+// reports, and takes the number of free slots from the same ledger as admission.
 //
 // # Design
 //
@@ -8,15 +8,15 @@
 // exact when rendered and may be out of date within that second. The tag is weak and ignores
 // updated_at, so a poller gets "not modified" as long as only the time has changed.
 //
-// Agents read lists of their own, so a list has four forms (View): members for clients of
-// Anthropic's API, the list of Codex, both, or neither. Additions never change other members.
-// Clients of Anthropic's API choose among names that look like Anthropic's, so aliases have entries
-// in their form only.
+// Agents read lists of their own, so a list has four forms (View): with the members for clients of
+// Anthropic's API, with the list of Codex, with both, or with neither. Additions never change other
+// members. Clients of Anthropic's API choose among names that look like Anthropic's, so aliases
+// have entries only in their form.
 //
-// Scopes live in a bounded LRU, since there may be as many as keys. The scope's name is the key's
-// id, never the key.
+// Scopes are kept in a bounded LRU, since there may be as many as keys. The scope's name is the
+// key's id, never the key.
 //
-// Where the configuration is silent, the engines decide: the context length is the smallest that
+// Where the configuration sets nothing, the engines decide: the context length is the smallest that
 // the ready engines of a model report, and images are listed as input if all these engines report
 // that they accept them. Unknown values are omitted: a guess in a catalog is worse than a gap.
 package catalog

@@ -83,7 +83,7 @@ func newEntry(m *config.Model, started int64) entry {
 	return e
 }
 
-// effortsOf returns the efforts that calls may request; nil if it is unknown whether the model
+// effortsOf returns the efforts that calls may request, or nil if it is unknown whether the model
 // reasons. If a model reasons and the file does not list its efforts, calls may request any: the
 // engine gets the nearest effort that it accepts.
 func effortsOf(m *config.Model) []string {
@@ -94,7 +94,7 @@ func effortsOf(m *config.Model) []string {
 }
 
 // live fills in the members that change: readiness, capacity, and the engines' reports where the
-// configuration is silent.
+// configuration sets nothing.
 func (e *entry) live(m *config.Model, r *routing.Route, now time.Time) {
 	e.IsReady = r.Ready(now)
 	if m.ContextLength == 0 {

@@ -2,7 +2,7 @@ package catalog
 
 import "penstock/config"
 
-// defaults are the properties that a kind of model implies where the configuration is silent.
+// defaults are the properties that a kind of model implies where the configuration sets nothing.
 type defaults struct {
 	task          string
 	input, output []string

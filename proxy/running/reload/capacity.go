@@ -12,7 +12,7 @@ type CapacityChange struct {
 	Kind        string `json:"kind"` // added, removed or changed
 	SlotsBefore int    `json:"slots_before"`
 	SlotsAfter  int    `json:"slots_after"`
-	// Assumed reports that the engines have not reported their slots yet, so that SlotsAfter is an
+	// Assumed means that the engines have not reported their slots yet, so that SlotsAfter is an
 	// estimate from their profiles.
 	Assumed bool `json:"assumed,omitempty"`
 	// Added counts the model's new upstreams. Draining counts the upstreams that leave the

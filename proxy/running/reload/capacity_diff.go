@@ -23,7 +23,7 @@ type capacitySide struct {
 	has    func(upstreams.ID) bool // configured, even if no model uses it; only on the new side
 }
 
-// slotsOf sums the slots of a route's distinct upstreams that calls of the model's kind draw from.
+// slotsOf sums the slots that calls of the model's kind use, over a route's distinct upstreams.
 func (s *capacitySide) slotsOf(r *routing.Route) (slots int, ids []upstreams.ID, assumed bool) {
 	kind := s.file.Models[r.Index].Kind
 	for _, t := range r.Targets() {
@@ -169,9 +169,9 @@ func (s *capacitySide) problem(r *routing.Route) config.Problem {
 		r.ID, strings.Join(reasons, "; ")))
 }
 
-// WriteDiff writes the effect of replacing one configuration with another, without a running edge:
-// a line for each model whose slots change, then one for each changed setting. The engines' reports
-// are unknown there, so slots that the files leave open are assumed.
+// WriteDiff writes what would change if one configuration replaced another, without a running edge:
+// a line for each model whose slots change, then one for each changed setting. There are no reports
+// from engines, so slots that the files do not set are assumed.
 func WriteDiff(w io.Writer, old, next *config.File) error {
 	var sides [2]capacitySide
 	for i, f := range []*config.File{old, next} {

@@ -1,11 +1,11 @@
 // Package reload replaces the running configuration: it reads the file, checks what the file would
-// change, and replaces the snapshot that requests load (package snapshot).
+// change, and replaces the snapshot that requests use (package snapshot).
 //
 // # Steps
 //
-//	Trigger, Run   a changed file, SIGHUP or new addresses ask for a reload (triggers.go)
-//	Reload         one reload from its Request to its Result; an operator waits for it
-//	readKeys       the file is read; if it is valid, its keys are in force from here on (keys.go)
+//	Trigger, Run   a changed file, SIGHUP or new addresses request a reload (triggers.go)
+//	Reload         one reload from its Request to its Result, for which an operator waits
+//	readKeys       reads the file; if it is valid, its keys are in force from here on (keys.go)
 //	judge          what else does the file change, and does a model lose its capacity (models.go)
 //	UseShared      keys of the fleet's store, beside those of the file
 //	apply, commit  upstreams, queues, models: all of the rest or nothing
@@ -17,24 +17,24 @@
 // stays revoked even if the models of its file are refused.
 //
 // A snapshot is complete before anything changes. A reload is refused if it would leave a model
-// that can serve calls without an engine to take them, unless the operator forces it. Before that
-// decision, upstreams that only the new file has are probed, although they are not in use yet
+// that can serve calls now without an engine to take them, unless the operator forces it. Before
+// that decision, upstreams that only the new file has are probed, although they are not in use yet
 // (capacity_diff.go). After an error or a problem the running configuration stays, except for the
 // keys.
 //
 // A file that equals the running one makes no new version, so it is harmless if a watcher and a
-// signal report the same change. A reload whose file was replaced while it waited for another
-// reload ends without a result of its own (errSuperseded). An operator who waits gets the result of
-// the newest file.
+// signal report the same change. If the file is replaced while its reload waits for another one,
+// that reload ends without a result of its own (errSuperseded). An operator who waits gets the
+// result of the newest file.
 //
 // The configuration before the running one is kept in memory, so that an operator can go back to it
-// (Request.Back). It comes back without its keys: the running keys stay.
+// (Request.Back). Its keys do not come back: the running keys stay.
 //
-// While a reload runs, the process has one processor more than GOMAXPROCS says, so that requests
-// share a core with it and never queue behind it (process.Boost).
+// During a reload the process has one processor more than GOMAXPROCS is set to, so that requests
+// share a core with the reload and never queue behind it (process.Boost).
 //
 // Models that engines list (`discover`) enter the running file by the same kind of reload as
-// changed addresses: nothing is read, and a snapshot is built from the file and the lists.
+// changed addresses: no file is read, and a snapshot is built from the running file and the lists.
 //
 // # Locks
 //

@@ -12,10 +12,10 @@ type fileRead struct {
 	*config.File
 	keys    snapshot.Credentials
 	over    *snapshot.Snapshot // the running snapshot when the file was read
-	changes []config.Change    // the file's changes to it
+	changes []config.Change    // what the file changes in the running snapshot
 }
 
-// errSuperseded reports that the files changed again before the models of this one were checked.
+// errSuperseded means that the files changed again before the models of this one were checked.
 var errSuperseded = errors.New("the files have changed again meanwhile")
 
 // readKeys is the first half of a reload. It reads the file and, if the file is valid, puts its
@@ -74,7 +74,7 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 	if res.KeysInForce {
 		r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
 			ahead, bad := f.keys.AheadOf(running, next, r.shared.Load(), r.opts.Keys)
-			if bad != nil { // NewCredentials has made the same ring
+			if bad != nil { // NewCredentials has already built the same ring
 				err = bad
 				return running
 			}
@@ -84,7 +84,7 @@ func (r *Reloader) readKeys(q Request, res *Result) (*fileRead, error) {
 			r.opts.OnRevoke(f.keys.Keys)
 		}
 	}
-	res.KeysInForce = res.KeysInForce || r.current.Load().Ahead // perhaps by an earlier reading
+	res.KeysInForce = res.KeysInForce || r.current.Load().Ahead // perhaps since an earlier reading
 	return f, err
 }
 

@@ -126,7 +126,7 @@ func (r *Reloader) apply(c candidate, res *Result) error {
 	return nil
 }
 
-// withListed returns a file with the models that are discovered now. If an upstream's engines have
+// withListed returns a file with the currently discovered models. If an upstream's engines have
 // listed nothing yet, because they have a new address or are all down, its previous models stay.
 func withListed(r *Reloader, f *config.File, old *snapshot.Snapshot) *config.File {
 	if len(f.Discover) == 0 {
@@ -137,7 +137,7 @@ func withListed(r *Reloader, f *config.File, old *snapshot.Snapshot) *config.Fil
 		return config.WithListed(f, listed)
 	}
 	for name, models := range config.Published(old.Config) {
-		if _, told := listed[name]; !told { // an empty list counts, too
+		if _, told := listed[name]; !told { // an empty list counts as a report
 			listed[name] = models
 		}
 	}
@@ -158,7 +158,7 @@ func (r *Reloader) commit(c candidate, plan *upstreams.Plan, old, next *snapshot
 	}
 	r.opts.Queues.Apply(next.QueueConfigs())
 	r.swap(func(running *snapshot.Snapshot) *snapshot.Snapshot {
-		if running != nil && running.FileNumber > next.FileNumber { // of a file that was read in the meantime
+		if running != nil && running.FileNumber > next.FileNumber { // a newer file was read in the meantime
 			return next.WithCredentials(running.Credentials, running.Config)
 		}
 		return next

@@ -37,14 +37,14 @@ type Options struct {
 	// Parse reads the text of a candidate, as Load reads the file in place. If it is nil, Load is
 	// used.
 	Parse func(src []byte, called string) (*config.File, config.Problems)
-	// Public and Admin are the addresses of the listeners. A reload cannot move them, so a file
+	// Public and Admin are the addresses of the listeners. A reload cannot change them, so a file
 	// must not open them to other machines without keys.
 	Public, Admin string
 	Certificate   *listen.Certificate // nil without TLS
 	// AdminCertificate is the admin listener's certificate; nil without TLS.
 	AdminCertificate *listen.Certificate
 
-	// Draining reports whether the edge drains. If so, the service manager gets no notice of
+	// Draining reports whether the edge drains. If so, the service manager is not notified of
 	// reloads.
 	Draining func() bool
 	// OnCommit is called once the upstreams and the certificate of a file are in use, but before
@@ -54,7 +54,7 @@ type Options struct {
 	// if the engines' profiles have changed.
 	OnSwap func(f *config.File, newProfiles bool)
 	// OnRevoke is called when keys or their hashes were removed and on_revoke is abort. It must end
-	// all calls whose key is missing in the ring.
+	// all calls whose key the ring lacks.
 	OnRevoke func(*auth.Ring)
 	// OnKeys is called when keys of the fleet's store have changed.
 	OnKeys func()
@@ -84,12 +84,12 @@ type Reloader struct {
 // again, because upstreams have other addresses or other models.
 type ofSet struct {
 	triggers chan string
-	awaited  *atomic.Bool // a reload is waiting and will see all changes until it begins
+	awaited  *atomic.Bool // a waiting reload will see all changes until it begins
 }
 
 func newOfSet() ofSet { return ofSet{make(chan string, 1), new(atomic.Bool)} }
 
-// ofSetFor returns the triggers of a source; nil if its reloads read the files.
+// ofSetFor returns the triggers of a source, or nil if its reloads read the files.
 func ofSetFor(r *Reloader, source string) *ofSet {
 	switch source {
 	case SourceAddresses:
@@ -147,8 +147,8 @@ func (r *Reloader) Summary() string {
 		len(s.Config.Upstreams), s.Version)
 }
 
-// Reload reads the configuration and makes it the running one: its keys at once, and then all of
-// the rest or nothing.
+// Reload reads the configuration and puts it into force: its keys at once, and then all of the rest
+// or nothing.
 func (r *Reloader) Reload(q Request) *Result {
 	defer process.Boost()()
 	notify := !q.DryRun && !r.opts.Draining()
@@ -213,7 +213,7 @@ func (r *Reloader) reapply(q Request, res *Result) error {
 }
 
 // swap replaces the running snapshot by the result of next, which it calls with the running one. It
-// runs in one goroutine at a time, so that keys that another reload has just put into force are not
+// runs in one goroutine at a time, so keys that another reload has just put into force are not
 // lost.
 func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot) {
 	r.swapping.Lock()
@@ -230,12 +230,12 @@ func (r *Reloader) swap(next func(running *snapshot.Snapshot) *snapshot.Snapshot
 	r.opts.Keys.Issued.Follow(config.IssuerURLs(s.Config))
 }
 
-// FileWarning is the log message for each warning of a configuration file. The log line's member
+// FileWarning is the log message for each warning about a configuration file. The log line's member
 // problem holds the warning itself.
 const FileWarning = "the configuration file has a warning"
 
 // record stores, counts and logs the result of a reload. A reload for other addresses or models
-// does not replace the result of a refused file, and neither does a request to go back without an
+// does not replace the result of a refused file. Neither does a request to go back if there is no
 // earlier configuration.
 func (r *Reloader) record(q Request, res *Result) {
 	before := r.last.Load()

@@ -21,8 +21,8 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// reloads is a Reloader whose steps the test can hold. Each step receives from its channel, and a
-// test closes the channel of a step that need not wait.
+// reloads is a Reloader whose steps the test can hold. Each step receives from its channel; a test
+// closes the channel of a step that need not wait.
 type reloads struct {
 	*Reloader
 	t      *testing.T
@@ -141,8 +141,8 @@ func TestSameFileReadAgain(t *testing.T) {
 	}
 }
 
-// TestNewerFileReadMeanwhile checks the result of an operator's reload that waits while a newer
-// file is read: it is the newest file's.
+// TestNewerFileReadMeanwhile checks that an operator's reload that waits while a newer file is read
+// gets the newest file's result.
 func TestNewerFileReadMeanwhile(t *testing.T) {
 	r := newReloads(t)
 	r.begin(sourceFile, variant(1))
@@ -204,7 +204,7 @@ func TestBack(t *testing.T) {
 	}
 }
 
-// TestTriggersMerge checks that any number of triggers during a reading causes one more reading.
+// TestTriggersMerge checks that any number of triggers while a file is read causes one more read.
 func TestTriggersMerge(t *testing.T) {
 	r := newReloads(t)
 	close(r.goOn)
@@ -228,7 +228,7 @@ func TestTriggersMerge(t *testing.T) {
 	}
 }
 
-// TestAddressesBesideFile checks that new addresses take effect although a reload of the unchanged
+// TestAddressesBesideFile checks that new addresses take effect even if a reload of the unchanged
 // file was triggered at the same time.
 func TestAddressesBesideFile(t *testing.T) {
 	r := newReloads(t)

@@ -2,9 +2,9 @@ package reload
 
 import "time"
 
-// The sources of reloads, as the log names them. SourceAddresses applies the same file over
-// upstreams whose resolved addresses have changed, SourceModels over upstreams that list other
-// models. SourceRequest is an operator's request, which waits for the result.
+// The sources of reloads, as they are logged. SourceAddresses applies the same file over upstreams
+// whose resolved addresses have changed, SourceModels over upstreams that list other models.
+// SourceRequest is an operator's request, which waits for the result.
 const (
 	SourceAddresses = "addresses"
 	SourceModels    = "models"
@@ -21,10 +21,9 @@ type Request struct {
 	// Candidate is the text of another file, for a dry run. Nil means the file with which the edge
 	// was started.
 	Candidate []byte
-	// Called is the name that problems give the candidate. Empty means the place where it is read.
+	// Called is the candidate's name in problems. Empty means the place from which it is read.
 	Called string
-	// Back applies the configuration before the running one, except for its keys, instead of the
-	// file.
+	// Back applies the configuration before the running one, without its keys, instead of the file.
 	Back bool
 
 	onRead func() // called before the files are read or the addresses are checked; may be nil
@@ -39,9 +38,9 @@ type Result struct {
 	DryRun    bool      `json:"dry_run,omitempty"`
 	Forced    bool      `json:"forced,omitempty"`
 	Unchanged bool      `json:"unchanged,omitempty"` // the file equals the running one
-	// KeysInForce reports that the file was refused and only its keys came into force; for a dry
-	// run, that they would. If it is false, nothing of a refused file came into force, or its keys
-	// did not change.
+	// KeysInForce means that the file was refused and only its keys came into force or, for a dry
+	// run, would. If it is false, nothing of a refused file came into force, or its keys did not
+	// change.
 	KeysInForce bool             `json:"keys_in_force,omitempty"`
 	Version     uint64           `json:"version"` // of the running configuration after the reload
 	Changes     []string         `json:"changes,omitempty"`

@@ -12,9 +12,9 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// Trigger requests a reload and returns at once. Triggers that arrive while one is waiting are
-// merged with it. A trigger after the files were read causes another reload, so the newest file is
-// always read. Any goroutine may call Trigger.
+// Trigger requests a reload and returns at once. Triggers that arrive while another one is waiting
+// are merged with it. A trigger after the files were read causes another reload, so the newest file
+// is always read. Any goroutine may call Trigger.
 func (r *Reloader) Trigger(source string) {
 	waiting := r.triggers
 	if o := ofSetFor(r, source); o != nil { // reads no file, so it cannot replace a reload that does
@@ -28,8 +28,8 @@ func (r *Reloader) Trigger(source string) {
 
 // Run handles triggers until ctx ends. Each reload has its own goroutine, because the keys of a
 // file must not wait for another reload that waits for names or engines. Run takes the next trigger
-// once the previous reload begins to read the files. At most one reload therefore waits for the
-// files, however fast signals arrive.
+// once the previous reload begins to read the files. So at most one reload waits for the files,
+// however fast signals arrive.
 func (r *Reloader) Run(ctx context.Context) {
 	for {
 		select {
@@ -38,7 +38,7 @@ func (r *Reloader) Run(ctx context.Context) {
 			begins := sync.OnceFunc(func() { close(reads) })
 			r.start(Request{Source: source, onRead: func() {
 				select {
-				case <-r.triggers: // it came before the files are read, so this reload covers it
+				case <-r.triggers: // it arrived before the files are read, so this reload covers it
 				default:
 				}
 				begins()
@@ -72,8 +72,8 @@ func (r *Reloader) start(q Request, ended func()) {
 	})
 }
 
-// watchInterval is how often files are checked when no event reports a change. A file that is
-// mounted by itself has no events, and its keys, too, must take effect within a second.
+// watchInterval is how often files are checked when no event reports a change. There are no events
+// for a file that is mounted by itself, whose keys must also take effect within a second.
 const watchInterval = 500 * time.Millisecond
 
 // OnChange triggers a reload on SIGHUP and, with `watch`, when a file of the configuration changes,

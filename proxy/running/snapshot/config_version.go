@@ -6,8 +6,8 @@ import (
 )
 
 // ConfigVersion identifies a snapshot: its number, when it took effect, and the number of its calls
-// that are still running. A reload whose keys take effect before its routes shares the running
-// version.
+// that are still running. If the keys of a reload take effect before its routes, they share the
+// running version.
 type ConfigVersion struct {
 	Version uint64
 	Since   time.Time

@@ -18,7 +18,7 @@ type Credentials struct {
 	KeyLimits  limit.Bound
 	*Sources            // what they were built from
 	Hosts      []string // see browser.OwnHosts
-	FileNumber uint64   // the file's number, in reading order
+	FileNumber uint64   // the number of the file, in reading order
 	Ahead      bool     // the models of the file are not in force
 
 	SharedNumber uint64   // the number of the shared keys
@@ -34,12 +34,11 @@ type SharedKeys struct {
 	Number uint64
 }
 
-// Sources are the parts besides a file from which credentials are built. They live across all
-// reloads.
+// Sources are what credentials are built from besides a file. They outlive all reloads.
 type Sources struct {
 	Limits *limit.Keys
 	Issued *jwks.Keeper
-	Shared bool // the fleet's store has keys, too; until they have a number they are unknown
+	Shared bool // the fleet's store has keys, too; they are unknown until they have a number
 }
 
 func (o *Sources) ring(f *config.File, all []config.Key, shared *SharedKeys) (*auth.Ring, error) {
@@ -99,7 +98,7 @@ func withShared(f *config.File, shared []config.Key) []config.Key {
 }
 
 // AheadOf returns the credentials of the file next while the models of s stay in force. Rights that
-// next removes from its keys are gone at once. Rights to models that next changes are withheld.
+// next removes from its keys end at once. Rights to models that next changes are withheld.
 func (c Credentials) AheadOf(s *Snapshot, next *config.File, shared *SharedKeys, o *Sources) (Credentials, error) {
 	c.Ahead = true
 	if !s.Open() {
@@ -128,8 +127,8 @@ func (s *Snapshot) WithShared(shared *SharedKeys, o *Sources) (*Snapshot, error)
 	return s.WithCredentials(c, s.Config), nil
 }
 
-// LimitsOf returns the limits of a key in force, or of a token; nil if the configuration no longer
-// has the key. Callers that share the limits of their template have the limits of its entry.
+// LimitsOf returns the limits of a key in force, or of a token, or nil if the configuration no
+// longer has the key. Callers that share the limits of their template have the limits of its entry.
 func (c *Credentials) LimitsOf(key *auth.Key) *limit.Key {
 	switch {
 	case key.Template == nil:

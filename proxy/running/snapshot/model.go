@@ -30,7 +30,7 @@ type Model struct {
 	Deprecation, Sunset []byte
 }
 
-// Crowded reports whether calls already wait for the model: a new call must not overtake them.
+// Crowded reports whether calls already wait for the model. A new call must not overtake them.
 func (m *Model) Crowded() bool { return m.Queue != nil && m.Queue.Waiting() > 0 }
 
 func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.Queues) Model {
@@ -80,7 +80,7 @@ func newModel(s *Snapshot, m *config.Model, route *routing.Route, queues *queue.
 func (m *Model) Serves(path string) bool { return slices.Contains(m.endpoints, path) }
 
 // ChatRules returns the model's rules for a chat request. If the file does not set the context
-// length, the engines' reports do; the result is then stored in room.
+// length, it comes from the engines' reports; the result is then stored in room.
 func (m *Model) ChatRules(now time.Time, lowerEffort bool, room *chat.ModelRules) *chat.ModelRules {
 	limits := &m.Rules
 	if lowerEffort {
@@ -94,7 +94,7 @@ func (m *Model) ChatRules(now time.Time, lowerEffort bool, room *chat.ModelRules
 	return room
 }
 
-// queueOf returns the model's queue, which outlives reloads; nil if the model has none.
+// queueOf returns the model's queue, which outlives reloads, or nil if the model has none.
 func queueOf(m *config.Model, queues *queue.Queues) *queue.Queue {
 	if m.Queue.Depth == 0 {
 		return nil

@@ -20,7 +20,7 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// Snapshot is everything that a request needs of one configuration, complete and immutable. Live
+// Snapshot is everything that a request needs from one configuration, complete and immutable. Live
 // state (health, in-flight, limits in use) lies outside and is found by identity.
 type Snapshot struct {
 	*ConfigVersion
@@ -46,7 +46,7 @@ type Refused struct {
 	ByAll *chat.RefusedMembers
 }
 
-// Secrets hide clients' data.
+// Secrets protect clients' data.
 type Secrets struct {
 	Seals    *seal.Keys     // encrypt reasoning that clients carry
 	EndUsers *enduser.Namer // names the users behind requests; nil: not configured
@@ -57,7 +57,7 @@ type Source struct {
 	File        *config.File
 	Plan        *upstreams.Plan
 	Credentials Credentials
-	Running     *Snapshot // the one to replace; nil: it is the first
+	Running     *Snapshot // the snapshot to replace; nil: this is the first
 	Queues      *queue.Queues
 	Started     time.Time // when the process started
 	Now         time.Time
@@ -117,7 +117,7 @@ func sealKeys(f *config.File, running *Snapshot) *seal.Keys {
 }
 
 // refusedMembers returns the request members that steer any of the engines. They are refused
-// whatever engine a call would go to, so that a request means the same at every engine.
+// whichever engine a call would go to, so that a request means the same at every engine.
 func refusedMembers(all *engine.Profiles) *chat.RefusedMembers {
 	var out []string
 	seen := map[string]bool{}
@@ -155,7 +155,7 @@ func (s *Snapshot) Lookup(name []byte) (*Model, bool) {
 }
 
 // NearestModel returns the id or alias of the model that a client may have meant by an unknown
-// name, or "". It considers the models that the client's key may use. A nil key may use the models
+// name, or "". It considers the models that the client's key may use or, with a nil key, the models
 // that an edge without keys serves.
 func (s *Snapshot) NearestModel(name string, key *auth.Key) string {
 	var names []string
