@@ -2,8 +2,8 @@ package auth
 
 import "iter"
 
-// Withhold removes rights to models from the keys of r: a key loses its right to one of the models
-// if the key with its id had none in before. A reload calls it for keys that come into force
+// Withhold removes rights to models from the keys of r: a key loses its right to such a model if
+// the key with the same id in before had none. A reload calls it for keys that come into force
 // earlier than the models of their file, or without them: a right to a model of the next file is
 // not a right to the model that runs under the same name now. Likewise a key gets no tier that it
 // did not list before. Withhold does not affect narrowed rights and removed keys. It must be called

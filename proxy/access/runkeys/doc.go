@@ -11,8 +11,8 @@
 // # Where entries are kept
 //
 // A Store keeps them: a File on the edge's machine, or the fleet's store (package keystore). Both
-// change an entry by a function of the current one. So if two operators change one key at the same
-// time, neither undoes the other's change.
+// change an entry with a function that receives the current one. So if two operators change one key
+// at the same time, neither undoes the other's change.
 //
 // # The file
 //

@@ -96,8 +96,8 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// TestRotate: the new hash joins the old ones, which expire with the overlap, or earlier if they
-// did before.
+// TestRotate: the new hash joins the old ones, which expire at the end of the overlap, or earlier
+// if they were to expire before.
 func TestRotate(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	entry, err := New([]byte(`{"id":"a"}`), hashA)

@@ -420,8 +420,8 @@ func (m *Manager) look(ctx context.Context, d *domain) time.Time {
 
 func (m *Manager) fleetAvailable() bool { return m.fleet == nil || m.fleet.Available() }
 
-// follow returns when to look again, given that the next look is due at due. An edge of a fleet
-// looks earlier, to find what another edge has obtained.
+// follow returns when to look again. due is when the next look is due. An edge of a fleet looks
+// earlier, to find what another edge has obtained.
 func (m *Manager) follow(due time.Time) time.Time {
 	if soon := time.Now().Add(followPeriod); m.fleet != nil && soon.Before(due) {
 		return soon

@@ -58,8 +58,8 @@ func isWholeServer(h *fasthttp.RequestHeader) bool {
 	return string(h.RequestURI()) == "*" && h.IsOptions()
 }
 
-// AnswerWholeServer answers OPTIONS * with the methods that some path accepts. It returns false
-// for another request. The request must have passed Check.
+// AnswerWholeServer answers OPTIONS * with the methods that some path accepts. It returns false for
+// any other request. The request must have passed Check.
 func AnswerWholeServer(ctx *fasthttp.RequestCtx, allow string) bool {
 	if !isWholeServer(&ctx.Request.Header) {
 		return false

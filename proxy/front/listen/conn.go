@@ -94,7 +94,8 @@ func (c *Conn) SetDeadline(t time.Time) error {
 }
 
 // DetachOnClose takes the connection away from its server. The next Close leaves it open and runs
-// then on another goroutine. then owns the connection and must catch its own panics.
+// the given function on another goroutine. That function owns the connection and must catch its own
+// panics.
 func (c *Conn) DetachOnClose(then func()) { c.onDetach.Store(&then) }
 
 // Unread puts back the unread bytes of from, the server's buffered reader of this connection.

@@ -14,8 +14,8 @@ type unreadBytes struct {
 // errNothingBuffered ends the reading of an empty buffer.
 var errNothingBuffered = errors.New("nothing is buffered")
 
-// collect reads the bytes out of from, a buffered reader of the connection. The reader's own reads
-// of the connection meanwhile end up in read.
+// collect drains from, a buffered reader of the connection. Meanwhile read serves the reads of that
+// reader from the connection.
 func (u *unreadBytes) collect(from io.Reader) {
 	u.collecting = true
 	var piece [512]byte

@@ -38,7 +38,7 @@ type Memory struct {
 	reserved int64
 }
 
-// errNoMemory ends an attempt whose reply finds no memory. No engine is blamed for it.
+// errNoMemory ends an attempt if no memory is left for its reply. No engine is blamed for it.
 var errNoMemory = errors.New("no memory for the engine's reply")
 
 // Hold sets the size of a part to n bytes. If the part grows and the budget has no room, Hold

@@ -227,8 +227,8 @@ func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 	return nil
 }
 
-// Copy makes b a copy of the bytes that of would send to an engine. If there is nothing to send or
-// no memory for it, Copy returns false and leaves b empty.
+// Copy copies into b the bytes that the given body would send to an engine. If there is nothing to
+// send or no memory for it, Copy returns false and leaves b empty.
 func (b *Body) Copy(of *Body) bool {
 	bytes := of.Bytes()
 	b.Begin(of.memory.budget)

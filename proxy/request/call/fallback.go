@@ -16,7 +16,7 @@ type fallbacks struct{ call *Call }
 // acquire takes a slot of the first fallback model that the key may use, that can answer the
 // request and that has a free slot. Each fallback is tried once per call. The call does not wait
 // for any of them, and their own fallbacks do not count. If no fallback can answer, acquire returns
-// the error why.
+// the given error.
 func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing.Target, error) {
 	c, t := f.call, &f.call.tries
 	if !f.left() || c.abort.Cause() != nil {

@@ -28,8 +28,8 @@ func keeping(c *Call, codec endpoint.Stream) endpoint.Stream {
 	return c.tries.kept
 }
 
-// able reports whether the stream could still be resumed. Its request is kept for as long as it
-// could.
+// able reports whether the stream could still be resumed. As long as that is possible, its request
+// is kept.
 func (r resumer) able() bool {
 	t := &r.call.tries
 	if t.kept == nil || !t.kept.Keeps() || t.sends.Resumes >= r.call.config.model.Config.Retry.Resume {

@@ -41,8 +41,8 @@ type Decoder interface {
 	// Streams reports whether the client gets its answer as it is generated. For a form this is
 	// final only once the form has been read to its end.
 	Streams() bool
-	// Check applies the rules of the model. now decides which context reports of its engines are
-	// recent.
+	// Check applies the rules of the model. now determines which of its engines' context reports
+	// count as recent.
 	Check(m *snapshot.Model, now time.Time) (Checked, error)
 	// Ended reports whether the client's body was read to its end. A form is read while it is sent
 	// on.

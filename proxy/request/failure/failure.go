@@ -492,8 +492,8 @@ func RefusedByHook(status int, message string) *Failure {
 // never cause it.
 const codeReplyMemory = "no_reply_memory"
 
-// NoReplyMemory returns the failure of an attempt whose reply finds no memory. Another engine's
-// reply would find none either.
+// NoReplyMemory returns the failure of an attempt for whose reply no memory is left. There would be
+// none for another engine's reply either.
 func NoReplyMemory() *Failure {
 	e := apierr.New(503, codeReplyMemory, "The memory for engines' replies is exhausted. Retry shortly.")
 	e.RetryAfter = limit.Jitter(RetrySoon)

@@ -59,7 +59,7 @@ type Call struct {
 	Salt  func(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt
 }
 
-// Changes knows and learns in which form engines accept requests that they refused before.
+// Changes remembers in which form engines accept requests that they refused before.
 type Changes interface {
 	// Known returns what an engine is known to refuse in requests for a model that it serves.
 	Known(up upstreams.ID, served string, now time.Time) endpoint.Refused

@@ -140,7 +140,8 @@ func (c *Catalog) at(i int, now time.Time) entry {
 	return e
 }
 
-// endpoints returns those of listed that an engine of the route has, as far as the edge knows now.
+// endpoints returns the listed endpoints that an engine of the route has, as far as the edge knows
+// now.
 func (c *Catalog) endpoints(listed []string, r *routing.Route) []string {
 	targets := r.Targets()
 	missing := func(path string) bool {

@@ -41,7 +41,8 @@ func (s *capacitySide) slotsOf(r *routing.Route) (slots int, ids []upstreams.ID,
 	return slots, ids, assumed
 }
 
-// slotsFor returns how many calls for a model of kind an upstream with limits l runs at once.
+// slotsFor returns how many calls an upstream with limits l runs at once for a model of the given
+// kind.
 func slotsFor(kind string, l upstreams.Limits) int {
 	switch {
 	case kind == config.KindTranscription || kind == config.KindSpeech:

@@ -213,7 +213,7 @@ func TestTriggersMerge(t *testing.T) {
 	<-r.read
 	for range 50 {
 		r.Trigger(sourceSignal)
-		time.Sleep(time.Millisecond) // time to handle each one, which must not happen
+		time.Sleep(time.Millisecond) // long enough to handle each trigger by itself, which must not happen
 	}
 	r.texts <- variant(1)
 	<-r.read // covers all 50

@@ -34,7 +34,7 @@ type SharedKeys struct {
 	Number uint64
 }
 
-// Sources are what credentials are built from besides a file. They outlive all reloads.
+// Sources are the inputs of credentials other than the file. They outlive all reloads.
 type Sources struct {
 	Limits *limit.Keys
 	Issued *jwks.Keeper

@@ -125,9 +125,9 @@ func (s *Source) Keys() *jwt.Set { return s.set.Load() }
 // Renew requests a newer set for a token that the current one does not verify, and waits for at
 // most a second until a fetch has ended. suspect means that the set has a key for the token, but
 // its signature is wrong under that key. The caller then calls Keys again. final reports whether
-// the verdict of these Keys is final: a fetch that began after the call to Renew has ended, or no
-// fetch is due for such a token. If final is false, the fetch has not ended, or the fetch that has
-// ended began before the call, or too many tokens wait.
+// those keys decide: a fetch that began after the call to Renew has ended, or no fetch is due for
+// such a token. If final is false, the fetch has not ended, or the fetch that has ended began
+// before the call, or too many tokens wait.
 func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	ended, fresh, final := s.join(t, suspect, time.Now())
 	if ended == nil {

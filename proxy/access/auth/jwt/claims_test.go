@@ -64,8 +64,8 @@ func TestClaimsOfProviders(t *testing.T) {
 	}
 }
 
-// TestClaimsInDepth: reading a deep token by a long name costs no more than its length. A search of
-// all paths would not end.
+// TestClaimsInDepth: looking up a long name in a deep token costs no more than the token's length.
+// A search of all paths would not end.
 func TestClaimsInDepth(t *testing.T) {
 	const deep = 1000
 	c := claims(t, strings.Repeat(`{"a":`, deep)+`"end"`+strings.Repeat("}", deep))
