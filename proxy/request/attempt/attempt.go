@@ -157,7 +157,8 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 
 // Pull translates the engine's next events into the client's dialect and appends them. It returns
 // with at least one byte, with done set at the end of the stream, or with an error. http1.ErrNotYet
-// means that until passed first; Pull may then be called again. Other errors are for FailureOf.
+// means that the time until passed first; Pull may then be called again. Other errors are for
+// FailureOf.
 func (a *Attempt) Pull(dst []byte, until instant.Time, to endpoint.Stream) (out []byte, done bool, err error) {
 	if !a.Reply.clock.headed {
 		if err := a.AwaitHead(until.Std()); err != nil {

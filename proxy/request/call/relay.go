@@ -50,9 +50,9 @@ const (
 	formWhole                        // a whole answer that is delivered
 )
 
-// chunkWriter writes a relay's bytes to the client. write sends the bytes of out after the first
-// chunkRoom. last marks the successful end of the stream. write returns how many bytes of the
-// stream the client's side accepted. It may change out.
+// chunkWriter writes a relay's bytes to the client. write sends out without its first chunkRoom
+// bytes. last marks the successful end of the stream. write returns how many bytes of the stream
+// the client's side accepted. It may change out.
 type chunkWriter interface {
 	write(out *[]byte, last bool) (int, error)
 }

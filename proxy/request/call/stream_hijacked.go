@@ -14,7 +14,7 @@ import (
 // once more. A hijackedStream writes the head and the chunks itself. After a stream that ends
 // well, the connection returns to fasthttp for its next request.
 //
-// A drain waits for it, like for every open connection.
+// A drain waits for it, as for every open connection.
 type hijackedStream struct {
 	relay
 	conn *listen.Conn

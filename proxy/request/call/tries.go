@@ -26,7 +26,7 @@ type tries struct {
 	sends    retry.Sends         // by the step that led to them
 	targets  int                 // engines that were tried
 	doubted  bool                // the first engine's refusal was doubted, and another one was tried
-	refused  endpoint.Refused    // what the last engine no longer gets, but has not accepted yet
+	refused  endpoint.Refused    // changes for the last engine that it has not accepted yet
 	next     place               // a slot at another engine that the call moves to
 	kept     *resume.Stream      // a record for resuming; nil: this stream cannot be resumed
 	lookedAt time.Time           // when a call on a drained engine last looked for a slot

@@ -90,7 +90,7 @@ func (s *session) serve() {
 		return
 	}
 	s.timer = time.AfterFunc(idleTime, s.tick)
-	s.timer.Reset(pingEvery) // after the assignment, which tick reads
+	s.timer.Reset(pingEvery) // only now: tick reads the timer
 	for s.next() {
 	}
 }
