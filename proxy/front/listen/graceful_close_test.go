@@ -102,10 +102,10 @@ func TestCloseGracefullyEmptiesTheQueue(t *testing.T) {
 	}
 }
 
-// TestCloseGracefullyServesWhatHasCome checks three kept-alive connections whose grace is over. One
+// TestCloseGracefullyServesReceivedRequests checks three kept-alive connections whose grace is over. One
 // whose next request is in the socket is served, a silent one is closed, and a busy one is left
 // alone.
-func TestCloseGracefullyServesWhatHasCome(t *testing.T) {
+func TestCloseGracefullyServesReceivedRequests(t *testing.T) {
 	l := open(t, Options{})
 	server, client := pair(t, l)
 	silent, quiet := pair(t, l)
@@ -180,9 +180,9 @@ func TestCloseGracefullyWaitsForTheNextRequest(t *testing.T) {
 	}
 }
 
-// TestGraceOfANewcomer checks that a client that has connected but sent no request gets more time
+// TestGraceOfANewConnection checks that a client that has connected but sent no request gets more time
 // than a client that has been answered.
-func TestGraceOfANewcomer(t *testing.T) {
+func TestGraceOfANewConnection(t *testing.T) {
 	for name, o := range map[string]Options{"public": {}, "makes room": {MakeRoom: true}} {
 		t.Run(name, func(t *testing.T) {
 			server, _ := pair(t, open(t, o))

@@ -284,9 +284,9 @@ func (s *stranger) Accept() (net.Conn, error) {
 	return s.Listener.Accept()
 }
 
-// TestAcceptPassesOverStrangers checks that one connection that cannot be served does not make
+// TestAcceptSkipsUnservableConnections checks that one connection that cannot be served does not make
 // Accept fail: a server ends when Accept fails.
-func TestAcceptPassesOverStrangers(t *testing.T) {
+func TestAcceptSkipsUnservableConnections(t *testing.T) {
 	ln, err := Listen("127.0.0.1:0", PortOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -235,8 +235,8 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestSignsOfLife checks the keep-alives of a silent stream and of a slow whole answer.
-func TestSignsOfLife(t *testing.T) {
+// TestKeepalives checks the keep-alives of a silent stream and of a slow whole answer.
+func TestKeepalives(t *testing.T) {
 	tests := []struct {
 		name, top, path, body string
 		at                    []time.Duration // of the first writes
@@ -270,9 +270,9 @@ func TestSignsOfLife(t *testing.T) {
 	}
 }
 
-// TestSignsOfLifeOfMovedCall checks that the client of a call that leaves a silent engine sees no
+// TestKeepalivesOfMovedCall checks that the client of a call that leaves a silent engine sees no
 // longer silence than the client of a call that stays.
-func TestSignsOfLifeOfMovedCall(t *testing.T) {
+func TestKeepalivesOfMovedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := calltest.After(50*time.Second, calltest.Say("late"))
 		a, b := pair(slow, slow)

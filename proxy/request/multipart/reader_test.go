@@ -79,7 +79,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-func TestReaderSkipsWhatIsNotRead(t *testing.T) {
+func TestReaderSkipsUnreadParts(t *testing.T) {
 	t.Parallel()
 	form := crlf("--B\nContent-Disposition: form-data; name=a\n\n" + strings.Repeat("x\r\n--C", 100_000) + "\n--B\nContent-Disposition: form-data; name=b\n\n2\n--B--")
 	r := NewReader(strings.NewReader(form), "B")
@@ -181,7 +181,7 @@ func TestStandardReaderIsLooser(t *testing.T) {
 	}
 }
 
-func TestReaderTakesTheMost(t *testing.T) {
+func TestReaderAcceptsTheMaximum(t *testing.T) {
 	t.Parallel()
 	head := "Content-Disposition: form-data; name=\"a\"\r\nX: "
 	full := head + strings.Repeat("x", MaxHeader-len(head)-4)
@@ -192,9 +192,9 @@ func TestReaderTakesTheMost(t *testing.T) {
 	}
 }
 
-// TestReaderTakesWhatIsNotEncoded checks that encodings that change nothing are accepted in upper
+// TestReaderAcceptsIdentityEncodings checks that encodings that change nothing are accepted in upper
 // and lower case, and that the longest name is accepted.
-func TestReaderTakesWhatIsNotEncoded(t *testing.T) {
+func TestReaderAcceptsIdentityEncodings(t *testing.T) {
 	t.Parallel()
 	name := strings.Repeat("n", maxName)
 	for _, encoding := range []string{"binary", "7bit", "8bit", "BINARY"} {
@@ -205,8 +205,8 @@ func TestReaderTakesWhatIsNotEncoded(t *testing.T) {
 	}
 }
 
-// TestReaderPassesErrors checks that the source's own error is returned, also by later calls.
-func TestReaderPassesErrors(t *testing.T) {
+// TestReaderReturnsSourceErrors checks that the source's own error is returned, also by later calls.
+func TestReaderReturnsSourceErrors(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for n := range len(crlf(plainForm)) - 2 {

@@ -29,10 +29,10 @@ func (f *told) tell() {
 	}
 }
 
-// TestFleetKnows checks that a third edge refuses a body that brought down one engine at each of
+// TestFleetSharesLosses checks that a third edge refuses a body that brought down one engine at each of
 // two edges. It does so while some edge finds both engines down, until an engine has answered the
 // body. All edges must compute the same hash of the body.
-func TestFleetKnows(t *testing.T) {
+func TestFleetSharesLosses(t *testing.T) {
 	set, err := upstreams.NewSet(upstreams.Options{Register: func(*metrics.Set) {}, Unregister: func(*metrics.Set) {}})
 	if err != nil {
 		t.Fatal(err)

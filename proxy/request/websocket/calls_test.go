@@ -14,9 +14,9 @@ import (
 	"penstock/proxy/telemetry/guard"
 )
 
-// TestGoneClientBeginsNothing checks that waiting calls do not begin if the running call ended
+// TestNoCallAfterClientLeft checks that waiting calls do not begin if the running call ended
 // because the client left, even if no read from the connection has failed yet.
-func TestGoneClientBeginsNothing(t *testing.T) {
+func TestNoCallAfterClientLeft(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -165,9 +165,9 @@ func TestSilentAfterClose(t *testing.T) {
 	}
 }
 
-// TestLongest checks that a busy connection, too, gets the protocol's error after an hour and is
+// TestMaximumAge checks that a busy connection, too, gets the protocol's error after an hour and is
 // closed.
-func TestLongest(t *testing.T) {
+func TestMaximumAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, _ := open(t)
 		begun := time.Now()

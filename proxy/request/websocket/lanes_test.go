@@ -76,9 +76,9 @@ func held(l *lanes) (ids []string) {
 	return ids
 }
 
-// TestOldestLeavesFirst checks that the least recently used lane makes room, never the lane that is
+// TestLeastRecentlyUsedLaneLeavesFirst checks that the least recently used lane makes room, never the lane that is
 // being continued.
-func TestOldestLeavesFirst(t *testing.T) {
+func TestLeastRecentlyUsedLaneLeavesFirst(t *testing.T) {
 	l := lanes{memory: &memory{bodies: limit.NewMemory(1 << 20)}, limit: func() int64 { return 30 }}
 	ten := []byte("0123456789")
 	for _, name := range []string{"a", "b", "c"} {

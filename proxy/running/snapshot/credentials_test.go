@@ -10,9 +10,9 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestAheadOfMakesNoRingTwice checks that no second ring of all keys is built for a file with other
+// TestAheadOfReusesTheRing checks that no second ring of all keys is built for a file with other
 // keys over the same models. With 20,000 keys that was a noticeable part of each reload.
-func TestAheadOfMakesNoRingTwice(t *testing.T) {
+func TestAheadOfReusesTheRing(t *testing.T) {
 	file := func(key, served string) *config.File {
 		f, err := config.Parse("penstock.yaml", fmt.Appendf(nil, `
 keys: [{ id: team, hash: "sha256:%064s" }]
