@@ -68,9 +68,9 @@ func TestFindPeer(t *testing.T) {
 		{"uri with another path", "", nil, peer(t, a, func(c *x509.Certificate) { c.URIs = []*url.URL{other} })},
 		{"mail", "mail", nil, peer(t, a, func(c *x509.Certificate) { c.EmailAddresses = []string{"ops@house.test"} })},
 		{"address", "address", nil, peer(t, a, func(c *x509.Certificate) { c.IPAddresses = []net.IP{net.IPv4(10, 1, 2, 3)} })},
-		{"nobody's", "", nil, peer(t, a, hosts("unknown.test"))},
-		{"a common name is none", "", nil, peer(t, a, func(c *x509.Certificate) { c.Subject.CommonName = "agent.test" })},
-		{"a wildcard is its letters", "", nil, peer(t, a, hosts("*.test"))},
+		{"named by no key", "", nil, peer(t, a, hosts("unknown.test"))},
+		{"a common name does not count", "", nil, peer(t, a, func(c *x509.Certificate) { c.Subject.CommonName = "agent.test" })},
+		{"a wildcard is taken literally", "", nil, peer(t, a, hosts("*.test"))},
 		{"names of two keys", "", ErrConflict, peer(t, a, func(c *x509.Certificate) {
 			c.DNSNames, c.EmailAddresses = []string{"agent.test"}, []string{"ops@house.test"}
 		})},
@@ -82,7 +82,7 @@ func TestFindPeer(t *testing.T) {
 			c.DNSNames, c.NotAfter = []string{"agent.test"}, now.Add(-time.Minute)
 		})},
 		{"key switched off", "", errInvalid, peer(t, a, hosts("off.test"))},
-		{"key past its end", "", errInvalid, peer(t, a, hosts("ended.test"))},
+		{"expired key", "", errInvalid, peer(t, a, hosts("ended.test"))},
 	} {
 		for range 2 { // found, then remembered
 			k, err := r.FindPeer(c.peer, now)
@@ -206,7 +206,7 @@ func TestCertificatesEnd(t *testing.T) {
 		{"another key's", trusting(t, a.PEM, named("another", "agent.test")), false, true},
 	} {
 		if goes := c.ring.Holds(found, now); goes != c.goes {
-			t.Errorf("%s: goes on %v", c.name, goes)
+			t.Errorf("%s: the call continues %v, want %v", c.name, goes, c.goes)
 		}
 		if k, _ := c.ring.FindPeer(p, now); (k != nil) != c.known {
 			t.Errorf("%s: %v", c.name, k)

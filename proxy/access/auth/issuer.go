@@ -118,7 +118,7 @@ func newIssuers(o *Issuers, keys []config.Key, taken map[string]struct{}) (*issu
 		for _, t := range c.Claims.Templates {
 			at := slices.IndexFunc(keys, func(k config.Key) bool { return k.ID == t.Key })
 			if at < 0 {
-				return nil, fmt.Errorf("issuer %s gives the rights of key %q, which does not exist", c.Name, t.Key)
+				return nil, fmt.Errorf("issuer %s: a template names key %q, which does not exist", c.Name, t.Key)
 			}
 			key := newConfigured(&keys[at])
 			key.Template = &keys[at]

@@ -36,11 +36,11 @@ func TestOf(t *testing.T) {
 		{"safety_identifier before user", "", `{"user":"a","safety_identifier":"b"}`, "b"},
 		{"messages", "", `{"metadata":{"x":1,"user_id":"alice"},"messages":[{"user":"no"}]}`, "alice"},
 		{"user before metadata", "", `{"metadata":{"user_id":"a"},"user":"b"}`, "b"},
-		{"an empty one is none", "", `{"safety_identifier":"","user":null,"metadata":{"user_id":"c"}}`, "c"},
-		{"escapes are what they mean", "", `{"us\u0065r":"\u0061\n\"\ud83d\ude00"}`, "a\n\"😀"},
+		{"an empty id names none", "", `{"safety_identifier":"","user":null,"metadata":{"user_id":"c"}}`, "c"},
+		{"escapes are decoded", "", `{"us\u0065r":"\u0061\n\"\ud83d\ude00"}`, "a\n\"😀"},
 		{"half a pair", "", `{"user":"a\ud83d"}`, "a\uFFFD"},
-		{"the header is before the body", "alice", `{"user":"bob"}`, "alice"},
-		{"an empty header is none", "", `{"user":"bob"}`, "bob"},
+		{"the header precedes the body", "alice", `{"user":"bob"}`, "alice"},
+		{"an empty header names none", "", `{"user":"bob"}`, "bob"},
 		{"a header alone", "alice", ``, "alice"},
 		{"a header and nonsense", "alice", `{"user":`, "alice"},
 		{"the longest", "", `{"user":"` + long + `"}`, long},
@@ -50,7 +50,7 @@ func TestOf(t *testing.T) {
 		{"a longer header", long + "x", `{"user":"bob"}`, ""},
 		{"no string", "", `{"user":{"user":"a"},"safety_identifier":7,"metadata":"user_id"}`, ""},
 		{"twice", "", `{"user":"a","user":"b"}`, ""},
-		{"twice, otherwise written", "", `{"user":"a","User":"b"}`, ""},
+		{"twice, in another case", "", `{"user":"a","User":"b"}`, ""},
 		{"twice inside", "", `{"metadata":{"user_id":"a","user_id":"b"}}`, ""},
 		{"deeper", "", `{"metadata":{"user":{"user_id":"a"}}}`, ""},
 		{"no object", "", `["user","a"]`, ""},
@@ -85,7 +85,7 @@ func TestOf(t *testing.T) {
 		t.Error("a header is read that is not named")
 	}
 	if New(&config.EndUsers{}) != nil {
-		t.Error("without a secret somebody is named")
+		t.Error("an end user is named without a secret")
 	}
 }
 

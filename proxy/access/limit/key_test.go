@@ -370,7 +370,7 @@ func TestOfToken(t *testing.T) {
 	from := config.Key{ID: "template", Limits: config.KeyLimits{RequestsPerMinute: 60, Concurrency: 1}}
 	alice, bob := keys.OfToken("corp/alice", &from, nil), keys.OfToken("corp/bob", &from, nil)
 	if alice == bob || alice != keys.OfToken("corp/alice", &from, nil) {
-		t.Fatal("callers do not have limits of their own, or anew each time")
+		t.Fatal("callers share limits, or get new ones each time")
 	}
 	var held, more Reservation
 	if d := alice.Reserve(&held, Cost{}, now); !d.OK {

@@ -164,7 +164,7 @@ func (f *File) Update(_ context.Context, id string, change func(entry string) (s
 		return err
 	}
 	if err := f.read(); err != nil && !f.gone() {
-		return fmt.Errorf("%w: mend the file, or take it away for the keys that were read last: %w", ErrReadOnly, err)
+		return fmt.Errorf("%w: fix the file, or remove it to restore the keys that were read last: %w", ErrReadOnly, err)
 	}
 	lines := slices.Clone(f.lines)
 	at := slices.IndexFunc(lines, func(e entry) bool { return e.id == id })

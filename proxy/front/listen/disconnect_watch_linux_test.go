@@ -27,7 +27,7 @@ func TestStaleEvent(t *testing.T) {
 	next := accepted.(*Conn)
 	defer next.Close()
 	if int32(next.fd) != stale.Fd {
-		t.Skip("the descriptor was given to somebody else")
+		t.Skip("the descriptor was reused")
 	}
 	w := newWaiter()
 	next.Watch(w)
@@ -36,6 +36,6 @@ func TestStaleEvent(t *testing.T) {
 	w.mustNotBeCalled(t)
 	l.watch.dispatch(unix.EpollEvent{Events: unix.EPOLLRDHUP, Fd: int32(next.fd), Pad: int32(next.generation)})
 	if w.called.Load() != 1 {
-		t.Error("an event of its own does not reach the call")
+		t.Error("the connection's own event does not reach the call")
 	}
 }

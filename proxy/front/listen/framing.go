@@ -21,11 +21,11 @@ var (
 	ErrEmptyLines = errors.New("too many empty lines before a request")
 	// ErrNotHTTP: the first byte of a request cannot begin a method. The client speaks TLS or
 	// another protocol.
-	ErrNotHTTP = errors.New("what came does not begin like a request")
+	ErrNotHTTP = errors.New("the bytes do not begin like an HTTP request")
 	// ErrProxyProtocol: the connection begins with a line of the PROXY protocol.
-	ErrProxyProtocol = errors.New("what came begins with a line of the PROXY protocol")
+	ErrProxyProtocol = errors.New("the connection begins with a line of the PROXY protocol")
 	// ErrHTTP2: the client speaks HTTP/2 without negotiation (RFC 9113, 3.4).
-	ErrHTTP2 = errors.New("what came is HTTP/2")
+	ErrHTTP2 = errors.New("the client speaks HTTP/2 without negotiation")
 	// ErrFraming: the length of the body is ambiguous, or its chunks break chunkRules. The errors
 	// below wrap it.
 	ErrFraming = errors.New("the framing of the body is malformed")

@@ -253,7 +253,7 @@ func TestMakeRoom(t *testing.T) {
 	if l.Open() != 3 || l.Evicted() != 2 {
 		t.Errorf("%d open, %d evicted", l.Open(), l.Evicted())
 	}
-	accept(t, l, func(*Conn) { t.Error("one too many is let in beside three that are served") })
+	accept(t, l, func(*Conn) { t.Error("a fourth connection is accepted while three are being served") })
 	over, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)

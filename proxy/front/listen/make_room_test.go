@@ -169,7 +169,7 @@ func TestMaxPerAddress(t *testing.T) {
 	pair(t, l)
 	accept(t, l, func(c *Conn) {
 		if got := c.RemoteAddr().(*net.TCPAddr).IP.String(); got != "127.0.0.2" {
-			t.Errorf("%s is let in with two already", got)
+			t.Errorf("%s is accepted although it has two connections", got)
 		}
 		_, _ = io.Copy(io.Discard, c)
 		c.Close()

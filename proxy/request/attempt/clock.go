@@ -168,7 +168,7 @@ func (c *clock) judge(now instant.Time) error {
 }
 
 // errLost is the cause of a call that ends because the engine has forgotten it.
-var errLost = errors.New("the engine works on fewer requests than it was given")
+var errLost = errors.New("the engine is working on fewer requests than it was given")
 
 // Mover moves a call to another engine.
 type Mover interface {

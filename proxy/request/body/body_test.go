@@ -24,7 +24,7 @@ func TestTranslate(t *testing.T) {
 		{"no room", size + size/2, size, nil, false, true, 0},
 		{"room", 3 * size, size / 2, nil, true, false, size / 2},
 		{"larger than the body", 4 * size, 2 * size, nil, true, false, 2 * size},
-		{"larger than there is room", 5 * size / 2, 2 * size, nil, true, true, size + translationMore},
+		{"larger than the memory", 5 * size / 2, 2 * size, nil, true, true, size + translationMore},
 		{"no request", 3 * size, 0, errors.New("no request"), true, false, size + translationMore},
 	} {
 		body := make([]byte, size)

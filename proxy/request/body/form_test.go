@@ -170,7 +170,7 @@ func TestPacedReaderPace(t *testing.T) {
 		sending, readEvery time.Duration
 		ends               time.Duration
 	}{
-		{"nothing comes", 0, 0, 0, 10 * time.Second},
+		{"nothing arrives", 0, 0, 0, 10 * time.Second},
 		{"a drip", 1000, time.Hour, 0, 10 * time.Second},
 		{"just too slow", 64<<10 - 100, time.Hour, 0, 10 * time.Second},
 		{"fast enough, then silence", 70 << 10, 25 * time.Second, 0, 30 * time.Second},

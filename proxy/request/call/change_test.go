@@ -38,7 +38,7 @@ func TestChangeAfter(t *testing.T) {
 		{"no room at all", refusalOf(0, apierr.Overflow{Prompt: 5000, Max: 4096}), endpoint.Sent{Limit: 2000}, change{}},
 		{"the context before anything else", refusalOf(engineerror.SubjectEffort, room), endpoint.Sent{Limit: 2000, Effort: "high"}, change{limit: 1095}},
 		{"a word", refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), endpoint.Sent{Limit: 5, Effort: "high"}, effort("high")},
-		{"no word was sent", refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), endpoint.Sent{AdjacentTurns: true}, change{}},
+		{"no effort was sent", refusalOf(engineerror.SubjectEffort, apierr.Overflow{}), endpoint.Sent{AdjacentTurns: true}, change{}},
 		{"turns", refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), endpoint.Sent{Effort: "high", AdjacentTurns: true}, turns},
 		{"turns that alternate, or are joined already", refusalOf(engineerror.SubjectRoles, apierr.Overflow{}), endpoint.Sent{Effort: "high"}, change{}},
 		{"anything else", refusalOf(engineerror.SubjectOther, apierr.Overflow{}), endpoint.Sent{Limit: 5, Effort: "high", AdjacentTurns: true}, change{}},

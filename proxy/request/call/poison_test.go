@@ -23,7 +23,7 @@ func TestRecordLoss(t *testing.T) {
 	if err := b.Translate(func(dst []byte) ([]byte, error) { return append(dst, `{"model":"m"}`...), nil }); err != nil {
 		t.Fatal(err)
 	}
-	unheard := errors.New("nobody has acknowledged the request")
+	unheard := errors.New("the request was not acknowledged")
 	timedOut := fmt.Errorf("read: %w", syscall.ETIMEDOUT)
 	for _, c := range []struct {
 		name   string

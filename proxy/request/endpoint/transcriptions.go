@@ -106,7 +106,7 @@ func (a *transcript) Append(dst, body []byte, reply Reply) ([]byte, error) {
 var errTextOfUnknownLength = &translate.BadAnswer{Reason: "text of unknown length"}
 
 // ErrWrongType is the error for a reply whose media type is not the requested one.
-var ErrWrongType = errors.New("reply of another media type than asked for")
+var ErrWrongType = errors.New("the reply has another media type than requested")
 
 // PassesOn implements Unary. It requires that the requested format is known and that the reply has
 // it.

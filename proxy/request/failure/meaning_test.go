@@ -65,7 +65,7 @@ func TestMeanings(t *testing.T) {
 		{"wrong type", WrongType(errors.New("x")), 502, apierr.CodeUpstreamBadResponse, upstreams.OutcomeBadResponse, upstreams.CauseContentType, retry.BadAnswer, true},
 		{"too long", FromStatus(400, &engineerror.Error{ContextOverflow: true, ContextPrompt: 9, ContextMax: 5}, 0), 400, apierr.CodeContextLength, upstreams.OutcomeRejected, upstreams.CauseRejected, retry.TooLong, false},
 		{"refused by the gate", FromClient(apierr.New(429, "x", "y")), 429, "x", upstreams.OutcomeOK, "", retry.Final, false},
-		{"no error of ours", FromClient(errors.New("x")), 500, "internal", upstreams.OutcomeClientGone, "", retry.Final, false},
+		{"not one of our errors", FromClient(errors.New("x")), 500, "internal", upstreams.OutcomeClientGone, "", retry.Final, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestMeanings(t *testing.T) {
 				t.Error("the client gets no words")
 			}
 			if f.Outcome != tt.outcome || f.Cause != tt.cause {
-				t.Errorf("health is told %v by %q, want %v by %q", f.Outcome, f.Cause, tt.outcome, tt.cause)
+				t.Errorf("outcome %v with cause %q, want %v with %q", f.Outcome, f.Cause, tt.outcome, tt.cause)
 			}
 			if f.Next() != tt.next || f.EngineLost() != tt.lost {
 				t.Errorf("next by %q, lost %t; want %q, %t", f.Next(), f.EngineLost(), tt.next, tt.lost)

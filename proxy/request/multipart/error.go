@@ -17,7 +17,7 @@ const (
 	NoDelimiter    = "the body does not begin with the boundary of the Content-Type"
 	BadDelimiter   = "a boundary is followed by something else than a line end"
 	CutShort       = "the body ends before the last boundary"
-	Surplus        = "the body goes on after the last boundary"
+	Surplus        = "the body continues after the last boundary"
 	TooManyParts   = "it has more than 32 parts"
 	HeaderTooLarge = "the head of a part is larger than 8 KiB"
 	BadHeader      = "the head of a part is malformed"

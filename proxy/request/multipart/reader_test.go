@@ -108,7 +108,7 @@ func TestReaderRefuses(t *testing.T) {
 		{"no last boundary", "--B\n" + head + "\nx\n", CutShort},
 		{"cut in the last boundary", "--B\n" + head + "\nx\n--B-", CutShort},
 		{"cut in the head", "--B\n" + head, CutShort},
-		{"cut behind the head", "--B\n" + head + "\n", CutShort},
+		{"cut after the head", "--B\n" + head + "\n", CutShort},
 		{"padding", "--B \n" + head + "\nx\n--B--", BadDelimiter},
 		{"longer boundary", "--B\n" + head + "\nx\n--BB\n--B--", BadDelimiter},
 		{"epilogue", "--B\n" + head + "\nx\n--B--\nGET / HTTP/1.1\n", Surplus},
@@ -128,8 +128,8 @@ func TestReaderRefuses(t *testing.T) {
 		{"blank before the colon", "--B\nContent-Disposition : form-data; name=a\n\nx\n--B--", BadHeader},
 		{"control character", "--B\n" + head + "X: a\x00b\n\nx\n--B--", BadHeader},
 		{"bare line end", "--B\n" + head + "X: a\rb\n\nx\n--B--", BadHeader},
-		{"disposition given empty", "--B\nContent-Disposition: \n\nx\n--B--", NoName},
-		{"too long a name", "--B\nContent-Disposition: form-data; name=" + strings.Repeat("n", maxName+1) + "\n\nx\n--B--", BadName},
+		{"empty disposition", "--B\nContent-Disposition: \n\nx\n--B--", NoName},
+		{"name too long", "--B\nContent-Disposition: form-data; name=" + strings.Repeat("n", maxName+1) + "\n\nx\n--B--", BadName},
 		{"encoded", "--B\n" + head + "Content-Transfer-Encoding: base64\n\neA==\n--B--", Encoded},
 		{"large head", "--B\n" + head + "X: " + strings.Repeat("x", MaxHeader) + "\n\nx\n--B--", HeaderTooLarge},
 		{"endless head", "--B\n" + head + strings.Repeat("X: y\n", MaxHeader), HeaderTooLarge},
@@ -150,7 +150,7 @@ func TestStandardReaderIsLooser(t *testing.T) {
 	head := "Content-Disposition: form-data; name=\"a\"\r\n"
 	for _, c := range []struct{ name, form, reason string }{
 		{"padding", "--B \r\n" + head + "\r\nx\r\n--B--", BadDelimiter},
-		{"a line feed behind the first delimiter", "--B\n" + head + "\nx\n--B--", BadDelimiter},
+		{"a line feed after the first delimiter", "--B\n" + head + "\nx\n--B--", BadDelimiter},
 		{"a delimiter in the content", "--B\r\n" + head + "\r\nx\r\n--BB\r\n--B--", BadDelimiter},
 		{"the body is a delimiter", "--B\r\n" + head + "\r\n--B\r\n" + head + "\r\nx\r\n--B--", BadDelimiter},
 		{"folded", "--B\r\n" + head + "X: a\r\n b\r\n\r\nx\r\n--B--", BadHeader},
@@ -314,7 +314,7 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 		if _, err := want.NextRawPart(); !errors.Is(err, io.EOF) {
-			t.Fatalf("the standard library goes on: %v", err)
+			t.Fatalf("the standard library finds another part: %v", err)
 		}
 	})
 }

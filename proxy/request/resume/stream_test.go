@@ -73,10 +73,10 @@ func TestKept(t *testing.T) {
 // memory for, and that it releases all memory.
 func TestNotKept(t *testing.T) {
 	for name, deltas := range map[string][]string{
-		"a tool call":            {`"content":"I look"`, `"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}]`},
-		"a refusal":              {`"content":"I"`, `"refusal":"cannot"`},
-		"a thought in the midst": {`"content":"I"`, `"reasoning_content":"hm"`},
-		"too long":               {`"content":"` + strings.Repeat("w", 3<<10) + `"`, `"content":"` + strings.Repeat("x", 80<<10) + `"`},
+		"a tool call":             {`"content":"I look"`, `"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}]`},
+		"a refusal":               {`"content":"I"`, `"refusal":"cannot"`},
+		"reasoning in the middle": {`"content":"I"`, `"reasoning_content":"hm"`},
+		"too long":                {`"content":"` + strings.Repeat("w", 3<<10) + `"`, `"content":"` + strings.Repeat("x", 80<<10) + `"`},
 	} {
 		m := limit.NewMemory(64 << 10)
 		s := wrap(m)
@@ -140,11 +140,11 @@ func TestTokens(t *testing.T) {
 		counts []int
 		want   int
 	}{
-		"one an event":             {"word", []int{1, 2, 3, 4}, 4},
-		"several an event":         {"four words", []int{3, 7, 8}, 8},
-		"more than was shown":      {"one", []int{1_000_000, 1_000_000, 1_000_000}, 3},
-		"more and more than shown": {"one", []int{1000, 2000, 3000}, 9},
-		"up and down":              {"one", []int{1000, 0, 1000, 0}, 3},
+		"one per event":           {"word", []int{1, 2, 3, 4}, 4},
+		"several per event":       {"four words", []int{3, 7, 8}, 8},
+		"more than received":      {"one", []int{1_000_000, 1_000_000, 1_000_000}, 3},
+		"ever more than received": {"one", []int{1000, 2000, 3000}, 9},
+		"up and down":             {"one", []int{1000, 0, 1000, 0}, 3},
 	} {
 		s := wrap(limit.NewMemory(1 << 20))
 		for _, n := range c.counts {

@@ -26,7 +26,7 @@ func TestDecide(t *testing.T) {
 		state State
 		want  Step
 	}{
-		{"an engine out of reach", Failure{Cause: Lost}, fresh(nil), Other},
+		{"an unreachable engine", Failure{Cause: Lost}, fresh(nil), Other},
 		{"and a second one", Failure{Cause: Lost}, fresh(func(s *State) { s.Sends.Retries = 1 }), Fail},
 		{"with one attempt", Failure{Cause: Lost}, fresh(func(s *State) { s.Attempts = 1 }), Fail},
 		{"with an empty budget", Failure{Cause: Lost}, fresh(func(s *State) { s.NoBudget = true }), Fail},
@@ -46,7 +46,7 @@ func TestDecide(t *testing.T) {
 
 		{"not now, alone", Failure{Cause: NotNow, Elsewhere: true}, fresh(func(s *State) { s.Room = false }), Repeat},
 		{"not now, beside another engine", Failure{Cause: NotNow, Elsewhere: true}, fresh(nil), Other},
-		{"not now, as only this engine may answer", Failure{Cause: NotNow}, fresh(nil), Repeat},
+		{"not now, and only this engine may answer", Failure{Cause: NotNow}, fresh(nil), Repeat},
 		{"not now, twice", Failure{Cause: NotNow}, fresh(func(s *State) { s.Sends = Sends{Retries: 1, Again: true} }), Fail},
 		{"not now, with an empty budget", Failure{Cause: NotNow}, fresh(func(s *State) { s.NoBudget = true }), Fail},
 		{"not now, of a form", Failure{Cause: NotNow}, fresh(func(s *State) { s.Form = true }), Fail},

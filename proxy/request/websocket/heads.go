@@ -7,7 +7,7 @@ import (
 )
 
 // errAnnounced ends the reading of a message whose frames announce more bytes than allowed.
-var errAnnounced = errors.New("a message is announced that is too large")
+var errAnnounced = errors.New("the announced message is too large")
 
 // errEmptyFrames ends the reading of a message with more empty frames than mostEmptyFrames.
 var errEmptyFrames = errors.New("a message has too many empty frames")

@@ -50,7 +50,7 @@ func fetch(ctx context.Context, address string) (*jwt.Set, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(a.Body, jwt.MaxSet+1))
 	if err != nil {
-		return nil, errors.New("its answer breaks off")
+		return nil, errors.New("its answer is truncated")
 	}
 	return jwt.ParseSet(text)
 }

@@ -75,7 +75,7 @@ func TestRefresh(t *testing.T) {
 		k := i.keeper()
 		s := k.Source(address)
 		if later(time.Hour); i.fetches.Load() != 0 || s.Keys() != nil {
-			t.Fatal("a source is fetched that nobody follows")
+			t.Fatal("a source that is not followed is fetched")
 		}
 		k.Follow([]string{address})
 		if later(0); i.fetches.Load() != 1 || s.Keys().Len() != 1 || k.Source(address) != s {
