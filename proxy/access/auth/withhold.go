@@ -15,7 +15,7 @@ func (r *Ring) Withhold(models []string, before *Ring) {
 	}
 	for k := range r.all() {
 		if len(models) > 0 {
-			k.Tiers &= tiersOf(old[k.ID]) // a tier of the next file may be another one than the running tier of that number
+			k.Tiers &= tiersOf(old[k.ID]) // the next file may give the number to another tier
 		}
 		for _, m := range models {
 			if !k.Allows(m) || old[k.ID].Allows(m) {

@@ -110,8 +110,8 @@ func unitsFor(c, limit int64) int64 {
 	return min(int64(n), limit)
 }
 
-// BudgetLevel is the usage of one of a key's budgets. Only the tokens or only the money of its
-// costs matter.
+// BudgetLevel is the usage of one of a key's budgets. Either the tokens or the money of its costs
+// count, not both.
 type BudgetLevel struct {
 	Name        string // TokensPerDay and so on
 	Limit, Used Cost

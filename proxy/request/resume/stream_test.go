@@ -69,8 +69,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestNotKept checks that a stream keeps nothing that no engine can continue or that there is no
-// memory for, and that it releases all memory.
+// TestNotKept checks that a stream keeps nothing if no engine could continue it or no memory is
+// left, and that it releases all memory.
 func TestNotKept(t *testing.T) {
 	for name, deltas := range map[string][]string{
 		"a tool call":             {`"content":"I look"`, `"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"f","arguments":""}}]`},
