@@ -385,6 +385,23 @@ func TestHookMemory(t *testing.T) {
 	p.Post(chatPath, p.Chat("")).WantStatus(200)
 }
 
+// TestHookCheck checks that penstock check says which hook receives prompts.
+func TestHookCheck(t *testing.T) {
+	t.Parallel()
+	text := "hooks:\n  - { name: guard, before: \"http://127.0.0.1:8090/\", send: body, keys: [team-a] }\n" +
+		"  - { name: meter, before: \"http://127.0.0.1:8091/\" }\n" +
+		"keys: [{ id: team-a, hash: \"" + auth.Hash("a") + "\" }]\nupstreams: [{ name: gpu-a, url: \"http://127.0.0.1:8000\" }]\n" +
+		"models: [{ id: sim, deployments: [{ upstream: gpu-a }] }]\n"
+	out, errs, code := rig.RunProgram(t, text, "check", "-")
+	if code != 0 || !strings.Contains(out, "\nhook guard: receives the prompts of the keys team-a\n") || strings.Contains(out, "meter") {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
+	out, errs, code = rig.RunProgram(t, "", "explain", "hook_unavailable")
+	if code != 0 || !strings.Contains(out, "503") || !strings.Contains(out, "on_error") {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
+}
+
 // TestHookExamples runs the hooks in .deploy/examples. Each refuses a word and replaces another.
 func TestHookExamples(t *testing.T) {
 	t.Parallel()
