@@ -415,7 +415,7 @@ func TestModeCommands(t *testing.T) {
 			t.Errorf("of the tag %s is in mode %s:\n%s", names[i], mode, out)
 		}
 	}
-	for asked, want := range map[string]string{"tag:h10": "did you mean \"tag:h100\"", "nobody-at-all": "no upstream of that name.", name + "x": "did you mean", "zz*": "no upstream of that name"} {
+	for asked, want := range map[string]string{"tag:h10": "did you mean \"tag:h100\"", "nobody-at-all": "no upstream of that name: choose ", name + "x": "did you mean", "zz*": "no upstream of that name"} {
 		if _, errs := command(t, 1, append([]string{"drain", asked}, admin...)...); !strings.Contains(errs, want) {
 			t.Errorf("%s: %s", asked, errs)
 		}

@@ -111,6 +111,7 @@ func TestExplain(t *testing.T) {
 		"fleet.store.tls":    {"fleet.store.tls.ca\n"},
 		"models.deployments": {"models.deployments.tier\n", "models.deployments.when\n"},
 		"invalid_api_key":    {"status    401"},
+		"PenstockFull":       {"remedy "},
 		"429":                {"capacity_full\n", "rate_limited\n", "status    429"},
 		"529":                {"no_healthy_route\n"},
 		"queue":              {"models.queue.depth\n", "models.queue.wait\n", "capacity_full\n"},

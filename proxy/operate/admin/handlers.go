@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -280,7 +281,9 @@ func named(all []*upstreams.Upstream, name string) (found []*upstreams.Upstream,
 		}
 		labels = append(labels, u.Label())
 		for _, tag := range tags {
-			labels = append(labels, "tag:"+tag)
+			if tag = "tag:" + tag; !slices.Contains(labels, tag) {
+				labels = append(labels, tag)
+			}
 		}
 	}
 	return found, nearest(name, labels)
