@@ -166,7 +166,7 @@ func TestFault39_BodyDrips(t *testing.T) {
 	}
 }
 
-// TestFault39_LargeBodyDrips checks that a body that reserves memory must arrive faster than that.
+// TestFault39_LargeBodyDrips checks that a body that announces much must arrive faster than that.
 func TestFault39_LargeBodyDrips(t *testing.T) {
 	t.Parallel()
 	e := start(t, rig.Setup{})
