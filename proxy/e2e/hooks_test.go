@@ -243,7 +243,9 @@ func TestHookFailures(t *testing.T) {
 		answer            http.HandlerFunc
 	}{
 		{"status", "hook_status", "", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, rig.Canary, 500) }},
-		{"redirect", "hook_status", "", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/"+rig.Canary, 307) }},
+		{"redirect", "hook_status", "", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/"+rig.Canary, http.StatusTemporaryRedirect)
+		}},
 		{"garbage", "hook_answer", "", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>"+rig.Canary) }},
 		{"unknown action", "hook_answer", "", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"action":"`+rig.Canary+`"}`) }},
 		{"100 MB", "hook_answer", "", func(w http.ResponseWriter, _ *http.Request) {

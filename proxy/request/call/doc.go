@@ -7,7 +7,7 @@
 //	3                decode         read the body (package body), in the endpoint's codec
 //	4                resolve        find the model, check the key's right to it, apply its rules
 //	5                admit          reserve the key's concurrency and tokens
-//	   hooks.go      ask            ask the operator's hooks, if there are any, and do what they say
+//	   hooks.go      ask            let the operator's hooks decide, if there are any
 //	6  pick.go       acquire        pick a target and take a lease, or wait in the model's queue
 //	7  loop.go       ask            make an attempt: package attempt sends it (send.go)
 //	                 next           after a failure, take the step that package retry decides on
