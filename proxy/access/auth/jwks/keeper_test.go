@@ -273,7 +273,7 @@ func TestFetch(t *testing.T) {
 		t.Errorf("a good set: %v", err)
 	}
 	for path, want := range map[string]string{
-		"/moved": "302", "/empty": "not JSON", "/large": "longer than", "/broken": "breaks off", "/down": "503",
+		"/moved": "302", "/empty": "not JSON", "/large": "longer than", "/broken": "is truncated", "/down": "503",
 	} {
 		if _, err := fetch(t.Context(), server.URL+path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
