@@ -37,6 +37,9 @@ type Watcher struct {
 const (
 	watchInterval = 10 * time.Second
 	settleTime    = 200 * time.Millisecond
+	// missingTime is the time for which a file must be missing to count as removed: an editor moves
+	// the old file away before it writes the new one.
+	missingTime = 2 * time.Second
 )
 
 // Prime does the first check, which is the base of Run's comparisons. Call it before the files are
@@ -55,7 +58,7 @@ func (w *Watcher) Run(ctx context.Context) {
 }
 
 // loop waits for a reason to check. Then it needs two checks, a settle time apart, with equal
-// results that differ from what was seen. Every check begins a settle time, and events within it
+// results that differ from what was seen; more of them while a file is missing. Every check begins a settle time, and events within it
 // wait for the check at its end, so a busy directory costs at most one check per settle time.
 func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	interval := w.Interval
@@ -69,6 +72,7 @@ func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 	settling, missed := true, true // the first check follows directly once the directories are watched
 	dirs.follow(w.Paths())
 	var candidate prints
+	equal := 0 // checks in a row with the candidate's result
 	for {
 		select {
 		case <-ctx.Done():
@@ -99,11 +103,13 @@ func (w *Watcher) loop(ctx context.Context, dirs *dirWatch) {
 		switch {
 		case !now.differs(w.seen):
 			w.seen, candidate = now, nil
-		case candidate != nil && maps.Equal(now, candidate):
-			w.seen, candidate = now, nil
-			w.OnChange()
+		case candidate == nil || !maps.Equal(now, candidate):
+			candidate, equal = now, 0
 		default:
-			candidate = now
+			if equal++; !now.lacks(w.seen) || time.Duration(equal)*settleTime >= missingTime {
+				w.seen, candidate = now, nil
+				w.OnChange()
+			}
 		}
 		settling = true
 		settle.Reset(settleTime)
@@ -135,12 +141,25 @@ func (p prints) differs(old prints) bool {
 	return false
 }
 
+// missing is the print of a path without a file.
+var missing = print{0: 1}
+
+// lacks reports whether a path is missing that was there in old.
+func (p prints) lacks(old prints) bool {
+	for path, content := range p {
+		if before, ok := old[path]; ok && before != missing && content == missing {
+			return true
+		}
+	}
+	return false
+}
+
 // fingerprint returns the hash of a regular file's content. If there is none, the value stands for
 // the reason.
 func fingerprint(path string) (sum print) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return print{0: 1}
+		return missing
 	}
 	if !info.Mode().IsRegular() {
 		return print{0: 2} // reading a pipe would block, or take data from another reader

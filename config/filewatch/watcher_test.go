@@ -60,11 +60,29 @@ func TestWatcherLooksAtIntervals(t *testing.T) {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(3 * time.Second)
+		time.Sleep(5 * time.Second)
 		expect(t, calls, 3)
 		write(t, file, []byte("2"))
 		time.Sleep(3 * time.Second)
 		expect(t, calls, 4)
+	})
+}
+
+// TestWatcherWaitsForAMovedFile checks that a file that is missing for a second, while an editor
+// saves it, is not reported as missing.
+func TestWatcherWaitsForAMovedFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	write(t, file, []byte("0"))
+	synctest.Test(t, func(t *testing.T) {
+		calls := watched(t, file)
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(missingTime) // seen as missing after a settle time
+		expect(t, calls, 0)
+		write(t, file, []byte("1"))
+		time.Sleep(3 * time.Second)
+		expect(t, calls, 1)
 	})
 }
 

@@ -101,6 +101,9 @@ func (h *hookServer) in(more string) string {
 	return `hooks: [{ name: guard, before: "` + h.URL + `/decide", timeout: 60s` + strings.TrimSuffix(", "+more, ", ") + ` }]`
 }
 
+// hookMetrics is the prefix of metrics of an edge whose hooks have been asked.
+const hookMetrics = "penstock_hook_"
+
 // decisions returns how often the hook's answers had a result.
 func decisions(e *rig.Edge, result string) float64 {
 	return e.Metric("penstock_hook_decisions_total", `hook="guard"`, `result="`+result+`"`)
@@ -156,6 +159,7 @@ func TestHookDecisions(t *testing.T) {
 			if got := p.LastCall(); got.Model != "other" {
 				t.Errorf("the call is logged for %s", got.Model)
 			}
+			wantShown(t, p.MetricsText(), func(name string) bool { return strings.HasPrefix(name, hookMetrics) })
 			for result, want := range map[string]float64{"allow": 1, "refuse": 6, "rewrite": 1, "route": 1, "error": 0, "timeout": 0} {
 				if got := decisions(p.Edge, result); got != want {
 					t.Errorf("%s %v, want %v", result, got, want)
