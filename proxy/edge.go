@@ -249,7 +249,7 @@ func (e *Edge) adminOptions(started time.Time) admin.Options {
 		Fleet:       e.fleet, FleetUsage: e.fleetUsage, Board: e.board,
 		Draining: e.ending.draining.Load, Connections: e.listener.Open, Exposition: e.writeMetrics,
 		TurnedAway: e.away.recent,
-		Starting:   e.shared.Starting, Issuers: issuersOf(e.reloads),
+		Starting:   e.shared.Starting, Issuers: issuersOf(e.reloads), Hooks: hooksOf(e.reloads, e.services.Hooks),
 		InFlight: func(now time.Time) []status.Call { return call.InFlight(e.listener, now) },
 	}
 }

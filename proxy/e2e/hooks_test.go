@@ -294,6 +294,10 @@ func TestHookFailures(t *testing.T) {
 				if got := decisions(p.Edge, result); got != float64(len(rig.AllWays)) {
 					t.Errorf("%s %v", result, got)
 				}
+				then := map[string]string{"closed": "so they were refused", "open": "so they passed unchecked"}[onError]
+				if v := p.Status().Verdict; v.Level != "degraded" || !strings.Contains(v.Text, "the hook guard gave no decision on ") || !strings.Contains(v.Text, then) {
+					t.Errorf("the verdict does not name the hook: %+v", v)
+				}
 				p.End()
 				if log := p.Log.String(); strings.Count(log, `"hook failed"`) != len(rig.AllWays) || !strings.Contains(log, `"cause":"`+c.cause+`"`) {
 					t.Errorf("the log does not say what failed: %s", log)

@@ -51,6 +51,7 @@ type Options struct {
 	Connections func() int64             // of clients
 	TurnedAway  func(now time.Time) bool // reports whether clients were rejected recently
 	Issuers     func(now time.Time) []status.Issuer
+	Hooks       func(now time.Time) []status.Hook
 	InFlight    func(now time.Time) []status.Call         // running calls
 	Exposition  func(w io.Writer, openMetrics bool) error // writes the metrics
 }

@@ -168,6 +168,18 @@ func TestSentencesOfStates(t *testing.T) {
 			func(s *Status) { s.Issuers = []Issuer{{Name: "corp", Keys: 1, Trouble: "refused"}} },
 			func(s *Status) { s.Issuers = []Issuer{{Name: "corp", Keys: 1, Failures: 3}} }, "issuer corp: 1 key as of ",
 		},
+		{
+			func(s *Status) {
+				s.Hooks = []Hook{{Name: "guard", Calls: 58, Undecided: 58, Cause: "hook_unreachable", Open: true}}
+			},
+			func(s *Status) { s.Hooks = []Hook{{Name: "guard", Calls: 1000, Undecided: 3, Cause: "hook_timeout"}} },
+			"the hook guard gave no decision on 58 of 58 calls in the last minute (hook not reachable), so they passed unchecked",
+		},
+		{
+			func(s *Status) { s.Hooks = []Hook{{Name: "guard", Calls: 40, Undecided: 3, Cause: "hook_timeout"}} },
+			func(s *Status) { s.Hooks = []Hook{{Name: "guard", Calls: 2, Undecided: 2, Cause: "hook_timeout"}} },
+			"gave no decision on 3 of 40 calls in the last minute (no decision in time), so they were refused",
+		},
 		{store(false, false, "divide"), store(true, false, "divide"), "the fleet's store does not answer, so each edge allows its part"},
 		{store(false, false, "open"), store(true, false, "open"), "no limits of keys are held"},
 		{store(false, false, "closed"), store(true, false, "closed"), "calls of all keys are refused"},

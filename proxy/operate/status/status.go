@@ -2,6 +2,7 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,6 +57,8 @@ type Status struct {
 	Discovered []DiscoveredModels `json:"discovered_models,omitempty"`
 
 	Issuers []Issuer `json:"issuers,omitempty"` // of tokens
+
+	Hooks []Hook `json:"hooks,omitempty"` // that gave no decision on some calls of the last minute
 
 	Operable bool `json:"operable"` // upstreams can be drained, because an admin token is set
 }
@@ -200,6 +203,33 @@ func (i Issuer) Problem() string {
 		return "issuer " + i.Name + ": its tokens are refused, for its keys have not been fetched yet: " + i.Trouble
 	}
 	return "issuer " + i.Name + ": " + count(i.Keys, "key") + " as of " + Ago(secondsOf(i.Age)) + " ago: " + i.Trouble
+}
+
+// Hook is an operator's hook that gave no decision on some calls of the last minute.
+type Hook struct {
+	Name      string `json:"name"`
+	Calls     int    `json:"calls"`
+	Undecided int    `json:"undecided"` // part of Calls
+	Cause     string `json:"cause"`     // of the last one without a decision: a word of upstreams.Causes
+	Open      bool   `json:"open"`      // on_error: open
+}
+
+// Text describes the hook in one line.
+func (h Hook) Text() string {
+	then := "so they were refused"
+	if h.Open {
+		then = "so they passed unchecked"
+	}
+	return fmt.Sprintf("the hook %s gave no decision on %d of %s in the last minute (%s), %s: see its log, or penstock explain hook_unavailable",
+		h.Name, h.Undecided, count(h.Calls, "call"), upstreams.Cause(h.Cause).Words(), then)
+}
+
+// Problem returns Text if the hook fails for too many calls; "" otherwise.
+func (h Hook) Problem() string {
+	if Bounds.Failed.share(h.Undecided, h.Calls) {
+		return h.Text()
+	}
+	return ""
 }
 
 // Generation is the running configuration, or an older one that still has calls.

@@ -69,6 +69,9 @@ func (s *Status) Notes() (out []string) {
 	for _, i := range s.Issuers {
 		out = append(out, i.Text())
 	}
+	for _, h := range s.Hooks {
+		out = append(out, h.Text())
+	}
 	if s.Fleet != nil && !s.Fleet.StoreAnswers {
 		out = append(out, "The store does not answer: limits are held without it ("+s.Fleet.WhenLost+").")
 	}

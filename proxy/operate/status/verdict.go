@@ -65,6 +65,11 @@ func (s *Status) Judge(w *Watch) {
 			troubles = append(troubles, "the "+p.Text)
 		}
 	}
+	for _, h := range s.Hooks {
+		if t := h.Problem(); t != "" {
+			troubles = append(troubles, t)
+		}
+	}
 	for _, d := range s.Discoveries {
 		if t := d.Problem(); t != "" {
 			troubles = append(troubles, t)

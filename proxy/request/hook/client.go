@@ -20,6 +20,7 @@ import (
 type Client struct {
 	http    *http.Client
 	metrics *metrics.Set
+	recent  recent
 }
 
 const (
@@ -51,6 +52,9 @@ func NewClient(set *metrics.Set) *Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
+
+// Undecided returns the hooks that gave no decision on some questions of the last minute, by name.
+func (c *Client) Undecided(now time.Time) []Undecided { return c.recent.undecided(now) }
 
 // Close closes the idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
@@ -113,6 +117,7 @@ func (c *Client) Ask(h *config.Hook, q *Question, of *Call, use func(*Decision) 
 		return err
 	}
 	c.count(h, d.Action.String())
+	c.recent.add(h.Name, "", time.Now())
 	return err
 }
 
@@ -167,9 +172,12 @@ func causeOf(ctx context.Context, err error) error {
 
 func (c *Client) countError(h *config.Hook, err error) {
 	var f *Failure
+	if errors.As(err, &f) {
+		c.recent.add(h.Name, f.Cause, time.Now())
+	}
 	switch {
 	case errors.Is(err, ErrLeft):
-	case errors.As(err, &f) && f.Cause == upstreams.CauseHookTimeout:
+	case f != nil && f.Cause == upstreams.CauseHookTimeout:
 		c.count(h, "timeout")
 	default:
 		c.count(h, "error")
