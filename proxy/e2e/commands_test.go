@@ -495,6 +495,11 @@ func TestKeyFile(t *testing.T) {
 	if _, errs := command(t, 1, "key", "new", "--name", "b", "--append", keys); !strings.Contains(errs, "already") {
 		t.Errorf("a name twice: %s", errs)
 	}
+	for _, flag := range []string{"--expires", "--rpm", "--tpm", "--concurrency"} { // an unset variable of a script
+		if _, errs := command(t, 2, "key", "new", "--name", "e", flag, ""); !strings.Contains(errs, flag+": the value is empty") {
+			t.Errorf("an empty %s: %s", flag, errs)
+		}
+	}
 	if _, errs := command(t, 2, "key", "new", "--operations", "chta"); !strings.Contains(errs, "chat") {
 		t.Errorf("a wrong operation: %s", errs)
 	}

@@ -56,28 +56,41 @@ func (k *keyStore) open() (w *keystore.Writer, ctx context.Context, done func(),
 	return w, ctx, func() { cancel(); w.Close() }, nil
 }
 
+// given is the value of a flag that may be left out but not empty. An unset variable of a script
+// would otherwise make a key without the limit.
+type given string
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (g *given) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		return errors.New("the value is empty: leave the flag out for a key without it")
+	}
+	*g = given(text)
+	return nil
+}
+
 // keyRights holds the flags for the rights of a key.
 type keyRights struct {
 	Models  []string          `help:"Models the key may use: exact ids or patterns that end in *." default:"*"`
-	Expires string            `help:"End of the key, such as 2027-01-01 or 2027-01-01T00:00:00Z."`
+	Expires given             `help:"End of the key, such as 2027-01-01 or 2027-01-01T00:00:00Z."`
 	Limits  map[string]string `placeholder:"LIMIT=N" help:"Limits of the key, such as requests_per_minute=600; 0: no limit; can be repeated."`
 
 	Operations  []string `help:"Operations that the key may use; all, if it is left out."`
-	RPM         string   `name:"rpm" placeholder:"N" help:"Short for --limits requests_per_minute=N."`
-	TPM         string   `name:"tpm" placeholder:"N" help:"Short for --limits tokens_per_minute=N."`
-	Concurrency string   `placeholder:"N" help:"Short for --limits concurrency=N."`
+	RPM         given    `name:"rpm" placeholder:"N" help:"Short for --limits requests_per_minute=N."`
+	TPM         given    `name:"tpm" placeholder:"N" help:"Short for --limits tokens_per_minute=N."`
+	Concurrency given    `placeholder:"N" help:"Short for --limits concurrency=N."`
 }
 
 // shorts copies the short forms of limits into the limits.
 func (k *keyRights) shorts() {
-	for limit, n := range map[string]string{
+	for limit, n := range map[string]given{
 		"requests_per_minute": k.RPM, "tokens_per_minute": k.TPM, "concurrency": k.Concurrency,
 	} {
 		if n != "" {
 			if k.Limits == nil {
 				k.Limits = map[string]string{}
 			}
-			k.Limits[limit] = n
+			k.Limits[limit] = string(n)
 		}
 	}
 }
@@ -89,7 +102,7 @@ func (k *keyRights) members(id string) map[string]any {
 		fields["operations"] = k.Operations
 	}
 	if k.Expires != "" {
-		fields["expires"] = k.Expires
+		fields["expires"] = string(k.Expires)
 	}
 	if len(k.Limits) > 0 {
 		limits := map[string]any{} // as in JSON: numbers, and money as text
@@ -170,7 +183,7 @@ func (k *keyNew) Run() error {
 	if err != nil {
 		return err
 	}
-	lines, err := auth.ConfigLines(k.Name, hash, k.Models, k.Operations, k.Expires, k.Limits, engine.Known())
+	lines, err := auth.ConfigLines(k.Name, hash, k.Models, k.Operations, string(k.Expires), k.Limits, engine.Known())
 	if err != nil {
 		return usageError("--" + err.Error())
 	}
