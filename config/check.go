@@ -47,7 +47,8 @@ func (c *checker) report(warning bool, path, format string, args []any) {
 	c.Add(p)
 }
 
-// oneOf checks a word of a closed set. path leads to the value and set to its entry in the schema.
+// oneOf checks a word of a closed set. The parameter path leads to the value, and the parameter set
+// to the entry in the schema.
 func (c *checker) oneOf(path, set, what, value string) {
 	if allowed := words[set]; !slices.Contains(allowed, value) {
 		c.fail(path, "%s is not %s%s", c.places.Show(path, value), what, suggest.Choice(value, allowed))

@@ -56,9 +56,9 @@ func (c modelChecks) pool(path string, m *Model, pool, calls string, slots func(
 	}
 }
 
-// without returns the paths of a model's upstreams without slots in a pool, and whether other
-// upstreams have some. An upstream that does not exist, or whose slots could not be read, counts as
-// one with slots, because that problem is reported elsewhere.
+// without() returns the paths of the model's upstreams that have no slots in a pool, and whether
+// other upstreams have some. An upstream that does not exist, or whose slots could not be read,
+// counts as one with slots, because that problem is reported elsewhere.
 func (c modelChecks) without(m *Model, slots func(Concurrency) int) (missing []string, some bool) {
 	for _, d := range m.Deployments {
 		i, ok := c.upstreams[d.Upstream]

@@ -52,7 +52,7 @@ type Options struct {
 }
 
 // secure puts TLS in front of ln if there is a certificate. The handshake runs on the connection's
-// own goroutine and counts against the timeout of the request's header.
+// own goroutine and counts against the request header timeout.
 func (o *Options) secure(ln *listen.Listener) net.Listener {
 	if o.Certificate == nil {
 		return ln

@@ -10,7 +10,7 @@ import (
 	"penstock/upstreams"
 )
 
-// longestHold bounds how early a slot is reserved before its client is due.
+// longestHold is the longest time for which a slot is reserved before its client is due.
 const longestHold = 2 * time.Second
 
 // mostClaims bounds the claims on one model. Once they are reached, no further key gets one.

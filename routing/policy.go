@@ -24,7 +24,7 @@ func policyOf(name string) policy {
 	return policyLeastLoaded
 }
 
-// lowest keeps the target with the lowest score of those passed to show. Chance decides between
+// lowest keeps the target with the lowest score that was passed to show(). Chance decides between
 // equal scores.
 type lowest struct {
 	score float64

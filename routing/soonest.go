@@ -57,7 +57,7 @@ func (n *need) at(k *knowledge, t *Target) (uncached, charged float64) {
 	return max(0, n.all-n.block*float64(held)), n.fresh + missingWeight*n.block*missing
 }
 
-// promptAt returns the call's prompt as the lease at a target books it.
+// promptAt returns the figures for the call's prompt that a lease at the target books.
 func (q *Query) promptAt(t *Target) upstreams.Prompt {
 	n := q.needs()
 	uncached, _ := n.at(&q.known, t)

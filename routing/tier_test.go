@@ -215,7 +215,7 @@ func TestTiersProperty(t *testing.T) {
 	})
 }
 
-// Results of expected other than a tier.
+// Results of expected() that are not tiers.
 const (
 	none    = -1
 	allFull = -2

@@ -299,19 +299,19 @@ func (h *Health) endBusy(works bool, cause string, now time.Time) {
 // because it refuses connections may go on with its calls.
 func (h *Health) Silent() bool { return h.silent.Load() }
 
-// Unheard reports whether the upstream is busy, answers no probeand has been silent for longer
+// Unheard reports whether the upstream is busy, answers no probe, and has been silent for longer
 // than its work explains. It may have stopped.
 func (h *Health) Unheard() bool { return h.unheard.Load() != 0 }
 
-// setUnheard records since when a doubtful busy upstream has been silent. It reports whether the
-// doubt is new.
+// setUnheard records the start of the silence that puts a busy upstream in doubt. It reports
+// whether the doubt is new.
 func (h *Health) setUnheard(since time.Time) (begins bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.now() == StateBusy && h.unheard.Swap(ticks(since)) == 0
 }
 
-// StalledSince returns since when the upstream has been out because its work does not move.
+// StalledSince returns when the upstream was taken out because its work did not move.
 func (h *Health) StalledSince() (since time.Time, stalled bool) {
 	if h.now() != StateStalled {
 		return time.Time{}, false

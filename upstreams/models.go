@@ -234,8 +234,8 @@ func (s *ServedModels) takeTurn(served string, now time.Time) (turn *residency.M
 	return turn, s.enter(turn, now)
 }
 
-// enter takes a turn of a model if it is the model's turn. If that makes room for another model,
-// it wakes waiting calls.
+// enter takes a turn for a model if it is the model's turn. If this makes room for another model,
+// enter wakes the waiting calls.
 func (s *ServedModels) enter(turn *residency.Model, now time.Time) bool {
 	ok, opens := turn.Enter(now)
 	if opens {

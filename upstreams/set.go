@@ -21,7 +21,7 @@ import (
 type Options struct {
 	Log *zap.Logger // default: no log
 
-	// Guard catches panics of the goroutines of the set. Default: they are not caught.
+	// Guard catches panics in the set's goroutines. Default: they are not caught.
 	Guard Guard
 	// Register and Unregister add and remove the metrics of one upstream, or of the set. Default:
 	// the metrics package's own registry.
@@ -34,7 +34,7 @@ type Options struct {
 	// LookupSRV returns the records of a name with `resolve: srv:NAME`. Default: the system's
 	// resolver.
 	LookupSRV func(ctx context.Context, name string) ([]*net.SRV, error)
-	// OnAddresses is called, from a goroutine of the set, when a discovery has found different
+	// OnAddresses is called, from one of the set's goroutines, when a discovery has found different
 	// endpoints. The caller should plan again.
 	OnAddresses func()
 	// OnModels is called, from any goroutine, when an upstream that publishes its list has

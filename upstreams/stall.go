@@ -11,10 +11,10 @@ import (
 )
 
 // An upstream has stalled if it has work and nothing moves in it (package progress). It then gets
-// no new calls, and calls that have sent nothing to their clients leave it. A look each second
-// detects this, beside the prober's probes, because a stalled engine may still answer those.
-// While no call of this edge moves, the look reads the engine's counters more often than the
-// prober does.
+// no new calls, and calls that have sent nothing to their clients leave it. A look every second
+// detects this. The prober's probes do not suffice, because a stalled engine may still answer them.
+// While no call of this edge moves, the look reads the engine's counters more often than the prober
+// does.
 
 const (
 	// lookEvery is the time between two looks.

@@ -149,7 +149,7 @@ func (u *Upstream) EligibleFor(key string, s State, now Moment) bool {
 	return u.EligibleIn(s, now) && !u.Breaker.Bars(key)
 }
 
-// returns clears the bad record of an engine that may have been restarted.
+// returns() clears the bad record of an engine that may have been restarted.
 func (u *Upstream) returns() {
 	u.penalty.clear()
 	u.Models.mu.Lock()

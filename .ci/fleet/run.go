@@ -137,7 +137,8 @@ const (
 	instantTokens = 4
 )
 
-// atLimit sends every key with a limit that multiple of it, for a time.
+// atLimit sends calls with every limited key for the duration d. The parameter rate is a multiple
+// of the key's limit.
 func (r *run) atLimit(ctx context.Context, rate float64, to spread, d time.Duration) {
 	var all sync.WaitGroup
 	for _, l := range r.loads {

@@ -72,7 +72,7 @@ func (l *layout) addJSON(mediaType string, v any) (descriptor, error) {
 	return l.add(mediaType, text), err
 }
 
-// platform adds the image of one system.
+// platform adds the image for one system.
 func (l *layout) platform(arch string, files []file, at time.Time) (descriptor, error) {
 	data, err := archive(files, at)
 	if err != nil {

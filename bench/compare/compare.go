@@ -33,7 +33,7 @@ type Row struct {
 	// Low and High bound New - Base; null if no interval can be given.
 	Low  *float64 `json:"low"`
 	High *float64 `json:"high"`
-	// Outcome is one of the Row words.
+	// Outcome is one of the Row constants.
 	Outcome string `json:"outcome"`
 	// Needs is the number of requests that both results need before the number is judged; only with
 	// RowFew.

@@ -18,8 +18,8 @@ import (
 )
 
 // TestClientIsTheLimit runs the real program on one processor against a server that costs next to
-// nothing. If the program asks for as much as it can take, the verdict says that it measured
-// itself. If it asks for little, the verdict does not say so.
+// nothing. If the program asks for as much as it can take, the verdict says that the program
+// measured itself. If the program asks for little, the verdict does not.
 func TestClientIsTheLimit(t *testing.T) {
 	fastset.LeaveOut(t, "a client at its limit")
 	benchtest.OwnProgram(t)

@@ -104,7 +104,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// warm is the stage of unmeasured requests.
+// warm is the warm-up stage, whose requests are not measured.
 const warm = -1
 
 // stage runs one stage to its last answer and records its span.

@@ -155,8 +155,8 @@ func TestNeed(t *testing.T) {
 }
 
 // TestEdgeLearnsSpeed: an edge learns from its calls how fast engines are and what they still have
-// to read. It needs fewer engines than an edge that sends calls in turn. An edge that learned
-// nothing would need more.
+// to read. Such an edge needs fewer engines than round-robin. An edge that learned nothing would
+// need more.
 func TestEdgeLearnsSpeed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	var trace []workload.Call

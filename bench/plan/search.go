@@ -237,7 +237,7 @@ func (s *search) room(k *Kind, policy string, engines int) *Interval {
 	return new(interval(values))
 }
 
-// chance is the accepted probability of seeing a difference where there is none.
+// chance is the accepted probability of a false positive: a difference where there is none.
 const chance = 0.05
 
 // leastDraws is the least number of draws that can show a difference: five that agree may still be

@@ -103,9 +103,9 @@ func words(c *plot) string {
 	return b.String()
 }
 
-// loadOf returns the load of stages, for plots and tables alike: the rate that was sent, so that
-// the closed loops of a sweep share one axis with its rates; if all stages are closed loops, their
-// concurrency. It returns NaN if the load is not known.
+// loadOf returns how to read a stage's load, for plots and tables alike. The load is the rate that
+// was sent, so that the closed loops of a sweep share one axis with its rates. If all stages are
+// closed loops, the load is their concurrency. An unknown load is NaN.
 func loadOf(p *result.Penstock) (unit string, of func(s *result.Stage) float64) {
 	if !slices.ContainsFunc(p.Stages, func(s result.Stage) bool { return s.Rate != nil || s.Concurrency == nil }) {
 		return "requests at once", func(s *result.Stage) float64 { return float64(*s.Concurrency) }
@@ -310,7 +310,8 @@ func wide(lines []line) bool {
 	return high > 100*low
 }
 
-// spreadPlots returns the distributions: the share of samples that took at most so long.
+// spreadPlots returns the cumulative distributions: for each duration, the share of samples that
+// took at most that long.
 func spreadPlots(p *result.Penstock) []plot {
 	var out []plot
 	for _, m := range []struct{ title, measure, label, fromSchedule string }{

@@ -119,7 +119,7 @@ func (w *writer) block(r *result.Result) {
 	w.rule("", '=')
 }
 
-// schedule prints the latencies from the schedule next to those from sending.
+// schedule prints the latencies measured from the schedule and those measured from the send.
 func (w *writer) schedule(p *result.Penstock) {
 	a, b := p.Total.Latency[result.TTFT], p.Total.Latency[result.TTFTFromSchedule]
 	if a == nil || b == nil {

@@ -228,7 +228,7 @@ func (a *answer) prefill() bool {
 	x.forget = a.release
 	a.told.Cached = e.cache.Lookup(a.q.Prompt.Blocks, a.told.Prompt)
 	if e.o.SharedPrefill {
-		// Prompts are read in order, so a later one finds what this one will have read by then.
+		// Prompts are read in order, so a later prompt finds in the cache what this one will have read.
 		e.cache.Insert(a.q.Prompt.Blocks)
 	}
 	due, read := a.readyAt(a.told.Prompt - a.told.Cached)

@@ -122,10 +122,10 @@ func (b *Binder) BrokenBelow(n Node) bool {
 // Fields binds a mapping to the struct that into points to.
 func (b *Binder) Fields(n Node, into any) { b.fields(n, reflect.ValueOf(into).Elem()) }
 
-// List binds a sequence to the slice that into points to.
+// List binds a sequence to the slice at the pointer into.
 func (b *Binder) List(n Node, into any) { b.list(n, reflect.ValueOf(into).Elem()) }
 
-// Scalar binds a text, number or boolean to the value that into points to.
+// Scalar binds a string, number or boolean to the value at the pointer into.
 func (b *Binder) Scalar(n Node, into any) { b.scalar(n, reflect.ValueOf(into).Elem()) }
 
 // bind puts n into v. On a mistake v keeps its value, which is the default.

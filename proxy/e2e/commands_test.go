@@ -47,7 +47,8 @@ func serveProgram(t *testing.T, config string) (public, admin string) {
 	return found[1], found[2]
 }
 
-// serveSaying runs an edge until the test ends, and matches its first output with pattern.
+// serveSaying runs an edge until the test ends. It matches pattern against the edge's first output
+// and returns the groups.
 func serveSaying(t *testing.T, pattern string, args ...string) []string {
 	t.Helper()
 	cmd := exec.Command(rig.Binary(t), append([]string{"serve"}, args...)...)

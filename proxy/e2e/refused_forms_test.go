@@ -123,9 +123,9 @@ const (
 	templates = "Conversation roles must alternate user/assistant/user/assistant/..."
 )
 
-// TestAdjacentTurns checks that templates with alternating roles get turns of one role joined:
-// those of Messages always, others after the engine's first refusal. If joining does not help, the
-// client gets the template's error.
+// TestAdjacentTurns checks that adjacent turns of one role are joined for templates that require
+// alternating roles. In Messages they are always joined, in other dialects after the engine's first
+// refusal. If joining does not help, the client gets the template's error.
 func TestAdjacentTurns(t *testing.T) {
 	t.Parallel()
 	for _, profile := range []string{"vllm", "sglang", "llamacpp"} {

@@ -29,9 +29,10 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// BenchmarkScript measures the cost of an account's script in an otherwise idle real store, by the
-// store's own measure, with messages of four edges back to back. After a pause of some milliseconds
-// the script takes several times as long, like any script, because of the processor's caches.
+// BenchmarkScript measures the cost of an account's script in a real store, which is otherwise idle
+// and reports the cost itself. Four edges send messages back to back. After a pause of some
+// milliseconds the script takes several times as long, like any script, because of the processor's
+// caches.
 func BenchmarkScript(b *testing.B) {
 	store := newRealStore(b)
 	r := newRemote(StoreOptions{Addresses: []string{store.address()}, Prefix: "ps"})

@@ -130,9 +130,9 @@ func (b *keyBudget) Hold(l *config.KeyLimits, expected limit.Cost, now time.Time
 	return held, allowed
 }
 
-// tell makes the accounts of the budgets, beginning with period from, report to the store. A call
-// that was refused earlier has not asked these accounts, but a new process may have to report what
-// the previous process used.
+// tell makes budget accounts report to the store: those of the period in the parameter from, and
+// those of all longer periods. A refused call has not asked these accounts, but a new process may
+// have to report what the previous process used.
 func (b *keyBudget) tell(l *config.KeyLimits, from int, now time.Time) {
 	for period := from; period < limit.Periods; period++ {
 		if of := limit.OfPeriod(l, period); of.Tokens > 0 || !of.Spend.Zero() {

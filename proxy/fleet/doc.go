@@ -1,5 +1,5 @@
-// Package fleet lets several edges share the limits of keys through one store: a Valkey, or a Redis
-// from 7.0 on. It also shows each edge the other members.
+// Package fleet lets several edges share key limits through one store: Valkey, or Redis 7.0 or
+// later. It also shows each edge the other members.
 //
 // # The account
 //
@@ -9,71 +9,72 @@
 // edge holds. The limit minus both is free.
 //
 // An edge admits a call only from what it holds. Therefore the fleet never admits more than one
-// edge with the whole limit would, whatever is late, lost or repeated on the way. If an edge holds
+// edge with the whole limit would, even if messages are late, lost or repeated. If an edge holds
 // too little, it asks the store (account.askStore), in one message for all waiting calls of the
-// key, and waits for at most fleet.store.timeout. To wait rarely, it holds a little more than it
-// uses (cell.target), and returns that when no call has come for some seconds.
+// key, and waits for at most fleet.store.timeout. So that calls rarely wait, the edge holds a
+// little more than it uses (cell.target). It returns the excess when no call has come for some
+// seconds.
 //
 // Repeating or losing a message does no harm. Messages are numbered, the store ignores an older
 // message after a newer one, and charges are reported as a sum since the start of the process.
-// While a message is under way the edge uses only what the message keeps, because the answer may be
-// lost. If a connection ends while a message is under way, for example to one node of a cluster,
-// the edge sends the message once more over another connection. The message has failed only if that
-// fails, too. No counter is ever decremented, so nothing can leak: what a dead edge held is
-// released after a lease of nine seconds, slots as free, tokens and requests as used.
+// While a message is in flight, the edge uses only what the message keeps, because the answer may
+// be lost. If a connection ends while a message is in flight, for example to one node of a cluster,
+// the edge sends the message once more over another connection. Only if the second attempt fails,
+// too, has the message failed. No counter is ever decremented, so nothing can leak. What a dead
+// edge held is released after a lease of nine seconds: slots become free, tokens and requests count
+// as used.
 //
 // Requests for several keys at the same moment share a write, because the client pipelines them.
-// Reports are sent one after the other. Eight reports in a write were tried: on an idle machine
-// each costs the edge 30 us instead of 185, and the store 39 instead of 130. But with 10,000 keys
-// on a busy machine, calls behind such bursts waited in vain five times as often, and the processor
+// Reports are sent one after the other. Eight reports in one write were tried. On an idle machine
+// each report costs the edge 30 us instead of 185, and the store 39 instead of 130. But with 10,000
+// keys on a busy machine, calls behind such bursts timed out five times as often, and the processor
 // time of edge and store did not fall.
 //
-// Budgets of days and months are accounts of their own, named by the period (budget.go). Time does
-// not pay what they were charged, and the store keeps each edge's reported use as long as the
-// period lasts. An edge with a ledger keeps its name over restarts and reports the sum over all of
-// them.
+// Daily and monthly budgets are separate accounts, named after the period (budget.go). Time does
+// not pay what they were charged, and the store keeps each edge's reported use until the period
+// ends. An edge with a ledger keeps its name across restarts and reports the sum over all of them.
 //
 // Rejected alternatives: Counters with an expiry admit twice the limit around the ends of their
-// window, and stay too high when a decrement is lost. Counts that are exchanged afterwards admit a
-// third too much. A division by the number of edges admits a fifth of the limit when a balancer
-// sends all calls to one of them.
+// windows, and stay too high when a decrement is lost. Counts that are exchanged afterwards admit a
+// third too much. If the limit is divided by the number of edges and a balancer sends all calls to
+// one of five, only a fifth is admitted.
 //
 // # Turns
 //
-// The slots of an engine that are counted exactly are such an account, too (turns.go), whose calls
-// may wait in a queue. Edges with waiting calls take turns: the store keeps their order, reserves a
-// free slot for the first edge, and publishes that. An edge whose calls wait asks the store even
-// before it uses a slot that it has freed itself. It also asks every 50 ms, in case a message was
-// lost. Its turn ends within a second after its last request.
+// An engine whose slots are counted exactly has an account, too (turns.go), and its calls may wait
+// in a queue. Edges with waiting calls take turns: the store keeps their order, reserves a free
+// slot for the first edge, and publishes the reservation. An edge whose calls wait asks the store
+// even before it uses a slot that it has freed itself. It also asks every 50 ms, in case a message
+// was lost. An edge's turn ends within a second after its last request.
 //
 // # Without the store
 //
-// Three calls that wait in vain, or three messages without an answer, open a breaker. Then no call
+// Three calls that time out, or three messages without an answer, open a breaker. Then no call
 // waits, and only the heartbeat asks again, at once and then once a second. After the first
-// failure, at most as many calls wait as it takes to open the breaker. Only a heartbeat that is
-// answered within fleet.store.timeout closes it: with a store that answers later, calls would wait
-// in vain again and again. With an open breaker an edge, depending on `fleet.lost`, refuses nothing
-// (open), refuses everything (closed), or continues with its part (divide): what it holds, its part
-// of what was free at the last answer, and its part of the rate. For a key without a fresh answer
-// it begins with its part of what time has paid since the store fell silent, which is all of it
-// after a minute, and with one call. When the store is back, the edge reports what was used
-// meanwhile, and how much of it time has paid. An answer that refuses a request about a key is no
-// failure for the breaker, and concerns that key alone (refusal.go). Edges find a store again one
-// after the other, and some may not have reported their use yet. For two seconds each edge
-// therefore takes no more of a key than its part.
+// failure, no more calls wait than are needed to open the breaker. Only a heartbeat that is
+// answered within fleet.store.timeout closes the breaker: with a store that answers later, calls
+// would time out again and again. While the breaker is open, `fleet.lost` decides what an edge
+// does. It refuses nothing (open), refuses everything (closed), or continues with its part
+// (divide): what it holds, its part of what was free at the last answer, and its part of the rate.
+// For a key without a fresh answer it begins with one call and with its part of what time has paid
+// since the store fell silent, which is the whole part after a minute. When the store is back, the
+// edge reports what was used meanwhile, and how much of that use time has paid. An answer that
+// refuses a request about a key is no failure for the breaker, and concerns that key alone
+// (refusal.go). Edges find a store again one after the other, and some may not have reported their
+// use yet. For two seconds each edge therefore takes no more than its part of a key's limit.
 //
 // An account that holds a value other than a finite number begins anew, as if the store had
 // forgotten it: a comparison with NaN is always false, and would grant any request.
 //
-// A store that has forgotten everything has a new birth (an id). Each edge then reports what it has
-// charged and time has not paid. For a budget it also reports what all edges had reported, which
-// counts until they report again. The holds of other edges are then unknown, so for the length of a
-// lease an edge takes no more than its part of the slots and of the rest of a budget (cell.doubt).
+// A store that has forgotten everything has a new birth (an id). Each edge then reports the charges
+// that time has not paid. For a budget it also reports what all edges had reported, which counts
+// until they report again. Other edges' holds are then unknown, so for the length of a lease an
+// edge takes no more than its part of the slots and of what remains of a budget (cell.doubt).
 //
-// The clocks of edges are never used. The store's clock may jump. If it is set back, an account
-// continues from its previous time (ahead, in account.lua). If it is set forward, leases of living
-// edges end, so for the length of a lease the other edges take no more than their part of what was
-// free before (clock.go).
+// The clocks of edges are never used. The store's clock may jump. If the clock is set back, an
+// account continues from its previous time (ahead, in account.lua). If the clock is set forward,
+// leases of living edges end, so for the length of a lease the other edges take no more than their
+// part of what was free before (clock.go).
 //
 // Edges do not trust the store's replies either. A reply that is malformed, or that announces more
 // than any valid reply can hold, ends its connection before memory is allocated for it (bound.go).
@@ -82,16 +83,16 @@
 //
 // After a missing reply, each command would get the reply to the previous one. The edge therefore
 // opens a new client after three failed heartbeats, and then after twice as many each time, up to
-// 30. This also handles a fail-over behind one address, after which the old primary lives on as a
-// replica, with its connections, and refuses to write (READONLY) or waits for its primary
+// 30. This also handles a fail-over behind one address. After it the old primary keeps its
+// connections and lives on as a replica, which refuses to write (READONLY) or waits for its primary
 // (MASTERDOWN). After a dial or a failure the edge first asks the store for its ROLE: a replica
 // counts as lost even if it accepts writes.
 //
 // # Who is believed
 //
-// With fleet.secrets an edge is a member, and an operator's mode is valid, only if an edge of the
-// fleet has signed it (package sign). Everything else in the store consists of numbers, which any
-// writer to the store can change. An edge reads at most 256 members.
+// With fleet.secrets, the entry of a member or of an operator's mode is valid only if an edge of
+// the fleet has signed it (package sign). Everything else in the store consists of numbers, which
+// any writer to the store can change. An edge reads at most 256 members.
 //
 // # Places
 //

@@ -15,7 +15,7 @@ type usage struct {
 	lost   bool // the edge continues without the store
 }
 
-// names of a key's limits, by cell.
+// The names of a key's limits, by cell.
 var names = [cells]string{limit.RequestsPerMinute, limit.TokensPerMinute, limit.Concurrency}
 
 var allowed = limit.Decision{OK: true}

@@ -6,8 +6,8 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// Speech is a request of POST /v1/audio/speech. It borrows the body as forward.Request does. The
-// zero value is ready.
+// Speech is a POST /v1/audio/speech request. It borrows the body as forward.Request does. The zero
+// value is ready.
 type Speech struct {
 	forward.Request
 	format  string

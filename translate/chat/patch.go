@@ -428,7 +428,7 @@ func (p *patch) addMembers(list, before []Member) {
 	}
 }
 
-// merge adds the members of the object in value that the client's object v does not have.
+// merge adds to the client's object v the members of the object in value that v lacks.
 func (p *patch) merge(v jsonx.Value, value []byte) {
 	var d jsonx.Doc
 	if err := d.Parse(value, jsonx.Options{}); err != nil {

@@ -456,8 +456,8 @@ func TestRequestRulesCoverContract(t *testing.T) {
 	}
 }
 
-// TestRequestNotJSON checks the rows of the fault matrix about bodies that are not JSON, or too
-// much of it.
+// TestRequestNotJSON checks the rows of the fault matrix about bodies that are not JSON or are more
+// than one JSON value.
 func TestRequestNotJSON(t *testing.T) {
 	cases := map[string]struct{ body, code string }{
 		"empty":             {"", apierr.CodeInvalidJSON},

@@ -83,7 +83,7 @@ func (j *joined) piece() (start, end int, text bool) {
 }
 
 // joinTurns joins each run of messages of one role into one message, whose content is the list of
-// all their parts. The bytes of the contents stay; what lies between two of them is replaced. A
+// all their parts. The bytes of the contents stay; the bytes between two contents are replaced. A
 // message without content adds nothing.
 func joinTurns(p *patch, messages jsonx.Value, developerAsSystem bool) {
 	var run []joined

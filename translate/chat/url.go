@@ -111,7 +111,7 @@ func equalFold(a []byte, b string) bool {
 	return len(a) == len(b) && hasFoldPrefix(a, b)
 }
 
-// hasFoldPrefix reports whether a begins with prefix, apart from the case of ASCII letters.
+// hasFoldPrefix reports whether a begins with prefix, ignoring the case of ASCII letters.
 func hasFoldPrefix(a []byte, prefix string) bool {
 	if len(a) < len(prefix) {
 		return false

@@ -44,9 +44,9 @@ func (s *Shortener) Append(dst, p []byte) []byte {
 	return dst
 }
 
-// closeOpen completes the beginning of a JSON text: it closes the string in which the text breaks
-// off, if that is a value, and all open containers, and leaves out a member without a complete name
-// or the beginning of its value. A text that was not JSON does not become JSON.
+// closeOpen completes a truncated JSON text. It closes all open containers and, if the text breaks
+// off in a string that is a value, that string. It leaves out a last member whose name is
+// incomplete or whose value has not begun. A text that was not JSON does not become JSON.
 func closeOpen(body []byte) []byte {
 	var (
 		open    []byte // closing brackets of the containers, the outermost first

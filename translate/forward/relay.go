@@ -450,7 +450,7 @@ func (r *Relay) give(dst, p []byte) []byte {
 	return append(dst, p...)
 }
 
-// hold keeps p[from:i], which precedes a value, and returns i.
+// hold keeps the bytes p[from:i], which precede a value, and returns the index i.
 func (r *Relay) hold(p []byte, from, i int) int {
 	p = p[from:i]
 	if inName := r.isKey && r.grammar.state >= inString; !inName && len(p) > mostBlanks {

@@ -138,8 +138,8 @@ func (t *transcript) appendDone(dst []byte) []byte {
 	return sse.AppendEvent(dst, "", append(data, '}'))
 }
 
-// mayEnd reports whether a transcription may end where the engine's body ends; mark says that
-// [DONE] has come.
+// mayEnd reports whether a transcription may end where the engine's body ends. The parameter mark
+// says whether [DONE] has come.
 func (t *transcript) mayEnd(mark bool) bool {
 	return t.doneSent || t.framed && t.pieces || mark && len(t.said) > 0
 }

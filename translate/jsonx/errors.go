@@ -12,11 +12,11 @@ type SyntaxError struct {
 	Reason string
 }
 
-// Lone reports whether the only error so far is a \u escape of half a surrogate pair. Only
-// Options.Paired refuses such escapes.
+// Lone reports whether the only error so far is a lone surrogate: a \u escape for half of a pair.
+// Only Options.Paired refuses such escapes.
 func (e *SyntaxError) Lone() bool { return e.Reason == reasonLone }
 
-// IsLone reports whether err is about half of a surrogate pair.
+// IsLone reports whether err is a SyntaxError about a lone surrogate.
 func IsLone(err error) bool {
 	var syntax *SyntaxError
 	return errors.As(err, &syntax) && syntax.Lone()

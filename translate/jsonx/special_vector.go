@@ -4,23 +4,24 @@ package jsonx
 
 import "golang.org/x/sys/cpu"
 
-// hasVector reports whether vectorText can be used. Every arm64 has NEON, but it is still queried,
-// so that GODEBUG=cpu.asimd=off disables it as cpu.avx2=off disables AVX2. (Go's own runtime does
-// not know that name, and says so.) Tests set hasVector to false as well.
+// hasVector reports whether vectorText can be used. Every arm64 has NEON, but the flag is still
+// queried, so that GODEBUG=cpu.asimd=off disables NEON as cpu.avx2=off disables AVX2. (Go's own
+// runtime does not know the name asimd, and says so.) Tests set hasVector to false as well.
 var hasVector = cpu.X86.HasAVX2 || cpu.ARM64.HasASIMD
 
 // vectorText passes over blocks of 64 bytes in a string as long as they contain only valid
-// characters and escapes of two bytes. There must be so many blocks at p. The three bytes before p
-// must be readable and must not belong to a character that continues at p. It returns the first
-// block that contains anything else, and a mask with a bit for each special byte of that block, the
-// lowest bit for the first byte; or blocks and 0. A character may begin before that block and
-// continue in it.
+// characters and two-byte escapes. The memory at p must hold the given number of blocks. The three
+// bytes before p must be readable and must not belong to a character that continues at p. If a
+// block contains anything else, vectorText returns the block's number and a mask with a bit for
+// each special byte in it, the lowest bit for the first byte. Otherwise it returns the number of
+// blocks and 0. A character may begin before the returned block and continue in it.
 //
-// escapes and wide are not 0 if it passed escapes or characters of several bytes. open is 1 if the
-// byte before that block is a backslash that begins an escape, and 0 otherwise.
+// The result escapes is not 0 if vectorText passed escapes, and wide is not 0 if it passed
+// multi-byte characters. The result open is 1 if the byte before the returned block is a backslash
+// that begins an escape, and 0 otherwise.
 //
-// It is written in Go's assembler, once with AVX2 and once with NEON. No generator serves both: avo
-// supports only amd64, and so does package simd of Go 1.26, which is an experiment.
+// The function is written in Go's assembler, once with AVX2 and once with NEON. No generator serves
+// both: avo supports only amd64, and so does Go 1.26's experimental package simd.
 //
 //go:noescape
 func vectorText(p *byte, blocks int) (block int, mask, escapes, wide, open uint64)

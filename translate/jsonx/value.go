@@ -203,8 +203,8 @@ func (k Key) AppendTo(dst []byte) []byte {
 	return AppendDecoded(dst, k.raw)
 }
 
-// Name returns the name, its escapes decoded. It borrows from the source if there are no escapes,
-// as in every name that an engine writes.
+// Name returns the name with its escapes decoded. It borrows from the source if there are no
+// escapes, as in every name that an engine writes.
 func (k Key) Name() []byte {
 	if k.flags&flagEscaped == 0 {
 		return k.raw

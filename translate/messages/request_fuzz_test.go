@@ -29,9 +29,9 @@ func seeds(f testing.TB, folder, name string) (out [][]byte) {
 // them.
 var chatWords = []string{"image_url", "tool_calls", "tool_call_id", "function", "parameters", "arguments", "stop[", "response_format", "reasoning_effort"}
 
-// FuzzDecode: no body makes Decode panic, or change more of the body than halves of surrogate
-// pairs. Every error is a client's and uses the terms of Messages. An accepted body becomes a chat
-// request, the same each time.
+// FuzzDecode: no body makes Decode panic, and Decode changes nothing in a body but lone surrogates.
+// Every error is a client's and uses the terms of Messages. An accepted body becomes a chat
+// request, and always the same one.
 func FuzzDecode(f *testing.F) {
 	for _, s := range seeds(f, "request", "request") {
 		f.Add(s, byte(0))

@@ -43,7 +43,7 @@ func (s *Stream) Reset(i *dialects.Identity) {
 	s.output.reset(i, &s.RequestInfo)
 }
 
-// Started reports whether an item of the output has begun.
+// Started reports whether an output item has begun.
 func (s *Stream) Started() bool { return len(s.output.parts) > 0 || s.phase == phaseEnded }
 
 // NextEngine prepares for another engine's events: after response.in_progress, or after an open

@@ -67,8 +67,8 @@ func (r *Reader) Rest() error {
 // Next returns the next event that has data.
 //
 // At the end of the source it returns an event whose blank line is missing, if there is one, and
-// then io.EOF. ErrTooLong is final as well. Any other error is the source's. It loses nothing, and
-// the next call reads on, so a source can return an error that means "not yet".
+// then io.EOF. ErrTooLong is final as well. Any other error is the source's. Next loses nothing
+// because of it, and the next call reads on, so a source can return an error that means "not yet".
 func (r *Reader) Next() (Event, error) {
 	for empty := 0; ; {
 		if r.Ready() {

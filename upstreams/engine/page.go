@@ -117,8 +117,8 @@ func (r *Reader) Asleep(ctx context.Context) bool {
 	return asleep
 }
 
-// Load reads the engine's work from the first of its pages that answers, starting with index
-// first. It returns the index of that page, for the next time, and its path.
+// Load reads the engine's load from its pages in turn, starting with the one at index first, until
+// one answers. It returns that page's index, for the next call, and the page's path.
 func (r *Reader) Load(ctx context.Context, first int) (l Load, at int, path string, ok bool) {
 	sources := r.Profile.spec.Load
 	for i := range sources {

@@ -16,9 +16,9 @@ import (
 // its transport. Only close is safe for other goroutines.
 //
 // The conn remembers the socket's deadlines and changes them as rarely as possible, because each
-// change moves a timer of the runtime. When a deadline fires, read and send check the clock
-// against the time they were given. A deadline left over from an earlier exchange therefore costs
-// only one check.
+// change moves a timer of the runtime. When a deadline fires, read and send compare the clock with
+// their caller's time limit. A deadline left over from an earlier exchange therefore costs only one
+// check.
 type conn struct {
 	nc      net.Conn        // the connection to read and write: a plainConn, or TLS over it
 	sock    net.Conn        // the socket itself

@@ -50,10 +50,10 @@ func (x *Exchange) Send(r *Request) error {
 // Await waits for the head of the reply, until the given time (zero: without limit). Interim
 // replies are skipped. A reply with status 101 has no body, and its connection is not kept.
 //
-// It returns ErrNotYet when the time has passed; another call continues. Any other error is a
-// *Failure: BadResponse if the reply does not parse or is truncated, Unreachable if there is
-// none, or Aborted. If a reused connection turns out to be dead only now, Await sends the request
-// again, and may exceed until by the time this takes.
+// It returns ErrNotYet when that time has passed; another call then continues. Any other error is a
+// *Failure: BadResponse if the reply does not parse or is truncated, Unreachable if there is none,
+// or Aborted. If a reused connection turns out to be dead only now, Await sends the request again,
+// and may exceed the time limit by as long as that takes.
 func (x *Exchange) Await(until time.Time) error {
 	err := x.life.check()
 	if err == nil && x.request.c == nil {

@@ -159,8 +159,8 @@ func (m *machine) still(now time.Time) bool {
 	return m.last.Held > 0 && now.Sub(m.since) >= m.bound() && now.Sub(m.restarted) >= restartPause
 }
 
-// standsStill reports whether the engine's counters prove that nothing has moved for too long,
-// because they were read after that time.
+// standsStill reports whether nothing has moved for too long, and whether counters that were read
+// after that period prove it.
 func (m *machine) standsStill(now time.Time) bool {
 	return m.counts && m.last.Waiting > 0 && m.still(now) && m.countedAt.Sub(m.since) >= m.bound()
 }

@@ -173,8 +173,8 @@ func (m *Model) Wait(now time.Time) (opens bool) {
 	return !before && g.passes(m)
 }
 
-// Quit ends a call's wait, and reports whether no other call waits for the model. If its turn was
-// offered, claimTime starts over for the next call.
+// Quit ends a call's wait, and reports whether no other call waits for the model. If the model's
+// turn had been offered, claimTime starts over for the next call.
 func (m *Model) Quit() (last bool) {
 	g := m.gate
 	g.mu.Lock()

@@ -24,9 +24,9 @@ type gammaPacer struct {
 	left  int     // negative: no end
 }
 
-// NewGamma returns a pacer of count arrivals, or one without end if count is 0. With a count, times
-// are scaled so that the last arrival falls exactly on count/rate, which is vLLM's rule: otherwise
-// a short run would deliver another rate.
+// NewGamma returns a pacer of count arrivals, or an endless one if count is 0. With a count, the
+// times are scaled as vLLM does: the last arrival falls exactly on count/rate. Otherwise a short
+// run would deliver another rate.
 func NewGamma(seed uint64, rate, shape float64, count int) *gammaPacer {
 	p := &gammaPacer{rng: rand.New(rand.NewPCG(seed, 1)), rate: rate, shape: shape, scale: 1, left: -1}
 	if count > 0 {

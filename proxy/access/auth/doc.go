@@ -29,14 +29,15 @@
 // configured issuers. It becomes a Key of its own: its rights come from a template, which is an
 // entry of the keys, and its id from a claim. The result of the signature check is cached under the
 // token's hash. Each request still checks that the token has not expired, and that its public key
-// and its template are in force. Keys are looked up first, so they do not pay for tokens.
+// and its template are in force. Keys are looked up first, so requests with keys do not pay for
+// tokens.
 //
 // A client may present a certificate in the TLS handshake instead (package cert). The certificate
 // stands for the key that names it. A request with a certificate and the credential of another key
 // is refused, like one with two credentials.
 //
 // Credential borrows the bytes of the request. It lives as long as the request's headers and has no
-// method that shows the key. Only LastKey stores a key: the one that its connection showed last,
-// with the key's hash, until the connection ends. Clients show the same key with each request, so
-// it is hashed once. The look-up by the hash is made for each request.
+// method that shows the key. Only LastKey stores a key: the last one presented on its connection,
+// with the key's hash, until the connection ends. Clients present the same key with each request,
+// so the key is hashed once. The look-up by hash is made for each request.
 package auth

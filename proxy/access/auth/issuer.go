@@ -22,9 +22,9 @@ import (
 type KeySet interface {
 	// Keys returns the current keys, nil while there are none yet.
 	Keys() *jwt.Set
-	// Renew requests newer keys for a token that the current ones do not verify, and waits for them
-	// for at most a second. suspect means that the current keys have one for the token, but its
-	// signature is wrong under that key. final is false if keys that verify the token may still
+	// Renew requests newer keys for a token that the current ones do not verify, and waits for at most
+	// a second. The parameter suspect means that the current keys include one for the token, but that
+	// the signature is wrong under it. The result is false if keys that verify the token may still
 	// come.
 	Renew(t *jwt.Token, suspect bool) (final bool)
 }

@@ -135,7 +135,7 @@ func unhex(b byte) byte {
 	return 0xff
 }
 
-// reduced is a name in lower-case letters and digits, as far as it fits.
+// reduced is the beginning of a name, reduced to lower-case letters and digits.
 type reduced struct {
 	buf  [maxName]byte
 	n    int

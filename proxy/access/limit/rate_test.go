@@ -80,7 +80,7 @@ func TestMeterNeverExceedsRate(t *testing.T) {
 		}
 		for i := range taken {
 			for j := i; j < len(taken); j++ {
-				// cost drops up to one nanosecond a request by rounding.
+				// Rounding drops up to one nanosecond of cost for each request.
 				span := taken[j] - taken[i] + int64(j-i+1)
 				if n, most := int64(j-i+1), limit+span*limit/window; n > most {
 					t.Fatalf("%d taken in %v, at most %d allowed", n, time.Duration(span), most)

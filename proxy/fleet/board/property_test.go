@@ -134,7 +134,8 @@ func (w *world) check(t interface{ Fatalf(string, ...any) }) {
 }
 
 // TestBoard loses, repeats and reorders messages, kills edges and empties the store. Two rounds
-// later every edge knows exactly the others' work and modes, and what was lost to which body.
+// later every edge knows exactly the other edges' work and modes, and which upstreams each body has
+// cost.
 func TestBoard(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const ups = 3

@@ -244,8 +244,8 @@ func (k *Keys) read(ctx context.Context, c valkey.Client) error {
 	return nil
 }
 
-// changeOf reads the number of the last change. It returns "" if the store has no number that the
-// next change would raise; the entries are then read each time.
+// changeOf reads the number of the last change. It returns "" if the next change would not raise
+// the store's number, or if there is none. The entries are then read every time.
 func changeOf(m valkey.ValkeyMessage) string {
 	text, _ := m.ToString() // nil: no key has been written yet
 	if n, err := strconv.ParseUint(text, 10, 64); err != nil || n >= changeMost {

@@ -8,20 +8,20 @@
 // decides when certmagic checks a domain: one domain after the other, every 10 minutes, in the
 // foreground. Thus every order ends when the edge ends, a manager leaves nothing in certmagic's
 // process-wide queues, and an operator sees the result of each attempt. For each directory and
-// account, certmagic keeps one goroutine, its rate limiter of orders, until the process ends.
+// account, certmagic runs one goroutine, its order rate limiter, until the process ends.
 //
 // Each domain has its own certificate, so that a domain with wrong DNS does not delay the others.
 // No handshake ever waits for an order, and a name that a client sends never causes an order.
 //
 // # Pauses
 //
-// The pause after a failure begins at 2 minutes and doubles up to 6 hours, plus a random extra of
-// up to a quarter. The time of the last attempt is stored beside the certificates, and is checked
-// while the domain's lock is held. Thus a process that keeps restarting orders only once in 2
-// minutes, and the edges of a fleet together order no more often than one edge. Meanwhile the
-// current certificate stays in use, even after it expires, because a client then sees what is
-// wrong. Until there is a first certificate, a handshake for a domain fails. A handshake without a
-// name, like that of the service manager's watchdog, gets a certificate that no client trusts.
+// The pause after a failure begins at 2 minutes and doubles up to 6 hours, with a jitter of up to a
+// quarter. The time of the last attempt is stored with the certificates, and is checked while the
+// domain's lock is held. Thus a process that keeps restarting orders only once in 2 minutes, and
+// the edges of a fleet together order no more often than one edge. Meanwhile the current
+// certificate stays in use, even after it expires, because a client then sees what is wrong. Until
+// there is a first certificate, a handshake for a domain fails. A handshake without a name, like
+// that of the service manager's watchdog, gets a certificate that no client trusts.
 //
 // # Challenges
 //

@@ -22,7 +22,7 @@ type disconnectWatch struct {
 	fds map[int32]*Conn
 }
 
-// hangups are the watched events of a connection: the peer's FIN, and errors, which epoll always
+// hangups are the events to watch on a connection: the peer's FIN, and errors, which epoll always
 // reports.
 const hangups = unix.EPOLLRDHUP | unix.EPOLLET
 

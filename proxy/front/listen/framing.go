@@ -328,7 +328,7 @@ func (f *framingChecker) requestComplete() bool {
 	return f.state == stateRequestLine && !f.inHead && f.current() || int32(f.begun-f.taken) > 0
 }
 
-// requestPath returns the beginning of the current request's path, as far as it has been read.
+// requestPath returns the part of the current request's path that has been read.
 func (f *framingChecker) requestPath() []byte {
 	line := f.requestLine[:f.requestLineLen]
 	switch {

@@ -151,7 +151,7 @@ func (l *Listener) unregister(c *Conn) {
 	l.open.Add(-1)
 }
 
-// openOf returns how many connections of an address are open.
+// openOf returns the number of open connections from an address.
 func (l *Listener) openOf(address netip.Addr) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -65,7 +65,7 @@ func (a *alarms) edge(s *status.Status, log *zap.Logger) {
 	write(msg, zap.String("event", "edge_"+v.Level), zap.String("state", v.Text), zap.Strings("remedy", remedy))
 }
 
-// overLimits logs which limits of keys have refused calls in the last minute.
+// overLimits logs the key limits that have refused calls in the last minute.
 func (a *alarms) overLimits(s *status.Status, log *zap.Logger) {
 	for of, at := range a.keys {
 		if s.Now.Sub(at) >= keyAgain {

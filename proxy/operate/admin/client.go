@@ -152,8 +152,8 @@ func (e Edge) ask(method, path string, send []byte, timeout time.Duration) (body
 	return nil, "", fmt.Errorf("%s answers %d: that is not the admin listener of a penstock", edge, res.StatusCode())
 }
 
-// elsewhere returns why an address has no such page of an edge: it is the address of the public
-// API, which has no such paths, or it contains a path.
+// elsewhere returns why the requested admin page is not at an address: the address belongs to the
+// public API, which has no admin pages, or it contains a path.
 func elsewhere(edge string, req *fasthttp.Request, res *fasthttp.Response) error {
 	text := errorText(res.Body())
 	if strings.HasPrefix(text, nothingHere) && !strings.Contains(text, ownPages) {

@@ -11,9 +11,9 @@
 // If the request was for a stream but the head announces none, AwaitHead also reads enough of the
 // body to tell what the reply is. Then Pull translates what has arrived with the endpoint's codec
 // (package endpoint) and appends the client's bytes, or ReadWhole reads a reply to its end.
-// FailureOf turns an error of these methods into a failure. End releases the lease with the
-// attempt's outcome, once. Close ends only the exchange, so that another one can begin under the
-// same lease.
+// FailureOf turns an error that these methods return into a failure. End releases the lease with
+// the attempt's outcome, once. Close ends only the exchange, so that another one can begin under
+// the same lease.
 //
 // # Silence
 //
@@ -32,8 +32,8 @@
 // The bytes of engines are bounded like those of clients (Memory). A call may hold 64 KiB of its
 // reply without a reservation. Beyond that, each buffer is reserved before it is allocated. The
 // reservation follows the bytes that have arrived, never an announced length, and counts until the
-// buffer is written or collected. If there is no memory left, the call ends with a 503 from the
-// edge, and its engine is not blamed.
+// buffer is written or collected. If no memory is left, the edge ends the call with a 503 and does
+// not blame the engine.
 //
 // The zero Attempt stands for no attempt. An Attempt belongs to the call's goroutine. Other
 // goroutines may call only Abort.End.

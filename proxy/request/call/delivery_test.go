@@ -13,8 +13,8 @@ import (
 var large = calltest.Say(strings.Repeat("word", 100_000))
 
 // TestDelivery checks that a large whole answer holds its key's place, and counts as running, until
-// the client has it, while the engine is free as soon as it has answered. The same holds if the
-// answer began as white space.
+// the client has it. The engine is free as soon as it has answered. The same holds if the answer
+// began as white space.
 func TestDelivery(t *testing.T) {
 	const yaml = `
 stream: {whole_keepalive: 10s}

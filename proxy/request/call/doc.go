@@ -23,13 +23,13 @@
 //
 // # Parts
 //
-// A Call consists of parts. Each part has its own file and its own rules, and does not know the
-// call. The parts are the client's side (client), the configuration that the call runs under
+// A Call consists of parts. Each part has its own file and its own rules, and has no reference to
+// the call. The parts are the client's side (client), the configuration that the call runs under
 // (configuration), its key's limits (allowance), its body (body.Body), the codec of its endpoint
 // (endpoint.Request), its tokens, the memory of its reply (attempt.Memory), its cancellation
-// (attempt.Abort), the record of where it was sent (tries), its attempt (attempt.Attempt), the
-// hash of its body (fingerprint), what the status page reads of it (publicState), its times and
-// its trace context.
+// (attempt.Abort), the record of where it was sent (tries), its attempt (attempt.Attempt), the hash
+// of its body (fingerprint), what the status page reads of it (publicState), its times and its
+// trace context.
 //
 // A single loop sends the call to engines, before and after the commit, with the help of a picker,
 // a fitter and a changer. A unary makes a whole answer. A relay moves an answer after the commit.
@@ -38,13 +38,13 @@
 // # Design
 //
 // Each stream runs on one goroutine. The relay pulls from the engine and pushes to the client, so
-// back-pressure is the socket's own and there is no queue to bound. A body-stream writer would cost
-// a goroutine and a pipe for each stream, and could not tell a failure from an end. A stream on a
-// plain connection leaves fasthttp while it runs (stream_hijacked.go). It then holds neither a read
-// buffer sized for the largest head nor a request context, which saves 9 KiB of memory. It also
-// frames its chunks in place, which saves a quarter of the time of a token. Under TLS, fasthttp
-// frames the stream (BodyWriterTo). A client of HTTP/1.0 gets a stream without chunks, which ends
-// with its connection (stream_http10.go).
+// the sockets provide the back-pressure, and there is no queue to bound. A body-stream writer would
+// cost a goroutine and a pipe for each stream, and could not tell a failure from an end. A stream
+// on a plain connection leaves fasthttp while it runs (stream_hijacked.go). It then holds neither a
+// read buffer sized for the largest head nor a request context, which saves 9 KiB of memory. It
+// also frames its chunks in place, which saves a quarter of the time for each token. Under TLS,
+// fasthttp frames the stream (BodyWriterTo). A client of HTTP/1.0 gets a stream without chunks,
+// which ends with its connection (stream_http10.go).
 //
 // A stream spends nearly all of its life waiting, so its idle memory is what counts. A token needs
 // three buffers: for the engine's bytes (http1.Exchange.Wait), for the event parsed from them
@@ -65,11 +65,11 @@
 // request once more under the same lease. If the engine's context has no room for any answer, the
 // edge turns to an engine with a longer context. Neither is a retry, because nothing failed.
 //
-// Likewise an engine, or the chat template of its model, may refuse the value of a reasoning
-// effort, or consecutive turns of one role. The edge then sends the request once more without the
-// effort, or with the turns joined. If the engine accepts that, the edge sends it further requests
-// for the model in that form from the start, for an hour (change.go, refusals). A call is changed
-// only once: its limit, its effort or its turns.
+// Likewise an engine, or its model's chat template, may refuse the value of a reasoning effort, or
+// consecutive turns of one role. The edge then sends the request once more without the effort, or
+// with the turns joined. If the engine accepts this, the edge sends it all requests for the model
+// in the changed form for an hour (change.go, refusals). A call is changed only once: its limit,
+// its effort or its turns.
 //
 // An answer is committed with its first piece (translate.Stream.Started). Until then the edge holds
 // the request, and another engine may answer it, even if the client has received the head,
@@ -80,8 +80,8 @@
 // A stream that has started can continue at another engine if its model has retry.resume
 // (resume.go, package resume). The edge holds the request and what the client has received. The
 // attempt that takes over is not charged to the retry budget. A stream resumes after its engine is
-// lost. It also leaves a stalled engine (attempt.Mover) and one whose drain time is over
-// (resumer.leaves), but only after it has taken a slot elsewhere; otherwise it stays.
+// lost. It also leaves a stalled engine (attempt.Mover) and an engine whose drain time is over
+// (resumer.leaves), but only once it has taken a slot elsewhere.
 //
 // A stream that waits long for a slot is committed before the call is sent to any engine. Between
 // two keep-alives its relay continues the wait, which keeps its place in the queue (slotWait).

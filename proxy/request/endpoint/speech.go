@@ -16,9 +16,9 @@ import (
 	"penstock/upstreams/http1/httptoken"
 )
 
-// speech is POST /v1/audio/speech. It takes JSON and answers audio, or events with audio. The
-// audio is passed on as it is generated. A client of HTTP/1.0 could not tell truncated audio from
-// complete audio, so it gets the audio with a length. Events mark their own end.
+// speech is POST /v1/audio/speech. It takes JSON and returns audio, or events that contain audio.
+// The audio is passed on as it is generated. A client of HTTP/1.0 could not tell truncated audio
+// from complete audio, so it gets the whole audio with its length. Events mark their own end.
 var speech = &Endpoint{
 	Path:      "/v1/audio/speech",
 	Operation: config.OpSpeech,

@@ -3,6 +3,6 @@
 // metrics, and the cause by which package retry decides the next step.
 //
 // proxy/operate/reference/errors.md lists the statuses and codes that clients see; TestMeanings
-// checks the meaning of each failure. Besides this package, only dialects change statuses and
-// shapes (package endpoint).
+// checks the meaning of each failure. Apart from this package, only the dialects (package endpoint)
+// change statuses and shapes.
 package failure

@@ -120,7 +120,7 @@ func validName(b []byte) bool {
 }
 
 // harmless returns the last part of a path and replaces every character in it that a shell, a file
-// system or a parser could interpret. Engines need only the end of a file name, such as ".wav".
+// system or a parser could interpret. Engines need only the file extension, such as ".wav".
 func harmless(b []byte) string {
 	b = b[bytes.LastIndexAny(b, `/\`)+1:]
 	b = b[max(0, len(b)-maxFilename):]

@@ -120,7 +120,8 @@ func (p *shadow) target() endpoint.Target {
 	}
 }
 
-// ask sends the copy to its engine and reads the answer to its end. again marks the second time.
+// ask sends the copy to its engine and reads the answer to its end. The parameter again marks the
+// second attempt.
 func (p *shadow) ask(again bool) error {
 	lease, target := p.place.lease, p.place.target
 	exchange := lease.Exchange

@@ -28,7 +28,8 @@ func (c *closeFrame) begin(head []byte, length uint64) {
 	c.bytes = make([]byte, 0, length)
 }
 
-// take receives bytes of the payload. After the last one it reports a reason that is not UTF-8.
+// take receives bytes of the payload. After the last byte it returns an error if the reason is not
+// UTF-8.
 func (c *closeFrame) take(p []byte) error {
 	if c.bytes == nil {
 		return nil

@@ -169,7 +169,7 @@ func (r *Recent) add(rec *Record, now time.Time) {
 }
 
 // Newest returns the newest calls: at most n that reached an engine or were answered, and at most n
-// of each separately kept kind. Each call appears once, most recent end first.
+// of each separately kept kind. Each call appears once. The call that ended last comes first.
 func (r *Recent) Newest(n int, now time.Time) []Ended {
 	all := r.calls.newest()
 	all = all[:min(n, len(all))]

@@ -69,7 +69,7 @@ type Amount struct {
 	Cached     uint64 `json:"cached_tokens"` // the part of prompt_tokens that engines had cached
 	Completion uint64 `json:"completion_tokens"`
 	Estimated  uint64 `json:"estimated_calls"` // calls whose tokens the engine did not report
-	// Spend is the cost with the models' pricing.
+	// Spend is the cost according to the models' pricing.
 	Spend money.Amount `json:"spend,omitzero"`
 }
 

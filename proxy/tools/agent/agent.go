@@ -39,7 +39,7 @@ type setup struct {
 	folder    string // the folder of the agent's configuration
 }
 
-// first returns the model to work with.
+// first() returns the model that the agent is to use.
 func (s *setup) first() *model { return &s.models[0] }
 
 // file is a file that an agent reads.

@@ -48,7 +48,7 @@ type place struct {
 	kind  string // kind of further words: of asked, files, or none
 }
 
-// word is a command, or an argument from a set.
+// word is a command, or one of the values that an argument can have.
 type word struct{ text, help string }
 
 // flag is a flag with its dashes.

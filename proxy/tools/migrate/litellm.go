@@ -244,7 +244,8 @@ func (p *plan) engineKey(text string) string {
 	return literal(text)
 }
 
-// address turns the base URL of an upstream into ours and names the upstream by it.
+// address turns an upstream's base URL into the form of our configuration, and names the upstream
+// after it.
 func (p *plan) address(u *upstream, where, kind string) bool {
 	if name, ok := strings.CutPrefix(u.url, "os.environ/"); ok {
 		u.url, u.name = p.variable(name), slug(strings.ToLower(name))

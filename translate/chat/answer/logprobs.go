@@ -7,7 +7,7 @@ import (
 	"penstock/translate/jsonx"
 )
 
-// maxLogprobSearches bounds the places at which a text is searched for among its tokens.
+// maxLogprobSearches bounds the number of positions at which textLogprobs looks for the text.
 const maxLogprobSearches = 16
 
 // textLogprobs returns the log probabilities that belong to the text of a whole answer, as elements
