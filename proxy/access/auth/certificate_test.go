@@ -15,7 +15,7 @@ import (
 	"penstock/proxy/access/auth/cert"
 )
 
-// clients returns an authority, and a ring with the keys of its clients' certificates.
+// clients returns an authority, and a ring with keys for certificates of the authority's clients.
 func clients(t *testing.T, keys ...config.Key) (*selfsigned.Authority, *Ring) {
 	t.Helper()
 	a := selfsigned.NewAuthority(t, "clients")

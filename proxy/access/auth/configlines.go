@@ -19,8 +19,8 @@ type LineError struct {
 
 func (e *LineError) Error() string { return e.Value + ": " + e.Message }
 
-// ConfigLines returns the lines of a configuration that admit a key by its hash. An empty expires
-// means that the key does not expire. The error is a *LineError.
+// ConfigLines returns the lines of a configuration that admit a key by its hash. If the parameter
+// expires is empty, the key does not expire. The error is a *LineError.
 func ConfigLines(
 	name, hash string, models, operations []string, expires string, limits map[string]string, known config.Known,
 ) (string, error) {

@@ -17,7 +17,7 @@ type Request struct {
 	Last          *LastKey // of the connection; nil: nothing is remembered
 }
 
-// Credential is an API key as the client sent it. It borrows the bytes of the request: it must not
+// Credential is an API key as the client sent it. It borrows the request's bytes and must not
 // outlive them. Only the LastKey of its connection stores it.
 type Credential struct {
 	key   []byte
@@ -46,8 +46,8 @@ var (
 // ErrConflict is the 401 for a request with two credentials. It is shared and read-only.
 var ErrConflict = apierr.Unauthorized(apierr.CodeCredentialConflict)
 
-// The errors for a request with both headers, one of them empty. A client whose variable is not set
-// sends an empty header next to the key that it was given.
+// The errors for a request with both headers, of which one is empty. A client with an unset
+// variable sends such an empty header in addition to its key.
 var (
 	errEmptyAuthorization = emptyHeader("Authorization", "x-api-key")
 	errEmptyAPIKey        = emptyHeader("x-api-key", "Authorization")

@@ -19,8 +19,7 @@ func headers(values ...string) [][]byte {
 	return out
 }
 
-// code returns "" for no error, and otherwise the status and code of err, which must be an API
-// error.
+// code returns the status and code of err, which must be an API error, or "" for no error.
 func code(t *testing.T, err error) string {
 	t.Helper()
 	if err == nil {

@@ -54,14 +54,14 @@ type issuer struct {
 	templates []template // in the order of the configuration
 }
 
-// template gives tokens that have a value in a claim the rights of a key.
+// template gives the rights of a key to tokens that have a certain value in a claim.
 type template struct {
 	claim, value string // a value that ends in a star is a prefix; no claim: all tokens
 	key          *Key
 	ends         time.Time
 }
 
-// The errors for tokens with a valid signature. Their texts quote nothing of a token.
+// The errors for tokens with a valid signature. Their texts quote no part of a token.
 var (
 	errExpired  = tokenError("The token has expired. Get a new one.")
 	errNotYet   = tokenError("The token is not valid yet. Check the clock of its issuer.")
@@ -92,7 +92,7 @@ func (o *Issuers) names(id string) bool {
 }
 
 // newIssuers returns the issuers of a configuration, or nil if it has none. Their templates are
-// among keys. No token may get an id in taken.
+// among keys. No token may get an id that is in the set taken.
 func newIssuers(o *Issuers, keys []config.Key, taken map[string]struct{}) (*issuers, error) {
 	all := o.Config
 	if len(all) == 0 {
@@ -129,8 +129,8 @@ func newIssuers(o *Issuers, keys []config.Key, taken map[string]struct{}) (*issu
 	return s, nil
 }
 
-// find returns the key that a token stands for. sum is the token's hash. If the token is not
-// remembered, find verifies its signature.
+// find returns the key that a token stands for. The parameter sum is the token's hash. If the token
+// is not remembered, find verifies its signature.
 func (s *issuers) find(credential []byte, sum [sha256.Size]byte, now time.Time) (*Key, error) {
 	if !jwt.Looks(credential) {
 		return nil, errInvalid
@@ -277,14 +277,14 @@ func (t *template) fits(c jwt.Claims) bool {
 // longestID is the maximum length of a claim in a key's id.
 const longestID = 128
 
-// plainMarks are the characters of a claim, besides ASCII letters and digits, that mean nothing in
-// logs, pages, queries, paths and patterns: those of mail addresses, of UUIDs, of providers' names
-// with colons, bars and slashes, and of base64.
+// plainMarks are the characters in a claim, besides ASCII letters and digits, that have no special
+// meaning in logs, pages, queries, paths and patterns. They occur in mail addresses, in UUIDs, in
+// providers' names (colons, bars and slashes) and in base64.
 const plainMarks = "._-@:|+/="
 
 // safeID returns a claim as a part of a key's id, for logs, metrics and limits. It replaces the
-// claim by its hash if the claim is long, could be read as a step up in a path, or has characters
-// other than the plain ones. Two claims never have the same id.
+// claim with its hash if the claim is long, could be read as a step up in a path, or has characters
+// other than the plain ones. Distinct claims always have distinct ids.
 func safeID(claim string) string {
 	odd := func(c rune) bool {
 		return (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && !strings.ContainsRune(plainMarks, c)

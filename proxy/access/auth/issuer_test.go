@@ -202,8 +202,8 @@ func TestTokenEnds(t *testing.T) {
 	}
 }
 
-// TestTokenOfAnUnknownKey: a token whose claims fit waits for newer keys. It is refused if these
-// have no key for it, and with a 503 if they have not arrived.
+// TestTokenOfAnUnknownKey: a token whose claims fit waits for newer keys. The token is refused if
+// the newer keys include none for it, and refused with a 503 if they have not arrived.
 func TestTokenOfAnUnknownKey(t *testing.T) {
 	const role = `"sub":"alice","groups":"staff"`
 	far := fmt.Sprint(now.Add(2 * time.Minute).Unix())

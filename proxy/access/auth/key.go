@@ -16,8 +16,8 @@ import (
 // immutable and belongs to one Ring. A call may keep it for its whole life.
 type Key struct {
 	ID string // for the log and for the limits; never empty for a configured key
-	// CacheOwner is the owner whose cached prompts the key may use if keys are kept apart: the key
-	// itself, or its group.
+	// CacheOwner is the owner whose cached prompts the key may use if the prompts of different owners
+	// are kept apart: the key itself, or its group.
 	CacheOwner string
 	// Template is the entry that gives a token its rights and limits; nil for a key.
 	Template *config.Key
@@ -115,7 +115,7 @@ func (k *Key) AllowsOp(op string) bool {
 	return k != nil && (k.operations == nil || slices.Contains(k.operations, op))
 }
 
-// Share returns the key's weight when keys take turns. A nil key's is 1.
+// Share returns the key's weight when keys take turns. A nil key has the weight 1.
 func (k *Key) Share() float64 {
 	if k == nil {
 		return 1

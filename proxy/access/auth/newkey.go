@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Prefix starts every key that NewKey makes. Secret scanners can find it by its spelling, and keys
-// from elsewhere are unlikely to start with it.
+// Prefix starts every key that NewKey makes. Secret scanners can look for it, and keys from
+// elsewhere are unlikely to start with it.
 const Prefix = "pstk_"
 
 const (
@@ -39,8 +39,8 @@ func newKey(random io.Reader) (plain, hash string, err error) {
 			return "", "", fmt.Errorf("read random bytes for a key: %w", err)
 		}
 		for _, b := range buf {
-			// 62 and 63 are discarded: wrapped around, they would make two characters likelier than
-			// the others.
+			// The values 62 and 63 are discarded: wrapped around, they would make two characters likelier
+			// than the others.
 			if b &= 63; int(b) < len(alphabet) && len(key) < len(Prefix)+secretLen {
 				key = append(key, alphabet[b])
 			}

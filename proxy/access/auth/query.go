@@ -13,13 +13,13 @@ var credentialNames = map[string]struct{}{
 
 // CheckQuery looks for a credential in a query string, and returns the *apierr.Error that refuses
 // it: a 401 for a credential, a 400 for a string that cannot be decoded. Both are shared and
-// read-only. The name makes a parameter a credential, however it is spelt: percent escapes are
-// decoded, case and everything but letters and digits are ignored, and a name in brackets (key[],
-// a[token]) is also checked piece by piece. A name or value that is one of our own keys is a
-// credential under any name.
+// read-only. A parameter is a credential if its name is one of credentialNames, in any spelling:
+// percent escapes are decoded, case and everything but letters and digits are ignored, and a name
+// with brackets (key[], a[token]) is also checked piece by piece. A name or value that is one of
+// our own keys is a credential under any name.
 //
 // A credential has precedence over a part that cannot be decoded, so a broken escape does not hide
-// one.
+// a credential.
 func CheckQuery(query []byte) error {
 	var broken error
 	for len(query) > 0 {
@@ -163,7 +163,8 @@ func (r *reduced) isCredential() bool {
 	return ok
 }
 
-// keyScan collects a text that may be one of our own keys. It keeps just enough to tell.
+// keyScan collects a text that may be one of our own keys. It keeps just enough of the text to
+// decide that.
 type keyScan struct {
 	buf [keyLen]byte
 	n   int
@@ -177,7 +178,7 @@ func (k *keyScan) add(b byte) {
 }
 
 func (k *keyScan) found() bool {
-	// The checksum makes its argument escape, so only a text that looks like a key is copied to the
-	// heap.
+	// The call of checksum makes its argument escape, so only a text that looks like a key is copied
+	// to the heap.
 	return k.n == keyLen && string(k.buf[:len(Prefix)]) == Prefix && checksum(bytes.Clone(k.buf[:]))
 }

@@ -8,8 +8,9 @@ import (
 	"unicode"
 )
 
-// FuzzQuery compares the scan with net/url. What net/url would return under a name that reads as a
-// credential must be refused, and a query that it can read without one must pass.
+// FuzzQuery compares the scan with net/url. If net/url finds a parameter with the name of a
+// credential, the query must be refused. If net/url can read the query and finds none, the query
+// must pass.
 func FuzzQuery(f *testing.F) {
 	for _, s := range []string{
 		"api_key=x", "%61pi%5Fkey=x", "key[]=x", "a[token]=x", "a=%zz", "a;key=1", "a=1&b=2", "key%3Da=x", "=key", "%5Bkey",

@@ -89,8 +89,8 @@ func (r *Ring) add(c *config.Key) error {
 // Find returns the key that c is, or the key that the token c stands for. For a key that is
 // unknown, expired or inactive, and for a token without a good signature, the error is the same
 // 401, shared and read-only. The error is a 503 while an unknown key may be among the keys that
-// have not been read yet. now is compared by the wall clock. Find does not allocate, except for a
-// token that is new to the ring and a key that is new to its connection.
+// have not been read yet. The time now is compared by the wall clock. Find allocates only for a
+// token that is new to the ring and for a key that is new to its connection.
 func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 	var sum [sha256.Size]byte
 	switch {
@@ -122,10 +122,10 @@ func (r *Ring) Find(c Credential, now time.Time) (*Key, error) {
 // TakesCertificates reports whether a client can be identified by its certificate.
 func (r *Ring) TakesCertificates() bool { return r.certificates != nil }
 
-// FindPeer returns the key of a client by its certificate, or nil without an error if no key names
-// the certificate. The error is the 401 of Find, or the one for two credentials if two keys name
-// the certificate by different marks. p may be nil. FindPeer does not allocate, except for a
-// connection that is new to the ring.
+// FindPeer returns the key that a client's certificate stands for, or nil without an error if no
+// key names the certificate. The error is the 401 of Find, or ErrConflict if two keys name the
+// certificate by different marks. The client p may be nil. FindPeer allocates only for a connection
+// that is new to the ring.
 func (r *Ring) FindPeer(p *cert.Peer, now time.Time) (*Key, error) {
 	if p == nil || r.certificates == nil {
 		return nil, nil
@@ -133,14 +133,14 @@ func (r *Ring) FindPeer(p *cert.Peer, now time.Time) (*Key, error) {
 	return r.certificates.find(p, now)
 }
 
-// Holds reports whether the calls of a key that this or another ring found may continue. The ring
-// must have an active key with its id, that key must still have the hash that found it, and at
-// least one of its hashes must not have expired. It decides what a reload does to the running
-// streams of a key. A removed hash is revoked, and with it the calls that began with it. Calls of
-// an expired hash may end normally if the key has a newer one. A token's calls may continue after
-// the token has expired as long as its issuer, the public key that verified it and the template of
-// its rights are in force. A certificate's calls may continue as long as its authority and its key
-// are in force.
+// Holds reports whether the calls of a key that this or another ring found may continue. It decides
+// what a reload does to the key's running streams. The ring must have an active key with the found
+// key's id, that key must still have the hash under which it was found, and at least one of its
+// hashes must not have expired. A removed hash is revoked, together with the calls that began with
+// it. Calls of an expired hash may end normally if the key has a newer one. A token's calls may
+// continue after the token has expired as long as its issuer, the public key that verified it and
+// the template of its rights are in force. A certificate's calls may continue as long as its
+// authority and its key are in force.
 func (r *Ring) Holds(found *Key, now time.Time) bool {
 	if found.token != nil {
 		return r.issuers != nil && r.issuers.holds(found, now)

@@ -30,8 +30,8 @@ func mustRing(t testing.TB, keys ...config.Key) *Ring {
 	return r
 }
 
-// TestFindUnread: as long as not all keys have been read, an unknown one may be valid. The others
-// are decided at once.
+// TestFindUnread: until all keys have been read, an unknown key may be valid. Known keys are
+// decided at once.
 func TestFindUnread(t *testing.T) {
 	own, _, err := NewKey()
 	if err != nil {

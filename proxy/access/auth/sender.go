@@ -15,14 +15,14 @@ type Sender struct {
 	Last *LastKey   // nil: nothing is remembered
 }
 
-// longestKept is the longest value of a header that a connection remembers. Tokens are longer.
+// longestKept is the longest header value that a connection remembers. Tokens are longer.
 const longestKept = 128
 
-// LastKey is the key that a connection showed last, as the header had it, and the key's hash.
-// Clients show the same key with each request, and reading and hashing it cost more than the rest
-// of the look-up. Nothing else is remembered, so that what a ring says of a key is never out of
-// date. The zero LastKey is ready for use. A LastKey belongs to one connection, ends with it, and is
-// not safe for concurrent use.
+// LastKey is the last key that was presented on a connection, in the header's form, and the key's
+// hash. Clients present the same key with each request, and reading and hashing it cost more than
+// the rest of the look-up. Nothing else is remembered, so that a ring's decision about a key is
+// never out of date. The zero LastKey is ready for use. A LastKey belongs to one connection, ends
+// with it, and is not safe for concurrent use.
 type LastKey struct {
 	value []byte // of the header
 	key   []byte // within value
@@ -46,8 +46,9 @@ func (l *LastKey) String() string { return "redacted" }
 // GoString hides the key from %#v.
 func (l *LastKey) GoString() string { return "redacted" }
 
-// recall returns the credential of a request if it is the last one. The comparison takes constant
-// time, because a proxy may send the requests of several clients on one connection. l may be nil.
+// recall returns the credential of a request if it is the connection's last key. The comparison
+// takes constant time, because a proxy may send the requests of several clients on one connection.
+// The receiver may be nil.
 func (l *LastKey) recall(r *Request) (c Credential, ok bool) {
 	if l == nil || l.in == inNone {
 		return c, false

@@ -28,8 +28,8 @@ func (r *Ring) show(last *LastKey, name, value string, at time.Time) (*Key, erro
 	return r.Find(c, at)
 }
 
-// TestLastKeyIsHashedOnce replaces the remembered hash by that of another key. The next look-up
-// finds the other key, so it has not hashed the first one again.
+// TestLastKeyIsHashedOnce replaces the remembered hash with the hash of another key. The next
+// look-up finds the other key, which proves that it has not hashed the first key again.
 func TestLastKeyIsHashedOnce(t *testing.T) {
 	r := mustRing(t, config.Key{ID: "a", Hash: hashes("first-key")}, config.Key{ID: "b", Hash: hashes("other-key")})
 	var last, other LastKey
@@ -66,7 +66,7 @@ func TestLastKeyIsHashedOnce(t *testing.T) {
 }
 
 // TestLastKeyKeepsLittle checks what a connection does not remember: keys that no ring has found,
-// long ones, keys in both headers, and anything of the key before the last one.
+// long keys, keys in both headers, and any part of the key before the last one.
 func TestLastKeyKeepsLittle(t *testing.T) {
 	long := strings.Repeat("k", longestKept+1)
 	r := mustRing(t, config.Key{ID: "long", Hash: hashes(long)}, config.Key{ID: "a", Hash: hashes("a-longer-key")}, config.Key{ID: "b", Hash: hashes("key")})

@@ -2,12 +2,12 @@ package auth
 
 import "iter"
 
-// Withhold removes rights to models from the keys of r: a key loses its right to such a model if
-// the key with the same id in before had none. A reload calls it for keys that come into force
-// earlier than the models of their file, or without them: a right to a model of the next file is
-// not a right to the model that runs under the same name now. Likewise a key gets no tier that it
-// did not list before. Withhold does not affect narrowed rights and removed keys. It must be called
-// before r is shared.
+// Withhold removes rights to the given models from the keys of r. A key loses its right to a model
+// if the key with the same id in the ring before had no such right. A reload calls Withhold for
+// keys that take effect earlier than their file's models, or without them: a right to a model in
+// the next file is not a right to the model that runs under the same name now. Likewise a key gets
+// no tier that it did not list before. Withhold does not affect narrowed rights and removed keys.
+// It must be called before r is shared.
 func (r *Ring) Withhold(models []string, before *Ring) {
 	old := make(map[string]*Key, len(before.byHash))
 	for k := range before.all() {

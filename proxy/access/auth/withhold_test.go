@@ -6,8 +6,8 @@ import (
 	"penstock/config"
 )
 
-// TestWithhold: as long as the models of a file are not in force, its keys may lose rights, but
-// gain none to models that it changes.
+// TestWithhold: until a file's models are in force, its keys may lose rights, but they gain no
+// right to models that the file changes.
 func TestWithhold(t *testing.T) {
 	ring := func(guest, team []string) *Ring {
 		t.Helper()

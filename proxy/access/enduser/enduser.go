@@ -1,6 +1,6 @@
 // Package enduser identifies the people who use clients' applications. A key often belongs to an
-// application, and only the application knows who is behind a request. It can name that person in
-// the request, in members that the APIs have for it, or in a header.
+// application, and only the application knows who is behind a request. The application can name
+// that person in a header, or in members that the APIs have for this purpose.
 //
 // The edge has no use for the name itself, so it keeps a keyed hash: an HMAC with SHA-256 under the
 // configuration's secret, cut to 16 bytes. The holder of the secret can compute the hash of a known
@@ -114,7 +114,7 @@ func (r *reader) find(body []byte) []byte {
 	return nil
 }
 
-// longestID is the length of the longest id with each byte escaped, in its quotes.
+// longestID is the length of the longest id in JSON: in quotes, with each byte escaped.
 const longestID = 6*MaxID + 2
 
 // maxNodes bounds the memory for a body with many members.

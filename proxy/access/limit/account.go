@@ -12,8 +12,8 @@ import (
 type Account interface {
 	// Take takes one of the key's requests per minute.
 	Take(l config.KeyLimits, now time.Time) Decision
-	// Reserve takes a place in the key's concurrency and holds an estimate of its tokens. held is
-	// what an allowed call holds.
+	// Reserve takes a place in the key's concurrency and holds an estimate of the call's tokens. The
+	// result held is what an allowed call holds.
 	Reserve(l config.KeyLimits, estimate int64, now time.Time) (held int64, d Decision)
 	// Settle frees the place, and charges the used tokens instead of the held ones.
 	Settle(held, used int64)

@@ -27,7 +27,7 @@ type Budget interface {
 	Hold(l *config.KeyLimits, expected Cost, now time.Time) (held Held, d Decision)
 	// Settle replaces what was held for a call by what the call has used.
 	Settle(held Held, used Cost, now time.Time)
-	// Used returns what was used in a period, as far as is known, without what running calls hold.
+	// Used returns the known use in a period, without what running calls hold.
 	Used(period int, now time.Time) Cost
 }
 
@@ -82,8 +82,8 @@ func newLocalBudget(used [Periods]Cost, now time.Time) *localBudget {
 	return b
 }
 
-// rollOver starts the periods of now if they are later than the current ones. If the clock is set
-// back, the later period stays until the clock reaches it again.
+// rollOver starts the periods at the time now if they are later than the current ones. If the clock
+// is set back, the later period stays until the clock reaches it again.
 func (b *localBudget) rollOver(now time.Time) {
 	for p := range b.at {
 		if at, _ := PeriodOf(p, now); at > b.at[p] {
@@ -123,7 +123,7 @@ func (b *localBudget) freed(p int, budget, expected Cost) bool {
 }
 
 // over reports whether a call exceeds a budget. A call that is expected to use more than the whole
-// budget is admitted if nothing of it is used or held.
+// budget is admitted if none of the budget is used or held.
 func over(used, held, expected, budget int64) bool {
 	return used >= budget || used+held+min(expected, budget) > budget
 }
@@ -169,8 +169,8 @@ type Refused struct {
 	Budget, Used, Expected Cost
 	Freed                  bool // running calls hold what is missing, and may give it back
 
-	// Parted means that this edge may give no more than Part of what is left until it knows what
-	// the other edges of its fleet have used. Wait is the time until then, if known.
+	// Parted means that this edge may grant no more than Part of what is left until it knows the use
+	// of the fleet's other edges. Wait is the time until then, if known.
 	Parted bool
 	Part   Cost
 	Wait   time.Duration

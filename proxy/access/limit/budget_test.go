@@ -73,8 +73,8 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// TestBudgetLevels: the level of a key's budget is what has been used, without what running calls
-// hold. It starts again with each period.
+// TestBudgetLevels: the level of a key's budget is its use, without what running calls hold. The
+// level starts over with each period.
 func TestBudgetLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // on the first day of a month
 		now := time.Now().UTC().Add(12 * time.Hour)
@@ -159,8 +159,8 @@ func TestBudgetBegins(t *testing.T) {
 	}
 }
 
-// TestBudgetIsExact: for any sequence of calls, when a call is admitted, what was used and what
-// running calls are expected to use never exceeds the budget. A call that fits is admitted.
+// TestBudgetIsExact: in any sequence of calls, the use and the expected use of running calls never
+// exceed the budget when a call is admitted. A call that fits is admitted.
 func TestBudgetIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := evening

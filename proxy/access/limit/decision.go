@@ -30,7 +30,7 @@ type Decision struct {
 // amounts.
 type Quota struct {
 	Limit, Used string
-	// What is left, and what the call may need of it; empty if the budget is used up.
+	// What is left, and how much the call may need; empty if the budget is used up.
 	Remaining, Needed string
 	Part              string    // what this edge may give of Remaining for now; empty: all of it
 	Held              bool      // running calls may give back what is missing at any moment

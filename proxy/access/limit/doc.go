@@ -1,5 +1,5 @@
-// Package limit enforces limits on keys, bodies, retries and guesses. It decides and counts. It
-// does no I/O, and time is a parameter wherever it matters.
+// Package limit enforces limits on keys, bodies, retries and guesses. It only decides and counts.
+// It does no I/O, and time is always a parameter.
 //
 // Six limits live here:
 //
@@ -16,15 +16,15 @@
 //
 // Requests per minute use the generic cell rate algorithm: one timestamp per key, moved forward by
 // compare-and-swap. It is exact under concurrency, costs a few nanoseconds, and yields the time
-// until the next request is allowed. The burst is one minute's worth: over any span of t a key gets
-// at most its limit plus t times its rate.
+// until the next request is allowed. The burst is one minute's worth: over any span of length t, a
+// key gets at most its limit plus t times its rate.
 //
 // Tokens are known only when a call ends. So a call first holds an estimate, and at its end it is
-// charged what it used. Held amounts do not decay; charged ones do. The obvious design charges the
-// estimate at once and refunds the difference. It cannot be right with one timestamp: during a long
-// call, the estimate has already been paid off by time. A refund then either gives the same tokens
-// twice or, if made safe, gives nothing back, and the effective limit is one on estimates. Held and
-// charged amounts change together, under a mutex of the key.
+// charged what it used. Held amounts do not decay; charged amounts do. The obvious design charges
+// the estimate at once and refunds the difference. It cannot be right with one timestamp: during a
+// long call, the estimate has already been paid off by time. A refund then either gives the same
+// tokens twice or, if made safe, gives nothing back. The limit would in effect apply to estimates.
+// Held and charged amounts change together, under a mutex of the key.
 //
 // An estimate above the limit is held as the whole limit. Such a call is admitted when no other
 // call of its key runs, and charged in full at its end, so the next call waits. A refusal would

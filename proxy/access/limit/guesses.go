@@ -25,13 +25,13 @@ type tries struct {
 const (
 	guessBurst = 20
 	guessEvery = 3 * time.Second
-	// guessers is how many addresses are remembered. Beyond that, a new address replaces one that
-	// has all of its tries back, or any address if there is none.
+	// guessers is how many addresses are remembered. Beyond that, a new address replaces an address
+	// that has all of its tries back, or any address if there is no such address.
 	guessers = 4096
 )
 
-// guesserOf returns the address under which a is counted. An IPv6 address counts as its /64
-// network, because a host can use any address in it.
+// guesserOf returns the address under which the address a is counted. An IPv6 address counts as its
+// /64 network, because a host can use any address in it.
 func guesserOf(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {
@@ -42,7 +42,7 @@ func guesserOf(a netip.Addr) netip.Addr {
 	return a
 }
 
-// Wait returns how long a has to wait for its next try; 0: it may try now.
+// Wait returns how long the address a has to wait for its next try; 0: it may try now.
 func (g *Guesses) Wait(a netip.Addr, now time.Time) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -53,7 +53,7 @@ func (g *Guesses) Wait(a netip.Addr, now time.Time) time.Duration {
 	return 0
 }
 
-// Wrong records a wrong guess by a. It reports whether that used up the last try of a.
+// Wrong records a wrong guess by the address a. It reports whether that was its last try.
 func (g *Guesses) Wrong(a netip.Addr, now time.Time) (last bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -73,7 +73,7 @@ func (g *Guesses) Wrong(a netip.Addr, now time.Time) (last bool) {
 	return left < 1
 }
 
-// by returns how many tries are left at now.
+// by() returns how many tries are left at the time now.
 func (t tries) by(now time.Time) float64 {
 	return min(guessBurst, t.left+float64(now.Sub(t.at))/float64(guessEvery))
 }

@@ -23,8 +23,8 @@ type keyState struct {
 	members atomic.Pointer[[]string] // of a group: the ids of its keys; nil otherwise
 }
 
-// usedBy returns a function that reports what the key has used. The usage of a group is that of its
-// keys.
+// usedBy returns a function that reports what the key has used. The usage of a group is the sum
+// over its keys.
 func (s *keyState) usedBy(of Used) Used {
 	return func(id string, now time.Time) (sum [Periods]Cost) {
 		ids := s.members.Load()
@@ -114,10 +114,11 @@ func (k *Key) take(now time.Time) Decision {
 	return decide(RequestsPerMinute, k.state.requests.admit(k.since(now), limit), limit)
 }
 
-// Reserve admits one call of the key. It takes a place in the key's concurrency and holds the
-// expected use of the key's tokens per minute and budgets, and likewise of the key's group. If one
-// of these refuses, it takes nothing. On success r holds all of that until Settle or Cancel. Calls
-// are counted even without a limit, so that a limit set by a later reload is exact from the start.
+// Reserve admits one call of the key. It takes a place in the key's concurrency, and holds the
+// expected use against the key's tokens per minute and its budgets. It does the same for the key's
+// group. If one of these limits refuses, Reserve takes nothing. On success r holds everything until
+// Settle or Cancel. Calls are counted even without a limit, so that a limit set by a later reload
+// is exact from the start.
 //
 // r must be idle: new or settled. Reserve does not allocate.
 func (k *Key) Reserve(r *Reservation, expected Cost, now time.Time) Decision {

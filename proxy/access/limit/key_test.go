@@ -174,8 +174,8 @@ func TestAbsurdUsageLocksForADayAtMost(t *testing.T) {
 }
 
 // TestTokensNeverExceedRate: as long as no call uses more than it held, usage in any span stays
-// within the burst and the rate, whatever the order of calls. When all calls have ended, the held
-// tokens are back to the nanosecond.
+// within the burst and the rate, whatever the order of calls. When all calls have ended, the
+// account is back to the nanosecond.
 func TestTokensNeverExceedRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 100_000).Draw(t, "limit")
@@ -362,8 +362,8 @@ func BenchmarkKey(b *testing.B) {
 	})
 }
 
-// TestOfToken: each caller with a token has the limits of its template for itself, also across
-// reloads that change the template.
+// TestOfToken: each caller with a token has its template's limits to itself, even across reloads
+// that change the template.
 func TestOfToken(t *testing.T) {
 	now := time.Now()
 	keys := NewKeys(4, now)

@@ -24,9 +24,10 @@ type Keys struct {
 	tokens  *lru.Cache[string, *Key] // of callers without a key of their own
 }
 
-// NewKeys returns an empty set. now is the start of its clock and must not be after any later time.
-// Keys remembers the state of the given number of retired keys, which are no longer configured, the
-// latest first. A key that is removed and put back thus does not get a fresh minute.
+// NewKeys returns an empty set. The time now is the start of its clock, and no later call may pass
+// an earlier time. Keys remembers the state of the most recently retired keys, which are no longer
+// configured, up to the given number. A key that is removed and put back thus does not get a fresh
+// minute.
 func NewKeys(retired int, now time.Time) *Keys {
 	cache, err := lru.New[string, *keyState](retired)
 	if err != nil {
@@ -39,13 +40,14 @@ func NewKeys(retired int, now time.Time) *Keys {
 	return &Keys{epoch: now, live: make(map[string]*keyState), retired: cache, tokens: tokens}
 }
 
-// rememberedTokens is how many callers with tokens have their usage remembered, the latest first.
+// rememberedTokens is the number of callers with tokens whose usage is remembered. The latest ones
+// are kept.
 const rememberedTokens = 8192
 
 // OfToken returns the limits of a caller with a token, by the caller's id. The token has the rights
-// of the configured key from. bound holds that key, unless the configuration no longer has it. Each
-// caller has the key's limits to itself, and shares the key's group. Its usage is remembered across
-// reloads.
+// of the configured key in the parameter from. That key is in bound, unless it is no longer in the
+// configuration. Each caller has the key's limits to itself, and shares the key's group. The
+// caller's usage is remembered across reloads.
 func (k *Keys) OfToken(id string, from *config.Key, bound Bound) *Key {
 	var group *Key
 	if of := bound[from.ID]; of != nil {
@@ -84,8 +86,9 @@ func (k *Keys) ShareBy(account func(id string) Account) { k.account = account }
 // Bind.
 func (k *Keys) BeginWith(used Used) { k.used = used }
 
-// SharedBudget returns the budget of a key or a group over the fleet. by converts a function that
-// reports what keys have used into one that reports the usage of this key or group.
+// SharedBudget returns a fleet-wide budget for a key or a group. The function by converts a
+// function that reports what keys have used into a function that reports the usage of this key or
+// group.
 type SharedBudget func(id string, by func(Used) Used) Budget
 
 // ShareBudgetsBy makes shared budgets count what keys use. It must be called before Bind.
@@ -95,8 +98,8 @@ func (k *Keys) ShareBudgetsBy(budget SharedBudget) { k.budget = budget }
 type Bound map[string]*Key
 
 // Bind returns the keys of a configuration with the state that they had before, each with its
-// group. It changes no limit of an earlier Bound, whose calls keep their numbers over the same
-// state. A key has its share of what a fleet shares, unless an account counts for the whole fleet.
+// group. It changes no limit of an earlier Bound: calls under it keep their limits and use the same
+// state. A key has its share of the fleet's limits, unless an account counts for the whole fleet.
 // The configuration need not come into use afterwards.
 func (k *Keys) Bind(keys []config.Key, groups []config.Group) Bound {
 	k.mu.Lock()
@@ -163,7 +166,7 @@ func (k *Keys) budgetOf(id string, s *keyState, l *config.KeyLimits) Budget {
 	return s.budget
 }
 
-// Add counts in this edge's budgets what keys have used elsewhere. It is for usage that becomes
+// Add counts what keys have used elsewhere in this edge's budgets. It is for usage that becomes
 // known after Bind.
 func (k *Keys) Add(used Used) {
 	k.mu.Lock()
@@ -189,7 +192,7 @@ func (k *Keys) Add(used Used) {
 	}
 }
 
-// find returns the state of id: the one in use, a remembered one or a new one.
+// find returns the state for an id: the state in use, a remembered state or a new state.
 func (k *Keys) find(id string) *keyState {
 	if s := k.live[id]; s != nil {
 		return s

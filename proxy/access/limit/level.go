@@ -33,8 +33,9 @@ func (k *Key) RequestsLeft(now time.Time) (Level, bool) {
 	return less(l, ok, g, limited)
 }
 
-// TokensLeft is RequestsLeft for tokens, as it will be once the running call that holds r has ended
-// with the used tokens. If r is nil, what all calls hold counts as used.
+// TokensLeft is RequestsLeft for tokens. It returns the level after the end of the running call
+// that holds r, which has used the given number of tokens. If r is nil, the tokens that calls hold
+// count as used.
 func (k *Key) TokensLeft(r *Reservation, used int64, now time.Time) (Level, bool) {
 	if r == nil {
 		r = new(Reservation)
@@ -80,8 +81,8 @@ func (k *Key) Requests(now time.Time) (Level, bool) {
 // running calls hold count as used.
 func (k *Key) Tokens(now time.Time) (Level, bool) { return k.tokensAfter(&holding{}, 0, now) }
 
-// tokensAfter is Tokens after the call that holds h has ended with the used tokens. A fleet's
-// account does not look ahead.
+// tokensAfter is Tokens after the end of the call that holds h, which has used the given number of
+// tokens. A fleet's account does not look ahead.
 func (k *Key) tokensAfter(h *holding, used int64, now time.Time) (Level, bool) {
 	limit := int64(k.limits.TokensPerMinute)
 	if limit == 0 {
@@ -98,10 +99,10 @@ func (k *Key) tokensAfter(h *holding, used int64, now time.Time) (Level, bool) {
 	return Level{Limit: limit, Remaining: unitsFor(max(window-due, 0), limit), Reset: time.Duration(due)}, true
 }
 
-// unitsFor returns the maximum number of units under a limit per minute that cost at most c, which
-// is at most a window.
+// unitsFor returns how many units cost at most c, under a limit per minute. The cost c is at most a
+// window.
 func unitsFor(c, limit int64) int64 {
-	// cost rounds n×window/limit down, so n fits while n×window is below (c+1)×limit.
+	// The function cost() rounds n×window/limit down, so n fits while n×window is below (c+1)×limit.
 	hi, lo := bits.Mul64(uint64(c)+1, uint64(limit))
 	n, rest := bits.Div64(hi, lo, uint64(window))
 	if rest == 0 {
@@ -110,8 +111,8 @@ func unitsFor(c, limit int64) int64 {
 	return min(int64(n), limit)
 }
 
-// BudgetLevel is the usage of one of a key's budgets. Either the tokens or the money of its costs
-// count, not both.
+// BudgetLevel is the usage of one of a key's budgets. Either the tokens or the money counts, not
+// both.
 type BudgetLevel struct {
 	Name        string // TokensPerDay and so on
 	Limit, Used Cost

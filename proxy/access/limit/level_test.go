@@ -72,8 +72,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestTokensLeftAfterCall checks that the level that a call's answer shows is the one that the next
-// call finds, even if the call overdraws its key or the key's group.
+// TestTokensLeftAfterCall checks that the next call finds the level that a call's answer has shown,
+// even if the call overdraws its key or the key's group.
 func TestTokensLeftAfterCall(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	groups := []config.Group{{ID: "g", Limits: config.GroupLimits{TokensPerMinute: 500}}}

@@ -11,8 +11,8 @@ import (
 // methods may be called from any goroutine.
 //
 // Released bytes may be garbage that occupies memory until the next collection. By itself the
-// collector leaves as much garbage as there is memory in use. Discard is for large pieces: they
-// count until a collection, which Reserve starts once it needs their room. It collects at once if
+// collector leaves as much garbage as there is memory in use. Discard is for large pieces, which
+// count until the next collection. Reserve starts a collection when it needs their room: at once if
 // they amount to 1/16 of the limit, and otherwise at most once a second.
 type Memory struct {
 	limit      atomic.Int64
@@ -43,8 +43,8 @@ const (
 	// largeGarbage is the divisor of the limit for a large amount of garbage: 1/16. Such an amount
 	// is collected as soon as its room is needed.
 	largeGarbage = 16
-	// collectEvery is how often a smaller amount of garbage is collected. A budget that stays
-	// nearly full must not cost a collection for each piece that comes and goes.
+	// collectEvery is how often a smaller amount of garbage is collected. A budget that stays nearly
+	// full must not cause a collection for each piece that comes and goes.
 	collectEvery = time.Second
 )
 

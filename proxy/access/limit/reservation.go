@@ -30,8 +30,8 @@ const (
 	reservationChanging // being settled; other callers do nothing
 )
 
-// Settle ends the reservation: it frees the place, and charges the used tokens at now instead of
-// the held estimate. It reports whether it was the first call to do so.
+// Settle ends the reservation at the time now: it frees the place, and charges the used tokens
+// instead of the held estimate. It reports whether it was the first call to do so.
 func (r *Reservation) Settle(used Cost, now time.Time) bool {
 	if !r.state.CompareAndSwap(reservationHeld, reservationChanging) {
 		return false

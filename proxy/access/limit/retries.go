@@ -16,8 +16,8 @@ const (
 	minRetries = 3
 )
 
-// Retries is the retry budget of all models and upstreams together: when all engines fail, second
-// attempts must not double their load. Its methods may be called from any goroutine.
+// Retries is the retry budget for all models and upstreams together. When all engines fail, second
+// attempts must not double the engines' load. Its methods may be called from any goroutine.
 type Retries struct {
 	epoch time.Time
 	calls secondCounts
@@ -26,14 +26,15 @@ type Retries struct {
 	retries secondCounts
 }
 
-// NewRetries returns a budget. now is the start of its clock and must not be after any later time.
+// NewRetries returns a budget. The time now is the start of its clock, and no later call may pass
+// an earlier time.
 func NewRetries(now time.Time) *Retries { return &Retries{epoch: now} }
 
 // Call counts a call. It takes no lock.
 func (r *Retries) Call(now time.Time) { r.calls.add(r.second(now)) }
 
 // Allow takes one retry from the budget and reports whether there was one. The retries of the last
-// ten seconds, including this one, are at most share of the calls in that time, or three.
+// ten seconds, including this one, are at most the given share of the calls in that time, or three.
 func (r *Retries) Allow(now time.Time, share config.Percent) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +54,7 @@ func (r *Retries) State(now time.Time, share config.Percent) (used, allowed int6
 	return r.retries.sum(second), max(minRetries, share.Of(r.calls.sum(second)))
 }
 
-// second starts above the span, so that a new cell, whose second is 0, is an old one.
+// second() starts above the span, so that a new cell, whose second is 0, counts as an old cell.
 func (r *Retries) second(now time.Time) uint32 {
 	return uint32(max(now.Sub(r.epoch), 0)/time.Second) + retrySpan
 }
@@ -76,7 +77,7 @@ func (c *secondCounts) add(second uint32) {
 	}
 }
 
-// sum returns the count of the span that ends with second.
+// sum returns the count in the span that ends with the given second.
 func (c *secondCounts) sum(second uint32) (n int64) {
 	for i := range c {
 		v := c[i].Load()

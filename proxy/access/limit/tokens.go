@@ -10,8 +10,7 @@ type tokenAccount struct {
 }
 
 // hold reserves c, at most a window, and returns zero. If there is no room, it returns the time
-// until there is, under the assumption that the running calls end now and have used their
-// estimates.
+// until there is room, assuming that the running calls end now and have used their estimates.
 func (t *tokenAccount) hold(now, c int64) (wait int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -30,7 +29,7 @@ func (t *tokenAccount) used(now int64) int64 {
 	return max(t.tat-now, 0) + t.held
 }
 
-// charge returns an estimate of held and charges c instead.
+// charge releases the held estimate and charges c instead.
 func (t *tokenAccount) charge(now, held, c int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -5,8 +5,8 @@
 //
 // A key is kept as an entry: what a keys_file lists for a key, as one line of JSON. It has the hash
 // of the key, never the key. New, Change and Rotate make entries from an operator's request and
-// have no side effects. The rules are those of the file, so an error names the member as `penstock
-// check` does.
+// have no side effects. The file's rules apply, so an error names the member as `penstock check`
+// does.
 //
 // # Where entries are kept
 //
@@ -16,9 +16,10 @@
 //
 // # The file
 //
-// Only edges write a File, as a whole and by a rename: an edge that is killed leaves the old file
-// or the new one. The edge that holds the lock beside it (PATH.lock) is the writer until it ends.
-// Other edges on the same file follow it, within a second of a change, and refuse to write. A file
-// that cannot be read changes nothing: the keys that were read last stay, and no edge writes until
-// an operator has fixed it. A missing file is written again with the keys that were read last.
+// Only edges write a File. They write it as a whole and by a rename, so an edge that is killed
+// leaves the old file or the new one. The edge that holds the lock next to the file (PATH.lock) is
+// the writer until it ends. Other edges on the same file adopt a change within a second, and refuse
+// to write. A file that cannot be read changes nothing: the keys that were read last stay, and no
+// edge writes until an operator has fixed it. A missing file is written again with the keys that
+// were read last.
 package runkeys

@@ -32,8 +32,8 @@ func (m *MistakeError) Error() string {
 // noHash stands for the hash of a key while an operator's members are checked without one.
 var noHash = config.HashPrefix + strings.Repeat("0", 64)
 
-// New returns the entry of a new key from the members that an operator has sent. hash is the key's
-// hash. The error is a *MistakeError.
+// New makes the entry of a new key from the members that an operator has sent and the key's hash.
+// The error is a *MistakeError.
 func New(body []byte, hash string) (entry string, err error) {
 	members, err := membersOf(body)
 	if err != nil {
@@ -88,8 +88,9 @@ func Change(entry string, patch []byte) (string, error) {
 	return encode(members)
 }
 
-// Rotate returns an entry with a further hash. The previous hashes expire at until. Rotate leaves
-// out hashes that have expired by now, and all previous ones if until is not after now.
+// Rotate returns an entry with a further hash. The previous hashes expire at the time until. Rotate
+// leaves out hashes that have already expired, and all previous hashes if the time until is not
+// after the time now.
 func Rotate(entry, hash string, until, now time.Time) (string, error) {
 	key, err := config.ReadKey(entry)
 	if err != nil {
@@ -132,8 +133,8 @@ func membersOf(body []byte) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// check applies the rules of the file to the members, each of which may occur only once. id is set
-// if the members have none.
+// check applies the file's rules to the members, each of which may occur only once. The parameter
+// id is set if the members have no id.
 func check(body []byte, id string) error {
 	var line bytes.Buffer
 	if err := json.Compact(&line, body); err != nil {

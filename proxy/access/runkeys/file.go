@@ -261,7 +261,7 @@ func (f *File) takeLock() error {
 	return nil
 }
 
-// rights adds the remedy to an error about the folder.
+// rights adds to an error about the folder how to fix it.
 func (f *File) rights(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w: give the user of the edge the right to write in %s", err, filepath.Dir(f.opts.Path))

@@ -106,7 +106,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestTwoAtOnce: of operators who make keys at the same time, each gets a key. Of operators who
+// TestTwoAtOnce: if two operators make keys at the same time, each gets a key. If two operators
 // change one key, neither undoes the other's change.
 func TestTwoAtOnce(t *testing.T) {
 	u := openFile(t, filepath.Join(t.TempDir(), "made.yaml"))
@@ -135,8 +135,8 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-// TestTwoEdges: of two edges on one file, one writes it. The other follows, reports that, and
-// writes once the first has ended.
+// TestTwoEdges: if two edges use one file, one of them writes it. The other edge follows, reports
+// that it does, and becomes the writer once the first edge has ended.
 func TestTwoEdges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made.yaml")
 	first, second := openFile(t, path), openFile(t, path)

@@ -35,7 +35,7 @@ func (a *Abort) End(err error) {
 	}
 }
 
-// Shadow makes a copy of the call end together with the call, as Publish does for an exchange.
+// Shadow makes a copy of the call end when the call ends, as Publish does for an exchange.
 func (a *Abort) Shadow(of *Abort) {
 	a.shadow.Store(of)
 	if err := a.Cause(); err != nil {
@@ -54,8 +54,8 @@ func (a *Abort) Cause() error {
 	return nil
 }
 
-// Publish makes x the exchange that End closes. Publishing before checking the cause leaves no
-// gap: Publish sees an earlier End, and a later End finds x.
+// Publish makes x the exchange that End closes. It publishes x before it checks the cause, so that
+// there is no gap: Publish notices an earlier End, and a later End finds x.
 func (a *Abort) Publish(x *http1.Exchange) {
 	a.exchange.Store(x)
 	if err := a.Cause(); err != nil {

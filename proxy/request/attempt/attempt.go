@@ -77,8 +77,8 @@ func (a *Attempt) Begin(t *Terms, lease *upstreams.Lease, target *routing.Target
 	t.Abort.Publish(x)
 }
 
-// Send writes the request. If once is set, the request must not be sent twice, so Send uses only a
-// connection that cannot turn out to be dead.
+// Send writes the request. If the parameter once is set, the request must not be sent twice, so
+// Send uses only a connection that cannot turn out to be dead.
 func (a *Attempt) Send(s endpoint.Sending, asksStream, once bool) error {
 	x, clocks := a.Reply.x, a.Reply.clock.limits
 	r := http1.Request{
@@ -118,8 +118,8 @@ func (a *Attempt) traceparent() []byte {
 	return a.terms.Traceparent
 }
 
-// AwaitHead reads the reply's head. It returns nil for a usable reply, http1.ErrNotYet if until
-// passes first, and otherwise an error for FailureOf.
+// AwaitHead reads the reply's head. It returns nil for a usable reply, http1.ErrNotYet if the time
+// until passes first, and otherwise an error for FailureOf.
 func (a *Attempt) AwaitHead(until time.Time) error {
 	r := &a.Reply
 	if r.clock.headed {
@@ -156,9 +156,9 @@ func (a *Attempt) AwaitHead(until time.Time) error {
 }
 
 // Pull translates the engine's next events into the client's dialect and appends them. It returns
-// with at least one byte, with done set at the end of the stream, or with an error. http1.ErrNotYet
-// means that the time until passed first; Pull may then be called again. Other errors are for
-// FailureOf.
+// with at least one byte, with done set at the end of the stream, or with an error. It returns
+// http1.ErrNotYet if the time until passes first; Pull may then be called again. Other errors are
+// for FailureOf.
 func (a *Attempt) Pull(dst []byte, until instant.Time, to endpoint.Stream) (out []byte, done bool, err error) {
 	if !a.Reply.clock.headed {
 		if err := a.AwaitHead(until.Std()); err != nil {
@@ -260,9 +260,9 @@ func (a *Attempt) FailureOf(err error) *failure.Failure {
 	return f
 }
 
-// Blame reports a failure to the upstream's status and, together with its source, to its breaker.
-// It does nothing if the upstream is not at fault, or if the attempt has already ended and was
-// blamed.
+// Blame reports a failure to the upstream's status and, with the failure's source, to the
+// upstream's breaker. It does nothing if the upstream is not at fault, or if the attempt has
+// already ended and was blamed.
 func (a *Attempt) Blame(f *failure.Failure) {
 	if a.lease == nil {
 		return
@@ -291,7 +291,7 @@ func (a *Attempt) source(sent bool) upstreams.FailureSource {
 }
 
 // End releases the lease with the attempt's outcome, and then the connection. Only the first call
-// has an effect. If now is zero, End reads the clock.
+// has an effect. If the parameter now is zero, End reads the clock.
 func (a *Attempt) End(o upstreams.Outcome, now time.Time) {
 	lease := a.lease
 	if lease == nil {
@@ -318,8 +318,8 @@ func (a *Attempt) Close(o upstreams.Outcome, now time.Time) {
 	a.Reply.release()
 }
 
-// LowerLimit lowers a request's limit on the answer's tokens to the room that a target has beside
-// the prompt, as far as the edge knows.
+// LowerLimit lowers a request's limit on the answer's tokens to the room that the prompt leaves in
+// the target's context, as far as the edge knows it.
 func LowerLimit(m *snapshot.Model, l endpoint.TokenLimit, prompt func() int, t *routing.Target) {
 	l.Fit(-1)
 	asked := l.TokenLimit()
@@ -331,7 +331,7 @@ func LowerLimit(m *snapshot.Model, l endpoint.TokenLimit, prompt func() int, t *
 	}
 }
 
-// ContextOf returns the context in tokens that a target has for a request: the engine's or the
+// ContextOf returns a target's context length for a request, in tokens: the engine's or the
 // configured one, whichever is smaller. It returns 0 if neither is known.
 func ContextOf(m *snapshot.Model, limit endpoint.TokenLimit, t *routing.Target) int {
 	configured, n := limit.Context(&m.Rules), t.Upstream.Models.MaxContext(t.Served)

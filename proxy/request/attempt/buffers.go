@@ -4,7 +4,8 @@ import "sync"
 
 var bufferPool = sync.Pool{New: func() any { b := make([]byte, 0, 2<<10); return &b }}
 
-// MaxPooled is the size up to which buffers are pooled and not charged to the memory budget.
+// MaxPooled is the maximum size of a pooled buffer. Pooled buffers are not charged to the memory
+// budget.
 const MaxPooled = 64 << 10
 
 // NewBuffer returns an empty buffer for bytes of a reply or an answer.

@@ -44,8 +44,9 @@ type clock struct {
 	buffered bool // the answer has a tool call, which the engine may hold back
 }
 
-// limit returns given, unless it is 0. In that case the limit depends on the engine's progress:
-// progress.Ceiling for an engine that works or buffers, and otherwise unseen.
+// limit returns the given limit, unless it is 0. In that case the limit depends on the engine's
+// progress: progress.Ceiling for an engine that works or buffers, and the limit unseen for any
+// other.
 func (c *clock) limit(given, unseen config.Duration) time.Duration {
 	switch {
 	case given > 0:
@@ -60,7 +61,7 @@ func (c *clock) firstEvent() time.Duration {
 	return c.limit(c.limits.FirstEvent, config.FirstEventUnseen)
 }
 
-// look returns the time of the next check of the engine; 0: no check.
+// look returns the time at which to check the engine next; 0: no check.
 func (c *clock) look() instant.Time {
 	if c.completeAt != 0 {
 		return 0
@@ -68,11 +69,11 @@ func (c *clock) look() instant.Time {
 	return max(c.readAt.After(progress.Patience), c.lookedAt.After(lookEvery))
 }
 
-// from returns the earliest time at which the engine could begin to work on the request.
+// from() returns the earliest time at which the engine could begin to work on the request.
 func (c *clock) from() instant.Time { return max(c.sentAt, c.loadedAt) }
 
-// lookAtLoad records whether the engine is still loading the model for this call. While it is, the
-// answer's clocks start anew. progress.Ceiling bounds the loading, too.
+// lookAtLoad records whether the engine is still loading the model for this call. While the engine
+// is loading, the answer's clocks start anew. progress.Ceiling bounds the loading, too.
 func (c *clock) lookAtLoad(now instant.Time) {
 	if !c.begun && now < c.sentAt.After(progress.Ceiling) && c.lease.Loads() {
 		c.loadedAt = now
@@ -85,7 +86,8 @@ func (c *clock) next() instant.Time {
 	return instant.Earlier(at, c.look())
 }
 
-// lookAt checks whether the engine is working. lost means that the engine has forgotten the call.
+// lookAt checks whether the engine is working. The result lost means that the engine has forgotten
+// the call.
 func (c *clock) lookAt(now instant.Time) (lost bool) {
 	if at := c.look(); at == 0 || now < at {
 		return false
@@ -107,8 +109,8 @@ func (c *clock) heard() {
 	}
 }
 
-// deadline returns the time at which the engine will have been silent for too long, and the limit
-// that applies. It returns zero if there is no limit.
+// deadline returns the time after which the engine has been silent for too long, and the limit that
+// applies. It returns zero if there is no limit.
 func (c *clock) deadline() (at instant.Time, limit upstreams.Cause) {
 	switch {
 	case c.completeAt != 0:
@@ -145,8 +147,9 @@ func (c *clock) overdue() bool {
 }
 
 // judge decides what an engine's silence means. It returns nil while the silence is acceptable, and
-// an error once it has lasted too long. It also returns an error if the call leaves its upstream,
-// because the upstream is (or may be) stalled, is down and silent, or is past its drain time.
+// an error once the silence has lasted too long. It also returns an error if the call leaves its
+// upstream. A call leaves an upstream that is (or may be) stalled, is down and silent, or is past
+// its drain time.
 func (c *clock) judge(now instant.Time) error {
 	c.lookAtLoad(now)
 	if lost := c.lookAt(now); lost {
@@ -172,8 +175,8 @@ var errLost = errors.New("the engine is working on fewer requests than it was gi
 
 // Mover moves a call to another engine.
 type Mover interface {
-	// Leave takes a slot at another engine for the call, which then leaves its current one. The new
-	// engine starts the answer anew, or continues what the client has received. Leave returns false
-	// if there is no slot, or if the call may no longer leave.
+	// Leave takes a slot at another engine for the call, which then leaves its current engine. The new
+	// engine starts the answer anew, or continues what the client has received. Leave returns false if
+	// there is no slot, or if the call may no longer leave.
 	Leave() bool
 }

@@ -21,7 +21,7 @@ type document struct {
 // document decides what such a reply is. It may be the stream after all: servers and proxies in
 // front of engines send streams as text/plain or without a type. It may be a whole answer, which
 // document turns into a stream. Otherwise it is a complaint. document returns http1.ErrNotYet if
-// until passes first; it may then be called again.
+// the time until passes first; document may then be called again.
 func (a *Attempt) document(until time.Time) error {
 	r := &a.Reply
 	r.clock.until = instant.Of(until)
@@ -58,7 +58,8 @@ func (a *Attempt) document(until time.Time) error {
 	return nil
 }
 
-// readEvents starts to read a stream: first the bytes in first, then the rest of the reply.
+// readEvents starts to read a stream. The bytes in the parameter first precede the rest of the
+// reply.
 func (r *Reply) readEvents(first []byte, longest int) {
 	r.first = first
 	r.form, r.clock.headed = endpoint.Events, true

@@ -81,8 +81,8 @@ func brokeOff(err error) bool {
 	return errors.As(err, &f) && (f.Kind == http1.BadResponse || f.Kind == http1.Unreachable)
 }
 
-// append translates an event and appends the result. For a large event it first reserves the
-// event's size, and then corrects the reservation to the memory actually used.
+// append translates an event and appends the result. For a large event it reserves the event's size
+// before the translation, and corrects the reservation to the memory used after it.
 func (r *Reply) append(dst []byte, ev sse.Event, to endpoint.Stream) ([]byte, error) {
 	if err := r.memory.HoldOut(max(cap(dst), len(dst)+len(ev.Data))); err != nil {
 		return dst, err
@@ -112,9 +112,9 @@ func (r *Reply) finish(dst []byte, to endpoint.Stream) ([]byte, error) {
 	return dst, err
 }
 
-// undeliverable ends pull at an event that cannot be delivered. The bytes before it are sent first,
-// as if a separate read had returned them. Whether the client gets a clean status or an error in
-// the stream must not depend on how the bytes are split into reads.
+// undeliverable ends pull at an event that cannot be delivered. The bytes before that event are
+// sent first, as if a separate read had returned them. Whether the client gets a clean status or an
+// error in the stream must not depend on how the bytes are split into reads.
 func (r *Reply) undeliverable(dst []byte, before int, err error) ([]byte, bool, error) {
 	if len(dst) > before {
 		r.bad = err
@@ -170,9 +170,9 @@ func pullIntoEvents(r *Reply, dst []byte, to endpoint.Stream) (out []byte, done 
 	return dst, false, r.memory.HoldOut(cap(dst))
 }
 
-// unsuited is the error of an engine that cannot answer a request in the requested form. Such an
-// engine does not count as faulty. Otherwise an option of one client could take the engine away from all
-// others.
+// unsuited is the error for an engine that cannot answer a request in the requested form. Such an
+// engine does not count as faulty. Otherwise one client's option could take the engine away from
+// all other clients.
 type unsuited struct{ error }
 
 // Unwrap returns the wrapped error.

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// free is how many bytes of its reply a call may hold without a reservation.
+	// free is the number of reply bytes that a call may hold without a reservation.
 	free = 64 << 10
 	// leastState is the minimum reservation for a stream's state, once the state has grown large.
 	leastState = 64 << 10
-	// leastBuffer is the minimum size to which a buffer of a reply grows.
+	// leastBuffer is the minimum size to which a reply buffer grows.
 	leastBuffer = 4 << 10
 )
 
@@ -28,8 +28,8 @@ const (
 	parts
 )
 
-// Memory is the memory reserved for the engines' replies of one call. Without a budget it must not
-// grow beyond the free amount.
+// Memory is the memory that is reserved for engines' replies to one call. Without a budget it must
+// not grow beyond the free amount.
 type Memory struct {
 	Budget   *limit.Memory
 	Key      *atomic.Int64 // what all replies of the call's key have reserved; nil: not counted
@@ -38,11 +38,11 @@ type Memory struct {
 	reserved int64
 }
 
-// errNoMemory ends an attempt if no memory is left for its reply. No engine is blamed for it.
+// errNoMemory ends an attempt if no memory is left for its reply. The engine is not blamed.
 var errNoMemory = errors.New("no memory for the engine's reply")
 
-// Hold sets the size of a part to n bytes. If the part grows and the budget has no room, Hold
-// fails and changes nothing. If it shrinks, the difference counts as garbage.
+// Hold sets the size of a part to n bytes. If the part grows and the budget has no room, Hold fails
+// and changes nothing. If the part shrinks, the difference counts as garbage.
 func (m *Memory) Hold(part Part, n int) error {
 	held := m.held + int64(n) - m.parts[part]
 	if held > free || m.reserved > 0 {
@@ -74,7 +74,8 @@ func (m *Memory) reserve(n int64) bool {
 	return true
 }
 
-// count adds n bytes to what the replies of the key hold, and returns the sum; 0 without a key.
+// count adds n bytes to the total that the key's replies hold, and returns the new total; 0 without
+// a key.
 func (m *Memory) count(n int64) (sum int64) {
 	if m.Key == nil {
 		return 0
@@ -102,8 +103,8 @@ func (m *Memory) HoldOut(n int) error {
 }
 
 // holdState is Hold for what a stream has assembled so far. It reserves half as much again, for two
-// reasons: growing buffers are larger than their content, and a long text then makes a reservation
-// only now and then instead of at each event.
+// reasons. Growing buffers are larger than their content. And for a long text, a reservation is
+// then needed only now and then instead of at each event.
 func (m *Memory) holdState(n int) error {
 	if n < leastState/2 || int64(n) <= m.parts[PartState] {
 		return nil
@@ -111,9 +112,9 @@ func (m *Memory) holdState(n int) error {
 	return m.Hold(PartState, max(n+n/2, leastState))
 }
 
-// grow returns buf, the reply's body, with room for more bytes, up to most in all. If most exceeds
-// the free amount, grow only doubles the buffer, regardless of the announced length. It reserves
-// the memory first.
+// grow returns buf, the reply's body, with room for more bytes. The parameter most is the size that
+// the whole body may need. If that size exceeds the free amount, grow only doubles the buffer,
+// regardless of the announced length. It reserves the memory first.
 func (m *Memory) grow(buf []byte, most int) ([]byte, error) {
 	size := max(most, len(buf)+1)
 	if size > free {

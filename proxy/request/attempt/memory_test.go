@@ -9,9 +9,10 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestMemory checks random sequences of operations. The budget must always hold what the calls
-// hold beyond the free amount, and a refusal must change nothing. In the end everything must be
-// released exactly once. The calls of a key hold at most half, unless a single one holds more.
+// TestMemory checks random sequences of operations. The budget must always account for what the
+// calls hold beyond the free amount, and a refusal must change nothing. In the end everything must
+// be released exactly once. The calls of one key hold at most half of the budget, unless a single
+// call holds more.
 func TestMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const most = 1 << 20

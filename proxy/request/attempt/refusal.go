@@ -63,8 +63,8 @@ func (a *Attempt) doubt(f *failure.Failure, e *engineerror.Error, status int) {
 	})
 }
 
-// complaint returns the failure for a 200 that is not the requested stream: an engine's error in
-// disguise, or an unknown reply.
+// complaint returns the failure for a reply with status 200 that is not the requested stream. It is
+// an engine's error in disguise, or an unknown reply.
 func (a *Attempt) complaint(mediaType string, body []byte) *failure.Failure {
 	e := engineerror.Parse(200, mediaType, body)
 	if e.Status != 0 {
@@ -74,8 +74,8 @@ func (a *Attempt) complaint(mediaType string, body []byte) *failure.Failure {
 	return failure.WrongType(endpoint.ErrWrongType)
 }
 
-// redact replaces the engine's name of the model in its complaint by the client's name, and
-// removes the engine's API key.
+// redact replaces the engine's model name in its complaint with the client's name for the model,
+// and removes the engine's API key.
 func (a *Attempt) redact(e *engineerror.Error) {
 	if a.lease != nil {
 		e.RedactSecret(a.lease.Upstream().APIKey())

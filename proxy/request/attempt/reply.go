@@ -46,7 +46,7 @@ type Reply struct {
 	bad   error // the error after the last delivered event; the next pull returns it
 }
 
-// await waits for the reply's head. It returns http1.ErrNotYet if until passes first.
+// await waits for the reply's head. It returns http1.ErrNotYet if the time until passes first.
 func (r *Reply) await(until instant.Time) error {
 	for {
 		err := r.x.Await(instant.Earlier(until, r.clock.next()).Std())
@@ -144,8 +144,8 @@ func (r *Reply) Progress() Progress {
 	return Progress{Begun: c.begun, Ended: r.ended, Events: r.count, sentAt: c.sentAt, readAt: c.readAt}
 }
 
-// Blocked records that the client held up an answer that is passed on, from since to now. The
-// engine could not continue either, so that time does not count against it.
+// Blocked records that the client held up an answer that is passed on, between the times since and
+// now. The engine could not continue either, so this time does not count against the engine.
 func (r *Reply) Blocked(since, now time.Time) {
 	r.clock.blocked += now.Sub(since)
 	r.clock.readAt = instant.Of(now)

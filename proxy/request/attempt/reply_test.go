@@ -239,8 +239,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestContext checks that a limit on the answer's tokens is lowered to the room that the model's
-// context leaves.
+// TestContext checks that the limit on an answer's tokens is lowered to the room that is left in
+// the model's context.
 func TestContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &calltest.Engine{Name: "a", Models: []string{"m"}}

@@ -15,7 +15,8 @@ var ErrLarge = errors.New("a large reply that is passed on")
 
 var errTooLarge = &translate.BadAnswer{Reason: translate.TooLarge}
 
-// OutMore is by how much an answer may exceed its completion before its buffer has to grow.
+// OutMore is the number of bytes by which an answer may exceed its completion before its buffer has
+// to grow.
 const OutMore = 1 << 10
 
 // whole is a reply that is read to its end before it is used.
@@ -43,8 +44,8 @@ func (w *whole) release() {
 	*w = whole{}
 }
 
-// read reads the body of r. If the reply can be passed on as it arrives, it reads only the
-// beginning. If to is nil, it reads the whole body.
+// read reads the body of r. If the reply can be passed on as it arrives, read returns after the
+// beginning. If the parameter to is nil, it reads the whole body.
 func (w *whole) read(r *Reply, to endpoint.Unary) error {
 	announced := int(min(r.x.ContentLength(), translate.MaxAnswer+1))
 	if announced > translate.MaxAnswer {

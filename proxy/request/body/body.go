@@ -81,8 +81,8 @@ func (b *Body) Read(from *Source) *apierr.Error {
 	return e
 }
 
-// fill reads src to its end: n bytes, or until EOF if n is negative. Only the first part of n is
-// reserved; the buffer then doubles, up to n, as bytes arrive.
+// fill reads src to its end: n bytes, or until EOF if n is negative. It reserves only the first
+// part of the n bytes. As bytes arrive, the buffer doubles, up to n bytes.
 func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	b.client = newBuffer(min(n, firstPart))
 	buf, room := (*b.client)[:0], cap(*b.client)
@@ -138,8 +138,8 @@ func (b *Body) fill(src io.Reader, n int64, from *Source) *apierr.Error {
 	return nil
 }
 
-// grow doubles the room for the client's bytes, which is full, to most bytes at most unless that is
-// negative. If there is no memory for it, it returns false and changes nothing.
+// grow doubles the buffer for the client's bytes, which is full. The parameter most limits its
+// size, unless it is negative. If there is no memory, grow returns false and changes nothing.
 func (b *Body) grow(most int64) (room int, ok bool) {
 	full := *b.client
 	size := 2 * int64(len(full))
@@ -158,8 +158,9 @@ func (b *Body) grow(most int64) (room int, ok bool) {
 	return int(size), true
 }
 
-// Drips reports whether a JSON body arrives too slowly. came is how many of its bytes have arrived
-// in the time after, held is how many bytes are reserved for it, and rate is that of Source.
+// Drips reports whether a JSON body arrives too slowly. The parameter came is the number of bytes
+// that have arrived so far, after is the time that they took, held is the number of bytes reserved
+// for the body, and rate is Source.Rate.
 func Drips(after time.Duration, came, held, rate int64) bool {
 	late := after - slowGrace
 	return late > 0 && came < int64(late.Seconds())*max(slowBody, min(held/int64(slowFill/time.Second), rate))
@@ -193,13 +194,13 @@ func bytesOf(buf *[]byte) []byte {
 	return *buf
 }
 
-// translationMore is how much longer than the body a translation may be before more memory is
-// reserved.
+// translationMore is the number of bytes by which a translation may exceed the body before more
+// memory is reserved.
 const translationMore = 1 << 10
 
-// Translate keeps the translation of the client's bytes that write appends to dst. It also keeps
-// the client's bytes. It first reserves as much memory as these take, and then corrects the
-// reservation to the length of the translation.
+// Translate calls write to append the translation of the client's bytes to dst, and keeps both the
+// translation and those bytes. Before the call it reserves as much memory as the client's bytes
+// take. After the call it corrects the reservation to the translation's length.
 func (b *Body) Translate(write func(dst []byte) ([]byte, error)) error {
 	b.clientHeld = b.memory.held
 	var n int64
@@ -255,8 +256,8 @@ func (b *Body) DropOriginal() {
 }
 
 // Replace makes b hold the n bytes that write appends, in place of the client's bytes and their
-// translation. write may read those. What Came and Waited return stays. If there is no memory,
-// Replace returns false and changes nothing.
+// translation. The function write may read the old bytes. The results of Came and Waited do not
+// change. If there is no memory, Replace returns false and changes nothing.
 func (b *Body) Replace(n int64, write func(dst []byte) []byte) bool {
 	if !b.memory.Reserve(n) {
 		return false

@@ -47,17 +47,17 @@ func codingOf(h *fasthttp.RequestHeader) coding {
 
 const (
 	// A body may be decoded to any length up to freelyDecoded, and beyond that to mostExpansion
-	// times its own length. Prompts compress tenfold, decompression bombs a thousandfold.
+	// times its own length. Prompts expand tenfold, decompression bombs a thousandfold.
 	freelyDecoded = 1 << 20
 	mostExpansion = 100
 
-	// zstdWindow is the largest window of a frame in bytes. RFC 8878, 3.1.1.1.2, asks every
-	// decoder to support it.
+	// zstdWindow is the largest accepted window of a frame, in bytes. RFC 8878, 3.1.1.1.2, asks every
+	// decoder to support this size.
 	zstdWindow = 8 << 20
 )
 
-// decoding limits how many bodies are decoded at once. Each keeps a processor busy, and takes up to
-// one window of memory beyond the reservation of its body.
+// decoding limits how many bodies are decoded at once. Each decoding keeps a processor busy, and
+// takes up to one window of memory beyond its body's reservation.
 var decoding = make(chan struct{}, min(runtime.GOMAXPROCS(0), 8))
 
 // decode replaces the client's encoded bytes by the decoded ones, at most limit bytes. It reserves
@@ -121,7 +121,8 @@ var (
 	}}
 )
 
-// reader returns a reader of the decoded bytes. done recycles it and must be called once.
+// reader returns a reader of the decoded bytes. The function done recycles the reader and must be
+// called once.
 func (c coding) reader(encoded []byte) (r io.Reader, done func(), err error) {
 	src := bytes.NewReader(encoded)
 	if c == zstandard {

@@ -32,8 +32,8 @@ func slowClient(cause error) *apierr.Error {
 }
 
 // Broken returns the error for a body that did not arrive in full on conn: its client was too slow,
-// has left, or has sent broken framing. A client that has left is recorded as gone; the answer
-// still reaches it if it has closed only its sending side.
+// has left, or has sent broken framing. A client that has left is recorded as gone. If the client
+// has closed only its sending side, the answer still reaches it.
 func Broken(conn net.Conn, err error) *apierr.Error {
 	switch {
 	case TimedOut(err):

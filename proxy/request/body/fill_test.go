@@ -12,8 +12,8 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// TestFillGrows checks that a body of known size holds memory for what has arrived of it: the first
-// part, then twice as much whenever it is full, and never more than its size.
+// TestFillGrows checks that the memory of a body of known size follows the bytes that have arrived.
+// It begins with the first part and doubles whenever it is full, up to the body's size.
 func TestFillGrows(t *testing.T) {
 	for _, size := range []int{1, firstPart, firstPart + 1, 3 * firstPart, largeBody + firstPart + 1} {
 		for _, pooled := range []bool{false, true} {
@@ -47,7 +47,8 @@ func TestFillGrows(t *testing.T) {
 	}
 }
 
-// watched reads a few bytes at a time. Before each read it calls each with how many it has read.
+// watched reads a few bytes at a time. Before each read it passes the number of bytes read so far
+// to the function each.
 type watched struct {
 	io.Reader
 	came int

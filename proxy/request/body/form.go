@@ -32,8 +32,8 @@ type Fields interface {
 // Form is a client's form on its way to an engine. It is read as it arrives, and rewritten. Its
 // beginning is held: up to formWindow bytes, or more until the model is known. The call can go to
 // another engine as long as only held bytes have been sent. After that the form streams: each read
-// for the engine's connection reads from the client's, so neither is ahead of the other by more
-// than a buffer.
+// for the engine's connection reads from the client's connection, so neither side is ahead of the
+// other by more than a buffer.
 type Form struct {
 	memory   Reservation
 	source   *pacedReader
@@ -54,8 +54,9 @@ type Form struct {
 }
 
 const (
-	// formWindow is how much of a form is read before a slot is taken. A client that sends slowly
-	// must not hold a slot from its first byte on. A form that fits can be sent to a second engine.
+	// formWindow is the number of bytes of a form that are read before a slot is taken, so that a
+	// client that sends slowly does not hold a slot from its first byte on. A form that fits in the
+	// window can be sent to a second engine.
 	formWindow   = 256 << 10
 	maxTextField = 64 << 10
 	formHeads    = 4 << 10 // what the edge's part heads may add to a small form
@@ -87,8 +88,8 @@ func (f *Form) ReadHead(contentType []byte) error {
 // Ended reports whether the client's form was read to its end.
 func (f *Form) Ended() bool { return f.ended }
 
-// Spent reports whether the form cannot be sent again, because bytes that are not held have been
-// sent.
+// Spent reports whether bytes that are not held have been sent, so that the form cannot be sent
+// again.
 func (f *Form) Spent() bool { return f.spent }
 
 // Came returns how many bytes of the client's body were read.

@@ -53,8 +53,8 @@ type Reservation struct {
 	counted int64         // what this body has added to reading
 }
 
-// NewReservation returns an empty reservation of a budget. reading counts the incomplete bodies of
-// the key, unless it is nil.
+// NewReservation returns an empty reservation from a budget. The counter reading counts the bytes
+// of the key's incomplete bodies, unless it is nil.
 func NewReservation(budget *limit.Memory, reading *atomic.Int64) Reservation {
 	return Reservation{budget: budget, reading: reading}
 }
@@ -81,7 +81,7 @@ func (r *Reservation) Reserve(n int64) bool {
 	return true
 }
 
-// grow returns a copy of buf, which is full, with twice the capacity. Without memory for it, grow
+// grow returns a copy of buf, which is full, with twice the capacity. If there is no memory, grow
 // returns buf itself and false.
 func (r *Reservation) grow(buf []byte) ([]byte, bool) {
 	n := int64(cap(buf))

@@ -10,8 +10,9 @@ import (
 	"penstock/translate/apierr"
 )
 
-// pacedReader reads a client's body piece by piece. It enforces the limit and a pace. Only time
-// spent waiting for the client counts: while an engine is slow to read, the client cannot send.
+// pacedReader reads a client's body piece by piece. It enforces the size limit and a minimum rate.
+// Only time spent waiting for the client counts: while an engine is slow to read, the client cannot
+// send.
 type pacedReader struct {
 	src       io.Reader
 	conn      net.Conn

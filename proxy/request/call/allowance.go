@@ -79,7 +79,7 @@ func ConversationsOf(s *snapshot.Snapshot, key *auth.Key) *atomic.Int64 {
 }
 
 // sharing returns the limits of a key that shares the memory with other keys. It returns nil for a
-// lone key, and for a key that the configuration no longer has.
+// lone key, and for a key that is no longer in the configuration.
 func sharing(s *snapshot.Snapshot, key *auth.Key) *limit.Key {
 	if key == nil || len(s.KeyLimits) < 2 {
 		return nil
@@ -161,9 +161,9 @@ func namesOf(prefix, limit, remaining, reset string) rateNames {
 	return rateNames{[]byte(prefix + limit), []byte(prefix + remaining), []byte(prefix + reset)}
 }
 
-// setRateHeaders sets the headers for the levels of a key's limits after the call that holds r has
-// used so many tokens; nil: that is not known yet. With inAnthropic it also sets them under
-// Anthropic's names.
+// setRateHeaders sets the headers for the levels of a key's limits after the call that holds r. The
+// parameter used is the number of tokens that the call has used. With a nil r that number is not
+// known yet. With inAnthropic it also sets the headers under Anthropic's names.
 func setRateHeaders(
 	h *fasthttp.ResponseHeader, key *limit.Key, r *limit.Reservation, used int64, inAnthropic bool, now time.Time,
 ) {

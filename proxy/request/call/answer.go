@@ -132,9 +132,8 @@ func (a answer) warn(f *failure.Failure) {
 
 const jsonType = "application/json"
 
-// whole answers with body, which has the given type and is in the buffer buf. The body is copied,
-// so its buffer can be reused at once. It fits a socket's buffer, so the call need not wait until
-// it is delivered.
+// whole answers with body, which has the given type and lies in buf. The body is copied, so buf can
+// be reused at once. The body fits a socket's buffer, so the call need not wait for its delivery.
 func (a answer) whole(buf *[]byte, body []byte, mediaType string) {
 	c := a.call
 	c.record.Status = fasthttp.StatusOK
@@ -148,9 +147,10 @@ func (a answer) whole(buf *[]byte, body []byte, mediaType string) {
 	attempt.Recycle(buf)
 }
 
-// deliver answers with the body in out, after chunkRoom bytes, which is too large for the buffer of
-// a socket. A relay writes it from its own buffer. The engine is free already; the call ends once
-// the client has the body or has left, and holds the key's place and the body's memory until then.
+// deliver answers with a body that is too large for a socket's buffer. The body follows the first
+// chunkRoom bytes of out, and a relay writes it from there. The engine is free already. The call
+// ends once the client has the body or has left, and holds the key's place and the body's memory
+// until then.
 func (a answer) deliver(out *[]byte, mediaType string) {
 	c := a.call
 	c.releaseRequest()

@@ -74,8 +74,8 @@ func (c *Call) ClientGone() { c.abort.End(failure.ErrClientGone) }
 // Drain ends the call because the edge is shutting down.
 func (c *Call) Drain() { c.abort.End(failure.ErrDrained) }
 
-// Revoke ends the call if it began with a key that keys no longer holds, or under a hash that was
-// removed.
+// Revoke ends the call if it began with a key that is no longer in the ring, or under a hash that
+// was removed.
 func (c *Call) Revoke(keys *auth.Ring) {
 	if key := c.rates.key; key != nil && !keys.Holds(key, time.Now()) {
 		c.abort.End(failure.ErrRevoked)

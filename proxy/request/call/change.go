@@ -23,9 +23,9 @@ type change struct {
 }
 
 // changeAfter returns the form in which an engine may accept a request that it refused, judging by
-// the engine's complaint and by what was sent. The new form has a limit on the answer's tokens that
-// the engine has room for, joins consecutive turns of one role, or omits a reasoning effort that
-// the engine or the model's template does not know. ok is false if no change would help.
+// the engine's complaint and by what was sent. The new form lowers the limit on the answer's tokens
+// to the engine's room, joins consecutive turns of one role, or omits a reasoning effort that the
+// engine or the model's template does not know. The result ok is false if no change would help.
 func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
 	switch o := why.API.Overflow; {
 	case why.API.Code == apierr.CodeContextLength && sent.Limit > 0:
@@ -38,8 +38,8 @@ func changeAfter(why *failure.Failure, sent endpoint.Sent) (c change, ok bool) {
 	return c, ok
 }
 
-// tookChange reports whether an engine that refused the changed request did accept the change
-// itself, because its complaint is now about something else.
+// tookChange reports whether an engine that refused the changed request nevertheless accepted the
+// change. It has done so if its complaint is now about something else.
 func tookChange(changed endpoint.Refused, why *failure.Failure) bool {
 	switch {
 	case changed == (endpoint.Refused{}):
@@ -162,7 +162,7 @@ type refusal struct {
 // refusalLasts is how long a refusal is remembered. Learning it again costs one more request.
 const refusalLasts = time.Hour
 
-// of returns what an engine is known to refuse in requests for a model. It costs one atomic load
+// of() returns what an engine is known to refuse in requests for a model. It costs one atomic load
 // if nothing is known.
 func (r *refusals) of(key refusalKey, now time.Time) endpoint.Refused {
 	known := r.known.Load()

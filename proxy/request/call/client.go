@@ -19,8 +19,8 @@ type client struct {
 	http11    bool
 }
 
-// connection is what a call needs from its client's connection besides reading and writing.
-// listen.Conn implements it.
+// connection has the methods that a call needs from its client's connection besides those for
+// reading and writing. listen.Conn implements it.
 type connection interface {
 	Watch(w listen.Waiter) (gone bool)
 	Unwatch(w listen.Waiter)
@@ -55,7 +55,7 @@ func (cl *client) closeAfterResponse() {
 }
 
 // endChunked closes the connection after the answer if trailers followed the body's last chunk. The
-// edge does not read trailers, and fasthttp accepts names in them that other parsers refuse, so
+// edge does not read trailers, and fasthttp accepts names in trailers that other parsers refuse, so
 // fasthttp alone might take the bytes after them for a request.
 func (cl *client) endChunked() {
 	if len(cl.ctx.Request.Header.PeekTrailerKeys()) > 0 {

@@ -6,8 +6,8 @@ import (
 	"penstock/proxy/running/snapshot"
 )
 
-// configuration is the snapshot that a call runs under: the one that it began with, or a newer one
-// that it has moved to.
+// configuration is the snapshot that a call runs under. It is the one that the call began with, or
+// a newer one to which the call has moved.
 type configuration struct {
 	begun    *snapshot.ConfigVersion // of the snapshot that the call began with
 	snapshot *snapshot.Snapshot
@@ -19,8 +19,8 @@ func (c *configuration) begin(s *snapshot.Snapshot) {
 	c.begun.BeginCall()
 }
 
-// follow moves the call to the newest snapshot. It returns false if there is no newer one, or if
-// the newest one lacks the call's model.
+// follow moves the call to the newest snapshot. It returns false if there is no newer snapshot, or
+// if the newest snapshot lacks the call's model.
 func (c *configuration) follow(newest *snapshot.Snapshot) bool {
 	if newest == c.snapshot {
 		return false

@@ -90,22 +90,23 @@
 // a later tier or a fallback model, in place of a failed engine, is not a retry either.
 //
 // A whole answer of at most 64 KiB is copied to fasthttp and fits the socket's buffer, so its call
-// ends before it is written. A larger one is written by a relay (answer.deliver). Its engine is
-// free, but the call, its key's place and its memory last until the client has it. Otherwise a
-// client that does not read could collect any number of answers, and a cut one would look whole.
+// ends before it is written. A larger answer is written by a relay (answer.deliver). Its engine is
+// free, but the call, its key's place and its memory last until the client has the answer.
+// Otherwise a client that does not read could collect any number of answers, and a truncated answer
+// would look whole.
 //
 // A large answer that is only passed on is not held in memory: the edge relays it in pieces
-// (relay_unary.go, endpoint.PassOn). If the bytes turn out not to be an answer, it can only cut
-// them off, and a client that does not read stalls its engine. A whole answer that takes longer
+// (relay_unary.go, endpoint.PassOn). If the bytes turn out not to be an answer, the edge can only
+// cut them off, and a client that does not read stalls its engine. A whole answer that takes longer
 // than stream.whole_keepalive begins with white space. Its status has been sent by then, so an
 // error becomes the JSON that follows. Audio is relayed as bytes. If audio breaks off, the edge
 // cuts the connection, since bytes cannot express an error.
 //
-// In every phase after the body, the watch of proxy/front/listen notices when a client leaves. It
-// ends the call (attempt.Abort), which closes the engine's connection. Goroutines share nothing
-// else. While the body arrives, its read fails instead, and the call ends with the outcome of a
-// client that left. The edge still sends the reason, because the client may have closed only its
-// sending side.
+// In every phase after the body, the watch of proxy/front/listen notices when a client leaves. The
+// watch ends the call (attempt.Abort), which closes the engine's connection. Goroutines share
+// nothing else. While the body arrives, the read of the body fails instead, and the call ends with
+// the outcome of a client that left. The edge still sends the reason, because the client may have
+// closed only its sending side.
 //
 // A copy of a call for another model (models[].shadow) begins once the call has been sent to its
 // first engine. It is not part of the call (package shadow); the call only ends the copy when the

@@ -13,10 +13,10 @@ import (
 // accepts calls.
 type fallbacks struct{ call *Call }
 
-// acquire takes a slot of the first fallback model that the key may use, that can answer the
-// request and that has a free slot. Each fallback is tried once per call. The call does not wait
-// for any of them, and their own fallbacks do not count. If no fallback can answer, acquire returns
-// the given error.
+// acquire takes a slot for the call at a fallback model. It uses the first fallback that the key
+// may use, that can answer the request and that has a free slot. Each fallback is tried once per
+// call. The call waits for none, and a fallback's own fallbacks do not count. If no fallback can
+// answer, acquire returns the given error.
 func (f fallbacks) acquire(now time.Time, why error) (*upstreams.Lease, *routing.Target, error) {
 	c, t := f.call, &f.call.tries
 	if !f.left() || c.abort.Cause() != nil {
@@ -46,7 +46,7 @@ func (f fallbacks) left() bool {
 	return len(t.fallback) > 0 && !c.request.Spent() && !(c.record.Committed && (!c.body.Held() || c.showsAnswer()))
 }
 
-// from takes a slot of m and makes m the model that answers the call.
+// from() takes a slot of the model m and makes m the model that answers the call.
 func (f fallbacks) from(m *snapshot.Model, now time.Time) (*upstreams.Lease, *routing.Target, bool) {
 	c, t := f.call, &f.call.tries
 	checked, err := c.request.Check(m, c.record.Start)

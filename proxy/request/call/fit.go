@@ -12,9 +12,10 @@ import (
 // fitter lowers the limit on an answer's tokens to the room that an engine has.
 //
 // Agents ask for as many tokens as their own provider's models allow, whatever context the engine
-// has. The edge lowers that limit to the room that the engine has beside the prompt, whose length
-// it can only estimate. An engine that refuses prompt and limit together reports its own count. The
-// edge then sends the request once more (change.go), or turns to an engine with more room.
+// has. The edge lowers that limit to the room that the prompt leaves in the engine's context. It
+// can only estimate the prompt's length. An engine that refuses prompt and limit together reports
+// its own count. The edge then sends the request once more (change.go), or turns to an engine with
+// more room.
 type fitter struct{ call *Call }
 
 // strict reports whether limits must not be lowered.
@@ -91,8 +92,8 @@ func (f fitter) leastAnswer() int {
 	return chat.LeastAnswer
 }
 
-// targets calls visit for each of the model's targets, with the target's context. larger means that
-// this context is larger than that of the current target, and large enough for the call.
+// targets calls visit for each of the model's targets, with the target's context. The argument
+// larger is true if this context is larger than the current target's and large enough for the call.
 func (f fitter) targets(visit func(t *routing.Target, context int, larger bool)) {
 	m, l := f.call.config.model, f.call.request.Limit()
 	need, here := f.promptLength()+f.leastAnswer(), attempt.ContextOf(m, l, f.call.attempt.Target())

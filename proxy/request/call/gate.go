@@ -182,8 +182,9 @@ func (g gate) resolve(name []byte) error {
 	return nil
 }
 
-// classify sets the class of the call: its key's. If the configuration uses classes and the request
-// accepts to be served only when there is room, like OpenAI's flex, it is the last class.
+// classify sets the call's class, which is its key's class. If the configuration uses classes and
+// the request accepts to be served only when there is room, like OpenAI's flex, the call gets the
+// last class.
 func (g gate) classify() {
 	c, snap := g.call, g.call.config.snapshot
 	if key := c.rates.key; key != nil && key.Class != "" {

@@ -52,8 +52,8 @@ func (c *Call) run() *failure.Failure {
 	return c.serve()
 }
 
-// panicked answers a call whose handler has panicked, and ends it even if that answer panics too. A
-// relay that the handler had already handed over must not run.
+// panicked answers a call whose handler has panicked, and ends the call even if the answer panics
+// too. A relay that the handler had already handed over must not run.
 func (c *Call) panicked() {
 	defer c.finish()
 	ctx := c.client.ctx

@@ -15,10 +15,10 @@ import (
 	"penstock/upstreams"
 )
 
-// hooks asks the operator's hooks what is to become of an admitted call, before it waits for an
+// hooks asks the operator's hooks how to handle an admitted call, before the call waits for an
 // engine. The call keeps its place in the key's concurrency meanwhile, so the key's limits protect
 // the hooks as well. A call that a hook rewrites or routes is checked and admitted anew, as if the
-// client had sent it so.
+// client had sent it in that form.
 type hooks struct{ call *Call }
 
 // ask asks the hooks that decide about the call, in their order. It returns the failure that ends
@@ -99,7 +99,7 @@ func (hooks) ended(err error) *failure.Failure {
 	return failure.FromClient(err)
 }
 
-// question returns what a hook is told about the call.
+// question returns the question that a hook is asked about the call.
 func (h hooks) question(of *config.Hook) *hook.Question {
 	c := h.call
 	q := &hook.Question{
@@ -168,7 +168,8 @@ func streams(src []byte) bool {
 	return stream
 }
 
-// rewrite replaces the body by the n bytes that write appends, and admits the call with it.
+// rewrite replaces the body with the n bytes that write appends, and admits the call with the new
+// body.
 func (h hooks) rewrite(n int64, write func(dst []byte) []byte) error {
 	c := h.call
 	if !c.body.Replace(n, write) {
@@ -185,7 +186,7 @@ func (h hooks) rewrite(n int64, write func(dst []byte) []byte) error {
 	return h.admit(c.request.Model())
 }
 
-// restart gives back what the call was admitted with, and forgets what was found out about its
+// restart releases what the admission had reserved, and forgets what was found out about the
 // request.
 func (h hooks) restart() {
 	c := h.call

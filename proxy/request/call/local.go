@@ -100,8 +100,8 @@ func (l counter) engineCount() (tokens int, ok bool) {
 	return tokens, ok
 }
 
-// readCount reads a counter's answer. If the answer is longer than a count, it reads only the
-// beginning.
+// readCount reads a counter's answer. If the answer is longer than a count, readCount reads only
+// the beginning.
 func readCount(x *http1.Exchange, until time.Time) (answer []byte, ended bool, err error) {
 	answer = make([]byte, 0, 256)
 	for len(answer) < cap(answer) {

@@ -11,9 +11,9 @@ import (
 	"penstock/upstreams"
 )
 
-// loop sends a call to one engine after another until one answers. It is the same before and after
-// the answer is committed. Package retry decides each step from what the client has received, what
-// is left of the request and where it was sent.
+// loop sends a call to one engine after another until one answers. The loop is the same before and
+// after the answer is committed. Package retry decides each step from what the client has received,
+// what is left of the request and where the request was sent.
 type loop struct{ call *Call }
 
 // standing is the state in which the loop leaves a call.
@@ -26,7 +26,7 @@ const (
 	complete                 // the client has the whole answer except for its end
 )
 
-// first asks the first engine, or continues the wait for one.
+// first() asks the first engine, or continues the wait for one.
 func (l loop) first(now time.Time) (standing, *failure.Failure) {
 	at, f := l.ask(now)
 	if at != asked || f == nil {

@@ -11,7 +11,8 @@ import (
 	"penstock/proxy/request/internal/calltest"
 )
 
-// chat returns a short chat request. more extends it, for example by stream.
+// chat returns a short chat request, which the parameter more extends, for example with the member
+// stream.
 func chat(more string) string {
 	return `{"model":"m","messages":[{"role":"user","content":"hi"}]` + more + `}`
 }
@@ -113,8 +114,8 @@ func TestAfterFailure(t *testing.T) {
 		for i, body := range bodies {
 			t.Run(fmt.Sprint(tt.name, i), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					// Round robin begins at either engine, so both engines share the answers: the
-					// first request fails.
+					// Round-robin begins at either engine, so both engines share the answers: the first request
+					// fails.
 					turn := calltest.InTurn(tt.first, calltest.Say("other"))
 					a, b := pair(turn, turn)
 					e := calltest.New(t, twoEngines("", ""), a, b)
@@ -270,8 +271,8 @@ func TestKeepalives(t *testing.T) {
 	}
 }
 
-// TestKeepalivesOfMovedCall checks that the client of a call that leaves a silent engine sees no
-// longer silence than the client of a call that stays.
+// TestKeepalivesOfMovedCall checks calls that leave a silent engine. Their clients must not wait
+// longer for a keep-alive than the clients of calls that stay.
 func TestKeepalivesOfMovedCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := calltest.After(50*time.Second, calltest.Say("late"))

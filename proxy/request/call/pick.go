@@ -236,8 +236,8 @@ func (p picker) await() (lease *upstreams.Lease, target *routing.Target, err err
 	return p.overflow(&w.query, full)
 }
 
-// overflow tries the tiers that accept a call after it has waited in vain or found the queue full.
-// The call does not wait again after that.
+// overflow tries the tiers that accept a call after a wait that timed out or a full queue. The call
+// does not wait again.
 func (p picker) overflow(q *routing.Query, full error) (*upstreams.Lease, *routing.Target, error) {
 	c := p.call
 	route := c.config.model.Route
@@ -253,7 +253,7 @@ func (p picker) overflow(q *routing.Query, full error) (*upstreams.Lease, *routi
 	return lease, target, err
 }
 
-// patience returns when the client of a waiting call needs its next keep-alive.
+// patience returns the time at which the client of a waiting call needs its next keep-alive.
 func (p picker) patience(now time.Time) time.Time {
 	c, w := p.call, p.call.tries.wait
 	clocks := &c.config.snapshot.Config.Stream
@@ -296,7 +296,7 @@ func (p picker) prefixBlocks() []uint64 {
 	return t.talk.prefix
 }
 
-// otherTarget reports whether another engine than the last one may take the call now.
+// otherTarget reports whether an engine other than the last one may take the call now.
 func (p picker) otherTarget() bool {
 	t, route := &p.call.tries, p.call.config.model.Route
 	q := routing.Query{

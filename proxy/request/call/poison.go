@@ -55,14 +55,14 @@ func (p *fingerprint) recordFailure(now time.Time) {
 	}
 }
 
-// fails reports whether an engine has reported such a failure for the body, in this call or
-// another.
+// fails reports whether an engine has reported a failure of its own for the body, in this call or
+// in another call.
 func (p *fingerprint) fails(now time.Time) bool {
 	return p.body.Held() && p.requests.Fails(p.body.Bytes(), now)
 }
 
-// answered clears a body that brought down an engine, or for which one reported a failure, after
-// another engine has answered it.
+// answered clears a body after an engine has answered it, if another engine was brought down by the
+// body or reported a failure for it.
 func (p *fingerprint) answered() {
 	if p.lost != 0 {
 		p.requests.Clear(p.lost)

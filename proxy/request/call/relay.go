@@ -50,9 +50,10 @@ const (
 	formWhole                        // a whole answer that is delivered
 )
 
-// chunkWriter writes a relay's bytes to the client. write sends out without its first chunkRoom
-// bytes. last marks the successful end of the stream. write returns how many bytes of the stream
-// the client's side accepted. It may change out.
+// chunkWriter writes a relay's bytes to the client. Its method write sends the bytes of the buffer
+// out, except for the first chunkRoom bytes. The parameter last marks the successful end of the
+// stream. The method returns how many of the stream's bytes the client's side accepted. It may
+// change the buffer.
 type chunkWriter interface {
 	write(out *[]byte, last bool) (int, error)
 }
@@ -215,7 +216,7 @@ func fillWaiting(r *relay) {
 }
 
 // showsPart reports whether the client has a part of the answer from the current engine. It is
-// false while an engine that continues another one's answer has sent nothing.
+// false while an engine that is to continue another engine's answer has sent nothing.
 func (c *Call) showsPart() bool {
 	r, kept := c.relay, c.tries.kept
 	return r != nil && r.form == formStream && r.stream.Started() && !(kept != nil && kept.Awaits())
@@ -383,8 +384,9 @@ func (c *Call) noteFirst(p *attempt.Progress, now time.Time) {
 	}
 }
 
-// commitStream hands the answer over as a stream that begins with out. From here on every failure
-// is reported in the stream. Nothing is retried once the stream holds a piece of the answer.
+// commitStream hands the answer over as a stream that begins with the bytes in out. From here on
+// every failure is reported in the stream. Nothing is retried once the stream holds a piece of the
+// answer.
 func commitStream(c *Call, stream endpoint.Stream, out *[]byte, done bool) {
 	now := time.Now()
 	progress := c.attempt.Reply.Progress()

@@ -11,7 +11,7 @@ import (
 )
 
 // resumer lets another engine continue a stream whose engine was lost after the client had received
-// a part of the answer. Like the move from a vanished host, this is not charged to the retry
+// a part of the answer. Like a move away from a vanished host, a resume is not charged to the retry
 // budget, because a lost engine loses all of its streams at once.
 type resumer struct{ call *Call }
 
@@ -87,8 +87,8 @@ func (r resumer) leaves() bool {
 // fullLength ends an answer whose tokens had all arrived when its engine was lost.
 var fullLength = sse.Event{Data: []byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}`)}
 
-// complete reports whether the client has as many tokens as its limit allows. The lost engine then
-// had only the end left to send.
+// complete reports whether the client has as many tokens as its limit allows. If so, the lost
+// engine had only the end left to send.
 func (r resumer) complete() bool {
 	return r.call.request.Chat().Tokens.Left(r.call.tries.kept.Tokens()) == 0
 }

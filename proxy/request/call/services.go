@@ -110,11 +110,11 @@ func (s *Services) takeRetry(budget config.Percent) bool {
 	return true
 }
 
-// An engine that has read a prompt answers the next prompt with the same beginning sooner, and
-// reports cached_tokens. A client that guesses a beginning can thus learn whether another client
-// has sent it. If a model's prompt_cache is per_key, each key has a cache of its own, or shares one
-// with the keys of its group. To that end the edge sends the engine a salt, and prefix affinity
-// keeps the prompts of different owners apart.
+// An engine that has read a prompt answers the next prompt with the same prefix sooner, and reports
+// cached_tokens. A client that guesses a prefix can thus learn whether another client has sent it.
+// If a model's prompt_cache is per_key, each key has a separate cache, or shares one with the keys
+// of its group. To that end the edge sends the engine a salt, and prefix affinity keeps the prompts
+// of different owners apart.
 
 // cacheOwner returns the owner whose cached prompts an engine may use for the calls of a key. An
 // empty owner means the prompts of all owners.
@@ -126,7 +126,7 @@ func cacheOwner(key *auth.Key, m *snapshot.Model) string {
 }
 
 // salt returns the salt that keeps an owner's prompts apart at an engine. For an engine that does
-// not support salts, it returns one without a member and logs a warning once.
+// not support salts, it returns a salt without a member name and logs a warning once.
 func (s *Services) salt(owner string, m *snapshot.Model, u *upstreams.Upstream) chat.Salt {
 	if owner == "" {
 		return chat.Salt{}

@@ -7,10 +7,10 @@ import (
 )
 
 // sessionHeader returns a hash of the session that a client names in its request's head, or 0 if it
-// names none. If several headers name one, the narrowest counts: first those of Claude Code and
-// Codex (its newer and its older spelling, and the thread), then opencode's, then those of other
-// agents and proxies. It walks the headers only once, because a lookup for each name would cost
-// more than the pick.
+// names none. If several headers name a session, the narrowest counts. First come the headers of
+// Claude Code and Codex (its newer and its older spelling, and the thread), then opencode's, then
+// those of other agents and proxies. It walks the headers only once, because a lookup for each name
+// would cost more than the pick.
 func sessionHeader(h *fasthttp.RequestHeader) uint64 {
 	var name []byte
 	narrowest := 8

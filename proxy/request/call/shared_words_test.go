@@ -25,7 +25,7 @@ var perToken = []string{
 	"upstreams/http1 Exchange.Read", "upstreams/http1 Exchange.Take", "upstreams/http1 Exchange.Wait",
 }
 
-// writes are the methods of atomics, locks and counters that write a word that cores share.
+// writes are the methods of atomics, locks and counters that write a shared word.
 var writes = []string{
 	"Add", "And", "CompareAndSwap", "Dec", "Inc", "Lock", "Observe", "Or", "RLock", "Store", "Swap", "TryLock", "Update",
 }

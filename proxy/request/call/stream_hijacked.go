@@ -14,7 +14,7 @@ import (
 // once more. A hijackedStream writes the head and the chunks itself. After a stream that ends
 // well, the connection returns to fasthttp for its next request.
 //
-// A drain waits for it, as for every open connection.
+// A drain waits for a hijackedStream, as for every open connection.
 type hijackedStream struct {
 	relay
 	conn *listen.Conn
@@ -56,9 +56,9 @@ func hijack(r relay) bool {
 // headRoom has room for the head of nearly every stream and for its first chunk.
 const headRoom = 1 << 10
 
-// takeConn takes the connection over from fasthttp after the handler has returned. It gives the
-// bytes of the next request in fasthttp's reader back to the connection. fasthttp then releases
-// everything and closes the connection; that Close starts the stream instead.
+// takeConn takes the connection over from fasthttp after the handler has returned. It moves the
+// bytes of the next request from fasthttp's reader back to the connection. fasthttp then releases
+// everything and calls Close, which starts the stream instead of closing the connection.
 func (t *hijackedStream) takeConn(from net.Conn) {
 	defer t.call.shared.Guard.Catch(guard.Stream, t.panicked)
 	ctx := t.call.client.ctx
@@ -131,7 +131,8 @@ func (t *hijackedStream) write(out *[]byte, last bool) (int, error) {
 	return payload, nil
 }
 
-// sizeLine writes the size line of a chunk of n bytes to the end of room, and returns its start.
+// sizeLine writes the size line of a chunk of n bytes to the end of the space room, and returns the
+// line's start.
 func sizeLine(room []byte, n int) (start int) {
 	i := len(room)
 	i -= copy(room[i-len(chunkEnd):], chunkEnd)

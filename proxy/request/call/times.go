@@ -21,9 +21,9 @@ func (t *times) askAgain(now time.Time) {
 // addAwaited adds the time that the running attempt has waited.
 func (t *times) addAwaited(now time.Time) { t.awaited += now.Sub(t.asked) }
 
-// ended returns when the call ended, for what is recorded last. After a whole answer it does not
-// read the clock again: each read costs as much as a small step of a call, and all would return the
-// same time.
+// ended returns the time at which the call ended, for the records that are made last. After a whole
+// answer it does not read the clock again: each read costs as much as a small step of a call, and
+// all reads would return the same time.
 func (t *times) ended() time.Time {
 	if t.endAt.IsZero() {
 		return time.Now()

@@ -15,8 +15,8 @@ type tokens struct {
 }
 
 // estimate fills in what no engine has counted. A client that leaves after the call was sent to an
-// engine is charged as well: for the prompt, which the engine has read, and for the expected tokens
-// of a whole answer, which the edge does not see one by one.
+// engine is charged as well. It is charged for the prompt, which the engine has read, and for the
+// expected tokens of a whole answer, which the edge does not see one by one.
 func (t *tokens) estimate(streamed, leftEngine bool) {
 	u := &t.usage
 	switch {

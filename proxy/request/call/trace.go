@@ -24,8 +24,9 @@ func (t *trace) keep(cl *client) {
 	t.vendor = append([]byte(nil), t.state(cl)...)
 }
 
-// context returns the W3C trace context for an engine if the attempt has none of its own: that of
-// the call's span, or without tracing the client's. It returns nil if the client's is malformed.
+// context returns the W3C trace context for an engine if the attempt has none of its own. It is the
+// context of the call's span or, without tracing, the client's. It is nil if the client's context
+// is malformed.
 func (t *trace) context(cl *client) []byte {
 	switch {
 	case t.span != nil:
@@ -60,9 +61,8 @@ func (t *trace) state(cl *client) []byte {
 // vendors to pass on at least that many.
 const maxTracestate = 512
 
-// tracestateOf returns a tracestate in the form that an engine is sent: whole members from the
-// left, up to maxTracestate. It returns nil if b contains anything but visible characters and
-// blanks.
+// tracestateOf returns a tracestate in the form for engines: whole members from the left, up to
+// maxTracestate bytes. It returns nil if b contains anything but visible characters and blanks.
 func tracestateOf(b []byte) []byte {
 	for _, ch := range b {
 		if ch < ' ' || ch > '~' {
@@ -77,8 +77,8 @@ func tracestateOf(b []byte) []byte {
 
 func clientTraceparent(h *fasthttp.RequestHeader) []byte { return traceparentOf(h.Peek("Traceparent")) }
 
-// traceparentOf returns a W3C trace context in the form that an engine is sent, or nil if b is
-// malformed. A newer version is read as version 00, whose fields it begins with; version ff is
+// traceparentOf returns a W3C trace context in the form for engines, or nil if b is malformed. A
+// newer version begins with the fields of version 00 and is read as that version. Version ff is
 // invalid (Trace Context, 3.2.2.1 and 4.3).
 func traceparentOf(b []byte) []byte {
 	const length = len("00-0123456789abcdef0123456789abcdef-0123456789abcdef-00")

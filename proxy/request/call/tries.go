@@ -93,8 +93,8 @@ func (t *tries) takeNext() (p place) {
 	return p
 }
 
-// takeTurn takes the turn at the next engine. It replaces the turn at an engine that has served
-// nothing, or whose part of the answer is counted together with the next one's.
+// takeTurn takes the turn at the next engine. It replaces the turn at the previous engine, which
+// has served nothing, or whose part of the answer is counted together with the next engine's part.
 func (t *tries) takeTurn(next turns.Turn) {
 	t.turn.Book(0)
 	t.turn = next

@@ -22,7 +22,7 @@ type unary struct {
 
 // try reads the engine's whole reply and answers with it. An engine that can cancel only streams is
 // asked for a stream, so its reply is assembled first. A reply that takes longer than
-// stream.whole_keepalive becomes a relay. So does a large one that is only passed on.
+// stream.whole_keepalive becomes a relay, and so does a large reply that is only passed on.
 func (u *unary) try() *failure.Failure {
 	c := u.call
 	out, err := u.await(u.firstWhitespace())
@@ -71,10 +71,10 @@ func (u *unary) firstWhitespace() time.Time {
 	return c.record.Start.Add(d)
 }
 
-// await returns the client's answer, made from the engine's whole reply, behind chunkRoom bytes of
-// a buffer. It returns http1.ErrNotYet if until passes first; a further call continues. It returns
-// attempt.ErrLarge for a reply that is to be passed on as it arrives, and otherwise an error that
-// FailureOf understands.
+// await returns the client's answer, made from the engine's whole reply, in a buffer after
+// chunkRoom bytes. It returns http1.ErrNotYet if the time until passes first; a further call
+// continues. It returns attempt.ErrLarge for a reply that is to be passed on as it arrives. Any
+// other error is for FailureOf.
 func (u *unary) await(until time.Time) (*[]byte, error) {
 	c := u.call
 	if err := c.attempt.AwaitHead(until); err != nil {
@@ -129,7 +129,7 @@ func (u *unary) beginPassOn() (*endpoint.PassOn, *[]byte, error) {
 }
 
 // noteUsage records the token usage that an answer has reported so far. For the metrics, it also
-// records whether the engine let markup through that it should have parsed.
+// records whether the engine let through markup that it should have parsed.
 func (c *Call) noteUsage(u translate.Usage, m translate.Markup) {
 	c.tokens.usage, c.record.Finish = u, u.Finish.String()
 	if u.Known { // before the slot is free, so that the right key gets the slot

@@ -19,7 +19,7 @@ func only(answer http.HandlerFunc) *calltest.Engine {
 	return &calltest.Engine{Name: "a", Models: []string{"m"}, Answer: answer}
 }
 
-// TestQueue checks calls that wait for the only slot. They get it, wait too long, or find the
+// TestQueue checks calls that wait for the only slot. They get the slot, wait too long, or find the
 // queue full.
 func TestQueue(t *testing.T) {
 	const queued = "    queue: {depth: 1, wait: 30s}\n"

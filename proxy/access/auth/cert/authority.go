@@ -30,8 +30,8 @@ func (a *Authority) Roots() *x509.CertPool {
 	return a.roots
 }
 
-// Trusts reports whether the authority has signed p's certificate for use by a client and the chain
-// is valid at now. until is when the chain's validity ends.
+// Trusts reports whether the authority has signed p's certificate for use by a client, and whether
+// the chain is valid at the time now. The result until is the end of the chain's validity.
 func (a *Authority) Trusts(p *Peer, now time.Time) (until time.Time, ok bool) {
 	between := x509.NewCertPool()
 	for _, c := range p.chain[1:] {
@@ -51,7 +51,7 @@ func (a *Authority) Trusts(p *Peer, now time.Time) (until time.Time, ok bool) {
 	return until, true
 }
 
-// endOf returns when the first certificate of a chain expires.
+// endOf returns the earliest expiry in a chain of certificates.
 func endOf(chain []*x509.Certificate) time.Time {
 	end := chain[0].NotAfter
 	for _, c := range chain[1:] {

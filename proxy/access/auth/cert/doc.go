@@ -4,8 +4,9 @@
 //
 // The handshake requests a certificate and verifies it against the authorities in force at that
 // moment. A connection may live for days, and a reload may remove authorities. So when a request
-// relies on a certificate, it is checked again with the authorities in force. The result is kept
-// with the connection (Peer.Remember), so this happens once for each connection and configuration.
+// relies on a certificate, the certificate is checked again with the authorities in force. The
+// result is kept with the connection (Peer.Remember), so this happens once for each connection and
+// configuration.
 //
 // A key identifies a certificate in one of two ways. The hash of the certificate's public key
 // survives a renewal that keeps the key pair. A name in the certificate (DNS name, URI, mail or IP

@@ -25,7 +25,8 @@ type memory struct {
 	value  any
 }
 
-// NewPeer returns the client with the certificates of a handshake, its own first; nil without any.
+// NewPeer returns the client that presented a handshake's certificates, its own first; nil without
+// any.
 func NewPeer(chain []*x509.Certificate) *Peer {
 	if len(chain) == 0 {
 		return nil
@@ -44,7 +45,7 @@ func (p *Peer) Marks() []string { return p.marks }
 // number.
 func (p *Peer) Remember(number uint64, value any) { p.memory.Store(&memory{number, value}) }
 
-// Recall returns the value that was last remembered, if that was under this number.
+// Recall returns the value that was last remembered, if it was remembered under this number.
 func (p *Peer) Recall(number uint64) (value any, ok bool) {
 	m := p.memory.Load()
 	if m == nil || m.number != number {
@@ -87,8 +88,8 @@ func Name(name string) (mark string) {
 func dnsMark(name string) string   { return "dns " + strings.ToLower(name) }
 func emailMark(name string) string { return "email " + strings.ToLower(name) }
 
-// uriMark ignores case in scheme and host only: in a SPIFFE ID these are case-insensitive, the path
-// is not.
+// uriMark ignores case in the scheme and the host only: in a SPIFFE ID these are case-insensitive,
+// but the path is not.
 func uriMark(u *url.URL) string {
 	folded := *u
 	folded.Host = strings.ToLower(u.Host) // parsing has lower-cased the scheme

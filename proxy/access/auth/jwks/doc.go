@@ -6,11 +6,11 @@
 // retried after one second, two, and so on up to a minute. Meanwhile the last good set stays in
 // use, however long that takes.
 //
-// A token causes a fetch, and waits for it for at most a second, if the set has no key for it, or
-// if its signature is wrong under the key with its kid (an issuer may have replaced that key).
-// Because anyone can write such a token, there are bounds. At most 64 tokens of an issuer wait. A
-// kid that a fetch did not bring counts as absent for 30 seconds. Bad signatures cause at most one
-// fetch in 30 seconds.
+// A token causes a fetch if the set has no key for it, or if its signature is wrong under the key
+// with its kid (an issuer may have replaced that key). The token then waits for the fetch for at
+// most a second. Because anyone can write such a token, there are bounds. At most 64 tokens of one
+// issuer wait. A kid that a fetch did not bring counts as absent for 30 seconds. Bad signatures
+// cause at most one fetch in 30 seconds.
 //
 // A fetch requests only the configured URL: redirects are refused, proxies from the environment are
 // not used, and the answer is bounded in size and time.

@@ -28,7 +28,8 @@ const (
 type Options struct {
 	Log   *zap.Logger
 	Guard *guard.Guard
-	// OnLoss is called when a set has lost a key. Calls that began with its tokens may have to end.
+	// OnLoss is called when a set has lost a key. Calls that began with tokens of that key may have to
+	// end.
 	OnLoss func()
 }
 
@@ -122,12 +123,12 @@ func (s *Source) miss(header jwt.Print, now time.Time) {
 // Keys returns the set that was fetched last, nil before the first fetch.
 func (s *Source) Keys() *jwt.Set { return s.set.Load() }
 
-// Renew requests a newer set for a token that the current one does not verify, and waits for at
-// most a second until a fetch has ended. suspect means that the set has a key for the token, but
-// its signature is wrong under that key. The caller then calls Keys again. final reports whether
-// those keys decide: a fetch that began after the call to Renew has ended, or no fetch is due for
-// such a token. If final is false, the fetch has not ended, or the fetch that has ended began
-// before the call, or too many tokens wait.
+// Renew requests a newer set for a token that the current set does not verify, and waits for at
+// most a second until a fetch has ended. The parameter suspect means that the set has a key for the
+// token, but that the signature is wrong under it. The caller then calls Keys again. The result
+// final reports whether the new keys decide: a fetch that began after the call to Renew has ended,
+// or no fetch is due for such a token. Otherwise the fetch has not ended, or the fetch that has
+// ended began before the call, or too many tokens wait.
 func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	ended, fresh, final := s.join(t, suspect, time.Now())
 	if ended == nil {
@@ -149,8 +150,8 @@ func (s *Source) Renew(t *jwt.Token, suspect bool) (final bool) {
 	return final
 }
 
-// join makes a token wait for the running fetch, or requests a new one; fresh is then true. If it
-// returns no channel, the token does not wait, and final is the result of Renew.
+// join makes a token wait for the running fetch, or requests a new fetch; the result fresh is then
+// true. If join returns no channel, the token does not wait, and Renew returns the result final.
 func (s *Source) join(t *jwt.Token, suspect bool, now time.Time) (ended <-chan struct{}, fresh, final bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,8 +239,8 @@ func (s *Source) follow(ctx context.Context) {
 	}
 }
 
-// wait waits until the next fetch is due: after most, or when a token asks for it, but in that case
-// not before least has passed. ok is false at the end of ctx.
+// wait waits until the next fetch is due. That is after the duration most, or when a token asks for
+// a fetch, but not before the duration least has passed. The result ok is false at the end of ctx.
 func (s *Source) wait(ctx context.Context, most, least time.Duration) (nudged, ok bool) {
 	due := time.NewTimer(most)
 	defer due.Stop()

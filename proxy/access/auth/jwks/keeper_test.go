@@ -85,7 +85,7 @@ func TestRefresh(t *testing.T) {
 		if later(refreshEvery); i.fetches.Load() != 2 {
 			t.Fatalf("%d fetches after the period", i.fetches.Load())
 		}
-		// The token of an unknown key causes a fetch at once, also right after a periodic one.
+		// The token of an unknown key causes a fetch at once, even right after a periodic fetch.
 		if !s.Renew(token(t, "a"), false) || i.fetches.Load() != 3 {
 			t.Fatalf("%d fetches for an unknown key", i.fetches.Load())
 		}
@@ -121,8 +121,8 @@ func token(t *testing.T, kid string) *jwt.Token {
 	return x
 }
 
-// TestRenew checks which tokens wait for a set, for how long, and what is known about them
-// afterwards.
+// TestRenew checks which tokens wait for a set, for how long, and what the source remembers about
+// them.
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := answering(first, nil)

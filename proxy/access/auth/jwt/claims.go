@@ -12,9 +12,9 @@ func (c Claims) Text(name string) string {
 	return text
 }
 
-// Any reports whether a claim has a text for which is returns true. The claim may be such a text, a
-// list of texts, or an object whose member names are the texts. Scopes are a list separated by
-// blanks (RFC 8693).
+// Any reports whether a claim contains a text for which the function is() returns true. The claim
+// may be a text, a list of texts, or an object whose member names are the texts. Scopes are a list
+// separated by blanks (RFC 8693).
 func (c Claims) Any(name string, is func(string) bool) bool {
 	return slices.ContainsFunc(c.texts(name), is)
 }
@@ -59,8 +59,9 @@ func given(members map[string]any) (names []string) {
 }
 
 // find follows a name through objects. A member with the whole name has precedence over a path
-// along the name's dots, and a path with a shorter first name over others. Each object of a token
-// is visited at most once, because the path to it determines how much of the name is left.
+// along the name's dots. Among paths, those with a shorter first name have precedence. Each object
+// of a token is visited at most once, because the path to the object determines how much of the
+// name is left.
 func find(members map[string]any, name string) any {
 	if value, ok := members[name]; ok {
 		return value

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// MaxSet is the maximum length of a set. Those of large issuers have some 10 KiB.
+	// MaxSet is the maximum length of a set. The sets of large issuers have some 10 KiB.
 	MaxSet  = 256 << 10
 	maxKeys = 100
 
-	// mostTried is how many keys are tried on a token's signature. A set has one for a kid, or a
-	// few while an issuer without kids rotates; each try costs up to a millisecond.
+	// mostTried is how many keys are tried on a token's signature. A set has one key for a kid, or a
+	// few keys while an issuer without kids rotates. Each try costs up to a millisecond.
 	mostTried = 8
 
 	leastRSA, mostRSA = 2048, 8192 // bits; above, a signature would cost milliseconds
@@ -44,9 +44,9 @@ type key struct {
 	print     Print
 }
 
-// ParseSet reads a JWK Set. It leaves out keys that verify nothing that we accept (for encryption,
-// of other types, too short). A set with only such keys is an error, because it could verify no
-// token. An empty list is not an error: an issuer uses it to withdraw all of its keys.
+// ParseSet reads a JWK Set. It leaves out keys that could verify no token that we accept: keys for
+// encryption, keys of other types, short keys. A set with only such keys is an error. An empty list
+// is not an error: an issuer uses it to withdraw all of its keys.
 func ParseSet(text []byte) (*Set, error) {
 	if len(text) > MaxSet {
 		return nil, fmt.Errorf("the key set is longer than %d KiB", MaxSet>>10)
@@ -139,8 +139,8 @@ func (s *Set) Knows(t *Token) bool {
 	return slices.ContainsFunc(s.keys, func(k key) bool { return k.fits(t) })
 }
 
-// of returns the keys that a token's header may refer to: those with its kid or, without a kid, all
-// keys of its algorithm, at most mostTried.
+// of() returns the keys that a token's header may refer to. These are the keys with the header's
+// kid or, without a kid, all keys for its algorithm. There are at most mostTried.
 func (s *Set) of(t *Token) (found []*key) {
 	for i := range s.keys {
 		if k := &s.keys[i]; k.fits(t) && len(found) < mostTried {

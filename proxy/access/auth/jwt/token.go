@@ -18,7 +18,7 @@ import (
 // MaxToken is the maximum length of a token. Header and claims take a few KiB.
 const MaxToken = 16 << 10
 
-// Leeway is how far the clocks of the issuer and the edge may differ.
+// Leeway is the permitted difference between the clocks of the issuer and the edge.
 const Leeway = 60 * time.Second
 
 // The faults of a token.
@@ -102,7 +102,8 @@ func plainHeader(text []byte) bool {
 	return false
 }
 
-// object reads a JSON object. It returns nil if the text is not one, or if it has a member twice.
+// object reads a JSON object. It returns nil if the text is not an object, or if the object has
+// duplicate members.
 func object(text []byte) (members map[string]any) {
 	if !stdjson.Valid(text) || json.Unmarshal(text, &members) != nil {
 		return nil
@@ -110,9 +111,9 @@ func object(text []byte) (members map[string]any) {
 	return members
 }
 
-// Verify checks the signature with the keys of the issuer: those with the token's kid or, without a
-// kid, all keys of its algorithm, at most 8. It returns the token's claims, and which key verified
-// it. The error is ErrUnknownKey or ErrSignature.
+// Verify checks the signature with keys of the issuer: the keys with the token's kid or, without a
+// kid, all keys for its algorithm, at most 8. It returns the token's claims and the print of the
+// key that verified it. The error is ErrUnknownKey or ErrSignature.
 func (t *Token) Verify(s *Set) (Claims, Print, error) {
 	keys := s.of(t)
 	if len(keys) == 0 {
@@ -126,9 +127,9 @@ func (t *Token) Verify(s *Set) (Claims, Print, error) {
 	return Claims{}, Print{}, ErrSignature
 }
 
-// Plausible reports whether the token's times and one of its audiences fit, so that only its
-// signature decides whether it is accepted at a time. A newer set is fetched only for such a token,
-// because anyone can write others.
+// Plausible reports whether the token's times and one of its audiences fit, so that only the
+// signature is left to check. A newer set is fetched only for such a token, because anyone can
+// write the others.
 func (t *Token) Plausible(audiences []string, now time.Time) bool {
 	times, err := Claims{t.claims}.Check(audiences)
 	return err == nil && times.Hold(now) == nil
@@ -143,8 +144,8 @@ type Claims struct{ members map[string]any }
 // Times are the bounds between which a token is valid, including the leeway.
 type Times struct{ From, To time.Time }
 
-// Check verifies that the token is for one of the audiences, and returns the time in which it is
-// valid. The error is ErrAudience or ErrMalformed.
+// Check verifies that the token is for one of the audiences, and returns the period in which the
+// token is valid. The error is ErrAudience or ErrMalformed.
 func (c Claims) Check(audiences []string) (Times, error) {
 	if !slices.ContainsFunc(listed(c.members["aud"]), func(a string) bool { return slices.Contains(audiences, a) }) {
 		return Times{}, ErrAudience

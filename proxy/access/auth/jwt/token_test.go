@@ -157,7 +157,7 @@ func TestGoodTokens(t *testing.T) {
 	}
 }
 
-// TestConfusion checks the known attacks on verifiers of tokens: none of the tokens may verify.
+// TestConfusion checks the known attacks on token verifiers: none of the tokens may verify.
 func TestConfusion(t *testing.T) {
 	i, other := newIssuer(t), newIssuer(t)
 	good := signed(t, `{"alg":"ES256","kid":"ec"}`, plainClaims, i.ec)
@@ -319,8 +319,8 @@ func TestParseSet(t *testing.T) {
 	}
 }
 
-// TestSeveralKeys: without a kid, or with several keys under it, at most 8 keys of the algorithm
-// are tried.
+// TestSeveralKeys: without a kid, or with several keys under a kid, at most 8 keys for the
+// algorithm are tried.
 func TestSeveralKeys(t *testing.T) {
 	other := newIssuer(t)
 	var keys []ed25519.PrivateKey
