@@ -50,11 +50,12 @@ func acquireFit(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	return acquire(r, q, (*upstreams.ServedModel).TryLease)
 }
 
-// take is ServedModel.TryLease. Tests use it to interfere between a pick and its lease.
+// take is ServedModel.TryLease. Tests replace it to interfere between a pick and its lease.
 type take func(*upstreams.ServedModel, string, upstreams.Pool, upstreams.Prompt, config.Percent, time.Time) (*upstreams.Lease, bool)
 
-// acquire is Acquire at one route. A call that loses the race for its pick scans again, and that
-// scan gives the error: a lost slot means a full pool, a lost trial means no upstream.
+// acquire is Acquire at one route. A call that loses the race for its picked target scans again,
+// and the second scan determines the error: a lost slot means a full pool, a lost trial means no
+// upstream.
 func acquire(r *Route, q *Query, take take) (*upstreams.Lease, *Target, error) {
 	start := 0
 	if n := len(r.targets); n > 1 {
@@ -89,8 +90,8 @@ func acquire(r *Route, q *Query, take take) (*upstreams.Lease, *Target, error) {
 	}
 }
 
-// pick chooses among the targets, from start on. Targets that were never probed are asked only if
-// no target of the route is up, and stalled ones only if there is no other.
+// pick chooses among the targets, beginning at the index start. Targets that were never probed are
+// asked only if no target of the route is up, and stalled targets only if there is no other target.
 func (r *Route) pick(q *Query, start int) (best *Target, eligible bool) {
 	q.at = upstreams.At(q.Now)
 	c := choice{r: r, q: q, start: start}
@@ -110,13 +111,14 @@ func (r *Route) choose(c *choice) (best *Target, eligible bool) {
 	return c.soonest()
 }
 
-// A tier is a part of a route's targets that takes calls only while no target of the tiers before
-// it does: they are down or, for a tier with config.WhenFull, full. Each call finds this out anew,
-// so traffic returns with the first free slot there. A target that a call has tried, or that cannot
-// answer it, does not count for that call. Stalled targets are asked when no tier has another one.
+// A tier is a part of a route's targets that takes calls only while no target in an earlier tier
+// does: those targets are down or, for a tier with config.WhenFull, full. Each call finds this out
+// anew, so traffic returns to an earlier tier with the first free slot there. A target that a call
+// has tried, or that cannot answer the call, does not count. Stalled targets are asked when no tier
+// has any other target.
 
-// descend is Acquire of a route with tiers or arms. It wakes a sleeping engine even if another tier
-// takes the call. The error is that of the first full tier.
+// descend is Acquire for a route with tiers or arms. It wakes a sleeping engine even if another
+// tier takes the call. The error is the first full tier's.
 func descend(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	defer func() { q.notStalled = false }()
 	var full, starting error
@@ -148,8 +150,8 @@ func descend(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	return nil, nil, cmp.Or(full, starting, ErrNoUpstream)
 }
 
-// acquireArm is acquire at one tier for a query that belongs to an arm or to the rest. Once no
-// other target takes calls, it may go to any target.
+// acquireArm is acquire at one tier for a query that belongs to an arm or to the rest. If no target
+// of its part takes calls, the query may go to any target.
 func acquireArm(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	own := q.Arms &^ rest
 	if own != 0 && q.notStalled && slices.ContainsFunc(r.targets, func(t Target) bool { return t.of(own) }) {

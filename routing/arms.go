@@ -9,22 +9,24 @@ import (
 	"penstock/config"
 )
 
-// An arm is a part of a tier's targets: those of the deployments with one share of the model's
-// calls (config.Deployment.Traffic). A number of the call decides which arm it belongs to. The
-// number is the same at every edge and for every turn of a conversation, so no state is kept.
+// An arm is a part of a tier's targets: the targets of the deployments with one share of the
+// model's calls (config.Deployment.Traffic). Each call has a number, which decides which arm the
+// call belongs to. The number is the same at every edge and for every turn of a conversation, so no
+// state is kept.
 //
-// A call of an arm goes to the rest of its tier if no target of the arm takes it. Calls of the rest
-// go to an arm only when no other target of the route takes calls, full or not: a new engine that
-// is tried with a twentieth of the calls must not get all of them at the busiest hour.
+// A call that belongs to an arm goes to the rest of its tier if no target of the arm takes the
+// call. Calls of the rest go to an arm only when no other target of the route takes calls, full or
+// not: a new engine that is tried with a twentieth of the calls must not get all of them at the
+// busiest hour.
 
-// Arms is a set of a route's arms, one bit each; bit 0 is the targets of no arm. 0 means all
-// targets.
+// Arms is a set of a route's arms, with one bit for each arm; bit 0 stands for the targets that
+// belong to no arm. The value 0 means all targets.
 type Arms uint32
 
 const rest Arms = 1
 
-// share is the part of the calls that belongs to an arm: the calls whose number is at least from
-// and below to.
+// share is the part of the calls that belongs to an arm: the calls whose number lies in the range
+// from the field from up to, but not including, the field to.
 type share struct {
 	tier     int
 	name     string
@@ -59,15 +61,15 @@ func armOf(r *Route, d *config.Deployment) uint8 {
 // Query.Arms must be set.
 func SharesCalls(r *Route) bool { return r.arms != nil }
 
-// CallNumber returns a number of a key's conversation that is the same for all of its turns and at
-// every edge: a hash of how its first turn begins, or of the key alone if the call belongs to no
-// conversation.
+// CallNumber returns a number for a key's conversation. The number is the same for all turns and at
+// every edge: a hash of the beginning of the first turn, or of the key alone if the call belongs to
+// no conversation.
 func CallNumber(key string, begin []byte) uint64 {
 	return mix(xxhash.Sum64String(key)) ^ xxhash.Sum64(begin)
 }
 
 // ArmsOf returns Query.Arms for a call with this number whose key has these tiers: the call's arms,
-// at most one a tier, and the rest.
+// at most one in each tier, and the rest.
 func ArmsOf(r *Route, number uint64, tiers uint8) Arms {
 	if r.arms == nil {
 		return 0
@@ -85,12 +87,12 @@ func ArmsOf(r *Route, number uint64, tiers uint8) Arms {
 }
 
 // InShare reports whether a call with this number is in a share of the route's calls. It always
-// selects the same conversations, and other ones than an arm with the same share.
+// selects the same conversations, which are not those of an arm with the same share.
 func InShare(r *Route, number uint64, part config.Percent) bool {
 	return float64(mix(mix(number^r.seed))) < float64(part)/100*math.MaxUint64
 }
 
-// Arm is one of a route's arms, and the share of the calls that are its own.
+// Arm is one of a route's arms, and its share of the calls.
 type Arm struct {
 	Name  string  `json:"name"`
 	Tier  int     `json:"tier,omitempty"`
@@ -124,8 +126,8 @@ func Missed(r *Route, arms Arms, t *Target) (own string, missed bool) {
 	return "", !t.of(arms)
 }
 
-// Own returns the arm that a call with these arms should use in the first tier that is open to it,
-// given the tiers of its key; empty: none there.
+// Own returns the arm that a call with these arms should use. It is the arm in the first tier that
+// is open to the call, given the tiers of its key; empty: none there.
 func Own(r *Route, arms Arms, tiers uint8) string {
 	first := slices.IndexFunc(r.targets, func(t Target) bool { return t.OpenTo(tiers) })
 	for i := range r.arms {
@@ -139,5 +141,5 @@ func Own(r *Route, arms Arms, tiers uint8) string {
 // Reaches reports whether a query may go to a target even while other targets take calls.
 func (q *Query) Reaches(t *Target) bool { return t.of(q.Arms) }
 
-// of reports whether a target belongs to one of the arms.
+// of() reports whether a target belongs to one of the arms.
 func (t *Target) of(set Arms) bool { return set == 0 || set>>t.arm&1 != 0 }

@@ -142,8 +142,8 @@ func TestArms(t *testing.T) {
 	}
 }
 
-// An arm gets its share of all calls: the same ones at every edge and after every reload. A larger
-// share keeps the calls of a smaller one.
+// An arm gets its share of all calls: the same calls at every edge and after every reload. A larger
+// share includes the calls of a smaller share.
 func TestShares(t *testing.T) {
 	const calls = 20_000
 	rapid.Check(t, func(rt *rapid.T) {

@@ -64,7 +64,7 @@ func fleet(t testing.TB, policy string) *Route {
 var policies = []string{config.PolicyLeastLoaded, config.PolicyRoundRobin}
 
 // BenchmarkPick measures the choice alone, over 32 upstreams that are up, list their models and
-// report their load. The budget is two microseconds with 40 known blocks of the prompt, and no
+// report their load. The budget is two microseconds, with 40 known blocks of the prompt, and no
 // allocation.
 func BenchmarkPick(b *testing.B) {
 	blocks := randomBlocks(40)
@@ -105,7 +105,7 @@ func BenchmarkPick(b *testing.B) {
 	}
 }
 
-// BenchmarkAcquire measures a pick with its lease, taken and given back.
+// BenchmarkAcquire measures a pick together with taking and releasing its lease.
 func BenchmarkAcquire(b *testing.B) {
 	blocks := HashBlocks(nil, 1, conversation(1))
 	for _, policy := range policies {

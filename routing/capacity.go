@@ -22,7 +22,7 @@ func (r *Route) Capacity(p upstreams.Pool, now time.Time) Capacity {
 }
 
 // Sum returns the capacity of several pools together. An upstream with one shared pool counts once:
-// its slots and its calls must not be counted again for images.
+// its slots and calls must not be counted a second time for images.
 func (r *Route) Sum(pools []upstreams.Pool, now time.Time) Capacity {
 	var c Capacity
 	var l upstreams.Load
@@ -85,8 +85,8 @@ func Serving(r *Route, now time.Time) *Route {
 	return nil
 }
 
-// NextChance estimates the time until one of the targets may take a call of a key with these tiers:
-// 0 if one may now, at most an hour.
+// NextChance estimates the time until a target may take a call of a key with these tiers. It
+// returns 0 if a target may take a call now, and at most an hour.
 func (r *Route) NextChance(tiers uint8, now time.Time) time.Duration {
 	soonest := time.Hour // if no target may ever take it
 	for i := range r.targets {
@@ -127,8 +127,8 @@ func (r *Route) Room(u *upstreams.Upstream, q *Query) Room {
 	return room
 }
 
-// opening returns the tier that a query may go to, or wait for, and the index of its targets'
-// state. Some of them may be full. at is negative if there is no such tier.
+// opening returns the tier that a query may go to, or wait for, and the index at of its targets'
+// state. Some of these targets may be full. The index is negative if there is no such tier.
 func opening(r *Route, q *Query) (tier *Route, at int) {
 	const stalled = len(states) - 1
 	for _, last := range [...]bool{false, true} {
@@ -164,9 +164,9 @@ func (r *Route) anyAllowed(q *Query, s upstreams.State) bool {
 	return false
 }
 
-// eachEligible visits the distinct upstreams that a call could go to now, by the rule of pick:
-// those in the first state that any target is in. It visits arms only if there are no other
-// targets.
+// eachEligible visits the distinct upstreams that a call could go to now. By the rule of pick,
+// these are the upstreams in the first state that any target is in. It visits arms only if there
+// are no other targets.
 func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {
 	if r.arms != nil {
 		for _, s := range states[:len(states)-1] {
@@ -182,8 +182,8 @@ func (r *Route) eachEligible(now time.Time, visit func(*upstreams.Upstream)) {
 	}
 }
 
-// visit visits the upstreams in one state. Like a pick, it counts an engine that refuses a feature
-// needed by every call of the route only if there is no other.
+// visit visits the upstreams in one state. If every call of the route needs a feature, visit counts
+// engines that refuse the feature only if there is no other engine, as a pick does.
 func (r *Route) visit(now time.Time, s upstreams.State, of Arms, visit func(*upstreams.Upstream)) bool {
 	return r.visitThat(of, visit, func(t *Target) bool { return t.takes(now, s) && !t.model.Lacks(t.work, upstreams.At(now)) }) ||
 		r.visitThat(of, visit, func(t *Target) bool { return t.takes(now, s) })
@@ -214,7 +214,7 @@ func (t *Target) takes(now time.Time, s upstreams.State) bool {
 	return t.Upstream.EligibleIn(s, upstreams.At(now)) && t.model.Available()
 }
 
-// BytesPerToken returns the mean bytes of prompt text per token over the model's engines, whether
+// BytesPerToken returns the mean bytes per token of prompt text over the model's engines, whether
 // they take calls or not. It is 0 until an engine has reported a prompt's tokens.
 func (r *Route) BytesPerToken() float64 {
 	sum, n := 0.0, 0
@@ -227,9 +227,8 @@ func (r *Route) BytesPerToken() float64 {
 	return sum / float64(max(1, n))
 }
 
-// ContextLength returns the smallest context length, in tokens, that the engines which may take
-// calls now report for the model; 0 if none reports one. Engines reserved for short prompts do not
-// count.
+// ContextLength returns the model's context length in tokens: the smallest that an engine which may
+// take calls now reports; 0 if none reports one. Engines reserved for short prompts do not count.
 func (r *Route) ContextLength(now time.Time) int {
 	smallest := 0
 	for i := range r.targets {
@@ -289,7 +288,7 @@ func fullAt(tier *Route, q *Query) error {
 	return full
 }
 
-// starting reports whether none of the route's engines is available and at least one may be woken
+// starting reports whether none of the route's engines is available, but at least one may be woken
 // or is being woken.
 func starting(r *Route, q *Query) (starting bool) {
 	q.at = upstreams.At(q.Now)
@@ -311,8 +310,8 @@ func (t *Target) wakes(q *Query) bool {
 		!q.excludes(t) && t.of(q.within) && t.OpenTo(q.Tiers) && u.Health.Wake.Possible(q.Now)
 }
 
-// Wake asks to wake the first of the route's engines, in the order of the configuration, that may
-// be woken, unless one is being woken already.
+// Wake asks for an engine to be woken, unless one is being woken already. It is the first of the
+// route's engines, in configuration order, that may be woken.
 func (r *Route) Wake(q *Query) {
 	var first *upstreams.Upstream
 	for i := range r.targets {

@@ -16,20 +16,20 @@ const longestHold = 2 * time.Second
 // mostClaims bounds the claims on one model. Once they are reached, no further key gets one.
 const mostClaims = 1024
 
-// servedFor is how long a key's last service counts for the order of claims.
+// servedFor is how long a key's last slot counts for the order of claims.
 const servedFor = time.Minute
 
 // Claims reserve the next slot for keys that were refused for lack of one, at models without a
-// queue. Without them, a client that obeys its Retry-After would return to a pool that another
-// key's flood, which never waits, has filled in between.
+// queue. Without claims, a client that obeys its Retry-After would return to a full pool, because a
+// flood of calls from another key never waits and has filled it in between.
 //
 // A key has one claim on a model. The claim lasts from the refusal until a quarter of its hold
 // after the client is due. Meanwhile a call of another key may not take the last free slots if that
 // key has more slots there than the claim's key. Keys with equally many slots take turns, as in a
-// queue: the one that was served less goes first. Between such keys the claim counts only around
-// the moment when its client is due, unless the other key floods, that is, calls before its
-// Retry-After has passed. So no slot is idle for long among keys with one call each, and a lone key
-// is never refused.
+// queue: the key that was served less goes first. Between such keys the claim counts only around
+// the moment when its client is due. It counts at all times against a key that floods, that is,
+// calls before its Retry-After has passed. So no slot is idle for long among keys with one call
+// each, and a lone key is never refused.
 //
 // Without a live claim an Acquire costs one more atomic load.
 type Claims struct {
@@ -59,15 +59,16 @@ type claimant struct {
 	rank   int            // of its last call
 }
 
-// grace is how long after due the claim still counts.
+// grace is how long the claim still counts after its client was due.
 func (c *claimant) grace() time.Duration { return c.hold / 4 }
 
 // claims reports whether the key has a claim.
 func (c *claimant) claims() bool { return !c.due.IsZero() }
 
-// hasTurn reports whether the claimant, whose client is due after wait, goes before another key o
-// that holds as many slots and was served this much. o is nil if that key is not known here. A
-// client that comes on time does not wait for others that are late.
+// hasTurn reports whether the claimant goes before another key o that holds as many slots. The
+// claimant's client is due after the duration wait, and the other key was served the given amount.
+// The parameter o is nil if the other key is not known here. A client that comes on time does not
+// wait for clients that are late.
 func (c *claimant) hasTurn(o *claimant, served float64, wait time.Duration) bool {
 	soon, own := wait <= c.grace()/4, c.waits.Served()
 	switch {
@@ -84,9 +85,10 @@ func (c *claimant) hasTurn(o *claimant, served float64, wait time.Duration) bool
 // Yielded returns how many calls were refused although a slot was free.
 func (c *Claims) Yielded() uint64 { return c.yielded.Load() }
 
-// before makes slots that claims reserve look full to a query whose key heeds claims, and reports
-// whether there are any. No lock is held until after runs, since taking a slot may ask a fleet's
-// store. It takes no function for that step, which would put the query on the heap.
+// before() makes slots that claims reserve look full to a query whose key heeds claims, and reports
+// whether there are any. No lock is held between before() and after(), because taking a slot may
+// ask a fleet's store. The step between them is not passed as a function, because that would put
+// the query on the heap.
 func (c *Claims) before(r *Route, q *Query) (kept bool) {
 	if c.live.Load() > 0 {
 		c.keep(r, q)
@@ -94,8 +96,8 @@ func (c *Claims) before(r *Route, q *Query) (kept bool) {
 	return len(q.full) > 0
 }
 
-// after makes a claim for the call's key if the call was refused, and ends the key's claim if it
-// was served.
+// after() makes a claim for the call's key if the call was refused, and ends the key's claim if the
+// call was served.
 func (c *Claims) after(r *Route, q *Query, kept bool, err error) {
 	switch {
 	case isFull(err):
@@ -221,7 +223,7 @@ func (g *claimGroup) of(key string) *claimant {
 }
 
 // keeps reports whether the free slots of the group's model are reserved for claims that go before
-// the query of a route.
+// the query.
 func (g *claimGroup) keeps(r *Route, q *Query) bool {
 	if !g.shares(r, q) {
 		return false

@@ -21,7 +21,8 @@ type market struct {
 	refuse bool          // calls make no claims, as if there were none
 }
 
-// loop is one client: it calls, and calls again once it has been served or its pause is over.
+// loop is one client. It calls, and calls again once its call has ended or, after a refusal, once
+// its pause is over.
 type loop struct {
 	key           string
 	call, pause   time.Duration // how long a call takes; how long a refused client waits
@@ -102,8 +103,8 @@ func (c *market) ask(l *loop, now time.Time) {
 	}
 }
 
-// A client that obeys its Retry-After gets at least two of the five slots it asks for, although
-// another key floods the model with clients that retry at once.
+// A client that obeys its Retry-After gets at least two of the five slots that it asks for, even
+// though another key floods the model with clients that retry at once.
 func TestFloodLeavesOthersTheirPart(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		slots := rapid.IntRange(2, 8).Draw(rt, "slots")
@@ -246,8 +247,8 @@ func TestClaimsOfSharedUpstreams(t *testing.T) {
 	other.ReleaseAt(upstreams.OutcomeOK, t0)
 }
 
-// A call that waits while it takes its slot, for instance one shared by a fleet, delays no other
-// call.
+// A call that has to wait while it takes its slot, as for a slot that a fleet shares, delays no
+// other call.
 func TestClaimsHoldNoLock(t *testing.T) {
 	c := newMarket(t, 2)
 	claims := c.route.claims

@@ -9,15 +9,15 @@ import (
 	"penstock/upstreams"
 )
 
-// directory is what a route believes its engines hold of the prompts that it has sent them: for
-// each engine the newest blocks it has read, as many as its cache has room for. It is bounded,
-// outlives reloads and is safe for concurrent use.
+// directory is what a route believes its engines have cached of the prompts that it has sent them:
+// for each engine the blocks that it has read last, as many as its cache has room for. It is
+// bounded, outlives reloads and is safe for concurrent use.
 //
-// The blocks of all engines are in one map, so one look-up tells for every engine how much of a
-// prompt it holds. Each engine has a list of its own through the blocks, ordered by when it read
+// The blocks of all engines are in one map, so one look-up shows for every engine how much of a
+// prompt it holds. Each engine has its own list through the blocks, in the order in which it read
 // them. The first block of a prompt is the newest in that list, so an engine forgets a prompt from
-// its end, as real engines do, and always holds a prefix of it. A look-up can therefore use binary
-// search for the points where the holders change, and need not visit every block.
+// its end, as real engines do, and always holds a prefix of it. A look-up can therefore find the
+// points where the holders change by binary search, and need not visit every block.
 //
 // Entries and links live in pages and refer to each other by number: there may be a million of
 // them, and the garbage collector would scan pointers in every cycle.
@@ -42,8 +42,8 @@ const (
 	usualBlocks = 8 << 10
 	// mostBlocks bounds the blocks remembered for one engine: 32 MiB of prompts, in 8 MB of memory.
 	mostBlocks = 64 << 10
-	// maxMembers is how many upstreams have a place of their own. In a larger route some share a
-	// place, and a conversation may go to the wrong one of those.
+	// maxMembers is how many upstreams have a place of their own. In a larger route some upstreams
+	// share a place, and a conversation may go to the wrong one of these.
 	maxMembers = 128
 )
 
@@ -62,8 +62,8 @@ type entry struct {
 	block uint64
 	who   members
 	next  uint64 // the block that followed first; 0: none yet
-	// session is the session of the newest prompt through the block. If a conversation continues
-	// differently than before, as after an edit, it is still the same one.
+	// session is the session of the newest prompt through the block. A conversation that continues
+	// differently than before, as after an edit, is still the same conversation.
 	session uint64
 	ways    uint32 // conversations that parted at or after the block, besides the first one
 	ends    uint32 // prompts that ended here
@@ -87,15 +87,16 @@ type holding struct {
 	published      int    // capacity that the engine reports; 0: unknown
 	misses         int    // the last so many recently read prompts were no longer in the engine
 	emptied        uint32 // value of upstreams.PromptCache.Emptied that the list belongs to
-	// fresh counts the blocks that the engine has begun to hold. Its growth since a block was last
-	// read is the room that the block needed to survive.
+	// fresh counts the blocks that the engine has begun to hold. The counter's growth since a block
+	// was last read is the room that the block needed to survive.
 	fresh uint32
 }
 
-// crowds groups numbers of conversations with one prefix. part is the fraction of that prefix that
-// counts against a cold engine, since reading it also spares later conversations. With many
-// conversations the prefix counts for nothing: one of them pays for each engine, and from then on
-// all are spread, even if load alone would not spread them.
+// crowds groups prefixes by the number of conversations that share them. The field part is the
+// fraction of such a prefix that counts against a cold engine, since reading the prefix once also
+// spares later conversations. If many conversations share a prefix, it counts for nothing: one
+// conversation pays for each engine, and from then on all conversations are spread, even if load
+// alone would not spread them.
 var crowds = [...]struct {
 	ways uint32
 	part float64
@@ -105,7 +106,7 @@ var crowds = [...]struct {
 // differ by less than a whole block. The short turns of one conversation end in one block, too.
 const manyEnds = 16
 
-// crowd returns the index in crowds for a number of conversations.
+// crowd returns the index in crowds that belongs to a number of conversations.
 func crowd(ways uint32) uint8 {
 	for i := range crowds {
 		if ways >= crowds[i].ways {
@@ -115,13 +116,14 @@ func crowd(ways uint32) uint8 {
 	return uint8(len(crowds) - 1)
 }
 
-// knowledge is what a directory knows of one prompt: its prefix in parts. Each part has other
-// holders than the next one, or is shared by more conversations. Holders and sharers only decrease
-// from part to part.
+// knowledge is what a directory knows about one prompt: its prefix in parts. Each part has other
+// holders than the next part, or is shared by more conversations. The numbers of holders and of
+// conversations only decrease from part to part.
 type knowledge struct {
 	n     int
 	parts [maxParts]part
-	// place is the member, from 1, to which other edges last sent the conversation; 0: unknown.
+	// place is the number, from 1, of the member to which other edges last sent the conversation; 0:
+	// unknown.
 	place int16
 }
 
@@ -152,8 +154,8 @@ func (k *knowledge) own() int {
 	return 0
 }
 
-// held returns how many leading blocks a member holds, and how many of the known blocks it would
-// have to read; blocks of a crowd count in part.
+// held returns how many leading blocks a member holds, and how many of the known blocks the member
+// would have to read. Blocks of a crowd count in part.
 func (k *knowledge) held(m member) (blocks int, missing float64) {
 	for i := k.n - 1; i >= 0; i-- {
 		p := &k.parts[i]
@@ -169,8 +171,8 @@ func (k *knowledge) held(m member) (blocks int, missing float64) {
 	return 0, missing
 }
 
-// newDirectory makes the directory of targets, or reuses the route's previous one, before, which
-// may be nil.
+// newDirectory makes the directory of the targets, or reuses the route's previous directory in the
+// parameter before, which may be nil.
 func newDirectory(targets []Target, before *directory, shared bool) (*directory, error) {
 	d := before
 	if d == nil {
@@ -229,7 +231,7 @@ func (d *directory) number(targets []Target) {
 	}
 }
 
-// look sets k to what is known of a prompt. It first empties the targets whose engines have lost
+// look sets k to what is known about a prompt. It first empties the targets whose engines have lost
 // their cache.
 func (d *directory) look(blocks []uint64, targets []Target, k *knowledge) {
 	k.n, k.place = 0, 0
@@ -282,8 +284,8 @@ func (d *directory) look(blocks []uint64, targets []Target, k *knowledge) {
 	}
 }
 
-// add records that a member holds this many leading blocks, at least as many as any other member,
-// and that the conversation is there.
+// add records that a member holds the given number of leading blocks, at least as many as any other
+// member, and that it has the conversation.
 func (k *knowledge) add(blocks int, m member) {
 	for i := range k.parts[:k.n] {
 		k.parts[i].who.add(m)
@@ -305,8 +307,8 @@ func (d *directory) find(block uint64) *entry {
 	return nil
 }
 
-// age returns how much room, in blocks, a member has needed to keep a prompt's block since it was
-// last read.
+// age returns the room, in blocks, that a member has needed to keep a prompt's block since the
+// block was last read.
 func (d *directory) age(block uint64, m member) int {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -316,7 +318,7 @@ func (d *directory) age(block uint64, m member) int {
 	return 0
 }
 
-// linkOf returns the number of a member's link of an entry; the member must hold the entry. The
+// linkOf returns the number of a member's link to an entry. The member must hold the entry. The
 // caller holds mu.
 func (d *directory) linkOf(e *entry, m member) int32 {
 	i := e.links
@@ -326,8 +328,8 @@ func (d *directory) linkOf(e *entry, m member) int32 {
 	return i
 }
 
-// learn records that a prompt was sent to an upstream, which holds it from now on. session is a
-// hash of the prompt's session; 0: unknown.
+// learn records that a prompt was sent to an upstream, which holds the prompt from now on. The
+// parameter session is a hash of the prompt's session; 0: unknown.
 func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
 	if len(blocks) == 0 {
 		return
@@ -363,9 +365,9 @@ func (d *directory) learn(blocks []uint64, t *Target, session uint64) {
 	}
 }
 
-// again moves to the front those leading blocks that a member has read in this order before: a turn
-// of a conversation repeats everything before it. It returns how many blocks those are, and the
-// session of the last of them. The caller holds mu.
+// again() moves the leading blocks that a member has read in this order before to the front: a turn
+// of a conversation repeats everything before it. It returns the number of these blocks, and the
+// session of the last one. The caller holds mu.
 func (d *directory) again(blocks []uint64, m member, session uint64) (n int, before uint64) {
 	e := d.find(blocks[0])
 	if e == nil || !e.who.has(m) {
@@ -524,17 +526,18 @@ func (d *directory) resize(t *Target) {
 const usualToken = 4
 
 const (
-	// surprise is by how many tokens an engine's cached tokens must differ from the expectation to
-	// count: an engine caches in blocks, and leaves the last one out.
+	// surprise is the least difference, in tokens, between an engine's cached tokens and the
+	// expectation that counts: an engine caches in blocks, and leaves the last block out.
 	surprise = 1024
-	// missesAtOnce is how many recently read prompts in a row must be missing for the whole cache
-	// to count as gone: an operator has reset it.
+	// missesAtOnce is how many recently read prompts in a row must be missing for the whole cache to
+	// count as gone, as after an operator has reset it.
 	missesAtOnce = 3
 )
 
-// counted compares how many tokens of a prompt an engine had cached with how many were expected at
-// that age. The result shows how much room there is: a prompt that is gone needed more than the
-// engine has, and one that survived needed at most nearly all of it.
+// counted compares the number of a prompt's tokens that an engine had cached with the number that
+// was expected at the prompt's age. The result shows how much room there is. A prompt that is gone
+// needed more room than the engine has, and a prompt that survived needed less than nearly all of
+// it.
 func (d *directory) counted(t *Target, expected, cached, age int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -567,8 +570,8 @@ func (d *directory) counted(t *Target, expected, cached, age int) {
 	}
 }
 
-// leastBlocks is the least room that every engine is believed to have, a prompt of a few thousand
-// tokens: with less, the edge would not notice that an engine has more.
+// leastBlocks is the least room that any engine is believed to have: a prompt of a few thousand
+// tokens. With less, the edge would not notice that an engine has more room.
 const leastBlocks = 32
 
 // pages are numbered items of one kind. They never move, so growing copies nothing.

@@ -22,7 +22,7 @@ func directoryOf(t *testing.T, names ...string) (*directory, []Target) {
 	return r.directory, r.targets
 }
 
-// know returns what a directory knows of a prompt.
+// know returns what a directory knows about a prompt.
 func know(d *directory, targets []Target, blocks []uint64) *knowledge {
 	k := new(knowledge)
 	d.look(blocks, targets, k)
@@ -65,8 +65,8 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// A target holds the newest blocks it has read, as many as it has room for, and always a prefix of
-// a prompt. The test compares the directory with plain lists.
+// A target holds the blocks that it has read last, as many as it has room for, and always a prefix
+// of a prompt. The test compares the directory with plain lists.
 func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		d, targets := directoryOf(t, "a", "b", "c")
@@ -132,8 +132,7 @@ func TestDirectoryHoldsWhatWasReadLast(t *testing.T) {
 	})
 }
 
-// The room that an engine is believed to have follows from its pages and from what has survived
-// there.
+// An engine's assumed room follows from its pages and from which prompts have survived there.
 func TestDirectorySize(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	a := &targets[0]
@@ -181,8 +180,8 @@ func TestDirectorySize(t *testing.T) {
 	}
 }
 
-// A restarted engine holds nothing, and neither does one that has lost what it has just read. Other
-// engines keep their blocks.
+// A restarted engine holds nothing, and neither does an engine that has lost a prompt that it has
+// just read. Other engines keep their blocks.
 func TestDirectoryForgetsWhatAnEngineHasLost(t *testing.T) {
 	d, targets := directoryOf(t, "a", "b")
 	prompt := randomBlocks(20)
@@ -349,9 +348,9 @@ func BenchmarkDirectory(b *testing.B) {
 	}
 }
 
-// However prompts repeat and diverge, an engine is believed to hold the newest blocks it has read.
-// The first block of a prompt counts as the newest. Of a prompt that is too large, the engine holds
-// the beginning.
+// However prompts repeat and diverge, an engine is believed to hold the blocks that it has read
+// last. The first block of a prompt counts as the newest. If a prompt is too large, the engine
+// holds its beginning.
 func TestOrderOfBlocks(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		const most = 8

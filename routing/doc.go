@@ -1,34 +1,34 @@
 // Package routing decides which engine a call goes to. It turns the configuration into a Table
-// (model → Route → Targets) and answers one question: given the live facts, which target gets this
-// call?
+// (model → Route → Targets), and decides from the live facts which target gets a call.
 //
 //	model or alias ─► Table.Lookup ─► Route ─► filter eligible ─► score ─► lease
 //
 // # Design
 //
 // Decisions only: the package does no I/O, starts no goroutine and writes no log. It reads no clock
-// and draws no random numbers: both come in with the Query. Every decision is therefore a table
-// test.
+// and draws no random numbers: the Query contains both. Every decision can therefore be tested in a
+// table.
 //
 // Filter, score, lease. A full scan over the targets (tens of them at most) costs less than
 // maintaining an index. The score is computed from a moment's facts, but Upstream.TryLease enforces
 // the limit with a compare-and-swap. There is no check-then-act, so a limit is never exceeded by
-// one. A call that loses the race scans again, at most once per target and once more, and that
+// one. A call that loses the race scans again, at most once per target and once more, and the last
 // scan's result is the answer.
 //
 // Equal scores are decided by a reservoir choice. A fixed order would send every first request of a
 // burst to the same engine, and a rotating start alone favours the target behind an excluded one.
 //
-// The default policy picks the target at which the answer begins soonest (soonest.go): after the
-// prompts ahead of it, the part of its own that the engine does not hold, and the wait for a place.
-// It measures the time until ten tokens of the answer, not until its end: the length of an answer
-// is not known, and a slower engine would get no calls until all others are full. If the speed of
-// one target is unknown, the policy compares the product of the tokens to be read and the share of
-// places in use instead (LMetric, arXiv 2603.15202). New engines thus get the calls that reveal
-// their speed. A weight scales the measured speed.
+// The default policy picks the target at which the answer begins soonest (soonest.go). It adds up
+// the time for the prompts ahead of the call, the time for the part of its own prompt that the
+// engine does not hold, and the wait for a place. It estimates the time to the tenth token of the
+// answer, not to the end: the length of an answer is not known, and a slower engine would get no
+// calls until all others are full. If the speed of one target is unknown, the policy compares the
+// product of the tokens to be read and the share of places in use instead (LMetric, arXiv
+// 2603.15202). New engines thus get the calls that reveal their speed. A weight scales the measured
+// speed.
 //
 // A pick can record its reason and its estimates for operators (Why). A query that does not ask for
-// this pays nothing.
+// these pays nothing.
 //
 // A lease is booked with the tokens that its engine probably has to read. The engine's own count
 // corrects the booking.
@@ -38,31 +38,31 @@
 // itself (Load.Penalty).
 //
 // The edge knows other clients' work at an engine only from the engine's reports, which are seconds
-// late and which other edges read too. It is weighed as an average (Load.Usual): edges that
-// followed the newest report would move as a herd.
+// late and which other edges read too. Others' work is weighed as an average (Load.Usual), because
+// edges that followed the newest report would move as a herd.
 //
 // The directory (directory.go) infers what each engine has cached from the prompts sent to it: the
 // newest blocks of 512 bytes, as many as its cache has room for. Older prompts would mislead: calls
-// would queue for a cache that is gone. The engine reports the size of its cache, and the cached
-// tokens in its usage, compared with what was expected, raise or lower it. A prefix that many
-// conversations share, such as a system prompt, counts for nothing, since the engine that saw it
-// first would get them all.
+// would queue for a cache that is gone. The engine reports the size of its cache. The directory
+// raises or lowers that size if the cached tokens in the engine's usage differ from the
+// expectation. A prefix that many conversations share, such as a system prompt, counts for nothing,
+// since the engine that saw it first would get them all.
 //
-// A conversation that no engine knows goes to its home, if that is nearly as soon as any other
-// target. The home follows from rendezvous hashing of the session, or of the conversation's own
-// part of the prompt. Conversations are thus spread over the caches even while loads are equal, and
-// edges that share engines agree without communicating.
+// A conversation that no engine knows goes to its home target, if that is nearly as soon as any
+// other target. Rendezvous hashing of the session, or of the conversation's own part of the prompt,
+// determines the home. Conversations are thus spread over the caches even while loads are equal,
+// and edges that share engines agree without communicating.
 //
 // A pick over 32 upstreams costs two to five microseconds on a busy machine, with 40 blocks, and
 // allocates nothing. round_robin looks at no more targets than it needs. An atomic records whether
 // a target has its model (upstreams.ServedModel). The sums of limits and reports are computed when
 // they change, loads are read into one variable, and a random number costs a multiplication.
-// BenchmarkPick measures it. A model with one target hashes nothing.
+// BenchmarkPick measures a pick. A model with one target hashes nothing.
 //
 // At a model without a queue a refused key holds a claim on the next slot (Claims). The queue's
-// turns are for waiting calls. Here no call waits, and a client that obeys Retry-After would lose
-// to one that does not. The slots each key holds are counted by a hash of its id, so a call that
-// finds a free slot and no claim pays for one addition and one load.
+// turns are for waiting calls. Without a queue no call waits, and a client that obeys Retry-After
+// would lose to a client that does not. The slots that each key holds are counted by a hash of its
+// id, so a call that finds a free slot and no claim pays for one addition and one load.
 //
 // A tier is a route of its own over a part of the targets. It is asked when the tiers before it
 // have no slot for the call. No state is kept, so there is nothing to switch back.

@@ -11,12 +11,12 @@ import (
 // retiring, behind an open breaker, or excluded by the query.
 var ErrNoUpstream = errors.New("no healthy upstream")
 
-// ErrStarting is the ErrNoUpstream of a route with an engine that is being woken, or may be:
-// waiting is worthwhile.
+// ErrStarting is the ErrNoUpstream of a route with an engine that is being woken, or may be woken,
+// so that waiting is worthwhile.
 var ErrStarting = fmt.Errorf("%w: an engine is to be woken", ErrNoUpstream)
 
-// FullError says that there are eligible targets and all of them are at their limits. It carries
-// the capacity at that moment, for the refusal's metadata.
+// FullError says that all eligible targets are at their limits. It carries the capacity at that
+// moment, for the refusal's metadata.
 type FullError struct {
 	Pool     upstreams.Pool
 	Capacity Capacity

@@ -63,8 +63,8 @@ func probed(t *testing.T, pages ...string) *Route {
 	return lookup(t, table(t, p, m), "m")
 }
 
-// A route's facts about its model come from those of its engines that may take calls. An engine
-// counts once, however many of its names the route uses.
+// A route's facts about its model come from the engines that may take calls. An engine counts once,
+// however many of its model names the route uses.
 func TestFactsOfEngines(t *testing.T) {
 	const (
 		small = `{"id":"m","context":4096,"vision":true}`

@@ -7,8 +7,8 @@ import (
 	"penstock/upstreams"
 )
 
-// TestCapacityWithoutRefusers: an engine that refuses a feature needed by every call of the model
-// counts only if there is no other engine. An engine that lacks a special feature counts.
+// TestCapacityWithoutRefusers: if every call of a model needs a feature, an engine that refuses the
+// feature counts only if there is no other engine. An engine that lacks a special feature counts.
 func TestCapacityWithoutRefusers(t *testing.T) {
 	chat := upstreams.FeatureOf(config.OpChat)
 	for name, c := range map[string]struct {

@@ -11,8 +11,8 @@ import (
 // Sizing in the README of package proxy uses the same number.
 const bytesABlock = 128
 
-// The directory uses no more memory than the documentation says, both with the maximum of blocks
-// and while old blocks make room for new ones.
+// The directory uses no more memory than documented, both with the maximum number of blocks and
+// while old blocks make room for new ones.
 func TestDirectoryMemory(t *testing.T) {
 	const most = 4 * mostBlocks * bytesABlock
 	for name, own := range map[string]bool{"each has its own": true, "all have the same": false} {

@@ -11,9 +11,9 @@ import (
 // contain it, too.
 type Placement struct{ Block, Upstream uint64 }
 
-// Places are the placements that the edges of a fleet share for a route's conversations: where each
-// began, and where it went after it left that engine. They are bounded, outlive reloads and are
-// safe for concurrent use.
+// Places are the placements that the edges of a fleet share for a route's conversations: the engine
+// at which each began, and the engine to which it moved later. They are bounded, outlive reloads
+// and are safe for concurrent use.
 type Places struct {
 	known *lru.Cache[uint64, place]
 
@@ -21,7 +21,7 @@ type Places struct {
 	fresh []Placement // placements of this edge that are not yet shared
 }
 
-// place is where the newest conversation went whose prompt ended with a block.
+// place is the upstream of the newest conversation whose prompt ended with a block.
 type place struct {
 	upstream uint64
 	times    uint32 // how often such a prompt was placed
@@ -78,9 +78,9 @@ func (p *Places) add(t Placement) {
 	p.fresh = append(p.fresh, t)
 }
 
-// placed adds to k the holder of a prompt that other edges have reported: the upstream of the
-// newest conversation whose prompt is a prefix of this one and no shorter than what is known here.
-// The caller holds mu.
+// placed adds to k the holder of the prompt according to other edges. It is the upstream of the
+// newest conversation whose prompt is a prefix of this prompt and no shorter than the part that is
+// known here. The caller holds mu.
 func (d *directory) placed(places *Places, blocks []uint64, k *knowledge) {
 	for at := len(blocks) - 1; at >= max(0, k.blocks()-1); at-- {
 		p, found := places.known.Peek(blocks[at])
@@ -94,8 +94,8 @@ func (d *directory) placed(places *Places, blocks []uint64, k *knowledge) {
 	}
 }
 
-// tell queues for the other edges that a prompt was sent to an upstream, unless they can infer it:
-// a conversation normally stays where it is.
+// tell queues a report to the other edges that a prompt was sent to an upstream, unless they can
+// infer it: a conversation normally stays at its engine.
 func (p *Places) tell(q *Query, t *Target) {
 	if len(q.Prefix) == 0 {
 		return

@@ -43,8 +43,9 @@ func send(t *testing.T, tab *Table, prompt []uint64, not ...upstreams.ID) upstre
 	return l.Upstream().ID()
 }
 
-// If one edge has placed a conversation and later moved it, another edge that has never seen it
-// sends it to the new engine too. The conversation's next turns there are not shared again.
+// If one edge has placed a conversation and later moved it, another edge that has never seen the
+// conversation sends it to the new engine, too. The conversation's next turns there are not shared
+// again.
 func TestPlaces(t *testing.T) {
 	a, b := sharing(t, nil, "e0", "e1", "e2", "e3"), sharing(t, nil, "e0", "e1", "e2", "e3")
 	placesA, placesB := PlacesOf(a.Routes()[0]), PlacesOf(b.Routes()[0])

@@ -46,7 +46,7 @@ func (m *lowest) show(at int, score float64) {
 	}
 }
 
-// target returns nil if show was never called.
+// target returns nil if show() was never called.
 func (m *lowest) target(targets []Target, chance uint64) *Target {
 	if m.n == 0 {
 		return nil
@@ -63,8 +63,9 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// choice is one look at the targets of a route for a query. Its methods are the policies. They
-// return best as nil if all targets are full, and eligible if the query may go to any target.
+// choice is one look at the targets of a route for a query. Its methods are the policies. Their
+// result best is nil if all targets are full, and eligible reports whether the query may go to any
+// target.
 type choice struct {
 	r     *Route
 	q     *Query
@@ -102,7 +103,7 @@ func (w *turn) next() *Target {
 	return nil
 }
 
-// passed returns how many positions came before the target that next returned.
+// passed returns how many positions came before the target that next() returned last.
 func (w *turn) passed() int { return len(w.c.r.targets) - w.left - 1 }
 
 // nextInTurn picks the first target from the rotating start on. Targets with recent failures come

@@ -31,7 +31,8 @@ func fail(t *testing.T, r *Route, target, n int) {
 	}
 }
 
-// picks sends n calls one at a time, each with its own random number, and counts them by target.
+// picks sends n calls one after the other, each with its own random number, and counts them by
+// target.
 func picks(t *testing.T, r *Route, n int, q Query) []int {
 	t.Helper()
 	got := make([]int, len(r.targets))
@@ -61,8 +62,8 @@ func routeOver(t *testing.T, policy string, slots ...int) *Route {
 // speedNeeds is how many answers it takes until a speed is known.
 const speedNeeds = 10
 
-// answered makes a target answer n calls at the speed of an engine that needs this long for a
-// prompt token and ten times as long for an answer token.
+// answered makes a target answer n calls. The engine needs the given time for a prompt token and
+// ten times as long for an answer token.
 func answered(t testing.TB, r *Route, target, n int, token time.Duration) {
 	t.Helper()
 	q := Query{Now: t0, Tokens: 1000}
@@ -82,8 +83,8 @@ func answered(t testing.TB, r *Route, target, n int, token time.Duration) {
 	}
 }
 
-// A target gets its part of simultaneous calls by its measured speed, as long as the speeds of all
-// targets are known and recent and their weights are equal.
+// Targets get simultaneous calls in proportion to their measured speeds, as long as all speeds are
+// known and recent and the weights are equal.
 func TestLeastLoadedFollowsSpeed(t *testing.T) {
 	at := func(r *Route, now time.Time) []int {
 		var all []*upstreams.Lease

@@ -12,22 +12,22 @@ const (
 	// blockBytes is the granularity of a prefix: about 128 tokens. Engines cache in blocks of 16 to
 	// 64 tokens; a coarser grain costs less here and loses at most one block of reuse.
 	blockBytes = 512
-	// maxPrompt bounds the part of a prompt that is hashed. Agents send 60 to 100 thousand tokens,
-	// of which the engine has read all but the last turn. With a bound of 128 KiB each of them
-	// would look like a new prompt.
+	// maxPrompt bounds the part of a prompt that is hashed. Agents send 60 to 100 thousand tokens, of
+	// which the engine has read all but the last turn. With a bound of 128 KiB each such prompt would
+	// look new.
 	maxPrompt = 1 << 20
 )
 
 // HashBlocks appends to dst the hashes of the prompt's full blocks. Each hash covers the whole
 // prompt up to its block's end: equal hashes mean equal prompts up to there, at every edge and on
-// every processor. seed is a hash of what distinguishes prompts that begin alike: the model, the
-// tools. Bytes after the first 1 MiB are left out.
+// every processor. The parameter seed is a hash of what distinguishes prompts that begin alike: the
+// model and the tools. Bytes after the first 1 MiB are left out.
 //
 // Every byte of every prompt passes here, so sixteen bytes cost three instructions: two words are
 // multiplied into 128 bits, and the full product goes into the next multiplication. The two halves
 // of a block are separate chains that go on in the next block, so that a processor works on both at
-// once. The hash does not withstand deliberate collisions. Their authors would only send their own
-// calls to another engine.
+// once. The hash does not withstand deliberate collisions. Whoever causes one would only send their
+// own calls to another engine.
 func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 	var chains [2]chain
 	for i := range chains {
@@ -40,9 +40,9 @@ func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 	return dst
 }
 
-// salt goes into either half of a product in turn. Without it a run of zeros would gather factors
-// of two in the low half and shrink the high half, until the product is zero and all earlier words
-// are lost.
+// salt is mixed into the two halves of a product alternately. Without it a run of zeros would
+// gather factors of two in the low half and shrink the high half, until the product is zero and all
+// earlier words are lost.
 const salt = 0x9e3779b97f4a7c15
 
 // chain is the product of all words so far.

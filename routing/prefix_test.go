@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A block's hash covers the whole prompt up to its end, and the last partial block has none.
+// A block's hash covers the whole prompt up to the block's end, and a partial last block has no
+// hash.
 func TestHashBlocks(t *testing.T) {
 	prompt := bytes.Repeat([]byte("0123456789abcdef"), 3*blockBytes/16)
 	all := HashBlocks(nil, 1, prompt)

@@ -11,7 +11,7 @@ import (
 	"penstock/upstreams"
 )
 
-// after is when the breakers of broken are half-open.
+// after is a time at which the breakers that broken opens are half-open.
 var after = t0.Add(time.Minute)
 
 // broken opens the breakers of a route's engines with enough failed calls of different keys.
@@ -34,7 +34,8 @@ func broken(t *testing.T, r *Route) *Route {
 	return r
 }
 
-// A call that loses the race for its picked engine gets the same answer as a call that arrives now.
+// A call that loses the race for its picked engine gets the same answer as a call that arrives
+// after the race.
 func TestLostRace(t *testing.T) {
 	// Each function does something at the picked engine before the call takes its lease.
 	wins := func(t *testing.T, u *upstreams.Upstream) *upstreams.Lease {

@@ -42,8 +42,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// A batch call goes behind every claim of a key outside the batch class, and its own claim keeps no
-// slot from such a key.
+// A batch call goes behind every claim of a key outside the batch class, and the claim of a batch
+// call keeps no slot from such a key.
 func TestClaimsOfBatches(t *testing.T) {
 	r := lookup(t, table(t, plan(t, upstream("a", 1)), model("m", "", "a")), "m")
 	ask := func(key string, rank int, at time.Duration) *upstreams.Lease {

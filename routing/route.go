@@ -21,8 +21,8 @@ type Target struct {
 	longest  int                    // longest prompt in tokens that the target gets; 0: any
 	model    *upstreams.ServedModel // of the served name
 	work     upstreams.Features     // the features that every call of the route needs
-	// directory is the route's, if it has one. member is the target's number in it, and rank is a
-	// hash of the upstream's id that is the same at every edge.
+	// directory is the route's directory, if it has one. The field member is the target's number
+	// there. The field rank is a hash of the upstream's id, which is the same at every edge.
 	directory *directory
 	member    member
 	rank      uint64
@@ -40,8 +40,8 @@ type Query struct {
 	Prefix  []uint64 // HashBlocks of the prompt, for a route that WantsPrefix
 	Text    int      // bytes of the prompt text that Prefix hashes; 0: the size of its blocks
 	Session uint64   // hash of the call's session, the same at every edge; 0: unknown
-	// CacheKey is a hash of the client's cache key, which asks that like prompts share one cache;
-	// 0: none. Calls with one key may be of several conversations.
+	// CacheKey is a hash of the client's cache key, with which a client requests that like prompts
+	// share one cache; 0: none. Calls with one cache key may belong to several conversations.
 	CacheKey uint64
 	Exclude  []upstreams.ID // upstreams that this call has already tried
 	Busy     bool           // one of Exclude refused the call for lack of room: it counts as full, not as down
@@ -61,7 +61,7 @@ type Query struct {
 	Reserve    Percent // share of an upstream's slots, rounded down, that it must leave free
 	Why        *Why    // receives the reasons for the pick; nil: not wanted
 
-	// Acquire sets Turn while keys take turns at the model. It books what the call is served, and
+	// Acquire sets Turn while keys take turns at the model. Turn books what the call is served, and
 	// belongs to the caller from then on.
 	Turn turns.Turn
 
@@ -116,7 +116,7 @@ func External(r *Route) bool {
 	return slices.ContainsFunc(r.targets, func(t Target) bool { return t.external })
 }
 
-// readLoad sets l to the load that a query would find at the target.
+// readLoad sets l to the load that the query would find at the target.
 func (t *Target) readLoad(l *upstreams.Load, q *Query) {
 	t.Upstream.ReadLoad(l, q.Pool, q.at)
 	t.model.Weigh(l, q.Now)
@@ -154,12 +154,12 @@ type Route struct {
 	claims   *Claims // of all routes of the table
 	line     *turns.Line
 	// directory knows the prompts that were sent to the targets. It is nil if it cannot change a
-	// choice: with one target, or with round robin.
+	// choice: with one target, or with round-robin.
 	directory *directory
 }
 
-// AppendTooShort appends the upstreams that the configuration keeps for shorter prompts than one of
-// so many tokens (config.PromptTokens).
+// AppendTooShort appends the upstreams that the configuration keeps for prompts with fewer than the
+// given number of tokens (config.PromptTokens).
 func (r *Route) AppendTooShort(to []upstreams.ID, tokens int) []upstreams.ID {
 	if !r.byLength {
 		return to
@@ -192,11 +192,11 @@ func tiersOf(r *Route) []*Route {
 // is the route's own.
 func (r *Route) Targets() []Target { return r.targets }
 
-// Line returns the account of what each key was served at the model while keys took turns.
+// Line returns the line that records what each key was served at the model while keys took turns.
 func Line(r *Route) *turns.Line { return r.line }
 
-// Wait counts a call that waits for a slot at the targets that keep few models in memory, so that
-// they load its model. quit ends the count.
+// Wait counts a call that waits for a slot. It counts the call at the targets that keep few models
+// in memory, so that they load the call's model. The function quit ends the count.
 func (r *Route) Wait(q *Query) (quit func()) {
 	var all []func()
 	for i := range r.targets {

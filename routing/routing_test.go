@@ -283,7 +283,8 @@ func TestLeastLoadedSpreadsWhatMostConversationsShare(t *testing.T) {
 }
 
 // Conversations that come one after the other are spread from their first turn on, and then stay.
-// Load does not show which engine has more than its share, and the shared part is the longer one.
+// Load does not show which engine has more than its share, and the shared part of the prompts is
+// longer than the rest.
 func TestLeastLoadedSpreadsWithoutLoad(t *testing.T) {
 	for name, own := range map[string]int{"long turns": 1500, "short turns": 100} {
 		t.Run(name, func(t *testing.T) {
@@ -403,7 +404,7 @@ func TestCapacity(t *testing.T) {
 }
 
 // If engines keep few models, every policy sends a call to an engine that has the model loaded and
-// has room. If it is the model's turn nowhere, its engines count as full, not as down.
+// has room. If no engine gives the model a turn, its engines count as full, not as down.
 func TestLoadedFirst(t *testing.T) {
 	for _, policy := range policies {
 		ups := []config.Upstream{upstream("u0", 2), upstream("u1", 2), upstream("u2", 2)}

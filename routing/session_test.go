@@ -11,8 +11,8 @@ import (
 	"penstock/upstreams"
 )
 
-// A session and a cache key are hints: whatever they are, the call goes to an engine that has room
-// and is at most a tenth later than the soonest, whether speeds are known or not.
+// A session and a cache key are only hints. Whatever they are, the call goes to an engine that has
+// room and is at most a tenth later than the soonest engine, whether speeds are known or not.
 func TestHintNeverOverridesLoad(t *testing.T) {
 	const slots = 16
 	for _, known := range []bool{false, true} {

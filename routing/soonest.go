@@ -4,29 +4,29 @@ import (
 	"penstock/upstreams"
 )
 
-// A call goes to the target at which the first tokens of its answer would come soonest: after the
-// prompts ahead of it, the part of its own that is not in the engine's cache, and the wait for a
-// place.
+// A call goes to the target at which the first tokens of its answer would come soonest. They come
+// after the prompts ahead of the call, the part of its own prompt that is not in the engine's
+// cache, and the wait for a place.
 
 const (
 	// firstTokens is how many tokens of an answer a pick considers: enough for the writing speed to
 	// matter next to the wait for the first token, and few compared with an answer, because clients
 	// read along.
 	firstTokens = 10
-	// missingWeight is the extra weight of tokens that another engine holds: reading them again
-	// evicts what this engine holds, and delays the calls behind. With a weight of 1, calls leave a
-	// warm engine too easily: with 64 agents at 8 engines, the 90th percentile was 4.45 s at a
+	// missingWeight is the extra weight of tokens that another engine holds: reading them again evicts
+	// other prompts from this engine's cache, and delays the calls behind. With a weight of 1, calls
+	// leave a warm engine too easily: with 64 agents at 8 engines, the 90th percentile was 4.45 s at a
 	// weight of 1.5, and 2.5 s at 2.
 	missingWeight = 2
-	// nearTie is the factor by which a target may be later than the soonest one and still be the home
-	// of a conversation that no engine knows: the estimates are no more precise than that.
+	// nearTie is the factor by which a target may be later than the soonest target and still be the
+	// home of a conversation that no engine knows. The estimates are no more precise than that.
 	nearTie = 1.1
-	// leastTokens is the least weight of a prompt while no speed is known: calls with no prompt, or
-	// a few words, are compared by the batches that they would join.
+	// leastTokens is the least weight of a prompt while no speed is known, so that calls with no
+	// prompt, or a few words, are compared by the batches that they would join.
 	leastTokens = 128
 )
 
-// need is what engines would have to read of a query's prompt, in tokens.
+// need is the part of a query's prompt, in tokens, that engines would have to read.
 type need struct {
 	all   float64
 	block float64 // one of its blocks
@@ -47,7 +47,7 @@ func (q *Query) needs() need {
 	return need{tokens, block, max(0, tokens-block*float64(q.known.blocks()))}
 }
 
-// at returns how many tokens a target would have to read, and what they cost. Blocks that many
+// at() returns how many tokens a target would have to read, and what they cost. Blocks that many
 // conversations share cost half, or nothing.
 func (n *need) at(k *knowledge, t *Target) (uncached, charged float64) {
 	if k.n == 0 {
@@ -76,7 +76,7 @@ func (t *Target) Counted(l *upstreams.Lease, tokens, cached int) {
 		return
 	}
 	l.Counted(tokens, cached)
-	// A prompt that an engine was still reading for another call shows nothing: its age is no more
+	// A prompt that an engine was still reading for another call proves nothing: its age is no more
 	// than the unread tokens.
 	if p := l.Prompt(); t.directory != nil && p.Tokens > 0 && p.Age*blockBytes >= l.Ahead()*usualToken {
 		share := float64(tokens) / float64(p.Tokens) // the prompt's tokens were estimated
@@ -84,11 +84,11 @@ func (t *Target) Counted(l *upstreams.Lease, tokens, cached int) {
 	}
 }
 
-// timeOf returns how many seconds a call with this many tokens to be read would wait for the first
-// tokens of its answer: until the prompts ahead of it and its own are read, and the tokens are
-// written beside the other calls. Calls beyond the places wait for running ones to end, and a
-// recent failure weighs like one of them. A weight says how much faster the engine is than
-// measured.
+// timeOf returns how many seconds a call would wait for the first tokens of its answer, given the
+// tokens of its prompt that have to be read. In that time the engine reads the prompts ahead of the
+// call and its own prompt, and writes the tokens while it also serves the other calls. Calls beyond
+// the places wait for running calls to end, and a recent failure weighs like one call. A weight
+// says how much faster the engine is than measured.
 func timeOf(l *upstreams.Load, v *upstreams.Speed, charged float64) float64 {
 	calls := float64(l.Active+1) + l.Usual
 	ahead := float64(l.Unread)
@@ -113,8 +113,8 @@ func productOf(l *upstreams.Load, charged float64) float64 {
 const doubt = 2
 
 // soonest picks the target with the shortest estimated time if the speeds of all targets with room
-// are known, and the one with the smallest product otherwise. A conversation that no engine knows
-// goes to its home, if that is nearly as soon.
+// are known, and otherwise the target with the smallest product. A conversation that no engine
+// knows goes to its home, if that is nearly as soon.
 func (c *choice) soonest() (best *Target, eligible bool) {
 	var all scores
 	if all.known = true; !c.score(&all) {
@@ -136,7 +136,7 @@ func (c *choice) soonest() (best *Target, eligible bool) {
 }
 
 // score visits the targets that have room and scores them by time if all.known is set, and by
-// product otherwise. It returns false at a target with unknown speed if times were wanted.
+// product otherwise. It returns false if times were wanted and a target's speed is unknown.
 func (c *choice) score(all *scores) bool {
 	var speed upstreams.Speed
 	need := c.q.needs()
@@ -187,11 +187,11 @@ func (s *scores) add(at int, held, score float64) {
 	}
 }
 
-// homeKey returns the number that determines the home of the call's conversation: its session. If
-// that is unknown, it is the client's cache key, or the first block that few conversations share.
-// If conversations with one cache key are known to begin alike, the key is not used, since it would
-// gather them at one engine. homeKey returns 0 if an engine knows the conversation, or nothing
-// distinguishes it.
+// homeKey returns the number that determines the home of the call's conversation. It is the
+// session. If the session is unknown, it is the client's cache key, or the first block that few
+// conversations share. The cache key is not used if conversations with that key are known to begin
+// alike, since it would gather them at one engine. homeKey returns 0 if an engine knows the
+// conversation, or nothing distinguishes it.
 func (q *Query) homeKey() uint64 {
 	own := q.known.own()
 	switch {
@@ -207,9 +207,9 @@ func (q *Query) homeKey() uint64 {
 	return 0
 }
 
-// home returns, among the targets that are soon enough, the one to which other edges sent the
-// conversation, and otherwise the first in rendezvous rank for the key. Every edge in front of the
-// same engines ranks them alike, so edges agree without communicating.
+// home chooses among the targets that are soon enough. It returns the target to which other edges
+// sent the conversation, and otherwise the first in rendezvous rank for the key. Every edge in
+// front of the same engines ranks them alike, so edges agree without communicating.
 func (c *choice) home(key uint64, all *scores, latest float64) (best *Target) {
 	first := uint64(0)
 	for i := range all.of[:all.n] {

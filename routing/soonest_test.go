@@ -71,8 +71,8 @@ func at(t *testing.T, r *Route, q Query) int {
 	return slices.IndexFunc(r.targets, func(o Target) bool { return o.Upstream == best.Upstream })
 }
 
-// A prompt goes to the target that has to read the least of it, unless too much is queued there,
-// whether speeds are known or not.
+// A prompt goes to the target that has to read the smallest part of it, unless too much is queued
+// there. This holds whether or not speeds are known.
 func TestSoonestCountsWhatIsUncached(t *testing.T) {
 	const n = 40 // blocks of about 128 tokens
 	prompt := randomBlocks(n)
@@ -132,8 +132,8 @@ func TestAcquireBooksUncachedTokens(t *testing.T) {
 	}
 }
 
-// A conversation that no engine knows goes to its session's home, the same at every edge, unless
-// that is busier by more than a tenth. A cached prefix outweighs the home.
+// A conversation that no engine knows goes to its session's home, which is the same at every edge,
+// unless the home is busier by more than a tenth. A cached prefix outweighs the home.
 func TestSessionHome(t *testing.T) {
 	edges := []*Route{routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16), routeOver(t, config.PolicyLeastLoaded, 16, 16, 16, 16)}
 	homes := [4]int{}

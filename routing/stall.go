@@ -11,9 +11,9 @@ import (
 const stallsLately = 30 * time.Second
 
 // Stall decides, over all routes, what happens to an upstream that has stalled. The last target of
-// a route stays. If more than half of a route would stall within half a minute, a generation probe
-// decides: a fault of the edge, or a burst of long prompts, is then likelier than a fault of each
-// engine.
+// a route stays. If more than half of a route's targets would stall within half a minute, a
+// generation probe decides: a fault of the edge, or a burst of long prompts, is then likelier than
+// a fault of each engine.
 func (t *Table) Stall(u *upstreams.Upstream, now time.Time) upstreams.Stall {
 	decision := upstreams.StallOut
 	for _, r := range t.routes {
@@ -24,8 +24,8 @@ func (t *Table) Stall(u *upstreams.Upstream, now time.Time) upstreams.Stall {
 	return decision
 }
 
-// stallOf decides for one upstream of a route with all upstreams, of which others take calls and
-// lately have stalled recently.
+// stallOf decides for one upstream of a route, given three numbers of the route's upstreams: all of
+// them, the others that take calls, and those that have stalled lately.
 func stallOf(all, others, lately int) upstreams.Stall {
 	switch {
 	case others == 0:
@@ -37,7 +37,7 @@ func stallOf(all, others, lately int) upstreams.Stall {
 }
 
 // stalls counts the route's upstreams: all of them, those other than u that take calls, and those
-// that have stalled recently. own reports whether u is one of them.
+// that have stalled recently. The result own reports whether u belongs to the route.
 func stalls(r *Route, u *upstreams.Upstream, now time.Time) (all, others, lately int, own bool) {
 	for i := range r.targets {
 		t := &r.targets[i]

@@ -15,8 +15,8 @@ import (
 	"penstock/upstreams"
 )
 
-// Resolver finds the live upstreams of a configured name: one, or several when the name resolves to
-// several addresses. *upstreams.Plan is the implementation; tests use a map.
+// Resolver finds the live upstreams of a configured name: one upstream, or several when the name
+// resolves to several addresses. *upstreams.Plan implements it; tests use a map.
 type Resolver interface {
 	Upstream(name string) []*upstreams.Upstream
 }
@@ -37,8 +37,8 @@ type pattern struct {
 }
 
 // Build compiles the models of f. The routes take over their state (the rotor's position, the
-// directory of prompts, the claims) from keep, which may be nil. An error means that f was not
-// validated.
+// directory of prompts, the claims) from the table keep, which may be nil. An error means that f
+// was not validated.
 func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	t := &Table{exact: make(map[string]*Route, len(f.Models)), Claims: &Claims{}}
 	if keep != nil {
@@ -69,7 +69,7 @@ func Build(f *config.File, r Resolver, keep *Table) (*Table, error) {
 	return t, nil
 }
 
-// before returns the model's route in t, whose state is kept. t may be nil.
+// before() returns the model's route in t, whose state is kept. The table t may be nil.
 func (t *Table) before(id string) *Route {
 	if t != nil {
 		if r, ok := t.exact[id]; ok && r.ID == id {
@@ -136,7 +136,7 @@ func split(r *Route, when map[int]string) {
 }
 
 // Lookup finds the route of a model's id or alias. An exact name wins over a name with a bracketed
-// variant, that wins over a pattern, and a longer pattern wins over a shorter one.
+// variant, which wins over a pattern. A longer pattern wins over a shorter one.
 func (t *Table) Lookup(model []byte) (*Route, bool) {
 	if r, ok := t.exact[string(model)]; ok {
 		return r, true

@@ -131,8 +131,8 @@ func TestCapacityOfTiers(t *testing.T) {
 	want(1)
 }
 
-// Whatever happens to the targets, a call goes to the lowest tier that is open to it and has a
-// slot. A call waits only if no slot is open to it.
+// Whatever happens to the targets, a call goes to the lowest tier that has a slot and is open to
+// the call. A call waits only if no slot is open to it.
 func TestTiersProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var ups []config.Upstream
@@ -221,7 +221,7 @@ const (
 	allFull = -2
 )
 
-// expected is the rule by which a call finds its tier, in the words of the documentation.
+// expected() is the rule by which a call finds its tier, as the documentation states it.
 func expected(r *Route, q *Query) int {
 	full := false
 	for tier := range config.MaxTier {

@@ -20,7 +20,7 @@ var reasonMeanings = map[Reason]string{
 	ReasonUnmeasured: "the speed of an upstream was not known, so tokens to read and calls decided",
 }
 
-// Meaning explains the reason in a clause.
+// Meaning returns a clause that explains the reason.
 func (r Reason) Meaning() string { return reasonMeanings[r] }
 
 // maxEstimates bounds the targets that a Why lists.
@@ -29,12 +29,12 @@ const maxEstimates = 8
 // Why explains a pick to an operator who asks why a call went to its engine.
 type Why struct {
 	Reason Reason // empty: there was no choice
-	// Estimates are what the pick knew of the targets with room, best first. The picked target is
+	// Estimates are what the pick knew about the targets with room, best first. The picked target is
 	// always among them if the route has at most eight targets.
 	Estimates []Estimate
 }
 
-// Estimate is what a pick knew of one target.
+// Estimate is what a pick knew about one target.
 type Estimate struct {
 	Upstream string
 	// Seconds is the estimated time to the tenth token of the answer; 0: unknown, since the speed

@@ -9,7 +9,8 @@ import (
 	"penstock/upstreams"
 )
 
-// A pick records why it chose, and what it knew of the targets with room, best first.
+// A pick records the reason for its choice, and what it knew about the targets with room, best
+// first.
 func TestWhy(t *testing.T) {
 	prompt := randomBlocks(40)
 	for name, c := range map[string]struct {

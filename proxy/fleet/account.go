@@ -64,7 +64,7 @@ func (a *account) settle(held, used needs) {
 	a.queue()
 }
 
-// take takes what a call needs of each cell, or nothing. If this edge does not hold enough, it
+// take takes what a call needs from each cell, or nothing. If this edge does not hold enough, take
 // waits for the store.
 func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	now := a.terms.since(at)
@@ -86,11 +86,12 @@ func (a *account) take(l needs, n needs, at time.Time) limit.Decision {
 	return a.askStore(n, now)
 }
 
-// fenceBefore is how long before the end of its lease an edge gives up what it holds.
+// fenceBefore is the time before the end of an edge's lease at which the edge gives up what it
+// holds.
 const fenceBefore = 2 * time.Second
 
-// waitedBefore reports whether the call that reserves has already waited in vain when it took its
-// request: no call waits twice. The caller holds mu.
+// waitedBefore reports whether the call that now reserves has already waited in vain, when it took
+// its request: no call waits twice. The caller holds mu.
 func (a *account) waitedBefore(n needs) bool {
 	if !a.usage.lost || n[slots] == 0 || a.unanswered == 0 {
 		return false
@@ -103,7 +104,7 @@ func (a *account) waitedBefore(n needs) bool {
 const patience = 25 * time.Millisecond
 
 // tryTake takes from what this edge holds, or refuses if the store has just answered that nothing
-// is free. ok is false if only the store can decide. The caller holds mu.
+// is free. The result ok is false if only the store can decide. The caller holds mu.
 func (a *account) tryTake(n needs, now time.Duration) (d limit.Decision, ok bool) {
 	u := &a.usage
 	if u.lost || a.turns != nil && a.turns.waited() { // it may be another edge's turn

@@ -13,8 +13,8 @@ var (
 
 // asked records the commands that the client has sent on a connection, so that an unsolicited reply
 // is noticed. It counts one reply for each command, as the client does. Messages that the store
-// sends by itself are not replies: in RESP3 pushes, and in RESP2 arrays once there is a
-// subscription. The exception is the first confirmation of a subscription.
+// sends by itself are not replies. In RESP3 these are pushes, and in RESP2 arrays once there is a
+// subscription. The exception is a subscription's first confirmation.
 type asked struct {
 	mu             sync.Mutex
 	sent, answered uint64         // numbers of commands
@@ -30,8 +30,8 @@ type subscription struct {
 	channels int
 }
 
-// arrayReply is a command of whose reply the client reads the first members without checking the
-// length.
+// arrayReply is a command with an array as its reply, of which the client reads the first members
+// without checking the length.
 type arrayReply struct {
 	number uint64 // the number of commands before it
 	least  int
@@ -108,7 +108,7 @@ func (a *asked) hear(f *replyForm) error {
 	return nil
 }
 
-// spacesOf returns the number of spaces that the client needs at least in a sentinel's message.
+// spacesOf returns the minimum number of spaces that the client needs in a sentinel's message.
 func spacesOf(channel string) int {
 	switch channel {
 	case "+sentinel", "+reboot":

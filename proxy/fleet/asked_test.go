@@ -27,8 +27,8 @@ const (
 	saysUnsubscribed = "3\r\n+unsubscribe\r\n_\r\n:0\r\n"
 )
 
-// exchange holds what the client sends, what the store does, and why the last byte of that does not
-// pass.
+// exchange holds what the client sends, the store's output, and why the last byte of that output
+// does not pass.
 type exchange struct {
 	sent, comes string
 	want        error
@@ -100,7 +100,7 @@ var unasked = []string{
 	"%1\r\n+version\r\n*0\r\n", "%1\r\n+version\r\n_\r\n", "%1\r\n*0\r\n*0\r\n", "%1\r\n+proto\r\n+x\r\n", "%1\r\n+proto\r\n:3\r\n", "-ERR unknown command 'HELLO'\r\n",
 }
 
-// hostileStore answers each input with the next text of says, and then closes the connection. It
+// hostileStore answers each input with the next element of says, and then closes the connection. It
 // serves one client.
 func hostileStore(says []string) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 	var dialled atomic.Bool
@@ -167,7 +167,7 @@ func FuzzHostileStore(f *testing.F) {
 }
 
 // TestUnaskedReplies checks that an unsolicited message of the store, at its first reply or later,
-// causes an error at most. Once the store answers correctly, the edge continues with it.
+// causes an error at most. Once the store answers correctly, the edge uses it again.
 func TestUnaskedReplies(t *testing.T) {
 	for _, command := range []string{"", "HELLO", "CLIENT", "EVALSHA", "PING"} {
 		store := miniredis.RunT(t)
@@ -177,8 +177,8 @@ func TestUnaskedReplies(t *testing.T) {
 	}
 }
 
-// surviveReply makes a store send reply to the command to ("": to any) in place of its own reply. A
-// push is sent in addition to it.
+// surviveReply makes a store replace its reply to a command with the given one. The parameter to is
+// the command ("": any). A push is sent in addition to the store's own reply.
 func surviveReply(t *testing.T, store *miniredis.Miniredis, reply, to string) {
 	var sends atomic.Bool
 	store.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {

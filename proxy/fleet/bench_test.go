@@ -10,8 +10,8 @@ import (
 	"penstock/config"
 )
 
-// BenchmarkTake measures the admission of a call for which the edge holds enough, and of a call
-// that asks the store (the twin, which takes no time).
+// BenchmarkTake measures how long it takes to admit a call for which the edge holds enough, and a
+// call for which it asks the store (the twin, which takes no time).
 func BenchmarkTake(b *testing.B) {
 	for name, perMinute := range map[string]int{"held": 1 << 30, "drawn": 1 << 10} {
 		b.Run(name, func(b *testing.B) {

@@ -8,8 +8,8 @@ import (
 	"net"
 )
 
-// These bound one reply. The largest replies hold all keys of the store, or the rows of a day. They
-// have room for 130,000 keys with entries of 500 bytes.
+// These constants bound one reply. The largest replies hold all keys of the store, or the rows of a
+// day. The bounds leave room for 130,000 keys with entries of 500 bytes.
 const (
 	maxBulk     = 8 << 20  // bytes of one string
 	maxLine     = 64 << 10 // bytes of one line
@@ -146,8 +146,8 @@ type parent struct {
 
 const streaming = -1
 
-// scan parses some bytes. It returns how many of them are good, and what is wrong with the next
-// one.
+// scan parses some bytes. It returns the number of good bytes, and what is wrong with the next
+// byte.
 func (f *replyForm) scan(p []byte) (int, error) {
 	for i := 0; i < len(p); {
 		if f.next == partString { // the length was checked against the reply's bound

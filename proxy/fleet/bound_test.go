@@ -26,7 +26,8 @@ type fromStore struct {
 
 func (c fromStore) Read(p []byte) (int, error) { return c.sent.Read(p) }
 
-// bounded returns the part of a store's output that passes. The client's requests would allow more.
+// bounded returns the part of a store's output that passes. The client's requests would allow a
+// longer output.
 func bounded(sent io.Reader) (string, error) {
 	c := bound(fromStore{sent: sent})
 	c.asked.sent = math.MaxUint64
@@ -110,7 +111,7 @@ func TestBadReplies(t *testing.T) {
 	}
 }
 
-// TestLongReply checks that strings that are each short enough can be too long together.
+// TestLongReply checks that several strings can be too long together even if each is short enough.
 func TestLongReply(t *testing.T) {
 	one := "$8388608\r\n" + strings.Repeat("a", maxBulk) + "\r\n"
 	sent := "*?\r\n" + strings.Repeat(one, maxReply/maxBulk)

@@ -9,12 +9,12 @@ import (
 	"penstock/proxy/access/limit"
 )
 
-// Budgets are accounts, too: one for each key and period. The period is part of the name, so that a
-// new period begins with nothing. Time does not pay what was charged. An edge reports what it has
-// used since the period began; over restarts it does so under the name of its ledger. The store may
-// therefore forget everything, and an edge may end in any way: reported use is counted once, and
-// unreported use is reported later. What a dead edge held becomes free again, because it may not
-// have been used.
+// Budgets are accounts, too: one for each key and period. The period is part of the account's name,
+// so that a new period begins with nothing. Time does not pay what was charged. An edge reports
+// what it has used since the period began. Its name is that of its ledger, and so survives
+// restarts. The store may therefore forget everything, and an edge may end in any way: reported use
+// is counted once, and unreported use is reported later. What a dead edge held becomes free again,
+// because the dead edge may not have used it.
 
 // budgetKinds are the cells of a budget: requests (unused), tokens, and millionths of money.
 var budgetKinds = [cells]kind{slot, budget, budget}
@@ -46,8 +46,9 @@ type periodBudget struct {
 	spent money.Amount // by this edge, exactly; the account counts in millionths
 }
 
-// NewBudget returns the budget of a key over the whole fleet. used returns the use of this edge.
-// edge is the name under which the edge has reported use before; empty if it has none.
+// NewBudget returns the budget of a key over the whole fleet. The function used returns this edge's
+// use. The parameter edge is the name under which the edge has reported use before; empty if it has
+// none.
 func NewBudget(f *Fleet, id, edge string, used limit.Used) limit.Budget {
 	return newKeyBudget(&f.terms, id, edge, used)
 }
@@ -56,7 +57,8 @@ func newKeyBudget(t *terms, id, edge string, used limit.Used) *keyBudget {
 	return &keyBudget{terms: t, id: id, edge: edge, used: used}
 }
 
-// of returns the budget of the period at now. It starts from what this edge has used of it.
+// of() returns the budget of the period at the time now. A new budget starts from this edge's use
+// in the period.
 func (b *keyBudget) of(period int, now time.Time) *periodBudget {
 	number, _ := limit.PeriodOf(period, now)
 	b.mu.Lock()
@@ -156,10 +158,10 @@ func atMost(c, budget limit.Cost) limit.Cost {
 	return c
 }
 
-// refusal returns what the fleet has used, as far as this edge knows. It also reports whether a
-// call would be admitted if the running ones ended without using anything. If the edge may grant
-// only a part of the rest, the refusal holds that part, and the time at which the edge will know
-// the rest.
+// refusal returns what the fleet has used, as far as this edge knows. It also reports whether the
+// call would be admitted if the running calls ended without using anything. If the edge may grant
+// only a part of what is left, the refusal holds that part, and the time at which the edge will
+// know what is left.
 func (a *account) refusal(limits, n needs) limit.Refused {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -42,7 +42,7 @@ func (w *world) settleAll() {
 	}
 }
 
-// unknown returns the use and the holds of the edge that its reports do not cover.
+// unknown returns the part of the edge's use and holds that its reports do not cover.
 func (e *budgetEdge) unknown(told *twinEdge) (c limit.Cost) {
 	c = e.used
 	for _, h := range e.held {
@@ -57,9 +57,9 @@ func (e *budgetEdge) unknown(told *twinEdge) (c limit.Cost) {
 
 // TestBudgetOfAFleet loses, delays, repeats and reorders messages, kills and restarts edges, and
 // makes the store forget everything. In the end the store's account equals the use of all edges. A
-// call is admitted only if it fits into the budget with what is used and held. One allowance is
-// added: whenever an edge's lease expires, what that edge has used and holds without having
-// reported it.
+// call is admitted only if it fits into the budget in addition to what is used and held. There is
+// one allowance: whenever an edge's lease expires, its unreported use and holds are added to the
+// budget.
 func TestBudgetOfAFleet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := config.KeyLimits{
@@ -189,7 +189,7 @@ func TestRefusedDayTellsMonth(t *testing.T) {
 }
 
 // TestForgottenBudget checks that a budget does not begin anew when the store forgets it, whichever
-// edges ask first: only the rest by their last answers is available.
+// edges ask first. Only what was left according to the edges' last answers is available.
 func TestForgottenBudget(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 5000}
 	w := newWorld(3, config.KeyLimits{}, config.LostDivide)
@@ -235,8 +235,8 @@ func TestForgottenBudget(t *testing.T) {
 	}
 }
 
-// TestPartOfForgottenBudget checks that after a loss an edge's refusal has its part of the rest and
-// the time to ask again, and that the call then fits.
+// TestPartOfForgottenBudget checks refusals after the store has lost its data. A refusal holds the
+// edge's part of what is left, and the time to ask again. At that time the call fits.
 func TestPartOfForgottenBudget(t *testing.T) {
 	limits := config.KeyLimits{TokensPerDay: 3000}
 	w := newWorld(2, config.KeyLimits{}, config.LostDivide)

@@ -33,8 +33,8 @@ func (s *slowLine) Exchange(ctx context.Context, id string, m *message) (reply, 
 	return s.line.Exchange(ctx, id, m)
 }
 
-// TestBurst checks that, if an idle key has room for a number of simultaneous calls, none of them
-// is refused while the edge returns what it does not use.
+// TestBurst checks simultaneous calls of an idle key that has room for all of them: none is refused
+// while the edge returns its excess.
 func TestBurst(t *testing.T) {
 	for name, c := range map[string]struct {
 		limits   config.KeyLimits

@@ -15,7 +15,7 @@ const (
 	cells
 )
 
-// needs is how much a call takes of each cell.
+// needs is how much a call takes from each cell.
 type needs [cells]int64
 
 // cell is this edge's view of one limit of a key, in units of the limit. The store grants what may
@@ -45,9 +45,9 @@ type cell struct {
 	owed    float64 // the debt that the store knows, which time pays first
 	forgone float64 // unreported use that time has paid, so that the store need not count it
 
-	// While other edges may hold or have used something that the store does not know, this edge
-	// takes at most its part of the slots, at most part of a budget, and of a rate at most part
-	// plus its own part of what time pays.
+	// Other edges may hold or have used something that the store does not know. Until the doubt ends,
+	// this edge takes at most its part of the slots. Of a budget it takes at most the amount in part,
+	// and of a rate that amount plus its own part of what time pays.
 	doubted  time.Duration // when the doubt began
 	doubtful time.Duration // when the doubt ends
 	part     float64
@@ -102,7 +102,7 @@ func (c *cell) target(edges int) int64 {
 func (c *cell) far() bool { return c.seen && c.free > float64(c.limit)/2 }
 
 // keep returns how long after the last call an edge keeps its unused amount. Near the limit, other
-// edges may be waiting for it.
+// edges may be waiting for that amount.
 func (c *cell) keep() time.Duration {
 	if c.far() {
 		return keepFar
@@ -130,7 +130,7 @@ func (c *cell) catchUp(now time.Duration) {
 // need returns what a call takes. A call above the limit takes all of the limit.
 func (c *cell) need(n int64) int64 { return min(n, c.limit) }
 
-// take makes a call hold n. spare covers it or, without the store, alone.
+// take makes a call hold n. The field spare covers it or, without the store, the field alone.
 func (c *cell) take(n int64, lost bool) {
 	c.running += n
 	c.grace = c.grace && n == 0
@@ -149,7 +149,7 @@ func (c *cell) settle(held, used int64, lost bool) {
 	c.back(held-used, lost)
 }
 
-// back makes n usable again, except for what all edges together hold beyond the limit.
+// back() makes n usable again, except for what all edges together hold beyond the limit.
 func (c *cell) back(n int64, lost bool) {
 	c.part += float64(n)
 	switch {
@@ -173,9 +173,9 @@ func (c *cell) base() int64 { return c.acked + int64(c.forgone) }
 // unclaimed returns the spare amount that is not drawn for a waiting call.
 func (c *cell) unclaimed() int64 { return c.spare - c.awaited }
 
-// report returns a message's content, and returns what is unclaimed beyond target. Until the answer
-// arrives only the rest can be used, because the message may have reached the store even if no
-// answer comes.
+// report returns a message's content, and gives back the unclaimed amount above target. Until the
+// answer arrives only the remaining amount can be used, because the message may have reached the
+// store even if no answer comes.
 func (c *cell) report(target, wanted int64) part {
 	c.spare = min(c.spare, c.awaited+max(target, 0))
 	least, own := c.running+max(c.spare, 0), c.own
@@ -199,9 +199,9 @@ func (c *cell) granted(said part, g grant, now time.Duration) {
 	c.own = min(c.own, c.debt)
 }
 
-// doubt begins a period in which the store has lost its data and may not know what others hold.
-// This edge keeps what it held and its part of what was free at the last answer. If it has
-// continued alone since then, it keeps what remains of that part.
+// doubt begins a period after the store has lost its data, in which it may not know what other
+// edges hold. This edge keeps what it held and its part of what was free at the last answer. If the
+// edge has continued alone since then, it keeps what remains of that part.
 func (c *cell) doubt(alone bool, now time.Duration, edges int) {
 	part := float64(max(c.spare, 0)) + max(c.free, 0)/float64(edges)
 	if alone {
@@ -214,8 +214,8 @@ func (c *cell) doubt(alone bool, now time.Duration, edges int) {
 }
 
 // doubtReturn begins a period in which other edges have yet to report what they used without the
-// store. If alone is true, this edge has used its own part, too, and continues with the rest of
-// that part. Otherwise its part is taken from what is free according to the answer.
+// store. If `alone` is set, this edge has used its own part, too, and continues with the rest of
+// it. Otherwise the edge's part is a part of what is free according to the answer.
 func (c *cell) doubtReturn(alone bool, now time.Duration, edges int) {
 	part := max(c.free+float64(c.spare), 0) / float64(edges)
 	if alone {
@@ -246,8 +246,8 @@ func (c *cell) withheld(n int64, now time.Duration, edges int) bool {
 func (c *cell) known() float64 { return max(0, c.debt-float64(c.charged-c.acked)) }
 
 // leave begins a period without the store. The edge continues with what it holds and its part of
-// what was free. If the last answer is not fresh, it begins with its part of what time has paid
-// since the store fell silent (its whole part after a minute), and admits one call.
+// what was free. If the last answer is not fresh, the edge admits one call, and begins with its
+// part of what time has paid since the store fell silent (its whole part after a minute).
 func (c *cell) leave(now time.Duration, fresh bool, silence time.Duration, edges int) {
 	c.alone, c.aloneAt, c.grace, c.owed = float64(c.spare), now, !fresh, c.known()
 	switch {
@@ -266,8 +266,8 @@ func (c *cell) leave(now time.Duration, fresh bool, silence time.Duration, edges
 }
 
 // earn applies what time pays while the store is lost: each edge gets its part of the rate, up to
-// its part of the limit. The store must not count again what time has paid here, because otherwise
-// the time without the store would pay twice.
+// its part of the limit. The store must not count what time has paid here, because otherwise the
+// time without the store would pay twice.
 func (c *cell) earn(now time.Duration, edges int) {
 	passed := (now - c.aloneAt).Seconds()
 	c.aloneAt = now

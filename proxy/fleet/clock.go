@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// storeClock is what an edge knows of its store's clock from the accounts' answers. If the clock is
-// set forward, the store ends the leases of living edges and grants to others what they hold. Time
-// then pays at once for the skipped period, which is at most a minute's limit. If the clock is set
-// back, accounts continue from their last time.
+// storeClock is what an edge knows about its store's clock from the accounts' answers. If the clock
+// is set forward, the store ends the leases of living edges and grants their holds to other edges.
+// Time then pays at once for the skipped period, which is at most a minute's limit. If the clock is
+// set back, accounts continue from their last time.
 type storeClock struct {
 	mu     sync.Mutex
 	known  bool
@@ -20,7 +20,7 @@ type storeClock struct {
 // clockJump is longer than the time that a lease can lose because an edge sends late.
 const clockJump = 2 * time.Second
 
-// setForward takes a reading of the store's clock that was made between two times of this edge's
+// setForward takes a reading of the store's clock, which was made between two times on this edge's
 // clock. It reports whether the store's clock was set forward after an account's last answer. In
 // that case the store may have ended leases whose holders have not reported since.
 func (c *storeClock) setForward(reading, sent, now, answered time.Duration) bool {

@@ -9,7 +9,7 @@ import (
 )
 
 // flight is a message and the calls that wait for it. The grant belongs to these calls until each
-// has taken or left its part: until then no report returns the grant, and no later call takes it.
+// has taken or left its part. Until then no report returns the grant, and no later call takes it.
 type flight struct {
 	done   chan struct{}
 	err    error // set before done is closed
@@ -93,8 +93,8 @@ func (a *account) waitFor(ctx context.Context, f *flight) {
 	}
 }
 
-// lead sends the message that a flight's calls wait for, once the previous one has ended. It
-// reports whether it has sent one. The caller holds mu, which is released during the wait.
+// lead sends the message that a flight's calls wait for, once the previous message has ended. It
+// reports whether it has sent the message. The caller holds mu, which is released during the wait.
 func (a *account) lead(ctx context.Context, f *flight) bool {
 	for a.flying != nil && ctx.Err() == nil {
 		a.waitFor(ctx, a.flying)
@@ -150,8 +150,8 @@ func (a *account) message(now time.Duration) message {
 const idleKept = 10 * time.Minute
 
 // lostAt reports whether an answer with this birth shows that the store has lost the account. An
-// account that was idle for long has only expired, and no call holds anything of it. The caller
-// holds mu.
+// account that was idle for long has only expired, and no call holds a part of it. The caller holds
+// mu.
 func (a *account) lostAt(now time.Duration, birth string) bool {
 	kept := now-a.answered < idleKept || a.usage.cells[tokens].kind == budget
 	return kept && a.born != "" && a.born != birth

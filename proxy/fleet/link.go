@@ -42,7 +42,8 @@ func (l *Link) Run(ctx context.Context, script *valkey.Lua, key string, args []s
 	return answer, err
 }
 
-// Append adds an entry to a stream, which keeps about the newest most entries.
+// Append adds an entry to a stream, which keeps only the newest entries, about as many as the
+// parameter most.
 func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) error {
 	c := l.remote.client.Load()
 	if c == nil {
@@ -55,7 +56,8 @@ func (l *Link) Append(ctx context.Context, key string, most int, entry []byte) e
 	return err
 }
 
-// Read returns up to count entries of a stream after the entry with the given id, and the last id.
+// Read returns the entries of a stream after the entry with the given id, at most count of them,
+// and the last id.
 func (l *Link) Read(ctx context.Context, key, after string, count int) (entries [][]byte, last string, err error) {
 	c := l.remote.client.Load()
 	if c == nil {
@@ -81,8 +83,8 @@ func (l *Link) key(key string) string { return l.remote.options.Prefix + ":{" + 
 type Slots struct{ account *account }
 
 // NewSlots returns the account of an upstream's slots. Call it once for each upstream, because two
-// accounts would count against each other. waited reports whether calls of this edge wait for a
-// slot, and wake makes one of them try again. Neither may block on the account.
+// accounts would count against each other. The function waited reports whether calls of this edge
+// wait for a slot, and wake makes one of them try again. Neither function may block on the account.
 func NewSlots(f *Fleet, upstream string, waited func() bool, wake func()) *Slots {
 	f.taken.Store(true)
 	a := newAccount(&f.terms, "u:"+upstream)
@@ -90,7 +92,7 @@ func NewSlots(f *Fleet, upstream string, waited func() bool, wake func()) *Slots
 	return &Slots{a}
 }
 
-// Take takes one of limit slots if one is free in the whole fleet.
+// Take takes a slot if fewer slots than the limit are taken in the whole fleet.
 func (s *Slots) Take(limit int, now time.Time) bool {
 	_, d := s.account.Reserve(config.KeyLimits{Concurrency: limit}, 0, now)
 	return d.OK

@@ -57,8 +57,8 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestSlots checks the slots of an upstream: the fleet never uses more than there are, the slots of
-// a dead edge are free after its lease, and without the store each edge has its part.
+// TestSlots checks an upstream's slots. The fleet never uses more slots than there are, a dead
+// edge's slots are free after its lease, and without the store each edge has its part.
 func TestSlots(t *testing.T) {
 	w := newWorld(2, config.KeyLimits{}, config.LostDivide)
 	waited, wake := func() bool { return false }, func() {}

@@ -44,8 +44,8 @@ type storeTime struct {
 
 func (t *storeTime) now(own time.Duration) int64 { return t.reading + (own - t.at).Milliseconds() }
 
-// heartbeat is the interval at which an edge announces itself, and the longest that it waits for
-// the answer.
+// heartbeat is the interval at which an edge announces itself, and the maximum time that it waits
+// for the answer.
 const heartbeat = time.Second
 
 // Heartbeats announces this edge to the others until ctx ends. While the store does not answer,
@@ -64,7 +64,8 @@ func (f *Fleet) Heartbeats(ctx context.Context) {
 	}
 }
 
-// beatNow sends a heartbeat at once. It closes a breaker that a moment's silence has opened.
+// beatNow sends a heartbeat at once. The heartbeat closes a breaker that a moment's silence has
+// opened.
 func beatNow(f *Fleet) {
 	select {
 	case f.ask <- struct{}{}:
@@ -113,8 +114,8 @@ func (f *Fleet) beat(ctx context.Context) {
 	}
 }
 
-// checkEviction warns of a store that may drop accounts when its memory is full: their limits would
-// start over.
+// checkEviction warns of a store that may drop accounts when its memory is full: the accounts'
+// limits would start over.
 func (f *Fleet) checkEviction(ctx context.Context) {
 	if p := f.terms.store.Eviction(ctx); p != "" && p != "noeviction" {
 		f.log.Warn("the fleet's store may forget limits when its memory is full",

@@ -16,7 +16,7 @@ import (
 )
 
 // TestForgedMembers checks that entries written without a secret of the fleet make no members and
-// so divide no limit. A copied entry counts once, and not for long.
+// so divide no limit. A copied entry counts as one member, and not for long.
 func TestForgedMembers(t *testing.T) {
 	secrets := []string{"the secret"}
 	now := time.Now()

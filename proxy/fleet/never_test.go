@@ -9,8 +9,8 @@ import (
 	"penstock/config"
 )
 
-// exact is one account of everything that the fleet admits: what is owed, what is held and what
-// runs.
+// exact is a single account of everything that the fleet admits: the debt, the holds and the
+// running calls.
 type exact struct {
 	*rapid.T
 	*world
@@ -92,7 +92,7 @@ func (e *exact) kill(i int) {
 	e.start(i)
 }
 
-// used returns what is owed and held of each cell, including what edges hold for future calls.
+// used returns the debt and the holds in each cell, including what edges hold for future calls.
 func (e *exact) used() [cells]float64 {
 	e.pay()
 	all := [cells]float64{e.owed[requests], e.owed[tokens] + float64(e.held), float64(e.running)}
@@ -107,7 +107,8 @@ func (e *exact) used() [cells]float64 {
 	return all
 }
 
-// covered fails if the store does not know all of the use, because it would then grant it again.
+// covered fails if the store does not know all of the use, because the store would then grant a
+// part twice.
 func (e *exact) covered() {
 	a := e.twin.accounts["a"]
 	for i, used := range e.used() {
@@ -162,7 +163,7 @@ func (e *exact) meanwhile(i int) {
 
 // TestNeverMoreThanOneEdge loses, delays, repeats and reorders messages, interleaves calls of
 // several edges, and kills edges. The fleet never admits more requests, tokens or simultaneous
-// calls than one edge with the whole limit would. Two allowances are added: calls that continue
+// calls than one edge with the whole limit would. There are two allowances: calls that continue
 // although their edge's lease has expired, and what was granted when the store lost its data.
 func TestNeverMoreThanOneEdge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

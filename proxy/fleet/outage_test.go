@@ -146,8 +146,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestReturn checks that a call that ended while the store was lost, and a call that began then,
-// leave nothing behind.
+// TestReturn checks calls that ended, and calls that began, while the store was lost: they leave
+// nothing behind.
 func TestReturn(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 8}
 	w := newWorld(2, limits, config.LostDivide)
@@ -229,8 +229,8 @@ func (w *world) end(edge, calls int) {
 	w.pass(time.Millisecond)
 }
 
-// TestDeadEdge checks that an edge that dies leaves no slot occupied, and that what it held of the
-// rates counts as used.
+// TestDeadEdge checks that an edge that dies leaves no slot occupied, and that the requests and
+// tokens that it held count as used.
 func TestDeadEdge(t *testing.T) {
 	limits := config.KeyLimits{RequestsPerMinute: 600, TokensPerMinute: 4000, Concurrency: 4}
 	w := newWorld(2, limits, config.LostDivide)
@@ -325,9 +325,9 @@ func TestRemind(t *testing.T) {
 	}
 }
 
-// TestForgottenSlots checks that, for a lease after the store has lost its data, no edge takes more
-// than its part of the slots, because the store does not know all running calls. After that any
-// edge may use all free slots. An account that has only expired is not divided.
+// TestForgottenSlots checks that no edge takes more than its part of the slots for the length of a
+// lease after the store has lost its data, because the store does not know all running calls. After
+// that any edge may use all free slots. An account that has only expired is not divided.
 func TestForgottenSlots(t *testing.T) {
 	limits := config.KeyLimits{Concurrency: 4}
 	w := newWorld(2, limits, config.LostDivide)
@@ -403,8 +403,8 @@ func TestWaitsOnce(t *testing.T) {
 }
 
 // TestLostFromTheStart checks a key that no edge has seen, with a store that was never reached.
-// After a minute it has its whole part of the limits per minute, and before that its part of what
-// time has paid.
+// After a minute the key has its whole part of the limits per minute, and before that its part of
+// what time has paid.
 func TestLostFromTheStart(t *testing.T) {
 	const edges = 4
 	limits := config.KeyLimits{RequestsPerMinute: 60, TokensPerMinute: 6000}
@@ -429,9 +429,8 @@ func TestLostFromTheStart(t *testing.T) {
 	}
 }
 
-// TestEdgesUnknown checks that an edge that starts while the store is away takes half of what the
-// fleet shares, unless its file has the number of edges: an edge with a store is probably not
-// alone.
+// TestEdgesUnknown checks that an edge that starts while the store is away takes half of the shared
+// limits, unless its file has the number of edges. An edge with a store is probably not alone.
 func TestEdgesUnknown(t *testing.T) {
 	for _, c := range []struct{ expected, seen, want int }{{0, 0, 2}, {1, 0, 1}, {4, 0, 4}, {0, 1, 1}, {0, 3, 3}, {2, 3, 3}, {4, 3, 4}} {
 		w := newWorld(1, config.KeyLimits{}, config.LostDivide)

@@ -42,8 +42,8 @@ func newRealStore(t testing.TB, args ...string) *realStore {
 	})
 }
 
-// newRealProgram starts a redis-server with the arguments that args returns for its port. Without a
-// redis-server on the machine the test is skipped, except in CI.
+// newRealProgram starts a redis-server with the arguments that the function args returns for its
+// port. Without a redis-server on the machine the test is skipped, except in CI.
 func newRealProgram(t testing.TB, args func(port string) []string) *realStore {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -149,7 +149,7 @@ type realEdges struct {
 }
 
 // slowMachine is longer than a store takes for any answer on a busy machine. An edge that gives up
-// while the others do not would take its part in addition to what they take.
+// while the other edges do not would use its part in addition to what they use.
 const slowMachine = 300 * time.Millisecond
 
 func newRealEdges(t *testing.T, n int, s StoreOptions) *realEdges {
@@ -267,8 +267,8 @@ func TestRealStore(t *testing.T) {
 	t.Logf("%d admitted of at most %d, %d refused; longest wait %s", fleet.admitted.Load(), most(0), fleet.refused.Load(), time.Duration(fleet.longest.Load()))
 }
 
-// TestRealStoreRefuses checks that a real store's answers about a missing right, for a command and
-// within a script, and about a key of another program are recognized.
+// TestRealStoreRefuses checks that the edge recognizes a real store's answers about a missing
+// right, for a command and within a script, and about another program's key.
 func TestRealStoreRefuses(t *testing.T) {
 	t.Parallel()
 	store := newRealStore(t)

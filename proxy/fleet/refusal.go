@@ -65,7 +65,7 @@ func refusedBy(err error) string {
 	return ""
 }
 
-// remedies holds the remedies for errors because of which a store accepts no message of an edge.
+// remedies holds the remedies for errors with which a store refuses all messages from an edge.
 var remedies = map[string]string{
 	"OOM":        "the store's memory is full: raise its maxmemory, or remove data that is not a fleet's",
 	"MISCONF":    "the store cannot write its data to its disk: make room there, or see the store's own log",

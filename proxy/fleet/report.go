@@ -35,8 +35,9 @@ func (f *Fleet) queue(a *account) {
 	}
 }
 
-// nextReport returns when the account has to report: use, unneeded holds, or that calls still run.
-// something is false if there is nothing to report. The caller holds mu.
+// nextReport returns when the account has to report its use, its unneeded holds, or the fact that
+// calls still run. The result something is false if there is nothing to report. The caller holds
+// mu.
 func (a *account) nextReport() (at time.Duration, something bool) {
 	add := func(t time.Duration) {
 		if !something || t < at {
@@ -153,8 +154,8 @@ func (f *Fleet) reportDue(now time.Duration, left *int) int {
 	return len(all)
 }
 
-// reportIfDue sends the account's report if it is due. queued is false if there is nothing to
-// report.
+// reportIfDue sends the account's report if it is due. The result queued is false if there is
+// nothing to report.
 func (a *account) reportIfDue(now time.Duration) (sent, queued bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

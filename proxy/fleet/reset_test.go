@@ -101,8 +101,8 @@ func containsAccount(p []byte) bool {
 	return false
 }
 
-// TestReset checks that a reset connection costs no call its answer: the message is sent once more,
-// whether the first one has arrived or not, and the account is as if it had been sent once. The
+// TestReset checks that no call loses its answer because a connection is reset. The message is sent
+// once more, whether or not the first message has arrived, and the account counts only one. The
 // breaker stays closed. If the second message is lost, too, that counts as one failure.
 func TestReset(t *testing.T) {
 	for name, after := range map[string]bool{"before the store has the message": false, "after it": true} {

@@ -15,8 +15,8 @@ import (
 
 // Usage in the store is a hash for each day, with a field for each key, model and edge. A field
 // holds the edge's sum for that day, so a row can be written twice, and readers add the rows up. A
-// second hash holds end users in place of models; their use is part of the keys' rows. An edge with
-// a ledger keeps its name over restarts.
+// second hash holds end users in place of models; the keys' rows include their use. An edge with a
+// ledger keeps its name across restarts.
 
 // usageKept is how long the store keeps a day after its last row.
 const usageKept = 70 * 24 * time.Hour
@@ -44,8 +44,8 @@ type rowsOf struct {
 	users bool
 }
 
-// NewRows returns the rows of an edge's fleet. A store that has forgotten everything gets all of
-// usage again.
+// NewRows returns the rows of an edge's fleet. A store that has forgotten everything gets all rows
+// of the usage again.
 func NewRows(f *Fleet, usage *observe.Usage) *Rows {
 	r, _ := f.terms.store.(*remote)
 	return &Rows{
@@ -210,7 +210,8 @@ func (r *Rows) key(of rowsOf) string {
 	return key
 }
 
-// Read returns the rows of all edges for the kept days; with users, also those of end users.
+// Read returns the rows of all edges for the kept days. If the parameter users is set, it includes
+// the rows of end users.
 func (r *Rows) Read(ctx context.Context, now time.Time, users bool) ([]observe.UsageRow, error) {
 	c := r.remote.client.Load()
 	if c == nil {

@@ -19,9 +19,9 @@ var source string
 
 var script = valkey.NewLuaScript(source)
 
-// lease is how long the store keeps what an edge holds after the edge's last message. Slots of a
-// killed edge must be usable again within ten seconds, of which the last one is for other edges to
-// ask.
+// lease is how long the store keeps what an edge holds after the edge's last message. A killed
+// edge's slots must be usable again within ten seconds. The last of these seconds gives other edges
+// the time to ask.
 const lease = 9 * time.Second
 
 // message is one message to an account.
@@ -32,9 +32,9 @@ type message struct {
 	parts  [cells]part
 }
 
-// args returns the arguments of the script, for an edge whose messages are numbered from began. A
-// repeated message (repetition is 1) has its own number, which the store accepts after that of the
-// first.
+// args returns the arguments of the script. The edge's messages are numbered from the parameter
+// began. A repeated message (repetition is 1) has its own number, which the store accepts after the
+// first message's number.
 func (m *message) args(began, repetition uint64) []string {
 	out, number := make([]string, 0, 4+7*cells), began+2*m.number+repetition
 	out = append(out, m.edge, strconv.FormatUint(number, 10), strconv.FormatInt(lease.Milliseconds(), 10), m.born)

@@ -13,8 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Exchanges with sentinels. The client reads words of their messages, and members of replies,
-// without checking the number.
+// Exchanges with sentinels. The client reads words in their messages, and members of their replies,
+// without checking how many there are.
 var sentinelExchanges = map[string]exchange{
 	"a primary":                       {commandMaster, "*2\r\n+127.0.0.1\r\n+1\r\n", nil},
 	"no primary":                      {commandMaster, "*-1\r\n", nil},

@@ -50,8 +50,8 @@ func newSoakEdge(s StoreOptions) *soakEdge {
 }
 
 // TestSoakFleet runs four edges that take and return the slots of a key, while edges are killed
-// with running calls, and the store hangs, dies, comes back empty and loses its clients. There are
-// never more slots in use than exist, except for those that an emptied store has forgotten for a
+// with running calls, and the store hangs, dies, comes back empty and loses its clients. No more
+// slots are ever in use than exist, except for slots that an emptied store has forgotten for a
 // moment. At the end no slot is missing.
 func TestSoakFleet(t *testing.T) {
 	const slotsOfKey = 20

@@ -27,7 +27,7 @@ type store interface {
 	// Misses returns the number of consecutive failures: messages without an answer, and calls that
 	// waited in vain.
 	Misses() int
-	// Heartbeat announces this edge to the store. With errLate it returns an answer, too.
+	// Heartbeat announces this edge to the store. If the error is errLate, it returns an answer, too.
 	Heartbeat(ctx context.Context, edge, said string) (alive, error)
 	// Eviction returns the store's maxmemory-policy; "" if the user has no right to read it.
 	Eviction(ctx context.Context) string
@@ -130,10 +130,10 @@ func (r *remote) connect() error {
 func Dial(o StoreOptions) (valkey.Client, error) { return valkey.NewClient(clientOptions(&o)) }
 
 // Exchange sends a message to an account. If the connection ends, Exchange sends the message once
-// more over another one. It makes no difference whether the first one has arrived. Messages are
-// numbered from the store's time at the first heartbeat of this process, in millionths of a second.
-// An earlier process of the same name has ended before that heartbeat, so all its numbers are
-// lower.
+// more over another connection. It makes no difference whether the first message has arrived.
+// Messages are numbered from the store's time at the first heartbeat of this process, in millionths
+// of a second. An earlier process of the same name has ended before that heartbeat, so all its
+// numbers are lower.
 func (r *remote) Exchange(ctx context.Context, id string, m *message) (reply, error) {
 	c, first, began := r.client.Load(), r.began.Load(), time.Now()
 	if c == nil || first == 0 {
@@ -158,13 +158,13 @@ func isReset(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// unheardMost is how many message numbers of a process may still reach the store after the process
-// has ended.
+// unheardMost is how many of a process's message numbers may still reach the store after the
+// process has ended.
 const unheardMost = 2000
 
 // countOutcome counts the outcome of a command on a key. An overtaken message has reached the
-// store. A refusal says nothing about other keys. A message that took longer than any call waits
-// says nothing about messages that calls wait for.
+// store. A refusal says nothing about other keys. A message that took longer than the calls'
+// timeout says nothing about messages that calls wait for.
 func (r *remote) countOutcome(key string, began time.Time, err error) {
 	if code := refusalOf(err); code != "" {
 		r.refused.tell(key, code, err)
@@ -219,7 +219,7 @@ func (r *remote) Heartbeat(ctx context.Context, edge, said string) (a alive, err
 	return a, err
 }
 
-// errLate is the outcome of a heartbeat whose answer took longer than calls wait for an answer.
+// errLate is the outcome of a heartbeat whose answer took longer than the calls' timeout.
 var errLate = errors.New("it takes longer to answer than fleet.store.timeout")
 
 // showSelf sends the message of a heartbeat.

@@ -22,8 +22,8 @@ import (
 	"penstock/config/testkit/selfsigned"
 )
 
-// TestRealStoreSentinel checks that the edges follow when a sentinel promotes the replica of a
-// killed primary, and that what the replica knew still counts.
+// TestRealStoreSentinel checks that the edges follow when a sentinel promotes a killed primary's
+// replica, and that the replica's data still counts.
 func TestRealStoreSentinel(t *testing.T) {
 	t.Parallel()
 	primary := newRealStore(t)
@@ -59,7 +59,7 @@ func TestRealStoreSentinel(t *testing.T) {
 		t.Error("the replica is not promoted")
 	}
 	fleet.load(limits, 2*time.Millisecond, time.Second)
-	// The parts of an edge without the store, and a hundredth of a minute's limit for what the
+	// The parts of the edges without the store, and a hundredth of a minute's limit for what the
 	// replica lacked.
 	most := int64(600 + 10*time.Since(began).Seconds() + 0.02*600)
 	if n := fleet.admitted.Load(); n < 600 || n > most {
@@ -252,7 +252,7 @@ func TestRealStoreEviction(t *testing.T) {
 	}
 }
 
-// waitSaid waits until holds returns true, for something that a server should report.
+// waitSaid waits until the condition holds() is true, for something that a server should report.
 func waitSaid(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for range 800 {
@@ -265,10 +265,10 @@ func waitSaid(t *testing.T, what string, holds func() bool) {
 }
 
 // freePort returns an unused port below those that the kernel gives to connections and to other
-// listeners, so that a killed store finds its port free when it comes back. The port of a cluster's
-// nodes among themselves is 10,000 higher. It is also below the kernel's range, and above all ports
-// that freePort returns: it accepts connections and resets those of clients, which would look like
-// the store.
+// listeners, so that a killed store finds its port free when it comes back. The port for traffic
+// between a cluster's nodes is 10,000 higher. That port is also below the kernel's range, but above
+// all ports that freePort returns: it accepts clients' connections and resets them, which would
+// look like the store.
 func freePort(t testing.TB) string {
 	t.Helper()
 	for range 100 {

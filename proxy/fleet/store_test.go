@@ -68,8 +68,8 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// TestRefusedKey checks that a refusal by the store concerns only the key: it is reported with its
-// remedy, other keys continue, and the breaker stays closed.
+// TestRefusedKey checks that a refusal by the store concerns only the key. The refusal is reported
+// with its remedy, other keys continue, and the breaker stays closed.
 func TestRefusedKey(t *testing.T) {
 	store := miniredis.RunT(t)
 	log, lines := observer.New(zap.WarnLevel)

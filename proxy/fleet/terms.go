@@ -43,8 +43,8 @@ func (t *terms) silence(now time.Duration) time.Duration {
 	return now - time.Duration(t.lastHeartbeat.Load())
 }
 
-// edges returns how many edges share what is free while the store is lost: the expected or the seen
-// number, whichever is greater. If neither is known it is config.UnknownEdges.
+// edges returns how many edges share what is free while the store is lost. This is the expected
+// number or the seen number, whichever is greater, or config.UnknownEdges if neither is known.
 func (t *terms) edges() int {
 	if t.edgesUnknown() {
 		return config.UnknownEdges

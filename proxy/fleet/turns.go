@@ -8,19 +8,19 @@ import (
 	"github.com/valkey-io/valkey-go"
 )
 
-// turns extends an account of slots by a queue of waiting calls. Calls may wait at several edges,
-// and the store makes these edges take turns: it reserves a free slot for the first edge and
-// notifies it. An edge that has got a slot and waits for more goes to the end of the line, so an
-// edge with many ending calls does not keep its slots for its own queue.
+// turns adds a queue of waiting calls to a slot account. Calls may wait at several edges, and the
+// store makes these edges take turns: it reserves a free slot for the first edge and notifies it.
+// An edge that has got a slot and waits for another goes to the end of the line, so an edge with
+// many ending calls does not keep its slots for its own queue.
 type turns struct {
 	waited func() bool // reports whether calls of this edge wait
 	wake   func()      // makes one of them try again
 	asked  bool        // the last message reported that calls wait
 }
 
-// askAgain is the interval at which an edge whose calls wait asks again. It bounds how long a free
-// slot stays unused if the store's notice was lost. It also keeps the edge's turn, which ends after
-// a second without a message.
+// askAgain is the interval at which an edge whose calls wait asks again. The interval bounds how
+// long a free slot stays unused if the store's notice was lost. Asking again also keeps the edge's
+// turn, which ends after a second without a message.
 const askAgain = 50 * time.Millisecond
 
 // say records in a message whether calls wait.

@@ -122,7 +122,8 @@ func (h *hall) settle() {
 	h.t.Fatalf("it comes to no rest")
 }
 
-// fair fails if an edge's calls were passed over, or if a slot is free while a call waits.
+// fair fails if other edges' calls overtook an edge's calls for too long, or if a slot is free
+// while a call waits.
 func (h *hall) fair(settled bool) {
 	held := 0
 	for _, q := range h.queues {
@@ -140,8 +141,8 @@ func (h *hall) fair(settled bool) {
 }
 
 // TestTurns lets calls arrive and end at several edges in any order. No call waits for long while
-// others are served, no slot is free while a call waits, even if the store's message about a turn
-// is lost, and there is never a call too many.
+// others are served. No slot is free while a call waits, even if the store's message about a turn
+// is lost. There is never a call too many.
 func TestTurns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := newHall(t, rapid.IntRange(2, 5).Draw(t, "edges"), rapid.SampledFrom([]int{1, 2, 5, 120}).Draw(t, "slots"))
@@ -187,9 +188,9 @@ func TestTurns(t *testing.T) {
 	})
 }
 
-// TestTurnsOfABusyEdge checks that a queue whose calls never end does not block others, and that an
-// edge that has all slots gives one in turn to each waiting edge, however many calls wait at the
-// edge itself.
+// TestTurnsOfABusyEdge checks that a queue that never empties does not block other edges. An edge
+// that has all slots gives one in turn to each waiting edge, however many calls wait at the edge
+// itself.
 func TestTurnsOfABusyEdge(t *testing.T) {
 	h := newHall(t, 3, 4)
 	for range 30 {

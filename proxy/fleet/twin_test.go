@@ -245,7 +245,7 @@ func (a *twinAccount) wait(edge string, p *part, granted int64, ahead int, now i
 	a.turns = slices.Insert(a.turns, ahead, twinTurn{edge, now + lease.Milliseconds()/10})
 }
 
-// fairWant returns how many free slots an edge may want if others wait for slots, too.
+// fairWant returns how many free slots an edge may claim if other edges wait for slots, too.
 func (p *part) fairWant(free int64, ahead, others int) int64 {
 	if p.kind != slot && p.kind != turn || others == 0 {
 		return p.want

@@ -38,8 +38,9 @@ func limitsOf(l config.KeyLimits) needs {
 	return needs{int64(l.RequestsPerMinute), int64(l.TokensPerMinute), int64(l.Concurrency)}
 }
 
-// fenceAfter gives up what the store will soon grant to others: after a lease without an answer
-// they may hold it. silence is the time since the last answer. The caller holds mu.
+// fenceAfter gives up what the store will soon grant to other edges, which may hold it after a
+// lease without an answer. The parameter silence is the time since the last answer. The caller
+// holds mu.
 func (u *usage) fenceAfter(silence time.Duration) {
 	if silence <= lease-fenceBefore {
 		return
@@ -49,8 +50,9 @@ func (u *usage) fenceAfter(silence time.Duration) {
 	}
 }
 
-// lacking returns the first cell of which this edge does not hold enough for a call, or -1. A call
-// may use what was drawn for waiting calls only if drawn is true. The caller holds mu.
+// lacking returns the first cell in which this edge does not hold enough for a call, or -1. A call
+// may use what was drawn for waiting calls only if the parameter drawn is true. The caller holds
+// mu.
 func (u *usage) lacking(n needs, drawn bool, now time.Duration, edges int) int {
 	for i := range u.cells {
 		c := &u.cells[i]
@@ -68,7 +70,7 @@ func (u *usage) lacking(n needs, drawn bool, now time.Duration, edges int) int {
 	return -1
 }
 
-// needsOf returns what a call takes of each cell. A call above a limit takes all of it.
+// needsOf returns what a call takes from each cell. A call above a limit takes all of the limit.
 func (u *usage) needsOf(n needs) needs {
 	for i := range n {
 		n[i] = u.cells[i].need(n[i])
@@ -76,7 +78,7 @@ func (u *usage) needsOf(n needs) needs {
 	return n
 }
 
-// await reserves what was drawn for waiting calls.
+// await sets aside the amount that was drawn for waiting calls.
 func (u *usage) await(n needs) {
 	for i := range u.cells {
 		u.cells[i].awaited += n[i]
@@ -154,7 +156,7 @@ func (u *usage) refuseAlone(n needs, edges int) limit.Decision {
 }
 
 // earn applies what time pays in every cell while the store is lost. An edge that admits nothing
-// during that time gets no part, because others may have used everything.
+// during that time gets no part, because other edges may have used everything.
 func (u *usage) earn(now time.Duration, t *terms) {
 	if !u.lost || t.whenLost == config.LostClosed {
 		return

@@ -11,7 +11,7 @@ import (
 )
 
 // Clients come, leave and run into deadlines while slots are taken and freed. No wake-up and no
-// slot is lost, no waiter remains, and the slots are never exceeded.
+// slot is lost, no waiter remains, and no more slots are taken than exist.
 func TestQueueUnderChurn(t *testing.T) {
 	const total = 3
 	p := newPlaces(20)
@@ -115,9 +115,9 @@ func (p *places) promised() int {
 	return (*p.set.byUpstream.Load())[p.at].promisedSlots(upstreams.PoolText, true)
 }
 
-// BenchmarkFreed measures the release of a slot for several numbers of waiting calls. They wait
-// either for another model, which does not have the upstream, or for the same one, where each slot
-// wakes a waiter that waits again.
+// BenchmarkFreed measures the release of a slot for several numbers of waiting calls. The calls
+// wait either for another model, which does not have the upstream, or for the same model, so that
+// each slot wakes a waiter, which then waits again.
 func BenchmarkFreed(b *testing.B) {
 	for _, n := range []int{0, 50, 200, 1000} {
 		p, idle := newPlaces(n), newPlaces(0)

@@ -12,7 +12,7 @@ import (
 	"penstock/routing"
 )
 
-// batchNeed is the need of a batch call that ages after a while.
+// batchNeed is the need of a batch call that ages after the given time.
 func batchNeed(key string, after time.Duration) *Need {
 	return &Need{Key: key, Rank: 1, Ages: time.Now().Add(after)}
 }
@@ -93,8 +93,8 @@ func TestQueueEvictsBatchesFirst(t *testing.T) {
 	})
 }
 
-// With a reserve for users, a user's calls wait no longer next to 100 batch calls that always wait
-// than they would without them, and every batch call is served.
+// With a reserve for users, 100 batch calls that always wait do not make a user's calls wait
+// longer, and every batch call is served.
 func TestReserveKeepsWaits(t *testing.T) {
 	const slots, users, each = 8, 2, 30
 	run := func(t *testing.T, batch int, reserve routing.Percent) (waits []time.Duration, batched int) {

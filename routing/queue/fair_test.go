@@ -18,7 +18,8 @@ func fairPlaces() (*places, *turns.Line) {
 	return p, line
 }
 
-// Keys that always wait are served by tokens and weights, however many calls each has.
+// Keys that always wait are served in proportion to tokens and weights, however many calls each key
+// has.
 func TestQueueServesByTokens(t *testing.T) {
 	for _, c := range []struct {
 		name    string

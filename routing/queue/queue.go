@@ -30,8 +30,8 @@ var (
 type Route interface {
 	Targets() []routing.Target
 	Room(u *upstreams.Upstream, q *routing.Query) routing.Room
-	// Wait counts a waiting call at the upstreams whose models take turns; quit ends the count. Both
-	// may report a change of an upstream, so callers hold no lock.
+	// Wait counts a waiting call at the upstreams whose models take turns. The function quit ends the
+	// count. Both may report a change of an upstream, so callers must hold no lock.
 	Wait(q *routing.Query) (quit func())
 }
 
@@ -89,7 +89,7 @@ type waitingKey struct {
 	sessions map[uint64]session // sessions that wait
 }
 
-// session is one session's waiters of a key. Each round has one of them.
+// session holds one session's waiters of a key. Each round has one waiter of a session.
 type session struct {
 	waiters int
 	round   uint64 // of the newest waiter
@@ -156,7 +156,8 @@ type waiter struct {
 	passes    bool // it joined a full queue for a slot that is free
 }
 
-// counts says where a waiter counts among the calls that wait for their models' turns.
+// counts records at which upstreams a waiter counts among the calls that wait for their model's
+// turn.
 type counts struct {
 	mu    sync.Mutex // is locked before the mutex of queues
 	quit  func()     // nil: it counts nowhere
@@ -170,7 +171,7 @@ type rankState struct {
 	credit  routing.Percent // what the class has not yet received of that share; a slot is 100
 }
 
-// rankAt returns the waiter's rank now: its own, and the first once it has aged.
+// rankAt returns the waiter's current rank: its own rank, or the first rank once it has aged.
 func (w *waiter) rankAt(now time.Time) int {
 	if w.rank > 0 && now.Before(w.ages) {
 		return w.rank
@@ -189,7 +190,8 @@ func (q *Queue) WaitingOf(rank int) int {
 	return q.ranks[rank].waiters
 }
 
-// Wait joins the queue and returns nil once try has returned true: Join, Await and Leave in one.
+// Wait joins the queue and returns nil once the function try has returned true. It does the work of
+// Join, Await and Leave.
 func (q *Queue) Wait(done <-chan struct{}, n *Need, deadline time.Time, try func() bool) error {
 	w, err := q.Join(n)
 	if err != nil {
@@ -209,9 +211,9 @@ type Waiting struct {
 // Join takes a place in the queue, which Leave gives back. The error is ErrFull.
 //
 // If the queue is full, Join evicts the newest call of the key with the most waiting calls, unless
-// that key would then wait with fewer calls than this one's: a key that floods the queue cannot
-// keep others out. Nothing is evicted if a free slot suits this call and no waiter: it passes
-// through the queue, and needs a place only if another call is faster.
+// that key would then have fewer waiting calls than this call's key. So a key that floods the queue
+// cannot keep other keys out. Nothing is evicted if a free slot suits this call but no waiter: the
+// call passes through the queue, and needs a place only if another call is faster.
 func (q *Queue) Join(n *Need) (*Waiting, error) {
 	w, first, err := q.join(n)
 	if err != nil {
@@ -256,13 +258,14 @@ func (t *counts) end() {
 	}
 }
 
-// Await returns nil once try has returned true. try takes a slot and reports whether it got one.
-// Await calls it on the caller's goroutine: once at the start if no other call waits, and then
-// whenever a slot is offered to this waiter. No lock is held, so two waiters may try at one time.
+// Await returns nil once the function try has returned true. That function takes a slot and reports
+// whether it got one. Await calls it on the caller's goroutine: once at the start if no other call
+// waits, and then whenever a slot is offered to this waiter. No lock is held, so two waiters may
+// try at the same time.
 //
 // The error is ErrDeadline at the deadline, ErrLeft when done is closed, and ErrFull if the call
-// was evicted. It is ErrNotYet when until comes first: the place in the queue stays, and Await may
-// be called again.
+// was evicted. It is ErrNotYet when the time until comes first: the place in the queue stays, and
+// Await may be called again.
 func (p *Waiting) Await(done <-chan struct{}, until, deadline time.Time, try func() bool) error {
 	if p.first {
 		p.first = false
@@ -298,8 +301,8 @@ func (p *Waiting) Await(done <-chan struct{}, until, deadline time.Time, try fun
 	}
 }
 
-// join adds a waiter. first reports that no other call waits, so this one tries to take a slot at
-// once.
+// join adds a waiter. The result first reports that no other call waits, so this call tries to take
+// a slot at once.
 func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
@@ -344,8 +347,8 @@ func (q *Queue) join(n *Need) (w *waiter, first bool, err error) {
 	return w, first, nil
 }
 
-// class returns the class of a need. There is one for each pool, and few more, because waiting
-// calls have rarely been tried elsewhere.
+// class returns the class of a need. There is one class for each pool, and few more, because
+// waiting calls have rarely been tried elsewhere.
 func (q *Queue) class(n *Need) *waiterClass {
 	for _, c := range q.classes {
 		if c.pool == n.Pool && c.tiers == n.Tiers && c.arms == n.Arms && c.needs == n.Needs && c.reserve == n.Reserve &&
@@ -407,10 +410,11 @@ func suited(q *Queue, n *Need) bool {
 	return false
 }
 
-// makeRoom evicts a waiter for a newcomer of a rank whose key already has own waiters. It takes the
-// newest waiter of the last class behind the newcomer's. If there is none, it takes the newest
-// waiter of the newcomer's class from the key with the most, unless that key would then have fewer
-// waiters than the newcomer's.
+// makeRoom evicts a waiter for a newcomer. The parameter of is the newcomer's rank, and own is the
+// number of waiters that its key already has. makeRoom evicts the newest waiter of the last class
+// behind the newcomer's. If there is no such class, it evicts the newest waiter of the newcomer's
+// class from the key with the most waiters, unless that key would then have fewer waiters than the
+// newcomer's key.
 func (q *Queue) makeRoom(of, own int) bool {
 	for rank := len(q.ranks) - 1; rank > of && q.behind > 0; rank-- {
 		if q.ranks[rank].waiters > 0 {
@@ -457,8 +461,8 @@ func (q *Queue) evicted(w *waiter) bool {
 	return w.evicted
 }
 
-// leave removes a waiter, for any reason. If it was woken for a slot and has not taken it, the slot
-// is offered to the others.
+// leave removes a waiter, for any reason. If the waiter was woken for a slot and has not taken it,
+// the slot is offered to the others.
 func (q *Queue) leave(w *waiter) {
 	q.queues.mu.Lock()
 	defer q.queues.mu.Unlock()
@@ -532,8 +536,8 @@ func (q *Queue) sleepAgain(w *waiter) {
 	q.queues.offerQueue(q)
 }
 
-// wakeNext wakes the next waiter that a slot of p suits, and reports whether there is one. It also
-// wakes waiters that no upstream may take, so that they can fail.
+// wakeNext wakes the next waiter that a slot of the upstream p suits, and reports whether there is
+// one. It also wakes waiters whose call no upstream may take, so that they can fail.
 func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 	if q.Waiting() == 0 || q.unwoken != nil {
 		return false
@@ -576,9 +580,9 @@ func (q *Queue) wakeNext(p *queuedUpstream, now time.Time) bool {
 // aSlot is how much one slot adds to a rankState's credit.
 const aSlot = 100
 
-// wakeRank wakes the next waiter whose class fits, among those with this rank now or, if own is
-// set, of this class. It chooses the key that was served least, including what its woken calls are
-// about to be served.
+// wakeRank wakes the next waiter whose class fits. It chooses among the waiters whose current rank
+// is the given rank or, if the parameter own is set, whose own rank is. It chooses the key that was
+// served least, including what its woken calls are about to be served.
 func (q *Queue) wakeRank(p *queuedUpstream, now time.Time, rank int, own bool) bool {
 	var next *waiter
 	var least float64

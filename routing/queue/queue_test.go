@@ -162,7 +162,7 @@ func TestQueueDepth(t *testing.T) {
 	}
 }
 
-// A waiter whose try finds no slot keeps its place ahead of later waiters.
+// A waiter that tries and finds no slot keeps its place ahead of later waiters.
 func TestQueueKeepsPlaceAfterVainTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(10)
@@ -318,8 +318,8 @@ func TestQueuesShareAnUpstream(t *testing.T) {
 	})
 }
 
-// If a waiter that is leaving gets the turn, the turn passes to the next one: a call that has gone
-// takes no place.
+// If a waiter that is leaving gets the turn, the turn passes to the next waiter: a call that has
+// gone takes no place.
 func TestQueueHandsTurnOn(t *testing.T) {
 	for range 20 { // which of two events a waiter sees first is chance
 		synctest.Test(t, func(t *testing.T) {
@@ -353,8 +353,8 @@ func TestQueueHandsTurnOn(t *testing.T) {
 	}
 }
 
-// A call does not look for a place while an earlier one is about to. The next call gets what the
-// earlier one leaves, and a key that found a place without a signal moves behind the others.
+// A call does not look for a place while an earlier call is about to do so. The next call gets what
+// the earlier call leaves, and a key that found a place without a signal moves behind the others.
 func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 	for _, signalled := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -414,7 +414,7 @@ func TestQueueKeepsNewcomersWaiting(t *testing.T) {
 }
 
 // Without a signal, a new waiter finds a slot that does not suit the only other waiter. A waiter
-// that leaves before it was woken wakes no other.
+// that leaves before it was woken wakes no other waiter.
 func TestQueueNewcomerIsWokenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlaces(10)
@@ -548,7 +548,7 @@ func TestQueueSurvivesPanic(t *testing.T) {
 	}
 }
 
-// A waiting call counts where its key's tiers let it go, including external upstreams.
+// A waiting call counts at all upstreams that its key's tiers allow, including external ones.
 func TestQueueCountsAtTiers(t *testing.T) {
 	p := newPlaces(2)
 	var counted []uint8

@@ -19,8 +19,8 @@ import (
 // changes, or a waiter comes, leaves or finds no slot, Queues wake as many waiters as there are
 // free slots without a woken waiter. So a lost signal does no harm, and a surplus signal wakes no
 // waiter. The route itself decides whether a slot suits a waiter, so a waiter is woken in vain only
-// if it was overtaken. Each event wakes a waiter at most once: if route and upstream ever disagree,
-// that costs one wake-up and causes no loop.
+// if another call was faster. Each event wakes a waiter at most once. If the route and an upstream
+// ever disagree, that costs one wake-up and causes no loop.
 type Queues struct {
 	waiting    atomic.Int64                                            // calls, in all queues
 	byUpstream atomic.Pointer[map[*upstreams.Upstream]*queuedUpstream] // of the queues in use
@@ -58,8 +58,8 @@ func New() *Queues {
 	return s
 }
 
-// ForModel returns the queue of a model: the one in use, one in which calls may still wait, or a
-// new one, whose waiters are woken once it is passed to Apply.
+// ForModel returns the queue of a model: the queue in use, a queue in which calls may still wait,
+// or a new queue, whose waiters are woken once it is passed to Apply.
 func (s *Queues) ForModel(model string) *Queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,8 +78,8 @@ type Use struct {
 	Queue *Queue
 	Depth int
 	Route Route
-	// Line accounts for what the keys were served; nil: the queue has one of its own, in which only
-	// it books.
+	// Line accounts for what the keys were served; nil: the queue has its own line, in which only this
+	// queue books.
 	Line *turns.Line
 	// Floors are the floors of the classes, in order; nil: none.
 	Floors []routing.Percent
@@ -162,7 +162,8 @@ func (s *Queues) SlotFreed(u *upstreams.Upstream) {
 }
 
 // UpstreamChanged is SlotFreed for any other change of an upstream. The change may affect other
-// upstreams of a route: never-probed ones take calls only while no upstream that is up does.
+// upstreams of a route: for example, upstreams that were never probed take calls only while no
+// upstream is up.
 func (s *Queues) UpstreamChanged(u *upstreams.Upstream) {
 	if p := s.awaitedUpstream(u); p != nil {
 		s.mu.Lock()
@@ -203,8 +204,8 @@ func (s *Queues) awaitedUpstream(u *upstreams.Upstream) *queuedUpstream {
 	return nil
 }
 
-// offer wakes as many waiters as p has free slots without a woken waiter. The queues that share p
-// take turns. Called with mu held.
+// offer wakes as many waiters as the upstream p has free slots without a woken waiter. The queues
+// that share p take turns. The caller holds mu.
 func (s *Queues) offer(p *queuedUpstream) {
 	queues := *p.queues.Load()
 	now := time.Now()
@@ -218,7 +219,7 @@ func (s *Queues) offer(p *queuedUpstream) {
 	}
 }
 
-// offerQueue offers the slots of all upstreams of a queue's model. Called with mu held.
+// offerQueue offers the slots of all upstreams of a queue's model. The caller holds mu.
 func (s *Queues) offerQueue(q *Queue) {
 	if q.Waiting() == 0 {
 		return

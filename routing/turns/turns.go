@@ -1,15 +1,15 @@
-// Package turns decides which key is next at a model whose slots are taken: the one that has been
+// Package turns decides which key is next at a model whose slots are taken: the key that has been
 // served least, in proportion to its weight. Keys are opaque names, and the caller measures what is
 // served (Weight). It does no I/O, and time is a parameter.
 //
 // # Design
 //
-// What keys share is the time of engines, and calls differ in it by five orders of magnitude. So a
-// key has an account of what it was served, divided by its weight, and the key with the least
-// account is next (VTC, arXiv 2401.00588). An account is charged with an estimate when a call gets
-// its slot, and corrected while the answer comes and when it has ended.
+// Keys share the engines' time, and calls differ in the time that they take by five orders of
+// magnitude. So a key has an account of what it was served, divided by its weight, and the key with
+// the least account is next (VTC, arXiv 2401.00588). An account is charged with an estimate when a
+// call gets its slot, and corrected while the answer comes and when it has ended.
 //
-// An idle key does not save credit: when it waits again, its account is lifted to the line's time,
+// An idle key does not save credit: when it waits again, its account is raised to the line's time,
 // which lies between the accounts of the waiting keys. That time advances with what is served,
 // divided among the waiting keys, as in fair queueing of packets. So it reaches even the account
 // that is furthest ahead, also while new keys keep coming, and no key waits forever. An account
@@ -25,17 +25,17 @@ import (
 	"time"
 )
 
-// answerWeight is how many prompt tokens one answer token counts for: an engine reads many tokens
-// in a step, and writes one for each call. It is a choice, not a measurement.
+// answerWeight is the number of prompt tokens that one answer token counts for: an engine reads
+// many tokens in a step, and writes one for each call. The number is a choice, not a measurement.
 const answerWeight = 4
 
-// Weight returns what a call is served: the prompt tokens that its engine had to read, plus four
-// times the tokens of its answer.
+// Weight returns what a call is served: the prompt tokens that its engine had to read, plus
+// answerWeight times the tokens of its answer.
 func Weight(uncached, answer int) int64 {
 	return int64(max(0, uncached)) + answerWeight*int64(max(0, answer))
 }
 
-// remembered is how long a line keeps counting after the last key has waited.
+// remembered is how long a line keeps counting after the last wait has ended.
 const remembered = time.Minute
 
 // mostIdle bounds the accounts of keys that do not wait.
@@ -107,7 +107,7 @@ func (a *Account) Leave(now time.Time) {
 // Served returns what the key has been served, divided by its weight: the least is next.
 func (a *Account) Served() float64 { return math.Float64frombits(a.served.Load()) }
 
-// With returns Served as if the key had been served this much more.
+// With returns Served as if the key had been served the given additional amount.
 func (a *Account) With(more int64) float64 { return a.Served() + float64(more)/a.share() }
 
 // share returns the key's weight.
@@ -229,7 +229,7 @@ func (l *Line) book(a *Account, more int64) {
 	}
 }
 
-// settle moves the line's time to between the accounts of the waiting keys.
+// settle moves the line's time into the range of the waiting keys' accounts.
 func (l *Line) settle() {
 	if len(l.waiting) == 0 {
 		return
@@ -270,8 +270,8 @@ func (l *Line) account(key string, weight float64) *Account {
 	return a
 }
 
-// expire makes the line quiet once no key has waited for remembered. It reports whether the line is
-// quiet.
+// expire makes the line quiet once no key has waited for the duration remembered. It reports
+// whether the line is quiet.
 func (l *Line) expire(now time.Time) (quiet bool) {
 	if len(l.waiting) == 0 && l.busy.Load() && now.Sub(l.last) > remembered {
 		clear(l.accounts)

@@ -90,7 +90,7 @@ func TestQuietLineCountsNothing(t *testing.T) {
 	}
 }
 
-// A key that was away comes back level with the waiting keys: it gains nothing for its idle time,
+// A key that was away comes back level with the waiting keys. It gains nothing from its idle time,
 // and loses nothing for what it was served before any key waited.
 func TestIdleKeysSaveNoCredit(t *testing.T) {
 	var l Line
@@ -162,8 +162,9 @@ func next(keys []*simulated) *simulated {
 	return best
 }
 
-// Keys that wait all the time are served in proportion to their weights: the difference is never
-// more than the slots' calls, however the costs are spread and however wrong the estimates are.
+// Keys that wait all the time are served in proportion to their weights. The difference is never
+// more than the calls in the slots, however the costs are spread and however wrong the estimates
+// are.
 func TestServedInProportion(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Line

@@ -176,7 +176,7 @@ func (b *Board) message(text string, now time.Time) *message {
 }
 
 // lose switches to working without the board once its last answer is too old: the edge then has its
-// own part of the slots. There are as many parts as edges that divide the limits of keys.
+// own part of the slots. There are as many parts as edges that divide the key limits.
 func (b *Board) lose(now time.Time) {
 	b.busy = false
 	if now.Sub(time.Unix(0, b.answered.Load())) >= freshFor {

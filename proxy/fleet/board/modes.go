@@ -23,15 +23,15 @@ type ModeSetting struct {
 }
 
 // A mode stays until an operator sets another one, so edges sign it again long before it expires.
-// The expiry bounds how long a copy of a mode can be put back into the store.
+// The expiry limits the time during which a copy of a mode can be put back into the store.
 const (
 	modeLife  = 7 * 24 * time.Hour
 	renewMode = 6 * 24 * time.Hour // the remaining time at which it is signed again
 	careEvery = time.Hour
 )
 
-// SetMode makes every other edge set the mode of an upstream; the caller has set it at this edge.
-// It returns at once: while the store is away, the other edges learn of the mode later.
+// SetMode makes every other edge set an upstream's mode, which the caller has set at this edge. It
+// returns at once: while the store is away, the other edges learn of the mode later.
 func (b *Board) SetMode(id upstreams.ID, m upstreams.Mode, who string, now time.Time) {
 	name := modePrefix + Name(id)
 	b.mu.Lock()
@@ -159,8 +159,9 @@ func (b *Board) careForModes(now time.Time) {
 // secretFact is the fact that records when the fleet's first secret appeared.
 const secretFact = "s:since"
 
-// heedSecret adopts that time. It corrects the board's value at most once a minute, because edges
-// with other secrets may correct it, too. The caller holds mu.
+// heedSecret adopts the time at which the fleet's first secret appeared. It corrects the board's
+// value at most once a minute, because edges with other secrets may correct it, too. The caller
+// holds mu.
 func (b *Board) heedSecret(now time.Time) {
 	correction := b.o.Signer.Appeared(b.facts[secretFact], now)
 	if correction != "" && now.Sub(b.corrected) >= time.Minute {

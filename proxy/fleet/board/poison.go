@@ -30,7 +30,7 @@ func (b *Board) Lost(hash uint64, id upstreams.ID, life time.Duration) {
 	b.put(poisonName(hash, id), "1", life)
 }
 
-// Cleared makes every edge forget what was lost to a body with that hash.
+// Cleared makes every edge forget the engines that were lost to a body with that hash.
 func (b *Board) Cleared(hash uint64) {
 	prefix := poisonPrefix + strconv.FormatUint(hash, 16) + ":"
 	b.mu.Lock()

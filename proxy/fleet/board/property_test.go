@@ -211,8 +211,8 @@ func TestBoard(t *testing.T) {
 }
 
 // TestDeadEdge checks that the work of a dead edge disappears with its lease. After two seconds a
-// cut-off edge no longer weighs the others' work: it then has its part, by the number of seen
-// edges.
+// cut-off edge no longer weighs the others' work: it then has its part of the slots, according to
+// the number of edges that it has seen.
 func TestDeadEdge(t *testing.T) {
 	w := newWorld(t, 2, 1)
 	one, two := w.edges[0], w.edges[1]
@@ -236,7 +236,7 @@ func TestDeadEdge(t *testing.T) {
 }
 
 // TestFacts checks that a mode reaches every edge, even one that starts later, and survives a store
-// that forgets. What was lost to a body is forgotten after a minute.
+// that forgets. The upstreams that were lost to a body are forgotten after a minute.
 func TestFacts(t *testing.T) {
 	w := newWorld(t, 2, 2)
 	one, two := w.edges[0], w.edges[1]

@@ -27,7 +27,8 @@ const lease = 3 * time.Second
 // Name returns the name of an upstream in the store: a hash of its id.
 func Name(id upstreams.ID) string { return fmt.Sprintf("%016x", xxhash.Sum64String(string(id))) }
 
-// works is the work at upstreams, by name. down counts the edges that have found an upstream down.
+// works is the work at upstreams, by name. The field down counts the edges that have found the
+// upstream down.
 type works map[string]work
 
 type work struct {
@@ -109,7 +110,8 @@ type reply struct {
 
 var errOvertaken = errors.New("a later message was there first")
 
-// parseReply reads the answer to a message. version is the version of the facts that the edge knew.
+// parseReply reads the answer to a message. The parameter version is the version of the facts that
+// the edge knew.
 func parseReply(list []valkey.ValkeyMessage, version string) (r reply, err error) {
 	if len(list) == 1 {
 		return r, errOvertaken

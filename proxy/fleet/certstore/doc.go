@@ -1,5 +1,5 @@
-// Package certstore holds in the fleet's store what its edges need to obtain certificates together:
-// an acme.Fleet, which certmagic uses as its storage.
+// Package certstore lets the edges of a fleet obtain certificates together. It keeps what they need
+// in the fleet's store, as an acme.Fleet, which certmagic uses as its storage.
 //
 // # An entry
 //
@@ -7,9 +7,9 @@
 // a certificate, its private key, the answer to a challenge) and holds a change number and a blob.
 // A blob is sealed with the seal keys of the configuration (translate/seal, AES-256-GCM) and bound
 // to the directory and the field. Access to the store is therefore not enough to read a key, to
-// forge an entry, or to replace the entry of one domain with that of another. The sealed text
-// contains a version, which only rises: an older entry in place of a newer one is refused. Each
-// refused blob is counted and logged once.
+// forge an entry, or to replace one domain's entry with another domain's. The sealed text contains
+// a version, which only rises: an older entry in place of a newer one is refused. Each refused blob
+// is counted and logged once.
 //
 // # Changes
 //
@@ -19,7 +19,7 @@
 //
 // # A lock
 //
-// One edge at a time orders a certificate for a domain. By the store's clock, its lock expires
-// after a lease unless the edge renews it. The lock of a dead edge is therefore free after the
-// lease.
+// One edge at a time orders a certificate for a domain. The edge holds the domain's lock, which
+// expires after a lease by the store's clock, unless the edge renews it. A dead edge's lock is
+// therefore free after the lease.
 package certstore

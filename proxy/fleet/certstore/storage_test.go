@@ -69,7 +69,7 @@ func TestStorage(t *testing.T) {
 	}
 }
 
-// TestLock checks that a second edge, and also the same one, waits for a lock, and that losing a
+// TestLock checks that a second edge waits for a lock, and so does the edge that holds it. Losing a
 // lock ends the attempt that holds it.
 func TestLock(t *testing.T) {
 	f := newFleet(t)

@@ -67,8 +67,8 @@ func New(o Options) *Store {
 // Available reports whether the store takes messages.
 func (s *Store) Available() bool { return s.o.Link.Available() }
 
-// Changes returns the entries that have changed since the last call. whole reports that these are
-// all entries, as in the first call and if all is true.
+// Changes returns the entries that have changed since the last call. The result whole reports that
+// these are all entries, as in the first call and if the parameter all is true.
 func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,12 +96,12 @@ func (s *Store) Changes(ctx context.Context, all bool) (entries []Entry, whole b
 	return entries, whole, nil
 }
 
-// sealAnewAfter is how long after a change of secrets the entries of older secrets are sealed
-// again. By then every edge has the new ones.
+// sealAnewAfter is the time between a change of secrets and the renewed sealing of entries with
+// older secrets. By then every edge has the new secrets.
 const sealAnewAfter = 10 * time.Minute
 
-// sealAnew seals entries of older secrets again with the first one, so that the older secrets can
-// be removed. The caller holds mu.
+// sealAnew seals entries with older secrets again with the first secret, so that the older secrets
+// can be removed. The caller holds mu.
 func (s *Store) sealAnew(ctx context.Context) {
 	old := s.old
 	s.old = nil

@@ -105,8 +105,8 @@ func (f *fleet) hash() string {
 	return ""
 }
 
-// TestChanges checks that an edge first reads all entries and then only new ones, of its own and of
-// others, even if they do not fit into one answer. The store's copy is sealed.
+// TestChanges checks that an edge first reads all entries and then only new ones, its own and
+// others', even if they do not fit into one answer. The store's copy is sealed.
 func TestChanges(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -133,8 +133,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestPutReplacesWhatWasRead checks that one of two edges that write at once succeeds, and that the
-// other succeeds after it has read that change.
+// TestPutReplacesWhatWasRead checks that if two edges write at once, one of them succeeds. The
+// other edge succeeds once it has read that change.
 func TestPutReplacesWhatWasRead(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -155,8 +155,8 @@ func TestPutReplacesWhatWasRead(t *testing.T) {
 }
 
 // TestRefused checks that an entry is refused and counted once if no edge has sealed it, or if it
-// was sealed for another domain or directory, with other keys, or earlier than a known one. It can
-// be replaced.
+// was sealed for another domain or directory, with other keys, or earlier than a known entry. A
+// refused entry can be replaced.
 func TestRefused(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.edge("a"), f.edge("b")
@@ -226,8 +226,8 @@ func TestClaims(t *testing.T) {
 	claim(b, true)
 }
 
-// TestNewSecrets checks that, ten minutes after a new secret was set, all permanent entries are
-// sealed with it, so that the old one can be removed.
+// TestNewSecrets checks that all permanent entries are sealed with a new secret ten minutes after
+// it was set, so that the old secret can be removed.
 func TestNewSecrets(t *testing.T) {
 	f := newFleet(t)
 	old, newer := strings.Repeat("k", 32), strings.Repeat("n", 32)

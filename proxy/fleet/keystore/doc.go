@@ -1,4 +1,4 @@
-// Package keystore holds API keys in the fleet's store, beside those of the configuration.
+// Package keystore holds API keys in the fleet's store, in addition to those in the configuration.
 //
 // # An entry
 //
@@ -6,7 +6,7 @@
 // entry is the key's entry of a keys_file as JSON (or a mark that the key is revoked), with a
 // version and an HMAC under a secret of the configuration. Write access to the store is therefore
 // not enough to make a key or to raise a limit. Versions only rise: an older entry in place of a
-// newer one is refused and corrected, and a missing one is restored. Each refused text is counted
+// newer one is refused and corrected, and a missing entry is restored. Each refused text is counted
 // and logged once. An edge that has just started cannot know which version was the last; edges that
 // have run for longer correct the store.
 //
@@ -17,8 +17,8 @@
 // milliseconds, or half a second and a round trip if the message is lost. All keys are held in
 // memory, and no call asks the store for one. While the store is away the last keys stay.
 //
-// Until an edge has read the keys once it is not ready, and refuses a key that is not in its file
-// with 503. An edge that may start with a copy (fleet.keys.store: cached) writes the entries to a
+// Until an edge has read the keys once, it is not ready, and refuses a key that is not in its file
+// with a 503. An edge that may start with a copy (fleet.keys.store: cached) writes the entries to a
 // file in the store's form and reads them with the same checks.
 //
 // # The operator's side
@@ -26,5 +26,5 @@
 // An operator changes entries through an edge's admin listener (Keys.Update), or by a command with
 // its own Writer. Both sign their entries and write them by compare and set. A version is the
 // store's time in microseconds, or one more than the last version, whichever is greater. It is
-// therefore also higher than that of an entry that was lost.
+// therefore also higher than the version of a lost entry.
 package keystore

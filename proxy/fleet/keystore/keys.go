@@ -52,7 +52,7 @@ type Keys struct {
 const period = 500 * time.Millisecond
 
 // wholeEach is the number of periods after which everything is read, even without a change. This
-// corrects an entry that was put back or removed without changing the number.
+// corrects entries that were put back or removed without a change of the number.
 const wholeEach = 20
 
 // New returns the keys of an edge, including those of the copy if there is one.
@@ -266,8 +266,8 @@ func (k *Keys) isReady() bool {
 	}
 }
 
-// merge adopts entries and reports whether the keys have changed. For entries that are gone, or
-// older than the held ones, it calls restore. If restore is nil, nothing can be corrected.
+// merge adopts entries and reports whether the keys have changed. It calls restore for each entry
+// that is gone or older than the held one. If restore is nil, nothing can be corrected.
 func (k *Keys) merge(all map[string]string, restore func(id, expected, raw string)) (changed bool) {
 	for id, raw := range all {
 		held, has := k.held[id]

@@ -82,8 +82,8 @@ func add(t testing.TB, w *Writer, id string) {
 	}
 }
 
-// TestKeys checks that a new key is in force, that a revoked one is not, and that its id can be
-// used again.
+// TestKeys checks that a new key is in force, that a revoked key is not, and that the revoked key's
+// id can be used again.
 func TestKeys(t *testing.T) {
 	store := miniredis.RunT(t)
 	client := dial(t, store.Addr())

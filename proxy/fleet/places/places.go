@@ -158,7 +158,7 @@ func (e *Exchange) sealed(model string, told []routing.Placement) []byte {
 	return e.seal.Seal(out, out, plain, []byte(model))
 }
 
-// opened reads an entry. ok is false if no edge with this secret has written it.
+// opened reads an entry. The result ok is false if no edge with this secret has written the entry.
 func (e *Exchange) opened(model string, entry []byte) (told []routing.Placement, ok bool) {
 	n := e.seal.NonceSize()
 	if len(entry) < n {

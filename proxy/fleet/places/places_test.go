@@ -110,8 +110,7 @@ func TestExchange(t *testing.T) {
 }
 
 // TestForeignEntries checks that an edge with another secret reads nothing and counts the entries.
-// An entry of another model's stream, a truncated one and one that was tampered with are ignored,
-// too.
+// Entries from another model's stream, truncated entries and tampered entries are ignored, too.
 func TestForeignEntries(t *testing.T) {
 	s := &streams{kept: map[string][][]byte{}, fail: never}
 	one, _ := newExchange(t, s, "secret")

@@ -4,7 +4,7 @@
 //
 // A signature is HMAC-SHA256 over the store's prefix, the kind and the name of the text, and the
 // text itself, which contains the edge and the time of expiry. Therefore no text is valid in
-// another fleet, at another place or after its expiry. The first secret signs and all of them
+// another fleet, at another place or after its expiry. The first secret signs and all secrets
 // verify, so secrets can be replaced at one edge after the other.
 //
 // For a day after the fleet's first secret appeared, texts without a signature stay valid, because
@@ -41,7 +41,8 @@ type Signer struct {
 	since   atomic.Int64 // Unix seconds; 0: not known yet
 }
 
-// New returns the signer of a fleet whose keys in the store begin with prefix; nil without secrets.
+// New returns the signer of a fleet whose keys in the store begin with the given prefix; nil
+// without secrets.
 func New(prefix string, secrets []string) *Signer {
 	if len(secrets) == 0 {
 		return nil
@@ -56,7 +57,8 @@ const (
 	length = len(before) + 2*sha256.Size + len(after)
 )
 
-// Sign returns value, marshaled as a JSON object, with its signature. value must have members.
+// Sign returns the value, marshaled as a JSON object, with its signature. The object must have
+// members.
 func (s *Signer) Sign(kind, name string, value any) string {
 	object, err := json.Marshal(value)
 	if err != nil {

@@ -48,9 +48,9 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestGrace checks that, for a day after the first secret appeared anywhere in the fleet, unsigned
-// texts are valid, over restarts of edges and with any text in the store. Wrongly signed texts
-// never are.
+// TestGrace checks that unsigned texts are valid for a day after the first secret appeared anywhere
+// in the fleet, across restarts of edges and with any text in the store. Wrongly signed texts are
+// never valid.
 func TestGrace(t *testing.T) {
 	began := time.Unix(1e9, 0)
 	secrets := []string{"the secret"}
