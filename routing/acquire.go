@@ -150,8 +150,8 @@ func descend(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	return nil, nil, cmp.Or(full, starting, ErrNoUpstream)
 }
 
-// acquireArm is acquire at one tier for a query that belongs to an arm or to the rest. If no target
-// of its part takes calls, the query may go to any target.
+// acquireArm is acquire at one tier for a query that belongs to an arm or to the rest. Once no
+// other target takes calls, the query may go to any target.
 func acquireArm(r *Route, q *Query) (*upstreams.Lease, *Target, error) {
 	own := q.Arms &^ rest
 	if own != 0 && q.notStalled && slices.ContainsFunc(r.targets, func(t Target) bool { return t.of(own) }) {

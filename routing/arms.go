@@ -25,8 +25,8 @@ type Arms uint32
 
 const rest Arms = 1
 
-// share is the part of the calls that belongs to an arm: the calls whose number lies in the range
-// from the field from up to, but not including, the field to.
+// share is the part of the calls that belongs to an arm: the calls with a number n for which from
+// <= n < to.
 type share struct {
 	tier     int
 	name     string

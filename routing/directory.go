@@ -536,8 +536,8 @@ const (
 
 // counted compares the number of a prompt's tokens that an engine had cached with the number that
 // was expected at the prompt's age. The result shows how much room there is. A prompt that is gone
-// needed more room than the engine has, and a prompt that survived needed less than nearly all of
-// it.
+// needed more room than the engine has, and a prompt that survived needed at most nearly all of the
+// room.
 func (d *directory) counted(t *Target, expected, cached, age int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

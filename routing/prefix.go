@@ -26,7 +26,7 @@ const (
 // Every byte of every prompt passes here, so sixteen bytes cost three instructions: two words are
 // multiplied into 128 bits, and the full product goes into the next multiplication. The two halves
 // of a block are separate chains that go on in the next block, so that a processor works on both at
-// once. The hash does not withstand deliberate collisions. Whoever causes one would only send their
+// once. The hash does not withstand deliberate collisions. A client that causes one only sends its
 // own calls to another engine.
 func HashBlocks(dst []uint64, seed uint64, prompt []byte) []uint64 {
 	var chains [2]chain
