@@ -31,7 +31,7 @@ func (a *Averages) LearnTokens(bytes, tokens int) {
 	}
 }
 
-// TTFT returns the moving average of the time to first token, 0 before the first.
+// TTFT returns the moving average of the time to first token; 0 before the first measurement.
 func (a *Averages) TTFT() time.Duration { return time.Duration(a.ttft.value() * float64(time.Second)) }
 
 // average is an exponentially weighted moving average. The zero value has no measurement yet.
@@ -40,7 +40,8 @@ type average struct{ bits atomic.Uint64 }
 // value returns 0 before the first measurement.
 func (a *average) value() float64 { return math.Float64frombits(a.bits.Load()) }
 
-// learn moves the average toward v by weight, starting from start (from v itself when start is 0).
+// learn moves the average toward v by the given weight. An average without a measurement begins at
+// the value start, or at v itself if start is 0.
 func (a *average) learn(v, start, weight float64) {
 	for {
 		old := a.bits.Load()
@@ -66,15 +67,15 @@ type Speed struct {
 	Unread  float64 // unread prompt tokens, for each call at the engine
 }
 
-// TokenTime returns the time for a token of an answer while this many calls run.
+// TokenTime returns the time for an answer token while the given number of calls run.
 func (v *Speed) TokenTime(calls float64) float64 { return v.Token + v.Beside*calls }
 
 // speedometer learns the speed of an engine with a model. Calls report when their prompts are
-// read and when their answers end; a pick reads atomics. To tell a slow engine from a busy one,
-// it relates each time to the engine's work. The reading time of a prompt starts at the previous
-// first token, or when the prompt was sent, and ends at its own first token. It is fitted as a
-// line over the prompt's uncached tokens. The time per answer token is fitted as a line over the
-// calls that run beside it.
+// read and when their answers end; a pick reads atomics. To tell a slow engine from a busy one, it
+// relates each time to the engine's work. The reading time of a prompt starts at the previous
+// prompt's first token, or when the prompt was sent, and ends at its own first token. Reading times
+// are fitted as a line over the prompts' uncached tokens. Times per answer token are fitted as a
+// line over the number of concurrent calls.
 type speedometer struct {
 	mu      sync.Mutex
 	prompts samples // x is tokens read, y the seconds this took
@@ -95,18 +96,18 @@ type samples struct {
 const (
 	// speedMemory is the number of newest samples that make up most of the sums.
 	speedMemory = 64
-	// speedTime is the time in which samples fade by e. An engine that gets no calls may have
-	// become faster, so it is measured anew once too little weight is left.
+	// speedTime is the time in which samples fade by a factor of e. An engine that gets no calls may
+	// have become faster, so it is measured anew once the samples have too little weight.
 	speedTime = 5 * time.Minute
 	// speedSamples is how many samples a pick needs.
 	speedSamples = 2.5
 	// speedLong is how many prompts with more than speedPrompt unread tokens are needed before
-	// the speed counts as known. Short prompts show only the fixed start: by their tokens per
-	// second, two equal engines differ by a factor of three.
+	// the speed counts as known. Short prompts show only the fixed start time: measured by them, the
+	// tokens per second of two equal engines can differ by a factor of three.
 	speedLong   = 10
 	speedPrompt = 500
-	// startDoubt weights, in samples, the assumption that the start takes no time. Without it
-	// prompts of equal length would show no speed.
+	// startDoubt is the weight, in samples, of the assumption that the start takes no time. Without
+	// this assumption, prompts of equal length would show no speed.
 	startDoubt = 2
 	// speedMost bounds the learned speed, in seconds a token. An engine that caches more than
 	// assumed must not look infinitely fast.
@@ -125,7 +126,7 @@ func (s *samples) add(x, y, z float64, at Moment) {
 	s.xx, s.xy, s.z = s.xx*keep+x*x, s.xy*keep+x*y, s.z*keep+z
 }
 
-// until returns the time at which too little weight is left in the samples.
+// until() returns the time from which the samples have too little weight.
 func (s *samples) until() Moment {
 	return s.at + Moment(math.Log(s.n/speedSamples)*float64(speedTime))
 }
@@ -139,15 +140,16 @@ func (s *samples) line() (at0, slope float64) {
 	return y - slope*x, slope
 }
 
-// lineFromZero fits y over x, through zero unless the samples outweigh an assumed y = 0 at x = 0,
-// which has the weight of doubt samples. at0 is not negative.
+// lineFromZero fits y over x. The line passes through zero, unless the samples outweigh an assumed
+// y = 0 at x = 0. The parameter doubt is the weight of that assumption, in samples. The result at0
+// is not negative.
 func (s *samples) lineFromZero(doubt float64) (at0, slope float64) {
 	at0 = max(0, (s.y*s.xx-s.x*s.xy)/((s.n+doubt)*s.xx-s.x*s.x))
 	return at0, (s.xy - at0*s.x) / s.xx
 }
 
-// readPrompt records how long reading a prompt took, its uncached tokens, and the work that the
-// call met at the engine, itself included.
+// readPrompt records how long it took to read a prompt, the prompt's uncached tokens, and the work
+// that the call met at the engine, including itself.
 func (m *speedometer) readPrompt(took time.Duration, tokens int64, met met, at Moment) {
 	if tokens <= 0 || took <= 0 {
 		return
@@ -176,8 +178,8 @@ func (m *speedometer) knows() {
 	}
 }
 
-// wroteAnswer records the tokens of an answer and the time from the first to the last of them,
-// while this many calls ran on average.
+// wroteAnswer records the tokens of an answer, the time from the first to the last of them, and the
+// average number of calls that ran meanwhile.
 func (m *speedometer) wroteAnswer(took time.Duration, tokens int, calls float64, at Moment) {
 	if tokens < speedAnswer || took <= 0 {
 		return
@@ -211,8 +213,8 @@ type ModelSpeed struct {
 	samples float64
 }
 
-// speedsOf returns the known speeds of an engine with its models, the one with the most recent
-// calls first.
+// speedsOf returns the known speeds of an engine with its models. The model with the most recent
+// calls comes first.
 func speedsOf(s *ServedModels, now Moment) (all []ModelSpeed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,8 @@ import (
 // Breaker is the position of an upstream's breaker.
 type Breaker uint8
 
-// The positions: closed lets every call through, open none, half-open one at a time.
+// The positions: closed lets every call through, open lets none through, and half-open lets one
+// through at a time.
 const (
 	BreakerClosed Breaker = iota
 	BreakerOpen
@@ -55,8 +56,8 @@ func (b *CircuitBreaker) Position(now time.Time) Breaker {
 	return BreakerHalfOpen
 }
 
-// Bars reports whether the calls of a key cannot be the trial of the open or half-open breaker:
-// their failures opened it.
+// Bars reports whether the calls of a key cannot be the trial of the open or half-open breaker,
+// because their failures opened it.
 func (b *CircuitBreaker) Bars(key string) bool {
 	if b.openUntil.Load() == breakerClosed {
 		return false
@@ -120,7 +121,7 @@ func (b *CircuitBreaker) passTrial(now time.Time) {
 	b.publish("a trial goes on well", now)
 }
 
-// publish copies the circuit's verdict to the atomics and logs a change. The caller holds mu.
+// publish copies the circuit's verdict to the atomics, and logs a change. The caller holds mu.
 func (b *CircuitBreaker) publish(cause string, now time.Time) {
 	c := &b.circuit
 	if doubted := c.failures > 0; doubted != b.doubted.Load() {
@@ -168,7 +169,7 @@ func (b *CircuitBreaker) trialMissing() bool {
 	return until != breakerClosed && ticks(time.Now()) >= until && barred != nil && len(*barred) > 0
 }
 
-// lookLater sets the timer that looks for a trial, if trialMissing.
+// lookLater sets the timer that looks for a trial, if trialMissing() is true.
 func (b *CircuitBreaker) lookLater(timer *time.Timer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,7 +180,7 @@ func (b *CircuitBreaker) lookLater(timer *time.Timer) {
 	}
 }
 
-// doubt returns how many calls in a row have failed, and whether a generation probe should look
+// doubt returns how many calls in a row have failed, and whether a generation probe should follow
 // soon.
 func (b *CircuitBreaker) doubt() (failures int, look bool) {
 	b.mu.Lock()
@@ -187,8 +188,8 @@ func (b *CircuitBreaker) doubt() (failures int, look bool) {
 	return b.circuit.failures, b.circuit.inDoubt()
 }
 
-// headStart returns how long other clients' calls alone may become the trial. After that a
-// generation probe may, or a call of the client whose trial failed.
+// headStart returns how long only other clients' calls may become the trial. After that a
+// generation probe may become the trial, or a call of the client whose trial failed.
 func (b *CircuitBreaker) headStart() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,20 +8,21 @@ import (
 )
 
 // Some engines do not answer their health page while they work: whisper and image servers never
-// do, and vLLM under load may take half a minute. A probe that times out therefore says nothing
-// about an upstream that has calls: it is busy, not down. A busy upstream keeps its calls and
-// gets no new ones: a call that has no other upstream finds it full. It is up again with the
+// answer it then, and vLLM under load may take half a minute. A probe that times out therefore says
+// nothing about an upstream that has calls: it is busy, not down. A busy upstream keeps its calls
+// and gets no new ones: a call that has no other upstream finds it full. It is up again with the
 // first answered probe or the first sign of work, and down
 //
 //	as soon as a probe is refused or reset
 //	after busyBound in which no byte was read, no call ended and no counter moved
 //
-// After half of that, calls that have sent nothing leave it for an upstream with a free slot, and
-// the operator is warned that it may have stopped (Health.Unheard). Nothing distinguishes a stopped
-// process from a working one, but the longer it is silent, the likelier it has stopped.
+// After half of busyBound, calls that have sent nothing leave the upstream for one with a free
+// slot, and the operator is warned that the engine may have stopped (Health.Unheard). Nothing
+// distinguishes a stopped process from a working one, but the longer a process is silent, the
+// likelier it has stopped.
 //
-// If its counters can be read, the stall rule (stall.go) takes it out sooner. Accepted connections
-// show nothing: the kernel also accepts for a stopped process.
+// If an engine's counters can be read, the stall rule (stall.go) takes the upstream out sooner.
+// Accepted connections prove nothing: the kernel also accepts them for a stopped process.
 
 const (
 	// busyPatience is how long a probe of a busy engine waits for an answer. The engine answers
@@ -36,7 +37,7 @@ const (
 	answersFor = 10 * time.Minute
 )
 
-// busyFacts is what is known of a busy engine's work.
+// busyFacts is what is known about a busy engine's work.
 type busyFacts struct {
 	works   bool          // a byte was read, a call ended or a counter moved since it became busy
 	stands  bool          // its readable counters have stood still beyond their bound
@@ -88,7 +89,7 @@ type heard struct {
 	at    time.Time
 }
 
-// listen records the current signs. An engine without work counts as heard, unless it is busy,
+// listen records the current signs. An engine without work counts as heard. A busy engine does not,
 // because its calls may have left it.
 func (h *heard) listen(u *Upstream, now time.Time) {
 	s := signs{reads: u.client.answers.Looks(), elsewhere: u.slots.fleet.elsewhere.Load().all()}
@@ -101,7 +102,7 @@ func (h *heard) listen(u *Upstream, now time.Time) {
 	}
 }
 
-// hasCalls reports whether the engine has calls, of this edge or of its fleet.
+// hasCalls reports whether the engine has calls from this edge or its fleet.
 func hasCalls(u *Upstream) bool {
 	return u.slots.inFlight() > 0 || !DownElsewhere(u) && u.slots.fleet.elsewhere.Load().all() > 0
 }
@@ -151,8 +152,8 @@ func (a *answerTimes) learn(took time.Duration, now Moment) {
 	}
 }
 
-// longestAwaited returns the duration of the longest recent answer of the models with calls waiting
-// at the engine.
+// longestAwaited returns the duration of the longest recent answer by a model with calls waiting at
+// the engine.
 func (s *ServedModels) longestAwaited() (longest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +165,8 @@ func (s *ServedModels) longestAwaited() (longest time.Duration) {
 	return longest
 }
 
-// Waits counts a call that begins (1) or stops (-1) to wait for its engine after progress.Patience.
+// Waits counts a call that begins (1) or ceases (-1) to wait for its engine after
+// progress.Patience.
 func (l *Lease) Waits(n int64) {
 	l.up.Progress.Waits(n)
 	if l.model != nil {

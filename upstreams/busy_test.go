@@ -14,7 +14,7 @@ import (
 	"penstock/upstreams/http1"
 )
 
-// TestVerdict: a probe's verdict depends on what else is known of the engine.
+// TestVerdict: a probe's verdict depends on what else is known about the engine.
 func TestVerdict(t *testing.T) {
 	failed := func(k http1.Kind, reason, clock string) error {
 		return &http1.Failure{Kind: k, Reason: reason, Clock: clock}
@@ -71,8 +71,8 @@ func TestBusyEnd(t *testing.T) {
 	}
 }
 
-// TestBusyUnheard: half a minute of silence makes a busy upstream doubtful; if its answers are
-// slow, it takes longer.
+// TestBusyUnheard: half a minute of silence makes a busy upstream doubtful, and a longer time if
+// its answers are slow.
 func TestBusyUnheard(t *testing.T) {
 	for _, c := range []struct {
 		still, longest time.Duration
@@ -118,7 +118,7 @@ func busyRig(t *testing.T, o Options, calls int) *stallRig {
 	return r
 }
 
-// until lets time pass until the upstream is in a state, and returns how long that took.
+// until() lets time pass until the upstream is in a state, and returns how long that took.
 func (r *stallRig) until(t *testing.T, s State) time.Duration {
 	t.Helper()
 	for begun := time.Now(); time.Since(begun) < 10*time.Minute; pass(100 * time.Millisecond) {
@@ -306,7 +306,7 @@ func TestBusyCounts(t *testing.T) {
 	}
 }
 
-// TestStoppedAfterStall: a stalled engine that answers no page either is down, not busy.
+// TestStoppedAfterStall: a stalled engine that also answers no page is down, not busy.
 func TestStoppedAfterStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newStallRig(t, Options{}, "vllm", 2)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// PromptCache holds what is known of an engine's prompt cache: its size, and how often it was
+// PromptCache holds what is known about an engine's prompt cache: its size, and how often it was
 // emptied. Any goroutine may read it.
 type PromptCache struct {
 	tokens  atomic.Int64
@@ -27,7 +27,7 @@ func (c *PromptCache) Counted(cached int) bool {
 // they do not say.
 func (c *PromptCache) Tokens() int { return int(c.tokens.Load()) }
 
-// SetTokens stores the size that the engine has reported, or the size of a simulated one.
+// SetTokens stores the size that the engine has reported, or the size of a simulated cache.
 func (c *PromptCache) SetTokens(n int) { c.tokens.Store(int64(max(0, n))) }
 
 // count records the sum of the engine's counters. A smaller sum means that the engine has

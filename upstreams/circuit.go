@@ -11,7 +11,7 @@ const (
 	// breakerRow is how many failures in a row the breaker reacts to. Independent failures open
 	// it without a generation probe.
 	breakerRow = 5
-	// doubtRow is how many failures in a row trigger a generation probe after doubtPause.
+	// doubtRow is how many failures in a row trigger a generation probe, after doubtPause.
 	doubtRow   = 2
 	doubtPause = 500 * time.Millisecond
 	// breakerShare is the share of failures in the window that the breaker reacts to as well,
@@ -25,7 +25,7 @@ const (
 	// coolDown only after the engine has worked for a while.
 	coolDown    = time.Second
 	coolDownMax = 15 * time.Second
-	// relapse is how soon after a closing the next opening counts as a failed trial.
+	// relapse is the time after the breaker closes in which another opening counts as a failed trial.
 	relapse = 15 * time.Second
 )
 
@@ -33,10 +33,10 @@ const (
 // verdicts of generation probes. It is pure: the caller passes the time and serialises the calls.
 //
 // No client opens the breaker alone. Failures of one key, of calls without a key, or of one body
-// count once (see evidence). Five independent failures open the breaker. Any other five ask for a
-// generation probe: its failure opens the breaker. Its success resets the count but keeps fresh
-// evidence. If no probe is possible, five independent failures are needed. For clients without
-// keys, failures of different bodies count as independent.
+// count once (see evidence). Five independent failures open the breaker. Any other five failures
+// ask for a generation probe. If the probe fails, the breaker opens. If it succeeds, the count is
+// reset, but fresh evidence stays. If no probe is possible, five independent failures are needed.
+// For clients without keys, failures of different bodies count as independent.
 type circuit struct {
 	open           bool
 	openUntil      time.Time
@@ -49,13 +49,13 @@ type circuit struct {
 	window         window
 	windowEvidence evidence // evidence of the failures in the window
 	broken         bool     // a call failed after its answer had begun, and none has succeeded since
-	// unprobed says that the edge cannot send a generation probe here: no model of the upstream
-	// has a probe for its kind, or the engine rejects the probe. Then only calls decide.
+	// unprobed says that the edge cannot send a generation probe here: no model of the upstream is of
+	// a kind with a probe, or the engine rejects the probe. Then only calls decide.
 	unprobed bool
 }
 
 // outcome records a call's outcome, and reports whether a generation probe should confirm that the
-// engine fails. trial says that a half-open breaker let this call through.
+// engine fails. The parameter trial says that a half-open breaker let this call through.
 func (c *circuit) outcome(o Outcome, by FailureSource, trial bool, now time.Time) (generate bool) {
 	if c.open && !trial {
 		return false // a call from before the breaker opened says nothing about the engine now
@@ -105,8 +105,8 @@ func (c *circuit) judge(by FailureSource, trial bool, now time.Time) (generate b
 	return false
 }
 
-// generation records the result of a generation probe. trial says that a half-open breaker let this
-// probe through.
+// generation records the result of a generation probe. The parameter trial says that a half-open
+// breaker let this probe through.
 func (c *circuit) generation(g engine.Generation, trial bool, now time.Time) {
 	switch {
 	case g == engine.GenerationOK && c.open && trial:
@@ -145,8 +145,8 @@ func (c *circuit) wait() time.Duration { return min(coolDownMax, coolDown<<min(c
 
 // failTrial handles a failed trial by a key's call: that key does not get the next trial. If
 // there is no generation probe, the key may send a trial again after a while without another
-// client's call. A repeated failure shows nothing new, so the wait stays short: half of the time
-// is reserved for other clients' trials, whatever this client sends.
+// client's call. A repeated failure by the same key proves nothing new, so the wait stays short:
+// half of the time is reserved for other clients' trials, whatever this client sends.
 func (c *circuit) failTrial(key string, now time.Time) {
 	if !slices.Contains(c.barred, key) {
 		c.barred = append(slices.Clone(c.barred), key) // a new slice: picks read the old one
@@ -173,8 +173,8 @@ func (c *circuit) close(now time.Time) {
 }
 
 // acquit handles a generation probe that succeeded while the breaker was closed. It resets the
-// count of failures, so they ask for no further probe. Fresh evidence stays, because a probe does
-// not outvote five independent failures.
+// count of failures, so that these ask for no further probe. Fresh evidence stays, because a probe
+// does not outvote five independent failures.
 func (c *circuit) acquit(now time.Time) {
 	c.failures, c.unprobed = 0, false
 	c.window = window{}
@@ -213,7 +213,7 @@ func (w *window) tripped(now time.Time) bool {
 	return all >= breakerVolume && float64(wrong) >= breakerShare*float64(all)
 }
 
-// evidence holds as many failures as it takes to open a breaker. The zero value is empty.
+// evidence holds as many failures as are needed to open a breaker. The zero value is empty.
 type evidence struct {
 	independent [breakerRow]failureRecord
 	n           int

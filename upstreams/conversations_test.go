@@ -121,7 +121,8 @@ func (c *conversations) engineOf(r *routing.Route, target *routing.Target) int {
 }
 
 // watch runs conversations for a while and returns the share of follow-ups that went to the same
-// engine as the turn before. young is that share for edges started less than five seconds ago.
+// engine as the previous turn. The result young is that share for edges started less than five
+// seconds ago.
 func (c *conversations) watch(t *testing.T, busy float64) (share, young float64) {
 	t.Helper()
 	c.share()
@@ -135,12 +136,12 @@ func (c *conversations) watch(t *testing.T, busy float64) (share, young float64)
 	return share, young
 }
 
-// TestConversationsStay: goal 11 of the fleet. Edges share load and placements, so a
-// conversation's turns go to the engine that has its past, whichever edge they reach. A restarted
-// edge does this at once. A conversation leaves its engine only if the tokens queued there exceed
-// the conversation's past. Several edges may lose one conversation in a hundred more than one
-// edge does, because they know each other's calls but not how much of those prompts is still
-// unread.
+// TestConversationsStay: goal 11 of the fleet. Edges share load and placements, so a conversation's
+// turns go to the engine that has the earlier turns, whichever edge they reach. A restarted edge
+// sends them there at once. A conversation leaves its engine only if more tokens are queued there
+// than the earlier turns have. Several edges may lose one conversation in a hundred more than a
+// single edge, because they know each other's calls, but not how much of those calls' prompts is
+// still unread.
 func TestConversationsStay(t *testing.T) {
 	t.Parallel()
 	one, _ := newConversations(t, 1, 7).watch(t, 0.6)

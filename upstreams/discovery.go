@@ -19,8 +19,8 @@ import (
 	"penstock/upstreams/kubernetes"
 )
 
-// lookupTimeout bounds how long a plan waits for a discovery's first answer. It bounds each
-// look-up of a name, too.
+// lookupTimeout bounds the time for which a plan waits for a discovery's first answer, and the time
+// of each name look-up.
 const lookupTimeout = 2 * time.Second
 
 // endpoint is one engine process that a discovery has found. The zero endpoint stands in until
@@ -114,7 +114,7 @@ func (s *Set) newDiscovery(spec *config.Upstream, base string) *discovery {
 	return d
 }
 
-// lookUp asks every discovery of the specs for its first answer, all new ones in parallel.
+// lookUp asks every discovery of the specs for its first answer, all new discoveries in parallel.
 func (p *Plan) lookUp(specs []config.Upstream) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -141,8 +141,9 @@ func (p *Plan) lookUp(specs []config.Upstream) {
 	}
 }
 
-// endpoints returns an upstream's endpoints as lookUp found them: one, or several from a
-// discovery. Until the discovery has found some, one endpoint without an address stands for them.
+// endpoints returns an upstream's endpoints as lookUp found them: a single endpoint, or several
+// from a discovery. Until the discovery has found some, one endpoint without an address stands for
+// them.
 func (p *Plan) endpoints(spec *config.Upstream, base string) ([]endpoint, *discovery) {
 	d := p.discoveries[discoveryKey(spec, base)]
 	if d == nil {
@@ -194,8 +195,8 @@ func (d *discovery) fail(trouble string) (first bool) {
 	return first
 }
 
-// store stores a good answer, and reports whether it differs from the last. ready holds the keys of
-// the ready endpoints; nil: readiness is unknown.
+// store stores a good answer, and reports whether it differs from the last one. The parameter ready
+// holds the keys of the ready endpoints; nil: readiness is unknown.
 func (d *discovery) store(found []endpoint, ready map[string]bool) (changed bool) {
 	keys := make(map[string]bool, len(found))
 	for i := range found {
@@ -291,7 +292,7 @@ func (d *discovery) podsChanged(ctx context.Context, s *Set) {
 	}
 }
 
-// follow lets an upstream take calls as long as its discovery lists its pod.
+// follow lets an upstream take calls only as long as its discovery lists its pod.
 func follow(u *Upstream, st *settings) {
 	d := st.source
 	leaving := d != nil && d.pods != nil && d.lacks(st.found.key)
@@ -300,7 +301,7 @@ func follow(u *Upstream, st *settings) {
 	}
 }
 
-// lacks reports whether the pod of a key is known to be gone. The placeholder endpoint of unknown
+// lacks reports whether the pod with the given key is known to be gone. The placeholder for unknown
 // pods counts as gone if there are no pods.
 func (d *discovery) lacks(key string) bool {
 	d.mu.Lock()
@@ -344,8 +345,8 @@ type FoundEngine struct {
 	Weight   float64 `json:"weight,omitempty"`    // relative to the others; 0: not given
 }
 
-// Discover queries once where the engines of an upstream are, as a start would. It returns nil if
-// the upstream's URL already names the engine.
+// Discover looks up once where an upstream's engines are, as a start of the edge would. It returns
+// nil if the upstream's URL already names the engine.
 func Discover(ctx context.Context, spec *config.Upstream, r *dns.Resolver) *Found {
 	base, err := http1.NormalizeURL(spec.URL)
 	if err != nil || discoveryKey(spec, base) == "" {

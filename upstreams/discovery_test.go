@@ -68,8 +68,8 @@ func takes(u *Upstream) bool {
 	return leased && u.EligibleIn(StateUp, At(now))
 }
 
-// TestPodIsDeleted: a pod being deleted takes no new call from the event on, even before the next
-// plan. Its running calls go on.
+// TestPodIsDeleted: a pod that is being deleted takes no new call once the event has come, even
+// before the next plan. Its running calls go on.
 func TestPodIsDeleted(t *testing.T) {
 	a := kubeapi.Pod("vllm-0", "u0", "127.0.0.1", "penstock/concurrency=7", "penstock/weight=3", "llm-d.ai/engine-type=vllm")
 	k := startKube(t, a)

@@ -7,19 +7,19 @@
 //
 //	added → pending → up ⇄ down, up ⇄ stalled, up ⇄ busy → down → retiring → gone
 //
-// Set.Plan works out what a configuration asks for, Set.Commit adds it and starts a probe at
-// once, and Set.Retire removes what is no longer configured. An upstream is known by its
-// identity: name, normalised URL and, for discovered endpoints (discovery.go), the endpoint. As
-// long as the configuration has that identity, the same *Upstream stays, with its health, its
-// breaker, its in-flight calls, its averages and its connections; a reload swaps only its
-// settings. A retired upstream takes no new lease. When its last lease is returned, its
-// connections are closed, and its metrics and its place in the set are removed. If a
-// configuration asks for it again before that, it is revived.
+// Set.Plan works out which upstreams a configuration asks for. Set.Commit adds them and starts a
+// probe at once, and Set.Retire removes upstreams that are no longer configured. An upstream is
+// known by its identity: name, normalised URL and, for discovered endpoints (discovery.go), the
+// endpoint. As long as the configuration has that identity, the same *Upstream stays, with its
+// health, its breaker, its in-flight calls, its averages and its connections; a reload swaps only
+// its settings. A retired upstream takes no new lease. When its last lease is returned, its
+// connections are closed, and its metrics and its place in the set are removed. If a configuration
+// asks for the upstream again before that, it is revived.
 //
 // Endpoints come from the configuration, DNS or Kubernetes (discovery.go). Each found endpoint is
 // an upstream of its own, and a change triggers a new plan. A pod that is being deleted takes no
-// new call from that event on, even before the new plan exists. The alternative was to wait for
-// the plan, which probes the endpoints it adds for up to two seconds.
+// new call from that event on, even before the new plan exists. The alternative was to wait for the
+// plan, which probes its new endpoints for up to two seconds.
 //
 // Pending lasts until the first probe. While none of its upstreams is up, a route falls back on
 // pending ones, so a restarted edge serves its first requests.
@@ -33,27 +33,26 @@
 // target of a route stays in service, and if many upstreams would leave at once, each needs a
 // failed generation probe first.
 //
-// Conversely, work outranks probes. If a probe times out while answers flow, neither it nor the
-// failed probes before it count. If a probe times out while a call runs and nothing flows, the
+// Conversely, work outranks probes. If a probe times out while answers flow, neither this probe nor
+// the failed probes before it count. If a probe times out while a call runs and nothing flows, the
 // upstream becomes busy (busy.go): whisper and image servers answer no page while they work, and
-// vLLM under load may take half a minute. A busy upstream keeps its calls and looks full to
-// others. It is up with the next sign of work or answered probe. It goes down at once if a probe
-// is refused or reset. Otherwise it goes down after a minute without a sign of work, or after
-// three times the longest recent answer of a model whose calls wait there. If its counters can be
-// read while its health page cannot, the counters decide: moving counters keep it busy, and
-// counters that stand still fall under the stall rule. Calls that wait at an engine which went
-// down this way leave it (Health.Silent). If another upstream has a free slot, they leave after
-// half of that time (Health.Unheard).
+// vLLM under load may take half a minute. A busy upstream keeps its calls and looks full to other
+// calls. The next sign of work or answered probe brings it up. It goes down at once if a probe is
+// refused or reset. Otherwise it goes down after a minute without a sign of work, or after three
+// times the longest recent answer of a model whose calls wait there. If its counters can be read
+// while its health page cannot, the counters decide: moving counters keep it busy, and counters
+// that stand still fall under the stall rule. Calls that wait at an engine which went down this way
+// leave it (Health.Silent). If another upstream has a free slot, they leave after half of that time
+// (Health.Unheard).
 //
 // # What is believed
 //
-// Probes (probe.go) decide between up and down by thresholds: `fall` bad ones in a row or `rise`
-// good ones. An idle engine is probed less often, until it gets a call (rest.go). Calls outrank
+// Probes (probe.go) decide between up and down by thresholds: `fall` bad probes in a row, or `rise`
+// good probes. An idle engine is probed less often, until it gets a call (rest.go). Calls outrank
 // probes (health.go). A call that cannot reach the engine makes the upstream suspect and starts a
-// probe at once. If that probe fails, or the next call cannot reach the engine either, the
-// upstream is down. The probe uses a new connection, because an engine that is stopping may still
-// answer on old ones. An upstream that answers its probes but fails its calls is left to the
-// breaker.
+// probe at once. If that probe fails, or the next call cannot reach the engine either, the upstream
+// is down. The probe uses a new connection, because an engine that is stopping may still answer on
+// old connections. An upstream that answers its probes but fails its calls is left to the breaker.
 //
 // An engine that sends unsolicited bytes stays in use, but for a minute after the last such bytes
 // each connection carries only one request (http1.HostWatch). On a reused connection, these bytes
@@ -73,67 +72,67 @@
 //
 // A model that vanishes takes out only its own target. The prober reads the engine's list with
 // every fifth probe, and with every probe while a model that a route wants is missing. A 404
-// about a model takes that target out at once and starts a probe (model_404.go). While the list
-// has the model, a single client can cause this only once. Losses and returns are logged.
+// about a model takes that target out at once and starts a probe (model_404.go). While the list has
+// the model, a single client can take the target out only once. Losses and returns are logged.
 // NextChance returns when the next probe is due, for Retry-After.
 //
 // If the list decides what is published (`discover`), every probe reads it. An engine.Listing
 // works out which models the engine has, and a change calls Options.OnModels.
 //
-// An adapter (LoRA) is a model of the list with a parent. An engine that reports its adapters in
-// use looks one call busier for adapters that it has not used recently (setAdapters).
+// An adapter (LoRA) is a model of the list with a parent. If an engine reports its adapters in use,
+// it looks one call busier for adapters that it has not used recently (setAdapters).
 //
 // # What an engine lacks
 //
 // An engine that was started without a flag refuses calls that its siblings answer. It refuses
-// quickly, and blames the client. features.go suspects such a refusal: if the same status and
-// text make up most of an engine's last 20 answers for a feature (an operation, tools, a forced
-// tool, a schema, images, effort), package call asks a sibling for one in ten of the refused
-// calls. If siblings answer three different bodies, the engine loses the feature for that model
-// for half a minute. Then it is tried again, at intervals that grow to five minutes. A refusal
-// that a sibling repeats ends the suspicion. If the engine lacks the path itself, the cause is
-// certain, and siblings are asked from the first such answer on. Routing picks an engine that
-// lacks a feature only if no other engine takes calls.
+// quickly, and blames the client. features.go suspects such refusals if the same status and text
+// make up most of an engine's last 20 answers for a feature (an operation, tools, a forced tool, a
+// schema, images, effort). Package call then sends one in ten of the refused calls to a sibling. If
+// siblings answer three different bodies, the engine loses the feature for that model for half a
+// minute. Then the feature is tried again, at intervals that grow to five minutes. A refusal that a
+// sibling repeats ends the suspicion. If the engine lacks the path itself, the cause is certain,
+// and siblings are asked from the first such answer on. Routing picks an engine that lacks a
+// feature only if no other engine takes calls.
 //
 // # The breaker
 //
-// The breaker reacts to five failures in a row, or to failures of half of at least twenty calls
-// in ten seconds. A failure is a broken or missing answer, an engine's error, or an expired
-// timeout of the edge. Slowness within the timeouts does not count, nor does a client's error or
-// an engine that says it is full.
+// The breaker reacts to five failures in a row, and if at least half of at least twenty calls in
+// ten seconds fail. A failure is a broken or missing answer, an engine's error, or an expired
+// timeout of the edge. Slowness within the timeouts does not count, nor does a client's error or an
+// engine that says it is full.
 //
 // No client opens the breaker alone (circuit.go): failures of one key, of calls without a key, or
-// of one body count once. Five independent failures open it. Any other five trigger a generation
-// probe (generation_probe.go): the edge's own request for one token, of the model's kind. It uses
-// the slot that the fifth failure frees, and is sent at most once a second. If answers broke off
-// after they had begun, the probe asks a chat model for 16 tokens, and the answer must be
-// complete. A failed probe opens the breaker. A successful one resets the count but keeps fresh
-// evidence: a probe does not outvote five independent failures. Two failures in a row also
-// trigger a probe, once no call has come for half a second, because routing avoids such an
+// of one body count once. Five independent failures open the breaker. Any other five trigger a
+// generation probe (generation_probe.go): the edge's own request for one token, of the model's
+// kind. The probe uses the slot that the fifth failure frees, and is sent at most once a second. If
+// answers broke off after they had begun, the probe asks a chat model for 16 tokens, and the answer
+// must be complete. A failed probe opens the breaker. A successful probe resets the count but keeps
+// fresh evidence, because a probe does not outvote five independent failures. Two failures in a row
+// also trigger a probe, once no call has come for half a second, because routing avoids such an
 // engine. A full engine's refusal decides nothing, and neither does a probe that times out while
-// the engine answers calls (http1.AnswerWatch) or reports others' work. As a result, an engine
-// that fails everything is out after five calls of any clients, and an engine that fails for a
-// single client stays. Images have no generation probe: after their failures the probe asks the
-// upstream's chat model, or another model (settings.generation). If there is none, or the engine
-// rejects the probe, only five independent failures open the breaker. For clients without keys,
-// failures of different bodies count as independent.
+// the engine answers calls (http1.AnswerWatch) or reports others' work. As a result, an engine that
+// fails every call is out after five calls from any clients, and an engine that fails for a single
+// client stays. Images have no generation probe: after their failures the probe asks the upstream's
+// chat model, or another model (settings.generation). If there is none, or the engine rejects the
+// probe, only five independent failures open the breaker. For clients without keys, failures of
+// different bodies count as independent.
 //
 // After a second the breaker lets one trial at a time pass. The pause doubles with each failed
-// trial, and with each opening soon after a closing. If a key's failures opened the breaker or
-// kept it open, its calls cannot be the trial: another key's call or a generation probe is. If no
-// probe is possible, other keys have a second to send the trial, and then any call may be it.
-// After a failed generation probe any key's call may be the first trial. A trial passes when it
-// has ended well, or has gone on for three seconds after its first token.
+// trial, and with each opening soon after a closing. If a key's failures opened the breaker or kept
+// it open, its calls cannot be the trial: another key's call or a generation probe becomes the
+// trial. If no probe is possible, other keys have a second to send the trial, and then any call may
+// become it. After a failed generation probe any key's call may be the first trial. A trial passes
+// when it has ended well, or has continued for three seconds after its first token.
 //
 // # Slots and load
 //
 // Leases change the in-flight counters, which are exact and the only source. All pools of an
 // upstream are counted in one word (slots.go), so a lease is one compare-and-swap whether the
-// limit is shared or not, and the limit is never exceeded. The limit comes from the first of
-// these that has one: the config, the engine, its profile. Others' work at the engine is the
-// engine's own count minus ours, while the report is fresh, and affects only choices. Failures
-// and refusals count as load for some seconds, so that a fast-failing engine does not look idle.
-// An upstream that comes back gets its share of calls over three seconds.
+// limit is shared or not, and the limit is never exceeded. The limit comes from the configuration,
+// the engine or the engine's profile: the first of these that has one. Others' work at the engine
+// is the engine's own count minus ours, while the report is fresh. It affects only choices.
+// Failures and refusals count as load for some seconds, so that a fast-failing engine does not look
+// idle. An upstream that comes back gets its share of calls over three seconds.
 //
 // An engine may still work for clients that have left. If its reports prove such slots
 // (reports.go), they are subtracted from a shared limit.
@@ -148,8 +147,8 @@
 // An engine that loads models on demand keeps a few in memory and may swap for every call. With
 // `residents` its models take turns (package residency). A lease is for a model. Calls of every
 // other model find the upstream full: they wait in their model's queue, or are refused as by a
-// full pool. The gate learns what is loaded from the list of models, and how many fit if the
-// engine reports it. A timeout while the engine may be loading the model is not a failure.
+// full pool. The gate learns from the list of models which ones are loaded, and also how many fit
+// if the engine reports it. A timeout while the engine may be loading the model is not a failure.
 //
 // # Engines that sleep
 //
@@ -183,7 +182,7 @@
 // Parts do not know each other or the upstream. A Lease books a call's outcome with them. Two
 // workers watch the engine: the prober with its own goroutine (probe.go), and the
 // generationProber. No part holds its lock during I/O. A pick over many upstreams takes no lock
-// and allocates nothing. A successful call takes one lock, and a stream takes another one at its
+// and allocates nothing. A successful call takes one lock, and a stream takes another lock at its
 // first token and at its last.
 //
 // Each address of a name is an upstream of its own, because health, breaker and load belong to a

@@ -15,14 +15,14 @@ import (
 	"penstock/upstreams/engine"
 )
 
-// An engine that refuses what its siblings answer was started without a flag, or is an older
+// An engine that refuses calls that its siblings answer was started without a flag, or is an older
 // version. It refuses quickly, so it looks idle, and each of its refusals reads like the client's
 // fault. A refusal is therefore suspected if the same status and text make up most of an engine's
-// last answers for a feature. For some of these calls the edge then asks a sibling, unseen by
-// their clients. If siblings answer three such calls with different bodies, the engine loses the
-// feature, for one model and for half a minute. Then it is tried again, and each further refusal
-// doubles the time, up to five minutes. A trial costs no client its answer: if the engine
-// refuses, a sibling is asked. If the sibling refuses, too, the engine is cleared.
+// last answers for a feature. For some of these calls the edge then asks a sibling, unseen by their
+// clients. If siblings answer three such calls with different bodies, the engine loses the feature,
+// for one model and for half a minute. Then the feature is tried again, and each further refusal
+// doubles the time, up to five minutes. A trial costs no client its answer: if the engine refuses,
+// a sibling is asked. If the sibling refuses, too, the engine is cleared.
 //
 //	ServedModel.Lacks    what a pick reads
 //	Lease.Needs          what a call asks for
@@ -32,7 +32,7 @@ import (
 // One body alone never takes a feature away, so a single broken request does no harm. One key is
 // enough, because it may be the only one.
 
-// Features is a set of what a call needs from an engine.
+// Features is the set of features that a call needs from an engine.
 type Features uint32
 
 // The features other than the operations, each of which has one (FeatureOf).
@@ -90,7 +90,7 @@ func (f Features) each(visit func(Features)) {
 }
 
 // blamed returns the features that may have caused the refusal of a call with these needs: the
-// special ones, or the operation if there are none.
+// special features, or the operation if there are none.
 func (f Features) blamed() Features {
 	if special := f & specials; special != 0 {
 		return special
@@ -145,9 +145,9 @@ func (s *suspicion) same(text uint64) (n int) {
 	return n
 }
 
-// refused records a refusal and reports whether to ask a sibling. plain says that the cause of the
-// refusal is certain. Once a sibling has answered, each refusal asks, since the next ones most
-// likely have the same cause.
+// refused records a refusal and reports whether to ask a sibling. The parameter plain says that the
+// cause of the refusal is certain. Once a sibling has answered, every refusal is taken to a
+// sibling, since it most likely has the same cause.
 func (s *suspicion) refused(text uint64, plain bool) (ask bool) {
 	s.add(text)
 	s.total++
@@ -392,7 +392,7 @@ func remedyFor(flag string) string {
 	return "compare how it was started with the others of the model"
 }
 
-// Refusing is a feature that an upstream refuses most calls of. It is not known yet whether the
+// Refusing is a feature for which an upstream refuses most calls. It is not known yet whether the
 // calls or the engine are at fault.
 type Refusing struct {
 	Served  string  `json:"served"`
@@ -407,14 +407,14 @@ type Refusing struct {
 // Remedy says what to do if the engine is at fault.
 func (r *Refusing) Remedy() string { return remedyFor(r.Flag) }
 
-// A refused feature is shown from a number of refusals on, for as long after the newest one.
+// From how many refusals on a refused feature is shown, and for how long after the newest refusal.
 const (
 	refusingLeast = 3
 	refusingFor   = 5 * time.Minute
 )
 
-// RefusingNow returns the features that the upstream refuses most calls of, by served name and
-// feature, without those that count as lacking.
+// RefusingNow returns the features for which the upstream refuses most calls, by served name and
+// feature. It omits features that count as lacking.
 func RefusingNow(u *Upstream, now time.Time) (all []Refusing) {
 	u.Models.suspected(func(l *lacking) bool { return l.watched.Load() != l.out.Load() }, func(m *ServedModel, f Features, s *suspicion) {
 		most := 0

@@ -12,8 +12,8 @@ import (
 
 // TestSuspicion plays scripts. "o" is an answer. A letter from a to f is a refusal with its own
 // text, and "P" a refusal because the path is missing. A number is a body that a sibling answered
-// after a refusal, and "~" lets the pause pass until the feature is tried again. asks is how
-// often a sibling is asked.
+// after a refusal, and "~" lets the pause pass until the feature is tried again. The field asks is
+// how often a sibling is asked.
 func TestSuspicion(t *testing.T) {
 	eleven := strings.Repeat("a ", 11)
 	for name, c := range map[string]struct {
@@ -108,7 +108,8 @@ func TestBlamed(t *testing.T) {
 	}
 }
 
-// TestLackingPause: an engine is tried again soon at first, and less often while it refuses.
+// TestLackingPause: an engine is tried again soon at first, and less and less often while it
+// refuses.
 func TestLackingPause(t *testing.T) {
 	s, now := suspicion{bodies: []uint64{1, 2}}, Moment(0)
 	for _, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
@@ -207,9 +208,9 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// TestRefusing: what an engine refuses most calls of is told from the third refusal on, with their
-// number, until it counts as lacking or for five minutes. Other refusals, and a few among good
-// answers, are not.
+// TestRefusing: a feature for which an engine refuses most calls is reported from the third refusal
+// on, with the number of refusals. It is reported until it counts as lacking, or for five minutes.
+// Other refusals, and a few refusals among good answers, are not reported.
 func TestRefusing(t *testing.T) {
 	u := newTestUpstream(t, config.Concurrency{Shared: 100})
 	u.recognised(mustProfile(t, "vllm"))

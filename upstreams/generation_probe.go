@@ -10,8 +10,8 @@ import (
 )
 
 // A generation probe is the edge's own tiny piece of work for an engine: one token of chat (or
-// some, with a proper end, if answers broke off in the middle), or an embedding of one word.
-// Health probes show whether an engine answers. A generation probe shows whether it works,
+// several, with a proper end, if answers broke off in the middle), or an embedding of one word.
+// Health probes show whether an engine answers. A generation probe shows whether the engine works,
 // without a client's request, which might itself cause the failure.
 //
 //	generationProber.start     starts one in a slot, at most one a second
@@ -66,10 +66,10 @@ type work struct {
 	served, kind string
 }
 
-// generation returns what a generation probe sends: the work of the last failed call, if its kind
-// has a probe. Otherwise (an image) it asks the upstream's chat model, or another of its models,
-// because five failed calls of one client must not take the engine out unchecked. steps is empty
-// if no model can be probed.
+// generation returns the requests of a generation probe. If the last failed call's kind has a
+// probe, they ask for the same work. Otherwise (an image) they ask the upstream's chat model, or
+// another of its models, because five failed calls of one client must not take the engine out
+// unchecked. The result steps is empty if no model can be probed.
 func (s *settings) generation(
 	last work, profile *engine.Profile, models *ServedModels, toEnd bool,
 ) (served string, steps []engine.GenerationStep) {
@@ -92,9 +92,8 @@ func (s *settings) generation(
 }
 
 // start starts a generation probe in a slot that the caller has taken from the pool, and that the
-// probe gives back. If no probe is possible now, it returns false and the caller keeps the slot.
-// This is so if another probe runs or ran less than a second ago, if the upstream is out, or if
-// none of its models has a probe.
+// probe gives back. It returns false, and the caller keeps the slot, if another probe runs or ran
+// less than a second ago, if the upstream is out, or if none of its models has a probe.
 func (g *generationProber) start(pool Pool, trial bool) bool {
 	u, now := g.up, time.Now()
 	p, s := u.probing.current(), u.State()
@@ -181,7 +180,7 @@ func (g *generationProber) book(result engine.GenerationResult, trial bool) {
 	u.Breaker.generation(result.Verdict, trial, "generation probe: "+g.newest.Result, now)
 }
 
-// failsSince reports whether the newest probe is newer than that and failed.
+// failsSince reports whether the newest probe is newer than the given time and failed.
 func (g *generationProber) failsSince(then time.Time) bool {
 	last := g.result()
 	return last != nil && last.At.After(then) && last.Result == engine.GenerationFailed.String()

@@ -63,8 +63,8 @@ func TestProbeOfBrokenAnswers(t *testing.T) {
 	})
 }
 
-// generating returns an upstream whose generation probes get their verdicts from verdict, which
-// receives their number.
+// generating returns an upstream whose generation probes get their verdicts from the function
+// verdict, which receives a probe's number.
 func generating(t *testing.T, verdict func(n int64) engine.Generation) (u *Upstream, sent *atomic.Int64) {
 	t.Helper()
 	u, sent = watched(t, &playedEngine{code: 200}, "vllm"), new(atomic.Int64)
@@ -129,7 +129,7 @@ func TestGenerationProbeTellsItsPriority(t *testing.T) {
 	}
 }
 
-// failAlone fails this many calls, all of one client.
+// failAlone fails the given number of calls, all from one client.
 func (u *Upstream) failAlone(t *testing.T, times int) {
 	t.Helper()
 	for range times {
@@ -339,7 +339,8 @@ func TestGenerationProbeHasNoTurn(t *testing.T) {
 	}
 }
 
-// failWork fails this many calls of one client for a kind of model, each with a different body.
+// failWork fails the given number of calls from one client for a kind of model, each with a
+// different body.
 func (u *Upstream) failWork(key, served, kind string, times int) {
 	for i := range times {
 		if l, ok := u.TryLease(key, PoolText, 0, time.Now()); ok {
@@ -368,8 +369,8 @@ func (a *askedFor) all() []string {
 	return slices.Clone(a.list)
 }
 
-// working returns an upstream with the given models, and a record of what its generation probes
-// ask for. The probes fail if fails is set.
+// working returns an upstream with the given models, and a record of what its generation probes ask
+// for. The probes fail if the flag fails is set.
 func working(t *testing.T, models []config.Model, fails *atomic.Bool) (u *Upstream, asked *askedFor) {
 	t.Helper()
 	p, err := newTestSet(t, Options{}).Plan([]config.Upstream{{Name: "a", URL: "http://127.0.0.1:1", Engine: "openai"}}, models)
@@ -394,9 +395,9 @@ func working(t *testing.T, models []config.Model, fails *atomic.Bool) (u *Upstre
 	return u, asked
 }
 
-// TestProbeAmongKinds: a single client opens no breaker if the served name it fails on has models
-// of several kinds, or of a kind without a probe. The edge then probes what it can, preferably a
-// chat model.
+// TestProbeAmongKinds: a single client opens no breaker if its failing served name has models of
+// several kinds, or of a kind without a probe. The edge then probes what it can, preferably a chat
+// model.
 func TestProbeAmongKinds(t *testing.T) {
 	model := func(id, served, kind string) config.Model {
 		return config.Model{ID: id, Kind: kind, Deployments: []config.Deployment{{Upstream: "a", Served: served}}}
@@ -448,8 +449,8 @@ func TestProbeAmongKinds(t *testing.T) {
 }
 
 // TestTrialWithoutProbe: without a generation probe the failures of five clients open the
-// breaker. After that, none of those clients can keep it open alone: other clients have a second
-// to send the trial before that client may again.
+// breaker. After that, none of those clients can keep it open alone: other clients have a second to
+// send the trial before the failing client may send one again.
 func TestTrialWithoutProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u, _ := working(t, []config.Model{{ID: "flux", Kind: config.KindImage, Deployments: []config.Deployment{{Upstream: "a"}}}}, new(atomic.Bool))

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Bounds on an SRV answer, which hold for any name server.
+// Bounds on an SRV answer, whatever name server sends it.
 const (
 	maxRecords = 1000
 	maxHosts   = 100 // distinct names

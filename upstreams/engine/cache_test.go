@@ -36,7 +36,7 @@ func TestCacheTokens(t *testing.T) {
 
 // TestLlamaCppPages reads the pages of llama.cpp's server, build 11669. It reads slots at /props,
 // and work at /metrics or, without that page, at /slots. Only /slots shows how many tokens all
-// slots hold.
+// slots hold together.
 func TestLlamaCppPages(t *testing.T) {
 	const props = `{"default_generation_settings":{"params":{},"n_ctx":2048},"total_slots":4,"model_alias":"markov","is_sleeping":false}`
 	const metrics = "# TYPE llamacpp:requests_processing gauge\nllamacpp:prompt_tokens_total 1960\nllamacpp:prompt_tokens_cached_total 6\n" +

@@ -14,8 +14,8 @@ import (
 )
 
 // WriteConfig writes the upstreams and models of a configuration for all detected engines: one
-// upstream for each engine, and each model once with all engines that list it. `doctor` prints
-// the lines for pasting, `init` writes them to a file, and a start without a file uses them.
+// upstream for each engine, and each model once with all engines that list it. `doctor` prints the
+// lines to paste, `init` writes them to a file, and a start without a file uses them.
 func WriteConfig(w io.Writer, engines []Detection) error {
 	var b bytes.Buffer
 	names := upstreamNames(engines)
@@ -110,7 +110,7 @@ type servedModel struct {
 // placeholder is the model id for an engine that does not list its models.
 const placeholder = "MODEL"
 
-// Served returns the models that clients can name: the listed ones whose names are valid ids. An
+// Served returns the models that clients can name: the listed models whose names are valid ids. An
 // engine with a single purpose and no list has one model, named like the engine.
 func (d *Detection) Served() []ModelInfo {
 	served := slices.DeleteFunc(slices.Clone(d.Models), func(m ModelInfo) bool { return !config.CanBeModelID(m.ID) })
@@ -150,7 +150,7 @@ func modelsOf(engines []Detection, names []string) []*servedModel {
 	return out
 }
 
-// deepest is the longest queue that the configuration suggests. Calls at the end of a longer one
+// deepest is the longest queue that the configuration suggests. Calls at the end of a longer queue
 // would time out.
 const deepest = 256
 

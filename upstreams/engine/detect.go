@@ -15,8 +15,8 @@ import (
 )
 
 // Recognise detects which engine answers, given the operator's `engine`: any engine for "auto",
-// otherwise the named one or a variant of it. It returns nil if no other engine comes into
-// question. An error means that the engine does not answer.
+// otherwise the named one or a variant of it. It returns nil if no other engine is possible. An
+// error means that the engine does not answer.
 func (p *Profiles) Recognise(
 	ctx context.Context, get http1.GetPage, timeout time.Duration, engine string,
 ) (*Profile, error) {
@@ -160,7 +160,7 @@ func detect(ctx context.Context, url, apiKey string, profiles *Profiles, timeout
 	return d, ctx.Err()
 }
 
-// discoverTimeout bounds each page of a discovery: an engine on loopback that is ready answers at
+// discoverTimeout bounds each page of a discovery. An engine on loopback that is ready answers at
 // once.
 const discoverTimeout = 300 * time.Millisecond
 

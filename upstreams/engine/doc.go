@@ -1,17 +1,17 @@
-// Package engine knows the inference engines: how to recognise them, query them and speak to them,
-// and what their pages mean.
+// Package engine knows the inference engines: how to recognise, query and address them, and what
+// their pages mean.
 //
 // # Engines are data
 //
 // The edge's knowledge of an engine is a profile: profiles/*.yaml, in the form of config.Engine.
 // Users may add their own. Code asks a Profile about a property (Has, TokenLimitMember, Path),
-// never for its name. A profile inherits from the one it is `like`, and ultimately from the
-// generic one. Variants are detected automatically: an upstream that is configured as `whisper`
-// and was started with OpenAI's path becomes whisper-openai at its first probe. If a reload
-// changes the profiles, upstreams are recognised anew.
+// never for its name. A profile inherits from the profile that its `like` names, and ultimately
+// from the generic profile. Variants are detected automatically: an upstream that is configured as
+// `whisper`, but was started with OpenAI's path, becomes whisper-openai at its first probe. If a
+// reload changes the profiles, upstreams are recognised anew.
 //
-// To add an engine, add a file in profiles, a place in detectionOrder, and an archive of its pages
-// in testdata/engines.
+// To support another engine, add a file in profiles, a place in detectionOrder, and an archive of
+// the engine's pages in testdata/engines.
 //
 // # Reading pages
 //
@@ -22,14 +22,13 @@
 //
 // # Does it generate?
 //
-// A generation probe (generation.go) is the smallest request to a kind of model, with a check of
-// its answer: one token of chat, an embedding of one word, a second of silence to transcribe.
-// This package defines what to send and how to judge the answer; upstreams decides when a probe
-// is due.
+// A generation probe (generation.go) is the smallest request for a kind of model, with a check of
+// the answer: one token of chat, an embedding of one word, a second of silence to transcribe. This
+// package defines what to send and how to judge the answer; upstreams decides when a probe is due.
 //
 // Trials (trial.go, trials.go) are what `penstock doctor --try` sends: tiny chat calls, each of
-// which tests one thing that agents need. The result names the engine's flag if that is missing.
-// Nothing else in the doctor generates.
+// which tests one thing that agents need. The result names the engine's flag if the flag is
+// missing. Nothing else in the doctor generates.
 //
 // # Who calls what
 //

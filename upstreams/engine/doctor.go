@@ -113,7 +113,7 @@ func (d *Detection) tryAll(ctx context.Context, o *DoctorOptions) error {
 }
 
 // WriteReport writes the result of a detection for the operator; WriteConfig writes the matching
-// configuration. Model names are quoted from the engine, but nothing else of its pages is.
+// configuration. It quotes model names from the engine, but nothing else from its pages.
 func (d *Detection) WriteReport(w io.Writer) error {
 	var b bytes.Buffer
 	p, health := d.Profile, d.Profile.Health().Path
@@ -198,7 +198,7 @@ var formTexts = []struct {
 	}},
 }
 
-// writeForms writes which forms the engine needs for members that other engines accept in any
+// writeForms lists the forms that the engine needs for members which other engines accept in any
 // form.
 func writeForms(b *bytes.Buffer, p *Profile) {
 	if words := p.Reasoning().Words; len(words) > 0 && p.Path(config.OpChat) != "" {

@@ -124,7 +124,7 @@ func TestEveryQuirkIsExplained(t *testing.T) {
 	}
 }
 
-// TestNamedTwice: one engine counts once, however often and in whatever form its URL is given.
+// TestNamedTwice: an engine counts once, however often and in whatever form its URL is given.
 func TestNamedTwice(t *testing.T) {
 	url := fakeEngine(t, "vllm").URL
 	var b bytes.Buffer

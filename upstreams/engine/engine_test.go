@@ -308,7 +308,7 @@ func TestUserProfiles(t *testing.T) {
 	}
 }
 
-// TestBundledProfiles: detection can reach every bundled profile, and every file is named like
+// TestBundledProfiles: detection can reach every bundled profile, and every file has the name of
 // its profile.
 func TestBundledProfiles(t *testing.T) {
 	files, _ := filepath.Glob("profiles/*.yaml")

@@ -44,8 +44,8 @@ type GenerationStep struct {
 // generationMax bounds the answer.
 const generationMax = 1 << 20
 
-// WithPriority adds a priority to the requests of a probe, for an engine that orders its queue by
-// priority. Some engines serve requests without one last.
+// WithPriority adds a priority to a probe's requests, for an engine that orders its queue by
+// priority. Some engines serve requests without a priority last.
 func WithPriority(steps []GenerationStep, number int) {
 	for i := range steps {
 		if body := steps[i].Body; len(body) > 0 && body[0] == '{' {
@@ -55,10 +55,10 @@ func WithPriority(steps []GenerationStep, number int) {
 }
 
 // GenerationSteps returns what to send to check whether an engine works for a kind of model: one
-// request, or several, each of which is sent only if the engine rejects the previous one. With
-// toEnd a chat model must complete its answer, instead of sending just a first token. There are
-// no steps if the work is too expensive for a probe (images), or if the engine has no path for
-// it.
+// request, or several, each of which is sent only if the engine rejects the previous one. If the
+// parameter toEnd is set, a chat model must complete its answer, instead of sending just a first
+// token. There are no steps if the work is too expensive for a probe (images), or if the engine has
+// no path for it.
 func GenerationSteps(kind string, p *Profile, served string, toEnd bool) (steps []GenerationStep) {
 	prompt, tokens := "ping", 1
 	if toEnd {
@@ -231,8 +231,8 @@ func (s *GenerationStep) judge(x *http1.Exchange, profile *Profile, until time.T
 	}
 }
 
-// judgeLine judges one line of a stream of chat or completion chunks. done is true once the verdict
-// is certain.
+// judgeLine judges one line of a stream of chat or completion chunks. The result done is true once
+// the verdict is certain.
 func judgeLine(line []byte, profile *Profile) (verdict Generation, done bool) {
 	data, ok := bytes.CutPrefix(line, []byte("data:"))
 	if data = bytes.TrimSpace(data); !ok || len(data) == 0 || data[0] != '{' {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// parseJSON decodes a JSON page of an engine. Only probes use it, whose pages are small and rare.
+// parseJSON decodes an engine's JSON page. Only probes use it, and their pages are small and rare.
 func parseJSON(body []byte) (any, error) {
 	var page any
 	if err := json.Unmarshal(body, &page); err != nil {
@@ -62,7 +62,8 @@ func fieldText(page any, field string) string {
 	return ""
 }
 
-// sumField adds up a field's numbers, counting true as 1; found is false if there are none.
+// sumField adds up a field's numbers, and counts true as 1. The result found is false if there are
+// none.
 func sumField(page any, field string) (total float64, found bool) {
 	for v := range fields(page, field) {
 		switch n := v.(type) {
@@ -91,7 +92,7 @@ func meanField(page any, field string) (float64, bool) {
 	return total / float64(max(1, n)), found && n > 0
 }
 
-// firstField tries the fields in order and returns the first number that how finds.
+// firstField tries the fields in order and returns the first number that the function how finds.
 func firstField(page any, names []string, how func(any, string) (float64, bool)) (float64, bool) {
 	for _, name := range names {
 		if v, ok := how(page, name); ok {
@@ -101,8 +102,8 @@ func firstField(page any, names []string, how func(any, string) (float64, bool))
 	return 0, false
 }
 
-// fieldSays reports whether a field is true, or is a text or array that contains one of the
-// words. known is false if the field is missing.
+// fieldSays reports whether a field is true, or is a string or array that contains one of the
+// words. The result known is false if the field is missing.
 func fieldSays(page any, field string, words ...string) (yes, known bool) {
 	if field == "" {
 		return false, false

@@ -32,8 +32,8 @@ var taskKinds = map[string]string{
 	config.KindRerank:        config.KindRerank,
 }
 
-// kindOf returns a model's kind, and whether it is only a guess from the name. It considers what
-// the engine can do, what it lists, and the model's name.
+// kindOf returns a model's kind, and whether that is only a guess from the name. It considers what
+// the engine can do, what the engine lists, and the model's name.
 func (p *Profile) kindOf(m *ModelInfo) (kind string, guessed bool) {
 	switch {
 	case p.Path(config.OpChat) == "" && p.Path(config.OpTranscriptions) != "":

@@ -32,8 +32,8 @@ type Adapters struct {
 	at    float64  // time of the report
 }
 
-// readAdapters reads a series whose labels name adapters and whose value is a time. Of several
-// samples the newest counts.
+// readAdapters reads a series whose labels name adapters and whose value is a time. If there are
+// several samples, the newest counts.
 func readAdapters(labels []byte, newest *Adapters) *Adapters {
 	at, ok := sampleValue(labels)
 	most, err := strconv.Atoi(labelValue(labels, "max_lora"))
@@ -62,7 +62,7 @@ func labelValue(labels []byte, label string) string {
 	return ""
 }
 
-// known reports whether the page had a number of requests.
+// known reports whether the page has stated a number of requests.
 func (l *Load) known(running bool) bool { return running || l.Queue }
 
 // readLoad reads a page about the engine's work as the source describes it. It returns false if the
@@ -162,8 +162,8 @@ func clampTokens(n float64) int {
 	return int(min(n, 1<<40))
 }
 
-// total adds up the samples of the best-ranked name seen. Of a list of aliases the first counts,
-// and later ones only if it is missing.
+// total adds up the samples of the best-ranked name seen. In a list of aliases the first one
+// counts, and a later one only if all before it are missing.
 type total struct {
 	sum  float64
 	n    int

@@ -34,8 +34,8 @@ type ModelList struct {
 // namesKept bounds the names remembered from earlier lists.
 const namesKept = 10_000
 
-// NewModelList returns the list of an engine's models. before is its previous list, which may be
-// nil.
+// NewModelList returns the list of an engine's models. The parameter before is its previous list,
+// which may be nil.
 func NewModelList(infos []ModelInfo, before *ModelList) *ModelList {
 	l := &ModelList{infos: infos, byName: make(map[string]int, len(infos)), ever: map[string]bool{}}
 	if before != nil && len(before.ever) < namesKept {
@@ -99,7 +99,7 @@ func (l *ModelList) Serves(p *Profile, served string) bool {
 	return i >= 0 && (!l.infos[i].LoadedKnown || l.infos[i].Loaded || p.Has(config.QuirkLoadsOnDemand))
 }
 
-// Names reports whether the list has the name, and the engine does not ignore names.
+// Names reports whether the list has the name and the engine does not ignore names.
 func (l *ModelList) Names(p *Profile, served string) bool {
 	return p.spec.Names != config.NamesIgnored && l.index(p, served) >= 0
 }
@@ -113,7 +113,7 @@ func (l *ModelList) Decides(p *Profile, served string) bool {
 var errNoModelList = errors.New("the engine lists no models")
 
 // Models reads every page about models. Only the first page must answer; the others add details.
-// known is the first page if it has already been read.
+// The parameter known is the first page if it has already been read.
 func (r *Reader) Models(ctx context.Context, known *http1.Page) ([]ModelInfo, error) {
 	var infos []ModelInfo
 	for i := range r.Profile.spec.Models {
@@ -195,8 +195,8 @@ func readModel(source *config.EngineModel, element any) ModelInfo {
 	return m
 }
 
-// readKind reads a model's kind: a word, or an object with one member of that name, as in
-// {"reranker": {"id2label": …}} of Text Embeddings Inference.
+// readKind reads a model's kind: a word, or an object with one member of that name, such as
+// {"reranker": {"id2label": …}} from Text Embeddings Inference.
 func readKind(element any, field string) string {
 	if word := fieldText(element, field); word != "" || field == "" {
 		return taskKinds[word]

@@ -88,8 +88,8 @@ func (r *Reader) Slots(ctx context.Context) (n, cacheTokens int, ok bool) {
 	return 0, 0, false
 }
 
-// Residents reads how many models the engine keeps in memory. ok is false if it does not report
-// that.
+// Residents reads how many models the engine keeps in memory. The result ok is false if the engine
+// does not report that.
 func (r *Reader) Residents(ctx context.Context) (n int, ok bool) {
 	v := r.Profile.spec.Residents
 	if v.Path == "" {
@@ -134,13 +134,14 @@ func (r *Reader) Load(ctx context.Context, first int) (l Load, at int, path stri
 	return Load{}, first, "", false
 }
 
-// Counts reports whether any of the engine's pages may have counters of its work.
+// Counts reports whether any of the engine's pages may have work counters.
 func (r *Reader) Counts() bool {
 	return slices.ContainsFunc(r.Profile.spec.Load, func(l config.EngineLoad) bool { return len(l.Progress) > 0 })
 }
 
-// Progress reads the sum of the engine's work counters from the first of its pages that has them,
-// and that page's path. counts is false if no page has counters or none answers.
+// Progress reads the sum of the engine's work counters from the first page that has them, and
+// returns that page's path, too. The result counts is false if no page has counters or none
+// answers.
 func (r *Reader) Progress(ctx context.Context) (sum float64, path string, counts bool) {
 	sources := r.Profile.spec.Load
 	for i := range sources {

@@ -110,7 +110,8 @@ func (p *Profile) Title() string {
 // operation.
 func (p *Profile) Path(op string) string { return p.paths[op] }
 
-// KeepAlive returns how long the edge may keep an idle connection; the engine closes it later.
+// KeepAlive returns how long the edge may keep an idle connection. The engine closes the connection
+// later than that.
 func (p *Profile) KeepAlive() time.Duration { return p.spec.KeepAlive.D() }
 
 // TokenLimitMember returns the request member from which the engine reads a token limit:
@@ -159,9 +160,9 @@ func (p *Profile) SystemMessages() string { return p.spec.SystemMessages }
 // object outer.
 func (p *Profile) RefusedMembers() []string { return p.spec.Refused }
 
-// ClientFault reports whether a 5xx answer is known to be the client's fault. It is then answered
-// with 400, never retried and never counted against the upstream. errorType and message come from
-// the engine's error body; either may be empty.
+// ClientFault reports whether a 5xx answer is known to be the client's fault. The call is then
+// answered with 400, never retried and never counted against the upstream. The parameters errorType
+// and message come from the engine's error body; either may be empty.
 func (p *Profile) ClientFault(status int, errorType, message string) bool {
 	return matches(p.spec.ClientFaults, status, errorType, message)
 }
@@ -241,8 +242,8 @@ const defaultSlots = 16
 // maxSlots is the highest number that an upstream can count.
 const maxSlots = 1<<21 - 1
 
-// Slots returns how many requests the engine is assumed to run at once, and the source of the
-// number. reported is the engine's own number; 0: none.
+// Slots returns how many requests the engine is assumed to run at once, and the source of that
+// number. The parameter reported is the engine's own number; 0: none.
 func (p *Profile) Slots(reported int) (n int, source string) {
 	switch {
 	case reported > 0:

@@ -68,7 +68,8 @@ func LoadProfiles(user []config.Engine) (*Profiles, error) {
 	return p, nil
 }
 
-// With returns the profiles with the given ones of the user: or p itself if those are the same.
+// With returns the profiles together with the given profiles of the user, or p itself if these are
+// unchanged.
 func (p *Profiles) With(user []config.Engine) (*Profiles, error) {
 	if len(user) == len(p.user) && (len(user) == 0 || reflect.DeepEqual(user, p.user)) {
 		return p, nil
@@ -76,9 +77,9 @@ func (p *Profiles) With(user []config.Engine) (*Profiles, error) {
 	return LoadProfiles(user)
 }
 
-// detectionOrder lists every bundled profile. An engine that also answers like another one
-// (llama.cpp's router, or the simulator that plays vLLM) comes before that one. Engines that need
-// the most requests to rule out come last.
+// detectionOrder lists every bundled profile. An engine that also answers like another engine
+// (llama.cpp's router, or the simulator that plays vLLM) comes before the other one. Engines that
+// need the most requests to rule out come last.
 var detectionOrder = []string{
 	"sim", "vllm", "sglang", "trtllm", "llamacpp-router", "llamacpp", "kokoro", "ollama", "whisper-openai", "whisper",
 	"tgi", "tei", "lmstudio", Penstock, "speaches", genericName,
@@ -149,9 +150,9 @@ func bundledSpecs() (map[string]config.Engine, error) {
 	return specs, nil
 }
 
-// resolve follows `like` down to the generic profile and merges on the way back. A profile that
-// replaces a bundled one of the same name cannot inherit from it, because the name refers to
-// itself.
+// resolve follows `like` down to the generic profile, and merges on the way back. A profile that
+// replaces a bundled profile of the same name cannot inherit from that one, because the name refers
+// to the new profile itself.
 func resolve(specs map[string]config.Engine, name string, path []string) (*config.Engine, error) {
 	e := specs[name]
 	if name == genericName && e.Like == "" {
@@ -233,8 +234,8 @@ func (p *Profiles) Initial(engine string) (*Profile, error) {
 	return profile, nil
 }
 
-// Successor returns an upstream's profile after a reload. before and now are the configured
-// engines. It is the recognised profile unless the operator has named another one.
+// Successor returns an upstream's profile after a reload: the recognised profile, unless the
+// operator has named another one. The parameters before and now are the configured engines.
 func (p *Profiles) Successor(recognised *Profile, before, now string) *Profile {
 	if profile, ok := p.byName[recognised.Name()]; ok && before == now {
 		return profile
@@ -244,7 +245,7 @@ func (p *Profiles) Successor(recognised *Profile, before, now string) *Profile {
 
 // candidates returns the profiles that detection may choose from: all for "auto", otherwise the
 // named one's variants (profiles that are like it and have signs of their own). It is empty if no
-// other profile comes into question.
+// other profile is possible.
 func (p *Profiles) candidates(engine string) []*Profile {
 	if IsAuto(engine) {
 		return p.ordered

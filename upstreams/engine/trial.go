@@ -53,8 +53,8 @@ type trier struct {
 	tried     []Trial
 }
 
-// Try sends the engine some tiny calls for the given chat model, or its first one if model is
-// empty. Try generates; Detect never does.
+// Try sends the engine some tiny calls for the given chat model, or for its first chat model if
+// none is given. Try generates; Detect never does.
 func (d *Detection) Try(ctx context.Context, apiKey, model string) error {
 	return d.try(ctx, apiKey, model, abortWithin)
 }
@@ -98,7 +98,7 @@ func (t *trier) add(name string, v TrialVerdict, text string) {
 	t.tried = append(t.tried, Trial{name, v, text})
 }
 
-// came reports whether the trial with that name passed.
+// came reports whether the trial with the given name passed.
 func (t *trier) came(name string) bool {
 	return slices.ContainsFunc(t.tried, func(r Trial) bool { return r.Name == name && r.Verdict == TrialOK })
 }
@@ -120,7 +120,7 @@ type object = map[string]any
 
 func userMessage(text string) object { return object{"role": "user", "content": text} }
 
-// body returns a chat request for at most this many tokens, with further members.
+// body returns a chat request for at most the given number of tokens, with further members.
 func (t *trier) body(tokens int, messages []any, more ...object) object {
 	limit := t.profile.TokenLimitMember()
 	if limit == "" {
@@ -222,8 +222,8 @@ func (a *trialAnswer) read(body []byte, part string) {
 	}
 }
 
-// problem explains why there is no answer. It is empty if there is one. It does not repeat the
-// engine's text.
+// problem explains why there is no answer; empty if there is one. The text does not repeat the
+// engine's.
 func (a *trialAnswer) problem() string {
 	switch {
 	case a.err != nil && errors.Is(a.err, http1.ErrNotYet):

@@ -157,7 +157,7 @@ func (f *tryable) endless(w http.ResponseWriter, r *http.Request) {
 // good returns an engine that passes every trial.
 func good() *tryable { return &tryable{calls: 2, tool: "get_weather", args: `{"city":"Paris"}`} }
 
-// TestTry plays engines that each lack one thing. Trials that want does not name are good.
+// TestTry plays engines that each lack one thing. Trials that are missing in want must be good.
 func TestTry(t *testing.T) {
 	for name, c := range map[string]struct {
 		engine  string

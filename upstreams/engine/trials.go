@@ -12,11 +12,11 @@ import (
 	"penstock/config"
 )
 
-// The trials, one by one. Texts are for the operator: they name the missing flag and do not quote
-// the engine's answers.
+// The trials, one by one. Their texts are for the operator: they name the missing flag and do not
+// quote the engine's answers.
 
-// thinkingMarkup and toolMarkup are models' own markup, which engines with the model's parser
-// remove from the text.
+// thinkingMarkup and toolMarkup are models' own markup, which an engine with the model's parser
+// removes from the text.
 var (
 	thinkingMarkup = []string{"<think>", "</think>", "<|channel|>", "[THINK]", "<seed:think>"}
 	toolMarkup     = []string{
@@ -220,8 +220,8 @@ func (t *trier) schema(ctx context.Context) {
 }
 
 // prefill begins an answer and checks whether the engine continues it. A model may also continue
-// a count in a new answer. The second beginning tells the two apart: it ends within a number, so
-// only a continued answer starts with a digit.
+// a count in a new answer. The second prefill tells the two cases apart: it ends within a number,
+// so only a continued answer starts with a digit.
 func (t *trier) prefill(ctx context.Context) {
 	for _, c := range []struct{ begun, next string }{{"1 2 3", "4"}, {"1 2 3 4 5 6 7 8 9 1", "0"}} {
 		messages := []any{
